@@ -1,0 +1,1 @@
+//! What publishers ask: dashboard, content, clients, time series, receipt lookup.

@@ -1,0 +1,1 @@
+//! Criterion benches and the comparison program, over public APIs.

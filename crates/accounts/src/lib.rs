@@ -1,0 +1,1 @@
+//! Accounts, verified domains and API keys in SQL.

@@ -1,0 +1,67 @@
+//! What the log holds: a body as it was received, with what the gateway knew about it.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+
+/// What a record's body is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RecordKind {
+    /// One receipt.
+    Receipt,
+    /// One whole batch: its signature covers it whole, so it is never taken apart in the log.
+    Batch,
+}
+
+/// One accepted request, as the gateway hands it to the log. The body is after content decoding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// What the body is.
+    pub kind: RecordKind,
+    /// The body's bytes, exactly as the client signed them.
+    pub body: Bytes,
+    /// `X-Service-Signature` as received (base64), if there was one.
+    pub request_signature: Option<String>,
+    /// The request's id, as answered in `X-Request-Id`. At most 64 bytes.
+    pub request_id: String,
+    /// When the gateway took the request, milliseconds since the Unix epoch.
+    pub received_at_ms: i64,
+    /// The peer's address.
+    pub client_address: Option<IpAddr>,
+}
+
+/// Where a record stands. Offsets of a partition are contiguous and start at 0 in each epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// The life of the log this offset belongs to: a recreated log or topic has another epoch,
+    /// so that a position is never used twice.
+    pub epoch: u32,
+    /// The partition.
+    pub partition: u32,
+    /// The record's place in its partition. Fewer than 2^48.
+    pub offset: u64,
+}
+
+impl Position {
+    /// The place of one receipt as one integer: epoch (32 bits), partition (32), offset (48), index
+    /// in the batch (16), from the highest bit down, so that numeric order is log order.
+    #[must_use]
+    pub fn receipt(self, index: u16) -> u128 {
+        (u128::from(self.epoch) << 96)
+            | (u128::from(self.partition) << 64)
+            | (u128::from(self.offset & ((1 << 48) - 1)) << 16)
+            | u128::from(index)
+    }
+}
+
+/// A record read back from the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedRecord {
+    /// Where it stands.
+    pub position: Position,
+    /// When the log took it, milliseconds since the Unix epoch; never falls along a partition,
+    /// and never later than the acknowledgement.
+    pub appended_at_ms: i64,
+    /// The record.
+    pub record: Record,
+}

@@ -1,0 +1,189 @@
+//! Writing, consuming and inspecting a log. Kafka and the embedded log both stand behind these.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use thiserror::Error;
+
+use crate::record::{LoggedRecord, Position, Record};
+
+/// Why a record was not taken.
+#[derive(Debug, Error)]
+pub enum AppendError {
+    /// The queue before the log is full: try again later. Nothing was written.
+    #[error("the log's queue is full")]
+    Busy,
+    /// The log can't take records now (full disk, failed device, broker away). Whether this record
+    /// will be found after recovery is not known; a retry is harmless.
+    #[error("the log can't store records now: {0}")]
+    Unavailable(String),
+    /// The record is larger than the log takes.
+    #[error("a record of {size} bytes is over the log's limit of {max} bytes")]
+    TooLarge {
+        /// The record's encoded size in bytes.
+        size: usize,
+        /// The most the log takes, in bytes.
+        max: usize,
+    },
+    /// The log is shutting down.
+    #[error("the log is closed")]
+    Closed,
+}
+
+/// Appends records; the future resolves when the record is durable.
+pub trait LogWriter: Send + Sync + 'static {
+    /// Appends one record. `Ok` means it survives power loss (fsync, or Kafka's acks=all).
+    fn append(&self, record: Record) -> BoxFuture<'_, Result<Position, AppendError>>;
+
+    /// `Err` says why the log takes nothing at the moment, for readiness.
+    fn writable(&self) -> Result<(), String>;
+}
+
+/// How much one poll may bring.
+#[derive(Debug, Clone, Copy)]
+pub struct PollLimits {
+    /// At most so many records.
+    pub records_max: usize,
+    /// At most so many bytes of bodies, but always at least one record.
+    pub bytes_max: usize,
+    /// Wait at most so long for the first record.
+    pub wait_max: Duration,
+}
+
+/// A committed position: everything before `next_offset` is in the warehouse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// The epoch the offset belongs to.
+    pub epoch: u32,
+    /// The first offset not yet processed.
+    pub next_offset: u64,
+    /// What the committing consumer said beside it: the ledger line of its last block (JSON), or empty.
+    pub metadata: String,
+}
+
+/// A partition this consumer has just been given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// The partition.
+    pub partition: u32,
+    /// The epoch of the log.
+    pub epoch: u32,
+    /// Where reading goes on from.
+    pub next_offset: u64,
+    /// The last commit, if any consumer of the group ever made one.
+    pub committed: Option<Committed>,
+}
+
+/// What one poll brought. All three may be empty (nothing came within the wait).
+#[derive(Debug, Default)]
+pub struct Polled {
+    /// Partitions newly given to this consumer; their first records come in this poll or later.
+    pub assigned: Vec<Assignment>,
+    /// Partitions taken away; blocks of theirs that are under way must not be committed.
+    pub revoked: Vec<u32>,
+    /// Records in offset order within each partition, with no gap.
+    pub records: Vec<LoggedRecord>,
+}
+
+/// Why reading failed.
+#[derive(Debug, Error)]
+pub enum ConsumeError {
+    /// The engine can't be reached or read now: try again with a pause.
+    #[error("the log can't be read now: {0}")]
+    Unavailable(String),
+    /// A stored record is damaged where recovery can't explain it. Needs a person.
+    #[error("the log is damaged at partition {partition} offset {offset}: {detail}")]
+    Damaged {
+        /// The partition.
+        partition: u32,
+        /// The first damaged offset.
+        offset: u64,
+        /// What is wrong.
+        detail: String,
+    },
+}
+
+/// One partition's progress.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// The partition.
+    pub partition: u32,
+    /// The epoch.
+    pub epoch: u32,
+    /// The first offset not yet processed.
+    pub next_offset: u64,
+    /// The ledger line of the block that ends here (JSON).
+    pub metadata: String,
+}
+
+/// Why a commit was not made.
+#[derive(Debug, Error)]
+pub enum CommitError {
+    /// The partition belongs to another consumer by now: drop the block.
+    #[error("partition {0} belongs to another consumer now")]
+    Fenced(u32),
+    /// The engine can't store it now: try again.
+    #[error("the position can't be stored now: {0}")]
+    Unavailable(String),
+}
+
+/// One member of a consumer group.
+pub trait LogConsumer: Send + 'static {
+    /// The next records of the assigned partitions.
+    fn poll(&mut self, limits: PollLimits) -> BoxFuture<'_, Result<Polled, ConsumeError>>;
+
+    /// Commits positions durably. Positions never move backwards.
+    fn commit(&mut self, commits: Vec<Commit>) -> BoxFuture<'_, Result<(), CommitError>>;
+}
+
+/// A partition as seen from outside any group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionState {
+    /// The partition.
+    pub partition: u32,
+    /// The epoch of the log.
+    pub epoch: u32,
+    /// The oldest offset still stored (retention moves it).
+    pub begin_offset: u64,
+    /// One past the newest durable record.
+    pub end_offset: u64,
+    /// The group's commit, if any.
+    pub committed: Option<Committed>,
+    /// Everything acknowledged before this instant stands before `committed` (milliseconds since the
+    /// Unix epoch): the append time of the first uncommitted record, or, with none, an instant
+    /// taken before `end_offset` was read.
+    pub complete_through_ms: i64,
+}
+
+/// Why a look at the log failed.
+#[derive(Debug, Error)]
+pub enum InspectError {
+    /// The engine can't be reached or read now.
+    #[error("the log can't be inspected now: {0}")]
+    Unavailable(String),
+    /// The offset asked for is no longer stored.
+    #[error("partition {partition} offset {offset} is no longer stored; the oldest is {begin}")]
+    Gone {
+        /// The partition.
+        partition: u32,
+        /// The offset asked for.
+        offset: u64,
+        /// The oldest that is stored.
+        begin: u64,
+    },
+}
+
+/// Looks at a log without consuming it: the watermark, the audit.
+pub trait LogInspector: Send + Sync + 'static {
+    /// All partitions, in order of their number, with the group's commits.
+    fn partitions(&self, group: &str) -> BoxFuture<'_, Result<Vec<PartitionState>, InspectError>>;
+
+    /// Records of one partition from `offset` on, at most `bytes_max` bytes of bodies but at least
+    /// one record; empty at the end.
+    fn read(
+        &self,
+        partition: u32,
+        offset: u64,
+        bytes_max: usize,
+    ) -> BoxFuture<'_, Result<Vec<LoggedRecord>, InspectError>>;
+}

@@ -1,0 +1,1 @@
+//! Takes receipts over HTTP and acknowledges only what the log holds durably.

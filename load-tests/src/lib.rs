@@ -1,0 +1,1 @@
+//! Load generator with an exact end-to-end check, and fault drills.

@@ -1,0 +1,1 @@
+//! Consumes the log, checks every signature and hash, writes outcomes to the warehouse, commits.
