@@ -1,1 +1,26 @@
-//! Consumes the log, checks every signature and hash, writes outcomes to the warehouse, commits.
+//! The verifier: consumes the log, judges every receipt on rayon, writes outcomes to the warehouse, commits.
+//!
+//! - [`pipeline`]: the whole of it, one function that reads like the diagram in ARCHITECTURE.md
+//! - [`block`]: gathering records into blocks, and which partitions are ours
+//! - [`judging`]: records to encoded rows, a pure function
+//! - [`writing`]: rows to the warehouse, with retries
+//! - [`ledger`]: the conservation ledger's lines, as commit metadata and as rows
+//! - [`config`]: the section `[verifier]`
+//!
+//! It has no state of its own: a block's rows are a pure function of its records, so a block that is
+//! written again after a crash changes nothing, and the log's commit is the one point that decides.
+
+#![forbid(unsafe_code)]
+
+pub mod block;
+pub mod config;
+pub mod judging;
+pub mod ledger;
+pub mod pipeline;
+pub mod writing;
+
+pub use config::VerifierConfig;
+pub use pipeline::{Deps, VerifierError, run};
+
+/// The consumer group that all verifiers share.
+pub const GROUP: &str = "verifier";

@@ -1,0 +1,54 @@
+# Receipts. `make help` lists the targets; `make demo` and `make test` need nothing but this file's own steps.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# The profile the demo builds with: `release`, or `dev` where the tests have built that already.
+PROFILE ?= release
+FUZZ_SECONDS ?= 20
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.PHONY: deps
+deps: ## Install what building and testing need (Debian packages; needs root or sudo only if something is missing)
+	@scripts/install-deps
+
+.PHONY: chdb
+chdb: ## Fetch the ClickHouse engine (libchdb, from npm) into the cache
+	@scripts/fetch-chdb
+
+.PHONY: build
+build: deps ## Build everything in release
+	cargo build --release --workspace --locked
+
+.PHONY: demo
+demo: deps chdb ## The whole thing on this machine: outside-signed receipts in, verified numbers out
+	@PROFILE=$(PROFILE) demo/run.sh
+
+.PHONY: run
+run: deps chdb ## Start all services on ./data
+	cargo run --release --locked --package receipts-cli --bin receipts -- up --data ./data
+
+.PHONY: test
+test: deps chdb lint ## Everything CI runs
+	cargo test --workspace --locked
+	demo/interop.sh
+	DEMO_EXIT=1 PROFILE=dev demo/run.sh
+	fuzz/run $(FUZZ_SECONDS)
+
+.PHONY: lint
+lint: deps ## Format and lints
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- --deny warnings
+
+.PHONY: bench
+bench: deps chdb ## Criterion benches, and the comparison that writes benches/runs/
+	cargo bench --locked --package benches
+	cargo run --release --locked --package benches --bin compare
+
+.PHONY: clean
+clean: ## Remove what was built (the cached engine stays)
+	cargo clean

@@ -1,0 +1,190 @@
+//! Records to rows: plain functions of the records, run on rayon, with no state but the key cache.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use rayon::prelude::*;
+use receipt::{Arrival, BodyKind, Judge, Judged, RejectReason, RejectedReceipt, VerifiedReceipt};
+use receipt_log::{LoggedRecord, RecordKind};
+use warehouse::{LedgerRow, ReceiptRow, RejectedRow};
+
+use crate::block::Block;
+
+/// Rows are handed to the warehouse in pieces of about this size, so that no single buffer grows without need.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A block whose receipts all have their outcome, encoded for the warehouse.
+#[derive(Debug)]
+#[must_use = "a judged block holds outcomes that must be written"]
+pub struct JudgedBlock {
+    /// `RowBinary` for the table of receipts.
+    pub receipts: Vec<Bytes>,
+    /// `RowBinary` for the table of rejected receipts.
+    pub rejected: Vec<Bytes>,
+    /// One ledger line per partition, without its time of commit.
+    pub lines: Vec<LedgerRow>,
+    /// Rejections by reason.
+    pub reasons: BTreeMap<&'static str, u64>,
+    /// The block's records are gone; what remains of it is its claims and its age.
+    pub block: Block,
+}
+
+/// One receipt's outcome as an encoded row.
+enum Row {
+    Receipt(Vec<u8>),
+    Rejected(RejectReason, Vec<u8>),
+}
+
+/// One record's outcomes.
+struct JudgedRecord {
+    rows: Vec<Row>,
+}
+
+/// Judges every receipt of a block. Runs on the calling thread's rayon pool.
+pub fn judge_block(judge: &Judge, mut block: Block, verifier: &str) -> JudgedBlock {
+    let judged: Vec<JudgedRecord> = block.records.par_iter().map(|logged| judge_record(judge, logged)).collect();
+
+    let mut receipts = Pieces::default();
+    let mut rejected = Pieces::default();
+    let mut reasons = BTreeMap::new();
+    let mut lines: BTreeMap<u32, LedgerRow> = BTreeMap::new();
+    for (logged, outcome) in block.records.iter().zip(&judged) {
+        let position = logged.position;
+        let line = lines.entry(position.partition).or_insert_with(|| LedgerRow {
+            epoch: position.epoch,
+            partition: position.partition,
+            first_offset: position.offset,
+            last_offset: position.offset,
+            records: 0,
+            receipts_in: 0,
+            accepted: 0,
+            rejected: 0,
+            verifier: verifier.to_owned(),
+            committed_at_ms: 0,
+        });
+        line.last_offset = position.offset;
+        line.records += 1;
+        line.receipts_in += outcome.rows.len() as u64;
+        for row in &outcome.rows {
+            match row {
+                Row::Receipt(bytes) => {
+                    line.accepted += 1;
+                    receipts.push(bytes);
+                }
+                Row::Rejected(reason, bytes) => {
+                    line.rejected += 1;
+                    *reasons.entry(reason.as_str()).or_insert(0) += 1;
+                    rejected.push(bytes);
+                }
+            }
+        }
+    }
+    block.records = Vec::new();
+    JudgedBlock {
+        receipts: receipts.finish(),
+        rejected: rejected.finish(),
+        lines: lines.into_values().collect(),
+        reasons,
+        block,
+    }
+}
+
+fn judge_record(judge: &Judge, logged: &LoggedRecord) -> JudgedRecord {
+    let arrival = Arrival {
+        kind: match logged.record.kind {
+            RecordKind::Receipt => BodyKind::Receipt,
+            RecordKind::Batch => BodyKind::Batch,
+        },
+        body: &logged.record.body,
+        request_signature: logged.record.request_signature.as_deref(),
+        received_at_ms: logged.record.received_at_ms,
+    };
+    let rows = judge.judge(&arrival, &|index, judged| match judged {
+        Judged::Verified(verified) => Row::Receipt(encode_receipt(logged, index, &verified)),
+        Judged::Rejected(rejected) => Row::Rejected(rejected.reason, encode_rejected(logged, index, &rejected)),
+    });
+    JudgedRecord { rows }
+}
+
+fn encode_receipt(logged: &LoggedRecord, index: u16, verified: &VerifiedReceipt<'_>) -> Vec<u8> {
+    let receipt = &verified.receipt;
+    let mut out = Vec::with_capacity(512);
+    ReceiptRow {
+        publisher: &receipt.publisher,
+        timestamp_ms: receipt.timestamp_ms,
+        entry_id: receipt.entry_id,
+        receipt_id: receipt.receipt_id,
+        payload_hash: &verified.payload_hash,
+        position: logged.position.receipt(index),
+        received_at_ms: logged.record.received_at_ms,
+        url: &receipt.url,
+        content_hash: &receipt.content_hash,
+        client_id: receipt.client_id,
+        client_name: &receipt.client_name,
+        client_version: &receipt.client_version,
+        organization: &receipt.organization,
+        key_fingerprint: &verified.key_fingerprint,
+        algorithm: receipt.algorithm.as_str(),
+        purpose: receipt.purpose.as_str(),
+        context: &receipt.context,
+        dataset_id: receipt.dataset_id.as_deref().unwrap_or_default(),
+        model_id: receipt.model_id.as_deref().unwrap_or_default(),
+        query_id: receipt.query_id.as_deref().unwrap_or_default(),
+        session_id: receipt.session_id.as_deref().unwrap_or_default(),
+        study_id: receipt.study_id.as_deref().unwrap_or_default(),
+        researcher_id: receipt.researcher_id.as_deref().unwrap_or_default(),
+    }
+    .encode(&mut out);
+    out
+}
+
+fn encode_rejected(logged: &LoggedRecord, index: u16, rejected: &RejectedReceipt<'_>) -> Vec<u8> {
+    let address = logged.record.client_address.map(|address| address.to_string()).unwrap_or_default();
+    let mut out = Vec::with_capacity(256 + rejected.raw.len());
+    RejectedRow {
+        position: logged.position.receipt(index),
+        reason: rejected.reason.as_str(),
+        detail: &rejected.detail,
+        publisher: rejected.publisher.as_deref().unwrap_or_default(),
+        receipt_id: rejected.receipt_id,
+        client_id: rejected.client_id,
+        entry_id: rejected.entry_id,
+        payload_hash: rejected.payload_hash.as_ref(),
+        received_at_ms: logged.record.received_at_ms,
+        request_id: &logged.record.request_id,
+        client_address: &address,
+        kind: match logged.record.kind {
+            RecordKind::Receipt => "receipt",
+            RecordKind::Batch => "batch",
+        },
+        raw: rejected.raw,
+    }
+    .encode(&mut out);
+    out
+}
+
+/// Rows put together into pieces.
+#[derive(Default)]
+struct Pieces {
+    done: Vec<Bytes>,
+    open: Vec<u8>,
+}
+
+impl Pieces {
+    fn push(&mut self, row: &[u8]) {
+        if self.open.capacity() == 0 {
+            self.open.reserve(PIECE_BYTES);
+        }
+        self.open.extend_from_slice(row);
+        if self.open.len() >= PIECE_BYTES {
+            self.done.push(std::mem::take(&mut self.open).into());
+        }
+    }
+
+    fn finish(mut self) -> Vec<Bytes> {
+        if !self.open.is_empty() {
+            self.done.push(self.open.into());
+        }
+        self.done
+    }
+}

@@ -1,0 +1,299 @@
+//! The verifier's pipeline.
+//!
+//! ```text
+//! log ── poll ──> gather ──> judge (rayon) ──> write (warehouse) ──> commit (log, carries the ledger line) ──> ledger row
+//! ```
+//!
+//! Judging and writing each hold one block at a time and run beside the gathering of the next; commits
+//! are made in order by the one task that owns the consumer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics::{counter, histogram};
+use receipt::Judge;
+use receipt_log::{Assignment, Commit, CommitError, ConsumeError, LogConsumer, PollLimits};
+use service::cpu::CpuPool;
+use service::health::Health;
+use thiserror::Error;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+use warehouse::{LedgerRow, Warehouse};
+
+use crate::block::{Block, Claims, Gathering};
+use crate::config::VerifierConfig;
+use crate::judging::{JudgedBlock, judge_block};
+use crate::ledger;
+use crate::writing::{Backoff, Stopped, Writer};
+
+/// The longest one poll waits while nothing is under way, so that a stop is noticed.
+const IDLE_WAIT: Duration = Duration::from_millis(100);
+/// The longest one poll waits while blocks are under way, so that their commits aren't late.
+const BUSY_WAIT: Duration = Duration::from_millis(5);
+
+/// What the verifier works with.
+pub struct Deps {
+    /// This verifier's membership in the group [`crate::GROUP`].
+    pub consumer: Box<dyn LogConsumer>,
+    /// Where outcomes go.
+    pub warehouse: Warehouse,
+    /// Where judging runs.
+    pub cpu: CpuPool,
+    /// The rules, the limits and the key cache.
+    pub judge: Arc<Judge>,
+    /// Where this verifier says whether it gets on.
+    pub health: Health,
+}
+
+/// Why the verifier gave up. Everything that a pause can cure is waited for instead.
+#[derive(Debug, Error)]
+pub enum VerifierError {
+    /// A stored record is damaged: going on would lose it in silence.
+    #[error("{0}")]
+    Damaged(ConsumeError),
+    /// A stage ended without being told to.
+    #[error("the verifier's {0} stage ended unexpectedly")]
+    StageEnded(&'static str),
+}
+
+/// Runs until `shutdown`, then finishes the blocks in hand (at most `drain_ms_max`) and returns.
+///
+/// # Errors
+/// [`VerifierError`]: what no pause can cure.
+pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken) -> Result<(), VerifierError> {
+    let Deps { mut consumer, warehouse, cpu, judge, health } = deps;
+    let component = health.register("verifier");
+    component.ready();
+    let give_up = CancellationToken::new();
+    let writer = Writer { warehouse, config: config.clone(), health: component, stop: give_up.clone() };
+    let name: Arc<str> = format!("{}-{:08x}", std::process::id(), rand::random::<u32>()).into();
+
+    let (to_judge, gathered) = mpsc::channel(1);
+    let (to_write, judged) = mpsc::channel(1);
+    let (to_commit, mut written) = mpsc::channel(1);
+    let judging = tokio::spawn(judge_stage(gathered, to_write, cpu, judge, name));
+    let writing = tokio::spawn(write_stage(judged, to_commit, writer.clone()));
+
+    let mut claims = Claims::default();
+    let mut gathering = Gathering::new(
+        config.block_bytes_max,
+        config.block_records_max,
+        Duration::from_millis(config.block_wait_ms_max),
+    );
+    let mut backoff = Backoff::new(&config);
+    let mut under_way = 0_usize;
+    let drain_wait_max = Duration::from_millis(config.drain_ms_max);
+
+    while !shutdown.is_cancelled() {
+        while let Ok(block) = written.try_recv() {
+            under_way -= 1;
+            commit(consumer.as_mut(), &mut claims, block, &writer, &config).await;
+        }
+        if writing.is_finished() {
+            return Err(VerifierError::StageEnded("writing"));
+        }
+        if gathering.due() && to_judge.capacity() > 0 {
+            under_way += 1;
+            to_judge.send(gathering.close()).await.map_err(|_| VerifierError::StageEnded("judging"))?;
+        }
+        if gathering.full() {
+            // Judging has no room either: wait for a block to come out rather than spin.
+            if let Ok(Some(block)) = tokio::time::timeout(IDLE_WAIT, written.recv()).await {
+                under_way -= 1;
+                commit(consumer.as_mut(), &mut claims, block, &writer, &config).await;
+            }
+            continue;
+        }
+        let idle_wait = if under_way > 0 { BUSY_WAIT } else { IDLE_WAIT };
+        let limits = PollLimits {
+            records_max: gathering.records_left(),
+            bytes_max: gathering.bytes_left(),
+            wait_max: gathering.time_left().map_or(idle_wait, |left| left.min(idle_wait)),
+        };
+        match consumer.poll(limits).await {
+            Ok(polled) => {
+                backoff = Backoff::new(&config);
+                for partition in polled.revoked {
+                    claims.revoke(partition);
+                    gathering.forget(partition);
+                }
+                for assignment in &polled.assigned {
+                    claims.assign(assignment);
+                    if repair_ledger(assignment, &writer).await.is_err() {
+                        break;
+                    }
+                }
+                gathering.add(polled.records, &claims);
+            }
+            Err(damaged @ ConsumeError::Damaged { .. }) => {
+                writer.health.not_ready(damaged.to_string());
+                error!(error = %damaged, "the log is damaged; stopping rather than skipping records");
+                return Err(VerifierError::Damaged(damaged));
+            }
+            Err(ConsumeError::Unavailable(reason)) => {
+                writer.health.not_ready(format!("the log can't be read: {reason}"));
+                warn!(reason, "the log can't be read; trying again");
+                counter!("receipts_verifier_poll_failures_total").increment(1);
+                tokio::time::sleep(backoff.next_wait()).await;
+                writer.health.ready();
+            }
+        }
+    }
+
+    // What is in hand is finished; what was only gathered is read again by whoever comes next.
+    drop(to_judge);
+    let deadline = Instant::now() + drain_wait_max;
+    while let Ok(Some(block)) = timeout_at(deadline, written.recv()).await {
+        commit(consumer.as_mut(), &mut claims, block, &writer, &config).await;
+    }
+    give_up.cancel();
+    let (judging, writing) = tokio::join!(judging, writing);
+    judging.map_err(|_| VerifierError::StageEnded("judging"))?;
+    writing.map_err(|_| VerifierError::StageEnded("writing"))?;
+    Ok(())
+}
+
+async fn judge_stage(
+    mut gathered: mpsc::Receiver<Block>,
+    to_write: mpsc::Sender<JudgedBlock>,
+    cpu: CpuPool,
+    judge: Arc<Judge>,
+    name: Arc<str>,
+) {
+    while let Some(block) = gathered.recv().await {
+        let started = Instant::now();
+        let judged = judge_on(&cpu, &judge, &name, block).await;
+        histogram!("receipts_verifier_stage_seconds", "stage" => "judge").record(started.elapsed().as_secs_f64());
+        let Some(judged) = judged else { return };
+        if to_write.send(judged).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Judges a block on the bridge. A busy bridge is waited for; a panic while judging ends the stage, and with it
+/// the verifier, because the same records would make it panic again and nothing may be skipped in silence.
+async fn judge_on(cpu: &CpuPool, judge: &Arc<Judge>, name: &Arc<str>, block: Block) -> Option<JudgedBlock> {
+    let slot = Arc::new(std::sync::Mutex::new(Some(block)));
+    loop {
+        let (slot, judge, name) = (Arc::clone(&slot), Arc::clone(judge), Arc::clone(name));
+        let work = move || slot.lock().ok()?.take().map(|block| judge_block(&judge, block, &name));
+        match cpu.run(work).await {
+            Ok(judged) => return judged,
+            Err(service::cpu::CpuError::Busy) => tokio::time::sleep(BUSY_WAIT).await,
+            Err(panicked) => {
+                error!(error = %panicked, "judging a block failed");
+                return None;
+            }
+        }
+    }
+}
+
+async fn write_stage(mut judged: mpsc::Receiver<JudgedBlock>, to_commit: mpsc::Sender<JudgedBlock>, writer: Writer) {
+    while let Some(block) = judged.recv().await {
+        let started = Instant::now();
+        if writer.write(&block).await.is_err() {
+            return;
+        }
+        histogram!("receipts_verifier_stage_seconds", "stage" => "write").record(started.elapsed().as_secs_f64());
+        if to_commit.send(block).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Commits a written block where its partitions are still ours, then writes its ledger rows. The rows must stand
+/// before the next commit replaces the metadata they could be repaired from, so this is awaited in order.
+async fn commit(
+    consumer: &mut dyn LogConsumer,
+    claims: &mut Claims,
+    block: JudgedBlock,
+    writer: &Writer,
+    config: &VerifierConfig,
+) {
+    let started = Instant::now();
+    let committed_at_ms = service::instant::now_ms();
+    for line in &block.lines {
+        let claim = block.block.claims.get(&line.partition);
+        if !claim.is_some_and(|claim| claims.holds(line.partition, *claim)) {
+            continue;
+        }
+        let line = LedgerRow { committed_at_ms, ..line.clone() };
+        match commit_line(consumer, &line, writer, config).await {
+            Ok(()) => {}
+            Err(NotCommitted::Fenced) => {
+                claims.revoke(line.partition);
+                continue;
+            }
+            Err(NotCommitted::Stopped) => return,
+        }
+        if writer.write_ledger(std::slice::from_ref(&line)).await.is_err() {
+            return;
+        }
+        counter!("receipts_verifier_receipts_total", "outcome" => "accepted").increment(line.accepted);
+        counter!("receipts_verifier_receipts_total", "outcome" => "rejected").increment(line.rejected);
+        histogram!("receipts_verifier_block_receipts").record(line.receipts_in as f64);
+    }
+    for (reason, count) in &block.reasons {
+        counter!("receipts_verifier_rejected_total", "reason" => *reason).increment(*count);
+    }
+    histogram!("receipts_verifier_stage_seconds", "stage" => "commit").record(started.elapsed().as_secs_f64());
+    histogram!("receipts_verifier_block_seconds").record(block.block.opened.elapsed().as_secs_f64());
+}
+
+/// Why a line was not committed.
+enum NotCommitted {
+    /// The partition has another owner, who reads the block again.
+    Fenced,
+    /// The verifier is stopping.
+    Stopped,
+}
+
+async fn commit_line(
+    consumer: &mut dyn LogConsumer,
+    line: &LedgerRow,
+    writer: &Writer,
+    config: &VerifierConfig,
+) -> Result<(), NotCommitted> {
+    let commit = Commit {
+        partition: line.partition,
+        epoch: line.epoch,
+        next_offset: line.last_offset + 1,
+        metadata: ledger::to_metadata(line),
+    };
+    let mut backoff = Backoff::new(config);
+    loop {
+        match consumer.commit(vec![commit.clone()]).await {
+            Ok(()) => return Ok(()),
+            Err(CommitError::Fenced(partition)) => {
+                counter!("receipts_verifier_fenced_total").increment(1);
+                info!(partition, "another verifier owns this partition now; its block is dropped");
+                return Err(NotCommitted::Fenced);
+            }
+            Err(CommitError::Unavailable(reason)) => {
+                writer.health.not_ready(format!("positions can't be committed: {reason}"));
+                warn!(reason, "positions can't be committed; trying again");
+                tokio::select! {
+                    () = writer.stop.cancelled() => return Err(NotCommitted::Stopped),
+                    () = tokio::time::sleep(backoff.next_wait()) => writer.health.ready(),
+                }
+            }
+        }
+    }
+}
+
+/// Writes the ledger row of a new partition's last commit, which a crash may have kept from the table.
+async fn repair_ledger(assignment: &Assignment, writer: &Writer) -> Result<(), Stopped> {
+    let Some(committed) = &assignment.committed else { return Ok(()) };
+    match ledger::from_metadata(&committed.metadata) {
+        Ok(Some(line)) => writer.write_ledger(&[line]).await,
+        Ok(None) => Ok(()),
+        Err(error) => {
+            // The audit will find the gap; reading on is right, because the commit itself is valid.
+            error!(partition = assignment.partition, %error, "the last commit's metadata is no ledger line");
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Rows to the warehouse. A block stays in hand until the warehouse has it: what can't be written is
+//! tried again with growing, jittered pauses, and meanwhile nothing is committed and nothing is lost.
+
+use std::future::Future;
+use std::time::Duration;
+
+use rand::RngExt;
+use service::health::Component;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+use warehouse::{LedgerRow, Warehouse, WarehouseError};
+
+use crate::config::VerifierConfig;
+use crate::judging::JudgedBlock;
+
+/// Growing pauses with jitter: between half and the whole of a doubling wait.
+#[derive(Debug)]
+pub struct Backoff {
+    next_ms: u64,
+    max_ms: u64,
+}
+
+impl Backoff {
+    /// The first pause of a new series is at most `retry_wait_ms_min`.
+    #[must_use]
+    pub fn new(config: &VerifierConfig) -> Self {
+        Self { next_ms: config.retry_wait_ms_min, max_ms: config.retry_wait_ms_max }
+    }
+
+    /// The next pause.
+    pub fn next_wait(&mut self) -> Duration {
+        let wait_ms = rand::rng().random_range(self.next_ms / 2..=self.next_ms);
+        self.next_ms = self.next_ms.saturating_mul(2).min(self.max_ms);
+        Duration::from_millis(wait_ms)
+    }
+}
+
+/// The writing side of the pipeline.
+#[derive(Clone)]
+pub struct Writer {
+    /// Where rows go.
+    pub warehouse: Warehouse,
+    /// Pauses between tries.
+    pub config: VerifierConfig,
+    /// Says in `/readyz` when the warehouse doesn't take rows.
+    pub health: Component,
+    /// Ends the trying.
+    pub stop: CancellationToken,
+}
+
+/// The verifier is stopping; the block was not written and not committed, so it will be read again.
+#[derive(Debug)]
+pub struct Stopped;
+
+impl Writer {
+    /// Writes a block's rows, both tables at once, trying until it succeeds or the verifier stops.
+    ///
+    /// # Errors
+    /// [`Stopped`] only.
+    pub async fn write(&self, block: &JudgedBlock) -> Result<(), Stopped> {
+        let (receipts, rejected) = tokio::join!(
+            self.insist("receipts", || self.warehouse.insert_receipts(block.receipts.clone())),
+            self.insist("rejected", || self.warehouse.insert_rejected(block.rejected.clone())),
+        );
+        receipts.and(rejected)
+    }
+
+    /// Writes ledger rows, trying until it succeeds or the verifier stops. Writing one twice changes nothing.
+    ///
+    /// # Errors
+    /// [`Stopped`] only.
+    pub async fn write_ledger(&self, lines: &[LedgerRow]) -> Result<(), Stopped> {
+        self.insist("ledger", || self.warehouse.insert_ledger(lines)).await
+    }
+
+    async fn insist<F>(&self, table: &'static str, mut attempt: impl FnMut() -> F) -> Result<(), Stopped>
+    where
+        F: Future<Output = Result<(), WarehouseError>>,
+    {
+        let mut backoff = Backoff::new(&self.config);
+        let mut failed = false;
+        loop {
+            match attempt().await {
+                Ok(()) => {
+                    if failed {
+                        self.health.ready();
+                    }
+                    return Ok(());
+                }
+                Err(error) => {
+                    failed = true;
+                    metrics::counter!("receipts_verifier_write_failures_total", "table" => table).increment(1);
+                    self.health.not_ready(format!("the warehouse doesn't take rows of {table}: {error}"));
+                    warn!(table, %error, "the warehouse refused a block; trying again");
+                }
+            }
+            tokio::select! {
+                () = self.stop.cancelled() => return Err(Stopped),
+                () = tokio::time::sleep(backoff.next_wait()) => {}
+            }
+        }
+    }
+}
