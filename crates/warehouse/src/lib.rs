@@ -1,1 +1,36 @@
 //! ClickHouse: schema, row writer, queries, and the embedded engine behind the same HTTP protocol.
+//!
+//! - [`config`]: the `[warehouse]` section
+//! - [`client`]: [`Warehouse`], the one way in: inserts, queries, migrations, over HTTP
+//! - [`connector`]: the stream below HTTP, a Unix socket or TCP
+//! - [`row`]: rows of the tables, encoded by hand into RowBinary
+//! - [`migrations`]: the schema, version by version
+//! - [`queries`]: what publishers, the audit and the load tests ask, one file per noun
+//! - [`engine`]: libchdb in this process, behind [`endpoint`], which speaks ClickHouse's HTTP protocol
+//! - [`chdb`]: the only `unsafe` code of the project: libchdb's C functions
+//!
+//! Services see only [`Warehouse`]; whether a server or the engine in this process answers is a matter of
+//! configuration.
+
+pub mod chdb;
+pub mod client;
+pub mod config;
+pub mod connector;
+pub mod endpoint;
+pub mod engine;
+pub mod error;
+pub mod migrations;
+pub mod queries;
+pub mod row;
+
+pub use client::Warehouse;
+pub use config::WarehouseConfig;
+pub use connector::Target;
+pub use engine::EmbeddedEngine;
+pub use error::{EngineError, WarehouseError};
+pub use queries::{
+    AuditFinding, AuditSums, ClientStats, CommittedOffset, ContentStats, DashboardStats, Filter, GroupBy, Metric,
+    ReceiptFacts, Refusal, RefusalStats, RejectedReceipt, Scope, StoredReceipt, TimeseriesPoint, TopClient, TopContent,
+    Totals, UsageByPurpose,
+};
+pub use row::{LedgerRow, ReceiptRow, RejectedRow};
