@@ -1,0 +1,104 @@
+//! The closed lists of a receipt: signature algorithms and purposes.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// A signature algorithm, and with it the kind of key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Algorithm {
+    /// RFC 8032, pure, strictly verified.
+    Ed25519,
+    /// PKCS#1 v1.5 with SHA-256 (RFC 8017 section 8.2), modulus of exactly 2048 bits.
+    #[serde(rename = "RSA-2048")]
+    Rsa2048,
+    /// ECDSA over P-256 with SHA-256 (FIPS 186-5), signatures in DER or as 64 raw bytes.
+    #[serde(rename = "ECDSA-P256")]
+    EcdsaP256,
+}
+
+impl Algorithm {
+    /// Every algorithm there is.
+    pub const ALL: [Self; 3] = [Self::Ed25519, Self::Rsa2048, Self::EcdsaP256];
+
+    /// As written in `signatureAlgorithm`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ed25519 => "Ed25519",
+            Self::Rsa2048 => "RSA-2048",
+            Self::EcdsaP256 => "ECDSA-P256",
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The text names no supported algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the algorithm must be Ed25519, RSA-2048 or ECDSA-P256")]
+pub struct UnknownAlgorithm;
+
+impl FromStr for Algorithm {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|algorithm| algorithm.as_str() == text)
+            .ok_or(UnknownAlgorithm)
+    }
+}
+
+/// What content was used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// Training a model.
+    Training,
+    /// Answering a query.
+    Inference,
+    /// A study.
+    Research,
+}
+
+impl Purpose {
+    /// Every purpose there is.
+    pub const ALL: [Self; 3] = [Self::Training, Self::Inference, Self::Research];
+
+    /// As written in `usage.purpose`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Training => "training",
+            Self::Inference => "inference",
+            Self::Research => "research",
+        }
+    }
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The text names no purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the purpose must be training, inference or research")]
+pub struct UnknownPurpose;
+
+impl FromStr for Purpose {
+    type Err = UnknownPurpose;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|purpose| purpose.as_str() == text)
+            .ok_or(UnknownPurpose)
+    }
+}

@@ -1,0 +1,66 @@
+//! What a receipt and a batch may weigh. Every limit is configurable; the defaults are DESIGN.md's.
+
+use serde::{Deserialize, Serialize};
+
+/// Limits of the format check. Sizes are in bytes, times in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// The longest receipt, alone or in a batch; also what a batch's own members may take together.
+    pub receipt_bytes_max: usize,
+    /// The longest batch, after any Content-Encoding is undone.
+    pub batch_bytes_max: usize,
+    /// The most receipts in one batch. At most 65,535: a receipt's index in its record has 16 bits.
+    pub batch_receipts_max: usize,
+    /// The deepest nesting of arrays and objects; the outermost value is depth 1.
+    pub depth_max: usize,
+    /// The longest `content.url`, decoded.
+    pub url_bytes_max: usize,
+    /// The longest of any other string, member names included, decoded.
+    pub string_bytes_max: usize,
+    /// How far a receipt's timestamp may lie after its arrival.
+    pub timestamp_ahead_ms_max: u64,
+    /// How far a receipt's timestamp may lie before its arrival.
+    pub timestamp_behind_ms_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            receipt_bytes_max: 64 * 1024,
+            batch_bytes_max: 8 * 1024 * 1024,
+            batch_receipts_max: 10_000,
+            depth_max: 32,
+            url_bytes_max: 2_048,
+            string_bytes_max: 4_096,
+            timestamp_ahead_ms_max: 5 * 60 * 1000,
+            timestamp_behind_ms_max: 30 * 24 * 60 * 60 * 1000,
+        }
+    }
+}
+
+impl Limits {
+    /// Checks that the limits fit together.
+    ///
+    /// # Errors
+    /// A sentence that names the setting and what it must be.
+    pub fn validate(&self) -> Result<(), String> {
+        let wrong = |what: &str| Err(what.to_owned());
+        if !(1..=65_535).contains(&self.batch_receipts_max) {
+            return wrong("batch_receipts_max must be 1 to 65535: a receipt's index in its record has 16 bits");
+        }
+        if !(1..=128).contains(&self.depth_max) {
+            return wrong("depth_max must be 1 to 128");
+        }
+        if self.receipt_bytes_max == 0 || self.receipt_bytes_max > self.batch_bytes_max {
+            return wrong("receipt_bytes_max must be at least 1 and at most batch_bytes_max");
+        }
+        if self.batch_bytes_max > 1 << 30 {
+            return wrong("batch_bytes_max must be at most 1073741824 (1 GiB)");
+        }
+        if self.url_bytes_max == 0 || self.string_bytes_max == 0 {
+            return wrong("url_bytes_max and string_bytes_max must be at least 1");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! What becomes of a receipt: verified, or rejected with one reason of a closed list.
+
+use std::{borrow::Cow, fmt, str::FromStr};
+
+use serde::{Serialize, Serializer};
+use uuid::Uuid;
+
+use crate::Receipt;
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+) => {
+        /// Why a receipt is rejected. A receipt's own fault comes before its batch's or request's.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum RejectReason { $($(#[doc = $doc])+ $name,)+ }
+
+        impl RejectReason {
+            /// Every reason there is.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// The reason as it is stored and shown, in snake_case.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The record isn't a receipt or batch at all, or the receipt breaks a rule no other reason names.
+    Malformed = "malformed",
+    /// The receipt's own signature doesn't verify.
+    BadSignature = "bad_signature",
+    /// The receipt is good, its batch's signature doesn't verify.
+    BadBatchSignature = "bad_batch_signature",
+    /// The receipt is good, the signature of the request that brought it doesn't verify.
+    BadRequestSignature = "bad_request_signature",
+    /// `client.publicKey` is no usable key.
+    BadPublicKey = "bad_public_key",
+    /// The key is of another kind than `signatureAlgorithm` names.
+    KeyAlgorithmMismatch = "key_algorithm_mismatch",
+    /// `content.contentHash` isn't `sha256:` and 64 hexadecimal digits.
+    BadContentHash = "bad_content_hash",
+    /// The timestamp is too far from the time of arrival.
+    TimestampOutOfRange = "timestamp_out_of_range",
+    /// A `version` other than 1.0.0.
+    UnsupportedVersion = "unsupported_version",
+    /// A `signatureAlgorithm` that isn't supported.
+    UnsupportedAlgorithm = "unsupported_algorithm",
+}
+
+impl fmt::Display for RejectReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for RejectReason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// The text names no reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a reason for rejecting a receipt")]
+pub struct UnknownReason;
+
+impl FromStr for RejectReason {
+    type Err = UnknownReason;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|reason| reason.as_str() == text)
+            .ok_or(UnknownReason)
+    }
+}
+
+/// A receipt whose every check passed.
+#[derive(Clone, Debug)]
+pub struct VerifiedReceipt<'a> {
+    /// The receipt.
+    pub receipt: Receipt<'a>,
+    /// SHA-256 of the canonical bytes.
+    pub payload_hash: [u8; 32],
+    /// SHA-256 of the key's SPKI DER.
+    pub key_fingerprint: [u8; 32],
+}
+
+/// A receipt, or a record that is none, that failed a check. The optional fields are what could still be read.
+#[derive(Clone, Debug)]
+pub struct RejectedReceipt<'a> {
+    /// Why.
+    pub reason: RejectReason,
+    /// What was wrong, for a person. At most a few hundred bytes.
+    pub detail: String,
+    /// `receiptId`, where it is a UUID.
+    pub receipt_id: Option<Uuid>,
+    /// `content.publisher`, lower-cased, where it is a host name.
+    pub publisher: Option<Cow<'a, str>>,
+    /// `client.id`, where it is a UUID.
+    pub client_id: Option<Uuid>,
+    /// `content.entryId`, where it is a UUID.
+    pub entry_id: Option<Uuid>,
+    /// SHA-256 of the canonical bytes, where the receipt is a JSON object.
+    pub payload_hash: Option<[u8; 32]>,
+    /// The receipt as it came; the whole body where no receipt could be told apart.
+    pub raw: &'a [u8],
+}
+
+/// The one outcome of a receipt.
+#[derive(Clone, Debug)]
+#[must_use = "every receipt ends in exactly one outcome"]
+pub enum Judged<'a> {
+    /// Every check passed.
+    Verified(VerifiedReceipt<'a>),
+    /// A check failed.
+    Rejected(RejectedReceipt<'a>),
+}
