@@ -2,12 +2,15 @@
 //!
 //! - [`record`]: what a record is and where it stands
 //! - [`traits`]: writing, consuming and inspecting a log, shaped so that Kafka fits
+//! - [`embedded`]: the segment log, in files under one directory, with no server
 
 #![forbid(unsafe_code)]
 
+pub mod embedded;
 pub mod record;
 pub mod traits;
 
+pub use embedded::{DirectIo, EmbeddedConfig, EmbeddedConsumer, EmbeddedLog, GroupError, OpenError, ReadOnlyLog};
 pub use record::{LoggedRecord, Position, Record, RecordKind};
 pub use traits::{
     AppendError, Assignment, Commit, CommitError, Committed, ConsumeError, InspectError, LogConsumer, LogInspector,

@@ -1,0 +1,106 @@
+//! The embedded log's settings.
+
+use serde::Deserialize;
+
+/// The smallest segment that makes sense: its header block and a few blocks of records.
+const SEGMENT_BYTES_MIN: u64 = 64 * 1024;
+
+/// Whether segments are written past the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DirectIo {
+    /// `O_DIRECT` where the file system takes it, the page cache where it doesn't.
+    #[default]
+    Auto,
+    /// Always through the page cache.
+    Off,
+}
+
+/// Settings of the embedded log (`[log]` in the configuration file). Every limit is a hard one.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EmbeddedConfig {
+    /// Size of one segment file in bytes, preallocated. A multiple of 4096 and larger than one record.
+    pub segment_bytes: u64,
+    /// The largest encoded record in bytes: a batch of 8 MiB and what stands beside it.
+    pub record_bytes_max: usize,
+    /// Most encoded bytes that wait for the disk or are being written; beyond it appends are `Busy`.
+    pub queue_bytes_max: usize,
+    /// Most records that wait for the disk or are being written; beyond it appends are `Busy`.
+    pub queue_records_max: usize,
+    /// Most bytes that one write and one sync take together (or one record, if that is larger).
+    pub group_bytes_max: usize,
+    /// Sealed segments beyond so many bytes are deleted, oldest first, once every group has committed them.
+    pub retention_bytes_max: u64,
+    /// Sealed segments whose newest record is older are deleted, once every group has committed them.
+    pub retention_ms_max: u64,
+    /// Most bytes of bodies kept in memory for consumers that keep up.
+    pub tail_cache_bytes_max: usize,
+    /// Whether to write past the page cache.
+    pub direct_io: DirectIo,
+    /// The log refuses records while its file system has fewer bytes free.
+    pub min_free_bytes: u64,
+    /// When opening, so many bytes of the newest sealed segments are checked record by record, beside
+    /// the last segment, which always is. Older ones are checked when they are read.
+    pub open_check_bytes_max: u64,
+}
+
+impl Default for EmbeddedConfig {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 256 << 20,
+            record_bytes_max: (8 << 20) + (64 << 10),
+            queue_bytes_max: 64 << 20,
+            queue_records_max: 65_536,
+            group_bytes_max: 4 << 20,
+            retention_bytes_max: 64 << 30,
+            retention_ms_max: 7 * 24 * 3_600_000,
+            tail_cache_bytes_max: 64 << 20,
+            direct_io: DirectIo::Auto,
+            min_free_bytes: 256 << 20,
+            open_check_bytes_max: 1 << 30,
+        }
+    }
+}
+
+impl EmbeddedConfig {
+    /// Checks the settings against each other.
+    ///
+    /// # Errors
+    /// One sentence for each fault.
+    pub fn validate(&self) -> Result<(), Vec<String>> {
+        let mut faults = Vec::new();
+        let mut check = |fine: bool, fault: &str| {
+            if !fine {
+                faults.push(fault.to_owned());
+            }
+        };
+        check(
+            self.segment_bytes >= SEGMENT_BYTES_MIN,
+            "segment_bytes must be at least 65536",
+        );
+        check(
+            self.segment_bytes.is_multiple_of(4096),
+            "segment_bytes must be a multiple of 4096",
+        );
+        check(self.segment_bytes <= 1 << 40, "segment_bytes must be at most 1 TiB");
+        check(self.record_bytes_max >= 1024, "record_bytes_max must be at least 1024");
+        check(
+            self.record_bytes_max <= 1 << 30,
+            "record_bytes_max must be at most 1 GiB",
+        );
+        check(
+            self.segment_bytes >= self.record_bytes_max as u64 + 8192,
+            "segment_bytes must hold one record of record_bytes_max and 8192 bytes more",
+        );
+        check(
+            self.queue_bytes_max >= self.record_bytes_max,
+            "queue_bytes_max must be at least record_bytes_max",
+        );
+        check(self.queue_records_max >= 1, "queue_records_max must be at least 1");
+        check(self.group_bytes_max >= 4096, "group_bytes_max must be at least 4096");
+        check(self.group_bytes_max <= 1 << 30, "group_bytes_max must be at most 1 GiB");
+        check(self.retention_ms_max >= 1, "retention_ms_max must be at least 1");
+        if faults.is_empty() { Ok(()) } else { Err(faults) }
+    }
+}
