@@ -1,1 +1,2 @@
+//! The gateway as a process of its own.
 fn main() {}

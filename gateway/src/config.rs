@@ -1,0 +1,147 @@
+//! The `[gateway]` section of the configuration.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use service::config::{Faults, Validate};
+
+/// Where a single receipt's request signature is verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestSignature {
+    /// By the verifier, with everything else: the client learns of a bad one from the receipt's status.
+    Deferred,
+    /// By the gateway, before the 202: a bad one is answered with 401. Costs a signature check for each receipt.
+    Inline,
+}
+
+/// How the gateway listens and what it allows. Every value bounds something; sizes are in bytes, times in milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GatewayConfig {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The most connections at a time. Further ones are answered 503 and closed.
+    pub connections_max: usize,
+    /// The most requests at a time, over all connections (HTTP/2 carries many in one). Further ones are answered 503.
+    pub requests_max: usize,
+    /// The most requests at a time in one HTTP/2 connection.
+    pub streams_max: u32,
+    /// The longest request head: request line and header fields. Longer ones are answered 431.
+    pub head_bytes_max: usize,
+    /// How long a request head may take, and how long a new connection may stay silent.
+    pub head_wait_ms_max: u64,
+    /// How long a connection may rest between two requests.
+    pub idle_wait_ms_max: u64,
+    /// How long a body may take. A body over 64 KiB must also keep the pace that ends within this time.
+    pub body_wait_ms_max: u64,
+    /// The bytes of bodies, as received and as decoded, that may be in memory until the log has acknowledged them. An
+    /// eighth is kept for bodies up to 64 KiB. At least four of the longest batches.
+    pub inflight_bytes_max: usize,
+    /// How long a request may wait for its share of `inflight_bytes_max` before it is answered 503.
+    pub inflight_wait_ms_max: u64,
+    /// How long the log may take to acknowledge before the request is answered 503.
+    pub append_wait_ms_max: u64,
+    /// How long requests under way may go on after shutdown was asked for.
+    pub drain_ms_max: u64,
+    /// Where `X-Service-Signature` is verified: `deferred` or `inline`.
+    pub request_signature: RequestSignature,
+    /// Receipts a second from one address (IPv6: one /64), 0 for no limit.
+    pub rate_address_receipts_per_s: u32,
+    /// Receipts a second of one client (`client.id`), 0 for no limit.
+    pub rate_client_receipts_per_s: u32,
+    /// How many seconds' worth of receipts may come at once after a rest.
+    pub rate_burst_s: u32,
+    /// How many addresses, and how many clients, are counted apart; beyond it new ones share one count.
+    pub rate_keys_max: usize,
+}
+
+impl Default for GatewayConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            connections_max: 10_000,
+            requests_max: 20_000,
+            streams_max: 64,
+            head_bytes_max: 16 * 1024,
+            head_wait_ms_max: 10_000,
+            idle_wait_ms_max: 60_000,
+            body_wait_ms_max: 30_000,
+            inflight_bytes_max: 48 * 1024 * 1024,
+            inflight_wait_ms_max: 500,
+            append_wait_ms_max: 5_000,
+            drain_ms_max: 10_000,
+            request_signature: RequestSignature::Deferred,
+            rate_address_receipts_per_s: 100_000,
+            rate_client_receipts_per_s: 50_000,
+            rate_burst_s: 2,
+            rate_keys_max: 100_000,
+        }
+    }
+}
+
+/// An hour: no wait here is meant to be longer.
+const WAIT_MS_MAX: u64 = 3_600_000;
+
+impl Validate for GatewayConfig {
+    fn validate(&self, faults: &mut Faults) {
+        faults.range("connections_max", self.connections_max, 1..=1_000_000);
+        faults.range("requests_max", self.requests_max, 1..=10_000_000);
+        faults.range("streams_max", self.streams_max, 1..=10_000);
+        faults.range("head_bytes_max", self.head_bytes_max, 1_024..=65_536);
+        faults.range("head_wait_ms_max", self.head_wait_ms_max, 1..=WAIT_MS_MAX);
+        faults.range("idle_wait_ms_max", self.idle_wait_ms_max, 1..=WAIT_MS_MAX);
+        faults.range("body_wait_ms_max", self.body_wait_ms_max, 1..=WAIT_MS_MAX);
+        // Counted in permits of a byte, asked for in 32 bits.
+        faults.range("inflight_bytes_max", self.inflight_bytes_max, 1 << 20..=u32::MAX as usize);
+        faults.range("inflight_wait_ms_max", self.inflight_wait_ms_max, 0..=WAIT_MS_MAX);
+        faults.range("append_wait_ms_max", self.append_wait_ms_max, 1..=WAIT_MS_MAX);
+        faults.range("drain_ms_max", self.drain_ms_max, 0..=WAIT_MS_MAX);
+        faults.range("rate_address_receipts_per_s", self.rate_address_receipts_per_s, 0..=1_000_000_000);
+        faults.range("rate_client_receipts_per_s", self.rate_client_receipts_per_s, 0..=1_000_000_000);
+        faults.range("rate_burst_s", self.rate_burst_s, 1..=3_600);
+        faults.range("rate_keys_max", self.rate_keys_max, 1_000..=100_000_000);
+    }
+}
+
+impl GatewayConfig {
+    /// What no section can say alone: the longest batch must fit in flight, compressed and decoded, beside another.
+    ///
+    /// # Errors
+    /// A sentence that names both settings.
+    pub fn fits(&self, limits: &receipt::Limits) -> Result<(), String> {
+        let needed = limits.batch_bytes_max.saturating_mul(4);
+        if self.inflight_bytes_max < needed {
+            return Err(format!(
+                "gateway.inflight_bytes_max is {}, must be at least 4 times limits.batch_bytes_max: {needed}",
+                self.inflight_bytes_max
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn head_wait(&self) -> Duration {
+        Duration::from_millis(self.head_wait_ms_max)
+    }
+
+    pub(crate) fn idle_wait(&self) -> Duration {
+        Duration::from_millis(self.idle_wait_ms_max)
+    }
+
+    pub(crate) fn body_wait(&self) -> Duration {
+        Duration::from_millis(self.body_wait_ms_max)
+    }
+
+    pub(crate) fn inflight_wait(&self) -> Duration {
+        Duration::from_millis(self.inflight_wait_ms_max)
+    }
+
+    pub(crate) fn append_wait(&self) -> Duration {
+        Duration::from_millis(self.append_wait_ms_max)
+    }
+
+    pub(crate) fn drain_wait(&self) -> Duration {
+        Duration::from_millis(self.drain_ms_max)
+    }
+}
