@@ -76,7 +76,12 @@ pub struct Finding {
 
 impl Finding {
     fn range(what: impl Into<String>, at_least: u64, at_most: u64, is: u64) -> Self {
-        Self { what: what.into(), at_least, at_most, is }
+        Self {
+            what: what.into(),
+            at_least,
+            at_most,
+            is,
+        }
     }
 
     /// The number is right.
@@ -112,7 +117,12 @@ pub async fn run(plan: &Arc<Plan>, expected: &Mutex<Expected>, before: Option<Au
             accepted + open,
             after.accepted - before.accepted,
         ));
-        findings.push(Finding::range("ledger: rejected", rejected, rejected + open, after.rejected - before.rejected));
+        findings.push(Finding::range(
+            "ledger: rejected",
+            rejected,
+            rejected + open,
+            after.rejected - before.rejected,
+        ));
     }
     Ok(findings)
 }
@@ -120,17 +130,37 @@ pub async fn run(plan: &Arc<Plan>, expected: &Mutex<Expected>, before: Option<Au
 fn compare_dashboard(findings: &mut Vec<Finding>, expected: &Expected, seen: &Dashboard) {
     let slack = expected.given_up;
     let total = expected.verified.len() as u64;
-    findings.push(Finding::range("dashboard: totalReceipts", total, total + slack, seen.total_receipts));
+    findings.push(Finding::range(
+        "dashboard: totalReceipts",
+        total,
+        total + slack,
+        seen.total_receipts,
+    ));
     let clients = expected.clients.len() as u64;
-    findings.push(Finding::range("dashboard: uniqueClients", clients, clients + slack, seen.unique_clients));
+    findings.push(Finding::range(
+        "dashboard: uniqueClients",
+        clients,
+        clients + slack,
+        seen.unique_clients,
+    ));
     for purpose in ["training", "inference", "research"] {
         let count = expected.by_purpose.get(purpose).copied().unwrap_or(0);
         let is = seen.usage_by_purpose.get(purpose).copied().unwrap_or(0);
-        findings.push(Finding::range(format!("dashboard: {purpose}"), count, count + slack, is));
+        findings.push(Finding::range(
+            format!("dashboard: {purpose}"),
+            count,
+            count + slack,
+            is,
+        ));
     }
     for top in &seen.top_content {
         let count = expected.by_entry.get(&top.entry_id).copied().unwrap_or(0);
-        findings.push(Finding::range(format!("topContent: {}", top.entry_id), count, count + slack, top.receipt_count));
+        findings.push(Finding::range(
+            format!("topContent: {}", top.entry_id),
+            count,
+            count + slack,
+            top.receipt_count,
+        ));
     }
 }
 
@@ -143,7 +173,12 @@ async fn compare_time_series(
     let series: TimeSeries = ask(http, plan, "/api/v1/analytics/timeseries?metric=receipts&interval=hour").await?;
     let total = expected.verified.len() as u64;
     let sum = series.points.iter().map(|point| point.value).sum();
-    findings.push(Finding::range("timeseries: sum of hours", total, total + expected.given_up, sum));
+    findings.push(Finding::range(
+        "timeseries: sum of hours",
+        total,
+        total + expected.given_up,
+        sum,
+    ));
     Ok(())
 }
 
@@ -179,7 +214,10 @@ async fn wait_for_watermark(http: &HttpClient, plan: &Plan, acknowledged: Timest
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    bail!("the watermark didn't pass the last acknowledgement ({acknowledged}) in {:?}: {last}", plan.wait_max)
+    bail!(
+        "the watermark didn't pass the last acknowledgement ({acknowledged}) in {:?}: {last}",
+        plan.wait_max
+    )
 }
 
 /// The dashboard; `None` while the service says to try again later.
@@ -211,7 +249,10 @@ async fn get(http: &HttpClient, plan: &Plan, path: &str) -> Result<(StatusCode, 
     let request = http::Request::builder()
         .method(Method::GET)
         .uri(format!("{}{path}", plan.analytics))
-        .header(header::AUTHORIZATION, format!("Bearer {}", plan.api_key.as_deref().unwrap_or_default()))
+        .header(
+            header::AUTHORIZATION,
+            format!("Bearer {}", plan.api_key.as_deref().unwrap_or_default()),
+        )
         .body(Full::default())?;
     let response = http.request(request).await?;
     let status = response.status();

@@ -60,10 +60,14 @@ async fn sample(
     let mut covered = 0_usize;
     while !stop.is_cancelled() {
         tokio::time::sleep(wait).await;
-        let Ok(Some(seen)) = dashboard(&http, &plan).await else { continue };
+        let Ok(Some(seen)) = dashboard(&http, &plan).await else {
+            continue;
+        };
         let now = Instant::now();
         let expected = expected.lock();
-        let counted = usize::try_from(seen.total_receipts).unwrap_or(usize::MAX).min(expected.acknowledged_at.len());
+        let counted = usize::try_from(seen.total_receipts)
+            .unwrap_or(usize::MAX)
+            .min(expected.acknowledged_at.len());
         for acknowledged in expected.acknowledged_at.get(covered..counted).unwrap_or_default() {
             let delay_ms = now.saturating_duration_since(*acknowledged).as_millis();
             delays_ms.saturating_record(u64::try_from(delay_ms).unwrap_or(u64::MAX));

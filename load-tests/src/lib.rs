@@ -40,7 +40,9 @@ pub async fn run(arguments: Arguments) -> Result<bool> {
     let (requests, signing) = workload::start(Arc::clone(&plan))?;
     let sampler = freshness::start(Arc::clone(&plan), Arc::clone(&expected))?;
     let paced = pace::run(Arc::clone(&plan), requests, Arc::clone(&expected)).await?;
-    signing.join().map_err(|_| anyhow::anyhow!("the signing thread panicked"))??;
+    signing
+        .join()
+        .map_err(|_| anyhow::anyhow!("the signing thread panicked"))??;
     let findings = check::run(&plan, &expected, before).await?;
     let freshness = sampler.finish().await?;
     let expected = expected.lock().clone();

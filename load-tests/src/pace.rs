@@ -77,7 +77,13 @@ pub async fn run(
     bar.finish_and_clear();
     let elapsed = started.elapsed();
     let (latency_us, repeated) = latency.lock().clone();
-    Ok(Paced { latency_us, elapsed, requests: sent_requests, receipts: sent_receipts, repeated })
+    Ok(Paced {
+        latency_us,
+        elapsed,
+        requests: sent_requests,
+        receipts: sent_receipts,
+        repeated,
+    })
 }
 
 /// Takes an ending into the expectations; returns how many tries went without an answer.
@@ -95,7 +101,10 @@ fn settle(expected: &Mutex<Expected>, request: &Request, ending: Result<Ending>)
             u64::from(unanswered)
         }
         Ok(Ending::Wrong(status, body)) => {
-            expected.wrong(format!("{} answered {status}, not {:?}: {body}", request.path, request.answer));
+            expected.wrong(format!(
+                "{} answered {status}, not {:?}: {body}",
+                request.path, request.answer
+            ));
             0
         }
         Ok(Ending::GivenUp(last)) => {
@@ -111,12 +120,20 @@ fn settle(expected: &Mutex<Expected>, request: &Request, ending: Result<Ending>)
 }
 
 fn progress(plan: &Plan) -> ProgressBar {
-    let target = if plan.json { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(5) };
+    let target = if plan.json {
+        ProgressDrawTarget::hidden()
+    } else {
+        ProgressDrawTarget::stderr_with_hz(5)
+    };
     let (bar, style) = match plan.extent {
-        Extent::Receipts(count) => {
-            (ProgressBar::with_draw_target(Some(count), target), "{bar:40} {human_pos}/{human_len} receipts  {per_sec}  {eta} left")
-        }
-        Extent::Time(_) => (ProgressBar::with_draw_target(None, target), "{spinner} {human_pos} receipts  {per_sec}  {elapsed}"),
+        Extent::Receipts(count) => (
+            ProgressBar::with_draw_target(Some(count), target),
+            "{bar:40} {human_pos}/{human_len} receipts  {per_sec}  {eta} left",
+        ),
+        Extent::Time(_) => (
+            ProgressBar::with_draw_target(None, target),
+            "{spinner} {human_pos} receipts  {per_sec}  {elapsed}",
+        ),
     };
     if let Ok(style) = ProgressStyle::with_template(style) {
         bar.set_style(style);

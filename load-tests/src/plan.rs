@@ -154,9 +154,15 @@ impl Plan {
             ("--tampered", arguments.tampered),
             ("--malformed", arguments.malformed),
         ] {
-            ensure!((0.0..=0.9).contains(&share), "{name} is a share from 0 to 0.9, not {share}");
+            ensure!(
+                (0.0..=0.9).contains(&share),
+                "{name} is a share from 0 to 0.9, not {share}"
+            );
         }
-        ensure!(arguments.clients > 0 && arguments.entries > 0, "--clients and --entries must be at least 1");
+        ensure!(
+            arguments.clients > 0 && arguments.entries > 0,
+            "--clients and --entries must be at least 1"
+        );
         ensure!((1..=10_000).contains(&arguments.batch), "--batch goes from 1 to 10000");
         ensure!(arguments.concurrency > 0, "--concurrency must be at least 1");
         ensure!(arguments.rate.is_none_or(|rate| rate > 0.0), "--rate must be above 0");
@@ -210,6 +216,9 @@ fn parse_mix(text: &str) -> Result<Vec<(Algorithm, u32)>> {
             mix.push((algorithm, weight));
         }
     }
-    ensure!(!mix.is_empty(), "--algorithms: at least one algorithm needs a weight above 0");
+    ensure!(
+        !mix.is_empty(),
+        "--algorithms: at least one algorithm needs a weight above 0"
+    );
     Ok(mix)
 }

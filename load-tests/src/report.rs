@@ -24,7 +24,13 @@ pub struct Percentiles {
 impl From<&Histogram<u64>> for Percentiles {
     fn from(histogram: &Histogram<u64>) -> Self {
         let at = |quantile| histogram.value_at_quantile(quantile);
-        Self { p50: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), max: histogram.max() }
+        Self {
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: histogram.max(),
+        }
     }
 }
 
@@ -68,10 +74,17 @@ impl Report {
             receipts: paced.receipts,
             seconds,
             receipts_per_second: paced.receipts as f64 / seconds,
-            mode: if plan.rate.is_some() { "open loop" } else { "closed loop" },
+            mode: if plan.rate.is_some() {
+                "open loop"
+            } else {
+                "closed loop"
+            },
             batch: plan.batch,
             latency_us: Percentiles::from(&paced.latency_us),
-            freshness_ms: freshness.as_ref().filter(|delays| !delays.is_empty()).map(Percentiles::from),
+            freshness_ms: freshness
+                .as_ref()
+                .filter(|delays| !delays.is_empty())
+                .map(Percentiles::from),
             unique: expected.verified.len() as u64,
             occurrences: expected.occurrences,
             rejected: expected.rejected_sum(),
@@ -125,9 +138,16 @@ impl Report {
             );
         }
         if self.passed {
-            println!("  {good}exact{good:#}      all {} numbers are right", self.findings.len());
+            println!(
+                "  {good}exact{good:#}      all {} numbers are right",
+                self.findings.len()
+            );
         } else {
-            println!("  {bad}NOT exact{bad:#}  {} of {} numbers differ", wrong.len(), self.findings.len());
+            println!(
+                "  {bad}NOT exact{bad:#}  {} of {} numbers differ",
+                wrong.len(),
+                self.findings.len()
+            );
         }
         Ok(())
     }

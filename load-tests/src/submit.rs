@@ -39,7 +39,9 @@ pub enum Ending {
 pub fn client(connections: usize) -> HttpClient {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
-    Client::builder(TokioExecutor::new()).pool_max_idle_per_host(connections).build(connector)
+    Client::builder(TokioExecutor::new())
+        .pool_max_idle_per_host(connections)
+        .build(connector)
 }
 
 /// Sends until there is a final answer.
@@ -93,7 +95,12 @@ pub async fn submit(client: &HttpClient, base: &str, request: &Request, tries_ma
                 unanswered += 1;
                 last = "503".to_owned();
             }
-            _ => return Ok(Ending::Wrong(status, String::from_utf8_lossy(&body.to_bytes()).into_owned())),
+            _ => {
+                return Ok(Ending::Wrong(
+                    status,
+                    String::from_utf8_lossy(&body.to_bytes()).into_owned(),
+                ));
+            }
         }
     }
     Ok(Ending::GivenUp(last))

@@ -103,13 +103,28 @@ impl Maker {
                 pick = pick.saturating_sub(*weight);
                 here
             });
-            let algorithm = plan.algorithms.get(index).or(drawn).map_or(Algorithm::Ed25519, |(algorithm, _)| *algorithm);
+            let algorithm = plan
+                .algorithms
+                .get(index)
+                .or(drawn)
+                .map_or(Algorithm::Ed25519, |(algorithm, _)| *algorithm);
             let key = SigningKey::generate(algorithm)?;
             let public_pem = key.public_key_pem().to_owned();
-            clients.push(Client { id: Uuid::new_v4(), key, public_pem, earlier: VecDeque::new() });
+            clients.push(Client {
+                id: Uuid::new_v4(),
+                key,
+                public_pem,
+                earlier: VecDeque::new(),
+            });
         }
         let entries = (0..plan.entries).map(|_| Uuid::new_v4()).collect();
-        Ok(Self { plan, random, clients, entries, limits: Limits::default() })
+        Ok(Self {
+            plan,
+            random,
+            clients,
+            entries,
+            limits: Limits::default(),
+        })
     }
 
     fn request(&mut self, receipts: usize) -> Result<Request> {
@@ -147,7 +162,13 @@ impl Maker {
         }
         batch.extend_from_slice(b"]}");
         let body = receipt::sign_batch(&batch, &self.clients[client].key, &self.limits)?;
-        Ok(Request { path: "/api/v1/receipts/batch", body: body.into(), signature: None, answer: Answer::Accepted, items })
+        Ok(Request {
+            path: "/api/v1/receipts/batch",
+            body: body.into(),
+            signature: None,
+            answer: Answer::Accepted,
+            items,
+        })
     }
 
     /// One receipt of a client: new, repeated or tampered with.
@@ -202,7 +223,16 @@ impl Maker {
             extra = extra,
         );
         let signed = receipt::sign_receipt(body.as_bytes(), &client.key, &self.limits)?;
-        Ok((signed, Item { receipt_id, client_id: client.id, entry_id, purpose, rejected: None }))
+        Ok((
+            signed,
+            Item {
+                receipt_id,
+                client_id: client.id,
+                entry_id,
+                purpose,
+                rejected: None,
+            },
+        ))
     }
 
     fn malformed(&mut self) -> Result<Request> {
@@ -210,12 +240,18 @@ impl Maker {
         let body = match self.random.random_range(0..4) {
             0 => body[..body.len() / 2].to_vec(),
             1 => b"not json at all".to_vec(),
-            2 => String::from_utf8(body)?.replace("\"purpose\":", "\"purposes\":").into_bytes(),
+            2 => String::from_utf8(body)?
+                .replace("\"purpose\":", "\"purposes\":")
+                .into_bytes(),
             _ => b"{}".to_vec(),
         };
         let batch = self.plan.batch > 1;
         Ok(Request {
-            path: if batch { "/api/v1/receipts/batch" } else { "/api/v1/receipts" },
+            path: if batch {
+                "/api/v1/receipts/batch"
+            } else {
+                "/api/v1/receipts"
+            },
             body: body.into(),
             signature: (!batch).then(|| STANDARD.encode([7_u8; 64])),
             answer: Answer::Refused,

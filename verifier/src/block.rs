@@ -66,7 +66,15 @@ impl Gathering {
     /// An empty block with these limits.
     #[must_use]
     pub fn new(bytes_max: usize, records_max: usize, wait_max: Duration) -> Self {
-        Self { records: Vec::new(), claims: HashMap::new(), bytes: 0, opened: None, bytes_max, records_max, wait_max }
+        Self {
+            records: Vec::new(),
+            claims: HashMap::new(),
+            bytes: 0,
+            opened: None,
+            bytes_max,
+            records_max,
+            wait_max,
+        }
     }
 
     /// Adds polled records; those of partitions that aren't ours are left out.

@@ -29,6 +29,20 @@ pub struct JudgedBlock {
     pub block: Block,
 }
 
+impl JudgedBlock {
+    /// How many rows `receipts` holds.
+    #[must_use]
+    pub fn accepted(&self) -> u64 {
+        self.lines.iter().map(|line| line.accepted).sum()
+    }
+
+    /// How many rows `rejected` holds.
+    #[must_use]
+    pub fn rejections(&self) -> u64 {
+        self.lines.iter().map(|line| line.rejected).sum()
+    }
+}
+
 /// One receipt's outcome as an encoded row.
 enum Row {
     Receipt(Vec<u8>),
@@ -42,7 +56,11 @@ struct JudgedRecord {
 
 /// Judges every receipt of a block. Runs on the calling thread's rayon pool.
 pub fn judge_block(judge: &Judge, mut block: Block, verifier: &str) -> JudgedBlock {
-    let judged: Vec<JudgedRecord> = block.records.par_iter().map(|logged| judge_record(judge, logged)).collect();
+    let judged: Vec<JudgedRecord> = block
+        .records
+        .par_iter()
+        .map(|logged| judge_record(judge, logged))
+        .collect();
 
     let mut receipts = Pieces::default();
     let mut rejected = Pieces::default();
@@ -139,7 +157,11 @@ fn encode_receipt(logged: &LoggedRecord, index: u16, verified: &VerifiedReceipt<
 }
 
 fn encode_rejected(logged: &LoggedRecord, index: u16, rejected: &RejectedReceipt<'_>) -> Vec<u8> {
-    let address = logged.record.client_address.map(|address| address.to_string()).unwrap_or_default();
+    let address = logged
+        .record
+        .client_address
+        .map(|address| address.to_string())
+        .unwrap_or_default();
     let mut out = Vec::with_capacity(256 + rejected.raw.len());
     RejectedRow {
         position: logged.position.receipt(index),

@@ -14,5 +14,9 @@ pub fn to_metadata(line: &LedgerRow) -> String {
 /// # Errors
 /// The metadata is not empty and not a ledger line: somebody else committed under our group's name.
 pub fn from_metadata(metadata: &str) -> Result<Option<LedgerRow>, serde_json::Error> {
-    if metadata.is_empty() { Ok(None) } else { serde_json::from_str(metadata).map(Some) }
+    if metadata.is_empty() {
+        Ok(None)
+    } else {
+        serde_json::from_str(metadata).map(Some)
+    }
 }

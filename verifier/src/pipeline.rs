@@ -63,11 +63,22 @@ pub enum VerifierError {
 /// # Errors
 /// [`VerifierError`]: what no pause can cure.
 pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken) -> Result<(), VerifierError> {
-    let Deps { mut consumer, warehouse, cpu, judge, health } = deps;
+    let Deps {
+        mut consumer,
+        warehouse,
+        cpu,
+        judge,
+        health,
+    } = deps;
     let component = health.register("verifier");
     component.ready();
     let give_up = CancellationToken::new();
-    let writer = Writer { warehouse, config: config.clone(), health: component, stop: give_up.clone() };
+    let writer = Writer {
+        warehouse,
+        config: config.clone(),
+        health: component,
+        stop: give_up.clone(),
+    };
     let name: Arc<str> = format!("{}-{:08x}", std::process::id(), rand::random::<u32>()).into();
 
     let (to_judge, gathered) = mpsc::channel(1);
@@ -91,12 +102,15 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
             under_way -= 1;
             commit(consumer.as_mut(), &mut claims, block, &writer, &config).await;
         }
-        if writing.is_finished() {
-            return Err(VerifierError::StageEnded("writing"));
+        if judging.is_finished() || writing.is_finished() {
+            return Err(VerifierError::StageEnded("judging or writing"));
         }
         if gathering.due() && to_judge.capacity() > 0 {
             under_way += 1;
-            to_judge.send(gathering.close()).await.map_err(|_| VerifierError::StageEnded("judging"))?;
+            to_judge
+                .send(gathering.close())
+                .await
+                .map_err(|_| VerifierError::StageEnded("judging"))?;
         }
         if gathering.full() {
             // Judging has no room either: wait for a block to come out rather than spin.
@@ -164,29 +178,19 @@ async fn judge_stage(
 ) {
     while let Some(block) = gathered.recv().await {
         let started = Instant::now();
-        let judged = judge_on(&cpu, &judge, &name, block).await;
-        histogram!("receipts_verifier_stage_seconds", "stage" => "judge").record(started.elapsed().as_secs_f64());
-        let Some(judged) = judged else { return };
-        if to_write.send(judged).await.is_err() {
-            return;
-        }
-    }
-}
-
-/// Judges a block on the bridge. A busy bridge is waited for; a panic while judging ends the stage, and with it
-/// the verifier, because the same records would make it panic again and nothing may be skipped in silence.
-async fn judge_on(cpu: &CpuPool, judge: &Arc<Judge>, name: &Arc<str>, block: Block) -> Option<JudgedBlock> {
-    let slot = Arc::new(std::sync::Mutex::new(Some(block)));
-    loop {
-        let (slot, judge, name) = (Arc::clone(&slot), Arc::clone(judge), Arc::clone(name));
-        let work = move || slot.lock().ok()?.take().map(|block| judge_block(&judge, block, &name));
-        match cpu.run(work).await {
-            Ok(judged) => return judged,
-            Err(service::cpu::CpuError::Busy) => tokio::time::sleep(BUSY_WAIT).await,
+        let (judge, name) = (Arc::clone(&judge), Arc::clone(&name));
+        // A panic while judging ends the stage, and with it the verifier: the same records would make it panic
+        // again, and nothing may be skipped in silence.
+        let judged = match cpu.run_waiting(move || judge_block(&judge, block, &name)).await {
+            Ok(judged) => judged,
             Err(panicked) => {
                 error!(error = %panicked, "judging a block failed");
-                return None;
+                return;
             }
+        };
+        histogram!("receipts_verifier_stage_seconds", "stage" => "judge").record(started.elapsed().as_secs_f64());
+        if to_write.send(judged).await.is_err() {
+            return;
         }
     }
 }
@@ -220,7 +224,10 @@ async fn commit(
         if !claim.is_some_and(|claim| claims.holds(line.partition, *claim)) {
             continue;
         }
-        let line = LedgerRow { committed_at_ms, ..line.clone() };
+        let line = LedgerRow {
+            committed_at_ms,
+            ..line.clone()
+        };
         match commit_line(consumer, &line, writer, config).await {
             Ok(()) => {}
             Err(NotCommitted::Fenced) => {
@@ -269,11 +276,16 @@ async fn commit_line(
             Ok(()) => return Ok(()),
             Err(CommitError::Fenced(partition)) => {
                 counter!("receipts_verifier_fenced_total").increment(1);
-                info!(partition, "another verifier owns this partition now; its block is dropped");
+                info!(
+                    partition,
+                    "another verifier owns this partition now; its block is dropped"
+                );
                 return Err(NotCommitted::Fenced);
             }
             Err(CommitError::Unavailable(reason)) => {
-                writer.health.not_ready(format!("positions can't be committed: {reason}"));
+                writer
+                    .health
+                    .not_ready(format!("positions can't be committed: {reason}"));
                 warn!(reason, "positions can't be committed; trying again");
                 tokio::select! {
                     () = writer.stop.cancelled() => return Err(NotCommitted::Stopped),
@@ -286,7 +298,9 @@ async fn commit_line(
 
 /// Writes the ledger row of a new partition's last commit, which a crash may have kept from the table.
 async fn repair_ledger(assignment: &Assignment, writer: &Writer) -> Result<(), Stopped> {
-    let Some(committed) = &assignment.committed else { return Ok(()) };
+    let Some(committed) = &assignment.committed else {
+        return Ok(());
+    };
     match ledger::from_metadata(&committed.metadata) {
         Ok(Some(line)) => writer.write_ledger(&[line]).await,
         Ok(None) => Ok(()),

@@ -24,7 +24,10 @@ impl Backoff {
     /// The first pause of a new series is at most `retry_wait_ms_min`.
     #[must_use]
     pub fn new(config: &VerifierConfig) -> Self {
-        Self { next_ms: config.retry_wait_ms_min, max_ms: config.retry_wait_ms_max }
+        Self {
+            next_ms: config.retry_wait_ms_min,
+            max_ms: config.retry_wait_ms_max,
+        }
     }
 
     /// The next pause.
@@ -59,8 +62,12 @@ impl Writer {
     /// [`Stopped`] only.
     pub async fn write(&self, block: &JudgedBlock) -> Result<(), Stopped> {
         let (receipts, rejected) = tokio::join!(
-            self.insist("receipts", || self.warehouse.insert_receipts(block.receipts.clone())),
-            self.insist("rejected", || self.warehouse.insert_rejected(block.rejected.clone())),
+            self.insist("receipts", || self
+                .warehouse
+                .insert_receipts(block.receipts.clone(), block.accepted())),
+            self.insist("rejected", || self
+                .warehouse
+                .insert_rejected(block.rejected.clone(), block.rejections())),
         );
         receipts.and(rejected)
     }
@@ -90,7 +97,8 @@ impl Writer {
                 Err(error) => {
                     failed = true;
                     metrics::counter!("receipts_verifier_write_failures_total", "table" => table).increment(1);
-                    self.health.not_ready(format!("the warehouse doesn't take rows of {table}: {error}"));
+                    self.health
+                        .not_ready(format!("the warehouse doesn't take rows of {table}: {error}"));
                     warn!(table, %error, "the warehouse refused a block; trying again");
                 }
             }
