@@ -1,1 +1,8 @@
-fn main() {}
+//! The `receipts` command. Everything it does is in the library beside it.
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> std::process::ExitCode {
+    receipts_cli::main()
+}

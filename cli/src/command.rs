@@ -1,0 +1,65 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::{Answer, EXIT_CODES, Failure};
+use crate::{canonicalize, check_signature, explain, keygen, sign, verify};
+
+/// Signed usage receipts: make keys, sign, send, verify, and run the whole service
+#[derive(Debug, Parser)]
+#[command(name = "receipts", version, propagate_version = true, after_help = EXIT_CODES, max_term_width = 110)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Keygen(keygen::Keygen),
+    Sign(sign::Sign),
+    Verify(verify::Verify),
+    Explain(explain::Explain),
+    Canonicalize(canonicalize::Canonicalize),
+    CheckSignature(check_signature::CheckSignature),
+}
+
+impl Cli {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Failure`], with the exit code that belongs to it.
+    pub fn run(self) -> Result<Answer, Failure> {
+        match self.command {
+            Command::Keygen(command) => command.run(),
+            Command::Sign(command) => command.run(),
+            Command::Verify(command) => command.run(),
+            Command::Explain(command) => command.run(),
+            Command::Canonicalize(command) => command.run(),
+            Command::CheckSignature(command) => command.run(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent_and_every_command_has_examples() {
+        let mut cli = super::Cli::command();
+        cli.build();
+        cli.clone().debug_assert();
+        for command in cli
+            .get_subcommands()
+            .filter(|c| c.get_name() != "help" && !c.has_subcommands())
+        {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(after.contains("Examples:"), "{} has no examples", command.get_name());
+            assert!(
+                after.contains("Exit codes:"),
+                "{} has no exit codes",
+                command.get_name()
+            );
+        }
+    }
+}

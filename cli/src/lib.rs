@@ -1,0 +1,43 @@
+//! The `receipts` command.
+//!
+//! - [`command`]: the command line, and which command runs
+//! - offline, on files and standard input: [`keygen`], [`sign`], [`verify`], [`explain`], [`canonicalize`],
+//!   [`check_signature`]
+//! - against a gateway: [`send`]
+//! - on a data directory: [`up`] (all services in one process), [`keys`], [`audit`], [`config`]
+//! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in parallel),
+//!   [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes), [`data_dir`]
+//!
+//! A command is a struct of arguments with a `run` that returns an [`failure::Answer`] or a [`failure::Failure`].
+
+#![forbid(unsafe_code)]
+
+pub mod blocks;
+pub mod canonicalize;
+pub mod check_signature;
+pub mod command;
+pub mod explain;
+pub mod failure;
+pub mod input;
+pub mod key_file;
+pub mod keygen;
+pub mod sign;
+pub mod terminal;
+pub mod verify;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Parses the command line, runs the command, and says what went wrong on standard error.
+#[must_use]
+pub fn main() -> ExitCode {
+    match command::Cli::parse().run() {
+        Ok(answer) => answer.into(),
+        Err(failure @ failure::Failure::OutputClosed) => ExitCode::from(failure.exit_code()),
+        Err(failure) => {
+            terminal::note(format_args!("{} {failure}", terminal::paint(terminal::BAD, "error:")));
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

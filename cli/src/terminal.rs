@@ -1,0 +1,92 @@
+//! What people see: styles, ticks, tables. Colours go away by themselves where the output isn't a terminal.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+
+use crate::failure::Failure;
+
+/// Something that is as it should be.
+pub const GOOD: Style = AnsiColor::Green.on_default();
+/// Something that is wrong.
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
+/// Something to look at.
+pub const WARN: Style = AnsiColor::Yellow.on_default();
+/// What may be read over.
+pub const FAINT: Style = Style::new().dimmed();
+/// A heading.
+pub const HEAD: Style = Style::new().bold();
+
+/// `text` in `style`.
+pub fn paint(style: Style, text: impl Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// A tick or a cross.
+#[must_use]
+pub fn mark(good: bool) -> String {
+    if good { paint(GOOD, "✓") } else { paint(BAD, "✗") }
+}
+
+/// Standard output for results: buffered, stripped of colours where they don't belong, with a closed
+/// reader as a [`Failure::OutputClosed`].
+pub struct Output {
+    stream: io::BufWriter<anstream::Stdout>,
+}
+
+impl Output {
+    /// Standard output.
+    #[must_use]
+    pub fn stdout() -> Self {
+        Self {
+            stream: io::BufWriter::with_capacity(1 << 16, anstream::stdout()),
+        }
+    }
+
+    /// Writes a line.
+    pub fn line(&mut self, text: impl Display) -> Result<(), Failure> {
+        writeln!(self.stream, "{text}").map_err(|e| Failure::output(&e))
+    }
+
+    /// Writes what was buffered.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        self.stream.flush().map_err(|e| Failure::output(&e))
+    }
+}
+
+/// Standard output for bytes that aren't ours to change: no stripping of anything.
+pub struct RawOutput {
+    stream: io::BufWriter<io::StdoutLock<'static>>,
+}
+
+impl RawOutput {
+    /// Standard output.
+    #[must_use]
+    pub fn stdout() -> Self {
+        Self {
+            stream: io::BufWriter::with_capacity(1 << 16, io::stdout().lock()),
+        }
+    }
+
+    /// Writes bytes as they are.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.stream.write_all(bytes).map_err(|e| Failure::output(&e))
+    }
+
+    /// Writes a value as one line of JSON.
+    pub fn json(&mut self, value: &impl serde::Serialize) -> Result<(), Failure> {
+        serde_json::to_writer(&mut self.stream, value).map_err(|e| Failure::output(&e.into()))?;
+        self.bytes(b"\n")
+    }
+
+    /// Writes what was buffered.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        self.stream.flush().map_err(|e| Failure::output(&e))
+    }
+}
+
+/// A line for people on standard error; a closed one is no reason to fail.
+pub fn note(text: impl Display) {
+    let _ = writeln!(anstream::stderr(), "{text}");
+}

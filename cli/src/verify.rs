@@ -1,0 +1,174 @@
+//! `receipts verify`: verdicts without a server.
+
+use receipt::{Arrival, BodyKind, Judge, Judged, Limits, RejectReason};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::blocks::map_in_order;
+use crate::failure::{Answer, Failure};
+use crate::input::{DOCUMENT_BYTES_MAX, Document, InputArg};
+use crate::terminal::{RawOutput, note};
+
+/// Parsed keys kept while a file is read.
+const KEYS_MAX: usize = 10_000;
+
+const AFTER_HELP: &str = "\
+Writes a line {\"receiptId\",\"outcome\",\"reason\"} for each receipt, those of a batch each for itself; outcome is
+`verified` or `rejected`. The rules are the service's, for a receipt that arrives now: --received-at moves that
+instant for receipts of another time, and `any` leaves the timestamp's age out of the verdict.
+
+Examples:
+  receipts verify receipt.json
+  receipts verify --received-at 2025-03-01T00:00:00Z archive.ndjson
+  receipts sign --key client.key batch.json | receipts verify --detail
+
+Exit codes:
+  0  every receipt is verified
+  1  at least one is rejected
+  2  wrong usage, or the input can't be read or is empty";
+
+/// Check receipts and batches offline
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Verify {
+    #[command(flatten)]
+    arrived: Arrived,
+    /// Add what was wrong, in words, to each line
+    #[arg(long)]
+    detail: bool,
+    #[command(flatten)]
+    input: InputArg,
+}
+
+/// The option `--received-at`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Arrived {
+    /// When the receipts count as received: RFC 3339, `now`, or `any`
+    #[arg(long, value_name = "TIME", default_value = "now", value_parser = parse_received_at)]
+    received_at: ReceivedAt,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum ReceivedAt {
+    At(i64),
+    Any,
+}
+
+fn parse_received_at(text: &str) -> Result<ReceivedAt, String> {
+    match text {
+        "now" => Ok(ReceivedAt::At(jiff::Timestamp::now().as_millisecond())),
+        "any" => Ok(ReceivedAt::Any),
+        _ => match text.parse::<jiff::Timestamp>() {
+            Ok(at) => Ok(ReceivedAt::At(at.as_millisecond())),
+            Err(error) => Err(format!("must be RFC 3339, `now` or `any`: {error}")),
+        },
+    }
+}
+
+impl Arrived {
+    /// The time of arrival in milliseconds since the Unix epoch, and the limits that go with it.
+    #[must_use]
+    pub fn with_limits(&self) -> (i64, Limits) {
+        let limits = Limits::default();
+        match self.received_at {
+            ReceivedAt::At(at) => (at, limits),
+            ReceivedAt::Any => {
+                // Wide enough for every year RFC 3339 can write, and far from overflow.
+                let ever_ms = 1 << 60;
+                (
+                    0,
+                    Limits {
+                        timestamp_ahead_ms_max: ever_ms,
+                        timestamp_behind_ms_max: ever_ms,
+                        ..limits
+                    },
+                )
+            }
+        }
+    }
+}
+
+/// One line of output.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Verdict {
+    receipt_id: Option<Uuid>,
+    outcome: &'static str,
+    reason: Option<RejectReason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+impl Verify {
+    /// Runs the command.
+    pub fn run(self) -> Result<Answer, Failure> {
+        let (received_at_ms, limits) = self.arrived.with_limits();
+        let judge = Judge::new(limits, KEYS_MAX);
+        let documents = self.input.open()?.documents();
+        let mut out = RawOutput::stdout();
+        let (mut verified, mut rejected, mut out_of_time) = (0_u64, 0_u64, 0_u64);
+        let result = map_in_order(
+            documents,
+            |document| verdicts(&judge, &document, received_at_ms),
+            |verdicts| {
+                for mut verdict in verdicts {
+                    match verdict.reason {
+                        None => verified += 1,
+                        Some(_) => rejected += 1,
+                    }
+                    out_of_time += u64::from(verdict.reason == Some(RejectReason::TimestampOutOfRange));
+                    verdict.detail = verdict.detail.filter(|_| self.detail);
+                    out.json(&verdict)?;
+                }
+                Ok(())
+            },
+        );
+        out.flush()?;
+        result?;
+        if verified + rejected == 0 {
+            return Err(Failure::Input("there are no receipts in the input".to_owned()));
+        }
+        if out_of_time > 0 {
+            note(format_args!(
+                "{out_of_time} rejected for their timestamp alone: --received-at judges them as of another time"
+            ));
+        }
+        Ok(if rejected == 0 { Answer::Good } else { Answer::Found })
+    }
+}
+
+fn verdicts(judge: &Judge, document: &Document, received_at_ms: i64) -> Vec<Verdict> {
+    let Some(body) = &document.bytes else {
+        let detail = format!("line {} is longer than {DOCUMENT_BYTES_MAX} bytes", document.line);
+        let reason = Some(RejectReason::Malformed);
+        return vec![Verdict {
+            receipt_id: None,
+            outcome: "rejected",
+            reason,
+            detail: Some(detail),
+        }];
+    };
+    let kind = document.kind();
+    let arrival = Arrival {
+        kind,
+        body,
+        request_signature: None,
+        received_at_ms,
+    };
+    let verdicts = judge.judge(&arrival, &|_, judged| match judged {
+        Judged::Verified(verified) => Verdict {
+            receipt_id: Some(verified.receipt.receipt_id),
+            outcome: "verified",
+            reason: None,
+            detail: None,
+        },
+        Judged::Rejected(rejected) => Verdict {
+            receipt_id: rejected.receipt_id,
+            outcome: "rejected",
+            reason: Some(rejected.reason),
+            detail: Some(rejected.detail),
+        },
+    });
+    debug_assert!(kind == BodyKind::Batch || verdicts.len() == 1);
+    verdicts
+}
