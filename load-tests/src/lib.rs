@@ -7,6 +7,7 @@
 //! - [`pace`]: open loop at a rate, or closed loop at a concurrency
 //! - [`freshness`]: from acknowledged to counted in the dashboard
 //! - [`check`]: the dashboard, the refusals and the audit against what was sent
+//! - [`stack`]: a `receipts up` process under test
 //! - [`report`]: what a person reads, and what a program reads
 
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@ pub mod freshness;
 pub mod pace;
 pub mod plan;
 pub mod report;
+pub mod stack;
 pub mod submit;
 pub mod workload;
 
