@@ -1,1 +1,30 @@
 //! What every service needs and none owns: configuration, telemetry, health, shutdown, problem+json, limits.
+//!
+//! | module | noun |
+//! |---|---|
+//! | [`config`] | one TOML file with `RECEIPTS_...` variables over it, all faults reported at once |
+//! | [`telemetry`], [`metrics`], [`admin`] | log lines on stderr, the list of metrics, their port |
+//! | [`health`] | what readiness is made of |
+//! | [`shutdown`] | signals and the time to drain |
+//! | [`problem`] | error kind -> HTTP status and RFC 9457 body, in one table |
+//! | [`request_id`] | `X-Request-Id` |
+//! | [`cpu`] | the one bridge from tokio to rayon |
+//! | [`rate_limit`] | requests a minute and a day, and their headers |
+//! | [`instant`] | milliseconds since the epoch and their text |
+//! | [`listen`] | binding a port, with an error that says what to change |
+//!
+//! Nothing here knows a receipt, a log or a warehouse.
+#![forbid(unsafe_code)]
+
+pub mod admin;
+pub mod config;
+pub mod cpu;
+pub mod health;
+pub mod instant;
+pub mod listen;
+pub mod metrics;
+pub mod problem;
+pub mod rate_limit;
+pub mod request_id;
+pub mod shutdown;
+pub mod telemetry;

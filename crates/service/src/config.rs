@@ -1,0 +1,283 @@
+//! Configuration: one TOML file with a section for each service or crate, and `RECEIPTS_<SECTION>_<KEY>` variables over it.
+//!
+//! Everything is read and checked before anything binds, and every fault is reported, not only the first.
+//! A binary reads the sections it needs and then calls [`Source::finish`]:
+//!
+//! ```
+//! # use service::config::{Source, ConfigError};
+//! # use service::telemetry::TelemetryConfig;
+//! # fn main() -> Result<(), ConfigError> {
+//! let mut source = Source::from_parts("[telemetry]\nlog_level = \"warn\"", [("RECEIPTS_TELEMETRY_LOG_FORMAT", "json")])?;
+//! let telemetry: TelemetryConfig = source.section("telemetry");
+//! source.finish()?;
+//! # assert_eq!(telemetry.log_level, "warn");
+//! # Ok(())
+//! # }
+//! ```
+
+mod faults;
+mod fields;
+mod nearest;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+pub use faults::{ConfigError, Fault, Faults};
+pub use fields::known_keys;
+use nearest::did_you_mean;
+
+/// The sections a configuration file may have.
+pub const SECTIONS: &[&str] = &[
+    "gateway",
+    "verifier",
+    "analytics",
+    "log",
+    "warehouse",
+    "accounts",
+    "telemetry",
+    "limits",
+    "data",
+];
+
+/// Variables that start with `RECEIPTS_` and are no section's key.
+pub const RESERVED_VARIABLES: &[&str] = &["RECEIPTS_CONFIG", "RECEIPTS_URL", "RECEIPTS_KEY", "RECEIPTS_API_KEY"];
+
+/// Beginnings of variables that belong to tests, benches and the demo, and that no process reads as configuration.
+pub const RESERVED_PREFIXES: &[&str] = &["RECEIPTS_TEST_", "RECEIPTS_BENCH_", "RECEIPTS_DEMO_"];
+
+/// What a configuration section checks beyond its types.
+pub trait Validate {
+    /// Adds a fault for every value that can't work; each says what is allowed.
+    fn validate(&self, faults: &mut Faults);
+}
+
+/// A value as given, with where it came from.
+struct Given {
+    /// What the value may mean, likeliest first: a variable's text is TOML when it parses, and plain text otherwise.
+    readings: Vec<Value>,
+    /// `gateway.listen in receipts.toml`, or a variable's name.
+    place: String,
+}
+
+/// The configuration as given, not yet turned into sections.
+pub struct Source {
+    sections: BTreeMap<String, BTreeMap<String, Given>>,
+    faults: Vec<Fault>,
+}
+
+impl Source {
+    /// Reads `file`, or the file that `RECEIPTS_CONFIG` names, or none, and this process's environment.
+    ///
+    /// # Errors
+    /// The file can't be read or isn't TOML. Unknown names are reported by [`Source::finish`].
+    pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
+        let named = std::env::var_os("RECEIPTS_CONFIG").filter(|value| !value.is_empty());
+        let path = file.map(Path::to_path_buf).or_else(|| named.map(Into::into));
+        let variables = std::env::vars_os().filter_map(|(name, value)| {
+            let name = name.into_string().ok()?;
+            // A value that isn't UTF-8 stays visible as a wrong value instead of being passed over.
+            name.starts_with("RECEIPTS_")
+                .then(|| (name, value.to_string_lossy().into_owned()))
+        });
+        let Some(path) = path else {
+            return Self::build("", "configuration", variables);
+        };
+        let shown = path.display().to_string();
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Self::build(&text, &shown, variables),
+            Err(error) => Err(ConfigError::of(Fault {
+                place: shown,
+                what: format!("can't be read: {error}"),
+            })),
+        }
+    }
+
+    /// The same from a file's text and a list of variables.
+    ///
+    /// # Errors
+    /// The text isn't TOML.
+    pub fn from_parts<N, V>(toml_text: &str, variables: impl IntoIterator<Item = (N, V)>) -> Result<Self, ConfigError>
+    where
+        N: Into<String>,
+        V: Into<String>,
+    {
+        Self::build(
+            toml_text,
+            "configuration",
+            variables.into_iter().map(|(n, v)| (n.into(), v.into())),
+        )
+    }
+
+    fn build(text: &str, file: &str, variables: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
+        let mut source = Self {
+            sections: BTreeMap::new(),
+            faults: Vec::new(),
+        };
+        source.take_file(text, file)?;
+        // In order of name, so that the faults' order doesn't depend on the environment's.
+        let variables: BTreeMap<String, String> = variables.collect();
+        for (name, value) in variables {
+            source.take_variable(&name, &value);
+        }
+        Ok(source)
+    }
+
+    fn take_file(&mut self, text: &str, file: &str) -> Result<(), ConfigError> {
+        let table: Table = toml::from_str(text).map_err(|error: toml::de::Error| {
+            // Only the place and the message: the line itself may hold a password.
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            let what = format!("line {line}: not TOML: {}", error.message());
+            ConfigError::of(Fault {
+                place: file.to_owned(),
+                what,
+            })
+        })?;
+        for (section, value) in table {
+            let place = format!("{section} in {file}");
+            if !SECTIONS.contains(&section.as_str()) {
+                let hint = did_you_mean(&section, SECTIONS);
+                self.faults.push(Fault {
+                    place,
+                    what: format!("no such section{hint}"),
+                });
+                continue;
+            }
+            let Value::Table(keys) = value else {
+                let what = format!("must be a section: write [{section}] and its keys below it");
+                self.faults.push(Fault { place, what });
+                continue;
+            };
+            let given = self.sections.entry(section.clone()).or_default();
+            for (key, value) in keys {
+                let place = format!("{section}.{key} in {file}");
+                given.insert(
+                    key,
+                    Given {
+                        readings: vec![value],
+                        place,
+                    },
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn take_variable(&mut self, name: &str, text: &str) {
+        let Some(rest) = name.strip_prefix("RECEIPTS_") else {
+            return;
+        };
+        let reserved = RESERVED_VARIABLES.contains(&name) || RESERVED_PREFIXES.iter().any(|p| name.starts_with(p));
+        if reserved || is_kubernetes_link(name, text) {
+            return;
+        }
+        let lower = rest.to_ascii_lowercase();
+        let (section, key) = lower.split_once('_').unwrap_or((&lower, ""));
+        if !SECTIONS.contains(&section) {
+            let hint = match did_you_mean(section, SECTIONS) {
+                hint if hint.is_empty() => did_you_mean(name, RESERVED_VARIABLES),
+                hint => hint,
+            };
+            let what = format!("no section `{section}`{hint}; variables are RECEIPTS_<SECTION>_<KEY>");
+            self.faults.push(Fault {
+                place: name.to_owned(),
+                what,
+            });
+        } else if key.is_empty() {
+            let what = "names a section without a key; variables are RECEIPTS_<SECTION>_<KEY>".to_owned();
+            self.faults.push(Fault {
+                place: name.to_owned(),
+                what,
+            });
+        } else {
+            let mut readings: Vec<Value> = text.parse::<Value>().into_iter().collect();
+            readings.push(Value::String(text.to_owned()));
+            let given = self.sections.entry(section.to_owned()).or_default();
+            given.insert(
+                key.to_owned(),
+                Given {
+                    readings,
+                    place: name.to_owned(),
+                },
+            );
+        }
+    }
+
+    /// The section `name` as a `T`, checked. `T` must carry `#[serde(default)]`: a key that isn't given keeps its default,
+    /// and so does one with a fault, so that the remaining ones can be checked too.
+    pub fn section<T: DeserializeOwned + Default + Validate>(&mut self, name: &str) -> T {
+        self.section_with(name, T::validate)
+    }
+
+    /// As [`Source::section`], for a `T` of a crate that doesn't know this one: `check` stands for [`Validate`].
+    pub fn section_with<T: DeserializeOwned + Default>(
+        &mut self,
+        name: &str,
+        check: impl FnOnce(&T, &mut Faults),
+    ) -> T {
+        debug_assert!(SECTIONS.contains(&name), "{name} is missing in SECTIONS");
+        let given = self.sections.remove(name).unwrap_or_default();
+        let known = known_keys::<T>();
+        let mut faults = Faults::new(name);
+        let mut table = Table::new();
+        for (key, Given { readings, place }) in given {
+            faults.locate(&key, place);
+            if !known.is_empty() && !known.contains(&key.as_str()) {
+                faults.push(&key, format!("no such key in [{name}]{}", did_you_mean(&key, known)));
+                continue;
+            }
+            match first_that_fits::<T>(&key, readings) {
+                Ok(value) => drop(table.insert(key, value)),
+                Err(message) => faults.push(&key, message),
+            }
+        }
+        let value = T::deserialize(Value::Table(table)).unwrap_or_else(|error| {
+            faults.push("", error.message().trim().to_owned());
+            T::default()
+        });
+        // Only on a section whose keys all fit: else the defaults standing in for wrong values would be judged.
+        if faults.is_empty() {
+            check(&value, &mut faults);
+        }
+        self.faults.extend(faults.into_vec());
+        value
+    }
+
+    /// Ends reading.
+    ///
+    /// # Errors
+    /// Every fault found, in the file's sections and the variables: unknown names, wrong types, values out of range.
+    pub fn finish(self) -> Result<(), ConfigError> {
+        ConfigError::check(self.faults)
+    }
+}
+
+/// The first reading that `T` takes for `key`, or why it takes none.
+fn first_that_fits<T: DeserializeOwned>(key: &str, readings: Vec<Value>) -> Result<Value, String> {
+    let mut first_error = None;
+    for value in readings {
+        let alone = Table::from_iter([(key.to_owned(), value.clone())]);
+        match T::deserialize(Value::Table(alone)) {
+            Ok(_) => return Ok(value),
+            Err(error) => drop(first_error.get_or_insert_with(|| error.message().trim().to_owned())),
+        }
+    }
+    Err(first_error.unwrap_or_default())
+}
+
+/// Kubernetes puts variables such as `RECEIPTS_GATEWAY_PORT=tcp://10.0.0.7:80` into every pod beside a service named
+/// `receipts-gateway`. They are no one's configuration and must not stop the process.
+fn is_kubernetes_link(name: &str, text: &str) -> bool {
+    let host = name.ends_with("_SERVICE_HOST") && text.parse::<std::net::IpAddr>().is_ok();
+    let port = name.ends_with("_SERVICE_PORT") || name.contains("_SERVICE_PORT_");
+    let docker = name.contains("_PORT_")
+        && ["_PROTO", "_PORT", "_ADDR", "_TCP", "_UDP"]
+            .iter()
+            .any(|e| name.ends_with(e));
+    host || port || docker || (name.ends_with("_PORT") && (text.starts_with("tcp://") || text.starts_with("udp://")))
+}

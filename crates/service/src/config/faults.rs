@@ -1,0 +1,117 @@
+//! What is wrong in a configuration, and where.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// One thing wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Which key of which file, or which variable.
+    pub place: String,
+    /// What is wrong, and what is allowed.
+    pub what: String,
+}
+
+/// The faults of one section, as its [`super::Validate`] finds them.
+#[derive(Debug)]
+pub struct Faults {
+    section: String,
+    places: HashMap<String, String>,
+    list: Vec<Fault>,
+}
+
+impl Faults {
+    /// None yet, for `section`.
+    #[must_use]
+    pub fn new(section: &str) -> Self {
+        Self {
+            section: section.to_owned(),
+            places: HashMap::new(),
+            list: Vec::new(),
+        }
+    }
+
+    /// Remembers where `key` was given.
+    pub(super) fn locate(&mut self, key: &str, place: String) {
+        self.places.insert(key.to_owned(), place);
+    }
+
+    /// `key`'s value can't work; `what` says why and what is allowed. An empty `key` means the whole section.
+    pub fn push(&mut self, key: &str, what: impl Into<String>) {
+        let place = match self.places.get(key) {
+            Some(place) => place.clone(),
+            None if key.is_empty() => self.section.clone(),
+            None => format!("{}.{key}", self.section),
+        };
+        self.list.push(Fault {
+            place,
+            what: what.into(),
+        });
+    }
+
+    /// A fault unless `value` is within `allowed`.
+    pub fn range<T: PartialOrd + fmt::Display>(&mut self, key: &str, value: T, allowed: RangeInclusive<T>) {
+        if !allowed.contains(&value) {
+            self.push(
+                key,
+                format!("is {value}, must be {} to {}", allowed.start(), allowed.end()),
+            );
+        }
+    }
+
+    /// A fault unless `holds`.
+    pub fn require(&mut self, key: &str, holds: bool, what: &str) {
+        if !holds {
+            self.push(key, what);
+        }
+    }
+
+    /// Whether nothing was found.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<Fault> {
+        self.list
+    }
+}
+
+/// A configuration that can't be used: every fault, one a line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigError {
+    /// Every fault found, never empty.
+    pub faults: Vec<Fault>,
+}
+
+impl ConfigError {
+    pub(super) fn of(fault: Fault) -> Self {
+        Self { faults: vec![fault] }
+    }
+
+    pub(super) fn check(faults: Vec<Fault>) -> Result<(), Self> {
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(Self { faults })
+        }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.faults.len();
+        write!(
+            out,
+            "the configuration has {count} fault{}",
+            if count == 1 { "" } else { "s" }
+        )?;
+        for fault in &self.faults {
+            write!(out, "\n  {}: {}", fault.place, fault.what)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,201 @@
+//! The one bridge from tokio to rayon: named, bounded and metered. Work above a few microseconds goes through it, so that a
+//! tokio worker is never kept from its sockets.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use metrics::{counter, gauge, histogram};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// A pool of threads for computing. Clones share it.
+#[derive(Clone)]
+pub struct CpuPool {
+    name: &'static str,
+    threads: Arc<ThreadPool>,
+    places: Arc<Semaphore>,
+}
+
+/// Why a job has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CpuError {
+    /// As many jobs are running and waiting as allowed; nothing was run.
+    #[error("all places of the CPU queue are taken")]
+    Busy,
+    /// The job panicked, with this message. The pool goes on.
+    #[error("a CPU job panicked: {0}")]
+    Panicked(String),
+}
+
+/// The threads couldn't be started.
+#[derive(Debug, thiserror::Error)]
+#[error("can't start the threads of CPU pool {name}: {source}")]
+pub struct CpuPoolError {
+    /// Which pool.
+    pub name: &'static str,
+    /// Why.
+    #[source]
+    pub source: rayon::ThreadPoolBuildError,
+}
+
+impl CpuPool {
+    /// Starts `threads` threads (0: one for each core) that run one job each and let `queue_max` further ones wait.
+    /// `name` labels the metrics and the threads.
+    ///
+    /// # Errors
+    /// The system gives no more threads.
+    pub fn new(name: &'static str, threads: usize, queue_max: usize) -> Result<Self, CpuPoolError> {
+        let built = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(move |n| format!("cpu-{name}-{n}"))
+            .build();
+        let threads = built.map_err(|source| CpuPoolError { name, source })?;
+        let places = (threads.current_num_threads() + queue_max).min(Semaphore::MAX_PERMITS);
+        Ok(Self {
+            name,
+            threads: Arc::new(threads),
+            places: Arc::new(Semaphore::new(places)),
+        })
+    }
+
+    /// How many threads it has.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.threads.current_num_threads()
+    }
+
+    /// Runs `job` on a thread of the pool; rayon's parallel iterators inside it use the same pool. A job whose caller
+    /// has gone before it began is skipped.
+    ///
+    /// # Errors
+    /// [`CpuError::Busy`] at once when the queue is full, [`CpuError::Panicked`] when `job` panics.
+    pub async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T, CpuError> {
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            counter!("receipts_cpu_refused_total", "pool" => self.name).increment(1);
+            return Err(CpuError::Busy);
+        };
+        self.spawn(place, job).await
+    }
+
+    /// As [`CpuPool::run`], but waits for a place in the queue instead of refusing: for pipelines, whose own bounds
+    /// are what limits how many wait here.
+    ///
+    /// # Errors
+    /// [`CpuError::Panicked`] when `job` panics.
+    pub async fn run_waiting<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, CpuError> {
+        // Never closed, so never an error; Busy is the honest answer if it were.
+        let place = Arc::clone(&self.places)
+            .acquire_owned()
+            .await
+            .map_err(|_| CpuError::Busy)?;
+        self.spawn(place, job).await
+    }
+
+    async fn spawn<T: Send + 'static>(
+        &self,
+        place: OwnedSemaphorePermit,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, CpuError> {
+        let (answer, wait) = oneshot::channel();
+        let name = self.name;
+        let asked = Instant::now();
+        gauge!("receipts_cpu_jobs", "pool" => name).increment(1.0);
+        self.threads.spawn(move || {
+            let begun = Instant::now();
+            histogram!("receipts_cpu_queue_wait_seconds", "pool" => name).record(begun - asked);
+            let wanted = !answer.is_closed();
+            let result = wanted.then(|| {
+                let result = catch_unwind(AssertUnwindSafe(job)).map_err(|cause| {
+                    counter!("receipts_cpu_panics_total", "pool" => name).increment(1);
+                    CpuError::Panicked(panic_message(cause.as_ref()))
+                });
+                histogram!("receipts_cpu_run_seconds", "pool" => name).record(begun.elapsed());
+                result
+            });
+            gauge!("receipts_cpu_jobs", "pool" => name).decrement(1.0);
+            // Before the answer: whoever waits for it may come again at once and must find the place free.
+            drop(place);
+            if let Some(result) = result {
+                let _ = answer.send(result);
+            }
+        });
+        wait.await
+            .unwrap_or_else(|_| Err(CpuError::Panicked("the job was dropped".to_owned())))
+    }
+}
+
+fn panic_message(cause: &(dyn std::any::Any + Send)) -> String {
+    let text = cause.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| cause.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}
+
+impl std::fmt::Debug for CpuPool {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("CpuPool")
+            .field("name", &self.name)
+            .field("threads", &self.threads())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use std::sync::mpsc;
+
+    use rayon::prelude::*;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_job_runs_on_the_named_pool_and_parallel_iterators_stay_in_it() {
+        let pool = CpuPool::new("test", 2, 4).unwrap();
+        let names = pool
+            .run(|| {
+                (0..64)
+                    .into_par_iter()
+                    .map(|_| std::thread::current().name().unwrap().to_owned())
+                    .collect::<Vec<_>>()
+            })
+            .await
+            .unwrap();
+        assert!(names.iter().all(|name| name.starts_with("cpu-test-")), "{names:?}");
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_returned_and_the_pool_goes_on() {
+        let pool = CpuPool::new("test", 1, 0).unwrap();
+        let none: Vec<u8> = Vec::new();
+        let result = pool.run(move || assert!(!none.is_empty(), "nothing in {}", "it")).await;
+        assert_eq!(result, Err(CpuError::Panicked("nothing in it".to_owned())));
+        assert_eq!(pool.run(|| 5).await, Ok(5));
+    }
+
+    #[tokio::test]
+    async fn the_queue_is_bounded_and_frees_its_places() {
+        let pool = CpuPool::new("test", 1, 1).unwrap();
+        let (release, gate) = mpsc::channel::<()>();
+        let blocked = tokio::spawn({
+            let pool = pool.clone();
+            async move { pool.run(move || gate.recv().unwrap()).await }
+        });
+        let waiting = tokio::spawn({
+            let pool = pool.clone();
+            async move { pool.run(|| 1).await }
+        });
+        while pool.places.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(pool.run(|| 2).await, Err(CpuError::Busy));
+        let patient = pool.run_waiting(|| 3);
+        release.send(()).unwrap();
+        assert_eq!(patient.await, Ok(3));
+        assert_eq!(blocked.await.unwrap(), Ok(()));
+        assert_eq!(waiting.await.unwrap(), Ok(1));
+    }
+}

@@ -1,0 +1,198 @@
+//! The list of metrics. A metric is public interface: whatever a crate records is listed here, with its kind, unit and help,
+//! and a test compares the list with the code and the documents.
+//!
+//! To add one: record it with the `metrics` crate under `receipts_<area>_<what>_<unit|total>`, and add its row here.
+
+use metrics::Unit;
+
+/// How a metric behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricKind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// A distribution in buckets.
+    Histogram,
+}
+
+/// One row of the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricDoc {
+    /// Its name, without the suffixes that Prometheus adds to histograms.
+    pub name: &'static str,
+    /// How it behaves.
+    pub kind: MetricKind,
+    /// What it counts in: `seconds`, `bytes`, `receipts`, ...
+    pub unit: &'static str,
+    /// Its labels.
+    pub labels: &'static [&'static str],
+    /// What it tells an operator.
+    pub help: &'static str,
+}
+
+const fn counter(
+    name: &'static str,
+    unit: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> MetricDoc {
+    MetricDoc {
+        name,
+        kind: MetricKind::Counter,
+        unit,
+        labels,
+        help,
+    }
+}
+
+const fn gauge(
+    name: &'static str,
+    unit: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> MetricDoc {
+    MetricDoc {
+        name,
+        kind: MetricKind::Gauge,
+        unit,
+        labels,
+        help,
+    }
+}
+
+const fn histogram(
+    name: &'static str,
+    unit: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> MetricDoc {
+    MetricDoc {
+        name,
+        kind: MetricKind::Histogram,
+        unit,
+        labels,
+        help,
+    }
+}
+
+/// Every metric of every crate, by area.
+pub const METRICS: &[MetricDoc] = &[
+    // service
+    gauge(
+        "receipts_build_info",
+        "1",
+        &["version"],
+        "Always 1; the label is the version that runs.",
+    ),
+    gauge(
+        "receipts_cpu_jobs",
+        "jobs",
+        &["pool"],
+        "Jobs running and waiting on the bridge to rayon.",
+    ),
+    counter(
+        "receipts_cpu_panics_total",
+        "jobs",
+        &["pool"],
+        "CPU jobs that panicked: a bug each.",
+    ),
+    histogram(
+        "receipts_cpu_queue_wait_seconds",
+        "seconds",
+        &["pool"],
+        "Time a CPU job waited for a thread.",
+    ),
+    counter(
+        "receipts_cpu_refused_total",
+        "jobs",
+        &["pool"],
+        "CPU jobs refused because the queue was full.",
+    ),
+    histogram("receipts_cpu_run_seconds", "seconds", &["pool"], "Time a CPU job ran."),
+    gauge(
+        "receipts_rate_limit_keys",
+        "keys",
+        &[],
+        "Keys whose requests the in-process limiter counts now.",
+    ),
+    counter(
+        "receipts_rate_limit_overflow_total",
+        "requests",
+        &[],
+        "Requests counted in the one shared bucket because the limiter was full.",
+    ),
+    counter(
+        "receipts_rate_limit_refused_total",
+        "requests",
+        &["window"],
+        "Requests over the quota of a minute or a day.",
+    ),
+    counter(
+        "receipts_telemetry_lines_suppressed_total",
+        "lines",
+        &["what"],
+        "Log lines left out because the same one had just been written.",
+    ),
+    // accounts
+    counter(
+        "receipts_accounts_authentications_total",
+        "requests",
+        &["outcome"],
+        "API keys checked: ok, malformed, unknown, expired, revoked, unavailable.",
+    ),
+    counter(
+        "receipts_accounts_cache_hits_total",
+        "requests",
+        &[],
+        "API keys found in the cache, without SQL.",
+    ),
+    histogram(
+        "receipts_accounts_query_seconds",
+        "seconds",
+        &["query"],
+        "Time of a query of the account store.",
+    ),
+];
+
+/// Tells the recorder help and unit of every metric. Called by [`crate::telemetry::install_metrics`].
+pub(crate) fn describe() {
+    for row in METRICS {
+        let unit = match row.unit {
+            "seconds" => Unit::Seconds,
+            "bytes" => Unit::Bytes,
+            _ => Unit::Count,
+        };
+        match row.kind {
+            MetricKind::Counter => metrics::describe_counter!(row.name, unit, row.help),
+            MetricKind::Gauge => metrics::describe_gauge!(row.name, unit, row.help),
+            MetricKind::Histogram => metrics::describe_histogram!(row.name, unit, row.help),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_say_their_unit() {
+        let mut seen = HashSet::new();
+        for row in METRICS {
+            assert!(seen.insert(row.name), "{} is listed twice", row.name);
+            assert!(row.name.starts_with("receipts_"), "{}", row.name);
+            assert!(row.help.ends_with('.'), "{}", row.name);
+            assert_eq!(
+                row.kind == MetricKind::Counter,
+                row.name.ends_with("_total"),
+                "{}",
+                row.name
+            );
+            if row.kind == MetricKind::Histogram {
+                assert!(row.name.ends_with(&format!("_{}", row.unit)), "{}", row.name);
+            }
+        }
+    }
+}

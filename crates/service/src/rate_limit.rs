@@ -1,0 +1,73 @@
+//! Rate limits: requests a minute and a day for each key, in fixed windows of UTC time, and the headers that tell about them.
+//!
+//! Fixed windows, because N replicas can share them in one atomic step of a store, and because `X-RateLimit-Reset` then
+//! means exactly one instant. A refused request takes nothing.
+
+mod in_process;
+mod quota;
+
+use futures_util::future::BoxFuture;
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+pub use in_process::InProcessLimiter;
+pub use quota::{LimitsConfig, Quota};
+
+use crate::problem::{Kind, Problem};
+
+/// Requests allowed in the window.
+pub const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+/// Requests left in it.
+pub const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+/// When it ends, in Unix seconds.
+pub const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// Counts requests against quotas.
+pub trait RateLimiter: Send + Sync {
+    /// Takes `cost` requests from `key`'s quota, or nothing if that is more than is left. Never fails: a limiter whose store is
+    /// away counts by itself.
+    fn take<'a>(&'a self, key: &'a str, cost: u32, quota: &'a Quota) -> BoxFuture<'a, Decision>;
+}
+
+/// A limiter's answer. It tells of the window that has the least left, or the one that refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct Decision {
+    /// Whether the request may go on.
+    pub allowed: bool,
+    /// Requests allowed in the window.
+    pub limit: u32,
+    /// Requests left in it.
+    pub remaining: u32,
+    /// When it ends, in Unix seconds.
+    pub reset_unix_s: i64,
+    /// How long to wait before trying again, in seconds: at least 1, and 0 if allowed.
+    pub retry_after_s: u32,
+}
+
+impl Decision {
+    /// Writes the quota's headers, which every response carries, and `Retry-After` if it was refused.
+    pub fn write_headers(&self, headers: &mut HeaderMap) {
+        headers.insert(LIMIT, HeaderValue::from(self.limit));
+        headers.insert(REMAINING, HeaderValue::from(self.remaining));
+        headers.insert(RESET, HeaderValue::from(self.reset_unix_s));
+        if !self.allowed {
+            headers.insert(RETRY_AFTER, HeaderValue::from(self.retry_after_s));
+        }
+    }
+
+    /// The 429 of a refused request, headers included; `None` if it is allowed.
+    #[must_use]
+    pub fn problem(&self) -> Option<Problem> {
+        if self.allowed {
+            return None;
+        }
+        let detail = format!(
+            "{} requests are allowed; try again in {} s",
+            self.limit, self.retry_after_s
+        );
+        let mut problem = Problem::new(Kind::RateLimited, detail).retry_after_s(self.retry_after_s);
+        self.write_headers(&mut problem.headers);
+        Some(problem)
+    }
+}

@@ -1,0 +1,103 @@
+//! Quotas, and the section of the configuration that sets them.
+
+use serde::Deserialize;
+
+use crate::config::{Faults, Validate};
+
+/// How much a key may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Requests a minute.
+    pub per_minute: u32,
+    /// Requests a day (UTC); `None`: no limit.
+    pub per_day: Option<u32>,
+}
+
+/// The section `[limits]`: quotas by tier, per API key.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct LimitsConfig {
+    /// Requests a minute, tier free.
+    pub free_per_minute: u32,
+    /// Requests a day, tier free; 0: no limit.
+    pub free_per_day: u32,
+    /// Requests a minute, tier pro.
+    pub pro_per_minute: u32,
+    /// Requests a day, tier pro; 0: no limit.
+    pub pro_per_day: u32,
+    /// Requests a minute, tier enterprise.
+    pub enterprise_per_minute: u32,
+    /// Requests a day, tier enterprise; 0: no limit.
+    pub enterprise_per_day: u32,
+    /// API keys counted one by one; further ones share one count until others fall idle. About 100 bytes each.
+    pub keys_max: usize,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            free_per_minute: 60,
+            free_per_day: 10_000,
+            pro_per_minute: 300,
+            pro_per_day: 100_000,
+            enterprise_per_minute: 6_000,
+            enterprise_per_day: 0,
+            keys_max: 100_000,
+        }
+    }
+}
+
+impl Validate for LimitsConfig {
+    fn validate(&self, faults: &mut Faults) {
+        for (key, value) in [
+            ("free_per_minute", self.free_per_minute),
+            ("pro_per_minute", self.pro_per_minute),
+            ("enterprise_per_minute", self.enterprise_per_minute),
+        ] {
+            faults.range(key, value, 1..=1_000_000_000);
+        }
+        faults.range("keys_max", self.keys_max, 1..=10_000_000);
+    }
+}
+
+impl LimitsConfig {
+    /// The quota of a tier by its name (`free`, `pro`, `enterprise`); of any other name, that of `free`.
+    #[must_use]
+    pub fn quota(&self, tier: &str) -> Quota {
+        let (per_minute, per_day) = match tier {
+            "enterprise" => (self.enterprise_per_minute, self.enterprise_per_day),
+            "pro" => (self.pro_per_minute, self.pro_per_day),
+            _ => (self.free_per_minute, self.free_per_day),
+        };
+        Quota {
+            per_minute,
+            per_day: (per_day > 0).then_some(per_day),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiers_have_the_interfaces_quotas() {
+        let limits = LimitsConfig::default();
+        assert_eq!(
+            limits.quota("free"),
+            Quota {
+                per_minute: 60,
+                per_day: Some(10_000)
+            }
+        );
+        assert_eq!(
+            limits.quota("pro"),
+            Quota {
+                per_minute: 300,
+                per_day: Some(100_000)
+            }
+        );
+        assert_eq!(limits.quota("enterprise").per_day, None);
+        assert_eq!(limits.quota("unheard of"), limits.quota("free"));
+    }
+}
