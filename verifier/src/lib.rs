@@ -5,6 +5,7 @@
 //! - [`judging`]: records to encoded rows, a pure function
 //! - [`writing`]: rows to the warehouse, with retries
 //! - [`ledger`]: the conservation ledger's lines, as commit metadata and as rows
+//! - [`repair`]: rows lost with a damaged part, rebuilt from the log
 //! - [`config`]: the section `[verifier]`
 //!
 //! It has no state of its own: a block's rows are a pure function of its records, so a block that is
@@ -17,6 +18,7 @@ pub mod config;
 pub mod judging;
 pub mod ledger;
 pub mod pipeline;
+pub mod repair;
 pub mod writing;
 
 pub use config::VerifierConfig;

@@ -1,0 +1,109 @@
+//! A full disk under `receipts up`: what can't be stored is refused with 503, and when there is room again everything
+//! acknowledged is there, once.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Parser;
+use http_body_util::Full;
+use load_tests::plan::Arguments;
+use load_tests::stack::Stack;
+use load_tests::submit::client;
+
+struct Tmpfs(tempfile::TempDir);
+
+impl Tmpfs {
+    /// A file system of so many MiB; `None` where this user may not mount.
+    fn mount(mebibytes: u32) -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        let size = format!("size={mebibytes}m");
+        let status = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(directory.path())
+            .status();
+        status.is_ok_and(|status| status.success()).then(|| Self(directory))
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        Command::new("umount").arg("-l").arg(self.0.path()).status().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_refuses_and_recovers_without_loss() {
+    let Some(disk) = Tmpfs::mount(512) else {
+        eprintln!("skipped: mounting a tmpfs needs root");
+        return;
+    };
+    let receipts = Path::new(env!("CARGO_BIN_EXE_receipts-load")).with_file_name("receipts");
+    let environment = [("RECEIPTS_LOG_SEGMENT_BYTES", "16777216")];
+    let mut stack = Stack::new(&receipts, &disk.0.path().join("data"), &environment).unwrap();
+    stack.start().unwrap();
+    stack.ready().await.unwrap();
+    let key = stack.create_key("full.example").await.unwrap();
+    let arguments = Arguments::parse_from([
+        "receipts-load",
+        "--gateway",
+        &stack.gateway(),
+        "--analytics",
+        &stack.analytics(),
+        "--api-key",
+        &key,
+        "--publisher",
+        "full.example",
+        "--count",
+        "30000",
+        "--batch",
+        "20",
+        "--rate",
+        "1500",
+        "--concurrency",
+        "8",
+        "--data",
+        stack.data().to_str().unwrap(),
+        "--receipts",
+        receipts.to_str().unwrap(),
+        "--tries-max",
+        "2000",
+        "--sample-ms",
+        "0",
+        "--json",
+    ]);
+    let load = tokio::spawn(load_tests::run(arguments));
+    tokio::time::sleep(Duration::from_secs(4)).await;
+
+    // Everything that is left, to the last block.
+    let filler = disk.0.path().join("filler");
+    let fill = Command::new("dd")
+        .args(["if=/dev/zero", "bs=64k"])
+        .arg(format!("of={}", filler.display()))
+        .output();
+    assert!(!fill.unwrap().status.success(), "the disk should be full");
+    let refused = wait_for_refusal(&stack).await;
+    assert!(refused, "a full disk must show as 503 in /readyz of the gateway");
+
+    std::fs::remove_file(filler).unwrap();
+    assert!(load.await.unwrap().unwrap(), "a number differs: see the report above");
+    stack.stop().await.unwrap();
+}
+
+async fn wait_for_refusal(stack: &Stack) -> bool {
+    let http = client(1);
+    for _ in 0..300 {
+        let uri = format!("{}/readyz", stack.gateway());
+        let request = http::Request::get(uri).body(Full::<Bytes>::default()).unwrap();
+        if let Ok(answer) = http.request(request).await
+            && answer.status() == http::StatusCode::SERVICE_UNAVAILABLE
+        {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    false
+}

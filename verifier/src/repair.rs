@@ -1,0 +1,99 @@
+//! Rebuilding lost rows from the log: after a warehouse part was damaged, every stored record before the committed
+//! positions is judged and written again. Rows are a pure function of their record, so what was not lost doesn't change,
+//! and neither the ledger nor the positions are touched.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use receipt::Judge;
+use receipt_log::{InspectError, LogInspector};
+use service::cpu::{CpuError, CpuPool};
+use thiserror::Error;
+use tokio::time::Instant;
+use warehouse::{Warehouse, WarehouseError};
+
+use crate::GROUP;
+use crate::block::Block;
+use crate::judging::judge_block;
+
+/// Bodies read and written at a time, in bytes.
+const STEP_BYTES: usize = 8 << 20;
+
+/// What a repair wrote again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Repaired {
+    /// Records read from the log.
+    pub records: u64,
+    /// Rows written to the table of receipts.
+    pub accepted: u64,
+    /// Rows written to the table of rejected receipts.
+    pub rejected: u64,
+    /// Committed records that retention has already removed: their rows can't be rebuilt from here.
+    pub gone: u64,
+}
+
+/// Why a repair stopped. What it wrote until then is right; it can be run again.
+#[derive(Debug, Error)]
+pub enum RepairError {
+    /// The log can't be read.
+    #[error(transparent)]
+    Log(#[from] InspectError),
+    /// The warehouse doesn't take the rows.
+    #[error(transparent)]
+    Warehouse(#[from] WarehouseError),
+    /// Judging failed.
+    #[error(transparent)]
+    Cpu(#[from] CpuError),
+}
+
+/// Writes every row again that the log can still prove. `progress` hears of each step: records done, records in all.
+///
+/// # Errors
+/// [`RepairError`].
+pub async fn repair(
+    log: &dyn LogInspector,
+    warehouse: &Warehouse,
+    cpu: &CpuPool,
+    judge: &Arc<Judge>,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Repaired, RepairError> {
+    let partitions = log.partitions(GROUP).await?;
+    let committed = |state: &receipt_log::PartitionState| {
+        state
+            .committed
+            .as_ref()
+            .filter(|committed| committed.epoch == state.epoch)
+            .map_or(0, |c| c.next_offset)
+    };
+    let total: u64 = partitions
+        .iter()
+        .map(|state| committed(state).saturating_sub(state.begin_offset))
+        .sum();
+    let mut repaired = Repaired::default();
+    for state in &partitions {
+        repaired.gone += state.begin_offset.min(committed(state));
+        let mut offset = state.begin_offset;
+        while offset < committed(state) {
+            let mut records = log.read(state.partition, offset, STEP_BYTES).await?;
+            records.retain(|logged| logged.position.offset < committed(state));
+            let Some(last) = records.last() else { break };
+            offset = last.position.offset + 1;
+            repaired.records += records.len() as u64;
+            let block = Block {
+                records,
+                opened: Instant::now(),
+                claims: HashMap::new(),
+            };
+            let judge = Arc::clone(judge);
+            let judged = cpu.run_waiting(move || judge_block(&judge, block, "repair")).await?;
+            let (accepted, rejected) = (judged.accepted(), judged.rejections());
+            warehouse.insert_receipts(judged.receipts, accepted).await?;
+            warehouse.insert_rejected(judged.rejected, rejected).await?;
+            repaired.accepted += accepted;
+            repaired.rejected += rejected;
+            progress(repaired.records, total);
+        }
+    }
+    Ok(repaired)
+}
