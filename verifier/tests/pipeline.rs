@@ -1,0 +1,189 @@
+//! The whole verifier over a real embedded log and the real ClickHouse engine: outcomes, the ledger through crashes at
+//! each step, fencing, a warehouse that is away, and lost rows rebuilt.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod world;
+
+use std::time::Duration;
+
+use receipt::{Algorithm, SigningKey};
+use receipt_log::{LogConsumer, LogWriter};
+use tokio_util::sync::CancellationToken;
+use world::{Fault, Faulty, World, batch, record, single};
+
+/// One engine and one data path per process, so the cases share them, each with a database and a log of its own.
+#[test]
+fn pipeline() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_all()
+        .build()
+        .unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    runtime.block_on(async {
+        let engine = world::engine(directory.path()).await;
+        let world = |name: &'static str| World::new(directory.path(), name);
+        every_record_ends_in_its_outcome(world("outcomes").await).await;
+        a_crash_before_the_commit_changes_nothing(world("before_commit").await).await;
+        a_crash_before_the_ledger_row_is_repaired(world("before_ledger").await).await;
+        a_fenced_verifier_drops_its_block(world("fenced").await).await;
+        a_failing_commit_is_tried_again(world("failing_commit").await).await;
+        lost_rows_are_rebuilt_from_the_log(world("rebuilt").await).await;
+        a_random_schedule_of_crashes_stays_exact(world("schedule").await).await;
+        engine.stop().await;
+    });
+}
+
+async fn every_record_ends_in_its_outcome(world: World) {
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    let one = single(&key, 1);
+    world.append(record(&one, Some(&key))).await;
+    world.append(record(&one, Some(&key))).await; // the same again: a duplicate
+    world.append(record(&one, None)).await; // and once without a request signature
+    let tampered = String::from_utf8(single(&key, 2))
+        .unwrap()
+        .replace("a context", "b context")
+        .into_bytes();
+    world.append(record(&tampered, Some(&key))).await;
+    let other = SigningKey::generate(Algorithm::EcdsaP256).unwrap();
+    world.append(record(&single(&key, 3), Some(&other))).await; // signed by the wrong key on the outside
+    world.append(batch(&key, 10..20)).await;
+    let mut broken_batch = batch(&key, 20..25);
+    broken_batch.body = String::from_utf8(broken_batch.body.to_vec())
+        .unwrap()
+        .replace("batch_", "BATCH_")
+        .into_bytes()
+        .into();
+    world.append(broken_batch).await;
+    for poison in [&b"\xff\xfe not json"[..], b"", b"{}", b"[1,2", b"{\"receipts\":[]}"] {
+        world.append(record(poison, None)).await;
+    }
+    world.run_until_caught_up().await;
+
+    let totals = world.warehouse.totals().await.unwrap();
+    assert_eq!(totals.receipts, 11);
+    assert_eq!(totals.occurrences, 13);
+    let rejected: Vec<(&str, u64)> = totals
+        .rejected_by_reason
+        .iter()
+        .map(|(r, n)| (r.as_str(), *n))
+        .collect();
+    let expected = [
+        ("bad_batch_signature", 5),
+        ("bad_request_signature", 1),
+        ("bad_signature", 1),
+        ("malformed", 5),
+    ];
+    assert_eq!(rejected, expected);
+    world.assert_audit(25).await;
+}
+
+async fn a_crash_before_the_commit_changes_nothing(world: World) {
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    world.append(batch(&key, 0..50)).await;
+    // Rows are written, then the process "dies" in the commit; more records come, so that blocks fall otherwise.
+    world.run_faulty(Fault::HangBeforeCommit).await;
+    assert_eq!(
+        world.warehouse.totals().await.unwrap().receipts,
+        50,
+        "the rows were written"
+    );
+    world.append(batch(&key, 50..60)).await;
+    world.run_until_caught_up().await;
+    let totals = world.warehouse.totals().await.unwrap();
+    assert_eq!((totals.receipts, totals.occurrences), (60, 60));
+    world.assert_audit(60).await;
+}
+
+async fn a_crash_before_the_ledger_row_is_repaired(world: World) {
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    world.append(batch(&key, 0..30)).await;
+    world.run_faulty(Fault::HangAfterCommit).await;
+    let sums = world.audit().await;
+    assert!(
+        !sums.findings.is_empty(),
+        "the commit stands and its ledger row doesn't: the audit must say so"
+    );
+    world.append(batch(&key, 30..40)).await;
+    world.run_until_caught_up().await;
+    world.assert_audit(40).await;
+}
+
+async fn a_fenced_verifier_drops_its_block(world: World) {
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    world.append(batch(&key, 0..20)).await;
+    // The first verifier hangs before its commit; a second takes over meanwhile; then the first, a zombie, goes on.
+    let (consumer, resume) = Faulty::pausing(world.consumer());
+    let stop = CancellationToken::new();
+    let zombie = world.spawn(Box::new(consumer), stop.clone());
+    resume.reached().await;
+    world.run_until_caught_up().await;
+    resume.go_on();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    stop.cancel();
+    zombie.await.unwrap().unwrap();
+    let totals = world.warehouse.totals().await.unwrap();
+    assert_eq!((totals.receipts, totals.occurrences), (20, 20));
+    world.assert_audit(20).await;
+}
+
+async fn a_failing_commit_is_tried_again(world: World) {
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    world.append(batch(&key, 0..5)).await;
+    let stop = CancellationToken::new();
+    let verifier = world.spawn(Box::new(Faulty::failing(world.consumer(), 3)), stop.clone());
+    world.caught_up().await;
+    stop.cancel();
+    verifier.await.unwrap().unwrap();
+    world.assert_audit(5).await;
+}
+
+async fn lost_rows_are_rebuilt_from_the_log(world: World) {
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    world.append(batch(&key, 0..40)).await;
+    world.append(record(b"poison", None)).await;
+    world.run_until_caught_up().await;
+    world.lose_all_rows().await;
+    assert!(
+        !world.audit().await.findings.is_empty(),
+        "lost rows must show in the audit"
+    );
+    let mut steps = 0;
+    let repaired = verifier::repair::repair(&world.log, &world.warehouse, &world.cpu, &world.judge, |_, _| {
+        steps += 1
+    })
+    .await;
+    let repaired = repaired.unwrap();
+    assert_eq!(
+        (repaired.records, repaired.accepted, repaired.rejected, repaired.gone),
+        (2, 40, 1, 0)
+    );
+    assert!(steps > 0);
+    world.assert_audit(41).await;
+}
+
+async fn a_random_schedule_of_crashes_stays_exact(world: World) {
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    let mut sent = 0_usize;
+    for round in 0..12 {
+        let size = rand::random_range(1..8);
+        for _ in 0..size {
+            world.append(batch(&key, sent..sent + 3)).await;
+            sent += 3;
+        }
+        match round % 3 {
+            0 => world.run_faulty(Fault::HangBeforeCommit).await,
+            1 => world.run_faulty(Fault::HangAfterCommit).await,
+            _ => world.run_until_caught_up().await,
+        }
+    }
+    world.run_until_caught_up().await;
+    let totals = world.warehouse.totals().await.unwrap();
+    assert_eq!((totals.receipts, totals.occurrences), (sent as u64, sent as u64));
+    world.assert_audit(sent as u64).await;
+}
+
+/// The traits the pipeline stands on stay usable as trait objects.
+#[allow(dead_code)]
+fn object_safe(_: &dyn LogWriter, _: &dyn LogConsumer) {}

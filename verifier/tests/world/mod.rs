@@ -1,0 +1,298 @@
+//! A log, a database and a verifier to run over them, with faults at the consumer.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use receipt::{Judge, Limits, SigningKey};
+use receipt_log::{
+    Commit, CommitError, ConsumeError, EmbeddedConfig, EmbeddedConsumer, EmbeddedLog, LogConsumer, LogInspector,
+    LogWriter, PollLimits, Polled, Record, RecordKind,
+};
+use service::cpu::CpuPool;
+use service::health::Health;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use verifier::{Deps, GROUP, VerifierConfig, VerifierError};
+use warehouse::{AuditSums, CommittedOffset, EmbeddedEngine, Target, Warehouse, WarehouseConfig};
+
+/// Starts the process's one engine.
+pub async fn engine(directory: &Path) -> EmbeddedEngine {
+    let config = WarehouseConfig::default();
+    EmbeddedEngine::start(&config, &directory.join("warehouse"), &directory.join("w.sock"))
+        .await
+        .unwrap()
+}
+
+/// One case's log and database.
+pub struct World {
+    pub log: EmbeddedLog,
+    pub warehouse: Warehouse,
+    pub cpu: CpuPool,
+    pub judge: Arc<Judge>,
+    database: String,
+}
+
+impl World {
+    pub async fn new(directory: &Path, name: &str) -> Self {
+        let config = WarehouseConfig {
+            database: format!("v_{name}"),
+            ..WarehouseConfig::default()
+        };
+        let warehouse = Warehouse::connect(&Target::Socket(directory.join("w.sock")), &config)
+            .await
+            .unwrap();
+        warehouse.migrate().await.unwrap();
+        let log = EmbeddedLog::open(&directory.join(name), EmbeddedConfig::default()).unwrap();
+        let cpu = CpuPool::new("verifier", 2, 8).unwrap();
+        let judge = Arc::new(Judge::new(Limits::default(), 100));
+        Self {
+            log,
+            warehouse,
+            cpu,
+            judge,
+            database: config.database,
+        }
+    }
+
+    pub async fn append(&self, record: Record) {
+        self.log.append(record).await.unwrap();
+    }
+
+    pub fn consumer(&self) -> EmbeddedConsumer {
+        self.log.consumer(GROUP).unwrap()
+    }
+
+    pub fn spawn(
+        &self,
+        consumer: Box<dyn LogConsumer>,
+        stop: CancellationToken,
+    ) -> JoinHandle<Result<(), VerifierError>> {
+        let deps = Deps {
+            consumer,
+            warehouse: self.warehouse.clone(),
+            cpu: self.cpu.clone(),
+            judge: Arc::clone(&self.judge),
+            health: Health::new(),
+        };
+        let config = VerifierConfig {
+            block_wait_ms_max: 20,
+            drain_ms_max: 2_000,
+            ..VerifierConfig::default()
+        };
+        tokio::spawn(verifier::run(config, deps, stop))
+    }
+
+    /// Runs a healthy verifier until everything in the log is committed.
+    pub async fn run_until_caught_up(&self) {
+        let stop = CancellationToken::new();
+        let verifier = self.spawn(Box::new(self.consumer()), stop.clone());
+        self.caught_up().await;
+        stop.cancel();
+        verifier.await.unwrap().unwrap();
+    }
+
+    /// Runs a verifier until it stands at the fault, then drops it as a crash would.
+    pub async fn run_faulty(&self, fault: Fault) {
+        let (consumer, reached) = Faulty::hanging(self.consumer(), fault);
+        let verifier = self.spawn(Box::new(consumer), CancellationToken::new());
+        reached.reached().await;
+        verifier.abort();
+        assert!(verifier.await.unwrap_err().is_cancelled());
+    }
+
+    pub async fn caught_up(&self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let states = self.log.partitions(GROUP).await.unwrap();
+            let behind = states
+                .iter()
+                .any(|s| s.committed.as_ref().map_or(0, |committed| committed.next_offset) < s.end_offset);
+            if !behind {
+                return;
+            }
+            assert!(Instant::now() < deadline, "the verifier doesn't catch up: {states:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    pub async fn audit(&self) -> AuditSums {
+        let states = self.log.partitions(GROUP).await.unwrap();
+        let committed: Vec<_> = states
+            .iter()
+            .map(|state| CommittedOffset {
+                epoch: state.epoch,
+                partition: state.partition,
+                next_offset: state.committed.as_ref().map_or(0, |committed| committed.next_offset),
+            })
+            .collect();
+        self.warehouse.audit(&committed).await.unwrap()
+    }
+
+    pub async fn assert_audit(&self, receipts_in: u64) {
+        let sums = self.audit().await;
+        assert!(sums.findings.is_empty(), "{:?}", sums.findings);
+        assert_eq!(sums.receipts_in, receipts_in);
+        assert_eq!(sums.accepted + sums.rejected, receipts_in);
+        assert_eq!(
+            (sums.stored_occurrences, sums.stored_rejected),
+            (sums.accepted, sums.rejected)
+        );
+    }
+
+    /// What a damaged part comes to: the rows are gone, the ledger and the positions stand.
+    pub async fn lose_all_rows(&self) {
+        for table in ["receipts", "rejected"] {
+            self.warehouse
+                .execute(&format!("TRUNCATE TABLE {}.{table}", self.database))
+                .await
+                .unwrap();
+        }
+    }
+}
+
+/// Where a consumer stops answering.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The commit never happens.
+    HangBeforeCommit,
+    /// The commit happens, and nothing after it.
+    HangAfterCommit,
+}
+
+enum Behaviour {
+    Hang(Fault),
+    PauseBeforeCommit,
+    FailCommits(u32),
+}
+
+/// Tells when the fault is reached, and lets a paused consumer go on.
+#[derive(Clone, Default)]
+pub struct Reached {
+    reached: Arc<Notify>,
+    go_on: Arc<Notify>,
+}
+
+impl Reached {
+    pub async fn reached(&self) {
+        tokio::time::timeout(Duration::from_secs(60), self.reached.notified())
+            .await
+            .unwrap();
+    }
+
+    pub fn go_on(&self) {
+        self.go_on.notify_one();
+    }
+}
+
+/// A real consumer with one fault.
+pub struct Faulty {
+    inner: EmbeddedConsumer,
+    behaviour: Behaviour,
+    signal: Reached,
+}
+
+impl Faulty {
+    fn with(inner: EmbeddedConsumer, behaviour: Behaviour) -> (Self, Reached) {
+        let signal = Reached::default();
+        (
+            Self {
+                inner,
+                behaviour,
+                signal: signal.clone(),
+            },
+            signal,
+        )
+    }
+
+    pub fn hanging(inner: EmbeddedConsumer, fault: Fault) -> (Self, Reached) {
+        Self::with(inner, Behaviour::Hang(fault))
+    }
+
+    pub fn pausing(inner: EmbeddedConsumer) -> (Self, Reached) {
+        Self::with(inner, Behaviour::PauseBeforeCommit)
+    }
+
+    pub fn failing(inner: EmbeddedConsumer, times: u32) -> Self {
+        Self::with(inner, Behaviour::FailCommits(times)).0
+    }
+}
+
+impl LogConsumer for Faulty {
+    fn poll(&mut self, limits: PollLimits) -> BoxFuture<'_, Result<Polled, ConsumeError>> {
+        self.inner.poll(limits)
+    }
+
+    fn commit(&mut self, commits: Vec<Commit>) -> BoxFuture<'_, Result<(), CommitError>> {
+        Box::pin(async move {
+            match &mut self.behaviour {
+                Behaviour::Hang(fault) => {
+                    if *fault == Fault::HangAfterCommit {
+                        self.inner.commit(commits).await?;
+                    }
+                    self.signal.reached.notify_one();
+                    std::future::pending().await
+                }
+                Behaviour::PauseBeforeCommit => {
+                    self.signal.reached.notify_one();
+                    self.signal.go_on.notified().await;
+                    self.inner.commit(commits).await
+                }
+                Behaviour::FailCommits(left) if *left > 0 => {
+                    *left -= 1;
+                    Err(CommitError::Unavailable("as the test wants it".to_owned()))
+                }
+                Behaviour::FailCommits(_) => self.inner.commit(commits).await,
+            }
+        })
+    }
+}
+
+/// A signed receipt; `number` makes it differ from others.
+pub fn single(key: &SigningKey, number: usize) -> Vec<u8> {
+    receipt::sign_receipt(unsigned(key, number).as_bytes(), key, &Limits::default()).unwrap()
+}
+
+/// A signed batch of receipts.
+pub fn batch(key: &SigningKey, numbers: Range<usize>) -> Record {
+    let receipts: Vec<String> = numbers
+        .map(|number| String::from_utf8(single(key, number)).unwrap())
+        .collect();
+    let json = format!(
+        r#"{{"version":"1.0.0","batchId":"batch_1","receipts":[{}]}}"#,
+        receipts.join(",")
+    );
+    let body = receipt::sign_batch(json.as_bytes(), key, &Limits::default()).unwrap();
+    Record {
+        kind: RecordKind::Batch,
+        ..record(&body, None)
+    }
+}
+
+/// A body as the gateway would hand it on, with a request signature by `key`.
+pub fn record(body: &[u8], key: Option<&SigningKey>) -> Record {
+    Record {
+        kind: RecordKind::Receipt,
+        body: Bytes::copy_from_slice(body),
+        request_signature: key.map(|key| STANDARD.encode(key.sign(body).unwrap())),
+        request_id: "test".to_owned(),
+        received_at_ms: service::instant::now_ms(),
+        client_address: None,
+    }
+}
+
+fn unsigned(key: &SigningKey, number: usize) -> String {
+    let id = uuid::Uuid::from_u128(0x1234_0000_0000_4000_8000_0000_0000_0000 + number as u128);
+    let timestamp = service::instant::rfc3339_ms(service::instant::now_ms());
+    let pem = serde_json::to_string(key.public_key_pem()).unwrap();
+    format!(
+        r#"{{"version":"1.0.0","receiptId":"{id}","timestamp":"{timestamp}","content":{{"entryId":"{id}","url":"https://example.com/a","contentHash":"sha256:{:064x}","publisher":"example.com"}},"client":{{"id":"{id}","name":"Reader","version":"1","organization":"Org","publicKey":{pem}}},"usage":{{"purpose":"training","context":"a context"}}}}"#,
+        number
+    )
+}
