@@ -11,7 +11,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 pub use in_process::InProcessLimiter;
-pub use quota::{LimitsConfig, Quota};
+pub use quota::{Quota, QuotasConfig};
 
 use crate::problem::{Kind, Problem};
 

@@ -159,3 +159,6 @@ impl Count {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

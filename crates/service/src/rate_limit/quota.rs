@@ -13,10 +13,10 @@ pub struct Quota {
     pub per_day: Option<u32>,
 }
 
-/// The section `[limits]`: quotas by tier, per API key.
+/// The section `[quotas]`: quotas by tier, per API key.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct LimitsConfig {
+pub struct QuotasConfig {
     /// Requests a minute, tier free.
     pub free_per_minute: u32,
     /// Requests a day, tier free; 0: no limit.
@@ -33,7 +33,7 @@ pub struct LimitsConfig {
     pub keys_max: usize,
 }
 
-impl Default for LimitsConfig {
+impl Default for QuotasConfig {
     fn default() -> Self {
         Self {
             free_per_minute: 60,
@@ -47,7 +47,7 @@ impl Default for LimitsConfig {
     }
 }
 
-impl Validate for LimitsConfig {
+impl Validate for QuotasConfig {
     fn validate(&self, faults: &mut Faults) {
         for (key, value) in [
             ("free_per_minute", self.free_per_minute),
@@ -60,7 +60,7 @@ impl Validate for LimitsConfig {
     }
 }
 
-impl LimitsConfig {
+impl QuotasConfig {
     /// The quota of a tier by its name (`free`, `pro`, `enterprise`); of any other name, that of `free`.
     #[must_use]
     pub fn quota(&self, tier: &str) -> Quota {
@@ -82,22 +82,22 @@ mod tests {
 
     #[test]
     fn tiers_have_the_interfaces_quotas() {
-        let limits = LimitsConfig::default();
+        let quotas = QuotasConfig::default();
         assert_eq!(
-            limits.quota("free"),
+            quotas.quota("free"),
             Quota {
                 per_minute: 60,
                 per_day: Some(10_000)
             }
         );
         assert_eq!(
-            limits.quota("pro"),
+            quotas.quota("pro"),
             Quota {
                 per_minute: 300,
                 per_day: Some(100_000)
             }
         );
-        assert_eq!(limits.quota("enterprise").per_day, None);
-        assert_eq!(limits.quota("unheard of"), limits.quota("free"));
+        assert_eq!(quotas.quota("enterprise").per_day, None);
+        assert_eq!(quotas.quota("unheard of"), quotas.quota("free"));
     }
 }

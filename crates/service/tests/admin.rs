@@ -1,0 +1,116 @@
+//! The admin port over a real socket.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::net::SocketAddr;
+
+use service::admin::serve_admin;
+use service::health::Health;
+use service::listen::bind;
+use service::telemetry::install_metrics;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+struct Admin {
+    address: SocketAddr,
+    health: Health,
+    shutdown: CancellationToken,
+    server: JoinHandle<()>,
+}
+
+fn start() -> Admin {
+    let listener = bind("telemetry.metrics_listen", "127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (health, shutdown) = (Health::new(), CancellationToken::new());
+    let server = tokio::spawn(serve_admin(
+        listener,
+        install_metrics().unwrap(),
+        health.clone(),
+        shutdown.clone(),
+    ));
+    Admin {
+        address,
+        health,
+        shutdown,
+        server,
+    }
+}
+
+async fn ask(address: SocketAddr, method: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nx-request-id: r-1\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    text
+}
+
+#[tokio::test]
+async fn readiness_follows_the_components_and_liveness_does_not() {
+    let admin = start();
+    let log = admin.health.register("log");
+    let text = ask(admin.address, "GET", "/readyz").await;
+    assert!(text.starts_with("HTTP/1.1 503 "), "{text}");
+    assert!(
+        text.contains(r#""log":{"status":"not_ready","reason":"starting"}"#),
+        "{text}"
+    );
+    log.ready();
+    assert!(ask(admin.address, "GET", "/readyz").await.starts_with("HTTP/1.1 200 "));
+    admin.health.drain();
+    assert!(
+        ask(admin.address, "GET", "/readyz")
+            .await
+            .contains(r#"{"status":"draining""#)
+    );
+    assert!(ask(admin.address, "GET", "/healthz").await.starts_with("HTTP/1.1 200 "));
+}
+
+#[tokio::test]
+async fn metrics_are_prometheus_text() {
+    let admin = start();
+    metrics::counter!("receipts_cpu_refused_total", "pool" => "admin-test").increment(3);
+    let text = ask(admin.address, "GET", "/metrics").await;
+    assert!(
+        text.contains("content-type: text/plain; version=0.0.4; charset=utf-8"),
+        "{text}"
+    );
+    assert!(
+        text.contains("receipts_cpu_refused_total{pool=\"admin-test\"} 3"),
+        "{text}"
+    );
+    assert!(text.contains("receipts_build_info{version="), "{text}");
+    let head = ask(admin.address, "HEAD", "/metrics").await;
+    assert!(
+        head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"),
+        "{head}"
+    );
+}
+
+#[tokio::test]
+async fn anything_else_is_a_problem() {
+    let admin = start();
+    let text = ask(admin.address, "GET", "/secrets").await;
+    assert!(
+        text.starts_with("HTTP/1.1 404 ") && text.contains("application/problem+json"),
+        "{text}"
+    );
+    assert!(text.contains(r#""requestId":"r-1""#), "{text}");
+    let text = ask(admin.address, "POST", "/metrics").await;
+    assert!(
+        text.starts_with("HTTP/1.1 405 ") && text.contains("allow: GET, HEAD"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn shutdown_ends_it_and_its_open_connections() {
+    let admin = start();
+    let mut idle = TcpStream::connect(admin.address).await.unwrap();
+    assert!(ask(admin.address, "GET", "/healthz").await.contains("alive"));
+    admin.shutdown.cancel();
+    admin.server.await.unwrap();
+    assert_eq!(idle.read(&mut [0; 16]).await.unwrap_or(0), 0);
+    assert!(TcpStream::connect(admin.address).await.is_err());
+}
