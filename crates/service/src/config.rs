@@ -48,7 +48,7 @@ pub const SECTIONS: &[&str] = &[
 pub const RESERVED_VARIABLES: &[&str] = &["RECEIPTS_CONFIG", "RECEIPTS_URL", "RECEIPTS_KEY", "RECEIPTS_API_KEY"];
 
 /// Beginnings of variables that belong to tests, benches and the demo, and that no process reads as configuration.
-pub const RESERVED_PREFIXES: &[&str] = &["RECEIPTS_TEST_", "RECEIPTS_BENCH_", "RECEIPTS_DEMO_"];
+pub const RESERVED_PREFIXES: &[&str] = &["RECEIPTS_TEST_", "RECEIPTS_BENCH_", "RECEIPTS_DEMO_", "RECEIPTS_LOAD_"];
 
 /// What a configuration section checks beyond its types.
 pub trait Validate {
