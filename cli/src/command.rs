@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::failure::{Answer, EXIT_CODES, Failure};
-use crate::{canonicalize, check_signature, explain, keygen, sign, verify};
+use crate::{canonicalize, check_signature, explain, keygen, send, sign, verify};
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
 #[derive(Debug, Parser)]
@@ -17,6 +17,7 @@ pub struct Cli {
 enum Command {
     Keygen(keygen::Keygen),
     Sign(sign::Sign),
+    Send(send::Send),
     Verify(verify::Verify),
     Explain(explain::Explain),
     Canonicalize(canonicalize::Canonicalize),
@@ -32,6 +33,7 @@ impl Cli {
         match self.command {
             Command::Keygen(command) => command.run(),
             Command::Sign(command) => command.run(),
+            Command::Send(command) => command.run(),
             Command::Verify(command) => command.run(),
             Command::Explain(command) => command.run(),
             Command::Canonicalize(command) => command.run(),

@@ -21,6 +21,7 @@ pub mod failure;
 pub mod input;
 pub mod key_file;
 pub mod keygen;
+pub mod send;
 pub mod sign;
 pub mod terminal;
 pub mod verify;

@@ -1,0 +1,239 @@
+//! What goes into one request.
+
+use std::io::{self, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use rayon::prelude::*;
+use receipt::{BodyKind, Limits, SigningKey, sign_batch};
+use serde::de::IgnoredAny;
+
+use crate::failure::Failure;
+use crate::input::Document;
+
+/// Requests prepared side by side: hashing, signing and compressing them is work for all cores.
+const PREPARED_TOGETHER: usize = 32;
+/// What a batch weighs without its receipts is well below this, in bytes.
+const BATCH_FRAME_BYTES: usize = 4 << 10;
+/// Fast, and most of what zstd can do for JSON.
+const ZSTD_LEVEL: i32 = 3;
+
+/// How bodies are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// gzip.
+    Gzip,
+    /// zstd.
+    Zstd,
+}
+
+impl Compression {
+    /// As in `Content-Encoding`.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Gzip => Some("gzip"),
+            Self::Zstd => Some("zstd"),
+        }
+    }
+
+    fn apply(self, body: Vec<u8>) -> io::Result<Vec<u8>> {
+        match self {
+            Self::None => Ok(body),
+            Self::Gzip => {
+                let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                encoder.write_all(&body)?;
+                encoder.finish()
+            }
+            Self::Zstd => zstd::encode_all(body.as_slice(), ZSTD_LEVEL),
+        }
+    }
+}
+
+/// One request.
+#[derive(Debug)]
+pub struct Submission {
+    /// Which endpoint it goes to.
+    pub kind: BodyKind,
+    /// The body as sent.
+    pub body: Bytes,
+    /// How it is compressed.
+    pub compression: Compression,
+    /// `X-Service-Signature`: over the body before compression.
+    pub signature: String,
+    /// How many receipts are in it.
+    pub receipts: u64,
+    /// The line of the input where it begins.
+    pub line: u64,
+    /// Bytes of the input it is made of.
+    pub input_bytes: u64,
+}
+
+/// Documents that will be one request.
+struct Draft {
+    kind: BodyKind,
+    documents: Vec<Document>,
+    bytes: usize,
+}
+
+/// Groups documents into requests and signs these.
+pub struct Grouping {
+    key: SigningKey,
+    batch: Option<usize>,
+    compression: Compression,
+    limits: Limits,
+}
+
+impl Grouping {
+    /// With `batch`, single receipts are put together into batches of that many, or fewer where they would be too large.
+    #[must_use]
+    pub fn new(key: SigningKey, batch: Option<usize>, compression: Compression) -> Self {
+        Self {
+            key,
+            batch,
+            compression,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Reads `documents` and hands each request to `take`, until that says false.
+    ///
+    /// # Errors
+    /// The input can't be read, or a batch can't be signed. What stood before it was handed over.
+    pub fn submissions(
+        &self,
+        documents: impl Iterator<Item = Result<Document, Failure>>,
+        mut take: impl FnMut(Submission) -> bool,
+    ) -> Result<(), Failure> {
+        let mut drafts: Vec<Draft> = Vec::new();
+        let mut open: Option<Draft> = None;
+        let mut failure = None;
+        for document in documents {
+            match document.and_then(|document| self.draft(document, &mut open)) {
+                Ok(closed) => drafts.extend(closed),
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+            let bytes: usize = drafts.iter().map(|draft| draft.bytes).sum();
+            if (drafts.len() >= PREPARED_TOGETHER || bytes >= 4 * self.limits.batch_bytes_max)
+                && !self.prepare_all(std::mem::take(&mut drafts), &mut take)?
+            {
+                return Ok(());
+            }
+        }
+        drafts.extend(open);
+        self.prepare_all(drafts, &mut take)?;
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Adds a document to the open batch, or makes it a request of its own; returns what is complete now.
+    fn draft(&self, document: Document, open: &mut Option<Draft>) -> Result<Vec<Draft>, Failure> {
+        let kind = document.kind();
+        let bytes = document.bytes()?.len();
+        let alone = |document| Draft {
+            kind,
+            documents: vec![document],
+            bytes,
+        };
+        let Some(batch) = self.batch else {
+            return Ok(vec![alone(document)]);
+        };
+        // What isn't JSON would spoil a whole batch: alone, the gateway says what is wrong with it.
+        if kind == BodyKind::Batch || serde_json::from_slice::<IgnoredAny>(document.bytes()?).is_err() {
+            return Ok(vec![alone(document)]);
+        }
+        let mut closed = Vec::new();
+        let room = self.limits.batch_bytes_max.saturating_sub(BATCH_FRAME_BYTES);
+        if open.as_ref().is_some_and(|draft| draft.bytes + bytes + 1 > room) {
+            closed.extend(open.take());
+        }
+        let draft = open.get_or_insert_with(|| Draft {
+            kind: BodyKind::Batch,
+            documents: Vec::new(),
+            bytes: 0,
+        });
+        draft.documents.push(document);
+        draft.bytes += bytes + 1;
+        if draft.documents.len() >= batch {
+            closed.extend(open.take());
+        }
+        Ok(closed)
+    }
+
+    fn prepare_all(&self, drafts: Vec<Draft>, take: &mut impl FnMut(Submission) -> bool) -> Result<bool, Failure> {
+        let prepared: Vec<_> = drafts.into_par_iter().map(|draft| self.prepare(draft)).collect();
+        for submission in prepared {
+            if !take(submission?) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn prepare(&self, draft: Draft) -> Result<Submission, Failure> {
+        let line = draft.documents.first().map_or(0, |document| document.line);
+        let at_line = |what: String| Failure::Input(format!("line {line}: {what}"));
+        let is_made_here =
+            draft.kind == BodyKind::Batch && draft.documents.iter().all(|d| d.kind() == BodyKind::Receipt);
+        let (body, receipts) = if is_made_here {
+            let batch = sign_batch(&batch_of(&draft.documents), &self.key, &self.limits);
+            (batch.map_err(|e| at_line(e.to_string()))?, draft.documents.len() as u64)
+        } else {
+            let body = draft
+                .documents
+                .into_iter()
+                .next()
+                .and_then(|d| d.bytes)
+                .unwrap_or_default();
+            let receipts = if draft.kind == BodyKind::Batch {
+                receipts_in(&body)
+            } else {
+                1
+            };
+            (body, receipts)
+        };
+        let input_bytes = draft.bytes as u64;
+        let signature = self.key.sign(&body).map_err(|e| at_line(e.to_string()))?;
+        let body = self.compression.apply(body).map_err(|e| at_line(e.to_string()))?;
+        Ok(Submission {
+            kind: draft.kind,
+            body: body.into(),
+            compression: self.compression,
+            signature: STANDARD.encode(signature),
+            receipts,
+            line,
+            input_bytes,
+        })
+    }
+}
+
+/// A batch without its signature, its receipts' bytes as they stand.
+fn batch_of(documents: &[Document]) -> Vec<u8> {
+    let mut batch = format!(
+        r#"{{"version":"1.0.0","batchId":"{}","receipts":["#,
+        uuid::Uuid::new_v4()
+    )
+    .into_bytes();
+    for (index, document) in documents.iter().enumerate() {
+        if index > 0 {
+            batch.push(b',');
+        }
+        batch.extend_from_slice(document.bytes.as_deref().unwrap_or_default());
+    }
+    batch.extend_from_slice(b"]}");
+    batch
+}
+
+fn receipts_in(batch: &[u8]) -> u64 {
+    #[derive(serde::Deserialize)]
+    struct Batch {
+        receipts: Vec<IgnoredAny>,
+    }
+    serde_json::from_slice::<Batch>(batch).map_or(1, |batch| batch.receipts.len() as u64)
+}
