@@ -15,7 +15,10 @@ const DRAINING: &str = "draining";
 #[test]
 #[ignore = "started by the other tests"]
 fn child() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let token = signals().unwrap();
         println!("{LISTENING}");
@@ -34,7 +37,10 @@ struct Process {
 
 fn start(hang: bool) -> Process {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "child", "--ignored", "--nocapture"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .args(["--exact", "child", "--ignored", "--nocapture"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     if hang {
         command.env("RECEIPTS_TEST_HANG", "1");
     }
@@ -45,11 +51,17 @@ fn start(hang: bool) -> Process {
 
 impl Process {
     fn wait_for(&mut self, word: &str) {
-        assert!(self.lines.any(|line| line.unwrap().contains(word)), "the child never said {word}");
+        assert!(
+            self.lines.any(|line| line.unwrap().contains(word)),
+            "the child never said {word}"
+        );
     }
 
     fn send(&self, signal: &str) {
-        let sent = Command::new("kill").args([&format!("-{signal}"), &self.child.id().to_string()]).status().unwrap();
+        let sent = Command::new("kill")
+            .args([&format!("-{signal}"), &self.child.id().to_string()])
+            .status()
+            .unwrap();
         assert!(sent.success());
     }
 }
