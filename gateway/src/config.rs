@@ -94,12 +94,24 @@ impl Validate for GatewayConfig {
         faults.range("idle_wait_ms_max", self.idle_wait_ms_max, 1..=WAIT_MS_MAX);
         faults.range("body_wait_ms_max", self.body_wait_ms_max, 1..=WAIT_MS_MAX);
         // Counted in permits of a byte, asked for in 32 bits.
-        faults.range("inflight_bytes_max", self.inflight_bytes_max, 1 << 20..=u32::MAX as usize);
+        faults.range(
+            "inflight_bytes_max",
+            self.inflight_bytes_max,
+            1 << 20..=u32::MAX as usize,
+        );
         faults.range("inflight_wait_ms_max", self.inflight_wait_ms_max, 0..=WAIT_MS_MAX);
         faults.range("append_wait_ms_max", self.append_wait_ms_max, 1..=WAIT_MS_MAX);
         faults.range("drain_ms_max", self.drain_ms_max, 0..=WAIT_MS_MAX);
-        faults.range("rate_address_receipts_per_s", self.rate_address_receipts_per_s, 0..=1_000_000_000);
-        faults.range("rate_client_receipts_per_s", self.rate_client_receipts_per_s, 0..=1_000_000_000);
+        faults.range(
+            "rate_address_receipts_per_s",
+            self.rate_address_receipts_per_s,
+            0..=1_000_000_000,
+        );
+        faults.range(
+            "rate_client_receipts_per_s",
+            self.rate_client_receipts_per_s,
+            0..=1_000_000_000,
+        );
         faults.range("rate_burst_s", self.rate_burst_s, 1..=3_600);
         faults.range("rate_keys_max", self.rate_keys_max, 1_000..=100_000_000);
     }

@@ -1,15 +1,46 @@
 //! The gateway: takes receipts over HTTP and acknowledges only what the log holds durably.
+//!
+//! | module | noun |
+//! |---|---|
+//! | `listener` | accepts up to a limit, keeps house, drains |
+//! | `connection`, `wire`, `pulse` | HTTP/1.1 or h2c on one socket, and how long it may be silent |
+//! | `exchange`, `route`, `call` | one request and its answer: what it asks for, who sent it, where that one stands |
+//! | `submit`, `append`, `explain` | what is done with receipts |
+//! | `body`, `encoding`, `inflate`, `admission` | from the socket to decoded bytes, bounded in bytes, time and pace |
+//! | `rate` | receipts a second for each address and client |
+//! | `answer`, `meters` | what goes out: answers, problems, metrics |
 #![forbid(unsafe_code)]
 
+mod admission;
+mod answer;
+mod append;
+mod body;
+mod call;
 mod config;
+mod connection;
+mod encoding;
+mod exchange;
+mod explain;
+mod inflate;
+mod listener;
+mod meters;
+mod pulse;
+mod rate;
+mod route;
+mod shared;
+mod submit;
+mod wire;
 
 use std::sync::Arc;
 
+use receipt::Limits;
 use receipt_log::LogWriter;
 use service::cpu::CpuPool;
 use service::health::Health;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+
+use shared::Shared;
 
 pub use config::{GatewayConfig, RequestSignature};
 
@@ -31,17 +62,21 @@ pub enum GatewayError {
 
 /// Serves `listener` until `shutdown`, then drains for at most `drain_ms_max`.
 ///
+/// Registers the component `log` with `health` and says every second whether the log takes records.
+///
 /// # Errors
-/// [`GatewayError`].
+/// [`GatewayError::Config`] before anything is served, [`GatewayError::DrainTimeout`] at the end.
 pub async fn run(
-    _listener: TcpListener,
-    _config: GatewayConfig,
-    _limits: receipt::Limits,
-    _log: Arc<dyn LogWriter>,
-    _cpu: CpuPool,
-    _health: Health,
+    listener: TcpListener,
+    config: GatewayConfig,
+    limits: Limits,
+    log: Arc<dyn LogWriter>,
+    cpu: CpuPool,
+    health: Health,
     shutdown: CancellationToken,
 ) -> Result<(), GatewayError> {
-    shutdown.cancelled().await;
-    Ok(())
+    limits.validate().map_err(GatewayError::Config)?;
+    config.fits(&limits).map_err(GatewayError::Config)?;
+    let shared = Arc::new(Shared::new(config, limits, log, cpu, health));
+    listener::listen(listener, shared, shutdown).await
 }

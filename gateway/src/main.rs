@@ -1,2 +1,134 @@
-//! The gateway as a process of its own.
-fn main() {}
+//! `receipts-gateway`: the gateway as a process of its own, on an embedded log under `[data] dir`.
+//!
+//! The embedded log belongs to one process; until the log can be a server's, `receipts up` is what runs gateway and verifier
+//! together, and this binary is for looking at the gateway alone.
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use gateway::GatewayConfig;
+use receipt::Limits;
+use receipt_log::{EmbeddedConfig, EmbeddedLog};
+use serde::Deserialize;
+use service::admin::serve_admin;
+use service::config::{Faults, Source, Validate};
+use service::cpu::CpuPool;
+use service::health::Health;
+use service::telemetry::{TelemetryConfig, init_logging, install_metrics};
+use service::{listen, shutdown};
+use tokio_util::sync::CancellationToken;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The log's folder under the data directory.
+const LOG_FOLDER: &str = "log";
+
+/// Bodies that wait for a thread of the CPU pool.
+const CPU_QUEUE_MAX: usize = 1_024;
+
+/// `[data]`, as far as the gateway reads it.
+#[derive(Deserialize)]
+#[serde(default)]
+struct Data {
+    dir: PathBuf,
+}
+
+impl Default for Data {
+    fn default() -> Self {
+        Self {
+            dir: PathBuf::from("receipts-data"),
+        }
+    }
+}
+
+impl Validate for Data {
+    fn validate(&self, _faults: &mut Faults) {}
+}
+
+/// `[limits]`
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+struct LimitsSection(Limits);
+
+impl Validate for LimitsSection {
+    fn validate(&self, faults: &mut Faults) {
+        if let Err(fault) = self.0.validate() {
+            faults.push("", fault);
+        }
+    }
+}
+
+/// `[log]`
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+struct LogSection(EmbeddedConfig);
+
+impl Validate for LogSection {
+    fn validate(&self, faults: &mut Faults) {
+        for fault in self.0.validate().err().unwrap_or_default() {
+            faults.push("", fault);
+        }
+    }
+}
+
+struct Settings {
+    gateway: GatewayConfig,
+    limits: Limits,
+    log: EmbeddedConfig,
+    telemetry: TelemetryConfig,
+    data: Data,
+}
+
+fn settings() -> anyhow::Result<Settings> {
+    let mut source = Source::load(None)?;
+    let LimitsSection(limits) = source.section("limits");
+    let LogSection(log) = source.section("log");
+    let settings = Settings {
+        gateway: source.section("gateway"),
+        limits,
+        log,
+        telemetry: source.section("telemetry"),
+        data: source.section("data"),
+    };
+    source.finish()?;
+    settings.gateway.fits(&settings.limits).map_err(anyhow::Error::msg)?;
+    Ok(settings)
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let settings = settings()?;
+    init_logging(&settings.telemetry)?;
+    let metrics = install_metrics()?;
+    listen::lift_open_files();
+    let cpu = CpuPool::new("gateway", 0, CPU_QUEUE_MAX)?;
+    let health = Health::new();
+    let listener = listen::bind("gateway.listen", settings.gateway.listen)?;
+    let admin = listen::bind("telemetry.metrics_listen", settings.telemetry.metrics_listen)?;
+    let folder = settings.data.dir.join(LOG_FOLDER);
+    std::fs::create_dir_all(&folder).with_context(|| format!("can't create {}", folder.display()))?;
+    let folder = std::path::absolute(&folder)?;
+    let log = tokio::task::spawn_blocking(move || EmbeddedLog::open(&folder, settings.log)).await??;
+    let shutdown = shutdown::signals()?;
+    tracing::info!(address = %listener.local_addr()?, "the gateway listens");
+    let admin_shutdown = CancellationToken::new();
+    let admin = tokio::spawn(serve_admin(admin, metrics, health.clone(), admin_shutdown.clone()));
+    let writer = Arc::new(log.clone());
+    let ended = gateway::run(
+        listener,
+        settings.gateway,
+        settings.limits,
+        writer,
+        cpu,
+        health,
+        shutdown,
+    )
+    .await;
+    admin_shutdown.cancel();
+    admin.await?;
+    tokio::task::spawn_blocking(move || log.close()).await?;
+    Ok(ended?)
+}

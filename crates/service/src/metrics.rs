@@ -153,6 +153,63 @@ pub const METRICS: &[MetricDoc] = &[
         &["query"],
         "Time of a query of the account store.",
     ),
+    // analytics
+    histogram(
+        "receipts_analytics_request_seconds",
+        "seconds",
+        &["route"],
+        "Time from a request's head to its answer.",
+    ),
+    counter(
+        "receipts_analytics_requests_total",
+        "requests",
+        &["route", "status"],
+        "Requests answered; the route is the address's pattern, `none` for an unknown one.",
+    ),
+    // gateway
+    counter(
+        "receipts_gateway_body_bytes_total",
+        "bytes",
+        &[],
+        "Bytes of request bodies, as received.",
+    ),
+    gauge("receipts_gateway_connections", "connections", &[], "Open connections."),
+    counter(
+        "receipts_gateway_connections_refused_total",
+        "connections",
+        &[],
+        "Connections turned away because as many as allowed were open.",
+    ),
+    gauge(
+        "receipts_gateway_inflight_bytes",
+        "bytes",
+        &[],
+        "Bytes of bodies in memory that the log hasn't acknowledged.",
+    ),
+    counter(
+        "receipts_gateway_receipts_total",
+        "receipts",
+        &["kind"],
+        "Receipts acknowledged, single and in batches.",
+    ),
+    counter(
+        "receipts_gateway_refused_total",
+        "requests",
+        &["code"],
+        "Requests refused, by the code of the answer.",
+    ),
+    histogram(
+        "receipts_gateway_request_seconds",
+        "seconds",
+        &["route"],
+        "Time from a request's head to its answer.",
+    ),
+    counter(
+        "receipts_gateway_requests_total",
+        "requests",
+        &["route", "status"],
+        "Requests answered.",
+    ),
 ];
 
 /// Tells the recorder help and unit of every metric. Called by [`crate::telemetry::install_metrics`].

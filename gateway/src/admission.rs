@@ -1,0 +1,246 @@
+//! Admission: how many bytes of bodies may be in memory. What bounds the gateway's memory is bytes, not requests.
+//!
+//! The budget has two parts: an eighth takes bodies up to [`SMALL_BYTES_MAX`] only, so that single receipts get in while
+//! batches wait for each other. Waiting is first come, first served, and short.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+/// The longest body that may take from the part kept for small ones.
+pub(crate) const SMALL_BYTES_MAX: usize = 64 * 1024;
+
+/// The budget. Shared.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    small: Semaphore,
+    large: Semaphore,
+    bytes_max: usize,
+    wait_max: Duration,
+}
+
+/// The budget had no room within the wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Full;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Small,
+    Large,
+}
+
+/// Bytes taken from the budget, given back when dropped. It travels with the memory it stands for.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    admission: Arc<Admission>,
+    part: Part,
+    bytes: usize,
+}
+
+impl Admission {
+    pub(crate) fn new(bytes_max: usize, wait_max: Duration) -> Self {
+        let small = bytes_max / 8;
+        Self {
+            small: Semaphore::new(small),
+            large: Semaphore::new(bytes_max - small),
+            bytes_max,
+            wait_max,
+        }
+    }
+
+    /// How many bytes are taken now.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes_max
+            .saturating_sub(self.small.available_permits() + self.large.available_permits())
+    }
+
+    /// Takes `bytes`, after a wait if need be.
+    pub(crate) async fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation, Full> {
+        let taken = |part| Reservation {
+            admission: Arc::clone(self),
+            part,
+            bytes,
+        };
+        if bytes <= SMALL_BYTES_MAX && self.take_now(Part::Small, bytes) {
+            return Ok(taken(Part::Small));
+        }
+        self.take(Part::Large, bytes).await.map(|()| taken(Part::Large))
+    }
+
+    fn part(&self, part: Part) -> &Semaphore {
+        match part {
+            Part::Small => &self.small,
+            Part::Large => &self.large,
+        }
+    }
+
+    fn take_now(&self, part: Part, bytes: usize) -> bool {
+        let Ok(permits) = u32::try_from(bytes) else {
+            return false;
+        };
+        self.part(part)
+            .try_acquire_many(permits)
+            .map(tokio::sync::SemaphorePermit::forget)
+            .is_ok()
+    }
+
+    async fn take(&self, part: Part, bytes: usize) -> Result<(), Full> {
+        if self.take_now(part, bytes) {
+            return Ok(());
+        }
+        let permits = u32::try_from(bytes).map_err(|_| Full)?;
+        match tokio::time::timeout(self.wait_max, self.part(part).acquire_many(permits)).await {
+            Ok(Ok(permit)) => {
+                permit.forget();
+                Ok(())
+            }
+            _ => Err(Full),
+        }
+    }
+
+    fn give_back(&self, part: Part, bytes: usize) {
+        self.part(part).add_permits(bytes);
+    }
+}
+
+impl Reservation {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The budget it is from.
+    pub(crate) fn admission(&self) -> &Arc<Admission> {
+        &self.admission
+    }
+
+    /// Raises it to `bytes` in all, after a wait if need be.
+    pub(crate) async fn grow(&mut self, bytes: usize) -> Result<(), Full> {
+        if self.try_grow(bytes) {
+            return Ok(());
+        }
+        // What is held already counts as waiting time well spent: a part of Large is added to, not asked for again.
+        let more = if self.part == Part::Large {
+            bytes - self.bytes
+        } else {
+            bytes
+        };
+        self.admission.take(Part::Large, more).await?;
+        self.moved_to_large(bytes);
+        Ok(())
+    }
+
+    /// Raises it to `bytes` in all, if that is possible at once.
+    pub(crate) fn try_grow(&mut self, bytes: usize) -> bool {
+        let Some(more) = bytes.checked_sub(self.bytes) else {
+            return true;
+        };
+        if self.part == Part::Small && bytes <= SMALL_BYTES_MAX {
+            if !self.admission.take_now(Part::Small, more) {
+                return false;
+            }
+            self.bytes = bytes;
+            return true;
+        }
+        let more = if self.part == Part::Large { more } else { bytes };
+        let taken = self.admission.take_now(Part::Large, more);
+        if taken {
+            self.moved_to_large(bytes);
+        }
+        taken
+    }
+
+    /// Lowers it to `bytes`, if it is more.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        if let Some(less) = self.bytes.checked_sub(bytes) {
+            self.admission.give_back(self.part, less);
+            self.bytes = bytes;
+        }
+    }
+
+    fn moved_to_large(&mut self, bytes: usize) {
+        if self.part == Part::Small {
+            self.admission.give_back(Part::Small, self.bytes);
+            self.part = Part::Large;
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.admission.give_back(self.part, self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn budget() -> Arc<Admission> {
+        Arc::new(Admission::new(8 * MIB, Duration::from_millis(20)))
+    }
+
+    #[tokio::test]
+    async fn what_is_dropped_is_given_back() {
+        let budget = budget();
+        let small = budget.reserve(1_000).await.unwrap();
+        let large = budget.reserve(3 * MIB).await.unwrap();
+        assert_eq!(budget.bytes(), 1_000 + 3 * MIB);
+        drop((small, large));
+        assert_eq!(budget.bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn large_bodies_cannot_take_the_part_of_small_ones() {
+        let budget = budget();
+        let all = budget.reserve(7 * MIB).await.unwrap();
+        assert_eq!(budget.reserve(SMALL_BYTES_MAX + 1).await.unwrap_err(), Full);
+        let receipts: Vec<_> = {
+            let mut taken = Vec::new();
+            while let Ok(one) = budget.reserve(SMALL_BYTES_MAX).await {
+                taken.push(one);
+            }
+            taken
+        };
+        assert_eq!(receipts.len(), MIB / SMALL_BYTES_MAX);
+        assert_eq!(budget.bytes(), 8 * MIB);
+        drop((all, receipts));
+        assert_eq!(budget.bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn growing_moves_from_small_to_large_and_shrinking_gives_back() {
+        let budget = budget();
+        let mut one = budget.reserve(1_000).await.unwrap();
+        one.grow(SMALL_BYTES_MAX).await.unwrap();
+        assert_eq!((one.part, budget.bytes()), (Part::Small, SMALL_BYTES_MAX));
+        one.grow(2 * MIB).await.unwrap();
+        assert_eq!((one.part, budget.bytes()), (Part::Large, 2 * MIB));
+        one.grow(3 * MIB).await.unwrap();
+        assert_eq!((one.bytes(), budget.bytes()), (3 * MIB, 3 * MIB));
+        assert!(!one.try_grow(8 * MIB));
+        assert_eq!(one.grow(8 * MIB).await, Err(Full));
+        one.shrink(10);
+        assert_eq!(budget.bytes(), 10);
+        drop(one);
+        assert_eq!(budget.bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_waiting_one_is_served_when_room_comes() {
+        let budget = Arc::new(Admission::new(8 * MIB, Duration::from_secs(60)));
+        let first = budget.reserve(7 * MIB).await.unwrap();
+        let second = tokio::spawn({
+            let budget = Arc::clone(&budget);
+            async move { budget.reserve(MIB).await.map(|taken| taken.bytes()) }
+        });
+        tokio::task::yield_now().await;
+        drop(first);
+        assert_eq!(second.await.unwrap(), Ok(MIB));
+        assert_eq!(budget.bytes(), 0);
+    }
+}

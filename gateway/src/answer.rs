@@ -1,0 +1,209 @@
+//! Answers: the few JSON bodies of success, written by hand, and every refusal as a problem.
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use receipt::{BatchHead, FaultCode, FormatError};
+use receipt_log::AppendError;
+use service::cpu::CpuError;
+use service::problem::{Kind, Problem};
+use uuid::Uuid;
+
+/// What every handler returns.
+pub(crate) type Answer = Response<Full<Bytes>>;
+
+/// Why a request wasn't taken. Boxed: a result on the way of every request shouldn't carry a problem's size.
+#[derive(Debug)]
+pub(crate) struct Refusal(Box<Problem>);
+
+/// Seconds until a client that met a passing shortage should come again.
+const RETRY_SOON_S: u32 = 1;
+
+/// The same where someone may have to repair something.
+const RETRY_LATER_S: u32 = 5;
+
+impl Refusal {
+    #[cfg(test)]
+    pub(crate) fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    pub(crate) fn into_problem(self) -> Problem {
+        *self.0
+    }
+}
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        Self(Box::new(problem))
+    }
+}
+
+impl From<CpuError> for Refusal {
+    fn from(error: CpuError) -> Self {
+        match error {
+            CpuError::Busy => overloaded(),
+            CpuError::Panicked(message) => {
+                tracing::error!(message, "a check panicked");
+                Problem::new(
+                    Kind::Internal,
+                    "the body could not be checked; the request id names the log line",
+                )
+                .into()
+            }
+        }
+    }
+}
+
+/// 202 for one receipt.
+pub(crate) fn receipt_queued(receipt_id: &Uuid) -> Answer {
+    let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+    let id = receipt_id.hyphenated().encode_lower(&mut text);
+    accepted(
+        [r#"{"receiptId":""#, id, r#"","status":"queued"}"#]
+            .concat()
+            .into_bytes(),
+    )
+}
+
+/// 202 for a batch.
+pub(crate) fn batch_queued(batch: &BatchHead) -> Answer {
+    // A string can't fail to be written as JSON.
+    let id = serde_json::to_string(&batch.batch_id).unwrap_or_default();
+    let count = batch.receipt_count.to_string();
+    accepted(
+        [
+            r#"{"batchId":"#,
+            &id,
+            r#","receiptCount":"#,
+            &count,
+            r#","status":"queued"}"#,
+        ]
+        .concat()
+        .into_bytes(),
+    )
+}
+
+/// 200 with a JSON body.
+pub(crate) fn json(body: Vec<u8>) -> Answer {
+    with_status(StatusCode::OK, body)
+}
+
+fn accepted(body: Vec<u8>) -> Answer {
+    with_status(StatusCode::ACCEPTED, body)
+}
+
+fn with_status(status: StatusCode, body: Vec<u8>) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from(body)));
+    *answer.status_mut() = status;
+    // Room for all that follows, so that the map is allocated once.
+    answer.headers_mut().reserve(6);
+    answer
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
+}
+
+/// 503: no room in memory or on the CPU.
+pub(crate) fn overloaded() -> Refusal {
+    let detail = "as much is under way as the service allows; send the request again later";
+    Problem::new(Kind::Overloaded, detail)
+        .retry_after_s(RETRY_SOON_S)
+        .into()
+}
+
+/// 503 or 413: the log didn't take the record. `None`: it didn't say in time.
+pub(crate) fn not_stored(error: Option<&AppendError>) -> Refusal {
+    let (detail, retry_s) = match error {
+        Some(AppendError::TooLarge { max, .. }) => {
+            let detail = format!("the log takes at most {max} bytes");
+            return Problem::new(Kind::BodyTooLarge, detail).into();
+        }
+        Some(AppendError::Busy) => ("the log's queue is full", RETRY_SOON_S),
+        Some(AppendError::Unavailable(_)) => ("the log can't store it now", RETRY_LATER_S),
+        Some(AppendError::Closed) => ("the service is shutting down", RETRY_LATER_S),
+        None => ("the log didn't confirm it in time", RETRY_LATER_S),
+    };
+    let detail = format!("{detail}; send the same bytes again, receipts that were stored after all count once");
+    Problem::new(Kind::LogUnavailable, detail).retry_after_s(retry_s).into()
+}
+
+/// 400, or 413 where the whole body is too long: what the format check found.
+pub(crate) fn malformed(error: FormatError, otherwise: Kind) -> Refusal {
+    let first = error.faults.first();
+    let kind = match first.map(|fault| (fault.code, fault.pointer.as_str())) {
+        Some((FaultCode::ReceiptTooLarge | FaultCode::BatchTooLarge, "")) => Kind::BodyTooLarge,
+        Some((code, _)) if is_json_fault(code) => Kind::InvalidJson,
+        _ => otherwise,
+    };
+    let mut detail = first.map(|fault| fault.detail.clone()).unwrap_or_default();
+    match (error.faults.len(), error.more) {
+        (0 | 1, false) => {}
+        (count, false) => detail.push_str(&format!("; {count} faults in all")),
+        (count, true) => detail.push_str(&format!("; more than {count} faults in all")),
+    }
+    let mut problem = Problem::new(kind, detail);
+    for fault in error.faults {
+        problem = problem.fault(fault.pointer, fault.code.as_str(), fault.detail);
+    }
+    problem.into()
+}
+
+/// Whether the fault is one of JSON itself.
+fn is_json_fault(code: FaultCode) -> bool {
+    matches!(
+        code,
+        FaultCode::InvalidJson
+            | FaultCode::InvalidUtf8
+            | FaultCode::ByteOrderMark
+            | FaultCode::TrailingData
+            | FaultCode::DuplicateMember
+            | FaultCode::LoneSurrogate
+            | FaultCode::TooDeep
+            | FaultCode::NumberOutOfRange
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    async fn body(answer: Answer) -> serde_json::Value {
+        serde_json::from_slice(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn bodies_written_by_hand_are_json() {
+        let id = Uuid::from_u128(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
+        let wanted = serde_json::json!({"receiptId": "01234567-89ab-cdef-0123-456789abcdef", "status": "queued"});
+        assert_eq!(body(receipt_queued(&id)).await, wanted);
+        let strange = "a\"b\\c\u{1}\u{1f600}";
+        let batch = BatchHead {
+            batch_id: strange.to_owned(),
+            receipt_count: 12,
+            client_id: id,
+        };
+        let wanted = serde_json::json!({"batchId": strange, "receiptCount": 12, "status": "queued"});
+        assert_eq!(body(batch_queued(&batch)).await, wanted);
+    }
+
+    #[test]
+    fn a_log_that_refuses_may_be_tried_again_unless_the_record_is_too_large() {
+        for error in [
+            AppendError::Busy,
+            AppendError::Unavailable("disk full".to_owned()),
+            AppendError::Closed,
+        ] {
+            let refusal = not_stored(Some(&error));
+            assert_eq!(refusal.kind(), Kind::LogUnavailable);
+            assert!(refusal.into_problem().retry_after_s.is_some());
+        }
+        let too_large = AppendError::TooLarge { size: 2, max: 1 };
+        assert_eq!(not_stored(Some(&too_large)).kind(), Kind::BodyTooLarge);
+        assert_eq!(not_stored(None).kind(), Kind::LogUnavailable);
+    }
+}

@@ -1,0 +1,138 @@
+//! An exchange: one request and its answer.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use http::header::ALLOW;
+use http::request::Parts;
+use http::{HeaderValue, Request, Version};
+use hyper::body::Incoming;
+use service::instant::now_ms;
+use service::problem::{Kind, Problem};
+use service::request_id::{self, RequestId};
+
+use crate::answer::{Answer, Refusal, overloaded};
+use crate::body::Upload;
+use crate::call::Call;
+use crate::connection::Line;
+use crate::rate::Standing;
+use crate::route::Route;
+use crate::{explain, submit};
+
+/// Counts a request as under way, until it is answered or given up.
+struct UnderWay {
+    line: Arc<Line>,
+}
+
+impl UnderWay {
+    fn begin(line: Arc<Line>, http2: bool) -> (Self, usize) {
+        line.pulse.request_begins(http2);
+        let others = line.shared.requests.fetch_add(1, Ordering::Relaxed);
+        (Self { line }, others)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.line.shared.requests.fetch_sub(1, Ordering::Relaxed);
+        self.line.pulse.request_ends(Instant::now());
+    }
+}
+
+/// Answers one request. There is always an answer; what fails becomes a problem.
+pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Result<Answer, Infallible> {
+    let begun = Instant::now();
+    let (parts, incoming) = request.into_parts();
+    let (under_way, others) = UnderWay::begin(line, parts.version == Version::HTTP_2);
+    let shared = &under_way.line.shared;
+    let id = RequestId::of(&parts.headers);
+    let route = Route::of(parts.uri.path());
+    let mut upload = Upload::new(incoming, parts.version, &parts.headers);
+    let arrived_ms = now_ms();
+    let mut standing = None;
+    let result = if others >= shared.config.requests_max {
+        Err(overloaded())
+    } else {
+        let mut call = Call {
+            shared,
+            peer: under_way.line.peer,
+            id: &id,
+            arrived_ms,
+            standing: None,
+        };
+        let result = handle(&mut call, route, &parts, &mut upload).await;
+        standing = call.standing;
+        result
+    };
+    upload.discard(shared.leftover());
+    let answer = finish(&under_way.line, result, &id, standing, arrived_ms);
+    shared.meters.answered(route, answer.status(), begun.elapsed());
+    Ok(answer)
+}
+
+async fn handle(call: &mut Call<'_>, route: Route, head: &Parts, upload: &mut Upload) -> Result<Answer, Refusal> {
+    check_head(head, call.shared.config.head_bytes_max)?;
+    if route == Route::Unknown {
+        return Err(Problem::new(
+            Kind::NotFound,
+            "receipts go to /api/v1/receipts and /api/v1/receipts/batch",
+        )
+        .into());
+    }
+    if !route.allows(&head.method) {
+        let allow = HeaderValue::from_static(route.allow());
+        let detail = format!("use {} here", route.allow());
+        return Err(Problem::new(Kind::MethodNotAllowed, detail).header(ALLOW, allow).into());
+    }
+    if route.takes_receipts() {
+        call.charge_address()?;
+    }
+    match route {
+        Route::Receipt => submit::receipt(call, &head.headers, upload).await,
+        Route::Batch => submit::batch(call, &head.headers, upload).await,
+        Route::Explain => explain::explain(call, &head.headers, upload).await,
+        Route::Live => Ok(call.shared.health.liveness_response()),
+        Route::Ready | Route::Unknown => Ok(call.shared.health.readiness_response()),
+    }
+}
+
+/// Hyper's own limit is that of its read buffer, four times this one.
+fn check_head(head: &Parts, bytes_max: usize) -> Result<(), Refusal> {
+    let fields: usize = head
+        .headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + 4)
+        .sum();
+    let path = head.uri.path_and_query().map_or(1, |path| path.as_str().len());
+    if fields + path > bytes_max {
+        return Err(Problem::new(Kind::HeadTooLarge, format!("at most {bytes_max} bytes are allowed")).into());
+    }
+    Ok(())
+}
+
+fn finish(
+    line: &Line,
+    result: Result<Answer, Refusal>,
+    id: &RequestId,
+    standing: Option<Standing>,
+    arrived_ms: i64,
+) -> Answer {
+    let mut answer = match result {
+        Ok(mut answer) => {
+            answer.headers_mut().insert(request_id::HEADER, id.header_value());
+            answer
+        }
+        Err(refusal) => {
+            let problem = refusal.into_problem();
+            line.shared.meters.refused(problem.code());
+            tracing::debug!(%id, peer = %line.peer.address, code = problem.code(), detail = problem.detail, "refused");
+            problem.into_response(id)
+        }
+    };
+    if let Some(standing) = standing {
+        standing.write(answer.headers_mut(), arrived_ms);
+    }
+    answer
+}

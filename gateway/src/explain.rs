@@ -1,0 +1,51 @@
+//! `POST /api/v1/receipts/explain`: what the service makes of a receipt or batch. A dry run, nothing is stored.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use receipt::{Arrival, BodyKind};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use service::problem::{Kind, Problem};
+
+use crate::answer::{Answer, Refusal, json, overloaded};
+use crate::body::Upload;
+use crate::call::Call;
+use crate::submit::optional_signature;
+
+/// What tells a batch from a receipt.
+#[derive(Deserialize)]
+struct Shape {
+    receipts: Option<IgnoredAny>,
+}
+
+/// The explanation as JSON. A body that is no receipt is explained too, not refused.
+pub(crate) async fn explain(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut Upload) -> Result<Answer, Refusal> {
+    let signature = optional_signature(headers)?;
+    let shared = Arc::clone(call.shared);
+    let Ok(_place) = shared.explaining.try_acquire() else {
+        return Err(overloaded());
+    };
+    let body = call.receive(headers, upload, shared.limits.batch_bytes_max).await?;
+    let received_at_ms = call.arrived_ms;
+    let judge = Arc::clone(&shared);
+    let explained = shared.cpu.run(move || {
+        let body = body.as_ref();
+        let shape: Option<Shape> = serde_json::from_slice(body).ok();
+        let is_batch = shape.is_some_and(|shape| shape.receipts.is_some());
+        let kind = if is_batch { BodyKind::Batch } else { BodyKind::Receipt };
+        let request_signature = signature.as_deref().filter(|_| !is_batch);
+        let explanation = judge.judge.explain(&Arrival {
+            kind,
+            body,
+            request_signature,
+            received_at_ms,
+        });
+        serde_json::to_vec(&explanation)
+    });
+    let text = explained.await?.map_err(|error| {
+        tracing::error!(%error, "an explanation can't be written as JSON");
+        Refusal::from(Problem::new(Kind::Internal, "the explanation could not be written"))
+    })?;
+    Ok(json(text))
+}

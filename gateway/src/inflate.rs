@@ -1,0 +1,278 @@
+//! Undoing a content encoding, with the decoded size bounded while inflating.
+
+use std::io::{self, BufRead, Read};
+
+use flate2::bufread::MultiGzDecoder;
+use service::cpu::CpuPool;
+use service::problem::{Kind, Problem};
+
+use crate::admission::SMALL_BYTES_MAX;
+use crate::answer::{Refusal, overloaded};
+use crate::body::Held;
+use crate::encoding::Encoding;
+
+/// A compressed receipt of up to this many bytes, which can't be more than [`SMALL_BYTES_MAX`] decoded, is inflated on the
+/// worker: some 10 us for an honest one and 200 us for the worst, where the way to the pool and back costs 10 us and a queue.
+const INLINE_BYTES_MAX: usize = 4 * 1024;
+
+/// RFC 9659 lets an HTTP sender use a window of up to 8 MiB; one frame's header could ask for 2 GiB.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+
+/// What JSON of receipts usually gains; a wrong guess costs a reallocation, or gives the rest back.
+const RATIO_GUESS: usize = 4;
+
+/// Decodes `body` into at most `bytes_max` bytes.
+pub(crate) async fn inflate(encoding: Encoding, body: Held, bytes_max: usize, cpu: &CpuPool) -> Result<Held, Refusal> {
+    if encoding == Encoding::Identity {
+        return Ok(body);
+    }
+    let compressed = body.as_ref().len();
+    let guess = compressed.saturating_mul(RATIO_GUESS).min(bytes_max).max(1);
+    let room = body.admission().reserve(guess).await.map_err(|_| overloaded())?;
+    let decoded = Held::empty(room);
+    if compressed <= INLINE_BYTES_MAX && bytes_max <= SMALL_BYTES_MAX {
+        return decode(encoding, &body, decoded, bytes_max);
+    }
+    cpu.run(move || decode(encoding, &body, decoded, bytes_max)).await?
+}
+
+fn decode(encoding: Encoding, body: &Held, decoded: Held, bytes_max: usize) -> Result<Held, Refusal> {
+    let compressed: &[u8] = body.as_ref();
+    match encoding {
+        Encoding::Identity => Ok(decoded),
+        Encoding::Gzip => read_all(MultiGzDecoder::new(compressed), decoded, bytes_max),
+        Encoding::Zstd => {
+            let reader = zstd_reader(compressed).map_err(|error| corrupt(&error))?;
+            read_all(reader, decoded, bytes_max)
+        }
+    }
+}
+
+fn zstd_reader<R: BufRead>(compressed: R) -> io::Result<zstd::stream::read::Decoder<'static, R>> {
+    let mut reader = zstd::stream::read::Decoder::with_buffer(compressed)?;
+    reader.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+    Ok(reader)
+}
+
+fn read_all(mut reader: impl Read, mut decoded: Held, bytes_max: usize) -> Result<Held, Refusal> {
+    loop {
+        let room = decoded.room();
+        let read = (&mut reader).take(room as u64).read_to_end(decoded.bytes_mut());
+        if read.map_err(|error| corrupt(&error))? < room {
+            break;
+        }
+        let mut next = [0];
+        if reader.read(&mut next).map_err(|error| corrupt(&error))? == 0 {
+            break;
+        }
+        let length = decoded.as_ref().len();
+        if length >= bytes_max {
+            return Err(too_large(bytes_max));
+        }
+        // No waiting on a thread of the pool: who doesn't fit now tries again later.
+        if !decoded.try_grow(length.saturating_mul(2).clamp(length + 1, bytes_max)) {
+            return Err(overloaded());
+        }
+        decoded.bytes_mut().push(next[0]);
+    }
+    decoded.settle();
+    Ok(decoded)
+}
+
+fn corrupt(error: &io::Error) -> Refusal {
+    Problem::new(
+        Kind::InvalidEncoding,
+        format!("the body can't be decoded as Content-Encoding says: {error}"),
+    )
+    .into()
+}
+
+fn too_large(bytes_max: usize) -> Refusal {
+    Problem::new(
+        Kind::DecodedBodyTooLarge,
+        format!("at most {bytes_max} bytes are allowed after decoding"),
+    )
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use std::io::Write;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::admission::Admission;
+
+    const MIB: usize = 1 << 20;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zstd_of(bytes: &[u8]) -> Vec<u8> {
+        zstd::encode_all(bytes, 3).unwrap()
+    }
+
+    struct Bench {
+        admission: Arc<Admission>,
+        cpu: CpuPool,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let admission = Arc::new(Admission::new(64 * MIB, Duration::ZERO));
+            Self {
+                admission,
+                cpu: CpuPool::new("inflate-test", 1, 4).unwrap(),
+            }
+        }
+
+        async fn inflate(&self, encoding: Encoding, bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, Kind> {
+            let mut held = Held::empty(self.admission.reserve(bytes.len()).await.unwrap());
+            held.bytes_mut().extend_from_slice(bytes);
+            let decoded = inflate(encoding, held, bytes_max, &self.cpu).await;
+            let answer = decoded.map(|held| {
+                assert_eq!(
+                    self.admission.bytes(),
+                    held.as_ref().len(),
+                    "what is held is what is reserved"
+                );
+                held.as_ref().to_vec()
+            });
+            answer.map_err(|refusal| refusal.kind())
+        }
+    }
+
+    #[tokio::test]
+    async fn both_encodings_are_undone_inline_and_on_the_pool() {
+        let bench = Bench::new();
+        let texts = [
+            b"{}".to_vec(),
+            b"x".repeat(60_000),
+            (0..3_000_000u32).map(|n| n.wrapping_mul(n).to_le_bytes()[1]).collect(),
+        ];
+        for text in texts {
+            let max = if text.len() < SMALL_BYTES_MAX {
+                SMALL_BYTES_MAX
+            } else {
+                8 * MIB
+            };
+            assert!(bench.inflate(Encoding::Gzip, &gzip(&text), max).await == Ok(text.clone()));
+            assert!(bench.inflate(Encoding::Zstd, &zstd_of(&text), max).await == Ok(text.clone()));
+        }
+        assert_eq!(bench.admission.bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn members_and_frames_may_follow_each_other_and_nothing_else() {
+        let bench = Bench::new();
+        let (one, two) = (b"one".as_slice(), b"two".as_slice());
+        let gzips = [gzip(one), gzip(two)].concat();
+        assert_eq!(bench.inflate(Encoding::Gzip, &gzips, 100).await.unwrap(), b"onetwo");
+        let frames = [zstd_of(one), zstd_of(two)].concat();
+        assert_eq!(bench.inflate(Encoding::Zstd, &frames, 100).await.unwrap(), b"onetwo");
+        for garbage in [b"x".as_slice(), b"\0\0\0\0", b"some longer garbage after the end"] {
+            let gzipped = [gzip(one), garbage.to_vec()].concat();
+            assert_eq!(
+                bench.inflate(Encoding::Gzip, &gzipped, 100).await,
+                Err(Kind::InvalidEncoding),
+                "{garbage:?}"
+            );
+            let framed = [zstd_of(one), garbage.to_vec()].concat();
+            assert_eq!(
+                bench.inflate(Encoding::Zstd, &framed, 100).await,
+                Err(Kind::InvalidEncoding),
+                "{garbage:?}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn damage_is_found() {
+        let bench = Bench::new();
+        let text = b"some text that is long enough to be compressed, and long enough to be compressed".as_slice();
+        for (encoding, whole) in [(Encoding::Gzip, gzip(text)), (Encoding::Zstd, zstd_of(text))] {
+            for end in 1..whole.len() {
+                let cut = bench.inflate(encoding, &whole[..end], 1_000).await;
+                assert_eq!(cut, Err(Kind::InvalidEncoding), "{encoding:?} cut at {end}");
+            }
+            assert_eq!(
+                bench.inflate(encoding, b"{\"no\":1}", 1_000).await,
+                Err(Kind::InvalidEncoding)
+            );
+        }
+        let mut wrong_sum = gzip(text);
+        let at = wrong_sum.len() - 8;
+        wrong_sum[at] ^= 1;
+        assert_eq!(
+            bench.inflate(Encoding::Gzip, &wrong_sum, 1_000).await,
+            Err(Kind::InvalidEncoding)
+        );
+    }
+
+    #[tokio::test]
+    async fn the_decoded_size_is_exact_at_the_edge() {
+        let bench = Bench::new();
+        for (length, allowed) in [(99, true), (100, true), (101, false), (1_000_000, false)] {
+            let text = b"a".repeat(length);
+            for (encoding, body) in [(Encoding::Gzip, gzip(&text)), (Encoding::Zstd, zstd_of(&text))] {
+                let got = bench.inflate(encoding, &body, 100).await;
+                assert_eq!(
+                    got.map(|text| text.len()),
+                    if allowed {
+                        Ok(length)
+                    } else {
+                        Err(Kind::DecodedBodyTooLarge)
+                    }
+                );
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_bomb_takes_no_more_than_the_limit() {
+        let bench = Bench::new();
+        let zeros = vec![0; 64 * MIB];
+        for (encoding, body) in [(Encoding::Gzip, gzip(&zeros)), (Encoding::Zstd, zstd_of(&zeros))] {
+            assert!(body.len() < MIB);
+            assert_eq!(
+                bench.inflate(encoding, &body, 8 * MIB).await,
+                Err(Kind::DecodedBodyTooLarge)
+            );
+            assert_eq!(bench.admission.bytes(), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_window_over_the_limit_is_refused() {
+        let bench = Bench::new();
+        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.window_log(27).unwrap();
+        // Without a known size the frame's header carries the window.
+        encoder.write_all(b"{}").unwrap();
+        let body = encoder.finish().unwrap();
+        assert_eq!(
+            bench.inflate(Encoding::Zstd, &body, 1_000).await,
+            Err(Kind::InvalidEncoding)
+        );
+    }
+
+    #[tokio::test]
+    async fn a_full_budget_refuses_to_grow() {
+        let admission = Arc::new(Admission::new(2 * MIB, Duration::ZERO));
+        let bench = Bench {
+            admission,
+            cpu: CpuPool::new("inflate-test", 1, 4).unwrap(),
+        };
+        let zeros = gzip(&vec![0; 4 * MIB]);
+        assert_eq!(
+            bench.inflate(Encoding::Gzip, &zeros, 8 * MIB).await,
+            Err(Kind::Overloaded)
+        );
+        assert_eq!(bench.admission.bytes(), 0);
+    }
+}

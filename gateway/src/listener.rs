@@ -1,0 +1,153 @@
+//! The listener: accepts connections up to a limit, keeps house once a second, and drains at the end.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use service::health::Component;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::GatewayError;
+use crate::connection::{protocol, serve};
+use crate::shared::Shared;
+
+const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Rested senders are forgotten every so many rounds of housekeeping.
+const FORGET_ROUNDS: u64 = 10;
+
+/// How long accepting pauses when the system has no file or memory for another connection.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+
+/// Streams of HTTP/2 connections may outlive their connection's deadline by this before they are given up too.
+const STREAMS_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// What a connection over the limit is told. Written by hand: it costs a few microseconds and no memory.
+const FULL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: 157\r\n\
+retry-after: 1\r\nconnection: close\r\n\r\n\
+{\"type\":\"/problems/overloaded\",\"title\":\"The service is at its limit\",\"status\":503,\
+\"code\":\"overloaded\",\"detail\":\"as many connections are open as are allowed\"}";
+
+/// Accepts until `shutdown`, then drains.
+pub(crate) async fn listen(
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    shutdown: CancellationToken,
+) -> Result<(), GatewayError> {
+    let tasks = TaskTracker::new();
+    let protocol = Arc::new(protocol(&shared.config, tasks.clone()));
+    let places = Arc::new(Semaphore::new(shared.config.connections_max));
+    let cut = Arc::new(AtomicUsize::new(0));
+    let log = shared.health.register("log");
+    let mut housekeeping = interval(HOUSEKEEPING_INTERVAL);
+    housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut rounds = 0;
+    loop {
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => break,
+            _ = housekeeping.tick() => {
+                keep_house(&shared, &log, &places, rounds);
+                rounds += 1;
+            }
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => match Arc::clone(&places).try_acquire_owned() {
+                    Ok(place) => {
+                        let connection = serve(
+                            stream,
+                            peer,
+                            Arc::clone(&shared),
+                            Arc::clone(&protocol),
+                            shutdown.child_token(),
+                            Arc::clone(&cut),
+                        );
+                        tasks.spawn(async move {
+                            connection.await;
+                            drop(place);
+                        });
+                    }
+                    Err(_) => turn_away(stream, peer, &shared),
+                },
+                Err(error) => pause_if_exhausted(&error).await,
+            },
+        }
+    }
+    drop(listener);
+    shared.health.drain();
+    tasks.close();
+    let limit = shared.config.drain_wait();
+    let in_time = timeout(limit + STREAMS_WAIT_MAX, tasks.wait()).await.is_ok();
+    let connections = cut.load(Ordering::Relaxed) + if in_time { 0 } else { tasks.len() };
+    shared.meters.under_way(0, shared.admission.bytes());
+    if connections == 0 {
+        return Ok(());
+    }
+    Err(GatewayError::DrainTimeout {
+        connections,
+        limit_ms: shared.config.drain_ms_max,
+    })
+}
+
+fn keep_house(shared: &Shared, log: &Component, places: &Semaphore, round: u64) {
+    let connections = shared.config.connections_max.saturating_sub(places.available_permits());
+    shared.meters.under_way(connections, shared.admission.bytes());
+    match shared.log.writable() {
+        Ok(()) => log.ready(),
+        Err(reason) => log.not_ready(reason),
+    }
+    if round.is_multiple_of(FORGET_ROUNDS) {
+        for rate in [&shared.address_rate, &shared.client_rate].into_iter().flatten() {
+            rate.forget_rested();
+        }
+    }
+}
+
+/// Says why and closes. What has come already is read first: a socket closed with bytes unread is reset, and the answer lost.
+fn turn_away(stream: TcpStream, peer: SocketAddr, shared: &Shared) {
+    shared.meters.connection_refused();
+    tracing::debug!(%peer, "turned away: as many connections as allowed");
+    let Ok(mut stream) = stream.into_std() else { return };
+    // Neither may block, tokio's sockets don't; whether the answer fits is up to a socket buffer that is still empty.
+    let mut came = [0; 2_048];
+    let _ = stream.read(&mut came);
+    let _ = stream.write(FULL);
+}
+
+async fn pause_if_exhausted(error: &std::io::Error) {
+    use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    // The connection died before it was accepted: that concerns nobody else.
+    if matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
+    ) {
+        return;
+    }
+    tracing::warn!(%error, "can't accept connections now");
+    sleep(EXHAUSTED_PAUSE).await;
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    #[test]
+    fn the_answer_to_a_connection_too_many_is_whole() {
+        let text = std::str::from_utf8(FULL).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(
+            head.contains(&format!("content-length: {}", body.len())),
+            "{}",
+            body.len()
+        );
+        let problem: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(problem["code"], "overloaded");
+    }
+}

@@ -1,0 +1,320 @@
+//! Rate limits: receipts a second for each address and each client, by `governor`'s GCRA.
+//!
+//! They keep one sender from taking the gateway's whole throughput; a publisher's quota is another thing. Nothing proves at
+//! this point that a request comes from the client it names, so the limit by client is fairness among honest ones, not
+//! protection; that is what the limit by address is for.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use governor::clock::{Clock, DefaultClock};
+use governor::middleware::StateInformationMiddleware;
+use governor::nanos::Nanos;
+use governor::state::StateStore;
+use governor::state::keyed::ShrinkableKeyedStateStore;
+use governor::{Quota, RateLimiter};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use parking_lot::Mutex;
+
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// Receipts a second for each of many senders.
+pub(crate) struct Rate<C: Clock = DefaultClock> {
+    limiter: RateLimiter<u128, Keys, C, StateInformationMiddleware>,
+    clock: C,
+    per_s: u32,
+    burst: NonZeroU32,
+}
+
+/// Where a sender stands against its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Receipts that may come at once after a rest.
+    limit: u32,
+    /// Receipts that may come at once now.
+    remaining: u32,
+    /// Time until `remaining` is `limit` again.
+    full_in: Duration,
+}
+
+/// A sender over its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exceeded {
+    pub(crate) standing: Standing,
+    /// When the same request would fit.
+    pub(crate) wait: Duration,
+}
+
+impl Rate {
+    /// `None` for a rate of 0, which is no limit.
+    pub(crate) fn new(per_s: u32, burst_s: u32, keys_max: usize) -> Option<Self> {
+        Self::with_clock(per_s, burst_s, keys_max, DefaultClock::default())
+    }
+}
+
+impl<C: Clock> Rate<C> {
+    fn with_clock(per_s: u32, burst_s: u32, keys_max: usize, clock: C) -> Option<Self> {
+        let burst = NonZeroU32::new(per_s.saturating_mul(burst_s))?;
+        let quota = Quota::per_second(NonZeroU32::new(per_s)?).allow_burst(burst);
+        let limiter = RateLimiter::new(quota, Keys::new(keys_max), clock.clone());
+        Some(Self {
+            limiter,
+            clock,
+            per_s,
+            burst,
+        })
+    }
+
+    /// Charges `receipts` to `key`. `before` of them were charged already: more than a full bucket is never asked for in
+    /// all, so that a batch larger than the burst passes when the sender has rested, and takes all there is.
+    pub(crate) fn charge(&self, key: u128, receipts: u32, before: u32) -> Result<Standing, Exceeded> {
+        let most = self.burst.get().saturating_sub(before).max(1);
+        let cost = NonZeroU32::new(receipts.min(most)).unwrap_or(NonZeroU32::MIN);
+        match self.limiter.check_key_n(&key, cost) {
+            Ok(Ok(state)) => Ok(self.standing(state.remaining_burst_capacity())),
+            Ok(Err(refused)) => {
+                let wait = refused.wait_time_from(self.clock.now());
+                // governor doesn't say what remains when it refuses: the cost, less what the wait brings.
+                let missing = wait
+                    .as_nanos()
+                    .saturating_mul(self.per_s.into())
+                    .div_ceil(1_000_000_000);
+                let remaining = u128::from(cost.get()).saturating_sub(missing);
+                Err(Exceeded {
+                    standing: self.standing(u32::try_from(remaining).unwrap_or(0)),
+                    wait,
+                })
+            }
+            // Can't be: the cost is at most the burst.
+            Err(_) => Ok(self.standing(0)),
+        }
+    }
+
+    /// Forgets senders whose bucket is full again.
+    pub(crate) fn forget_rested(&self) {
+        self.limiter.retain_recent();
+    }
+
+    fn standing(&self, remaining: u32) -> Standing {
+        let limit = self.burst.get();
+        let missing = limit.saturating_sub(remaining);
+        let full_in = Duration::from_nanos(u64::from(missing) * 1_000_000_000 / u64::from(self.per_s));
+        Standing {
+            limit,
+            remaining,
+            full_in,
+        }
+    }
+}
+
+impl Standing {
+    /// The one of the two that will refuse first.
+    pub(crate) fn nearer(self, other: Option<Self>) -> Self {
+        match other {
+            Some(other) if other.remaining < self.remaining => other,
+            _ => self,
+        }
+    }
+
+    /// Writes the three headers; `now_ms` is Unix time.
+    pub(crate) fn write(&self, headers: &mut HeaderMap, now_ms: i64) {
+        let full_in_ms = i64::try_from(self.full_in.as_millis()).unwrap_or(i64::MAX);
+        headers.insert(LIMIT, HeaderValue::from(self.limit));
+        headers.insert(REMAINING, HeaderValue::from(self.remaining));
+        headers.insert(
+            RESET,
+            HeaderValue::from(now_ms.saturating_add(full_in_ms).saturating_add(999) / 1_000),
+        );
+    }
+}
+
+/// The key of an address. An IPv6 sender has a whole /64 to choose its addresses from, so that is what is counted.
+pub(crate) fn address_key(address: IpAddr) -> u128 {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(v6) => v6.to_bits() & !u128::from(u64::MAX),
+    }
+}
+
+const SHARDS: usize = 32;
+
+/// The state of each key, for a bounded number of keys; beyond it all new ones share one state.
+struct Keys {
+    hasher: RandomState,
+    shards: Box<[Mutex<HashMap<u128, Nanos>>]>,
+    shard_keys_max: usize,
+    overflow: Mutex<Option<Nanos>>,
+}
+
+impl Keys {
+    fn new(keys_max: usize) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let shard_keys_max = keys_max.div_ceil(SHARDS);
+        Self {
+            hasher: RandomState::new(),
+            shards,
+            shard_keys_max,
+            overflow: Mutex::new(None),
+        }
+    }
+}
+
+impl StateStore for Keys {
+    type Key = u128;
+
+    fn measure_and_replace<T, F, E>(&self, key: &u128, decide: F) -> Result<T, E>
+    where
+        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+    {
+        let shard = usize::try_from(self.hasher.hash_one(key) % SHARDS as u64).unwrap_or(0);
+        let mut states = self.shards[shard].lock();
+        if let Some(state) = states.get_mut(key) {
+            let (answer, next) = decide(Some(*state))?;
+            *state = next;
+            return Ok(answer);
+        }
+        if states.len() >= self.shard_keys_max {
+            drop(states);
+            let mut state = self.overflow.lock();
+            let (answer, next) = decide(*state)?;
+            *state = Some(next);
+            return Ok(answer);
+        }
+        let (answer, next) = decide(None)?;
+        states.insert(*key, next);
+        Ok(answer)
+    }
+}
+
+impl ShrinkableKeyedStateStore<u128> for Keys {
+    fn retain_recent(&self, drop_below: Nanos) {
+        for shard in &self.shards {
+            let mut states = shard.lock();
+            states.retain(|_, state| *state > drop_below);
+            // A crowd that has gone leaves its room behind otherwise.
+            if states.capacity() > 4 * states.len().max(64) {
+                states.shrink_to_fit();
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use governor::clock::FakeRelativeClock;
+
+    use super::*;
+
+    fn rate(per_s: u32, burst_s: u32, keys_max: usize) -> (Rate<FakeRelativeClock>, FakeRelativeClock) {
+        let clock = FakeRelativeClock::default();
+        (
+            Rate::with_clock(per_s, burst_s, keys_max, clock.clone()).unwrap(),
+            clock,
+        )
+    }
+
+    #[test]
+    fn a_bucket_empties_says_what_remains_and_fills_again() {
+        let (rate, clock) = rate(2, 5, 1_000);
+        assert_eq!(
+            rate.charge(1, 4, 0).unwrap(),
+            Standing {
+                limit: 10,
+                remaining: 6,
+                full_in: Duration::from_secs(2)
+            }
+        );
+        assert_eq!(rate.charge(1, 6, 0).unwrap().remaining, 0);
+        let refused = rate.charge(1, 3, 0).unwrap_err();
+        assert_eq!(
+            (refused.standing.remaining, refused.wait),
+            (0, Duration::from_millis(1_500))
+        );
+        assert_eq!(
+            rate.charge(2, 1, 0).unwrap().remaining,
+            9,
+            "another key has its own bucket"
+        );
+        clock.advance(Duration::from_millis(1_500));
+        assert_eq!(rate.charge(1, 3, 0).unwrap().remaining, 0);
+    }
+
+    #[test]
+    fn a_refusal_says_what_would_still_fit_and_takes_nothing() {
+        let (rate, _clock) = rate(1, 10, 1_000);
+        rate.charge(1, 6, 0).unwrap();
+        let refused = rate.charge(1, 9, 0).unwrap_err();
+        assert_eq!((refused.standing.remaining, refused.wait), (4, Duration::from_secs(5)));
+        assert_eq!(rate.charge(1, 4, 0).unwrap().remaining, 0);
+    }
+
+    #[test]
+    fn a_batch_over_the_burst_takes_a_full_bucket_and_no_less() {
+        let (rate, _clock) = rate(1, 10, 1_000);
+        rate.charge(1, 1, 0).unwrap();
+        assert_eq!(rate.charge(1, 5_000, 1).unwrap().remaining, 0);
+        rate.charge(2, 3, 0).unwrap();
+        assert!(rate.charge(2, 5_000, 1).is_err());
+    }
+
+    #[test]
+    fn keys_are_bounded_and_new_ones_beyond_share_one_bucket() {
+        let (rate, clock) = rate(1, 2, 64);
+        for key in 0..10_000 {
+            let _ = rate.charge(key, 2, 0);
+        }
+        assert!(rate.limiter.len() <= 64);
+        clock.advance(Duration::from_secs(2));
+        let beyond = (10_000..11_000).filter(|key| rate.charge(*key, 1, 0).is_ok()).count();
+        assert_eq!(beyond, 2, "all 1,000 share one bucket of 2");
+    }
+
+    #[test]
+    fn rested_keys_are_forgotten() {
+        let (rate, clock) = rate(1, 2, 64);
+        rate.charge(1, 1, 0).unwrap();
+        rate.forget_rested();
+        assert_eq!(rate.limiter.len(), 1);
+        clock.advance(Duration::from_secs(3));
+        rate.forget_rested();
+        assert!(rate.limiter.is_empty());
+    }
+
+    #[test]
+    fn the_headers_say_when_the_bucket_is_full() {
+        let (rate, _clock) = rate(2, 5, 64);
+        let mut headers = HeaderMap::new();
+        rate.charge(1, 3, 0).unwrap().write(&mut headers, 1_000_100);
+        assert_eq!(headers["x-ratelimit-limit"], "10");
+        assert_eq!(headers["x-ratelimit-remaining"], "7");
+        assert_eq!(headers["x-ratelimit-reset"], "1002", "1,000.1 s and 1.5 s, rounded up");
+    }
+
+    #[test]
+    fn addresses_of_one_network_share_a_key() {
+        let key = |text: &str| address_key(text.parse().unwrap());
+        assert_eq!(key("2001:db8::1"), key("2001:db8::ffff:1"));
+        assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
+        assert_eq!(key("192.0.2.1"), key("::ffff:192.0.2.1"));
+        assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
+    }
+
+    #[test]
+    fn no_rate_is_no_limit() {
+        assert!(Rate::new(0, 2, 64).is_none());
+    }
+}

@@ -1,0 +1,77 @@
+//! What all connections share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use receipt::{Judge, Limits};
+use receipt_log::LogWriter;
+use service::cpu::CpuPool;
+use service::health::Health;
+use tokio::sync::Semaphore;
+
+use crate::admission::Admission;
+use crate::body::Bounds;
+use crate::config::GatewayConfig;
+use crate::meters::Meters;
+use crate::rate::Rate;
+
+/// Parsed public keys that stay at hand for `explain` and inline request signatures.
+const KEYS_CACHED_MAX: usize = 4_096;
+
+/// The engines, limits and counters of one gateway.
+pub(crate) struct Shared {
+    pub(crate) config: GatewayConfig,
+    pub(crate) limits: Limits,
+    pub(crate) log: Arc<dyn LogWriter>,
+    pub(crate) cpu: CpuPool,
+    pub(crate) health: Health,
+    pub(crate) judge: Judge,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) address_rate: Option<Rate>,
+    pub(crate) client_rate: Option<Rate>,
+    pub(crate) meters: Meters,
+    /// Requests under way.
+    pub(crate) requests: AtomicUsize,
+    /// Explanations under way: they take the same CPU that receipts need, so few run at a time.
+    pub(crate) explaining: Semaphore,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        config: GatewayConfig,
+        limits: Limits,
+        log: Arc<dyn LogWriter>,
+        cpu: CpuPool,
+        health: Health,
+    ) -> Self {
+        let rate = |per_s| Rate::new(per_s, config.rate_burst_s, config.rate_keys_max);
+        Self {
+            judge: Judge::new(limits.clone(), KEYS_CACHED_MAX),
+            admission: Arc::new(Admission::new(config.inflight_bytes_max, config.inflight_wait())),
+            address_rate: rate(config.rate_address_receipts_per_s),
+            client_rate: rate(config.rate_client_receipts_per_s),
+            meters: Meters::new(),
+            requests: AtomicUsize::new(0),
+            explaining: Semaphore::new((cpu.threads() / 2).max(1)),
+            config,
+            limits,
+            log,
+            cpu,
+            health,
+        }
+    }
+
+    /// How a body of up to `bytes_max` may come.
+    pub(crate) fn bounds(&self, bytes_max: usize) -> Bounds {
+        Bounds {
+            bytes_max,
+            wait_max: self.config.body_wait(),
+        }
+    }
+
+    /// How much of a refused body is read and thrown away: enough for the longest batch of a client that looks for an answer
+    /// only after it has sent everything.
+    pub(crate) fn leftover(&self) -> Bounds {
+        self.bounds(self.limits.batch_bytes_max.saturating_mul(2))
+    }
+}
