@@ -57,7 +57,7 @@ impl Rate {
     }
 }
 
-impl<C: Clock> Rate<C> {
+impl<C: Clock + Clone> Rate<C> {
     fn with_clock(per_s: u32, burst_s: u32, keys_max: usize, clock: C) -> Option<Self> {
         let burst = NonZeroU32::new(per_s.saturating_mul(burst_s))?;
         let quota = Quota::per_second(NonZeroU32::new(per_s)?).allow_burst(burst);
