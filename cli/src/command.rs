@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::failure::{Answer, EXIT_CODES, Failure};
-use crate::{canonicalize, check_signature, explain, keygen, send, sign, verify};
+use crate::{canonicalize, check_signature, config, explain, keygen, keys, send, sign, up, verify};
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
 #[derive(Debug, Parser)]
@@ -22,6 +22,9 @@ enum Command {
     Explain(explain::Explain),
     Canonicalize(canonicalize::Canonicalize),
     CheckSignature(check_signature::CheckSignature),
+    Up(Box<up::Up>),
+    Keys(keys::Keys),
+    Config(config::Config),
 }
 
 impl Cli {
@@ -38,6 +41,9 @@ impl Cli {
             Command::Explain(command) => command.run(),
             Command::Canonicalize(command) => command.run(),
             Command::CheckSignature(command) => command.run(),
+            Command::Up(command) => command.run(),
+            Command::Keys(command) => command.run(),
+            Command::Config(command) => command.run(),
         }
     }
 }

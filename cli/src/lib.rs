@@ -4,9 +4,9 @@
 //! - offline, on files and standard input: [`keygen`], [`sign`], [`verify`], [`explain`], [`canonicalize`],
 //!   [`check_signature`]
 //! - against a gateway: [`send`]
-//! - on a data directory: [`up`] (all services in one process), [`keys`], [`audit`], [`config`]
+//! - on a data directory: [`up`] (all services in one process), [`keys`], [`config`]
 //! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in parallel),
-//!   [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes), [`data_dir`]
+//!   [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes), [`settings`], [`data_dir`]
 //!
 //! A command is a struct of arguments with a `run` that returns an [`failure::Answer`] or a [`failure::Failure`].
 
@@ -16,14 +16,19 @@ pub mod blocks;
 pub mod canonicalize;
 pub mod check_signature;
 pub mod command;
+pub mod config;
+pub mod data_dir;
 pub mod explain;
 pub mod failure;
 pub mod input;
 pub mod key_file;
 pub mod keygen;
+pub mod keys;
 pub mod send;
+pub mod settings;
 pub mod sign;
 pub mod terminal;
+pub mod up;
 pub mod verify;
 
 use std::process::ExitCode;

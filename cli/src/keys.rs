@@ -1,0 +1,262 @@
+//! `receipts keys`: a publisher's API keys.
+
+use accounts::{Accounts, AccountsError, Domain, IssuedKey, KeyInfo, Lifetime, NewKey, Scope, Tier};
+use serde_json::{Value, json};
+use service::instant::now_ms;
+
+use crate::failure::{Answer, Failure};
+use crate::settings::SettingsArgs;
+use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint};
+
+const CREATE_HELP: &str = "\
+A new domain gets an account and is recorded as verified for a year; a further key of a known domain speaks for the
+same account. Works while `receipts up` runs, and when it doesn't. The key is shown once: only a hash is stored.
+
+Examples:
+  receipts keys create --domain news.example
+  receipts keys create --domain news.example --domain blog.example --tier pro --scope read --expires 30d
+  KEY=$(receipts keys create --domain news.example --json | jq -r .apiKey)
+
+Exit codes:
+  0  the key is made
+  2  wrong usage, or the key can't be made as asked
+  3  the account store is unavailable";
+
+const LIST_HELP: &str = "\
+Examples:
+  receipts keys list
+  receipts keys list --json | jq -r '.[].keyId'
+
+Exit codes:
+  0  ok
+  2  wrong usage
+  3  the account store is unavailable";
+
+const REVOKE_HELP: &str = "\
+Examples:
+  receipts keys revoke 0123456789abcdef
+
+Exit codes:
+  0  the key is revoked from now on
+  1  there is no such key, or it was revoked before
+  2  wrong usage
+  3  the account store is unavailable";
+
+/// Create, list and revoke publishers' API keys
+#[derive(Debug, clap::Args)]
+pub struct Keys {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Create(Create),
+    List(List),
+    Revoke(Revoke),
+}
+
+/// Make an API key for a publisher
+#[derive(Debug, clap::Args)]
+#[command(after_help = CREATE_HELP)]
+struct Create {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// A domain the key speaks for; may be given several times
+    #[arg(long, value_name = "D", required = true)]
+    domain: Vec<Domain>,
+    /// The account's tier: free, pro or enterprise [default: as it is, free for a new account]
+    #[arg(long, value_name = "T")]
+    tier: Option<Tier>,
+    /// What the key may do
+    #[arg(long, value_name = "read,write", default_value = "read", value_delimiter = ',')]
+    scope: Vec<Scope>,
+    /// How long the key lives: 12h, 30d, 8w, 1y
+    #[arg(long, value_name = "TIME", default_value = "1y")]
+    expires: Lifetime,
+    /// A label
+    #[arg(long, value_name = "TEXT", default_value = "receipts keys create")]
+    name: String,
+    /// Write the key as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// List all API keys, newest first; secrets aren't stored
+#[derive(Debug, clap::Args)]
+#[command(after_help = LIST_HELP)]
+struct List {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Write the keys as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Revoke an API key
+#[derive(Debug, clap::Args)]
+#[command(after_help = REVOKE_HELP)]
+struct Revoke {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// The key's id, as `receipts keys list` shows it
+    #[arg(value_name = "KEY_ID")]
+    key_id: String,
+}
+
+impl Keys {
+    /// Runs the command.
+    pub fn run(self) -> Result<Answer, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(Failure::unavailable)?;
+        runtime.block_on(async {
+            match self.command {
+                Command::Create(create) => create.run().await,
+                Command::List(list) => list.run().await,
+                Command::Revoke(revoke) => revoke.run().await,
+            }
+        })
+    }
+}
+
+async fn open(settings: &SettingsArgs) -> Result<Accounts, Failure> {
+    let settings = settings.load()?;
+    settings.data.create()?;
+    Accounts::open(&settings.accounts, settings.data.root())
+        .await
+        .map_err(failure)
+}
+
+/// A wish that can't be met is the user's; anything else the store's.
+fn failure(error: AccountsError) -> Failure {
+    match error {
+        AccountsError::DomainCount
+        | AccountsError::NoScope
+        | AccountsError::ExpiryInThePast
+        | AccountsError::Name
+        | AccountsError::DifferentAccounts(_)
+        | AccountsError::TooManyKeys => Failure::input(error),
+        _ => Failure::unavailable(error),
+    }
+}
+
+impl Create {
+    async fn run(self) -> Result<Answer, Failure> {
+        let accounts = open(&self.settings).await?;
+        let new = NewKey {
+            domains: self.domain,
+            tier: self.tier,
+            name: self.name,
+            scopes: self.scope,
+            expires_at_ms: self.expires.end_ms(now_ms()),
+        };
+        let issued = accounts.create_publisher_key(new).await.map_err(failure);
+        accounts.close().await;
+        let issued = issued?;
+        let mut out = Output::stdout();
+        if self.json {
+            out.line(issued_json(&issued))?;
+        } else {
+            let hint = "shown only now; only a hash is stored";
+            out.line(format_args!(
+                "API key  {}  {}",
+                paint(HEAD, &issued.api_key),
+                paint(FAINT, hint)
+            ))?;
+            let (domains, tier) = (issued.domains.join(", "), issued.tier);
+            let (scopes, expires) = (words(&issued.scopes), day(issued.expires_at_ms));
+            out.line(format_args!("for      {domains}, {tier}, {scopes}, until {expires}"))?;
+        }
+        out.flush()?;
+        Ok(Answer::Good)
+    }
+}
+
+impl List {
+    async fn run(self) -> Result<Answer, Failure> {
+        let accounts = open(&self.settings).await?;
+        let keys = accounts.list_keys(None).await.map_err(failure);
+        accounts.close().await;
+        let keys = keys?;
+        let mut out = Output::stdout();
+        if self.json {
+            out.line(Value::Array(keys.iter().map(key_json).collect()))?;
+        } else {
+            let heading = format!(
+                "{:<18} {:<37} {:<12} {:<11} {:<11} {}",
+                "key", "account", "scope", "made", "until", "name"
+            );
+            out.line(paint(HEAD, heading))?;
+            for key in &keys {
+                let (made, until) = (day(key.created_at_ms), day(key.expires_at_ms));
+                let state = match key.revoked_at_ms {
+                    Some(at) => paint(BAD, format!("revoked {}", day(at))),
+                    None if key.expires_at_ms <= now_ms() => paint(WARN, "expired"),
+                    None => paint(GOOD, "valid"),
+                };
+                let (id, account, scopes) = (&key.key_id, &key.account_id, words(&key.scopes));
+                out.line(format_args!(
+                    "{id:<18} {account:<37} {scopes:<12} {made:<11} {until:<11} {}  {state}",
+                    key.name
+                ))?;
+            }
+        }
+        out.flush()?;
+        Ok(Answer::Good)
+    }
+}
+
+impl Revoke {
+    async fn run(self) -> Result<Answer, Failure> {
+        let accounts = open(&self.settings).await?;
+        let revoked = accounts.revoke_key(&self.key_id).await.map_err(failure);
+        accounts.close().await;
+        let mut out = Output::stdout();
+        if revoked? {
+            out.line(format_args!("{} is revoked", self.key_id))?;
+            out.flush()?;
+            return Ok(Answer::Good);
+        }
+        out.line(format_args!("{}: no such key that isn't revoked already", self.key_id))?;
+        out.flush()?;
+        Ok(Answer::Found)
+    }
+}
+
+fn words(scopes: &[Scope]) -> String {
+    scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(",")
+}
+
+fn instant(ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |at| format!("{at:.3}"))
+}
+
+fn day(ms: i64) -> String {
+    instant(ms).chars().take(10).collect()
+}
+
+fn issued_json(issued: &IssuedKey) -> Value {
+    json!({
+        "apiKey": issued.api_key,
+        "keyId": issued.key_id,
+        "accountId": issued.account_id,
+        "domains": issued.domains,
+        "tier": issued.tier.as_str(),
+        "scope": issued.scopes,
+        "expiresAt": instant(issued.expires_at_ms),
+    })
+}
+
+fn key_json(key: &KeyInfo) -> Value {
+    json!({
+        "keyId": key.key_id,
+        "accountId": key.account_id,
+        "name": key.name,
+        "scope": key.scopes,
+        "createdAt": instant(key.created_at_ms),
+        "expiresAt": instant(key.expires_at_ms),
+        "revokedAt": key.revoked_at_ms.map(instant),
+    })
+}

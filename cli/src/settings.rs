@@ -1,0 +1,134 @@
+//! The configuration of everything, read and checked before anything else happens.
+
+use std::path::PathBuf;
+
+use accounts::AccountsConfig;
+use analytics_api::AnalyticsConfig;
+use gateway::GatewayConfig;
+use receipt::Limits;
+use receipt_log::EmbeddedConfig;
+use service::config::{ConfigError, Source};
+use service::rate_limit::QuotasConfig;
+use service::telemetry::TelemetryConfig;
+use verifier::VerifierConfig;
+use warehouse::WarehouseConfig;
+
+use crate::data_dir::{DataConfig, DataDir};
+use crate::failure::Failure;
+
+/// What a record weighs beside its body, in bytes: more than the log's own fields can take.
+const RECORD_FRAME_BYTES: usize = 4 << 10;
+
+/// The options that name configuration and data directory.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct SettingsArgs {
+    /// The configuration file; RECEIPTS_<SECTION>_<KEY> variables go over it [env: RECEIPTS_CONFIG]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The data directory [default: data.dir of the configuration, ./data]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+/// Every section.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `[data]`, or `--data`.
+    pub data: DataDir,
+    /// `[gateway]`.
+    pub gateway: GatewayConfig,
+    /// `[verifier]`.
+    pub verifier: VerifierConfig,
+    /// `[analytics]`.
+    pub analytics: AnalyticsConfig,
+    /// `[log]`.
+    pub log: EmbeddedConfig,
+    /// `[warehouse]`.
+    pub warehouse: WarehouseConfig,
+    /// `[accounts]`.
+    pub accounts: AccountsConfig,
+    /// `[telemetry]`.
+    pub telemetry: TelemetryConfig,
+    /// `[limits]`.
+    pub limits: Limits,
+    /// `[quotas]`.
+    pub quotas: QuotasConfig,
+}
+
+impl SettingsArgs {
+    /// Reads and checks everything.
+    ///
+    /// # Errors
+    /// Every fault of the configuration at once.
+    pub fn load(&self) -> Result<Settings, Failure> {
+        let source = Source::load(self.config.as_deref()).map_err(Failure::input)?;
+        let mut settings = Settings::read(source).map_err(Failure::input)?;
+        if let Some(data) = &self.data {
+            settings.data = DataDir::new(data)?;
+        }
+        settings.fit()?;
+        Ok(settings)
+    }
+}
+
+impl Settings {
+    /// Every section of `source`, each checked by itself.
+    ///
+    /// # Errors
+    /// Every fault found.
+    pub fn read(mut source: Source) -> Result<Self, ConfigError> {
+        let data: DataConfig = source.section_with("data", |data: &DataConfig, faults| {
+            faults.require("dir", !data.dir.as_os_str().is_empty(), "must not be empty");
+        });
+        let settings = Self {
+            data: DataDir::new(&data.dir).unwrap_or_else(|_| DataDir::here()),
+            gateway: source.section("gateway"),
+            verifier: source.section("verifier"),
+            analytics: source.section("analytics"),
+            log: source.section_with("log", |log: &EmbeddedConfig, faults| {
+                for fault in log.validate().err().unwrap_or_default() {
+                    faults.push("", fault);
+                }
+            }),
+            warehouse: source.section_with("warehouse", |warehouse: &WarehouseConfig, faults| {
+                if let Err(fault) = warehouse.validate() {
+                    faults.push("", fault);
+                }
+            }),
+            accounts: source.section_with("accounts", |accounts: &AccountsConfig, faults| {
+                for (key, fault) in accounts.faults() {
+                    faults.push(key, fault);
+                }
+            }),
+            telemetry: source.section("telemetry"),
+            limits: source.section_with("limits", |limits: &Limits, faults| {
+                if let Err(fault) = limits.validate() {
+                    faults.push("", fault);
+                }
+            }),
+            quotas: source.section("quotas"),
+        };
+        source.finish()?;
+        Ok(settings)
+    }
+
+    /// What no section can say alone.
+    fn fit(&self) -> Result<(), Failure> {
+        self.gateway.fits(&self.limits).map_err(Failure::Input)?;
+        let needed = self.limits.batch_bytes_max.saturating_add(RECORD_FRAME_BYTES);
+        if self.log.record_bytes_max < needed {
+            return Err(Failure::Input(format!(
+                "log.record_bytes_max is {}, must be at least {needed}: limits.batch_bytes_max and {RECORD_FRAME_BYTES} bytes more",
+                self.log.record_bytes_max
+            )));
+        }
+        if self.analytics.group != verifier::GROUP {
+            return Err(Failure::Input(format!(
+                "analytics.group is `{}`, must be `{}`: the verifier's commits make completeThrough",
+                self.analytics.group,
+                verifier::GROUP
+            )));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,154 @@
+//! `receipts up`: every service in one process, on engines that need no server.
+//!
+//! - [`engines`]: the log, the warehouse and the accounts, opened and closed in order
+//! - [`services`]: the services on them, started and drained in order
+
+pub mod engines;
+pub mod services;
+
+use std::net::SocketAddr;
+
+use service::telemetry;
+use tokio_util::sync::CancellationToken;
+
+use crate::data_dir::Addresses;
+use crate::failure::{Answer, Failure};
+use crate::settings::{Settings, SettingsArgs};
+use crate::terminal::{FAINT, HEAD, Output, paint};
+use engines::Engines;
+use services::{Listeners, Services};
+
+const AFTER_HELP: &str = "\
+Everything lies in the data directory: log/, warehouse/, accounts.sqlite, and while it runs warehouse.sock and
+addresses.json (where it listens, for scripts). Flags go over variables, variables over the file. Port 0 takes a
+free port. SIGTERM or Ctrl-C drains: the gateway finishes its requests, the verifier catches up, the engines close;
+a second one ends the process at once. Nothing acknowledged is lost either way.
+
+Examples:
+  receipts up
+  receipts up --data /var/lib/receipts --config receipts.toml
+  receipts up --gateway-listen 0.0.0.0:8080 --analytics-listen 127.0.0.1:0
+
+Exit codes:
+  0    drained after SIGTERM or Ctrl-C
+  2    wrong usage or configuration; nothing was started
+  3    an engine or a service failed, the data directory is in use, or a port can't be bound
+  130  ended by a second signal";
+
+/// Run gateway, verifier and analytics API in one process
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Up {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Where the gateway listens [default: gateway.listen, 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    gateway_listen: Option<SocketAddr>,
+    /// Where the analytics API listens [default: analytics.listen, 127.0.0.1:8081]
+    #[arg(long, value_name = "ADDRESS")]
+    analytics_listen: Option<SocketAddr>,
+    /// Where /metrics, /healthz and /readyz are served [default: telemetry.metrics_listen, 127.0.0.1:9090]
+    #[arg(long, value_name = "ADDRESS")]
+    metrics_listen: Option<SocketAddr>,
+}
+
+impl Up {
+    /// Runs the command.
+    pub fn run(self) -> Result<Answer, Failure> {
+        let mut settings = self.settings.load()?;
+        for (flag, setting) in [
+            (self.gateway_listen, &mut settings.gateway.listen),
+            (self.analytics_listen, &mut settings.analytics.listen),
+            (self.metrics_listen, &mut settings.telemetry.metrics_listen),
+        ] {
+            *setting = flag.unwrap_or(*setting);
+        }
+        telemetry::init_logging(&settings.telemetry).map_err(Failure::input)?;
+        settings.data.create()?;
+        let Some(lock) = settings.data.lock()? else {
+            let (root, holder) = (settings.data.root().display(), settings.data.holder());
+            return Err(Failure::Unavailable(format!("{root} is in use: {holder} has it open")));
+        };
+        service::listen::lift_open_files();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .thread_name("services")
+            .enable_all()
+            .build()
+            .map_err(Failure::unavailable)?;
+        let ended = runtime.block_on(run(&settings));
+        drop(runtime);
+        drop(lock);
+        ended.map(|()| Answer::Good)
+    }
+}
+
+/// Binds, opens, serves until a signal or a failure, drains, closes. The engines are closed whatever happened before.
+async fn run(settings: &Settings) -> Result<(), Failure> {
+    let shutdown = service::shutdown::signals().map_err(Failure::unavailable)?;
+    let listeners = Listeners::bind(settings)?;
+    let metrics = telemetry::install_metrics().map_err(Failure::unavailable)?;
+    let health = service::health::Health::new();
+    let admin_stop = CancellationToken::new();
+    let addresses = listeners.addresses()?;
+    let (admin, listeners) = listeners.take_admin();
+    let admin = tokio::spawn(service::admin::serve_admin(
+        admin,
+        metrics,
+        health.clone(),
+        admin_stop.clone(),
+    ));
+
+    let engines = tokio::select! {
+        opened = Engines::open(settings) => opened?,
+        () = shutdown.cancelled() => return Ok(()),
+    };
+    let ended = match Services::start(settings, listeners, &engines, &health) {
+        Ok(services) => {
+            let announced = announce(settings, &addresses);
+            let served = services.run(&shutdown, &engines, &health).await;
+            settings.data.unpublish();
+            announced.and(served)
+        }
+        Err(failure) => Err(failure),
+    };
+    let closed = engines.close().await;
+    admin_stop.cancel();
+    let _ = admin.await;
+    ended.and(closed)
+}
+
+/// Says where everything is, to people and to scripts.
+fn announce(settings: &Settings, addresses: &Addresses) -> Result<(), Failure> {
+    settings.data.publish(addresses)?;
+    let mut out = Output::stdout();
+    let data = settings.data.root().display();
+    let rows = [
+        (
+            "gateway",
+            format!("{}/api/v1/receipts", addresses.gateway),
+            "POST receipts; /batch, /explain",
+        ),
+        (
+            "analytics",
+            format!("{}/api/v1/analytics/dashboard", addresses.analytics),
+            "with an API key",
+        ),
+        (
+            "metrics",
+            format!("{}/metrics", addresses.metrics),
+            "also /healthz, /readyz",
+        ),
+        ("data", data.to_string(), ""),
+    ];
+    out.line(paint(HEAD, "receipts is up"))?;
+    for (name, what, hint) in rows {
+        out.line(format_args!("  {name:<10} {what:<52} {}", paint(FAINT, hint)))?;
+    }
+    let hint = format!("next: receipts keys create --data {data} --domain example.com     Ctrl-C drains and ends");
+    out.line(format_args!("  {}", paint(FAINT, hint)))?;
+    match out.flush() {
+        // Nobody reads; the services are wanted all the same.
+        Err(Failure::OutputClosed) => Ok(()),
+        other => other,
+    }
+}

@@ -1,0 +1,284 @@
+//! The services on open engines, and the order in which they stop.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use receipt::Judge;
+use receipt_log::LogInspector;
+use service::cpu::CpuPool;
+use service::health::Health;
+use service::rate_limit::InProcessLimiter;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::engines::Engines;
+use crate::data_dir::Addresses;
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+/// Jobs that may wait for the gateway's CPU threads: each holds a body that admission has counted already.
+const GATEWAY_QUEUE_MAX: usize = 1_024;
+/// The verifier judges one block at a time.
+const VERIFIER_QUEUE_MAX: usize = 4;
+/// How often a draining process looks whether the verifier has caught up.
+const CATCH_UP_EVERY: Duration = Duration::from_millis(20);
+
+/// The bound ports.
+pub struct Listeners {
+    gateway: TcpListener,
+    analytics: TcpListener,
+    admin: TcpListener,
+}
+
+/// The ports of the services.
+pub struct ServicePorts {
+    gateway: TcpListener,
+    analytics: TcpListener,
+}
+
+impl Listeners {
+    /// Binds all three, before any engine is opened.
+    ///
+    /// # Errors
+    /// A port can't be bound.
+    pub fn bind(settings: &Settings) -> Result<Self, Failure> {
+        let bind = |key, address| service::listen::bind(key, address).map_err(Failure::unavailable);
+        Ok(Self {
+            gateway: bind("gateway.listen", settings.gateway.listen)?,
+            analytics: bind("analytics.listen", settings.analytics.listen)?,
+            admin: bind("telemetry.metrics_listen", settings.telemetry.metrics_listen)?,
+        })
+    }
+
+    /// Where they listen, ports chosen by the system included.
+    ///
+    /// # Errors
+    /// The system doesn't say.
+    pub fn addresses(&self) -> Result<Addresses, Failure> {
+        let url = |listener: &TcpListener| {
+            listener
+                .local_addr()
+                .map(|address| format!("http://{address}"))
+                .map_err(Failure::unavailable)
+        };
+        Ok(Addresses {
+            pid: std::process::id(),
+            gateway: url(&self.gateway)?,
+            analytics: url(&self.analytics)?,
+            metrics: url(&self.admin)?,
+        })
+    }
+
+    /// The admin port apart from the others: it serves from the first moment to the last.
+    #[must_use]
+    pub fn take_admin(self) -> (TcpListener, ServicePorts) {
+        (
+            self.admin,
+            ServicePorts {
+                gateway: self.gateway,
+                analytics: self.analytics,
+            },
+        )
+    }
+}
+
+/// A running service.
+struct Running {
+    name: &'static str,
+    task: JoinHandle<Result<(), Failure>>,
+    stop: CancellationToken,
+}
+
+impl Running {
+    fn start(name: &'static str, run: impl AsyncService) -> Self {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(run.run(stop.clone()));
+        Self { name, task, stop }
+    }
+
+    /// Asks it to stop, and waits; each service bounds its own drain.
+    async fn finish(self) -> Result<(), Failure> {
+        self.stop.cancel();
+        self.task
+            .await
+            .map_err(|e| Failure::Unavailable(format!("the {} failed: {e}", self.name)))?
+    }
+}
+
+/// Something that runs until its token is cancelled.
+trait AsyncService {
+    /// Runs it.
+    fn run(self, stop: CancellationToken) -> impl Future<Output = Result<(), Failure>> + Send + 'static;
+}
+
+impl<F, T> AsyncService for F
+where
+    F: FnOnce(CancellationToken) -> T,
+    T: Future<Output = Result<(), Failure>> + Send + 'static,
+{
+    fn run(self, stop: CancellationToken) -> impl Future<Output = Result<(), Failure>> + Send + 'static {
+        self(stop)
+    }
+}
+
+/// The running services.
+pub struct Services {
+    gateway: Running,
+    verifier: Running,
+    analytics: Running,
+    catch_up_max: Duration,
+}
+
+impl Services {
+    /// Starts them.
+    ///
+    /// # Errors
+    /// Threads can't be started, or the log gives no consumer.
+    pub fn start(
+        settings: &Settings,
+        ports: ServicePorts,
+        engines: &Engines,
+        health: &Health,
+    ) -> Result<Self, Failure> {
+        // Two pools of the one kind of bridge: a block of the verifier's must not keep a request waiting.
+        let pool = |name, queue_max| CpuPool::new(name, 0, queue_max).map_err(Failure::unavailable);
+        let (gateway_cpu, verifier_cpu) = (
+            pool("gateway", GATEWAY_QUEUE_MAX)?,
+            pool("verifier", VERIFIER_QUEUE_MAX)?,
+        );
+        let verifier_deps = verifier::Deps {
+            consumer: Box::new(engines.log.consumer(verifier::GROUP).map_err(Failure::unavailable)?),
+            warehouse: engines.warehouse.clone(),
+            cpu: verifier_cpu,
+            judge: Arc::new(Judge::new(
+                settings.limits.clone(),
+                settings.verifier.key_cache_entries_max,
+            )),
+            health: health.clone(),
+        };
+        let analytics_deps = analytics_api::Deps {
+            warehouse: engines.warehouse.clone(),
+            accounts: engines.accounts.clone(),
+            log: Arc::new(engines.log.clone()),
+            limiter: Arc::new(InProcessLimiter::new(settings.quotas.keys_max)),
+            quotas: settings.quotas.clone(),
+            health: health.clone(),
+        };
+        let (gateway_config, verifier_config) = (settings.gateway.clone(), settings.verifier.clone());
+        let (analytics_config, limits) = (settings.analytics.clone(), settings.limits.clone());
+        let (log, gateway_health) = (Arc::new(engines.log.clone()), health.clone());
+        let ServicePorts {
+            gateway: gateway_port,
+            analytics: analytics_port,
+        } = ports;
+        Ok(Self {
+            gateway: Running::start("gateway", |stop| async move {
+                let run = gateway::run(
+                    gateway_port,
+                    gateway_config,
+                    limits,
+                    log,
+                    gateway_cpu,
+                    gateway_health,
+                    stop,
+                );
+                match run.await {
+                    // Nothing that was cut off had been acknowledged.
+                    Err(late @ gateway::GatewayError::DrainTimeout { .. }) => warn!(%late, "the gateway's drain"),
+                    other => other.map_err(Failure::unavailable)?,
+                }
+                Ok(())
+            }),
+            verifier: Running::start("verifier", |stop| async move {
+                verifier::run(verifier_config, verifier_deps, stop)
+                    .await
+                    .map_err(Failure::unavailable)
+            }),
+            analytics: Running::start("analytics API", |stop| async move {
+                analytics_api::run(analytics_port, analytics_config, analytics_deps, stop).await;
+                Ok(())
+            }),
+            catch_up_max: Duration::from_millis(settings.verifier.drain_ms_max),
+        })
+    }
+
+    /// Serves until `shutdown` or until one of them ends by itself, then drains the others in order.
+    ///
+    /// # Errors
+    /// Why a service ended by itself, or what a drain met.
+    pub async fn run(
+        mut self,
+        shutdown: &CancellationToken,
+        engines: &Engines,
+        health: &Health,
+    ) -> Result<(), Failure> {
+        let ended = tokio::select! {
+            () = shutdown.cancelled() => None,
+            ended = &mut self.gateway.task => Some((self.gateway.name, ended)),
+            ended = &mut self.verifier.task => Some((self.verifier.name, ended)),
+            ended = &mut self.analytics.task => Some((self.analytics.name, ended)),
+        };
+        health.drain();
+        let failure = ended.map(|(name, ended)| {
+            let reason = match ended {
+                Ok(Ok(())) => "it ended without being told to".to_owned(),
+                Ok(Err(failure)) => failure.to_string(),
+                Err(panicked) => panicked.to_string(),
+            };
+            error!(service = name, reason, "a service ended; draining the others");
+            (name, Failure::Unavailable(format!("the {name} ended: {reason}")))
+        });
+        let (gone, failure) = failure.unzip();
+
+        // Nothing new first; then what was acknowledged is counted; then whoever asks about it goes.
+        let mut drained = Ok(());
+        for service in [self.gateway, self.verifier, self.analytics] {
+            if Some(service.name) == gone {
+                continue;
+            }
+            if service.name == "verifier" {
+                catch_up(engines, self.catch_up_max).await;
+            }
+            drained = drained.and(service.finish().await);
+        }
+        info!("drained");
+        failure.map_or(drained, Err)
+    }
+}
+
+/// Waits until the verifier has committed everything in the log, or until `wait_max` is over: the rest is verified
+/// at the next start.
+async fn catch_up(engines: &Engines, wait_max: Duration) {
+    let deadline = Instant::now() + wait_max;
+    loop {
+        let behind: u64 = match engines.log.partitions(verifier::GROUP).await {
+            Ok(partitions) => partitions.iter().map(behind).sum(),
+            Err(error) => {
+                warn!(%error, "can't tell whether the verifier has caught up");
+                return;
+            }
+        };
+        if behind == 0 {
+            return;
+        }
+        if Instant::now() >= deadline {
+            warn!(records = behind, "left for the next start");
+            return;
+        }
+        tokio::time::sleep(CATCH_UP_EVERY).await;
+    }
+}
+
+fn behind(partition: &receipt_log::PartitionState) -> u64 {
+    let committed = partition
+        .committed
+        .as_ref()
+        .filter(|committed| committed.epoch == partition.epoch);
+    partition
+        .end_offset
+        .saturating_sub(committed.map_or(0, |committed| committed.next_offset))
+}
