@@ -1,1 +1,27 @@
-fn main() {}
+//! `compare`: every figure of the project beside its reference, measured in one run.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use benches::arguments::{Arguments, Hidden};
+use benches::{figures, server};
+use clap::Parser;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let ended = match arguments.hidden {
+        Some(Hidden::Serve(serve)) => server::run(&serve),
+        None => figures::run(&arguments.run),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            anstream::eprintln!("compare: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -63,6 +63,12 @@ impl Stack {
         format!("http://127.0.0.1:{}", self.ports[1])
     }
 
+    /// The base address of `/metrics`.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports[2])
+    }
+
     /// The data directory.
     #[must_use]
     pub fn data(&self) -> &Path {

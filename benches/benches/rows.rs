@@ -1,0 +1,118 @@
+//! Rows for the warehouse: RowBinary by hand, beside serde_json's text for scale.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use uuid::Uuid;
+use warehouse::{ReceiptRow, RejectedRow};
+
+const ROWS: u64 = 1_000;
+
+fn receipt_row(hash: &[u8; 32], position: u128) -> ReceiptRow<'_> {
+    ReceiptRow {
+        publisher: "news.publisher.example",
+        timestamp_ms: 1_782_907_200_007,
+        entry_id: Uuid::from_u128(7),
+        receipt_id: Uuid::from_u128(position),
+        payload_hash: hash,
+        position,
+        received_at_ms: 1_782_907_200_107,
+        url: "https://news.publisher.example/2026/articles/0198c0de-0000-7000-8000-000000000000?section=science",
+        content_hash: hash,
+        client_id: Uuid::from_u128(9),
+        client_name: "Example Reader",
+        client_version: "4.2.0",
+        organization: "Example Operator",
+        key_fingerprint: hash,
+        algorithm: "Ed25519",
+        purpose: "inference",
+        context: "answering a reader's question",
+        dataset_id: "",
+        model_id: "",
+        query_id: "q-81723",
+        session_id: "s-1128",
+        study_id: "",
+        researcher_id: "",
+    }
+}
+
+fn rejected_row<'a>(hash: &'a [u8; 32], position: u128, raw: &'a [u8]) -> RejectedRow<'a> {
+    RejectedRow {
+        position,
+        reason: "bad_signature",
+        detail: "the signature doesn't verify",
+        publisher: "news.publisher.example",
+        receipt_id: Some(Uuid::from_u128(position)),
+        client_id: Some(Uuid::from_u128(9)),
+        entry_id: None,
+        payload_hash: Some(hash),
+        received_at_ms: 1_782_907_200_107,
+        request_id: "0198c0de-0000-7000-8000-000000000000",
+        client_address: "192.0.2.1",
+        kind: "batch",
+        raw,
+    }
+}
+
+fn rows(criterion: &mut Criterion) {
+    let (hash, raw) = ([7; 32], vec![b'x'; 1_200]);
+    let mut group = criterion.benchmark_group("1,000 rows");
+    group
+        .throughput(Throughput::Elements(ROWS))
+        .measurement_time(Duration::from_secs(2))
+        .sample_size(30);
+    let mut out = Vec::new();
+    group.bench_function("receipts, RowBinary", |bench| {
+        bench.iter(|| {
+            out.clear();
+            for position in 0..u128::from(ROWS) {
+                receipt_row(&hash, position).encode(&mut out);
+            }
+            black_box(out.len())
+        });
+    });
+    group.bench_function("rejected, RowBinary", |bench| {
+        bench.iter(|| {
+            out.clear();
+            for position in 0..u128::from(ROWS) {
+                rejected_row(&hash, position, &raw).encode(&mut out);
+            }
+            black_box(out.len())
+        });
+    });
+    group.bench_function("receipts, JSON text of the main columns", |bench| {
+        bench.iter(|| {
+            out.clear();
+            for position in 0..u128::from(ROWS) {
+                let row = receipt_row(&hash, position);
+                let members = (
+                    (
+                        row.publisher,
+                        row.timestamp_ms,
+                        row.entry_id,
+                        row.receipt_id,
+                        row.received_at_ms,
+                        row.url,
+                    ),
+                    (
+                        row.client_id,
+                        row.client_name,
+                        row.client_version,
+                        row.organization,
+                        row.algorithm,
+                        row.purpose,
+                    ),
+                    (row.context, row.query_id, row.session_id),
+                );
+                serde_json::to_writer(&mut out, &members).unwrap();
+            }
+            black_box(out.len())
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(encoding, rows);
+criterion_main!(encoding);

@@ -1,0 +1,98 @@
+//! The command line of `compare`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::server::ServeArguments;
+
+/// Measures every figure of the project against its reference, in one run and in turn, and writes the run down
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  cargo run --release -p benches --bin compare
+  cargo run --release -p benches --bin compare -- --quick --only verify
+  cargo run --release -p benches --bin compare -- --only gateway --only log --out /tmp
+
+Exit codes: 0 the run was made, whatever its figures; 2 it could not be made or written."
+)]
+pub struct Arguments {
+    /// A server that this program measures.
+    #[command(subcommand)]
+    pub hidden: Option<Hidden>,
+    /// What to measure.
+    #[command(flatten)]
+    pub run: RunArguments,
+}
+
+/// What to measure, how long, and where to write it.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// Measure only figures whose name contains this; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<String>,
+    /// Few and short rounds: says that it works, not how fast it is.
+    #[arg(long)]
+    pub quick: bool,
+    /// The folder for the run's JSON file.
+    #[arg(long, value_name = "DIR", default_value = "benches/runs")]
+    pub out: PathBuf,
+    /// The folder for logs and data while measuring; by default one beside this program.
+    #[arg(long, value_name = "DIR")]
+    pub scratch: Option<PathBuf>,
+    /// The folder with the programs `receipts` and `receipts-load`; by default the one of this program.
+    #[arg(long, value_name = "DIR")]
+    pub programs: Option<PathBuf>,
+    /// List the figures and stop.
+    #[arg(long)]
+    pub list: bool,
+}
+
+/// What this program runs itself as.
+#[derive(Debug, Subcommand)]
+pub enum Hidden {
+    /// A server to be measured, until its standard input ends.
+    #[command(hide = true)]
+    Serve(ServeArguments),
+}
+
+/// How much is measured.
+#[derive(Debug, Clone)]
+pub struct Effort {
+    /// Rounds whose median counts; one more comes before them and is thrown away.
+    pub rounds: usize,
+    /// A round of pure computing.
+    pub compute_time: Duration,
+    /// Single receipts in a round over HTTP or to the log.
+    pub singles: u64,
+    /// Batches in a round over HTTP or to the log.
+    pub batches: u64,
+    /// How long the whole service is kept busy.
+    pub service_time: Duration,
+}
+
+impl Effort {
+    /// The effort of a run.
+    #[must_use]
+    pub fn new(quick: bool) -> Self {
+        if quick {
+            return Self {
+                rounds: 3,
+                compute_time: Duration::from_millis(30),
+                singles: 5_000,
+                batches: 100,
+                service_time: Duration::from_secs(5),
+            };
+        }
+        Self {
+            rounds: 11,
+            compute_time: Duration::from_millis(200),
+            singles: 50_000,
+            batches: 600,
+            service_time: Duration::from_secs(30),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What the gateway costs: its process's CPU time for each request, beside a bare server's, and its memory.
+
+use anyhow::{Context, Result};
+use receipt::Algorithm;
+use tokio::runtime::Runtime;
+
+use super::Setting;
+use crate::process::Server;
+use crate::rounds::{Samples, median};
+use crate::row::{Row, Target, number};
+use crate::traffic::{Answers, Requests};
+use crate::workload;
+
+const CONNECTIONS: usize = 64;
+const BATCH_RECEIPTS: usize = 1_000;
+const SINGLE_PATH: &str = "/api/v1/receipts";
+const BATCH_PATH: &str = "/api/v1/receipts/batch";
+
+/// The bench's own side: one thread, so that it leaves the other cores to the server.
+fn client_runtime() -> Result<Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+fn start_gateway(setting: &Setting<'_>, name: &str) -> Result<Server> {
+    let folder = setting.scratch.folder(name)?;
+    Server::start(&[
+        "gateway",
+        "--log",
+        folder.to_str().context("a folder's name isn't UTF-8")?,
+    ])
+}
+
+/// One round's cost, and what was answered.
+struct Cost {
+    cpu_seconds: f64,
+    answers: Answers,
+}
+
+impl Cost {
+    fn of(runtime: &Runtime, server: &Server, requests: &Requests, total: u64) -> Result<Self> {
+        let before = server.cpu_seconds()?;
+        let answers = runtime.block_on(requests.send(server.address, CONNECTIONS, total))?;
+        Ok(Self {
+            cpu_seconds: server.cpu_seconds()? - before,
+            answers,
+        })
+    }
+}
+
+/// Both servers in turn.
+struct Rounds {
+    gateway: Vec<Cost>,
+    bare: Vec<Cost>,
+    core: Option<usize>,
+}
+
+impl Rounds {
+    fn take(setting: &Setting<'_>, name: &str, requests: &Requests, total: u64) -> Result<Self> {
+        let runtime = client_runtime()?;
+        let (gateway, bare) = (start_gateway(setting, name)?, Server::start(&["bare"])?);
+        let mut rounds = Self {
+            gateway: Vec::new(),
+            bare: Vec::new(),
+            core: gateway.core,
+        };
+        for round in 0..=setting.effort.rounds {
+            setting
+                .progress
+                .step(name, &format!("round {round} of {}", setting.effort.rounds));
+            let pair = (
+                Cost::of(&runtime, &gateway, requests, total)?,
+                Cost::of(&runtime, &bare, requests, total)?,
+            );
+            if round > 0 {
+                rounds.gateway.push(pair.0);
+                rounds.bare.push(pair.1);
+            }
+        }
+        Ok(rounds)
+    }
+
+    fn samples(&self, figure: impl Fn(&Cost) -> f64) -> Samples {
+        Samples {
+            ours: self.gateway.iter().map(&figure).collect(),
+            reference: self.bare.iter().map(&figure).collect(),
+        }
+    }
+
+    fn with_notes(&self, row: Row, receipts: f64) -> Row {
+        let rate = |costs: &[Cost]| {
+            let rates: Vec<f64> = costs
+                .iter()
+                .map(|cost| cost.answers.accepted as f64 * receipts / cost.answers.elapsed.as_secs_f64())
+                .collect();
+            median(&rates).map_or_else(|| "-".to_owned(), number)
+        };
+        let place = match self.core {
+            Some(core) => format!("servers kept on core {core}, the client on the others"),
+            None => "servers and client share the cores".to_owned(),
+        };
+        let speed = format!(
+            "{} receipts/s accepted, bare {} (with the client's share of the machine); {place}",
+            rate(&self.gateway),
+            rate(&self.bare)
+        );
+        let others: u64 = self.gateway.iter().flat_map(|cost| cost.answers.others.values()).sum();
+        let row = row.note(speed);
+        if others > 0 {
+            row.note(format!("{others} requests of all rounds were answered other than 202"))
+        } else {
+            row
+        }
+    }
+}
+
+pub(super) fn singles(setting: &Setting<'_>) -> Result<Vec<Row>> {
+    let signed = workload::singles(Algorithm::Ed25519, 4_096)?;
+    let rounds = Rounds::take(
+        setting,
+        "gateway-singles",
+        &Requests::new(SINGLE_PATH, &signed),
+        setting.effort.singles,
+    )?;
+    let samples = rounds.samples(|cost| {
+        let answered = cost.answers.accepted + cost.answers.others.values().sum::<u64>();
+        cost.cpu_seconds * 1e6 / answered as f64
+    });
+    let what = format!("gateway, durable acks, {CONNECTIONS} connections, single receipts");
+    let row = Row::measured("gateway-singles", what, "CPU us/request", samples)
+        .against("a bare hyper server that reads the body and answers 202")
+        .target(Target::RatioAtMost(2.0));
+    Ok(vec![rounds.with_notes(row, 1.0)])
+}
+
+pub(super) fn batches(setting: &Setting<'_>) -> Result<Vec<Row>> {
+    let signed = workload::batches(Algorithm::Ed25519, 8, BATCH_RECEIPTS)?;
+    let rounds = Rounds::take(
+        setting,
+        "gateway-batches",
+        &Requests::new(BATCH_PATH, &signed),
+        setting.effort.batches,
+    )?;
+    let receipts = BATCH_RECEIPTS as f64;
+    let samples = rounds.samples(|cost| cost.answers.accepted as f64 * receipts / cost.cpu_seconds);
+    let what = format!("gateway, durable acks, {CONNECTIONS} connections, batches of {BATCH_RECEIPTS}");
+    let row = Row::measured("gateway-batches", what, "receipts/s per core of CPU", samples)
+        .against("a bare hyper server that reads the body and answers 202")
+        .target(Target::AtLeast(200_000.0));
+    Ok(vec![rounds.with_notes(row, receipts)])
+}
+
+pub(super) fn memory(setting: &Setting<'_>) -> Result<Vec<Row>> {
+    let runtime = client_runtime()?;
+    let signed = workload::batches(Algorithm::Ed25519, 8, BATCH_RECEIPTS)?;
+    let bytes = signed.first().map_or(0, |signed| signed.body.len());
+    let requests = Requests::new(BATCH_PATH, &signed);
+    let server = start_gateway(setting, "gateway-memory")?;
+    let total = setting.effort.batches * 5;
+    let cost = Cost::of(&runtime, &server, &requests, total)?;
+    let what = format!(
+        "gateway alone, {CONNECTIONS} connections of batches of {} bytes: peak memory",
+        number(bytes as f64)
+    );
+    let peak = server.memory_peak_bytes()? as f64 / 1e6;
+    let note = format!(
+        "{} of {total} batches accepted, other answers: {:?}",
+        cost.answers.accepted, cost.answers.others
+    );
+    Ok(vec![
+        Row::alone("gateway-memory", what, "MB", peak)
+            .target(Target::Below(100.0))
+            .note(note),
+    ])
+}

@@ -1,0 +1,154 @@
+//! A lean HTTP/1.1 client: requests are made beforehand, sent over kept connections, and only the answer's status is looked
+//! at. It must cost less than the servers it measures, or it would be what is measured.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::workload::Signed;
+
+/// The longest answer: the gateway's are a few hundred bytes.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// Requests, ready to be written to a socket.
+#[derive(Debug, Clone)]
+pub struct Requests {
+    whole: Arc<[Bytes]>,
+}
+
+/// What came back.
+#[derive(Debug, Default)]
+pub struct Answers {
+    /// Answers with 202.
+    pub accepted: u64,
+    /// Other answers, by status.
+    pub others: BTreeMap<u16, u64>,
+    /// From the first request to the last answer.
+    pub elapsed: Duration,
+}
+
+impl Requests {
+    /// One POST to `path` for each body.
+    #[must_use]
+    pub fn new(path: &str, signed: &[Signed]) -> Self {
+        let whole = signed.iter().map(|signed| {
+            let head = format!(
+                "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                 x-service-signature: {}\r\ncontent-length: {}\r\n\r\n",
+                signed.request_signature,
+                signed.body.len()
+            );
+            let mut request = Vec::with_capacity(head.len() + signed.body.len());
+            request.extend_from_slice(head.as_bytes());
+            request.extend_from_slice(&signed.body);
+            Bytes::from(request)
+        });
+        Self { whole: whole.collect() }
+    }
+
+    /// Sends `total` requests over `connections`, taking turns among the bodies, one request at a time on each.
+    ///
+    /// # Errors
+    /// A connection breaks.
+    pub async fn send(&self, address: SocketAddr, connections: usize, total: u64) -> Result<Answers> {
+        let mut streams = Vec::with_capacity(connections);
+        for _ in 0..connections {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            streams.push(stream);
+        }
+        let sent = Arc::new(AtomicU64::new(0));
+        let began = Instant::now();
+        let mut tasks = JoinSet::new();
+        for stream in streams {
+            tasks.spawn(talk(stream, self.clone(), Arc::clone(&sent), total));
+        }
+        let mut answers = Answers::default();
+        while let Some(statuses) = tasks.join_next().await {
+            for (status, count) in statuses?? {
+                match status {
+                    202 => answers.accepted += count,
+                    other => *answers.others.entry(other).or_default() += count,
+                }
+            }
+        }
+        answers.elapsed = began.elapsed();
+        Ok(answers)
+    }
+}
+
+async fn talk(
+    mut stream: TcpStream,
+    requests: Requests,
+    sent: Arc<AtomicU64>,
+    total: u64,
+) -> Result<BTreeMap<u16, u64>> {
+    let mut statuses = BTreeMap::new();
+    let mut buffer = Vec::with_capacity(4 * 1024);
+    loop {
+        let turn = sent.fetch_add(1, Ordering::Relaxed);
+        if turn >= total {
+            return Ok(statuses);
+        }
+        let index = usize::try_from(turn % requests.whole.len() as u64)?;
+        stream.write_all(&requests.whole[index]).await?;
+        *statuses.entry(answer(&mut stream, &mut buffer).await?).or_default() += 1;
+    }
+}
+
+/// Reads one answer and returns its status. It must have a `Content-Length`, as every answer to these requests has.
+async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<u16> {
+    buffer.clear();
+    loop {
+        let read = stream.read_buf(buffer).await?;
+        ensure!(read > 0, "the server closed the connection");
+        ensure!(
+            buffer.len() <= ANSWER_BYTES_MAX,
+            "an answer is over {ANSWER_BYTES_MAX} bytes"
+        );
+        let Some((status, length)) = parse(buffer)? else {
+            continue;
+        };
+        if buffer.len() >= length {
+            return Ok(status);
+        }
+    }
+}
+
+/// The status and the whole length of an answer whose head is complete.
+fn parse(buffer: &[u8]) -> Result<Option<(u16, usize)>> {
+    let Some(head_end) = buffer.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return Ok(None);
+    };
+    let head = std::str::from_utf8(&buffer[..head_end])?;
+    let status = head.get(9..12).context("a short status line")?.parse()?;
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length")
+            .then(|| value.trim().parse::<usize>())
+    });
+    let length = length.context("an answer without Content-Length")??;
+    Ok(Some((status, head_end + 4 + length)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    #[test]
+    fn answers_are_read_to_their_end() {
+        let answer = b"HTTP/1.1 202 Accepted\r\nContent-Length: 3\r\nx: y\r\n\r\nabc";
+        assert_eq!(parse(answer).unwrap(), Some((202, answer.len())));
+        assert_eq!(parse(&answer[..30]).unwrap(), None);
+        assert!(parse(b"HTTP/1.1 202 Accepted\r\n\r\n").is_err());
+    }
+}
