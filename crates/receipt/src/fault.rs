@@ -85,6 +85,26 @@ codes! {
     MixedKeys = "mixed_keys",
 }
 
+impl FaultCode {
+    /// Whether the fault lies in what a member holds, rather than in the JSON or its size.
+    pub(crate) const fn is_of_a_member(self) -> bool {
+        !matches!(
+            self,
+            Self::InvalidJson
+                | Self::InvalidUtf8
+                | Self::ByteOrderMark
+                | Self::TrailingData
+                | Self::DuplicateMember
+                | Self::LoneSurrogate
+                | Self::TooDeep
+                | Self::NumberOutOfRange
+                | Self::ReceiptTooLarge
+                | Self::BatchTooLarge
+                | Self::TooManyReceipts
+        )
+    }
+}
+
 impl fmt::Display for FaultCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -162,6 +182,7 @@ impl Faults {
         self.list.is_empty()
     }
 
+    /// Whether more was found than is listed.
     pub(crate) fn is_full(&self) -> bool {
         self.more
     }
@@ -170,15 +191,11 @@ impl Faults {
         self.list.iter().any(|fault| fault.pointer == pointer)
     }
 
-    /// `Ok` when nothing was found.
-    pub(crate) fn finish(self) -> Result<(), FormatError> {
-        if self.list.is_empty() {
-            Ok(())
-        } else {
-            Err(FormatError {
-                faults: self.list,
-                more: self.more,
-            })
+    /// The faults as an error. Only where there are any.
+    pub(crate) fn into_error(self) -> FormatError {
+        FormatError {
+            faults: self.list,
+            more: self.more,
         }
     }
 
@@ -188,5 +205,14 @@ impl Faults {
             self.push(format!("{prefix}{}", fault.pointer), fault.code, fault.detail);
         }
         self.more |= error.more;
+    }
+}
+
+impl From<Box<Fault>> for FormatError {
+    fn from(fault: Box<Fault>) -> Self {
+        Self {
+            faults: vec![*fault],
+            more: false,
+        }
     }
 }

@@ -1,11 +1,21 @@
-//! A receipt as a borrowed, typed view of its JSON.
+//! A receipt as a borrowed, typed view of its JSON, and the rules that its members keep.
 
 use std::borrow::Cow;
 
 use smallvec::SmallVec;
 use uuid::Uuid;
 
-use crate::{Algorithm, Purpose};
+use crate::fault::{FaultCode, Faults, FormatError};
+use crate::rules::{self, SignatureTextError};
+use crate::scan::{Scanner, utf8};
+use crate::scratch::Scratch;
+use crate::spki::Spki;
+use crate::tape::{Kind, NodeId, Tape};
+use crate::timestamp::parse_millis;
+use crate::{Algorithm, Limits, Purpose, text};
+
+/// The only version of the receipt and batch formats.
+pub(crate) const VERSION: &str = "1.0.0";
 
 /// The decoded bytes of a signature: Ed25519 64, RSA-2048 256, ECDSA-P256 up to 72.
 pub type SignatureBytes = SmallVec<[u8; 96]>;
@@ -57,4 +67,432 @@ pub struct Receipt<'a> {
     pub signature: SignatureBytes,
     /// The receipt's JSON as it came.
     pub raw: &'a [u8],
+}
+
+/// What could be read of a receipt that breaks a rule.
+#[derive(Debug)]
+pub(crate) struct Unreadable<'a> {
+    pub(crate) error: FormatError,
+    pub(crate) receipt_id: Option<Uuid>,
+    pub(crate) entry_id: Option<Uuid>,
+    pub(crate) client_id: Option<Uuid>,
+    pub(crate) publisher: Option<Cow<'a, str>>,
+}
+
+impl From<FormatError> for Unreadable<'_> {
+    fn from(error: FormatError) -> Self {
+        Self {
+            error,
+            receipt_id: None,
+            entry_id: None,
+            client_id: None,
+            publisher: None,
+        }
+    }
+}
+
+/// Reads a body that is one receipt: its JSON, and every rule that needs no cryptography.
+///
+/// `received_at_ms` is the time of arrival in Unix milliseconds, against which the timestamp is held.
+///
+/// # Errors
+/// Up to twenty faults; one alone where the body isn't I-JSON.
+pub fn parse_receipt<'a>(
+    body: &'a [u8],
+    received_at_ms: i64,
+    limits: &Limits,
+    scratch: &mut Scratch,
+) -> Result<Receipt<'a>, FormatError> {
+    check_size(body.len(), limits)?;
+    let text = utf8(body)?;
+    Scanner::new(text, limits.depth_max, limits.string_bytes_max).document(&mut scratch.tape)?;
+    let mut key_kind = |pem: &str| Spki::from_pem(pem).map(|spki| spki.algorithm);
+    read(&scratch.tape, text, received_at_ms, limits, &mut key_kind).map_err(|unreadable| unreadable.error)
+}
+
+/// Refuses a receipt that is longer than the limit.
+pub(crate) fn check_size(bytes: usize, limits: &Limits) -> Result<(), FormatError> {
+    if bytes <= limits.receipt_bytes_max {
+        return Ok(());
+    }
+    Err(FormatError::one(
+        String::new(),
+        FaultCode::ReceiptTooLarge,
+        too_large_detail(limits),
+    ))
+}
+
+pub(crate) fn too_large_detail(limits: &Limits) -> String {
+    format!(
+        "a receipt may take {} bytes: shorten or remove members",
+        limits.receipt_bytes_max
+    )
+}
+
+/// Reads a scanned receipt. `key_kind` says which kind of key a PEM holds, or what is wrong with it.
+pub(crate) fn read<'a>(
+    tape: &Tape,
+    text: &'a str,
+    received_at_ms: i64,
+    limits: &Limits,
+    key_kind: &mut dyn FnMut(&str) -> Result<Algorithm, String>,
+) -> Result<Receipt<'a>, Box<Unreadable<'a>>> {
+    let mut fields = Fields {
+        tape,
+        text,
+        faults: Faults::default(),
+    };
+    if tape.kind(0) != Kind::Object {
+        fields.wrong_type("", "an object", 0);
+        return Err(Box::new(fields.faults.into_error().into()));
+    }
+    for &id in &tape.long {
+        let (pointer, max) = (tape.pointer_to(id, text), limits.string_bytes_max);
+        // A URL has a smaller limit of its own.
+        if pointer != "/content/url" && text::unescaped_len(tape.inner(id, text)) > max {
+            fields.faults.push(
+                pointer,
+                FaultCode::TooLong,
+                format!("shorten the string to {max} bytes"),
+            );
+        }
+    }
+
+    let [
+        client,
+        content,
+        receipt_id,
+        signature,
+        algorithm,
+        timestamp,
+        usage,
+        version,
+    ] = tape.members(
+        0,
+        text,
+        [
+            "client",
+            "content",
+            "receiptId",
+            "signature",
+            "signatureAlgorithm",
+            "timestamp",
+            "usage",
+            "version",
+        ],
+    );
+    fields.version(version);
+    let receipt_id = fields.uuid(receipt_id, "/receiptId");
+    let timestamp_ms = fields.timestamp(timestamp, received_at_ms, limits);
+
+    let [content_hash, entry_id, publisher, url] = fields
+        .object(content, "/content", ["contentHash", "entryId", "publisher", "url"])
+        .unwrap_or_default();
+    let has_content = fields.is_object(content);
+    let entry_id = has_content.then(|| fields.uuid(entry_id, "/content/entryId")).flatten();
+    let url = has_content.then(|| fields.url(url, limits)).flatten();
+    let content_hash = has_content.then(|| fields.content_hash(content_hash)).flatten();
+    let publisher = has_content.then(|| fields.publisher(publisher)).flatten();
+
+    let [client_id, client_name, organization, public_key, client_version] = fields
+        .object(
+            client,
+            "/client",
+            ["id", "name", "organization", "publicKey", "version"],
+        )
+        .unwrap_or_default();
+    let has_client = fields.is_object(client);
+    let client_id = has_client.then(|| fields.uuid(client_id, "/client/id")).flatten();
+    let client_name = has_client.then(|| fields.string(client_name, "/client/name")).flatten();
+    let client_version = has_client
+        .then(|| fields.string(client_version, "/client/version"))
+        .flatten();
+    let organization = has_client
+        .then(|| fields.string(organization, "/client/organization"))
+        .flatten();
+    let public_key = has_client
+        .then(|| fields.string(public_key, "/client/publicKey"))
+        .flatten();
+    let kind = public_key.as_deref().and_then(|pem| fields.key_kind(pem, key_kind));
+
+    let [
+        context,
+        dataset_id,
+        model_id,
+        purpose,
+        query_id,
+        researcher_id,
+        session_id,
+        study_id,
+    ] = fields
+        .object(
+            usage,
+            "/usage",
+            [
+                "context",
+                "datasetId",
+                "modelId",
+                "purpose",
+                "queryId",
+                "researcherId",
+                "sessionId",
+                "studyId",
+            ],
+        )
+        .unwrap_or_default();
+    let has_usage = fields.is_object(usage);
+    let purpose = has_usage.then(|| fields.purpose(purpose)).flatten();
+    let context = has_usage.then(|| fields.string(context, "/usage/context")).flatten();
+    let dataset_id = fields.optional(dataset_id, "/usage/datasetId");
+    let model_id = fields.optional(model_id, "/usage/modelId");
+    let query_id = fields.optional(query_id, "/usage/queryId");
+    let session_id = fields.optional(session_id, "/usage/sessionId");
+    let study_id = fields.optional(study_id, "/usage/studyId");
+    let researcher_id = fields.optional(researcher_id, "/usage/researcherId");
+
+    let signature = fields.signature(signature);
+    let algorithm = fields.algorithm(algorithm);
+    if let (Some(kind), Some(algorithm)) = (kind, algorithm) {
+        fields.check_kind(kind, algorithm, "/client/publicKey");
+    }
+
+    let unreadable = |error| {
+        let publisher = publisher.clone();
+        Err(Box::new(Unreadable {
+            error,
+            receipt_id,
+            entry_id,
+            client_id,
+            publisher,
+        }))
+    };
+    if !fields.faults.is_empty() {
+        return unreadable(fields.faults.into_error());
+    }
+    // Every `None` has left a fault behind; this is for the types.
+    let receipt = (|| {
+        Some(Receipt {
+            receipt_id: receipt_id?,
+            timestamp_ms: timestamp_ms?,
+            entry_id: entry_id?,
+            url: url?,
+            content_hash: content_hash?,
+            publisher: publisher.clone()?,
+            client_id: client_id?,
+            client_name: client_name?,
+            client_version: client_version?,
+            organization: organization?,
+            public_key: public_key?,
+            purpose: purpose?,
+            context: context?,
+            dataset_id,
+            model_id,
+            query_id,
+            session_id,
+            study_id,
+            researcher_id,
+            algorithm: algorithm?,
+            signature: signature?,
+            raw: tape.raw(0, text).as_bytes(),
+        })
+    })();
+    let Some(receipt) = receipt else {
+        let detail = "a required member is missing".to_owned();
+        return unreadable(FormatError::one(String::new(), FaultCode::MissingMember, detail));
+    };
+    Ok(receipt)
+}
+
+/// Reads members of one body, collecting what is wrong with them.
+pub(crate) struct Fields<'t, 'a> {
+    pub(crate) tape: &'t Tape,
+    pub(crate) text: &'a str,
+    pub(crate) faults: Faults,
+}
+
+impl<'a> Fields<'_, 'a> {
+    fn fault(&mut self, pointer: &str, code: FaultCode, detail: &str) {
+        self.faults.push(pointer.to_owned(), code, detail);
+    }
+
+    fn missing(&mut self, pointer: &str) {
+        let name = pointer.rsplit('/').next().unwrap_or_default();
+        let detail = format!("add the required member {name:?}");
+        self.faults.push(pointer.to_owned(), FaultCode::MissingMember, detail);
+    }
+
+    pub(crate) fn wrong_type(&mut self, pointer: &str, wanted: &str, id: NodeId) {
+        let detail = format!("must be {wanted}, not {}", self.tape.kind(id).name());
+        self.faults.push(pointer.to_owned(), FaultCode::WrongType, detail);
+    }
+
+    fn is_object(&self, id: NodeId) -> bool {
+        id != 0 && self.tape.kind(id) == Kind::Object
+    }
+
+    fn object<const N: usize>(&mut self, id: NodeId, pointer: &str, names: [&str; N]) -> Option<[NodeId; N]> {
+        if id == 0 {
+            self.missing(pointer);
+            None
+        } else if self.tape.kind(id) != Kind::Object {
+            self.wrong_type(pointer, "an object", id);
+            None
+        } else {
+            Some(self.tape.members(id, self.text, names))
+        }
+    }
+
+    pub(crate) fn string(&mut self, id: NodeId, pointer: &str) -> Option<Cow<'a, str>> {
+        if id == 0 {
+            self.missing(pointer);
+            return None;
+        }
+        self.optional(id, pointer)
+    }
+
+    fn optional(&mut self, id: NodeId, pointer: &str) -> Option<Cow<'a, str>> {
+        if id == 0 {
+            return None;
+        }
+        if self.tape.kind(id) != Kind::String {
+            self.wrong_type(pointer, "a string", id);
+            return None;
+        }
+        Some(self.tape.string(id, self.text))
+    }
+
+    pub(crate) fn version(&mut self, id: NodeId) {
+        if self.string(id, "/version").is_some_and(|version| version != VERSION) {
+            self.fault(
+                "/version",
+                FaultCode::UnsupportedVersion,
+                "the version must be \"1.0.0\"",
+            );
+        }
+    }
+
+    fn uuid(&mut self, id: NodeId, pointer: &str) -> Option<Uuid> {
+        let text = self.string(id, pointer)?;
+        let uuid = rules::uuid(&text);
+        if uuid.is_none() {
+            self.fault(
+                pointer,
+                FaultCode::InvalidUuid,
+                "must be a UUID of 36 characters, hyphens included",
+            );
+        }
+        uuid
+    }
+
+    fn timestamp(&mut self, id: NodeId, received_at_ms: i64, limits: &Limits) -> Option<i64> {
+        let text = self.string(id, "/timestamp")?;
+        let Some(ms) = parse_millis(&text) else {
+            let detail = "must be RFC 3339 with milliseconds and a zone, like 2025-06-30T12:34:56.789Z";
+            self.fault("/timestamp", FaultCode::InvalidTimestamp, detail);
+            return None;
+        };
+        let (ahead, behind) = (limits.timestamp_ahead_ms_max, limits.timestamp_behind_ms_max);
+        let distance = received_at_ms.abs_diff(ms);
+        if ms > received_at_ms && distance > ahead {
+            let detail = format!("lies {distance} ms after its arrival, and may lie {ahead}: check the clock");
+            self.faults
+                .push("/timestamp".to_owned(), FaultCode::TimestampOutOfRange, detail);
+        } else if ms < received_at_ms && distance > behind {
+            let detail = format!("lies {distance} ms before its arrival, and may lie {behind}: send receipts sooner");
+            self.faults
+                .push("/timestamp".to_owned(), FaultCode::TimestampOutOfRange, detail);
+        }
+        Some(ms)
+    }
+
+    fn url(&mut self, id: NodeId, limits: &Limits) -> Option<Cow<'a, str>> {
+        let url = self.string(id, "/content/url")?;
+        if url.len() > limits.url_bytes_max {
+            let detail = format!("shorten the URL to {} bytes", limits.url_bytes_max);
+            self.faults.push("/content/url".to_owned(), FaultCode::TooLong, detail);
+        } else if !rules::is_url(&url) {
+            let detail = "must be an http or https URL with a host, without whitespace or control characters";
+            self.fault("/content/url", FaultCode::InvalidUrl, detail);
+        }
+        Some(url)
+    }
+
+    fn content_hash(&mut self, id: NodeId) -> Option<[u8; 32]> {
+        let text = self.string(id, "/content/contentHash")?;
+        let hash = rules::content_hash(&text);
+        if hash.is_none() {
+            let detail = "must be \"sha256:\" followed by 64 hexadecimal digits";
+            self.fault("/content/contentHash", FaultCode::InvalidContentHash, detail);
+        }
+        hash
+    }
+
+    fn publisher(&mut self, id: NodeId) -> Option<Cow<'a, str>> {
+        let name = self.string(id, "/content/publisher")?;
+        if !rules::is_host_name(&name) {
+            let detail = "must be a DNS host name, like news.example.com, in its ASCII form";
+            self.fault("/content/publisher", FaultCode::InvalidPublisher, detail);
+            return None;
+        }
+        if name.bytes().any(|b| b.is_ascii_uppercase()) {
+            Some(Cow::Owned(name.to_ascii_lowercase()))
+        } else {
+            Some(name)
+        }
+    }
+
+    fn key_kind(
+        &mut self,
+        pem: &str,
+        key_kind: &mut dyn FnMut(&str) -> Result<Algorithm, String>,
+    ) -> Option<Algorithm> {
+        key_kind(pem)
+            .map_err(|detail| {
+                self.faults
+                    .push("/client/publicKey".to_owned(), FaultCode::InvalidPublicKey, detail)
+            })
+            .ok()
+    }
+
+    fn purpose(&mut self, id: NodeId) -> Option<Purpose> {
+        let text = self.string(id, "/usage/purpose")?;
+        let purpose = text.parse().ok();
+        if purpose.is_none() {
+            let detail = "must be \"training\", \"inference\" or \"research\"";
+            self.fault("/usage/purpose", FaultCode::InvalidPurpose, detail);
+        }
+        purpose
+    }
+
+    pub(crate) fn signature(&mut self, id: NodeId) -> Option<SignatureBytes> {
+        let text = self.string(id, "/signature")?;
+        rules::signature(&text).map_err(|error| self.signature_text(error)).ok()
+    }
+
+    fn signature_text(&mut self, error: SignatureTextError) {
+        if self.faults.has("/signature") {
+            return;
+        }
+        let (code, detail) = error.explain();
+        self.fault("/signature", code, detail);
+    }
+
+    pub(crate) fn algorithm(&mut self, id: NodeId) -> Option<Algorithm> {
+        let text = self.string(id, "/signatureAlgorithm")?;
+        let algorithm = text.parse().ok();
+        if algorithm.is_none() {
+            let detail = "must be \"Ed25519\", \"RSA-2048\" or \"ECDSA-P256\"";
+            self.fault("/signatureAlgorithm", FaultCode::UnsupportedAlgorithm, detail);
+        }
+        algorithm
+    }
+
+    /// Holds the kind of a key against the algorithm that a signature names.
+    pub(crate) fn check_kind(&mut self, kind: Algorithm, algorithm: Algorithm, pointer: &str) {
+        if kind != algorithm {
+            let detail = format!("signatureAlgorithm is {algorithm}, but client.publicKey is a key for {kind}");
+            self.faults
+                .push(pointer.to_owned(), FaultCode::KeyAlgorithmMismatch, detail);
+        }
+    }
 }

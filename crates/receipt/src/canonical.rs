@@ -1,0 +1,87 @@
+//! The JSON Canonicalization Scheme (RFC 8785): members in order, ECMAScript numbers, minimal escapes, no whitespace.
+//!
+//! Whatever the scanner found canonical as written is copied; only the rest is written anew.
+
+use crate::fault::FormatError;
+use crate::scan::{Scanner, utf8};
+use crate::tape::{Kind, NodeId, Tape};
+use crate::text;
+
+/// Nesting beyond this is refused whatever the caller allows: writing recurses.
+const DEPTH_MAX: usize = 1_024;
+
+/// The two members that a signature isn't over.
+pub(crate) const SIGNATURE_MEMBERS: [&str; 2] = ["signature", "signatureAlgorithm"];
+
+/// The canonical bytes of any I-JSON value (RFC 7493), nested at most `depth_max` (and 1,024) deep.
+///
+/// # Errors
+/// The one fault at which scanning stopped.
+pub fn canonicalize(json: &[u8], depth_max: usize) -> Result<Vec<u8>, FormatError> {
+    let mut tape = Tape::default();
+    let text = utf8(json)?;
+    Scanner::new(text, depth_max.min(DEPTH_MAX), usize::MAX).document(&mut tape)?;
+    let mut out = Vec::with_capacity(text.len());
+    write_value(&tape, 0, text, &mut out);
+    Ok(out)
+}
+
+/// Appends the canonical form of a node.
+pub(crate) fn write_value(tape: &Tape, id: NodeId, text: &str, out: &mut Vec<u8>) {
+    let node = tape.node(id);
+    if node.verbatim {
+        out.extend_from_slice(tape.raw(id, text).as_bytes());
+        return;
+    }
+    match node.kind {
+        Kind::Object => write_object(tape, id, text, &[], out),
+        Kind::Array => {
+            out.push(b'[');
+            let mut child = id + 1;
+            while child < node.next {
+                if child > id + 1 {
+                    out.push(b',');
+                }
+                write_value(tape, child, text, out);
+                child = tape.node(child).next;
+            }
+            out.push(b']');
+        }
+        Kind::String => text::write_canonical(out, tape.inner(id, text)),
+        Kind::Number => write_number(tape.raw(id, text), out),
+        Kind::True | Kind::False | Kind::Null => out.extend_from_slice(tape.raw(id, text).as_bytes()),
+    }
+}
+
+/// Appends the canonical form of an object without the members called `skip`.
+pub(crate) fn write_object(tape: &Tape, id: NodeId, text: &str, skip: &[&str], out: &mut Vec<u8>) {
+    out.push(b'{');
+    let mut first = true;
+    for &name in tape.names(id) {
+        let key = tape.node(name);
+        if !skip.is_empty() && skip.contains(&&*tape.string(name, text)) {
+            continue;
+        }
+        if !first {
+            out.push(b',');
+        }
+        first = false;
+        let value = tape.node(name + 1);
+        if key.verbatim && value.verbatim && value.start == key.end + 1 {
+            // Name, colon and value are canonical and adjacent: one copy.
+            out.extend_from_slice(&text.as_bytes()[key.start as usize..value.end as usize]);
+            continue;
+        }
+        write_value(tape, name, text, out);
+        out.push(b':');
+        write_value(tape, name + 1, text, out);
+    }
+    out.push(b'}');
+}
+
+/// Appends an accepted number as ECMAScript writes it (RFC 8785 section 3.2.2.3).
+fn write_number(number: &str, out: &mut Vec<u8>) {
+    // The scanner has parsed it before: it is a finite double.
+    let value = number.parse::<f64>().unwrap_or_default();
+    out.extend_from_slice(ryu_js::Buffer::new().format_finite(value).as_bytes());
+}

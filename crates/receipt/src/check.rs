@@ -1,0 +1,115 @@
+//! The format check: everything that can be known of a body without cryptography. This is what the gateway asks.
+
+use std::ops::ControlFlow;
+
+use uuid::Uuid;
+
+use crate::fault::{Fault, Faults, FormatError};
+use crate::scan::utf8;
+use crate::spki::Spki;
+use crate::{Limits, batch, parse_receipt, receipt, rules, scratch};
+
+/// What the answer to a receipt names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiptHead {
+    /// `receiptId`.
+    pub receipt_id: Uuid,
+    /// `client.id`.
+    pub client_id: Uuid,
+}
+
+/// What the answer to a batch names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchHead {
+    /// `batchId`.
+    pub batch_id: String,
+    /// How many receipts it holds.
+    pub receipt_count: u32,
+    /// `client.id` of the first receipt.
+    pub client_id: Uuid,
+}
+
+/// Checks that a body is one well-formed receipt. `received_at_ms` is its arrival in Unix milliseconds.
+///
+/// # Errors
+/// Up to twenty faults; one alone where the body isn't I-JSON.
+pub fn check_receipt(body: &[u8], received_at_ms: i64, limits: &Limits) -> Result<ReceiptHead, FormatError> {
+    scratch::with(|scratch| {
+        let receipt = parse_receipt(body, received_at_ms, limits, scratch)?;
+        Ok(ReceiptHead {
+            receipt_id: receipt.receipt_id,
+            client_id: receipt.client_id,
+        })
+    })
+}
+
+/// Checks that a body is one well-formed batch of well-formed receipts. `received_at_ms` is its arrival in Unix
+/// milliseconds.
+///
+/// # Errors
+/// Up to twenty faults; one alone where the body isn't I-JSON or exceeds a limit.
+pub fn check_batch(body: &[u8], received_at_ms: i64, limits: &Limits) -> Result<BatchHead, FormatError> {
+    batch::check_size(body.len(), limits)?;
+    let text = utf8(body)?;
+    let mut faults = Faults::default();
+    let mut client_id = None;
+    // Nearly always one key: what was found out about the last one holds for the next.
+    let mut last_pem = String::new();
+    let mut last_kind = Err(String::new());
+    let mut key_kind = |pem: &str| {
+        if pem != last_pem || pem.is_empty() {
+            last_kind = Spki::from_pem(pem).map(|spki| spki.algorithm);
+            pem.clone_into(&mut last_pem);
+        }
+        last_kind.clone()
+    };
+    let batch = scratch::with(|scratch| {
+        batch::read(text, limits, scratch, &mut |index, tape| {
+            match receipt::read(tape, text, received_at_ms, limits, &mut key_kind) {
+                Ok(receipt) => {
+                    client_id.get_or_insert(receipt.client_id);
+                }
+                Err(unreadable) => faults.absorb(&format!("/receipts/{index}"), unreadable.error),
+            }
+            if faults.is_full() {
+                ControlFlow::Break(std::mem::take(&mut faults).into_error())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
+    });
+    if !faults.is_empty() {
+        // JSON that ends badly is the one thing to say; otherwise the batch's own faults follow the receipts'.
+        return match batch {
+            Err(error) if error.faults.iter().any(|fault| !fault.code.is_of_a_member()) => Err(error),
+            Err(error) => {
+                faults.absorb("", error);
+                Err(faults.into_error())
+            }
+            Ok(_) => Err(faults.into_error()),
+        };
+    }
+    let batch = batch?;
+    let receipt_count = u32::try_from(batch.receipts.len()).unwrap_or(u32::MAX);
+    // A batch without faults has receipts without faults, and at least one.
+    Ok(BatchHead {
+        batch_id: batch.batch_id.into_owned(),
+        receipt_count,
+        client_id: client_id.unwrap_or_default(),
+    })
+}
+
+/// Checks that an `X-Service-Signature` header is base64 of 1 to 512 bytes. The pointer of the fault is empty.
+///
+/// # Errors
+/// `invalid_base64` or `too_long`.
+pub fn check_request_signature(header: &str) -> Result<(), Fault> {
+    rules::signature(header).map(|_| ()).map_err(|error| {
+        let (code, detail) = error.explain();
+        Fault {
+            pointer: String::new(),
+            code,
+            detail: format!("X-Service-Signature: {detail}"),
+        }
+    })
+}

@@ -1,0 +1,223 @@
+//! A dry run that shows its work: canonical bytes, payload hash, each check and its result.
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::fault::{Fault, FormatError};
+use crate::judge::{Arrival, BodyKind, Examined, Judge, State, describe, reason_of, verifies};
+use crate::scratch::{self, Scratch};
+use crate::verdict::RejectReason;
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckResult {
+    /// It passed.
+    Passed,
+    /// It failed.
+    Failed,
+    /// It wasn't made: an earlier one failed, or there was nothing to check.
+    Skipped,
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// `format`, `public_key`, `signature`, `batch_signature` or `request_signature`.
+    pub check: &'static str,
+    /// How it ended.
+    pub result: CheckResult,
+    /// What was found.
+    pub detail: String,
+}
+
+/// What a receipt or batch would become, and why.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// `verified` or `rejected`; for a batch `verified` only if all of its receipts are.
+    pub outcome: &'static str,
+    /// Why it is rejected; for a batch the reason that concerns all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<RejectReason>,
+    /// `receiptId`, where it could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt_id: Option<Uuid>,
+    /// `batchId` of a batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_id: Option<String>,
+    /// The canonical bytes that the signature is over, as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canonical: Option<String>,
+    /// SHA-256 of the canonical bytes, in hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload_hash: Option<String>,
+    /// Every check, in the order they are made.
+    pub checks: Vec<Check>,
+    /// What is wrong with the format.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
+    /// A batch's receipts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub receipts: Vec<Explanation>,
+}
+
+impl Explanation {
+    fn new() -> Self {
+        Self {
+            outcome: "verified",
+            reason: None,
+            receipt_id: None,
+            batch_id: None,
+            canonical: None,
+            payload_hash: None,
+            checks: Vec::new(),
+            faults: Vec::new(),
+            receipts: Vec::new(),
+        }
+    }
+
+    fn note(&mut self, check: &'static str, result: CheckResult, detail: impl Into<String>) {
+        self.checks.push(Check {
+            check,
+            result,
+            detail: detail.into(),
+        });
+    }
+
+    fn reject(&mut self, reason: RejectReason) {
+        self.outcome = "rejected";
+        self.reason.get_or_insert(reason);
+    }
+
+    /// Notes a check of a signature and rejects if it failed.
+    fn signature(&mut self, check: &'static str, good: bool, reason: RejectReason) {
+        if good {
+            self.note(check, CheckResult::Passed, "");
+        } else {
+            self.note(check, CheckResult::Failed, describe(reason));
+            self.reject(reason);
+        }
+    }
+
+    /// Notes a format check that failed. A key's own fault is told apart.
+    fn format(&mut self, error: FormatError) {
+        let reason = reason_of(&error);
+        let (check, other) = match reason {
+            RejectReason::BadPublicKey | RejectReason::KeyAlgorithmMismatch => ("public_key", "format"),
+            _ => ("format", "public_key"),
+        };
+        if other == "format" {
+            self.note(other, CheckResult::Passed, "");
+        }
+        self.note(check, CheckResult::Failed, error.to_string());
+        if other == "public_key" {
+            self.note(other, CheckResult::Skipped, "");
+        }
+        self.faults = error.faults;
+        self.reject(reason);
+    }
+}
+
+impl Judge {
+    /// Explains what [`judge`](Judge::judge) would say of a record. For people: it makes copies of everything.
+    #[must_use]
+    pub fn explain(&self, arrival: &Arrival<'_>) -> Explanation {
+        let text = match self.text(arrival) {
+            Ok(text) => text,
+            Err(error) => {
+                let mut explanation = Explanation::new();
+                explanation.format(error);
+                return explanation;
+            }
+        };
+        match arrival.kind {
+            BodyKind::Receipt => {
+                let (examined, mut explanation) = self.explain_receipt(text, arrival.received_at_ms);
+                match (examined.state, arrival.request_signature) {
+                    (State::Good(_, key), Some(header)) => {
+                        let good = verifies(&key, arrival.body, header);
+                        explanation.signature("request_signature", good, RejectReason::BadRequestSignature);
+                    }
+                    (_, None) => {
+                        explanation.note("request_signature", CheckResult::Skipped, "there is none");
+                    }
+                    _ => explanation.note("request_signature", CheckResult::Skipped, ""),
+                }
+                explanation
+            }
+            BodyKind::Batch => self.explain_batch(text, arrival.received_at_ms),
+        }
+    }
+
+    fn explain_batch(&self, text: &str, received_at_ms: i64) -> Explanation {
+        let mut explanation = Explanation::new();
+        let mut payload = Vec::new();
+        let batch = match self.read_batch(text, &mut payload) {
+            Ok(batch) => batch,
+            Err(error) => {
+                explanation.format(error);
+                return explanation;
+            }
+        };
+        explanation.note(
+            "format",
+            CheckResult::Passed,
+            format!("{} receipts", batch.receipts.len()),
+        );
+        explanation.batch_id = Some(batch.batch_id.clone().into_owned());
+        let signed = self.batch_is_signed(&batch, &payload);
+        if batch.key_pem.is_none() {
+            explanation.note(
+                "batch_signature",
+                CheckResult::Skipped,
+                "no receipt carries a usable key",
+            );
+        } else {
+            explanation.signature("batch_signature", signed, RejectReason::BadBatchSignature);
+        }
+        explanation.payload_hash = Some(hex::encode(aws_lc_rs::digest::digest(
+            &aws_lc_rs::digest::SHA256,
+            &payload,
+        )));
+        explanation.canonical = String::from_utf8(payload).ok();
+        for range in &batch.receipts {
+            let (examined, mut receipt) = self.explain_receipt(&text[range.clone()], received_at_ms);
+            if !signed && matches!(examined.state, State::Good(..)) {
+                receipt.reject(RejectReason::BadBatchSignature);
+            }
+            if receipt.reason.is_some() {
+                explanation.outcome = "rejected";
+            }
+            explanation.receipts.push(receipt);
+        }
+        explanation
+    }
+
+    fn explain_receipt<'b>(&self, text: &'b str, received_at_ms: i64) -> (Examined<'b>, Explanation) {
+        let mut explanation = Explanation::new();
+        let mut examined = scratch::with(|scratch: &mut Scratch| {
+            let examined = self.examine(text, received_at_ms, scratch);
+            if examined.payload_hash.is_some() {
+                explanation.canonical = Some(String::from_utf8_lossy(&scratch.canonical).into_owned());
+            }
+            examined
+        });
+        explanation.payload_hash = examined.payload_hash.map(hex::encode);
+        match &mut examined.state {
+            State::Unreadable(unreadable) => {
+                explanation.receipt_id = unreadable.receipt_id;
+                explanation.format(unreadable.error.clone());
+                explanation.note("signature", CheckResult::Skipped, "");
+            }
+            State::Unsigned(receipt) | State::Good(receipt, _) => {
+                explanation.receipt_id = Some(receipt.receipt_id);
+                explanation.note("format", CheckResult::Passed, "");
+                explanation.note("public_key", CheckResult::Passed, receipt.algorithm.as_str());
+                let good = matches!(examined.state, State::Good(..));
+                explanation.signature("signature", good, RejectReason::BadSignature);
+            }
+        }
+        (examined, explanation)
+    }
+}

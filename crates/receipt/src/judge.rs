@@ -1,0 +1,425 @@
+//! The verdict on a record: every receipt in it ends in exactly one outcome.
+
+use std::borrow::Cow;
+
+use rayon::prelude::*;
+
+use aws_lc_rs::digest::{Digest, SHA256, digest};
+
+use crate::batch::{self, Batch};
+use crate::canonical::{SIGNATURE_MEMBERS, write_object, write_value};
+use crate::fault::{FaultCode, FormatError};
+use crate::receipt::{self, Receipt, Unreadable};
+use crate::scan::{Scanner, utf8};
+use crate::scratch::{self, Scratch};
+use crate::tape::Kind;
+use crate::verdict::{Judged, RejectReason, RejectedReceipt, VerifiedReceipt};
+use crate::{Algorithm, KeyCache, Limits, PublicKey, rules};
+
+/// Receipts of a batch are judged this many at a time: about half a millisecond of one core.
+const CHUNK: usize = 16;
+
+/// What a record's body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BodyKind {
+    /// One receipt.
+    Receipt,
+    /// One batch of receipts.
+    Batch,
+}
+
+/// A record as it arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// What the body is.
+    pub kind: BodyKind,
+    /// The body, decoded from any Content-Encoding.
+    pub body: &'a [u8],
+    /// `X-Service-Signature`, where it came with one. Only looked at for single receipts.
+    pub request_signature: Option<&'a str>,
+    /// When it arrived, in Unix milliseconds.
+    pub received_at_ms: i64,
+}
+
+/// Judges records. One serves all threads.
+#[derive(Debug)]
+pub struct Judge {
+    pub(crate) limits: Limits,
+    pub(crate) keys: KeyCache,
+}
+
+/// A receipt, looked at by itself.
+pub(crate) struct Examined<'a> {
+    pub(crate) raw: &'a [u8],
+    pub(crate) payload_hash: Option<[u8; 32]>,
+    pub(crate) state: State<'a>,
+}
+
+/// How far a receipt got.
+pub(crate) enum State<'a> {
+    /// It breaks a rule of the format, or its key can't be used.
+    Unreadable(Box<Unreadable<'a>>),
+    /// Its signature isn't its key's.
+    Unsigned(Box<Receipt<'a>>),
+    /// Nothing is wrong with the receipt itself.
+    Good(Box<Receipt<'a>>, PublicKey),
+}
+
+impl Judge {
+    /// A judge by these limits that keeps up to `key_cache_entries_max` parsed keys.
+    #[must_use]
+    pub fn new(limits: Limits, key_cache_entries_max: usize) -> Self {
+        Self {
+            limits,
+            keys: KeyCache::new(key_cache_entries_max),
+        }
+    }
+
+    /// The limits it judges by.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The keys it has met.
+    #[must_use]
+    pub fn keys(&self) -> &KeyCache {
+        &self.keys
+    }
+
+    /// Judges one record: `each` is called once for every receipt, with its index in the record, and its results are
+    /// returned in that order. Never empty: a body that is no receipt or batch, or a batch with a fault of its own, is one
+    /// rejected receipt at index 0 whose `raw` is the whole body.
+    ///
+    /// The receipts of a batch are judged in parallel on the rayon pool of the calling thread, each by itself: a verdict
+    /// doesn't depend on what else is in the batch, but for the batch's own signature.
+    pub fn judge<R: Send>(&self, arrival: &Arrival<'_>, each: &(impl Fn(u16, Judged<'_>) -> R + Sync)) -> Vec<R> {
+        match arrival.kind {
+            BodyKind::Receipt => vec![each(0, self.judge_receipt(arrival))],
+            BodyKind::Batch => self.judge_batch(arrival, each),
+        }
+    }
+
+    /// The check of a single receipt's `X-Service-Signature` that the gateway makes in `inline` mode.
+    ///
+    /// # Errors
+    /// `Malformed` where the body isn't a receipt, `BadPublicKey`, `KeyAlgorithmMismatch`, `UnsupportedAlgorithm`, or
+    /// `BadRequestSignature`.
+    pub fn check_request_signature(&self, body: &[u8], header: &str) -> Result<(), RejectReason> {
+        let (key, algorithm) = scratch::with(|scratch| self.key_of(body, scratch))?;
+        let algorithm: Algorithm = algorithm.parse().map_err(|_| RejectReason::UnsupportedAlgorithm)?;
+        let key = self.keys.get(&key).map_err(|_| RejectReason::BadPublicKey)?;
+        if key.algorithm() != algorithm {
+            return Err(RejectReason::KeyAlgorithmMismatch);
+        }
+        if verifies(&key, body, header) {
+            Ok(())
+        } else {
+            Err(RejectReason::BadRequestSignature)
+        }
+    }
+
+    /// A receipt's `client.publicKey` and `signatureAlgorithm`.
+    fn key_of<'b>(&self, body: &'b [u8], scratch: &mut Scratch) -> Result<(Cow<'b, str>, Cow<'b, str>), RejectReason> {
+        let malformed = RejectReason::Malformed;
+        receipt::check_size(body.len(), &self.limits).map_err(|_| malformed)?;
+        let text = utf8(body).map_err(|_| malformed)?;
+        let tape = &mut scratch.tape;
+        let mut scanner = Scanner::new(text, self.limits.depth_max, self.limits.string_bytes_max);
+        scanner.document(tape).map_err(|_| malformed)?;
+        let is = |id, kind| {
+            if id != 0 && tape.kind(id) == kind {
+                Ok(id)
+            } else {
+                Err(malformed)
+            }
+        };
+        if tape.kind(0) != Kind::Object {
+            return Err(malformed);
+        }
+        let [client, algorithm] = tape.members(0, text, ["client", "signatureAlgorithm"]);
+        let [key] = tape.members(is(client, Kind::Object)?, text, ["publicKey"]);
+        let (key, algorithm) = (is(key, Kind::String)?, is(algorithm, Kind::String)?);
+        Ok((tape.string(key, text), tape.string(algorithm, text)))
+    }
+
+    fn judge_receipt<'b>(&self, arrival: &Arrival<'b>) -> Judged<'b> {
+        let text = match self.text(arrival) {
+            Ok(text) => text,
+            Err(error) => return no_receipt(arrival.body, &error),
+        };
+        let examined = scratch::with(|scratch| self.examine(text, arrival.received_at_ms, scratch));
+        let refused = match (&examined.state, arrival.request_signature) {
+            (State::Good(_, key), Some(header)) if !verifies(key, arrival.body, header) => {
+                Some(RejectReason::BadRequestSignature)
+            }
+            _ => None,
+        };
+        examined.judged(refused)
+    }
+
+    fn judge_batch<R: Send>(&self, arrival: &Arrival<'_>, each: &(impl Fn(u16, Judged<'_>) -> R + Sync)) -> Vec<R> {
+        let mut payload = Vec::new();
+        let batch = self
+            .text(arrival)
+            .and_then(|text| Ok((text, self.read_batch(text, &mut payload)?)));
+        let (text, batch) = match batch {
+            Ok(batch) => batch,
+            Err(error) => {
+                let mut judged = no_receipt(arrival.body, &error);
+                if let Judged::Rejected(rejected) = &mut judged
+                    && rejected.reason == RejectReason::BadSignature
+                {
+                    rejected.reason = RejectReason::BadBatchSignature;
+                }
+                return vec![each(0, judged)];
+            }
+        };
+        let (signed, examined) = rayon::join(
+            || self.batch_is_signed(&batch, &payload),
+            || -> Vec<Vec<Examined<'_>>> {
+                let judge = |range: &std::ops::Range<usize>, scratch: &mut Scratch| {
+                    self.examine(&text[range.clone()], arrival.received_at_ms, scratch)
+                };
+                let chunks = batch.receipts.par_chunks(CHUNK);
+                chunks
+                    .map(|chunk| scratch::with(|scratch| chunk.iter().map(|range| judge(range, scratch)).collect()))
+                    .collect()
+            },
+        );
+        let refused = if signed {
+            None
+        } else {
+            Some(RejectReason::BadBatchSignature)
+        };
+        let results: Vec<Vec<R>> = examined
+            .into_par_iter()
+            .enumerate()
+            .map(|(chunk, examined)| {
+                let indices = (chunk * CHUNK..).map(|index| u16::try_from(index).unwrap_or(u16::MAX));
+                indices
+                    .zip(examined)
+                    .map(|(index, examined)| each(index, examined.judged(refused)))
+                    .collect()
+            })
+            .collect();
+        results.into_iter().flatten().collect()
+    }
+
+    /// The body as text, if it isn't too large to be looked at.
+    pub(crate) fn text<'b>(&self, arrival: &Arrival<'b>) -> Result<&'b str, FormatError> {
+        match arrival.kind {
+            BodyKind::Receipt => receipt::check_size(arrival.body.len(), &self.limits)?,
+            BodyKind::Batch => batch::check_size(arrival.body.len(), &self.limits)?,
+        }
+        Ok(utf8(arrival.body)?)
+    }
+
+    /// Reads a batch and appends to `payload` the canonical bytes that its signature is over.
+    pub(crate) fn read_batch<'b>(&self, text: &'b str, payload: &mut Vec<u8>) -> Result<Batch<'b>, FormatError> {
+        scratch::with(|scratch| {
+            let mut receipts = Vec::with_capacity(text.len());
+            let batch = batch::read(text, &self.limits, scratch, &mut |index, tape| {
+                if index > 0 {
+                    receipts.push(b',');
+                }
+                write_value(tape, 0, text, &mut receipts);
+                std::ops::ControlFlow::Continue(())
+            })?;
+            // One receipt more can't make the batch's index wrap: Limits allows 65,535.
+            if batch.receipts.len() > usize::from(u16::MAX) {
+                let detail = "a batch may hold at most 65535 receipts".to_owned();
+                return Err(FormatError::one(
+                    "/receipts".to_owned(),
+                    FaultCode::TooManyReceipts,
+                    detail,
+                ));
+            }
+            payload.reserve(receipts.len() + 1_024);
+            batch::write_payload(&scratch.own, text, &receipts, payload);
+            Ok(batch)
+        })
+    }
+
+    /// Whether the batch's signature is its key's. True where there is no key to ask: then no receipt in it is good.
+    pub(crate) fn batch_is_signed(&self, batch: &Batch<'_>, payload: &[u8]) -> bool {
+        let key = batch.key_pem.as_deref().map(|pem| self.keys.get(pem));
+        match key {
+            Some(Ok(key)) => key.algorithm() == batch.algorithm && key.verify(payload, &batch.signature),
+            Some(Err(_)) | None => true,
+        }
+    }
+
+    /// Looks at a receipt by itself. Leaves its canonical bytes in `scratch.canonical`, empty where it has none.
+    pub(crate) fn examine<'b>(&self, text: &'b str, received_at_ms: i64, scratch: &mut Scratch) -> Examined<'b> {
+        let Scratch { tape, canonical, .. } = scratch;
+        canonical.clear();
+        let raw = text.as_bytes();
+        let scanned = receipt::check_size(text.len(), &self.limits).and_then(|()| {
+            let mut scanner = Scanner::new(text, self.limits.depth_max, self.limits.string_bytes_max);
+            Ok(scanner.document(tape)?)
+        });
+        if let Err(error) = scanned {
+            return Examined {
+                raw,
+                payload_hash: None,
+                state: State::Unreadable(Box::new(error.into())),
+            };
+        }
+        let mut hash = None;
+        if tape.kind(0) == Kind::Object {
+            write_object(tape, 0, text, &SIGNATURE_MEMBERS, canonical);
+            hash = Some(digest(&SHA256, canonical));
+        }
+        let mut key = None;
+        let mut key_kind = |pem: &str| match self.keys.get(pem) {
+            Ok(found) => Ok(key.insert(found).algorithm()),
+            Err(error) => Err(error.detail),
+        };
+        let read = receipt::read(tape, text, received_at_ms, &self.limits, &mut key_kind);
+        let state = match (read, key, &hash) {
+            (Ok(receipt), Some(key), Some(hash)) if key.verify_hashed(canonical, hash, &receipt.signature) => {
+                State::Good(Box::new(receipt), key)
+            }
+            (Ok(receipt), ..) => State::Unsigned(Box::new(receipt)),
+            (Err(unreadable), ..) => State::Unreadable(unreadable),
+        };
+        Examined {
+            raw,
+            payload_hash: hash.as_ref().map(bytes),
+            state,
+        }
+    }
+}
+
+impl<'a> Examined<'a> {
+    /// The outcome. `refused` is what is wrong with the batch or request, which only good receipts suffer from.
+    pub(crate) fn judged(self, refused: Option<RejectReason>) -> Judged<'a> {
+        let Self {
+            raw,
+            payload_hash,
+            state,
+        } = self;
+        let rejected = |reason, detail: String, receipt: Receipt<'a>| {
+            Judged::Rejected(RejectedReceipt {
+                reason,
+                detail,
+                receipt_id: Some(receipt.receipt_id),
+                publisher: Some(receipt.publisher),
+                client_id: Some(receipt.client_id),
+                entry_id: Some(receipt.entry_id),
+                payload_hash,
+                raw,
+            })
+        };
+        match (state, refused, payload_hash) {
+            (State::Good(receipt, key), None, Some(payload_hash)) => Judged::Verified(VerifiedReceipt {
+                receipt: *receipt,
+                payload_hash,
+                key_fingerprint: *key.fingerprint(),
+            }),
+            (State::Good(receipt, _), refused, _) => {
+                let reason = refused.unwrap_or(RejectReason::Malformed);
+                rejected(reason, describe(reason).to_owned(), *receipt)
+            }
+            (State::Unsigned(receipt), ..) => {
+                let reason = RejectReason::BadSignature;
+                rejected(reason, describe(reason).to_owned(), *receipt)
+            }
+            (State::Unreadable(unreadable), ..) => Judged::Rejected(RejectedReceipt {
+                reason: reason_of(&unreadable.error),
+                detail: summary(&unreadable.error),
+                receipt_id: unreadable.receipt_id,
+                publisher: unreadable.publisher,
+                client_id: unreadable.client_id,
+                entry_id: unreadable.entry_id,
+                payload_hash,
+                raw,
+            }),
+        }
+    }
+}
+
+/// A whole body that is no receipt or batch.
+fn no_receipt<'a>(body: &'a [u8], error: &FormatError) -> Judged<'a> {
+    let examined = Examined {
+        raw: body,
+        payload_hash: None,
+        state: State::Unreadable(Box::new(error.clone().into())),
+    };
+    examined.judged(None)
+}
+
+/// Whether a header's base64 is the key's signature over a body.
+pub(crate) fn verifies(key: &PublicKey, body: &[u8], header: &str) -> bool {
+    rules::signature(header).is_ok_and(|signature| key.verify(body, &signature))
+}
+
+/// What is wrong, where no fault says it.
+pub(crate) const fn describe(reason: RejectReason) -> &'static str {
+    match reason {
+        RejectReason::BadSignature => {
+            "signature isn't client.publicKey's over the canonical receipt without signature and signatureAlgorithm"
+        }
+        RejectReason::BadBatchSignature => {
+            "the batch's signature isn't client.publicKey's over the canonical batch without signature and \
+             signatureAlgorithm"
+        }
+        RejectReason::BadRequestSignature => "X-Service-Signature isn't client.publicKey's over the request's body",
+        _ => "the receipt breaks a rule of the format",
+    }
+}
+
+/// The reason that a format error comes down to: an unsupported version explains everything else; then whatever has no
+/// reason of its own; then the first fault.
+pub(crate) fn reason_of(error: &FormatError) -> RejectReason {
+    let reasons = || error.faults.iter().map(|fault| reason_for(fault.code, &fault.pointer));
+    let has = |wanted| reasons().any(|reason| reason == wanted);
+    if has(RejectReason::UnsupportedVersion) {
+        RejectReason::UnsupportedVersion
+    } else if error.more || has(RejectReason::Malformed) {
+        RejectReason::Malformed
+    } else {
+        reasons().next().unwrap_or(RejectReason::Malformed)
+    }
+}
+
+fn reason_for(code: FaultCode, pointer: &str) -> RejectReason {
+    match code {
+        FaultCode::UnsupportedVersion => RejectReason::UnsupportedVersion,
+        FaultCode::UnsupportedAlgorithm => RejectReason::UnsupportedAlgorithm,
+        FaultCode::InvalidPublicKey => RejectReason::BadPublicKey,
+        FaultCode::KeyAlgorithmMismatch => RejectReason::KeyAlgorithmMismatch,
+        FaultCode::InvalidContentHash => RejectReason::BadContentHash,
+        FaultCode::TimestampOutOfRange => RejectReason::TimestampOutOfRange,
+        FaultCode::InvalidBase64 if pointer == "/signature" => RejectReason::BadSignature,
+        _ => RejectReason::Malformed,
+    }
+}
+
+/// The first faults of an error, in a few hundred bytes.
+fn summary(error: &FormatError) -> String {
+    const BYTES_MAX: usize = 400;
+    let mut text = String::new();
+    for fault in &error.faults {
+        let separator = if text.is_empty() { "" } else { "; " };
+        text.push_str(separator);
+        text.push_str(&fault.to_string());
+        if text.len() > BYTES_MAX {
+            let end = (0..=BYTES_MAX)
+                .rev()
+                .find(|&end| text.is_char_boundary(end))
+                .unwrap_or(0);
+            text.truncate(end);
+            text.push('…');
+            break;
+        }
+    }
+    text
+}
+
+fn bytes(hash: &Digest) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(hash.as_ref());
+    bytes
+}

@@ -1,0 +1,150 @@
+//! Public keys, ready to verify with.
+
+use std::sync::{Arc, LazyLock};
+
+use aws_lc_rs::digest::{Digest, SHA256, digest};
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_FIXED, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256,
+};
+use curve25519_dalek::constants::EIGHT_TORSION;
+use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};
+
+use crate::Algorithm;
+use crate::spki::Spki;
+
+/// Why a key can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct KeyError {
+    /// What is wrong with it, for a person.
+    pub detail: String,
+}
+
+impl KeyError {
+    pub(crate) fn new(detail: impl Into<String>) -> Self {
+        Self { detail: detail.into() }
+    }
+}
+
+/// A parsed public key. Cloning is cheap.
+#[derive(Clone, Debug)]
+pub struct PublicKey(Arc<Key>);
+
+#[derive(Debug)]
+struct Key {
+    fingerprint: [u8; 32],
+    material: Material,
+}
+
+#[derive(Debug)]
+enum Material {
+    Ed25519(VerifyingKey),
+    Rsa(ParsedPublicKey),
+    // Two, because aws-lc-rs fixes the encoding of signatures when it parses a key.
+    P256 { der: ParsedPublicKey, raw: ParsedPublicKey },
+}
+
+/// The canonical encodings of the eight points of small order.
+static SMALL_ORDER: LazyLock<[[u8; 32]; 8]> = LazyLock::new(|| EIGHT_TORSION.map(|point| point.compress().to_bytes()));
+
+impl PublicKey {
+    /// Parses an SPKI PEM (`-----BEGIN PUBLIC KEY-----`) of an Ed25519, RSA-2048 or P-256 key.
+    ///
+    /// # Errors
+    /// A PEM of another label, shape or kind; a point that isn't on its curve; an Ed25519 point of small order or in an
+    /// encoding that isn't canonical (RFC 8032 section 5.1.3).
+    pub fn from_pem(pem: &str) -> Result<Self, KeyError> {
+        let spki = Spki::from_pem(pem).map_err(KeyError::new)?;
+        let material = match spki.algorithm {
+            Algorithm::Ed25519 => Material::Ed25519(ed25519(spki.key())?),
+            Algorithm::Rsa2048 => Material::Rsa(
+                ParsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, spki.key())
+                    .map_err(|_| KeyError::new("the RSA key isn't usable"))?,
+            ),
+            Algorithm::EcdsaP256 => {
+                let off_curve = |_| KeyError::new("the key's point isn't on the curve P-256");
+                Material::P256 {
+                    der: ParsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, spki.key()).map_err(off_curve)?,
+                    raw: ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, spki.key()).map_err(off_curve)?,
+                }
+            }
+        };
+        Ok(Self(Arc::new(Key {
+            fingerprint: sha256(&spki.der),
+            material,
+        })))
+    }
+
+    /// What the key verifies.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        match self.0.material {
+            Material::Ed25519(_) => Algorithm::Ed25519,
+            Material::Rsa(_) => Algorithm::Rsa2048,
+            Material::P256 { .. } => Algorithm::EcdsaP256,
+        }
+    }
+
+    /// SHA-256 of the key's SPKI DER.
+    #[must_use]
+    pub fn fingerprint(&self) -> &[u8; 32] {
+        &self.0.fingerprint
+    }
+
+    /// Whether `signature` is this key's over `message`. Ed25519 as ed25519-dalek's `verify_strict`; RSA PKCS#1 v1.5 with
+    /// SHA-256; ECDSA with SHA-256, in DER or as 64 raw bytes.
+    #[must_use]
+    pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
+        match &self.0.material {
+            Material::Ed25519(key) => verify_ed25519(key, message, signature),
+            _ => self.verify_hashed(message, &digest(&SHA256, message), signature),
+        }
+    }
+
+    /// As [`verify`](Self::verify), where the message's SHA-256 is at hand.
+    pub(crate) fn verify_hashed(&self, message: &[u8], sha256: &Digest, signature: &[u8]) -> bool {
+        match &self.0.material {
+            Material::Ed25519(key) => verify_ed25519(key, message, signature),
+            Material::Rsa(key) => key.verify_digest_sig(sha256, signature).is_ok(),
+            Material::P256 { der, raw } => {
+                (signature.len() == 64 && raw.verify_digest_sig(sha256, signature).is_ok())
+                    || der.verify_digest_sig(sha256, signature).is_ok()
+            }
+        }
+    }
+}
+
+/// Decodes a point and refuses what a strict verifier must.
+fn ed25519(key: &[u8]) -> Result<VerifyingKey, KeyError> {
+    let bytes = key
+        .try_into()
+        .map_err(|_| KeyError::new("an Ed25519 key has 32 bytes"))?;
+    let key = VerifyingKey::from_bytes(bytes).map_err(|_| KeyError::new("the key isn't a point of edwards25519"))?;
+    if key.is_weak() {
+        return Err(KeyError::new("the Ed25519 key is a point of small order"));
+    }
+    if key.to_edwards().compress().as_bytes() != bytes {
+        return Err(KeyError::new("the Ed25519 key's encoding isn't canonical"));
+    }
+    Ok(key)
+}
+
+/// The verdict of `VerifyingKey::verify_strict`, without its decompression of R.
+///
+/// Strict means: S < L; R decodes; neither R nor A has small order; and the R computed from S, A and the message, encoded,
+/// equals R's bytes. A was checked when the key was loaded. `verify` checks S and the last equation. Where that equation
+/// holds, R's bytes are the encoding of a point: so R decodes, its encoding is canonical, and it has small order exactly
+/// if its bytes are one of the eight canonical encodings of such points.
+fn verify_ed25519(key: &VerifyingKey, message: &[u8], signature: &[u8]) -> bool {
+    let Ok(signature) = Signature::from_slice(signature) else {
+        return false;
+    };
+    !SMALL_ORDER.contains(signature.r_bytes()) && key.verify(message, &signature).is_ok()
+}
+
+/// SHA-256 of a few bytes.
+fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest(&SHA256, bytes).as_ref());
+    hash
+}
