@@ -1,1 +1,73 @@
-//! What publishers ask: dashboard, content, clients, time series, receipt lookup.
+//! What publishers ask: dashboard, content, clients, time series, receipt lookup. JSON over HTTP/1.1 and h2c, on axum.
+//!
+//! - [`config`]: the section `[analytics]`
+//! - `serve`: connections, their limits, the drain
+//! - `envelope`: request id, problem bodies and metrics around every answer
+//! - `access`: API key, quota, and the domains a caller may see
+//! - `app`: what handlers share, and which address leads to which; `routes`: one file an address
+//! - [`params`], [`range`], `selection`: the query string, its times, its filter
+//! - [`buckets`]: where the points of a time series begin and end
+//! - [`watermark`], [`gate`]: `completeThrough`, and how many queries are at work
+//! - [`format`]: JSON or CSV
+//! - `readiness`: whether the engines answer
+//!
+//! Every answer is scoped to the verified domains of the caller's key, and says by `completeThrough` up to when everything
+//! acknowledged is counted in it. Ranges are half-open, `[from, to)`, over the time of access that a receipt states
+//! (refusals: the time the gateway took it), and all there is without `from` and `to`; only time series have ranges of
+//! their own then. An unknown receipt is 200 with status `unknown`; an entry or client without any receipt is 404.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod app;
+pub mod buckets;
+pub mod config;
+mod envelope;
+pub mod failure;
+pub mod format;
+pub mod gate;
+pub mod params;
+pub mod range;
+mod readiness;
+mod routes;
+mod selection;
+mod serve;
+pub mod watermark;
+
+use std::sync::Arc;
+
+use accounts::Accounts;
+use receipt_log::LogInspector;
+use service::health::Health;
+use service::rate_limit::{QuotasConfig, RateLimiter};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use warehouse::Warehouse;
+
+pub use config::AnalyticsConfig;
+
+/// What the API stands on.
+#[derive(Clone)]
+pub struct Deps {
+    /// Where the numbers come from.
+    pub warehouse: Warehouse,
+    /// API keys and domains.
+    pub accounts: Accounts,
+    /// The log, for `completeThrough`.
+    pub log: Arc<dyn LogInspector>,
+    /// Counts requests by API key.
+    pub limiter: Arc<dyn RateLimiter>,
+    /// The quota of each tier.
+    pub quotas: QuotasConfig,
+    /// Told how warehouse, log and accounts are (`analytics.warehouse`, ...), and answers `/readyz`.
+    pub health: Health,
+}
+
+/// Serves `listener` until `shutdown`, then finishes what is under way, for at most `config.drain_ms_max`.
+pub async fn run(listener: TcpListener, config: AnalyticsConfig, deps: Deps, shutdown: CancellationToken) {
+    let engines = readiness::Engines::register(&deps.health);
+    let app = Arc::new(app::App::new(config, deps));
+    let watching = tokio::spawn(engines.watch(Arc::clone(&app)));
+    serve::serve(listener, app::router(Arc::clone(&app)), &app.config, &shutdown).await;
+    watching.abort();
+}

@@ -1,1 +1,124 @@
-fn main() {}
+//! `receipts-analytics-api`: the analytics API as a process of its own, beside a `receipts up` on the same `[data] dir` (its log,
+//! account store and warehouse socket are read, never written), or on a ClickHouse and a PostgreSQL that `[warehouse] url` and
+//! `[accounts] url` name.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use accounts::{Accounts, AccountsConfig};
+use analytics_api::{AnalyticsConfig, Deps};
+use anyhow::Context;
+use receipt_log::EmbeddedLog;
+use serde::Deserialize;
+use service::admin::serve_admin;
+use service::config::{Faults, Source, Validate};
+use service::health::Health;
+use service::rate_limit::{InProcessLimiter, QuotasConfig};
+use service::telemetry::{TelemetryConfig, init_logging, install_metrics};
+use service::{listen, shutdown};
+use tokio_util::sync::CancellationToken;
+use warehouse::{Target, Warehouse, WarehouseConfig};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// `[data]`, as far as this process reads it.
+#[derive(Deserialize)]
+#[serde(default)]
+struct Data {
+    dir: PathBuf,
+}
+
+impl Default for Data {
+    fn default() -> Self {
+        Self {
+            dir: PathBuf::from("receipts-data"),
+        }
+    }
+}
+
+impl Validate for Data {
+    fn validate(&self, _faults: &mut Faults) {}
+}
+
+/// The sections this process reads.
+struct Config {
+    analytics: AnalyticsConfig,
+    warehouse: WarehouseConfig,
+    accounts: AccountsConfig,
+    quotas: QuotasConfig,
+    telemetry: TelemetryConfig,
+    data: Data,
+}
+
+impl Config {
+    fn load() -> anyhow::Result<Self> {
+        let mut source = Source::load(None)?;
+        let config = Self {
+            analytics: source.section("analytics"),
+            warehouse: source.section_with("warehouse", |warehouse: &WarehouseConfig, faults| {
+                if let Err(what) = warehouse.validate() {
+                    faults.push("", what);
+                }
+            }),
+            accounts: source.section_with("accounts", |accounts: &AccountsConfig, faults| {
+                accounts
+                    .faults()
+                    .into_iter()
+                    .for_each(|(key, what)| faults.push(key, what));
+            }),
+            quotas: source.section("quotas"),
+            telemetry: source.section("telemetry"),
+            data: source.section("data"),
+        };
+        source.finish()?;
+        Ok(config)
+    }
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let Config {
+        analytics,
+        warehouse,
+        accounts,
+        quotas,
+        telemetry,
+        data,
+    } = Config::load()?;
+    init_logging(&telemetry)?;
+    let metrics = install_metrics()?;
+    let health = Health::new();
+    let deps = Deps {
+        warehouse: Warehouse::new(&target(&warehouse, &data.dir), &warehouse)?,
+        accounts: Accounts::open(&accounts, &data.dir).await?,
+        log: Arc::new(EmbeddedLog::open_read_only(&data.dir.join("log")).context("opening the receipt log")?),
+        limiter: Arc::new(InProcessLimiter::new(quotas.keys_max)),
+        quotas,
+        health: health.clone(),
+    };
+    let listener = listen::bind("analytics.listen", analytics.listen)?;
+    let admin = listen::bind("telemetry.metrics_listen", telemetry.metrics_listen)?;
+    let signals = shutdown::signals()?;
+    let ended = CancellationToken::new();
+    let admin = tokio::spawn(serve_admin(admin, metrics, health.clone(), ended.clone()));
+    let draining = signals.clone();
+    tokio::spawn(async move {
+        draining.cancelled().await;
+        health.drain();
+    });
+    tracing::info!(address = %analytics.listen, "the analytics API listens");
+    let accounts = deps.accounts.clone();
+    analytics_api::run(listener, analytics, deps, signals).await;
+    accounts.close().await;
+    ended.cancel();
+    admin.await.context("the admin port")
+}
+
+fn target(config: &WarehouseConfig, data: &Path) -> Target {
+    match &config.url {
+        Some(url) => Target::Url(url.clone()),
+        None => Target::Socket(data.join("warehouse.sock")),
+    }
+}

@@ -1,0 +1,75 @@
+//! What the handlers share, and which address leads to which.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::routing::get;
+use axum::{Router, middleware};
+use warehouse::{Warehouse, WarehouseError};
+
+use crate::config::AnalyticsConfig;
+use crate::failure::Failure;
+use crate::gate::Gate;
+use crate::watermark::Watermark;
+use crate::{Deps, access, envelope, routes};
+
+/// Shared by all requests.
+pub(crate) struct App {
+    pub(crate) config: AnalyticsConfig,
+    pub(crate) deps: Deps,
+    watermark: Watermark,
+    gate: Gate,
+}
+
+impl App {
+    pub(crate) fn new(config: AnalyticsConfig, deps: Deps) -> Self {
+        let age_max = Duration::from_millis(config.watermark_age_ms_max);
+        let wait_max = Duration::from_millis(config.query_wait_ms_max);
+        Self {
+            watermark: Watermark::new(Arc::clone(&deps.log), config.group.clone(), age_max),
+            gate: Gate::new(config.concurrent_queries_max, config.waiting_queries_max, wait_max),
+            config,
+            deps,
+        }
+    }
+
+    pub(crate) fn warehouse(&self) -> &Warehouse {
+        &self.deps.warehouse
+    }
+
+    /// Reads the watermark and then runs `query`, in its turn and within its time. In this order the answer holds at least
+    /// what the watermark, in milliseconds since the Unix epoch, promises.
+    pub(crate) async fn ask<T>(
+        &self,
+        query: impl Future<Output = Result<T, WarehouseError>>,
+    ) -> Result<(i64, T), Failure> {
+        self.gate
+            .run(async {
+                let complete_ms = self.watermark.complete_through_ms().await?;
+                Ok((complete_ms, query.await?))
+            })
+            .await
+    }
+}
+
+/// All addresses.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    let api = Router::new()
+        .route("/api/v1/analytics/dashboard", get(routes::dashboard::dashboard))
+        .route("/api/v1/analytics/timeseries", get(routes::timeseries::timeseries))
+        .route("/api/v1/analytics/content/{entryId}", get(routes::content::content))
+        .route("/api/v1/analytics/clients/{clientId}", get(routes::clients::client))
+        .route("/api/v1/analytics/refusals", get(routes::refusals::refusals))
+        .route("/api/v1/receipts/{receiptId}", get(routes::receipts::receipt))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&app), access::access));
+    Router::new()
+        .merge(api)
+        .route("/", get(routes::index::index))
+        .route("/healthz", get(routes::index::healthz))
+        .route("/readyz", get(routes::index::readyz))
+        .fallback(envelope::not_found)
+        .method_not_allowed_fallback(envelope::method_not_allowed)
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), envelope::envelope))
+        .with_state(app)
+}

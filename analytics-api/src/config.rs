@@ -1,0 +1,80 @@
+//! The section `[analytics]`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use serde::Deserialize;
+use service::config::{Faults, Validate};
+
+/// Where the analytics API listens, and its limits.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AnalyticsConfig {
+    /// Address and port.
+    pub listen: SocketAddr,
+    /// The verifier's consumer group, whose commits make `completeThrough`.
+    pub group: String,
+    /// Points of one time series; with a grouping, of all its series together.
+    pub points_max: usize,
+    /// Entries of a list: top content, top clients, newest refusals.
+    pub top_max: u32,
+    /// Series of one grouped time series; only those with the most receipts are answered.
+    pub series_max: u32,
+    /// Time for one answer from watermark and warehouse, in milliseconds.
+    pub query_wait_ms_max: u64,
+    /// Answers made at one time.
+    pub concurrent_queries_max: usize,
+    /// Requests that may wait for their turn; more are answered 503.
+    pub waiting_queries_max: usize,
+    /// How old a `completeThrough` may be when its query starts, in milliseconds.
+    pub watermark_age_ms_max: u64,
+    /// Connections at one time; more wait to be accepted.
+    pub connections_max: usize,
+    /// Request head, in bytes.
+    pub head_bytes_max: usize,
+    /// Time for a request head to arrive, and for a kept-alive connection to stay idle, in milliseconds.
+    pub head_wait_ms_max: u64,
+    /// Pause between two looks at the engines, for readiness, in milliseconds.
+    pub health_interval_ms: u64,
+    /// Time to finish requests after a shutdown signal, in milliseconds.
+    pub drain_ms_max: u64,
+}
+
+impl Default for AnalyticsConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)),
+            group: "verifier".to_owned(),
+            points_max: 2_000,
+            top_max: 100,
+            series_max: 20,
+            query_wait_ms_max: 5_000,
+            concurrent_queries_max: 4,
+            waiting_queries_max: 64,
+            watermark_age_ms_max: 50,
+            connections_max: 10_000,
+            head_bytes_max: 16 << 10,
+            head_wait_ms_max: 10_000,
+            health_interval_ms: 2_000,
+            drain_ms_max: 10_000,
+        }
+    }
+}
+
+impl Validate for AnalyticsConfig {
+    fn validate(&self, faults: &mut Faults) {
+        faults.require("group", !self.group.is_empty(), "must not be empty");
+        faults.range("points_max", self.points_max, 1..=100_000);
+        faults.range("top_max", self.top_max, 1..=10_000);
+        faults.range("series_max", self.series_max, 1..=1_000);
+        faults.range("query_wait_ms_max", self.query_wait_ms_max, 1..=600_000);
+        faults.range("concurrent_queries_max", self.concurrent_queries_max, 1..=1_024);
+        faults.range("waiting_queries_max", self.waiting_queries_max, 0..=100_000);
+        faults.range("watermark_age_ms_max", self.watermark_age_ms_max, 0..=60_000);
+        faults.range("connections_max", self.connections_max, 1..=1_000_000);
+        // Below 8 KiB hyper's own buffer would refuse first, without a problem body.
+        faults.range("head_bytes_max", self.head_bytes_max, 8 << 10..=1 << 20);
+        faults.range("head_wait_ms_max", self.head_wait_ms_max, 1..=600_000);
+        faults.range("health_interval_ms", self.health_interval_ms, 10..=600_000);
+        faults.range("drain_ms_max", self.drain_ms_max, 0..=600_000);
+    }
+}

@@ -1,0 +1,111 @@
+//! What every answer has around it: a request id, problem bodies, no caching, metrics, and no panic that ends a connection.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use http::{HeaderValue, Method, Uri, header};
+use service::problem::Kind;
+use service::request_id::{HEADER as REQUEST_ID, RequestId};
+
+use crate::app::App;
+use crate::failure::Failure;
+
+/// The outermost layer.
+pub(crate) async fn envelope(
+    State(app): State<Arc<App>>,
+    path: Option<MatchedPath>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let started = Instant::now();
+    let id = RequestId::of(request.headers());
+    // The pattern, never the path itself: identifiers must not become labels.
+    let route = path.map_or_else(|| "none".to_owned(), |path| path.as_str().to_owned());
+    let response = if head_bytes(&request) > app.config.head_bytes_max {
+        let detail = format!(
+            "the request head is over the limit of {} bytes",
+            app.config.head_bytes_max
+        );
+        Failure::new(Kind::HeadTooLarge, detail).into_response()
+    } else {
+        AssertUnwindSafe(next.run(request))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| {
+                tracing::error!(request_id = %id, route, "a handler panicked");
+                Failure::new(Kind::Internal, "the request id finds the cause in the log").into_response()
+            })
+    };
+    let response = finished(response, &id);
+    let status = response.status().as_u16().to_string();
+    metrics::counter!("receipts_analytics_requests_total", "route" => route.clone(), "status" => status).increment(1);
+    metrics::histogram!("receipts_analytics_request_seconds", "route" => route).record(started.elapsed());
+    response
+}
+
+/// Writes the problem that a handler left in the extensions, and the headers of every answer.
+fn finished(mut response: Response, id: &RequestId) -> Response {
+    if let Some(Failure(mut problem)) = response.extensions_mut().remove::<Failure>() {
+        // Headers set on the way, such as the quota's and axum's Allow.
+        for (name, value) in response.headers() {
+            if name != header::CONTENT_TYPE && name != header::CONTENT_LENGTH {
+                problem.headers.entry(name).or_insert_with(|| value.clone());
+            }
+        }
+        response = problem.into_response(id).map(Body::new);
+    } else if is_axums_own(&response) {
+        let problem = match response.status() {
+            status if status.is_client_error() => Failure::new(
+                Kind::BadRequest,
+                "the address isn't valid: percent-encoded UTF-8 is needed",
+            ),
+            _ => Failure::new(Kind::Internal, "the request id finds the cause in the log"),
+        };
+        response = problem.0.into_response(id).map(Body::new);
+    }
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, id.header_value());
+    // One publisher's numbers, true for an instant: for no one's cache.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::VARY, HeaderValue::from_static("accept, authorization"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// Whether this is a rejection that axum made by itself, as text.
+fn is_axums_own(response: &Response) -> bool {
+    let error = response.status().is_client_error() || response.status().is_server_error();
+    let json = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().ends_with(b"json"));
+    error && !json
+}
+
+fn head_bytes(request: &Request) -> usize {
+    let path = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+    request
+        .headers()
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + 4)
+        .sum::<usize>()
+        + path
+}
+
+/// No route.
+pub(crate) async fn not_found(uri: Uri) -> Failure {
+    let path = crate::params::shortened(uri.path());
+    Failure::not_found(format!("there is no {path}; GET / lists the addresses"))
+}
+
+/// A route, but not with this method; axum adds `Allow`.
+pub(crate) async fn method_not_allowed(method: Method) -> Failure {
+    let method = crate::params::shortened(method.as_str());
+    Failure::new(Kind::MethodNotAllowed, format!("{method} isn't possible here; use GET"))
+}

@@ -1,0 +1,71 @@
+//! Failures on their way out: handlers return a [`Failure`], and one place ([`crate::envelope`]) writes it as a problem with
+//! the request's id.
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, header};
+use service::problem::{Kind, Problem};
+use warehouse::WarehouseError;
+
+use crate::params::InvalidQuery;
+use crate::watermark::WatermarkError;
+
+/// A problem, as a handler returns it.
+#[derive(Debug, Clone)]
+pub struct Failure(pub Problem);
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+        Self(Problem::new(kind, detail))
+    }
+
+    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(Kind::NotFound, detail)
+    }
+
+    /// 401 with the challenge that RFC 6750 section 3 wants.
+    pub(crate) fn unauthorized(kind: Kind, detail: &str) -> Self {
+        let challenge = HeaderValue::from_static(r#"Bearer realm="receipts""#);
+        Self(Problem::new(kind, detail).header(header::WWW_AUTHENTICATE, challenge))
+    }
+}
+
+impl IntoResponse for Failure {
+    /// Status and extension only: the envelope writes the body.
+    fn into_response(self) -> Response {
+        let mut response = self.0.kind.status().into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<InvalidQuery> for Failure {
+    fn from(invalid: InvalidQuery) -> Self {
+        let detail = invalid.to_string().trim_start_matches(": ").to_owned();
+        Self(Problem::new(Kind::InvalidQuery, detail).fault(invalid.parameter, "invalid_parameter", invalid.detail))
+    }
+}
+
+impl From<WarehouseError> for Failure {
+    fn from(error: WarehouseError) -> Self {
+        if error.is_retryable() {
+            tracing::warn!(%error, "the warehouse did not answer");
+            return Self(
+                Problem::new(Kind::WarehouseUnavailable, "the warehouse can't answer now; try again").retry_after_s(1),
+            );
+        }
+        // Limits keep callers from asking what the warehouse refuses, so this is a bug or another schema.
+        tracing::error!(%error, "a warehouse query failed");
+        Self::new(
+            Kind::Internal,
+            "the query failed; the request id finds the cause in the log",
+        )
+    }
+}
+
+impl From<WatermarkError> for Failure {
+    fn from(error: WatermarkError) -> Self {
+        tracing::warn!(%error, "no watermark");
+        let detail = "the receipt log can't be inspected now, so nothing can be said of completeness; try again";
+        Self(Problem::new(Kind::LogUnavailable, detail).retry_after_s(1))
+    }
+}

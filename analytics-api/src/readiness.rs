@@ -1,0 +1,54 @@
+//! Whether the engines behind the API answer, looked at from time to time for `/readyz`.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use service::health::{Component, Health};
+use tokio::time::timeout;
+
+use crate::app::App;
+
+/// What readiness is made of here.
+pub(crate) struct Engines {
+    warehouse: Component,
+    log: Component,
+    accounts: Component,
+}
+
+impl Engines {
+    /// Registers them, not ready until looked at.
+    pub(crate) fn register(health: &Health) -> Self {
+        Self {
+            warehouse: health.register("analytics.warehouse"),
+            log: health.register("analytics.log"),
+            accounts: health.register("analytics.accounts"),
+        }
+    }
+
+    /// Looks at all of them, again and again.
+    pub(crate) async fn watch(self, app: Arc<App>) {
+        let pause = Duration::from_millis(app.config.health_interval_ms);
+        let wait_max = Duration::from_millis(app.config.query_wait_ms_max);
+        loop {
+            tokio::join!(
+                look(&self.warehouse, wait_max, app.deps.warehouse.ping()),
+                look(&self.log, wait_max, app.deps.log.partitions(&app.config.group)),
+                look(&self.accounts, wait_max, app.deps.accounts.ping()),
+            );
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+async fn look<T, E: std::fmt::Display>(
+    component: &Component,
+    wait_max: Duration,
+    work: impl Future<Output = Result<T, E>>,
+) {
+    match timeout(wait_max, work).await {
+        Ok(Ok(_)) => component.ready(),
+        Ok(Err(error)) => component.not_ready(error.to_string()),
+        Err(_) => component.not_ready(format!("no answer within {} ms", wait_max.as_millis())),
+    }
+}

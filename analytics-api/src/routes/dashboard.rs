@@ -1,0 +1,69 @@
+//! `GET /api/v1/analytics/dashboard`: totals, of everything unless `from` or `to` is given.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use http::{HeaderMap, Uri};
+use serde::Serialize;
+use warehouse::DashboardStats;
+
+use super::{ContentCount, PurposeCounts};
+use crate::access::Access;
+use crate::app::App;
+use crate::failure::Failure;
+use crate::format::Format;
+use crate::params::Params;
+use crate::range::rfc3339_ms;
+use crate::selection::{OpenRange, filter};
+
+const PARAMETERS: &[&str] = &["from", "to", "tz", "purpose", "clientId", "entryId", "domain", "limit"];
+
+/// Entries of `topContent` when the query gives no `limit`.
+pub(crate) const TOP: u32 = 10;
+
+/// The answer.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Dashboard {
+    total_receipts: u64,
+    unique_clients: u64,
+    top_content: Vec<ContentCount>,
+    usage_by_purpose: PurposeCounts,
+    from: Option<String>,
+    to: Option<String>,
+    complete_through: String,
+}
+
+pub(crate) async fn dashboard(
+    State(app): State<Arc<App>>,
+    Extension(access): Extension<Access>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Json<Dashboard>, Failure> {
+    Format::of(&headers, &[Format::Json])?;
+    let params = Params::parse(&uri, PARAMETERS)?;
+    let scope = access.scope(&params)?;
+    let range = OpenRange::of(&params)?;
+    let filter = filter(&params, range.from_ms(), range.to_ms())?;
+    let top_max = params
+        .count("limit", app.config.top_max)?
+        .unwrap_or(TOP.min(app.config.top_max));
+    let (complete_ms, stats) = app.ask(app.warehouse().dashboard(&scope, &filter, top_max)).await?;
+    let DashboardStats {
+        total_receipts,
+        unique_clients,
+        top_content,
+        usage_by_purpose,
+    } = stats;
+    let (from, to) = range.texts();
+    Ok(Json(Dashboard {
+        total_receipts,
+        unique_clients,
+        top_content: top_content.into_iter().map(ContentCount::from).collect(),
+        usage_by_purpose: usage_by_purpose.into(),
+        from,
+        to,
+        complete_through: rfc3339_ms(complete_ms),
+    }))
+}

@@ -1,0 +1,152 @@
+//! `GET /api/v1/receipts/{receiptId}`: what became of a receipt.
+//!
+//! An id that nothing is known of is 200 with status `unknown`, not 404: before `completeThrough` passes the moment of
+//! its acknowledgement, the receipt may still be on its way. Another publisher's receipt is `unknown` too, with no difference.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::{Extension, Json};
+use http::{HeaderMap, Uri};
+use serde::Serialize;
+use uuid::Uuid;
+use warehouse::{ReceiptFacts, RejectedReceipt, StoredReceipt};
+
+use crate::access::Access;
+use crate::app::App;
+use crate::failure::Failure;
+use crate::format::Format;
+use crate::params::{Params, parse_uuid};
+use crate::range::rfc3339_ms;
+
+/// The answer. The single members are those of the first payload, or of the first refusal if none was valid.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Receipt {
+    receipt_id: String,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    /// Valid occurrences in the log: the first of each payload and its duplicates.
+    occurrences: u64,
+    duplicates: u64,
+    /// Whether two different payloads carry this id.
+    conflict: bool,
+    payload_hash: Option<String>,
+    timestamp: Option<String>,
+    received_at: Option<String>,
+    receipts: Vec<Payload>,
+    rejections: Vec<Rejection>,
+    complete_through: String,
+}
+
+/// One payload stored under the id.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Payload {
+    payload_hash: String,
+    occurrences: u64,
+    timestamp: String,
+    received_at: String,
+    publisher: String,
+    entry_id: String,
+    client_id: String,
+    purpose: String,
+    signature_algorithm: String,
+}
+
+impl From<StoredReceipt> for Payload {
+    fn from(stored: StoredReceipt) -> Self {
+        Self {
+            payload_hash: sha256(&stored.payload_hash),
+            occurrences: stored.occurrences,
+            timestamp: rfc3339_ms(stored.timestamp_ms),
+            received_at: rfc3339_ms(stored.received_at_ms),
+            publisher: stored.publisher,
+            entry_id: stored.entry_id.to_string(),
+            client_id: stored.client_id.to_string(),
+            purpose: stored.purpose,
+            signature_algorithm: stored.algorithm,
+        }
+    }
+}
+
+/// One refusal of something that carries the id.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Rejection {
+    reason: String,
+    detail: String,
+    received_at: String,
+}
+
+impl From<RejectedReceipt> for Rejection {
+    fn from(rejected: RejectedReceipt) -> Self {
+        let received_at = rfc3339_ms(rejected.received_at_ms);
+        Self {
+            reason: rejected.reason,
+            detail: rejected.detail,
+            received_at,
+        }
+    }
+}
+
+impl Receipt {
+    fn new(receipt_id: Uuid, facts: ReceiptFacts, complete_ms: i64) -> Self {
+        let conflict = facts.conflict();
+        let receipts: Vec<Payload> = facts.stored.into_iter().map(Payload::from).collect();
+        let rejections: Vec<Rejection> = facts.rejected.into_iter().map(Rejection::from).collect();
+        let first = receipts.first();
+        // One valid occurrence decides: a tampered copy sent by someone else takes nothing from it.
+        let refusal = if first.is_none() { rejections.first() } else { None };
+        let status = match (first, refusal) {
+            (Some(_), _) => "verified",
+            (None, Some(_)) => "rejected",
+            (None, None) => "unknown",
+        };
+        Self {
+            receipt_id: receipt_id.to_string(),
+            status,
+            reason: refusal.map(|r| r.reason.clone()),
+            detail: refusal.map(|r| r.detail.clone()),
+            occurrences: receipts.iter().map(|p| p.occurrences).sum(),
+            duplicates: receipts.iter().map(|p| p.occurrences.saturating_sub(1)).sum(),
+            conflict,
+            payload_hash: first.map(|p| p.payload_hash.clone()),
+            timestamp: first.map(|p| p.timestamp.clone()),
+            received_at: first
+                .map(|p| p.received_at.clone())
+                .or_else(|| refusal.map(|r| r.received_at.clone())),
+            receipts,
+            rejections,
+            complete_through: rfc3339_ms(complete_ms),
+        }
+    }
+}
+
+pub(crate) async fn receipt(
+    State(app): State<Arc<App>>,
+    Extension(access): Extension<Access>,
+    Path(receipt_id): Path<String>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Json<Receipt>, Failure> {
+    Format::of(&headers, &[Format::Json])?;
+    let params = Params::parse(&uri, &["domain"])?;
+    let receipt_id = parse_uuid("receiptId", &receipt_id)?;
+    let scope = access.scope(&params)?;
+    let (complete_ms, facts) = app.ask(app.warehouse().receipt(&scope, receipt_id)).await?;
+    Ok(Json(Receipt::new(receipt_id, facts, complete_ms)))
+}
+
+/// `sha256:<hex>`, as receipts write their content hash.
+fn sha256(hash: &[u8; 32]) -> String {
+    use std::fmt::Write as _;
+    hash.iter().fold("sha256:".to_owned(), |mut text, byte| {
+        // Writing into a String can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

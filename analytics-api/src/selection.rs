@@ -1,0 +1,95 @@
+//! Which receipts a query is about: range, purpose, client, entry.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use warehouse::Filter;
+
+use crate::params::{InvalidQuery, Params};
+use crate::range;
+
+/// `usage.purpose`, all its values.
+pub(crate) const PURPOSES: [&str; 3] = ["training", "inference", "research"];
+
+/// The end of an open range: the first instant that `to` can't name (2200-01-01T00:00:00Z), in milliseconds since the Unix
+/// epoch. Receipts that far ahead are refused at the gateway.
+const END_MS: i64 = 7_258_118_400_000;
+
+/// A range whose ends may be open: everything, unless the query says otherwise.
+#[derive(Debug)]
+pub(crate) struct OpenRange {
+    pub(crate) from: Option<Timestamp>,
+    pub(crate) to: Option<Timestamp>,
+}
+
+impl OpenRange {
+    /// From the parameters `from`, `to` and `tz`.
+    pub(crate) fn of(params: &Params) -> Result<Self, InvalidQuery> {
+        let (_, tz) = range::time_zone(params)?;
+        let (from, to) = ends(params, &tz)?;
+        if let (Some(from), Some(to)) = (from, to) {
+            range::ordered(from, to, params)?;
+        }
+        Ok(Self { from, to })
+    }
+
+    pub(crate) fn from_ms(&self) -> i64 {
+        self.from.map_or(0, Timestamp::as_millisecond)
+    }
+
+    pub(crate) fn to_ms(&self) -> i64 {
+        self.to.map_or(END_MS, Timestamp::as_millisecond)
+    }
+
+    /// `from` and `to` as answered: null where open.
+    pub(crate) fn texts(&self) -> (Option<String>, Option<String>) {
+        (self.from.map(range::rfc3339), self.to.map(range::rfc3339))
+    }
+}
+
+/// `from` and `to`, as far as given.
+pub(crate) fn ends(params: &Params, tz: &TimeZone) -> Result<(Option<Timestamp>, Option<Timestamp>), InvalidQuery> {
+    Ok((range::instant(params, "from", tz)?, range::instant(params, "to", tz)?))
+}
+
+/// The filter of `[from_ms, to_ms)` and the parameters `purpose`, `clientId`, `entryId`.
+pub(crate) fn filter(params: &Params, from_ms: i64, to_ms: i64) -> Result<Filter, InvalidQuery> {
+    let purpose = params.choice("purpose", &PURPOSES.map(|name| (name, name)))?;
+    Ok(Filter {
+        from_ms,
+        to_ms,
+        purpose: purpose.map(str::to_owned),
+        client_id: params.uuid("clientId")?,
+        entry_id: params.uuid("entryId")?,
+    })
+}
+
+/// Whether `filter` leaves anything out.
+pub(crate) fn narrows(params: &Params) -> bool {
+    ["from", "to", "purpose", "clientId", "entryId"]
+        .iter()
+        .any(|name| params.get(name).is_some())
+}
+
+/// The filter that leaves nothing out.
+pub(crate) fn everything() -> Filter {
+    Filter {
+        from_ms: 0,
+        to_ms: END_MS,
+        ..Filter::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn an_open_range_ends_where_to_can_not_reach() {
+        let end = Timestamp::from_millisecond(END_MS).unwrap();
+        assert_eq!(range::rfc3339(end), "2200-01-01T00:00:00.000Z");
+        let params = Params::parse(&"/x".parse().unwrap(), &[]).unwrap();
+        let open = OpenRange::of(&params).unwrap();
+        assert_eq!((open.from_ms(), open.to_ms(), open.texts()), (0, END_MS, (None, None)));
+    }
+}

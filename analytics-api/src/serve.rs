@@ -1,0 +1,123 @@
+//! Connections: HTTP/1.1 and h2c on one port, with limits on their number, heads and idleness, and a drain at the end.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+use crate::config::AnalyticsConfig;
+
+/// Requests of one h2c connection at one time.
+const STREAMS_MAX: u32 = 128;
+
+/// Accepts until `shutdown`, then lets requests under way end, for at most `drain_ms_max`; connections that still aren't
+/// done then are dropped.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    config: &AnalyticsConfig,
+    shutdown: &CancellationToken,
+) {
+    let builder = builder(config);
+    let graceful = GracefulShutdown::new();
+    let places = Arc::new(Semaphore::new(config.connections_max));
+    let head_wait_max = Duration::from_millis(config.head_wait_ms_max);
+    let gone = CancellationToken::new();
+    while let Some((stream, place)) = next(&listener, &places, shutdown).await {
+        let started = Arc::new(AtomicBool::new(false));
+        let service = {
+            let (router, started) = (router.clone(), Arc::clone(&started));
+            service_fn(move |request: hyper::Request<Incoming>| {
+                started.store(true, Ordering::Relaxed);
+                let answer = router.clone().oneshot(request.map(Body::new));
+                async move { answer.await.map_err(|never: Infallible| never) }
+            })
+        };
+        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        let connection = graceful.watch(connection);
+        let gone = gone.clone();
+        tokio::spawn(async move {
+            let _place = place;
+            // hyper's own head timeout starts only once it knows the protocol, which a silent peer never tells.
+            let silent = async {
+                tokio::time::sleep(head_wait_max).await;
+                if started.load(Ordering::Relaxed) {
+                    std::future::pending::<()>().await;
+                }
+            };
+            tokio::select! {
+                ended = connection => if let Err(error) = ended {
+                    tracing::debug!(%error, "a connection ended early");
+                },
+                () = silent => {}
+                () = gone.cancelled() => {}
+            }
+        });
+    }
+    drop(listener);
+    let limit = Duration::from_millis(config.drain_ms_max);
+    if let Err(late) = service::shutdown::drain("analytics connections", shutdown, limit, graceful.shutdown()).await {
+        tracing::warn!(%late, "connections are dropped");
+    }
+    gone.cancel();
+}
+
+/// The next connection and its place among `connections_max`, or none once shutting down.
+async fn next(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+    shutdown: &CancellationToken,
+) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    loop {
+        let accepted = tokio::select! {
+            () = shutdown.cancelled() => return None,
+            accepted = async {
+                let place = Arc::clone(places).acquire_owned().await.ok()?;
+                Some((listener.accept().await, place))
+            } => accepted?,
+        };
+        match accepted {
+            (Ok((stream, _)), place) => {
+                // Answers are small and whole: waiting to fill a segment only delays them.
+                let _ = stream.set_nodelay(true);
+                return Some((stream, place));
+            }
+            (Err(error), _) => {
+                tracing::warn!(%error, "can't accept a connection");
+                // Out of file descriptors, most likely: some must close first.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+fn builder(config: &AnalyticsConfig) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    let head_wait_max = Duration::from_millis(config.head_wait_ms_max);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(head_wait_max)
+        // Room for a head over the limit, so that the refusal can be a problem and not hyper's bare 431.
+        .max_buf_size(config.head_bytes_max.saturating_mul(2));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(u32::try_from(config.head_bytes_max.saturating_mul(2)).unwrap_or(u32::MAX))
+        .keep_alive_interval(head_wait_max)
+        .keep_alive_timeout(head_wait_max);
+    builder
+}

@@ -1,0 +1,162 @@
+//! `completeThrough`: the newest instant such that everything acknowledged before it is counted.
+//!
+//! It is read before the query runs, so the query sees at least what it promises. One reading serves all requests
+//! that start within a few milliseconds; while one is under way, the others wait for it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use receipt_log::{InspectError, LogInspector};
+use tokio::sync::Mutex;
+
+/// Why there is no watermark; without one an answer could not be trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum WatermarkError {
+    /// The log didn't answer.
+    #[error(transparent)]
+    Log(#[from] InspectError),
+    /// The log names no partition, so nothing is known of what was acknowledged.
+    #[error("the log has no partitions")]
+    NoPartitions,
+}
+
+/// Reads the watermark of one consumer group.
+pub struct Watermark {
+    log: Arc<dyn LogInspector>,
+    group: String,
+    age_max: Duration,
+    last: Mutex<Option<(Instant, i64)>>,
+}
+
+impl Watermark {
+    /// For the commits of `group`; a reading is used again for `age_max`.
+    #[must_use]
+    pub fn new(log: Arc<dyn LogInspector>, group: String, age_max: Duration) -> Self {
+        Self {
+            log,
+            group,
+            age_max,
+            last: Mutex::new(None),
+        }
+    }
+
+    /// Milliseconds since the Unix epoch: the least over all partitions.
+    ///
+    /// # Errors
+    /// [`WatermarkError`]; nothing is kept of a failed reading.
+    pub async fn complete_through_ms(&self) -> Result<i64, WatermarkError> {
+        let mut last = self.last.lock().await;
+        if let Some((read_at, complete_ms)) = *last
+            && read_at.elapsed() <= self.age_max
+        {
+            return Ok(complete_ms);
+        }
+        // The age counts from before the reading: what it says was true then.
+        let read_at = Instant::now();
+        let partitions = self.log.partitions(&self.group).await?;
+        let complete_ms = partitions
+            .iter()
+            .map(|p| p.complete_through_ms)
+            .min()
+            .ok_or(WatermarkError::NoPartitions)?;
+        *last = Some((read_at, complete_ms));
+        Ok(complete_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::FutureExt;
+    use futures_util::future::BoxFuture;
+    use receipt_log::{LoggedRecord, PartitionState};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Log {
+        readings: AtomicUsize,
+        complete: Vec<i64>,
+        away: bool,
+    }
+
+    impl LogInspector for Log {
+        fn partitions(&self, group: &str) -> BoxFuture<'_, Result<Vec<PartitionState>, InspectError>> {
+            assert_eq!(group, "verifier");
+            self.readings.fetch_add(1, Ordering::SeqCst);
+            let found = if self.away {
+                Err(InspectError::Unavailable("gone".to_owned()))
+            } else {
+                Ok(self
+                    .complete
+                    .iter()
+                    .zip(0..)
+                    .map(|(complete, partition)| state(partition, *complete))
+                    .collect())
+            };
+            async move { found }.boxed()
+        }
+
+        fn read(&self, _: u32, _: u64, _: usize) -> BoxFuture<'_, Result<Vec<LoggedRecord>, InspectError>> {
+            async { Ok(Vec::new()) }.boxed()
+        }
+    }
+
+    fn state(partition: u32, complete_through_ms: i64) -> PartitionState {
+        PartitionState {
+            partition,
+            epoch: 1,
+            begin_offset: 0,
+            end_offset: 9,
+            committed: None,
+            complete_through_ms,
+        }
+    }
+
+    fn watermark(log: Log, age_max: Duration) -> (Arc<Log>, Watermark) {
+        let log = Arc::new(log);
+        (log.clone(), Watermark::new(log, "verifier".to_owned(), age_max))
+    }
+
+    #[tokio::test]
+    async fn the_least_partition_decides_and_a_young_reading_is_shared() {
+        let (log, watermark) = watermark(
+            Log {
+                complete: vec![30, 10, 20],
+                ..Log::default()
+            },
+            Duration::from_secs(3_600),
+        );
+        assert_eq!(watermark.complete_through_ms().await.unwrap(), 10);
+        assert_eq!(watermark.complete_through_ms().await.unwrap(), 10);
+        assert_eq!(log.readings.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn failures_are_not_kept() {
+        let (log, watermark) = watermark(
+            Log {
+                away: true,
+                ..Log::default()
+            },
+            Duration::from_secs(3_600),
+        );
+        assert!(matches!(
+            watermark.complete_through_ms().await,
+            Err(WatermarkError::Log(_))
+        ));
+        assert!(watermark.complete_through_ms().await.is_err());
+        assert_eq!(log.readings.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn a_log_without_partitions_promises_nothing() {
+        let (_, watermark) = watermark(Log::default(), Duration::ZERO);
+        assert!(matches!(
+            watermark.complete_through_ms().await,
+            Err(WatermarkError::NoPartitions)
+        ));
+    }
+}

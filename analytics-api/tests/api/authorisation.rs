@@ -1,0 +1,131 @@
+//! Who may ask, what they see, and how often.
+
+use crate::rows::{RIVAL, client, entry, known, receipt};
+use crate::stack::{LIMITER_MS, Stack};
+
+fn addresses() -> [String; 6] {
+    [
+        "/api/v1/analytics/dashboard".to_owned(),
+        "/api/v1/analytics/timeseries".to_owned(),
+        format!("/api/v1/analytics/content/{}", entry(1)),
+        format!("/api/v1/analytics/clients/{}", client(1)),
+        "/api/v1/analytics/refusals".to_owned(),
+        format!("/api/v1/receipts/{}", receipt(1)),
+    ]
+}
+
+pub(crate) async fn keys(stack: &Stack) {
+    let keys = &stack.keys;
+    let unknown = {
+        // A right form with a wrong secret: two keys' halves.
+        let middle = keys.publisher.rfind('_').unwrap();
+        format!(
+            "{}{}",
+            &keys.publisher[..middle],
+            &keys.rival[keys.rival.rfind('_').unwrap()..]
+        )
+    };
+    for path in addresses() {
+        for (authorization, status, code) in [
+            (None, 401, "missing_api_key"),
+            (Some("Bearer ".to_owned()), 401, "invalid_api_key"),
+            (Some("Basic dXNlcjpwYXNz".to_owned()), 401, "invalid_api_key"),
+            (Some("Bearer nonsense".to_owned()), 401, "invalid_api_key"),
+            (Some(format!("Bearer {unknown}")), 401, "invalid_api_key"),
+            (Some(format!("Bearer {}", keys.revoked)), 401, "invalid_api_key"),
+            (Some(format!("Bearer {}", keys.expired)), 401, "expired_api_key"),
+            (Some(format!("Bearer {}", keys.write_only)), 403, "insufficient_scope"),
+            (Some(format!("Bearer {}", keys.unverified)), 403, "domain_not_verified"),
+            (Some(format!("Bearer {}", keys.publisher)), 200, ""),
+        ] {
+            let headers: Vec<_> = authorization
+                .iter()
+                .map(|value| ("authorization", value.as_str()))
+                .collect();
+            let answer = stack.send("GET", &path, &headers).await;
+            let shown = format!("{path} with {authorization:?}: {}", answer.text());
+            assert_eq!(answer.status, status, "{shown}");
+            let known_key = matches!(status, 200 | 403);
+            assert_eq!(answer.headers.contains_key("x-ratelimit-limit"), known_key, "{shown}");
+            assert_eq!(
+                answer.headers.contains_key("www-authenticate"),
+                status == 401,
+                "{shown}"
+            );
+            if status != 200 {
+                assert_eq!(answer.json()["code"], code, "{shown}");
+                assert!(!answer.text().contains(&keys.publisher));
+            }
+        }
+    }
+}
+
+pub(crate) async fn domains(stack: &Stack) {
+    // Each publisher sees its own; the rival's numbers are its own too.
+    let answer = stack
+        .server
+        .get("/api/v1/analytics/dashboard", &stack.keys.rival, &[])
+        .await;
+    let rivals = known().iter().filter(|row| row.publisher == RIVAL).count();
+    assert_eq!(answer.json()["totalReceipts"], rivals);
+    let answer = stack
+        .server
+        .get("/api/v1/analytics/refusals", &stack.keys.rival, &[])
+        .await;
+    assert_eq!(answer.json()["totalRefused"], 1);
+    let answer = stack
+        .server
+        .get(&format!("/api/v1/receipts/{}", receipt(11)), &stack.keys.rival, &[])
+        .await;
+    assert_eq!(
+        (answer.json()["status"].as_str(), answer.json()["occurrences"].as_u64()),
+        (Some("verified"), Some(4))
+    );
+    // The client is known to both, with each one's own numbers.
+    let path = format!("/api/v1/analytics/clients/{}", client(1));
+    assert_eq!(
+        stack.server.get(&path, &stack.keys.rival, &[]).await.json()["totalReceipts"],
+        1
+    );
+    // Asking for a foreign domain, or one that doesn't exist, is refused alike.
+    for path in addresses() {
+        for domain in [RIVAL, "nowhere.example", "%25", "news.example%20"] {
+            let answer = stack.get(&format!("{path}?domain={domain}"), &[]).await;
+            assert_eq!(
+                (answer.status, answer.json()["code"].as_str()),
+                (403, Some("domain_not_verified")),
+                "{domain}"
+            );
+        }
+    }
+}
+
+pub(crate) async fn quotas(stack: &Stack) {
+    let path = "/api/v1/analytics/dashboard";
+    let reset = (LIMITER_MS / 60_000 + 1) * 60;
+    for number in 1..=60 {
+        // A refused query counts, and says so, as an answered one does.
+        let path = if number % 20 == 0 {
+            "/api/v1/analytics/dashboard?bad=1"
+        } else {
+            path
+        };
+        let answer = stack.server.get(path, &stack.keys.free, &[]).await;
+        assert_eq!(answer.status, if number % 20 == 0 { 400 } else { 200 });
+        assert_eq!(answer.header("x-ratelimit-limit"), "60");
+        assert_eq!(answer.header("x-ratelimit-remaining"), (60 - number).to_string());
+        assert_eq!(answer.header("x-ratelimit-reset"), reset.to_string());
+    }
+    let answer = stack.server.get(path, &stack.keys.free, &[]).await;
+    assert_eq!(
+        (answer.status, answer.json()["code"].as_str()),
+        (429, Some("rate_limited"))
+    );
+    assert_eq!(
+        (answer.header("x-ratelimit-remaining"), answer.header("retry-after")),
+        ("0", "30")
+    );
+    // Another key's quota is its own, of its own tier.
+    let answer = stack.server.get(path, &stack.keys.rival, &[]).await;
+    assert_eq!((answer.status, answer.header("x-ratelimit-limit")), (200, "300"));
+}

@@ -1,0 +1,172 @@
+//! Engines that are away, slow or busy; h2c; the drain.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use accounts::{Accounts, AccountsConfig};
+use analytics_api::AnalyticsConfig;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use warehouse::{Target, Warehouse, WarehouseConfig};
+
+use crate::rows::receipt;
+use crate::stack::{Answer, Server, Stack, client};
+
+const PATH: &str = "/api/v1/analytics/dashboard";
+
+fn expect_unavailable(answer: &Answer, code: &str) {
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (503, Some(code)));
+    assert_eq!(answer.header("retry-after"), "1");
+    assert_eq!(answer.header("content-type"), "application/problem+json");
+}
+
+/// Waits for `/readyz` to show a component's status.
+async fn until(server: &Server, component: &str, status: &str) -> Value {
+    loop {
+        let snapshot = server.send("GET", "/readyz", &[]).await.json();
+        if snapshot["components"][component]["status"] == status {
+            return snapshot;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn quick() -> AnalyticsConfig {
+    AnalyticsConfig {
+        health_interval_ms: 10,
+        query_wait_ms_max: 200,
+        watermark_age_ms_max: 0,
+        ..Default::default()
+    }
+}
+
+pub(crate) async fn watermark(stack: &Stack) {
+    let server = stack.server_with(quick(), |_| {}).await;
+    let before = stack.log.complete_ms.load(Ordering::SeqCst);
+    // The least of all partitions, and read anew for each answer.
+    for complete_ms in [before + 1, before + 2] {
+        stack.log.complete_ms.store(complete_ms, Ordering::SeqCst);
+        let answer = server.get(PATH, &stack.keys.publisher, &[]).await;
+        assert_eq!(answer.json()["completeThrough"], stack.complete_through());
+    }
+    stack.log.complete_ms.store(before, Ordering::SeqCst);
+
+    stack.log.away.store(true, Ordering::SeqCst);
+    let path = format!("/api/v1/receipts/{}", receipt(1));
+    expect_unavailable(&server.get(&path, &stack.keys.publisher, &[]).await, "log_unavailable");
+    let snapshot = until(&server, "analytics.log", "not_ready").await;
+    assert_eq!(snapshot["components"]["analytics.warehouse"]["status"], "ready");
+    stack.log.away.store(false, Ordering::SeqCst);
+    until(&server, "analytics.log", "ready").await;
+    assert_eq!(server.get(&path, &stack.keys.publisher, &[]).await.status, 200);
+    server.stop().await;
+}
+
+pub(crate) async fn warehouse_away(stack: &Stack) {
+    let gone = Target::Socket(stack.dir.path().join("nobody-listens"));
+    let warehouse = Warehouse::new(&gone, &WarehouseConfig::default()).unwrap();
+    let server = stack.server_with(quick(), |deps| deps.warehouse = warehouse).await;
+    expect_unavailable(
+        &server.get(PATH, &stack.keys.publisher, &[]).await,
+        "warehouse_unavailable",
+    );
+    until(&server, "analytics.warehouse", "not_ready").await;
+    assert_eq!(server.send("GET", "/readyz", &[]).await.status, 503);
+    assert_eq!(server.send("GET", "/healthz", &[]).await.status, 200);
+    server.stop().await;
+}
+
+pub(crate) async fn accounts_away(stack: &Stack) {
+    let dir = tempfile::tempdir().unwrap();
+    let accounts = Accounts::open(&AccountsConfig::default(), dir.path()).await.unwrap();
+    accounts.close().await;
+    let server = stack.server_with(quick(), |deps| deps.accounts = accounts).await;
+    expect_unavailable(
+        &server.get(PATH, &stack.keys.publisher, &[]).await,
+        "accounts_unavailable",
+    );
+    server.stop().await;
+}
+
+/// A warehouse that takes connections and never answers.
+async fn silent_warehouse() -> (TcpListener, Warehouse) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = Target::Url(format!("http://{}", listener.local_addr().unwrap()));
+    let warehouse = Warehouse::new(&target, &WarehouseConfig::default()).unwrap();
+    (listener, warehouse)
+}
+
+pub(crate) async fn slow_warehouse(stack: &Stack) {
+    let (_listener, warehouse) = silent_warehouse().await;
+    let config = AnalyticsConfig {
+        concurrent_queries_max: 1,
+        waiting_queries_max: 0,
+        ..quick()
+    };
+    let server = Arc::new(stack.server_with(config, |deps| deps.warehouse = warehouse).await);
+    let ask = |server: Arc<Server>| {
+        let key = stack.keys.publisher.clone();
+        tokio::spawn(async move { server.get(PATH, &key, &[]).await })
+    };
+    let mut codes = vec![];
+    for asked in [ask(server.clone()), ask(server.clone())] {
+        let answer = asked.await.unwrap();
+        assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
+        codes.push(answer.json()["code"].as_str().unwrap().to_owned());
+    }
+    codes.sort();
+    // One ran into its time limit; the other found no place.
+    assert_eq!(codes, ["overloaded", "warehouse_unavailable"]);
+}
+
+pub(crate) async fn requests_under_way_end_before_the_process(stack: &Stack) {
+    let (listener, warehouse) = silent_warehouse().await;
+    let server = stack.server_with(quick(), |deps| deps.warehouse = warehouse).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head = format!(
+        "GET {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\r\n",
+        stack.keys.publisher
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // The query has begun (readiness asks too: the first connection may be its).
+    let _connections = [listener.accept().await.unwrap(), listener.accept().await.unwrap()];
+    server.shutdown.cancel();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    assert!(answer.to_lowercase().contains("connection: close"), "{answer}");
+    let address = server.address;
+    server.running.await.unwrap();
+    assert!(TcpStream::connect(address).await.is_err());
+}
+
+pub(crate) async fn silent_connections_are_closed(stack: &Stack) {
+    let config = AnalyticsConfig {
+        head_wait_ms_max: 50,
+        ..Default::default()
+    };
+    let server = stack.server_with(config, |_| {}).await;
+    for sent in ["", "G", "GET / HTTP/1.1\r\nHost: x\r\n", "PRI * HTTP/2.0\r\n"] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        // The end of the stream, or a reset: either way it is over.
+        let _ = stream.read_to_end(&mut answer).await;
+        assert!(!answer.starts_with(b"HTTP/1.1 200"), "{sent:?}");
+    }
+    server.stop().await;
+}
+
+pub(crate) async fn h2c(stack: &Stack) {
+    let key = format!("Bearer {}", stack.keys.publisher);
+    let answer = stack
+        .server
+        .send_with(&client(true), "GET", PATH, &[("authorization", &key)])
+        .await;
+    assert_eq!(
+        (answer.status, answer.json()["totalReceipts"].as_u64()),
+        (200, Some(10))
+    );
+}

@@ -1,0 +1,69 @@
+//! The analytics API over the real embedded engine: one engine a process, so one test that runs every scenario on it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod authorisation;
+mod availability;
+mod log;
+mod numbers;
+mod queries;
+mod rows;
+mod stack;
+
+use std::sync::Arc;
+
+use crate::stack::Stack;
+
+/// Runs each scenario; all of them, also after one failed, and none beside another.
+macro_rules! run {
+    ($stack:expr, $failed:expr, $($module:ident::$scenario:ident,)*) => {
+        $(
+            let stack = Arc::clone(&$stack);
+            let done = tokio::spawn(async move { $module::$scenario(&stack).await }).await;
+            let outcome = if done.is_ok() { "ok" } else { "FAILED" };
+            println!("scenario {}::{} ... {outcome}", stringify!($module), stringify!($scenario));
+            if done.is_err() {
+                $failed.push(concat!(stringify!($module), "::", stringify!($scenario)));
+            }
+        )*
+    };
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_over_the_real_engine() {
+    let (stack, engine) = Stack::start().await;
+    let stack = Arc::new(stack);
+    let mut failed: Vec<&str> = Vec::new();
+    run!(
+        stack,
+        failed,
+        numbers::dashboard,
+        numbers::dashboard_selections,
+        numbers::timeseries_in_a_time_zone,
+        numbers::every_interval_adds_up,
+        numbers::grouped_series,
+        numbers::default_series_end_with_the_current_interval,
+        numbers::csv,
+        numbers::content,
+        numbers::clients,
+        numbers::refusals,
+        numbers::receipts,
+        queries::invalid_queries,
+        queries::addresses_and_methods,
+        queries::request_ids_and_caching,
+        queries::heads_over_the_limit,
+        authorisation::keys,
+        authorisation::domains,
+        authorisation::quotas,
+        availability::watermark,
+        availability::warehouse_away,
+        availability::accounts_away,
+        availability::slow_warehouse,
+        availability::requests_under_way_end_before_the_process,
+        availability::silent_connections_are_closed,
+        availability::h2c,
+    );
+    let stack = Arc::into_inner(stack).expect("every scenario has ended");
+    stack.stop(engine).await;
+    assert!(failed.is_empty(), "failed: {}", failed.join(", "));
+}

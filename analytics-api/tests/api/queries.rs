@@ -1,0 +1,134 @@
+//! Queries that are refused: status, code, and which parameter.
+
+use crate::rows::{entry, receipt};
+use crate::stack::Stack;
+
+pub(crate) async fn invalid_queries(stack: &Stack) {
+    let series = "/api/v1/analytics/timeseries";
+    let dashboard = "/api/v1/analytics/dashboard";
+    let content = format!("/api/v1/analytics/content/{}", entry(1));
+    let lookup = format!("/api/v1/receipts/{}", receipt(1));
+    for (path, query, parameter, detail) in [
+        (
+            dashboard,
+            "form=2026-01-01",
+            "form",
+            "allowed here: from, to, tz, purpose, clientId, entryId, domain, limit",
+        ),
+        (dashboard, "from=2026-01-01&from=2026-01-02", "from", "more than once"),
+        (dashboard, "from=", "from", "empty"),
+        (dashboard, "from=yesterday", "from", "not a time"),
+        (dashboard, "from=2026-01-01T00:00:00", "from", "offset"),
+        (dashboard, "from=2026-02-30", "from", "no such date"),
+        (dashboard, "to=1969-01-01", "to", "1970"),
+        (dashboard, "from=2026-01-02&to=2026-01-01", "from", "must be before"),
+        (dashboard, "from=2026-01-02&to=2026-01-02", "from", "must be before"),
+        (dashboard, "tz=Mars/Base", "tz", "IANA"),
+        (dashboard, "purpose=spying", "purpose", "training, inference, research"),
+        (dashboard, "clientId=7", "clientId", "UUID"),
+        (dashboard, "entryId=%00", "entryId", "UUID"),
+        (dashboard, "limit=0", "limit", "1 to 100"),
+        (dashboard, "limit=101", "limit", "1 to 100"),
+        (dashboard, "limit=-1", "limit", "1 to 100"),
+        (dashboard, "interval=day", "interval", "unknown parameter"),
+        (series, "metric=bytes", "metric", "receipts, clients, content"),
+        (
+            series,
+            "interval=fortnight",
+            "interval",
+            "minute, hour, day, week, month",
+        ),
+        (series, "groupBy=url", "groupBy", "purpose, client, entry"),
+        (series, "limit=3", "limit", "groupBy"),
+        (series, "from=2150-01-01", "from", "must be before"),
+        (
+            series,
+            "interval=minute&from=2026-01-01&to=2026-02-01",
+            "interval",
+            "choose interval=hour",
+        ),
+        (
+            series,
+            "interval=hour&groupBy=client&from=2026-01-01&to=2026-02-01",
+            "interval",
+            "fewer series",
+        ),
+        (
+            series,
+            "interval=day&from=1970-01-01&to=2199-12-31",
+            "interval",
+            "at most 2000 are answered",
+        ),
+        (&content, "entryId=7", "entryId", "unknown parameter"),
+        ("/api/v1/analytics/content/7", "", "entryId", "UUID"),
+        ("/api/v1/analytics/clients/%2e%2e", "", "clientId", "UUID"),
+        (
+            "/api/v1/analytics/refusals",
+            "purpose=training",
+            "purpose",
+            "unknown parameter",
+        ),
+        (&lookup, "from=2026-01-01", "from", "allowed here: domain"),
+        ("/api/v1/receipts/not-a-uuid", "", "receiptId", "UUID"),
+    ] {
+        let answer = stack
+            .get(&format!("{path}?{query}").trim_end_matches('?').to_owned(), &[])
+            .await;
+        let body = answer.json();
+        assert_eq!(answer.status, 400, "{path}?{query}: {body}");
+        assert_eq!(body["code"], "invalid_query", "{path}?{query}");
+        assert_eq!(body["errors"][0]["pointer"], parameter, "{path}?{query}");
+        let text = body["errors"][0]["detail"].as_str().unwrap();
+        assert!(text.contains(detail), "{path}?{query}: {text}");
+        assert_eq!(answer.header("content-type"), "application/problem+json");
+        assert_eq!(body["requestId"], answer.header("x-request-id"));
+    }
+}
+
+pub(crate) async fn addresses_and_methods(stack: &Stack) {
+    let answer = stack.send("GET", "/api/v1/nothing", &[]).await;
+    assert_eq!(
+        (answer.status, answer.json()["code"].as_str()),
+        (404, Some("not_found"))
+    );
+    assert_eq!(answer.header("content-type"), "application/problem+json");
+    let answer = stack.send("POST", "/api/v1/analytics/dashboard", &[]).await;
+    assert_eq!(
+        (answer.status, answer.json()["code"].as_str()),
+        (405, Some("method_not_allowed"))
+    );
+    assert_eq!(answer.header("allow"), "GET,HEAD");
+    let answer = stack.get("/api/v1/receipts/%ff", &[]).await;
+    assert_eq!(
+        (answer.status, answer.json()["code"].as_str()),
+        (400, Some("bad_request"))
+    );
+    let answer = stack.send("GET", "/", &[]).await;
+    assert_eq!(answer.status, 200);
+    assert!(answer.text().contains("/api/v1/analytics/dashboard"));
+    let answer = stack.send("GET", "/healthz", &[]).await;
+    assert_eq!((answer.status, answer.json()["status"].as_str()), (200, Some("alive")));
+}
+
+pub(crate) async fn request_ids_and_caching(stack: &Stack) {
+    let answer = stack
+        .get("/api/v1/analytics/dashboard", &[("x-request-id", "mine-1")])
+        .await;
+    assert_eq!(answer.header("x-request-id"), "mine-1");
+    assert_eq!(answer.header("cache-control"), "no-store");
+    for path in ["/", "/healthz", "/readyz", "/nothing", "/api/v1/analytics/dashboard"] {
+        let answer = stack.send("GET", path, &[("x-request-id", "two words")]).await;
+        assert_eq!(answer.header("x-request-id").len(), 36, "{path}");
+    }
+}
+
+pub(crate) async fn heads_over_the_limit(stack: &Stack) {
+    let long = "x".repeat(17 << 10);
+    let answer = stack
+        .get("/api/v1/analytics/dashboard", &[("x-long", long.as_str())])
+        .await;
+    assert_eq!(
+        (answer.status, answer.json()["code"].as_str()),
+        (431, Some("head_too_large"))
+    );
+}

@@ -1,0 +1,185 @@
+//! Known receipts and refusals, and what they add up to, counted here in the plainest way.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use uuid::Uuid;
+use warehouse::{ReceiptRow, RejectedRow, Warehouse};
+
+pub(crate) const NEWS: &str = "news.example";
+pub(crate) const BLOG: &str = "blog.example";
+pub(crate) const RIVAL: &str = "rival.example";
+
+/// One payload, seen `occurrences` times.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    pub(crate) publisher: &'static str,
+    pub(crate) receipt_id: Uuid,
+    pub(crate) entry_id: Uuid,
+    pub(crate) client_id: Uuid,
+    pub(crate) timestamp_ms: i64,
+    pub(crate) purpose: &'static str,
+    pub(crate) payload: u8,
+    pub(crate) occurrences: u16,
+}
+
+pub(crate) fn id(kind: u8, number: u8) -> Uuid {
+    Uuid::from_bytes([kind, 0, 0, 0, 0, 0, 0x40, 0, 0x80, 0, 0, 0, 0, 0, 0, number])
+}
+
+pub(crate) fn entry(number: u8) -> Uuid {
+    id(0xe0, number)
+}
+
+pub(crate) fn client(number: u8) -> Uuid {
+    id(0xc0, number)
+}
+
+pub(crate) fn receipt(number: u8) -> Uuid {
+    id(0xa0, number)
+}
+
+pub(crate) fn ms(text: &str) -> i64 {
+    text.parse::<Timestamp>().unwrap().as_millisecond()
+}
+
+pub(crate) const RECEIVED_MS: i64 = 1_774_900_000_000;
+
+/// Around the day of 23 hours in Berlin (2026-03-29), at the edges of buckets.
+pub(crate) fn known() -> Vec<Known> {
+    let rows = [
+        // publisher, receipt, entry, client, timestamp, purpose, payload, occurrences
+        (NEWS, 1, 1, 1, "2026-03-28T22:59:59.999Z", "training", 1, 1),
+        (NEWS, 2, 1, 1, "2026-03-28T23:00:00.000Z", "training", 1, 3),
+        (NEWS, 3, 1, 2, "2026-03-29T00:59:59.999Z", "inference", 1, 1),
+        (NEWS, 4, 2, 2, "2026-03-29T01:00:00.000Z", "inference", 1, 1),
+        (NEWS, 5, 1, 1, "2026-03-29T21:59:59.999Z", "research", 1, 1),
+        (NEWS, 6, 1, 3, "2026-03-29T22:00:00.000Z", "training", 1, 2),
+        (NEWS, 7, 2, 3, "2026-02-10T12:00:00.000Z", "training", 1, 1),
+        // Two payloads under one id.
+        (NEWS, 8, 2, 1, "2026-03-29T10:00:00.000Z", "inference", 1, 1),
+        (NEWS, 8, 2, 1, "2026-03-29T10:00:01.000Z", "inference", 2, 2),
+        (BLOG, 9, 3, 4, "2026-03-29T12:00:00.000Z", "research", 1, 1),
+        (RIVAL, 10, 4, 5, "2026-03-29T12:00:00.000Z", "training", 1, 1),
+        (RIVAL, 11, 4, 1, "2026-03-29T12:30:00.000Z", "training", 1, 4),
+    ];
+    rows.map(
+        |(publisher, receipt_no, entry_no, client_no, timestamp, purpose, payload, occurrences)| Known {
+            publisher,
+            receipt_id: receipt(receipt_no),
+            entry_id: entry(entry_no),
+            client_id: client(client_no),
+            timestamp_ms: ms(timestamp),
+            purpose,
+            payload,
+            occurrences,
+        },
+    )
+    .into()
+}
+
+pub(crate) fn url(entry: Uuid) -> String {
+    format!("https://example.org/{}", entry.as_bytes()[15])
+}
+
+/// What a selection of them adds up to.
+pub(crate) struct Sums {
+    pub(crate) receipts: u64,
+    pub(crate) clients: u64,
+    pub(crate) entries: u64,
+    pub(crate) by_purpose: [u64; 3],
+}
+
+pub(crate) fn sums<'a>(rows: impl Iterator<Item = &'a Known>) -> Sums {
+    let rows: Vec<&Known> = rows.collect();
+    let purpose = |name: &str| rows.iter().filter(|row| row.purpose == name).count() as u64;
+    Sums {
+        receipts: rows.len() as u64,
+        clients: rows.iter().map(|row| row.client_id).collect::<BTreeSet<_>>().len() as u64,
+        entries: rows.iter().map(|row| row.entry_id).collect::<BTreeSet<_>>().len() as u64,
+        by_purpose: [purpose("training"), purpose("inference"), purpose("research")],
+    }
+}
+
+/// Refusals: publisher, receipt, reason, detail.
+pub(crate) fn refused() -> Vec<(&'static str, Option<Uuid>, &'static str, &'static str)> {
+    vec![
+        (NEWS, Some(receipt(20)), "bad_signature", "the signature doesn't verify"),
+        (NEWS, Some(receipt(21)), "bad_signature", "=cmd(), with a comma"),
+        (
+            NEWS,
+            Some(receipt(2)),
+            "bad_content_hash",
+            "a tampered copy of a valid receipt",
+        ),
+        (NEWS, None, "malformed", "no id to be read"),
+        (RIVAL, Some(receipt(22)), "bad_signature", "another publisher's"),
+    ]
+}
+
+pub(crate) async fn insert(warehouse: &Warehouse) {
+    let mut position = 1_u128 << 96;
+    let mut blocks = vec![];
+    let mut count = 0;
+    for row in known() {
+        for occurrence in 0..row.occurrences {
+            position += 1 << 16;
+            count += 1;
+            let mut block = vec![];
+            ReceiptRow {
+                publisher: row.publisher,
+                timestamp_ms: row.timestamp_ms,
+                entry_id: row.entry_id,
+                receipt_id: row.receipt_id,
+                payload_hash: &[row.payload; 32],
+                position,
+                received_at_ms: RECEIVED_MS + i64::from(occurrence),
+                url: &url(row.entry_id),
+                content_hash: &[7; 32],
+                client_id: row.client_id,
+                client_name: &format!("client {}", row.client_id.as_bytes()[15]),
+                client_version: "1.0",
+                organization: "Organization",
+                key_fingerprint: &[9; 32],
+                algorithm: "Ed25519",
+                purpose: row.purpose,
+                context: "tests",
+                dataset_id: "",
+                model_id: "",
+                query_id: "",
+                session_id: "",
+                study_id: "",
+                researcher_id: "",
+            }
+            .encode(&mut block);
+            blocks.push(Bytes::from(block));
+        }
+    }
+    warehouse.insert_receipts(blocks, count).await.unwrap();
+
+    let mut blocks = vec![];
+    for (number, (publisher, receipt_id, reason, detail)) in (0_u8..).zip(refused()) {
+        position += 1 << 16;
+        let mut block = vec![];
+        RejectedRow {
+            position,
+            reason,
+            detail,
+            publisher,
+            receipt_id,
+            client_id: Some(client(1)),
+            entry_id: None,
+            payload_hash: None,
+            received_at_ms: RECEIVED_MS + i64::from(number) * 1_000,
+            request_id: &format!("request-{number}"),
+            client_address: "192.0.2.1",
+            kind: "receipt",
+            raw: b"{}",
+        }
+        .encode(&mut block);
+        blocks.push(Bytes::from(block));
+    }
+    let count = blocks.len() as u64;
+    warehouse.insert_rejected(blocks, count).await.unwrap();
+}

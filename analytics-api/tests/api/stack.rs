@@ -1,0 +1,254 @@
+//! The API over the real engine, a real account store and a log whose watermark the test sets.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use accounts::{Accounts, AccountsConfig, NewKey, Scope, Tier};
+use analytics_api::{AnalyticsConfig, Deps};
+use bytes::Bytes;
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+use service::health::Health;
+use service::rate_limit::{InProcessLimiter, QuotasConfig};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use warehouse::{EmbeddedEngine, WarehouseConfig};
+
+use crate::log::FakeLog;
+use crate::rows::{self, BLOG, NEWS, RIVAL};
+
+/// The watermark at the start: 2026-03-30T20:00:00.250Z.
+const COMPLETE_MS: i64 = 1_774_900_800_250;
+/// The limiter's clock stands still, so that no window ends during a test: 30 s into a minute.
+pub(crate) const LIMITER_MS: i64 = 1_774_900_830_000;
+const DAY_MS: i64 = 86_400_000;
+
+/// The keys of the tests, by what is special about them.
+pub(crate) struct Keys {
+    /// NEWS and BLOG, read, enterprise.
+    pub(crate) publisher: String,
+    pub(crate) rival: String,
+    pub(crate) write_only: String,
+    pub(crate) free: String,
+    pub(crate) expired: String,
+    pub(crate) revoked: String,
+    /// Its only domain's verification has run out.
+    pub(crate) unverified: String,
+}
+
+pub(crate) struct Stack {
+    pub(crate) deps: Deps,
+    pub(crate) log: Arc<FakeLog>,
+    pub(crate) keys: Keys,
+    pub(crate) server: Server,
+    pub(crate) dir: TempDir,
+}
+
+impl Stack {
+    /// With the engine, which only the thread that started it may hold.
+    pub(crate) async fn start() -> (Self, EmbeddedEngine) {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = EmbeddedEngine::start(
+            &WarehouseConfig::default(),
+            &dir.path().join("warehouse"),
+            &dir.path().join("sock"),
+        )
+        .await
+        .unwrap();
+        rows::insert(&engine.warehouse()).await;
+        let (accounts, keys) = open_accounts(dir.path()).await;
+        let log = Arc::new(FakeLog::default());
+        log.complete_ms.store(COMPLETE_MS, Ordering::SeqCst);
+        let deps = Deps {
+            warehouse: engine.warehouse(),
+            accounts,
+            log: log.clone(),
+            limiter: Arc::new(InProcessLimiter::with_clock(100, || LIMITER_MS)),
+            quotas: QuotasConfig::default(),
+            health: Health::new(),
+        };
+        let server = Server::start(AnalyticsConfig::default(), deps.clone()).await;
+        let stack = Self {
+            deps,
+            log,
+            keys,
+            server,
+            dir,
+        };
+        (stack, engine)
+    }
+
+    pub(crate) async fn stop(self, engine: EmbeddedEngine) {
+        self.server.stop().await;
+        self.deps.accounts.close().await;
+        engine.stop().await;
+    }
+
+    /// A further API on the same stores, of which `change` makes something else.
+    pub(crate) async fn server_with(&self, config: AnalyticsConfig, change: impl FnOnce(&mut Deps)) -> Server {
+        let mut deps = self.deps.clone();
+        deps.health = Health::new();
+        change(&mut deps);
+        Server::start(config, deps).await
+    }
+
+    pub(crate) fn complete_through(&self) -> String {
+        analytics_api::range::rfc3339_ms(self.log.complete_ms.load(Ordering::SeqCst))
+    }
+
+    /// GET with the publisher's key.
+    pub(crate) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
+        self.server.get(path, &self.keys.publisher, headers).await
+    }
+
+    /// The JSON of a 200, which must carry the watermark.
+    pub(crate) async fn ok(&self, path: &str) -> Value {
+        let answer = self.get(path, &[]).await;
+        let body = answer.json();
+        assert_eq!(answer.status, 200, "{path}: {body}");
+        assert_eq!(body["completeThrough"], self.complete_through(), "{path}");
+        body
+    }
+
+    /// Any request, without a key.
+    pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+        self.server.send(method, path, headers).await
+    }
+}
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) running: JoinHandle<()>,
+}
+
+impl Server {
+    pub(crate) async fn start(config: AnalyticsConfig, deps: Deps) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shutdown = CancellationToken::new();
+        let running = tokio::spawn(analytics_api::run(listener, config, deps, shutdown.clone()));
+        Self {
+            address,
+            shutdown,
+            running,
+        }
+    }
+
+    pub(crate) async fn stop(self) {
+        self.shutdown.cancel();
+        self.running.await.unwrap();
+    }
+
+    pub(crate) async fn get(&self, path: &str, key: &str, headers: &[(&str, &str)]) -> Answer {
+        let bearer = format!("Bearer {key}");
+        let mut headers = headers.to_vec();
+        headers.push(("authorization", &bearer));
+        self.send("GET", path, &headers).await
+    }
+
+    pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+        self.send_with(&client(false), method, path, headers).await
+    }
+
+    pub(crate) async fn send_with(
+        &self,
+        client: &HttpClient,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Answer {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.address));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = client.request(request.body(Empty::new()).unwrap()).await.unwrap();
+        let (parts, body) = answer.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Answer {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body,
+        }
+    }
+}
+
+type HttpClient = Client<HttpConnector, Empty<Bytes>>;
+
+pub(crate) fn client(h2c: bool) -> HttpClient {
+    Client::builder(TokioExecutor::new()).http2_only(h2c).build_http()
+}
+
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.body.to_vec()).unwrap()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+/// SQLite, with a clock that is put back while keys are made that have run out since.
+async fn open_accounts(dir: &Path) -> (Accounts, Keys) {
+    let now_ms = jiff::Timestamp::now().as_millisecond();
+    let clock = Arc::new(AtomicI64::new(now_ms));
+    let reader = Arc::clone(&clock);
+    let accounts = Accounts::open_with_clock(&AccountsConfig::default(), dir, move || reader.load(Ordering::SeqCst))
+        .await
+        .unwrap();
+    let key = async |domains: &[&str], tier, scope, expires_at_ms| {
+        let domains = domains.iter().map(|domain| domain.parse().unwrap()).collect();
+        let new = NewKey {
+            domains,
+            tier: Some(tier),
+            name: "test".to_owned(),
+            scopes: vec![scope],
+            expires_at_ms,
+        };
+        accounts.create_publisher_key(new).await.unwrap()
+    };
+    let later = now_ms + DAY_MS;
+    clock.store(now_ms - 400 * DAY_MS, Ordering::SeqCst);
+    let unverified = key(&["old.example"], Tier::Free, Scope::Read, later).await.api_key;
+    let expired = key(&[NEWS], Tier::Enterprise, Scope::Read, now_ms - 1_000)
+        .await
+        .api_key;
+    clock.store(now_ms, Ordering::SeqCst);
+    let publisher = key(&[NEWS, BLOG], Tier::Enterprise, Scope::Read, later).await.api_key;
+    let write_only = key(&[NEWS], Tier::Enterprise, Scope::Write, later).await.api_key;
+    let revoked = key(&[NEWS], Tier::Enterprise, Scope::Read, later).await;
+    assert!(accounts.revoke_key(&revoked.key_id).await.unwrap());
+    let rival = key(&[RIVAL], Tier::Pro, Scope::Read, later).await.api_key;
+    let free = key(&["free.example"], Tier::Free, Scope::Read, later).await.api_key;
+    let keys = Keys {
+        publisher,
+        rival,
+        write_only,
+        free,
+        expired,
+        revoked: revoked.api_key,
+        unverified,
+    };
+    (accounts, keys)
+}
