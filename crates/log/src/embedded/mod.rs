@@ -1,159 +1,268 @@
 //! The embedded log: one partition in segment files under one directory, no server.
+//!
+//! A record's way in: [`queue`] -> [`writer`] (one thread: [`frame`]s into one aligned buffer, one write, one sync) ->
+//! [`tail_cache`] -> [`consumer`]. Consumers that fell behind go through [`catalog`] and [`reader`] to the files.
+//!
+//! On disk: `log.json` ([`identity`]), `<first offset>.segment` ([`segment_file`], [`frame`]), `positions/<group>`
+//! ([`positions`]), `next.spare` ([`spare`]), `lock`. What is found there when the log is opened, [`recovery`] and
+//! [`scan`] judge. [`upkeep`] does all that must not delay a write.
 
+mod aligned;
+mod append_times;
+mod blocking;
+mod catalog;
+mod clock;
 mod config;
+mod consumer;
+mod error;
+#[cfg(test)]
+mod fault_tests;
+#[cfg(test)]
+mod faults;
+mod frame;
+mod groups;
+mod identity;
+mod inspect;
+mod meters;
+mod positions;
+mod queue;
+mod read_only;
+mod reader;
+mod recovery;
+mod retention;
+mod scan;
+mod segment_file;
+mod shared;
+mod spare;
+mod tail_cache;
+mod upkeep;
+mod writer;
 
 use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
+    fs::{File, TryLockError},
+    path::Path,
+    sync::{Arc, atomic::AtomicU64},
+    thread::{self, JoinHandle},
 };
 
-use futures_util::future::BoxFuture;
-use thiserror::Error;
+use futures_util::future::{BoxFuture, FutureExt, ready};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 
-pub use self::config::{DirectIo, EmbeddedConfig};
+use self::{
+    append_times::AppendTimes, clock::Clock, groups::Groups, meters::Meters, queue::Queue, shared::Shared,
+    spare::Spare, tail_cache::TailCache, writer::Writer,
+};
+pub use self::{
+    config::{DirectIo, EmbeddedConfig},
+    consumer::EmbeddedConsumer,
+    error::{GroupError, OpenError},
+    read_only::ReadOnlyLog,
+};
 use crate::{
-    record::{LoggedRecord, Position, Record},
-    traits::{
-        AppendError, Commit, CommitError, ConsumeError, InspectError, LogConsumer, LogInspector, LogWriter,
-        PartitionState, PollLimits, Polled,
-    },
+    record::{Position, Record},
+    traits::{AppendError, LogWriter},
 };
 
-/// Why a log was not opened.
-#[derive(Debug, Error)]
-pub enum OpenError {
-    /// Settings that contradict each other.
-    #[error("the log's settings don't fit: {}", .0.join("; "))]
-    Config(Vec<String>),
-    /// Another process (or another part of this one) has the log open.
-    #[error("{0} is in use by another process")]
-    InUse(PathBuf),
-    /// The directory holds no log (only when opening read-only).
-    #[error("{0} holds no log")]
-    Missing(PathBuf),
-    /// A file that a crash can't explain: records that were acknowledged are lost or changed. Needs a person.
-    #[error("the log is damaged: {} at byte {at}: {detail}", file.display())]
-    Damaged {
-        /// The damaged file.
-        file: PathBuf,
-        /// Where in the file, in bytes.
-        at: u64,
-        /// What is wrong there.
-        detail: String,
-    },
-    /// A file or directory could not be read or written.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-}
+/// Sealed segments that wait to be cut; beyond it they keep their reserved space.
+const SEALED_WAITING_MAX: usize = 64;
 
-/// Why a group got no consumer.
-#[derive(Debug, Error)]
-pub enum GroupError {
-    /// Names are 1 to 128 of `A-Z a-z 0-9 . _ -` and don't start with a dot.
-    #[error("{0:?} is not a group name: 1 to 128 of A-Z a-z 0-9 . _ -, not starting with a dot")]
-    Name(String),
-    /// The group could not be stored.
-    #[error("the group can't be stored: {0}")]
-    Unavailable(String),
-}
-
-/// The embedded log, open for writing. Clones are the same log.
-#[derive(Clone, Debug)]
+/// The embedded log, open for writing. Clones are the same log; when the last one is dropped it is closed.
+#[derive(Clone)]
 pub struct EmbeddedLog {
-    _shared: Arc<()>,
+    open: Arc<Open>,
+}
+
+struct Open {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for EmbeddedLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shared = &self.open.shared;
+        f.debug_struct("EmbeddedLog")
+            .field("dir", &shared.dir)
+            .field("epoch", &shared.epoch)
+            .field("end_offset", &shared.end_offset())
+            .field("direct", &shared.direct)
+            .finish_non_exhaustive()
+    }
 }
 
 impl EmbeddedLog {
-    /// Opens the log in `dir`, creating it if there is none: takes the lock, recovers a torn tail.
-    /// Blocks on the disk.
+    /// Opens the log in `dir`, creating it if there is none: takes the lock, checks what is stored, cuts a torn tail
+    /// off. Blocks on the disk.
     ///
     /// # Errors
-    /// [`OpenError`]
-    pub fn open(_dir: &Path, config: EmbeddedConfig) -> Result<Self, OpenError> {
+    /// [`OpenError`]; none of them changes what is stored.
+    pub fn open(dir: &Path, config: EmbeddedConfig) -> Result<Self, OpenError> {
         config.validate().map_err(OpenError::Config)?;
-        Ok(Self { _shared: Arc::new(()) })
+        recovery::create_dirs(dir)?;
+        let dir = dir.canonicalize().map_err(OpenError::io(dir))?;
+        let lock = lock(&dir)?;
+        let direct =
+            config.direct_io == DirectIo::Auto && segment_file::takes_direct_io(&dir).map_err(OpenError::io(&dir))?;
+        let recovered = recovery::recover(&dir, &config, direct)?;
+        let shared = Arc::new(Shared {
+            epoch: recovered.epoch,
+            direct,
+            clock: Clock::new(recovered.newest_ms),
+            queue: Queue::new(config.queue_bytes_max, config.queue_records_max),
+            catalog: recovered.catalog,
+            end_offset: AtomicU64::new(recovered.end_offset),
+            news: Notify::new(),
+            times: Mutex::new(AppendTimes::default()),
+            cache: Mutex::new(TailCache::new(config.tail_cache_bytes_max)),
+            groups: Groups::new(&dir, recovered.epoch, recovered.groups),
+            spare: Spare::new(&dir, config.segment_bytes, direct).map_err(OpenError::io(&dir))?,
+            meters: Meters::new(),
+            lock: Mutex::new(Some(lock)),
+            #[cfg(test)]
+            faults: faults::Faults::default(),
+            config,
+            dir,
+        });
+        let io = |error| OpenError::io(&shared.dir)(error);
+        let (sealed, cut) = crossbeam_channel::bounded(SEALED_WAITING_MAX);
+        let writer = Writer::begin(Arc::clone(&shared), sealed, recovered.tail).map_err(io)?;
+        upkeep::look_around(&shared);
+        tracing::info!(
+            dir = %shared.dir.display(), epoch = shared.epoch, begin_offset = shared.catalog.begin(),
+            end_offset = shared.end_offset(), direct, "the log is open"
+        );
+        let mut threads = Vec::new();
+        threads.push(
+            thread::Builder::new()
+                .name("log-writer".to_owned())
+                .spawn(|| writer.run())
+                .map_err(io)?,
+        );
+        let of_upkeep = Arc::clone(&shared);
+        let upkeep = move || upkeep::run(&of_upkeep, &cut);
+        match thread::Builder::new().name("log-upkeep".to_owned()).spawn(upkeep) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                shared.queue.close();
+                return Err(io(error));
+            }
+        }
+        Ok(Self {
+            open: Arc::new(Open {
+                shared,
+                threads: Mutex::new(threads),
+            }),
+        })
     }
 
-    /// Looks into a log that another process may be writing: takes no lock, changes nothing.
+    /// Looks into a log that another process may be writing: takes no lock, changes nothing. Blocks on the disk.
     ///
     /// # Errors
     /// [`OpenError`]
-    pub fn open_read_only(_dir: &Path) -> Result<ReadOnlyLog, OpenError> {
-        Ok(ReadOnlyLog {})
+    pub fn open_read_only(dir: &Path) -> Result<ReadOnlyLog, OpenError> {
+        ReadOnlyLog::open(dir)
     }
 
-    /// The one active consumer of `group`; the group's earlier consumer is fenced. Blocks on the disk
-    /// the first time a group is seen.
+    /// The one active consumer of `group`; the group's earlier consumer is fenced. A new group starts with the oldest
+    /// stored record. Blocks on the disk the first time a group is seen.
     ///
     /// # Errors
     /// [`GroupError`]
     pub fn consumer(&self, group: &str) -> Result<EmbeddedConsumer, GroupError> {
-        Err(GroupError::Name(group.to_owned()))
+        let shared = &self.open.shared;
+        if shared.queue.is_closed() {
+            return Err(GroupError::Unavailable("the log is closed".to_owned()));
+        }
+        let (group, generation) = shared.groups.join(group)?;
+        Ok(EmbeddedConsumer::new(Arc::clone(shared), group, generation))
     }
 
-    /// Takes no more records, writes what is queued, and gives up the lock. Blocks on the disk.
-    pub fn close(&self) {}
+    /// The epoch of the log: random, made when its directory was, never used again.
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        self.open.shared.epoch
+    }
+
+    /// Whether segments are written past the page cache (`O_DIRECT`).
+    #[must_use]
+    pub fn writes_direct(&self) -> bool {
+        self.open.shared.direct
+    }
+
+    /// Takes no more records, writes what is queued, answers everyone, and gives up the lock. Blocks on the disk.
+    pub fn close(&self) {
+        self.open.close();
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.open.shared
+    }
+}
+
+impl Open {
+    fn close(&self) {
+        let shared = &self.shared;
+        shared.queue.close();
+        shared.news.notify_waiters();
+        let mut threads = self.threads.lock();
+        for thread in threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the log died");
+            }
+        }
+        shared.groups.settle();
+        shared.spare.discard();
+        shared.lock.lock().take();
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Takes the log for this process. The system gives it back when the process ends, however it ends.
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let path = dir.join("lock");
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(OpenError::io(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(dir.to_owned())),
+        Err(TryLockError::Error(error)) => Err(OpenError::io(&path)(error)),
+    }
 }
 
 impl LogWriter for EmbeddedLog {
-    fn append(&self, _record: Record) -> BoxFuture<'_, Result<Position, AppendError>> {
-        Box::pin(async { Err(AppendError::Closed) })
+    /// The record is handed over at once, not when the future is first polled; dropping the future doesn't take it back.
+    fn append(&self, record: Record) -> BoxFuture<'_, Result<Position, AppendError>> {
+        let shared = &self.open.shared;
+        let max = shared.config.record_bytes_max;
+        let handed_over = match frame::encoded_len(&record) {
+            Some(bytes) if bytes <= max => shared.queue.push(record, bytes),
+            bytes => Err(AppendError::TooLarge {
+                size: bytes.unwrap_or(usize::MAX),
+                max,
+            }),
+        };
+        match handed_over {
+            Ok(answer) => answer
+                .map(|answer| answer.unwrap_or_else(|_| Err(writer_died())))
+                .boxed(),
+            Err(refused) => ready(Err(refused)).boxed(),
+        }
     }
 
     fn writable(&self) -> Result<(), String> {
-        Err("not built yet".to_owned())
+        self.open.shared.queue.refusal().map_or(Ok(()), Err)
     }
 }
 
-impl LogInspector for EmbeddedLog {
-    fn partitions(&self, _group: &str) -> BoxFuture<'_, Result<Vec<PartitionState>, InspectError>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
-
-    fn read(
-        &self,
-        _partition: u32,
-        _offset: u64,
-        _bytes_max: usize,
-    ) -> BoxFuture<'_, Result<Vec<LoggedRecord>, InspectError>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
-}
-
-/// The active consumer of one group.
-#[derive(Debug)]
-pub struct EmbeddedConsumer {}
-
-impl LogConsumer for EmbeddedConsumer {
-    fn poll(&mut self, _limits: PollLimits) -> BoxFuture<'_, Result<Polled, ConsumeError>> {
-        Box::pin(async { Ok(Polled::default()) })
-    }
-
-    fn commit(&mut self, _commits: Vec<Commit>) -> BoxFuture<'_, Result<(), CommitError>> {
-        Box::pin(async { Ok(()) })
-    }
-}
-
-/// A log opened for looking only.
-#[derive(Clone, Debug)]
-pub struct ReadOnlyLog {}
-
-impl LogInspector for ReadOnlyLog {
-    fn partitions(&self, _group: &str) -> BoxFuture<'_, Result<Vec<PartitionState>, InspectError>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
-
-    fn read(
-        &self,
-        _partition: u32,
-        _offset: u64,
-        _bytes_max: usize,
-    ) -> BoxFuture<'_, Result<Vec<LoggedRecord>, InspectError>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
+fn writer_died() -> AppendError {
+    AppendError::Unavailable("the writing thread stopped".to_owned())
 }

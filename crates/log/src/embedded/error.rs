@@ -1,0 +1,69 @@
+//! Why a log was not opened, and why a group got no consumer.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
+
+/// Why a log was not opened.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// Settings that contradict each other.
+    #[error("the log's settings don't fit: {}", .0.join("; "))]
+    Config(Vec<String>),
+    /// Another process (or another part of this one) has the log open.
+    #[error("{} is in use by another process", .0.display())]
+    InUse(PathBuf),
+    /// The directory holds no log (only when opening read-only).
+    #[error("{} holds no log", .0.display())]
+    Missing(PathBuf),
+    /// A file that no crash explains: records that were acknowledged are lost or changed. Needs a person.
+    #[error("the log is damaged: {} at byte {at}: {detail}", file.display())]
+    Damaged {
+        /// The damaged file.
+        file: PathBuf,
+        /// Where in the file, in bytes.
+        at: u64,
+        /// What is wrong there.
+        detail: String,
+    },
+    /// A file or directory could not be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    /// What wraps a system's error with the path it is about.
+    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    pub(super) fn damaged(file: &Path, at: u64, detail: impl Into<String>) -> Self {
+        Self::Damaged {
+            file: file.to_owned(),
+            at,
+            detail: detail.into(),
+        }
+    }
+}
+
+/// Why a group got no consumer.
+#[derive(Debug, Error)]
+pub enum GroupError {
+    /// Names are 1 to 128 of `A-Z a-z 0-9 . _ -` and don't start with a dot.
+    #[error("{0:?} is not a group name: 1 to 128 of A-Z a-z 0-9 . _ -, not starting with a dot")]
+    Name(String),
+    /// The group could not be stored, or the log is closed.
+    #[error("the group can't be stored: {0}")]
+    Unavailable(String),
+}

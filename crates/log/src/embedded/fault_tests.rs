@@ -1,0 +1,154 @@
+//! What the log does when its disk fails in ways that no test machine's disk does on demand.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use super::{DirectIo, EmbeddedConfig, EmbeddedLog, faults::Faults, segment_file::segment_bases};
+use crate::{
+    record::{Record, RecordKind},
+    traits::{AppendError, LogInspector, LogWriter},
+};
+
+fn record(number: usize) -> Record {
+    Record {
+        kind: RecordKind::Receipt,
+        body: format!("{number} {}", "x".repeat(number * 31 % 3000)).into(),
+        request_signature: None,
+        request_id: number.to_string(),
+        received_at_ms: 0,
+        client_address: None,
+    }
+}
+
+fn config(direct_io: DirectIo) -> EmbeddedConfig {
+    EmbeddedConfig {
+        segment_bytes: 256 << 10,
+        record_bytes_max: 64 << 10,
+        min_free_bytes: 0,
+        direct_io,
+        ..EmbeddedConfig::default()
+    }
+}
+
+/// Appends one by one; answers the numbers and offsets of what was acknowledged.
+async fn append(log: &EmbeddedLog, numbers: std::ops::Range<usize>) -> Vec<(usize, u64)> {
+    let mut acknowledged = Vec::new();
+    for number in numbers {
+        match log.append(record(number)).await {
+            Ok(position) => acknowledged.push((number, position.offset)),
+            Err(AppendError::Unavailable(_)) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+    acknowledged
+}
+
+async fn assert_exactly(log: &EmbeddedLog, acknowledged: &[(usize, u64)]) {
+    let mut found = Vec::new();
+    loop {
+        let records = log.read(0, found.len() as u64, 1 << 20).await.unwrap();
+        if records.is_empty() {
+            break;
+        }
+        for logged in records {
+            let number: usize = logged.record.request_id.parse().unwrap();
+            assert_eq!(logged.record, record(number));
+            found.push((number, logged.position.offset));
+        }
+    }
+    assert_eq!(found, acknowledged);
+}
+
+async fn refuses_and_recovers(direct_io: DirectIo, fault: impl Fn(&Faults) -> &AtomicBool) {
+    let dir = tempfile::tempdir().unwrap();
+    let log = EmbeddedLog::open(dir.path(), config(direct_io)).unwrap();
+    let fault = |on: bool| fault(&log.shared().faults).store(on, Ordering::SeqCst);
+    let mut acknowledged = append(&log, 0..300).await;
+    assert_eq!(acknowledged.len(), 300);
+    for round in 1..4 {
+        fault(true);
+        let first = round * 1000;
+        let before_fault = append(&log, first..first + 300).await;
+        assert!(
+            before_fault.len() < 300,
+            "the fault shows at the latest when the segment is full"
+        );
+        acknowledged.extend(before_fault);
+        assert!(log.writable().unwrap_err().contains("os error 5"));
+        let refused = log.append(record(1)).await;
+        assert!(matches!(refused, Err(AppendError::Unavailable(_))), "{refused:?}");
+        assert_exactly(&log, &acknowledged).await;
+        fault(false);
+        while log.writable().is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let after = append(&log, first + 300..first + 320).await;
+        assert_eq!(after.len(), 20);
+        acknowledged.extend(after);
+        assert_exactly(&log, &acknowledged).await;
+    }
+    log.close();
+    let log = EmbeddedLog::open(dir.path(), config(direct_io)).unwrap();
+    assert_exactly(&log, &acknowledged).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_write_is_never_acknowledged_later() {
+    refuses_and_recovers(DirectIo::Auto, |faults| &faults.write).await;
+    refuses_and_recovers(DirectIo::Off, |faults| &faults.write).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_sync_is_never_acknowledged_later() {
+    refuses_and_recovers(DirectIo::Auto, |faults| &faults.sync).await;
+    refuses_and_recovers(DirectIo::Off, |faults| &faults.sync).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_segment_that_cannot_be_made_stops_appends_only() {
+    refuses_and_recovers(DirectIo::Auto, |faults| &faults.roll).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_failed_sync_writing_goes_on_in_another_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = EmbeddedLog::open(dir.path(), config(DirectIo::Off)).unwrap();
+    append(&log, 0..5).await;
+    log.shared().faults.sync.store(true, Ordering::SeqCst);
+    append(&log, 5..6).await;
+    log.shared().faults.sync.store(false, Ordering::SeqCst);
+    while log.writable().is_err() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    append(&log, 6..8).await;
+    assert_eq!(segment_bases(dir.path()).unwrap(), [0, 5]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_killed_before_recovery_loses_nothing_acknowledged() {
+    // The failed group's frames stand whole in the file when the process dies: they may be found, in their place.
+    for direct_io in [DirectIo::Auto, DirectIo::Off] {
+        let dir = tempfile::tempdir().unwrap();
+        let log = EmbeddedLog::open(dir.path(), config(direct_io)).unwrap();
+        let acknowledged = append(&log, 0..20).await;
+        log.shared().faults.sync.store(true, Ordering::SeqCst);
+        log.shared().faults.roll.store(true, Ordering::SeqCst);
+        assert!(append(&log, 20..22).await.is_empty());
+        let copy = tempfile::tempdir().unwrap();
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_file() {
+                std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+            }
+        }
+        let reopened = EmbeddedLog::open(copy.path(), config(direct_io)).unwrap();
+        let found = reopened.read(0, 0, usize::MAX).await.unwrap();
+        assert!((20..=21).contains(&found.len()));
+        for (logged, (number, offset)) in found.iter().zip(&acknowledged) {
+            assert_eq!((logged.position.offset, &logged.record), (*offset, &record(*number)));
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Faults that tests switch on: what no test machine's disk does on demand.
+
+use std::{
+    io,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+/// Which operations of the writing thread fail now.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    /// Half of the bytes are written, then EIO.
+    pub(super) write: AtomicBool,
+    /// Everything is written, the sync fails.
+    pub(super) sync: AtomicBool,
+    /// No new segment can be made.
+    pub(super) roll: AtomicBool,
+}
+
+impl Faults {
+    pub(super) fn check(fault: &AtomicBool) -> io::Result<()> {
+        if fault.load(Ordering::SeqCst) {
+            Err(io::Error::from_raw_os_error(5))
+        } else {
+            Ok(())
+        }
+    }
+}

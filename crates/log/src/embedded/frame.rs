@@ -1,0 +1,295 @@
+//! One record as bytes in a segment, and back.
+//!
+//! All numbers are little-endian. A frame starts on a multiple of 8 bytes, so that a search for frames after a
+//! damaged one looks at few places.
+//!
+//! | at | bytes | what |
+//! |---|---|---|
+//! | 0 | 4 | length of everything from byte 8 to the end of the body; 0 is "no frame here" |
+//! | 4 | 4 | CRC32C of those bytes |
+//! | 8 | 4 | epoch |
+//! | 12 | 1 | kind: 1 receipt, 2 batch |
+//! | 13 | 1 | length of the address: 0, 4 or 16 |
+//! | 14 | 2 | length of the request id |
+//! | 16 | 8 | offset |
+//! | 24 | 8 | group base: the first offset written by the same write |
+//! | 32 | 8 | appended at, ms |
+//! | 40 | 8 | received at, ms |
+//! | 48 | 4 | length of the request signature, `u32::MAX` for none |
+//! | 52 | 4 | length of the body |
+//! | 56 | | address, request id, request signature, body; zeros up to a multiple of 8 |
+//!
+//! The group base is what tells a torn tail from damage: a group is written only after every earlier one was
+//! synced, so a valid frame whose group base is above an offset proves that the offset was durable.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use bytes::Bytes;
+
+use super::aligned::AlignedBuffer;
+use crate::record::{LoggedRecord, Position, Record, RecordKind};
+
+/// Bytes before the variable part.
+pub(super) const HEAD: usize = 56;
+/// Frames start on multiples of it.
+pub(super) const FRAME_ALIGN: usize = 8;
+/// The part of the head that the CRC doesn't cover: length and CRC.
+const UNCOVERED: usize = 8;
+/// No request signature.
+const NO_SIGNATURE: u32 = u32::MAX;
+/// Offsets have 48 bits in a receipt's place.
+const OFFSET_MAX: u64 = (1 << 48) - 1;
+/// No frame is longer, whatever the settings were when it was written.
+const FRAME_BYTES_MAX: usize = (1 << 30) + (1 << 20);
+
+/// What the log adds to a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) epoch: u32,
+    pub(super) offset: u64,
+    pub(super) group_base: u64,
+    pub(super) appended_at_ms: i64,
+}
+
+/// How many bytes of a segment the record takes, or `None` if a field is longer than its length can say.
+pub(super) fn encoded_len(record: &Record) -> Option<usize> {
+    let signature = record.request_signature.as_ref().map_or(0, String::len);
+    let fits = u16::try_from(record.request_id.len()).is_ok() && signature <= FRAME_BYTES_MAX;
+    let bytes = HEAD + address_len(record.client_address) + record.request_id.len() + signature + record.body.len();
+    (fits && bytes <= FRAME_BYTES_MAX).then(|| bytes.next_multiple_of(FRAME_ALIGN))
+}
+
+fn address_len(address: Option<IpAddr>) -> usize {
+    match address {
+        None => 0,
+        Some(IpAddr::V4(_)) => 4,
+        Some(IpAddr::V6(_)) => 16,
+    }
+}
+
+/// Appends the record's frame. The record was measured by [`encoded_len`]; this is the one copy of its body.
+#[allow(clippy::cast_possible_truncation)] // encoded_len has refused every length that doesn't fit
+pub(super) fn encode(buffer: &mut AlignedBuffer, record: &Record, stamp: Stamp) {
+    let start = buffer.len();
+    let mut head = [0_u8; HEAD];
+    head[8..12].copy_from_slice(&stamp.epoch.to_le_bytes());
+    head[12] = match record.kind {
+        RecordKind::Receipt => 1,
+        RecordKind::Batch => 2,
+    };
+    head[13] = address_len(record.client_address) as u8;
+    head[14..16].copy_from_slice(&(record.request_id.len() as u16).to_le_bytes());
+    head[16..24].copy_from_slice(&stamp.offset.to_le_bytes());
+    head[24..32].copy_from_slice(&stamp.group_base.to_le_bytes());
+    head[32..40].copy_from_slice(&stamp.appended_at_ms.to_le_bytes());
+    head[40..48].copy_from_slice(&record.received_at_ms.to_le_bytes());
+    let signature = record.request_signature.as_deref();
+    let signature_len = signature.map_or(NO_SIGNATURE, |text| text.len() as u32);
+    head[48..52].copy_from_slice(&signature_len.to_le_bytes());
+    head[52..56].copy_from_slice(&(record.body.len() as u32).to_le_bytes());
+    buffer.extend(&head);
+    match record.client_address {
+        None => {}
+        Some(IpAddr::V4(address)) => buffer.extend(&address.octets()),
+        Some(IpAddr::V6(address)) => buffer.extend(&address.octets()),
+    }
+    buffer.extend(record.request_id.as_bytes());
+    buffer.extend(signature.unwrap_or_default().as_bytes());
+    buffer.extend(&record.body);
+
+    let frame = &mut buffer.bytes_mut()[start..];
+    let length = (frame.len() - UNCOVERED) as u32;
+    let crc = crc32c::crc32c(&frame[UNCOVERED..]);
+    frame[0..4].copy_from_slice(&length.to_le_bytes());
+    frame[4..8].copy_from_slice(&crc.to_le_bytes());
+    buffer.pad(FRAME_ALIGN);
+}
+
+/// A frame's fixed part, taken apart and consistent in itself. Whether it is true, [`Head::holds`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) stamp: Stamp,
+    pub(super) kind: RecordKind,
+    received_at_ms: i64,
+    crc: u32,
+    address_len: usize,
+    request_id_len: usize,
+    signature_len: Option<usize>,
+    body_len: usize,
+}
+
+impl Head {
+    /// Reads the first [`HEAD`] bytes of a frame.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
+        let Some(head) = bytes.first_chunk::<HEAD>() else {
+            return Err("the file ends within a record's head");
+        };
+        let length = u32_at(head, 0) as usize;
+        if length == 0 {
+            return Err("no record stands here");
+        }
+        let kind = match head[12] {
+            1 => RecordKind::Receipt,
+            2 => RecordKind::Batch,
+            _ => return Err("the record's kind is unknown"),
+        };
+        let signature_len = u32_at(head, 48);
+        let parsed = Self {
+            stamp: Stamp {
+                epoch: u32_at(head, 8),
+                offset: u64_at(head, 16),
+                group_base: u64_at(head, 24),
+                appended_at_ms: u64_at(head, 32).cast_signed(),
+            },
+            kind,
+            received_at_ms: u64_at(head, 40).cast_signed(),
+            crc: u32_at(head, 4),
+            address_len: usize::from(head[13]),
+            request_id_len: usize::from(u16::from_le_bytes([head[14], head[15]])),
+            signature_len: (signature_len != NO_SIGNATURE).then_some(signature_len as usize),
+            body_len: u32_at(head, 52) as usize,
+        };
+        if !matches!(parsed.address_len, 0 | 4 | 16) {
+            return Err("the record's address has an impossible length");
+        }
+        if parsed.end() != length + UNCOVERED || parsed.end() > FRAME_BYTES_MAX {
+            return Err("the record's lengths contradict each other");
+        }
+        if parsed.stamp.group_base > parsed.stamp.offset || parsed.stamp.offset > OFFSET_MAX {
+            return Err("the record's offset is impossible");
+        }
+        Ok(parsed)
+    }
+
+    /// Bytes from the frame's start to the end of its body.
+    pub(super) fn end(&self) -> usize {
+        HEAD + self.address_len + self.request_id_len + self.signature_len.unwrap_or(0) + self.body_len
+    }
+
+    /// Bytes from the frame's start to the next frame's.
+    pub(super) fn frame_len(&self) -> usize {
+        self.end().next_multiple_of(FRAME_ALIGN)
+    }
+
+    /// Bytes of the body.
+    pub(super) fn body_len(&self) -> usize {
+        self.body_len
+    }
+
+    /// Whether the CRC agrees with the frame's bytes (at least [`Head::end`] of them).
+    pub(super) fn holds(&self, frame: &[u8]) -> bool {
+        frame
+            .get(UNCOVERED..self.end())
+            .is_some_and(|covered| crc32c::crc32c(covered) == self.crc)
+    }
+
+    /// The record of a frame that [`Head::holds`]; its body is a slice of `frame`.
+    pub(super) fn record(&self, frame: &Bytes) -> Result<LoggedRecord, &'static str> {
+        let mut at = HEAD;
+        let mut take = |length: usize| {
+            let bytes = frame.slice(at..at + length);
+            at += length;
+            bytes
+        };
+        let address = take(self.address_len);
+        let client_address = if let Ok(octets) = <[u8; 4]>::try_from(address.as_ref()) {
+            Some(IpAddr::V4(Ipv4Addr::from(octets)))
+        } else {
+            <[u8; 16]>::try_from(address.as_ref())
+                .ok()
+                .map(|octets| IpAddr::V6(Ipv6Addr::from(octets)))
+        };
+        let request_id = text(&take(self.request_id_len))?;
+        let request_signature = self.signature_len.map(|length| text(&take(length))).transpose()?;
+        let body = take(self.body_len);
+        Ok(LoggedRecord {
+            position: Position {
+                epoch: self.stamp.epoch,
+                partition: 0,
+                offset: self.stamp.offset,
+            },
+            appended_at_ms: self.stamp.appended_at_ms,
+            record: Record {
+                kind: self.kind,
+                body,
+                request_signature,
+                request_id,
+                received_at_ms: self.received_at_ms,
+                client_address,
+            },
+        })
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<String, &'static str> {
+    std::str::from_utf8(bytes)
+        .map(str::to_owned)
+        .map_err(|_| "the record's id or signature isn't text")
+}
+
+fn u32_at(head: &[u8; HEAD], at: usize) -> u32 {
+    u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+}
+
+fn u64_at(head: &[u8; HEAD], at: usize) -> u64 {
+    u64::from(u32_at(head, at)) | (u64::from(u32_at(head, at + 4)) << 32)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_record() -> impl Strategy<Value = Record> {
+        let address = prop_oneof![
+            Just(None),
+            any::<u32>().prop_map(|bits| Some(IpAddr::V4(bits.into()))),
+            any::<u128>().prop_map(|bits| Some(IpAddr::V6(bits.into()))),
+        ];
+        let body = prop::collection::vec(any::<u8>(), 0..300);
+        (
+            any::<bool>(),
+            body,
+            any::<Option<String>>(),
+            "[a-z0-9-]{0,64}",
+            any::<i64>(),
+            address,
+        )
+            .prop_map(
+                |(batch, body, request_signature, request_id, received_at_ms, client_address)| Record {
+                    kind: if batch { RecordKind::Batch } else { RecordKind::Receipt },
+                    body: body.into(),
+                    request_signature,
+                    request_id,
+                    received_at_ms,
+                    client_address,
+                },
+            )
+    }
+
+    proptest! {
+        #[test]
+        fn reads_back_what_it_wrote_and_sees_any_changed_byte(
+            record in any_record(), offset in 0..OFFSET_MAX, changed in any::<prop::sample::Index>(), bits in 1..=255_u8,
+        ) {
+            let stamp = Stamp { epoch: 7, offset, group_base: offset / 2, appended_at_ms: -5 };
+            let mut buffer = AlignedBuffer::new(16);
+            encode(&mut buffer, &record, stamp);
+            prop_assert_eq!(buffer.len(), encoded_len(&record).unwrap());
+            let bytes = Bytes::copy_from_slice(buffer.bytes());
+            let head = Head::parse(&bytes).unwrap();
+            prop_assert!(head.holds(&bytes));
+            prop_assert_eq!(head.stamp, stamp);
+            prop_assert_eq!(head.frame_len(), bytes.len());
+            prop_assert_eq!(head.record(&bytes).unwrap().record, record);
+
+            let mut torn = bytes.to_vec();
+            torn[changed.index(head.end())] ^= bits;
+            prop_assert!(!Head::parse(&torn).is_ok_and(|head| head.holds(&torn)));
+            prop_assert!(!head.holds(&bytes[..head.end() - 1]));
+        }
+    }
+}

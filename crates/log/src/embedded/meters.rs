@@ -1,0 +1,38 @@
+//! The log's metrics. Their names are public interface.
+
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+
+/// Handles, taken once: looking a metric up by name on every append would cost more than the append.
+pub(super) struct Meters {
+    /// Records acknowledged.
+    pub(super) appends: Counter,
+    /// Encoded bytes acknowledged.
+    pub(super) append_bytes: Counter,
+    /// Seconds of one write and sync.
+    pub(super) sync_seconds: Histogram,
+    /// Records in one write.
+    pub(super) group_records: Histogram,
+    /// Encoded bytes waiting or being written.
+    pub(super) queue_bytes: Gauge,
+    /// Bytes of all segments on disk.
+    pub(super) disk_bytes: Gauge,
+    /// One past the newest durable record.
+    pub(super) end_offset: Gauge,
+    /// 1 if records are taken, 0 if not.
+    pub(super) writable: Gauge,
+}
+
+impl Meters {
+    pub(super) fn new() -> Self {
+        Self {
+            appends: counter!("receipts_log_appends_total"),
+            append_bytes: counter!("receipts_log_append_bytes_total"),
+            sync_seconds: histogram!("receipts_log_sync_seconds"),
+            group_records: histogram!("receipts_log_group_records"),
+            queue_bytes: gauge!("receipts_log_queue_bytes"),
+            disk_bytes: gauge!("receipts_log_disk_bytes"),
+            end_offset: gauge!("receipts_log_end_offset"),
+            writable: gauge!("receipts_log_writable"),
+        }
+    }
+}

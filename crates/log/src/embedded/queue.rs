@@ -1,0 +1,290 @@
+//! The bounded queue between producers and the writing thread.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+
+use crate::{
+    record::{Position, Record},
+    traits::AppendError,
+};
+
+/// What an append waits for.
+pub(super) type Outcome = Result<Position, AppendError>;
+
+/// Records that are written and synced together, with who waits for them.
+#[derive(Default)]
+pub(super) struct Group {
+    pub(super) records: Vec<Record>,
+    pub(super) waiters: Vec<oneshot::Sender<Outcome>>,
+    /// Encoded bytes.
+    pub(super) bytes: usize,
+}
+
+impl Group {
+    /// Answers every waiter; the group is empty afterwards.
+    pub(super) fn answer(&mut self, outcome: impl Fn(u64) -> Outcome) {
+        self.records.clear();
+        self.bytes = 0;
+        for (index, waiter) in (0..).zip(self.waiters.drain(..)) {
+            // A producer that no longer waits (its client went away) is no fault.
+            let _ = waiter.send(outcome(index));
+        }
+    }
+}
+
+struct Pending {
+    record: Record,
+    bytes: usize,
+    waiter: oneshot::Sender<Outcome>,
+}
+
+#[derive(Default)]
+struct State {
+    pending: VecDeque<Pending>,
+    /// Of what is pending and what the writer holds.
+    bytes: usize,
+    records: usize,
+    closed: bool,
+    /// Why writing failed, until it works again.
+    failed: Option<Arc<str>>,
+    /// Why nothing is taken although writing works.
+    low_space: Option<Arc<str>>,
+    writer_sleeps: bool,
+}
+
+/// What the writer found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Took {
+    /// At least one record.
+    Group,
+    /// The next record doesn't fit into the segment.
+    NoRoom,
+    /// Closed and empty.
+    Closed,
+}
+
+/// Bounded in bytes and records; a full queue refuses at once.
+pub(super) struct Queue {
+    state: Mutex<State>,
+    filled: Condvar,
+    bytes_max: usize,
+    records_max: usize,
+}
+
+impl Queue {
+    pub(super) fn new(bytes_max: usize, records_max: usize) -> Self {
+        Self {
+            state: Mutex::default(),
+            filled: Condvar::new(),
+            bytes_max,
+            records_max,
+        }
+    }
+
+    /// Hands a record of `bytes` encoded bytes to the writer.
+    pub(super) fn push(&self, record: Record, bytes: usize) -> Result<oneshot::Receiver<Outcome>, AppendError> {
+        let (waiter, answer) = oneshot::channel();
+        let wake = {
+            let mut state = self.state.lock();
+            if state.closed {
+                return Err(AppendError::Closed);
+            }
+            if let Some(reason) = state.failed.as_ref().or(state.low_space.as_ref()) {
+                return Err(AppendError::Unavailable(reason.to_string()));
+            }
+            if state.records >= self.records_max || state.bytes + bytes > self.bytes_max {
+                return Err(AppendError::Busy);
+            }
+            state.bytes += bytes;
+            state.records += 1;
+            state.pending.push_back(Pending { record, bytes, waiter });
+            std::mem::take(&mut state.writer_sleeps)
+        };
+        if wake {
+            self.filled.notify_one();
+        }
+        Ok(answer)
+    }
+
+    /// Waits for records and moves as many into `group` as one write takes: `bytes_max`, and what the segment has
+    /// `room` for. One record is taken even if it is larger than `bytes_max`.
+    pub(super) fn take(&self, group: &mut Group, bytes_max: usize, room: u64) -> Took {
+        let mut state = self.state.lock();
+        while state.pending.is_empty() {
+            if state.closed {
+                return Took::Closed;
+            }
+            state.writer_sleeps = true;
+            self.filled.wait(&mut state);
+            state.writer_sleeps = false;
+        }
+        while let Some(next) = state.pending.front() {
+            let bytes = group.bytes + next.bytes;
+            if bytes as u64 > room || (bytes > bytes_max && !group.records.is_empty()) {
+                break;
+            }
+            group.bytes = bytes;
+            if let Some(next) = state.pending.pop_front() {
+                group.records.push(next.record);
+                group.waiters.push(next.waiter);
+            }
+        }
+        if group.records.is_empty() {
+            Took::NoRoom
+        } else {
+            Took::Group
+        }
+    }
+
+    /// The writer is done with so much of what it took.
+    pub(super) fn release(&self, records: usize, bytes: usize) {
+        let mut state = self.state.lock();
+        state.records -= records;
+        state.bytes -= bytes;
+    }
+
+    /// Bytes waiting or being written.
+    pub(super) fn bytes(&self) -> usize {
+        self.state.lock().bytes
+    }
+
+    /// Refuses everything from now on, and everything that waits.
+    pub(super) fn fail(&self, reason: &Arc<str>) {
+        let pending = {
+            let mut state = self.state.lock();
+            state.failed = Some(Arc::clone(reason));
+            let pending = std::mem::take(&mut state.pending);
+            state.records -= pending.len();
+            state.bytes -= pending.iter().map(|pending| pending.bytes).sum::<usize>();
+            pending
+        };
+        for pending in pending {
+            let _ = pending.waiter.send(Err(AppendError::Unavailable(reason.to_string())));
+        }
+    }
+
+    /// Writing works again.
+    pub(super) fn recover(&self) {
+        self.state.lock().failed = None;
+    }
+
+    /// Refuses new records for want of space, or no longer.
+    pub(super) fn set_low_space(&self, reason: Option<Arc<str>>) {
+        self.state.lock().low_space = reason;
+    }
+
+    /// Why nothing is taken now.
+    pub(super) fn refusal(&self) -> Option<String> {
+        let state = self.state.lock();
+        if state.closed {
+            return Some("the log is closed".to_owned());
+        }
+        state
+            .failed
+            .as_ref()
+            .or(state.low_space.as_ref())
+            .map(ToString::to_string)
+    }
+
+    /// Takes nothing new; what waits is still written.
+    pub(super) fn close(&self) {
+        self.state.lock().closed = true;
+        self.filled.notify_all();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
+    /// Sleeps for `pause` or until the queue is closed; answers whether it is.
+    pub(super) fn closes_within(&self, pause: Duration) -> bool {
+        let mut state = self.state.lock();
+        if !state.closed {
+            self.filled.wait_for(&mut state, pause);
+        }
+        state.closed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use super::*;
+    use crate::record::RecordKind;
+
+    fn record() -> Record {
+        Record {
+            kind: RecordKind::Receipt,
+            body: bytes::Bytes::from_static(b"{}"),
+            request_signature: None,
+            request_id: String::new(),
+            received_at_ms: 0,
+            client_address: None,
+        }
+    }
+
+    #[test]
+    fn is_full_in_bytes_and_in_records_until_released() {
+        let queue = Queue::new(100, 3);
+        let mut answers = vec![queue.push(record(), 60).unwrap(), queue.push(record(), 40).unwrap()];
+        assert!(matches!(queue.push(record(), 1), Err(AppendError::Busy)), "bytes");
+        let mut group = Group::default();
+        assert_eq!(queue.take(&mut group, 1000, 1000), Took::Group);
+        assert_eq!((group.records.len(), group.bytes), (2, 100));
+        assert!(
+            matches!(queue.push(record(), 1), Err(AppendError::Busy)),
+            "the writer holds the bytes still"
+        );
+        queue.release(2, 100);
+        for _ in 0..3 {
+            answers.push(queue.push(record(), 1).unwrap());
+        }
+        assert!(matches!(queue.push(record(), 1), Err(AppendError::Busy)), "records");
+    }
+
+    #[test]
+    fn a_group_ends_at_its_limit_and_at_the_segments_end() {
+        let queue = Queue::new(1000, 10);
+        let _answers: Vec<_> = [50, 30, 30, 90]
+            .map(|bytes| queue.push(record(), bytes).unwrap())
+            .into();
+        let mut group = Group::default();
+        assert_eq!(queue.take(&mut group, 80, 1000), Took::Group);
+        assert_eq!(group.bytes, 80);
+        group.answer(|_| Err(AppendError::Closed));
+        assert_eq!(queue.take(&mut group, 80, 29), Took::NoRoom);
+        assert_eq!(queue.take(&mut group, 80, 31), Took::Group);
+        assert_eq!(group.bytes, 30);
+        group.answer(|_| Err(AppendError::Closed));
+        assert_eq!(
+            queue.take(&mut group, 80, 90),
+            Took::Group,
+            "one record over the limit is a group of its own"
+        );
+        assert_eq!(group.bytes, 90);
+    }
+
+    #[test]
+    fn failing_answers_everyone_and_refuses_until_recovery() {
+        let queue = Queue::new(1000, 10);
+        let mut answer = queue.push(record(), 10).unwrap();
+        queue.fail(&Arc::from("no space"));
+        assert!(matches!(answer.try_recv().unwrap(), Err(AppendError::Unavailable(reason)) if reason == "no space"));
+        assert!(matches!(queue.push(record(), 10), Err(AppendError::Unavailable(_))));
+        assert_eq!(queue.refusal().as_deref(), Some("no space"));
+        queue.recover();
+        assert_eq!(queue.refusal(), None);
+        assert_eq!(queue.bytes(), 0);
+        queue.push(record(), 10).unwrap();
+        queue.close();
+        assert!(matches!(queue.push(record(), 10), Err(AppendError::Closed)));
+        assert_eq!(
+            queue.take(&mut Group::default(), 100, 100),
+            Took::Group,
+            "what waits is still written"
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! A log looked into beside the process that writes it: no lock, no change.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::future::{BoxFuture, FutureExt};
+use parking_lot::Mutex;
+
+use super::{
+    catalog::{Catalog, Segment},
+    clock::Clock,
+    error::OpenError,
+    identity,
+    inspect::{at_offset, look, only_partition},
+    positions,
+    reader::{Cursor, Extent},
+    recovery::open_segment,
+    scan::{Span, Until, scan},
+    segment_file::{FRAMES_START, SegmentReader, segment_bases, segment_path},
+};
+use crate::{
+    record::LoggedRecord,
+    traits::{InspectError, LogInspector, PartitionState},
+};
+
+/// What looks like damage may be a write under way: look again so many times.
+const LOOKS_MAX: u32 = 5;
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
+
+/// A log opened for looking only. Sees every acknowledged record and every commit, also while another process writes.
+/// Clones are the same.
+#[derive(Clone, Debug)]
+pub struct ReadOnlyLog {
+    view: Arc<View>,
+}
+
+#[derive(Debug)]
+struct View {
+    dir: PathBuf,
+    epoch: u32,
+    direct: bool,
+    clock: Clock,
+    catalog: Catalog,
+    known: Mutex<Known>,
+}
+
+/// How far the newest segment was read.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    base: Option<u64>,
+    end_offset: u64,
+    end_at: u64,
+}
+
+impl ReadOnlyLog {
+    #[allow(clippy::disallowed_methods)] // opening blocks on the disk anyway
+    pub(super) fn open(dir: &Path) -> Result<Self, OpenError> {
+        let epoch = identity::read(dir)?.ok_or_else(|| OpenError::Missing(dir.to_owned()))?;
+        let bases = segment_bases(dir).map_err(OpenError::io(dir))?;
+        // The writer's pages, if it writes directly, must not be read through the cache: its writes would collide.
+        let direct = bases.last().is_some_and(|&base| {
+            SegmentReader::open(&segment_path(dir, base), true).is_ok_and(|reader| reader.header().is_ok())
+        });
+        let view = View {
+            dir: dir.to_owned(),
+            epoch,
+            direct,
+            clock: Clock::new(0),
+            catalog: Catalog::default(),
+            known: Mutex::default(),
+        };
+        let mut looks = 1;
+        loop {
+            match view.look(Until::Tail) {
+                Ok(_) => return Ok(Self { view: Arc::new(view) }),
+                Err(error) if looks == LOOKS_MAX => return Err(error),
+                Err(_) => {
+                    looks += 1;
+                    std::thread::sleep(LOOK_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// The epoch of the log.
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        self.view.epoch
+    }
+}
+
+impl View {
+    /// Brings the catalog up to date and answers the end of what is durable.
+    fn look(&self, until: Until) -> Result<u64, OpenError> {
+        let mut known = self.known.lock();
+        let bases = segment_bases(&self.dir).map_err(OpenError::io(&self.dir))?;
+        let Some((&first, &last)) = bases.first().zip(bases.last()) else {
+            return Ok(0);
+        };
+        self.catalog.forget_before(first);
+        let newest = self.catalog.last().map(|segment| segment.base);
+        for &base in bases.iter().filter(|&&base| newest.is_none_or(|newest| base > newest)) {
+            let (_, header) = match open_segment(&self.dir, self.epoch, base, self.direct) {
+                // Deleted by retention since it was listed.
+                Err(OpenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened?,
+            };
+            let path = segment_path(&self.dir, base);
+            self.catalog
+                .push(Segment::new(base, header.created_at_ms, path, 0, None));
+        }
+        if known.base != Some(last) {
+            *known = Known {
+                base: Some(last),
+                end_offset: last,
+                end_at: FRAMES_START,
+            };
+        }
+        let path = segment_path(&self.dir, last);
+        let reader = SegmentReader::open(&path, self.direct).map_err(OpenError::io(&path))?;
+        let span = Span {
+            epoch: self.epoch,
+            from: (known.end_offset, known.end_at),
+            until,
+        };
+        let found = scan(&reader, span).map_err(OpenError::io(&path))?;
+        let found = found.map_err(|damage| OpenError::damaged(&path, damage.at, damage.detail))?;
+        if found.end_offset > known.end_offset {
+            // The newest write may not be synced yet: what is told must survive a power loss.
+            reader.sync().map_err(OpenError::io(&path))?;
+            known.end_offset = found.end_offset;
+            known.end_at = found.end_at;
+        }
+        Ok(known.end_offset)
+    }
+
+    fn extent(&self, end_offset: u64) -> Extent<'_> {
+        Extent {
+            catalog: &self.catalog,
+            epoch: self.epoch,
+            direct: self.direct,
+            end_offset,
+        }
+    }
+
+    fn partition_state(&self, group: &str) -> Result<PartitionState, InspectError> {
+        let now_ms = self.clock.now_ms();
+        let committed = if positions::is_group_name(group) {
+            positions::load_one(&self.dir, group, self.epoch)
+                .map_err(unavailable)?
+                .flatten()
+        } else {
+            None
+        };
+        let end_offset = self.look(Until::Growing).map_err(unavailable)?;
+        let begin_offset = self.catalog.begin();
+        let next_offset = committed.as_ref().map_or(0, |made| made.next_offset).max(begin_offset);
+        if next_offset > end_offset {
+            let detail = format!("damaged: offset {next_offset} was committed, but records end at {end_offset}");
+            return Err(InspectError::Unavailable(detail));
+        }
+        let complete_through_ms = if next_offset == end_offset {
+            now_ms
+        } else {
+            self.extent(end_offset).appended_at_ms(next_offset)?
+        };
+        Ok(PartitionState {
+            partition: 0,
+            epoch: self.epoch,
+            begin_offset,
+            end_offset,
+            committed,
+            complete_through_ms,
+        })
+    }
+
+    fn read(&self, offset: u64, bytes_max: usize) -> Result<Vec<LoggedRecord>, InspectError> {
+        let mut end_offset = self.known.lock().end_offset;
+        if offset >= end_offset {
+            end_offset = self.look(Until::Growing).map_err(unavailable)?;
+        }
+        let read = self
+            .extent(end_offset)
+            .read(&mut Cursor::default(), offset, usize::MAX, bytes_max);
+        read.map_err(|error| at_offset(error, offset))
+    }
+}
+
+fn unavailable(error: OpenError) -> InspectError {
+    InspectError::Unavailable(error.to_string())
+}
+
+impl LogInspector for ReadOnlyLog {
+    fn partitions(&self, group: &str) -> BoxFuture<'_, Result<Vec<PartitionState>, InspectError>> {
+        let (view, group) = (Arc::clone(&self.view), group.to_owned());
+        look(move || Ok(vec![view.partition_state(&group)?])).boxed()
+    }
+
+    fn read(
+        &self,
+        partition: u32,
+        offset: u64,
+        bytes_max: usize,
+    ) -> BoxFuture<'_, Result<Vec<LoggedRecord>, InspectError>> {
+        let view = Arc::clone(&self.view);
+        look(move || {
+            only_partition(partition)?;
+            view.read(offset, bytes_max)
+        })
+        .boxed()
+    }
+}

@@ -1,0 +1,192 @@
+//! What is found when a log is opened: segments that follow each other, and at most one torn tail.
+
+use std::{fs, path::Path, sync::Arc};
+
+use super::{
+    aligned::BLOCK,
+    catalog::{Catalog, Segment},
+    config::EmbeddedConfig,
+    error::OpenError,
+    identity,
+    positions::{self, POSITIONS},
+    scan::{Scan, Span, Until, scan},
+    segment_file::{Header, SegmentReader, reserve, sealed_length, segment_bases, segment_path, sync_dir},
+};
+use crate::traits::Committed;
+
+/// The unsealed segment, ready for the next frame.
+pub(super) struct Tail {
+    pub(super) segment: Arc<Segment>,
+    /// Where the next frame goes.
+    pub(super) end_at: u64,
+}
+
+/// A recovered log.
+pub(super) struct Recovered {
+    pub(super) epoch: u32,
+    pub(super) catalog: Catalog,
+    /// `None` in a log that never held a segment.
+    pub(super) tail: Option<Tail>,
+    pub(super) end_offset: u64,
+    /// Nothing stored is newer.
+    pub(super) newest_ms: i64,
+    pub(super) groups: Vec<(String, Option<Committed>)>,
+}
+
+/// One segment's file, opened and its header checked.
+pub(super) fn open_segment(
+    dir: &Path,
+    epoch: u32,
+    base: u64,
+    direct: bool,
+) -> Result<(SegmentReader, Header), OpenError> {
+    let path = segment_path(dir, base);
+    let reader = SegmentReader::open(&path, direct).map_err(OpenError::io(&path))?;
+    let header = reader.header().map_err(OpenError::io(&path))?;
+    let header = header.map_err(|fault| OpenError::damaged(&path, 0, fault))?;
+    if header.epoch != epoch || header.base != base {
+        let detail = format!("it is of epoch {} and starts at offset {}", header.epoch, header.base);
+        return Err(OpenError::damaged(&path, 0, detail));
+    }
+    Ok((reader, header))
+}
+
+fn scan_segment(path: &Path, reader: &SegmentReader, span: Span) -> Result<Scan, OpenError> {
+    let scanned = scan(reader, span).map_err(OpenError::io(path))?;
+    scanned.map_err(|damage| {
+        OpenError::damaged(
+            path,
+            damage.at,
+            format!("{}, where offset {} should stand", damage.detail, damage.offset),
+        )
+    })
+}
+
+/// Finds out what the log holds and cuts a torn tail off. The caller holds the lock.
+pub(super) fn recover(dir: &Path, config: &EmbeddedConfig, direct: bool) -> Result<Recovered, OpenError> {
+    let bases = segment_bases(dir).map_err(OpenError::io(dir))?;
+    let epoch = match identity::read(dir)? {
+        Some(epoch) => epoch,
+        None if bases.is_empty() => identity::create(dir)?,
+        None => return Err(OpenError::damaged(dir, 0, "there are segments but no log.json")),
+    };
+    let groups = positions::load(dir, epoch)?;
+    let committed = groups
+        .iter()
+        .filter_map(|(_, made)| made.as_ref())
+        .map(|made| made.next_offset)
+        .max();
+    let Some(&last_base) = bases.last() else {
+        if committed.is_some() {
+            return Err(OpenError::damaged(
+                dir,
+                0,
+                "there are committed positions but no segments",
+            ));
+        }
+        // Nothing was ever acknowledged from here, or someone took the segments away: begin a new life, so
+        // that no position comes twice.
+        let epoch = identity::create(dir)?;
+        return Ok(Recovered {
+            epoch,
+            catalog: Catalog::default(),
+            tail: None,
+            end_offset: 0,
+            newest_ms: 0,
+            groups,
+        });
+    };
+
+    let catalog = Catalog::default();
+    let mut unchecked_bytes = config.open_check_bytes_max;
+    let mut sealed = Vec::new();
+    for pair in bases.windows(2).rev() {
+        let (base, next_base) = (pair[0], pair[1]);
+        let (reader, header) = open_segment(dir, epoch, base, direct)?;
+        let path = segment_path(dir, base);
+        let bytes = reader.length().map_err(OpenError::io(&path))?;
+        let index = if unchecked_bytes == 0 {
+            None
+        } else {
+            Some(scan_segment(&path, &reader, Span::whole(epoch, base, Until::Offset(next_base)))?.index)
+        };
+        unchecked_bytes = unchecked_bytes.saturating_sub(bytes);
+        sealed.push(Segment::new(base, header.created_at_ms, path, bytes, index));
+    }
+    sealed.into_iter().rev().for_each(|segment| catalog.push(segment));
+
+    let (reader, header) = open_segment(dir, epoch, last_base, direct)?;
+    let path = segment_path(dir, last_base);
+    let scanned = scan_segment(&path, &reader, Span::whole(epoch, last_base, Until::Tail))?;
+    if let Some(committed) = committed.filter(|&committed| committed > scanned.end_offset) {
+        let detail = format!(
+            "the records end at offset {}, but a position was committed at {committed}: durable records are lost",
+            scanned.end_offset
+        );
+        return Err(OpenError::damaged(&path, scanned.end_at, detail));
+    }
+    if scanned.torn_bytes > 0 {
+        tracing::warn!(
+            segment = %path.display(),
+            offset = scanned.end_offset,
+            at = scanned.end_at,
+            bytes = scanned.torn_bytes,
+            "cutting off the rest of a write that was never acknowledged"
+        );
+    }
+    let bytes = cut_tail(&path, scanned.end_at, config.segment_bytes)?;
+    sync_dir(dir).map_err(OpenError::io(dir))?;
+    let segment = Segment::new(last_base, header.created_at_ms, path, bytes, Some(scanned.index));
+    catalog.push(Arc::clone(&segment));
+    Ok(Recovered {
+        epoch,
+        catalog,
+        tail: Some(Tail {
+            segment,
+            end_at: scanned.end_at,
+        }),
+        end_offset: scanned.end_offset,
+        newest_ms: scanned.last_appended_ms.unwrap_or(0).max(header.created_at_ms),
+        groups,
+    })
+}
+
+/// Frees what stands behind the last frame and reserves the space anew: zeros, so that no stale frame can ever be
+/// taken for a new one. Answers the file's length.
+fn cut_tail(path: &Path, end_at: u64, segment_bytes: u64) -> Result<u64, OpenError> {
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(OpenError::io(path))?;
+    let length = file.metadata().map_err(OpenError::io(path))?.len();
+    if length != end_at {
+        file.set_len(end_at).map_err(OpenError::io(path))?;
+    }
+    // Direct reads want whole blocks.
+    file.set_len(sealed_length(end_at)).map_err(OpenError::io(path))?;
+    if let Err(error) = reserve(&file, segment_bytes) {
+        // The disk is full: opening is still right, for consumers and retention. Appends will find out.
+        tracing::warn!(%error, segment = %path.display(), "can't reserve space for the segment");
+    }
+    file.sync_all().map_err(OpenError::io(path))?;
+    Ok(file.metadata().map_err(OpenError::io(path))?.len())
+}
+
+/// Makes the directories of a log.
+pub(super) fn create_dirs(dir: &Path) -> Result<(), OpenError> {
+    let positions = dir.join(POSITIONS);
+    fs::create_dir_all(&positions).map_err(OpenError::io(&positions))?;
+    sync_dir(dir).map_err(OpenError::io(dir))?;
+    match dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(parent) => sync_dir(parent).map_err(OpenError::io(parent)),
+        None => Ok(()),
+    }
+}
+
+/// The bytes of the block that the next frame starts in, up to that frame: a direct write begins with them.
+pub(super) fn partial_block(reader: &SegmentReader, end_at: u64) -> std::io::Result<bytes::Bytes> {
+    let start = super::aligned::blocks_down(end_at);
+    let bytes = usize::try_from(end_at - start).unwrap_or(BLOCK);
+    reader.read_at(start, bytes)
+}

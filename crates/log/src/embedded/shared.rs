@@ -1,0 +1,55 @@
+//! What the writing thread, upkeep, consumers and inspectors of one log share.
+
+use std::{
+    fs::File,
+    path::PathBuf,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::{
+    append_times::AppendTimes, catalog::Catalog, clock::Clock, config::EmbeddedConfig, groups::Groups, meters::Meters,
+    queue::Queue, reader::Extent, spare::Spare, tail_cache::TailCache,
+};
+
+pub(super) struct Shared {
+    pub(super) dir: PathBuf,
+    pub(super) config: EmbeddedConfig,
+    pub(super) epoch: u32,
+    /// Whether files are written and read past the page cache.
+    pub(super) direct: bool,
+    pub(super) clock: Clock,
+    pub(super) queue: Queue,
+    pub(super) catalog: Catalog,
+    /// One past the newest durable record. Set after the sync, before the acknowledgement.
+    pub(super) end_offset: AtomicU64,
+    /// Rung when `end_offset` rises, a consumer is fenced or the log closes.
+    pub(super) news: Notify,
+    pub(super) times: Mutex<AppendTimes>,
+    pub(super) cache: Mutex<TailCache>,
+    pub(super) groups: Groups,
+    pub(super) spare: Spare,
+    pub(super) meters: Meters,
+    /// The locked file, until the log is closed.
+    pub(super) lock: Mutex<Option<File>>,
+    #[cfg(test)]
+    pub(super) faults: super::faults::Faults,
+}
+
+impl Shared {
+    pub(super) fn end_offset(&self) -> u64 {
+        self.end_offset.load(Ordering::Acquire)
+    }
+
+    /// The durable part of the log, now.
+    pub(super) fn extent(&self) -> Extent<'_> {
+        Extent {
+            catalog: &self.catalog,
+            epoch: self.epoch,
+            direct: self.direct,
+            end_offset: self.end_offset(),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The thread for everything that must not delay a write: spare segments, retention, free space, gauges.
+
+use std::{fs, sync::Arc, time::Duration};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+
+use super::{retention, segment_file::sealed_length, shared::Shared, writer::Sealed};
+
+/// How often upkeep looks around when nothing happens.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Works until the writer is gone.
+pub(super) fn run(shared: &Shared, sealed: &Receiver<Sealed>) {
+    loop {
+        look_around(shared);
+        match sealed.recv_timeout(PAUSE) {
+            Ok(segment) => cut(&segment),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// Frees the reserved space behind a sealed segment's frames.
+fn cut(sealed: &Sealed) {
+    let length = sealed_length(sealed.end_at);
+    let path = &sealed.segment.path;
+    match fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .and_then(|file| file.set_len(length))
+    {
+        Ok(()) => sealed.segment.set_bytes(length),
+        // Retention may have been faster.
+        Err(error) => tracing::debug!(%error, segment = %path.display(), "can't cut a sealed segment"),
+    }
+}
+
+/// One round: also done once when the log is opened.
+pub(super) fn look_around(shared: &Shared) {
+    retention::enforce(shared);
+    let refusal = low_space(shared);
+    if refusal.is_none()
+        && let Err(error) = shared.spare.prepare()
+    {
+        // Not a failure yet: the writer finds out when it needs the segment.
+        tracing::debug!(%error, "can't prepare a segment");
+    }
+    shared.queue.set_low_space(refusal);
+    let meters = &shared.meters;
+    meters
+        .writable
+        .set(if shared.queue.refusal().is_none() { 1.0 } else { 0.0 });
+    meters.queue_bytes.set(shared.queue.bytes() as f64);
+    meters
+        .disk_bytes
+        .set((shared.catalog.bytes() + shared.spare.bytes()) as f64);
+    meters.end_offset.set(shared.end_offset() as f64);
+}
+
+/// Why no records should be taken although the disk takes them still.
+fn low_space(shared: &Shared) -> Option<Arc<str>> {
+    let least = shared.config.min_free_bytes;
+    if least == 0 {
+        return None;
+    }
+    let found = rustix::fs::statvfs(&shared.dir).ok()?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    (free < least).then(|| Arc::from(format!("{free} bytes are free on the log's disk, {least} are wanted")))
+}

@@ -1,0 +1,312 @@
+//! The writing thread: gathers what is queued, writes it with one write and one sync, then answers everyone.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use crossbeam_channel::Sender;
+
+use super::{
+    aligned::{AlignedBuffer, BLOCK, blocks_down},
+    catalog::Segment,
+    frame::{self, Stamp},
+    queue::{Group, Took},
+    recovery::{Tail, partial_block},
+    scan::INDEX_STEP_BYTES,
+    segment_file::{FRAMES_START, Header, SegmentReader, open_for_append, sealed_length, segment_path, sync_dir},
+    shared::Shared,
+};
+use crate::{
+    record::{LoggedRecord, Position},
+    traits::AppendError,
+};
+
+/// After a failure the log tries to write again after so long, doubling up to the second.
+const PROBE_PAUSE_MIN: Duration = Duration::from_millis(100);
+const PROBE_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// A segment is full: its file may be cut to its frames.
+#[derive(Debug)]
+pub(super) struct Sealed {
+    pub(super) segment: Arc<Segment>,
+    pub(super) end_at: u64,
+}
+
+/// The segment being written.
+struct Active {
+    file: File,
+    segment: Arc<Segment>,
+    /// Where the durable frames end.
+    end_at: u64,
+    /// Where the last indexed frame starts.
+    indexed_at: u64,
+}
+
+/// State of the writing thread.
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    sealed: Sender<Sealed>,
+    /// `None` before the first segment, and after a failure: what was being written can't be trusted any more (a
+    /// failed sync drops dirty pages, and the next one would succeed), so writing goes on in a new segment.
+    active: Option<Active>,
+    /// With direct I/O it begins with the durable bytes of the block that the next frame starts in.
+    buffer: AlignedBuffer,
+    group: Group,
+    probe_pause: Duration,
+}
+
+impl Writer {
+    /// A writer that goes on where recovery found the end, or begins a log's first segment.
+    pub(super) fn begin(shared: Arc<Shared>, sealed: Sender<Sealed>, tail: Option<Tail>) -> io::Result<Self> {
+        let mut buffer = AlignedBuffer::new(1 << 20);
+        let active = match tail {
+            None => None,
+            Some(Tail { segment, end_at }) => {
+                if shared.direct {
+                    let reader = SegmentReader::open(&segment.path, shared.direct)?;
+                    buffer.extend(&partial_block(&reader, end_at)?);
+                }
+                let file = open_for_append(&segment.path, shared.direct)?;
+                Some(Active {
+                    file,
+                    segment,
+                    end_at,
+                    indexed_at: 0,
+                })
+            }
+        };
+        let mut writer = Self {
+            shared,
+            sealed,
+            active,
+            buffer,
+            group: Group::default(),
+            probe_pause: PROBE_PAUSE_MIN,
+        };
+        if writer.active.is_none() {
+            writer.roll()?;
+        }
+        Ok(writer)
+    }
+
+    /// Writes until the queue is closed and empty.
+    pub(super) fn run(mut self) {
+        let _guard = PanicGuard(Arc::clone(&self.shared));
+        loop {
+            let (limit, room) = (self.shared.config.group_bytes_max, self.room());
+            let done = match self.shared.queue.take(&mut self.group, limit, room) {
+                Took::Group => self.write_group().map_err(|error| format!("writing failed: {error}")),
+                Took::NoRoom => self
+                    .roll()
+                    .map_err(|error| format!("no new segment can be made: {error}")),
+                Took::Closed => break,
+            };
+            if let Err(reason) = done {
+                self.refuse(&Arc::from(reason));
+            }
+        }
+        self.cut_active();
+    }
+
+    /// Bytes that still fit into the segment.
+    fn room(&self) -> u64 {
+        self.active.as_ref().map_or(0, |active| {
+            self.shared.config.segment_bytes.saturating_sub(active.end_at)
+        })
+    }
+
+    fn write_group(&mut self) -> io::Result<()> {
+        let Some(active) = &mut self.active else {
+            return Err(io::Error::other("there is no segment"));
+        };
+        let started = Instant::now();
+        let first = self.shared.end_offset();
+        let appended_at_ms = self.shared.clock.now_ms();
+        let carried = self.buffer.len() as u64;
+        self.buffer.reserve(self.group.bytes + BLOCK);
+        for (offset, record) in (first..).zip(&self.group.records) {
+            let at = active.end_at + self.buffer.len() as u64 - carried;
+            if at >= active.indexed_at + INDEX_STEP_BYTES as u64 {
+                active.segment.note(offset, at);
+                active.indexed_at = at;
+            }
+            let stamp = Stamp {
+                epoch: self.shared.epoch,
+                offset,
+                group_base: first,
+                appended_at_ms,
+            };
+            frame::encode(&mut self.buffer, record, stamp);
+        }
+        let framed = self.buffer.len();
+        let end_at = active.end_at + framed as u64 - carried;
+        if self.shared.direct {
+            self.buffer.pad(BLOCK);
+        }
+        write_durably(&self.shared, &active.file, self.buffer.bytes(), active.end_at - carried)?;
+        active.end_at = end_at;
+        if self.shared.direct {
+            self.buffer.keep(framed - in_last_block(end_at), framed);
+        } else {
+            self.buffer.clear();
+        }
+        self.shared.meters.sync_seconds.record(started.elapsed().as_secs_f64());
+        self.probe_pause = PROBE_PAUSE_MIN;
+        self.publish(first, appended_at_ms);
+        Ok(())
+    }
+
+    /// The group is durable: consumers may see it and producers hear of it, in this order, so that whoever asks for
+    /// the end after an acknowledgement finds the record before it.
+    fn publish(&mut self, first: u64, appended_at_ms: i64) {
+        let shared = &self.shared;
+        let (records, bytes) = (self.group.records.len(), self.group.bytes);
+        let end_offset = first + records as u64;
+        shared.times.lock().push(first, end_offset, appended_at_ms);
+        {
+            let mut cache = shared.cache.lock();
+            if cache.is_read() {
+                for (offset, record) in (first..).zip(self.group.records.drain(..)) {
+                    let position = Position {
+                        epoch: shared.epoch,
+                        partition: 0,
+                        offset,
+                    };
+                    cache.push(LoggedRecord {
+                        position,
+                        appended_at_ms,
+                        record,
+                    });
+                }
+            }
+        }
+        shared.end_offset.store(end_offset, Ordering::Release);
+        shared.queue.release(records, bytes);
+        let epoch = shared.epoch;
+        self.group.answer(|index| {
+            Ok(Position {
+                epoch,
+                partition: 0,
+                offset: first + index,
+            })
+        });
+        shared.news.notify_waiters();
+        let meters = &shared.meters;
+        meters.group_records.record(records as f64);
+        meters.appends.increment(records as u64);
+        meters.append_bytes.increment(bytes as u64);
+    }
+
+    /// Goes on in a new segment.
+    fn roll(&mut self) -> io::Result<()> {
+        let shared = &self.shared;
+        #[cfg(test)]
+        super::faults::Faults::check(&shared.faults.roll)?;
+        let base = shared.end_offset();
+        let header = Header {
+            epoch: shared.epoch,
+            base,
+            created_at_ms: shared.clock.now_ms(),
+        };
+        let path = segment_path(&shared.dir, base);
+        let file = shared.spare.take(|file| {
+            file.write_all_at(header.encode().bytes(), 0)?;
+            file.sync_all()?;
+            fs::rename(shared.spare.path(), &path)?;
+            sync_dir(&shared.dir)?;
+            Ok(file)
+        })?;
+        let bytes = shared.config.segment_bytes;
+        let segment = Segment::new(base, header.created_at_ms, path, bytes, Some(Vec::new()));
+        shared.catalog.push(Arc::clone(&segment));
+        let before = self.active.replace(Active {
+            file,
+            segment,
+            end_at: FRAMES_START,
+            indexed_at: 0,
+        });
+        self.buffer.clear();
+        if let Some(Active { segment, end_at, .. }) = before {
+            // If upkeep is that far behind, the segment merely keeps its reserved space.
+            let _ = self.sealed.try_send(Sealed { segment, end_at });
+        }
+        Ok(())
+    }
+
+    /// Answers everyone that the log can't store now, and tries again until it can or the log is closed.
+    fn refuse(&mut self, reason: &Arc<str>) {
+        tracing::error!(%reason, end_offset = self.shared.end_offset(), "the log refuses records");
+        self.shared.queue.fail(reason);
+        self.shared.queue.release(self.group.records.len(), self.group.bytes);
+        self.group.answer(|_| Err(AppendError::Unavailable(reason.to_string())));
+        self.shared.meters.writable.set(0.0);
+        self.cut_active();
+        self.active = None;
+        self.buffer.clear();
+        loop {
+            let pause = self.probe_pause;
+            self.probe_pause = (pause * 2).min(PROBE_PAUSE_MAX);
+            if self.shared.queue.closes_within(pause) {
+                return;
+            }
+            match self.roll() {
+                Ok(()) => break,
+                Err(error) => tracing::debug!(%error, "the log still can't write"),
+            }
+        }
+        self.shared.queue.recover();
+        self.shared.meters.writable.set(1.0);
+        tracing::info!(end_offset = self.shared.end_offset(), "the log takes records again");
+    }
+
+    /// Brings the file back to its durable length.
+    fn cut_active(&self) {
+        let Some(Active {
+            file, segment, end_at, ..
+        }) = &self.active
+        else {
+            return;
+        };
+        let length = sealed_length(*end_at);
+        match file.set_len(length).and_then(|()| file.sync_all()) {
+            Ok(()) => segment.set_bytes(length),
+            Err(error) => tracing::warn!(%error, segment = %segment.path.display(), "can't cut the segment"),
+        }
+    }
+}
+
+/// Bytes between the last block boundary and `end_at`.
+fn in_last_block(end_at: u64) -> usize {
+    usize::try_from(end_at - blocks_down(end_at)).unwrap_or(0)
+}
+
+/// One write and one sync.
+fn write_durably(shared: &Shared, file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+    #[cfg(not(test))]
+    let _ = shared;
+    #[cfg(test)]
+    if let Err(error) = super::faults::Faults::check(&shared.faults.write) {
+        file.write_all_at(&bytes[..bytes.len() / 2 / BLOCK * BLOCK], at)?;
+        return Err(error);
+    }
+    file.write_all_at(bytes, at)?;
+    #[cfg(test)]
+    super::faults::Faults::check(&shared.faults.sync)?;
+    file.sync_data()
+}
+
+/// A writer that dies by a bug must not leave producers waiting for ever.
+struct PanicGuard(Arc<Shared>);
+
+impl Drop for PanicGuard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.queue.fail(&Arc::from("the writing thread stopped"));
+            self.0.meters.writable.set(0.0);
+        }
+    }
+}

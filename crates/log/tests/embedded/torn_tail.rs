@@ -1,0 +1,292 @@
+//! What a crash or a bad disk leaves behind: the acknowledged prefix survives if its bytes are intact, a torn tail goes,
+//! and damage is never mistaken for one.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use proptest::{prelude::*, sample::Index};
+use receipt_log::{Commit, DirectIo, EmbeddedLog, LogConsumer, LogInspector, LogWriter, LoggedRecord, OpenError};
+
+use crate::{
+    contract::{ALL, append_all, record},
+    small,
+};
+
+const HEADER: usize = 4096;
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+/// A frame as it stands in a file, read by the documented format and not by the code under test.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    start: usize,
+    /// End of what the CRC covers.
+    end: usize,
+    group_base: usize,
+}
+
+fn frames(bytes: &[u8]) -> Vec<Frame> {
+    let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let mut frames = Vec::new();
+    let mut start = HEADER;
+    while start + 8 <= bytes.len() && number(start) > 0 {
+        let end = start + 8 + number(start);
+        frames.push(Frame {
+            start,
+            end,
+            group_base: number(start + 24),
+        });
+        start = end.next_multiple_of(8);
+    }
+    frames
+}
+
+fn segments(dir: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "segment"));
+    paths.sort();
+    paths
+}
+
+async fn read_all(log: &impl LogInspector) -> Vec<LoggedRecord> {
+    let mut records = Vec::new();
+    loop {
+        let more = log.read(0, records.len() as u64, 1 << 20).await.unwrap();
+        if more.is_empty() {
+            return records;
+        }
+        records.extend(more);
+    }
+}
+
+/// A closed log of 24 records: eight groups of one, then groups of several.
+fn written(direct_io: DirectIo) -> (tempfile::TempDir, Vec<LoggedRecord>) {
+    let dir = tempfile::tempdir().unwrap();
+    let records = block_on(async {
+        let log = EmbeddedLog::open(dir.path(), small(direct_io)).unwrap();
+        for number in 0..8 {
+            log.append(record(number)).await.unwrap();
+        }
+        append_all(&log, 8..16).await;
+        append_all(&log, 16..24).await;
+        log.close();
+        read_all(&log).await
+    });
+    assert_eq!(records.len(), 24);
+    (dir, records)
+}
+
+/// Opens the changed log and checks that exactly the first `survivors` are there, and that it works on.
+fn assert_survivors(dir: &Path, records: &[LoggedRecord], survivors: usize, direct_io: DirectIo) {
+    block_on(async {
+        for round in 0..2 {
+            let log = EmbeddedLog::open(dir, small(direct_io)).unwrap();
+            let found = read_all(&log).await;
+            assert_eq!(found.len(), survivors + round);
+            assert!(found[..survivors] == records[..survivors]);
+            let position = log.append(record(1000)).await.unwrap();
+            assert_eq!(position.offset, (survivors + round) as u64);
+            log.close();
+        }
+    });
+}
+
+fn assert_damaged(dir: &Path, at: usize) {
+    match EmbeddedLog::open(dir, small(DirectIo::Auto)) {
+        Err(OpenError::Damaged { file, at: found, .. }) => {
+            assert_eq!(&file, segments(dir).first().unwrap());
+            assert_eq!(found, at as u64);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn modes() -> impl Strategy<Value = DirectIo> {
+    prop_oneof![Just(DirectIo::Auto), Just(DirectIo::Off)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_cut_file_keeps_every_whole_record(cut in any::<Index>(), mode in modes()) {
+        let (dir, records) = written(mode);
+        let path = &segments(dir.path())[0];
+        let bytes = fs::read(path).unwrap();
+        let frames = frames(&bytes);
+        prop_assert_eq!(frames.len(), 24);
+        let length = HEADER + cut.index(frames[23].end - HEADER + 1);
+        fs::OpenOptions::new().write(true).open(path).unwrap().set_len(length as u64).unwrap();
+        let survivors = frames.iter().filter(|frame| frame.end <= length).count();
+        assert_survivors(dir.path(), &records, survivors, mode);
+    }
+
+    #[test]
+    fn a_changed_byte_is_a_torn_tail_in_the_last_group_and_damage_before(
+        place in any::<Index>(), bits in 1..=255_u8, mode in modes(),
+    ) {
+        let (dir, records) = written(mode);
+        let path = &segments(dir.path())[0];
+        let mut bytes = fs::read(path).unwrap();
+        let frames = frames(&bytes);
+        let at = HEADER + place.index(frames[23].end - HEADER);
+        bytes[at] ^= bits;
+        fs::write(path, &bytes).unwrap();
+        match frames.iter().position(|frame| (frame.start..frame.end).contains(&at)) {
+            None => assert_survivors(dir.path(), &records, 24, mode), // padding between frames
+            Some(hit) if frames.iter().any(|frame| frame.group_base > hit) => {
+                assert_damaged(dir.path(), frames[hit].start);
+                prop_assert_eq!(fs::read(path).unwrap(), bytes, "a refused log is left as it was");
+            }
+            Some(hit) => assert_survivors(dir.path(), &records, hit, mode),
+        }
+    }
+
+    #[test]
+    fn lost_blocks_of_an_unfinished_write_are_a_torn_tail(lost in any::<Index>(), garbage: bool, mode in modes()) {
+        // As after a power loss in the middle of the last group's write: later blocks of it are there, one is not.
+        let (dir, records) = written(mode);
+        let path = &segments(dir.path())[0];
+        let mut bytes = fs::read(path).unwrap();
+        let frames = frames(&bytes);
+        let last_group = frames[23].group_base;
+        let first_lost = last_group + lost.index(24 - last_group);
+        let span = frames[first_lost].start..frames[first_lost].end;
+        bytes[span].fill(if garbage { 0xa5 } else { 0 });
+        fs::write(path, &bytes).unwrap();
+        assert_survivors(dir.path(), &records, first_lost, mode);
+    }
+
+    #[test]
+    fn garbage_behind_the_tail_is_no_record(
+        garbage in prop::collection::vec(any::<u8>(), 1..9000), aligned: bool, copied: bool, mode in modes(),
+    ) {
+        let (dir, records) = written(mode);
+        let path = &segments(dir.path())[0];
+        let mut bytes = fs::read(path).unwrap();
+        let frames = frames(&bytes);
+        let end = frames[23].end.next_multiple_of(8);
+        if aligned {
+            bytes.truncate(end);
+        }
+        if copied {
+            // Stale frames of the same log, as recycled space would hold them.
+            let stale = bytes[frames[3].start..frames[12].start].to_vec();
+            bytes.extend(stale);
+        }
+        bytes.extend(garbage);
+        fs::write(path, &bytes).unwrap();
+        assert_survivors(dir.path(), &records, 24, mode);
+    }
+}
+
+#[test]
+fn a_sealed_segment_must_be_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+        for start in (0..1000).step_by(100) {
+            append_all(&log, start..start + 100).await;
+        }
+    });
+    let paths = segments(dir.path());
+    assert!(paths.len() >= 3, "{paths:?}");
+    let whole = fs::read(&paths[0]).unwrap();
+    let frames = frames(&whole);
+    let last = *frames.last().unwrap();
+    for at in [last.end - 1, last.start, frames[10].start + 60] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(&paths[0], &bytes).unwrap();
+        let hit = frames.iter().find(|frame| at < frame.end).unwrap();
+        assert_damaged(dir.path(), hit.start);
+    }
+    let mut bytes = whole.clone();
+    bytes[20] ^= 1;
+    fs::write(&paths[0], &bytes).unwrap();
+    assert_damaged(dir.path(), 0);
+    fs::write(&paths[0], &whole).unwrap();
+    let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+    assert_eq!(block_on(read_all(&log)).len(), 1000);
+    log.close();
+
+    let held_back = fs::read(&paths[1]).unwrap();
+    fs::remove_file(&paths[1]).unwrap();
+    assert!(matches!(
+        EmbeddedLog::open(dir.path(), small(DirectIo::Auto)),
+        Err(OpenError::Damaged { .. })
+    ));
+    fs::write(&paths[1], held_back).unwrap();
+    EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+}
+
+#[test]
+fn damage_in_an_old_segment_that_opening_does_not_check_shows_when_it_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = receipt_log::EmbeddedConfig {
+        open_check_bytes_max: 0,
+        ..small(DirectIo::Auto)
+    };
+    block_on(async {
+        let log = EmbeddedLog::open(dir.path(), config.clone()).unwrap();
+        for start in (0..500).step_by(100) {
+            append_all(&log, start..start + 100).await;
+        }
+        log.close();
+        let path = &segments(dir.path())[0];
+        let mut bytes = fs::read(path).unwrap();
+        let hit = frames(&bytes)[20].start;
+        bytes[hit + 70] ^= 1;
+        fs::write(path, bytes).unwrap();
+
+        let log = EmbeddedLog::open(dir.path(), config).unwrap();
+        let mut consumer = log.consumer("readers").unwrap();
+        let mut read = 0;
+        let damaged = loop {
+            match consumer.poll(ALL).await {
+                Ok(polled) => read += polled.records.len(),
+                Err(error) => break error,
+            }
+        };
+        assert!(
+            matches!(damaged, receipt_log::ConsumeError::Damaged { offset: 20, .. }),
+            "{damaged}"
+        );
+        assert!(read <= 20);
+        assert!(log.read(0, 21, 1).await.is_err(), "the segment can't be indexed");
+        assert!(!log.read(0, 499, 1).await.unwrap().is_empty(), "other segments can");
+    });
+}
+
+#[test]
+fn a_tail_shorter_than_a_commit_is_damage() {
+    let (dir, _) = written(DirectIo::Auto);
+    block_on(async {
+        let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+        let mut consumer = log.consumer("readers").unwrap();
+        let commit = Commit {
+            partition: 0,
+            epoch: log.epoch(),
+            next_offset: 20,
+            metadata: String::new(),
+        };
+        consumer.commit(vec![commit]).await.unwrap();
+        log.close();
+    });
+    let path = &segments(dir.path())[0];
+    let frames = frames(&fs::read(path).unwrap());
+    let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(frames[20].start as u64).unwrap();
+    EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap().close();
+    file.set_len(frames[19].end as u64 - 1).unwrap();
+    assert_damaged(dir.path(), frames[19].start);
+}
