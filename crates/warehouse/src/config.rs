@@ -30,9 +30,11 @@ pub struct WarehouseConfig {
     pub insert_wait_ms_max: u64,
     /// Time one query may take, in milliseconds.
     pub query_wait_ms_max: u64,
-    /// Threads of the embedded engine's endpoint; also its connections, and so its concurrent statements.
+    /// Threads of the embedded engine that run queries; so many run at once.
     pub threads: usize,
-    /// Requests that may wait for one of those threads; more are answered 503.
+    /// Threads of the embedded engine that run inserts.
+    pub insert_threads: usize,
+    /// Requests that may wait for a query thread, and as many for an insert thread; more are answered 503.
     pub waiting_max: usize,
     /// Broken parts of a table at which the embedded engine refuses to open it.
     pub broken_parts_max: u64,
@@ -49,10 +51,11 @@ impl Default for WarehouseConfig {
             memory_bytes_max: 700 << 20,
             result_rows_max: 1_000_000,
             insert_rows_max: 200_000,
-            insert_bytes_max: 256 << 20,
+            insert_bytes_max: 64 << 20,
             insert_wait_ms_max: 60_000,
             query_wait_ms_max: 10_000,
             threads: 4,
+            insert_threads: 2,
             waiting_max: 256,
             broken_parts_max: 10_000,
         }
@@ -93,8 +96,13 @@ impl WarehouseConfig {
                 return Err(format!("warehouse.{name} must be above 0"));
             }
         }
-        if !(1..=64).contains(&self.threads) {
-            return Err("warehouse.threads must be from 1 to 64".to_owned());
+        for (name, value) in [("threads", self.threads), ("insert_threads", self.insert_threads)] {
+            if !(1..=64).contains(&value) {
+                return Err(format!("warehouse.{name} must be from 1 to 64"));
+            }
+        }
+        if !(1..=65_536).contains(&self.waiting_max) {
+            return Err("warehouse.waiting_max must be from 1 to 65536".to_owned());
         }
         Ok(())
     }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::chdb::code_in;
+
 /// Why a warehouse call failed.
 #[derive(Debug, Error)]
 pub enum WarehouseError {
@@ -43,6 +45,75 @@ impl WarehouseError {
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Unavailable(_))
     }
+
+    /// The kind as metrics label it.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Unavailable(_) => "unavailable",
+            Self::Refused { .. } => "refused",
+            Self::BadAnswer(_) => "bad_answer",
+            Self::TooLarge { .. } => "too_large",
+            Self::Config(_) => "config",
+        }
+    }
+}
+
+/// ClickHouse's codes for what may pass: time, memory, disk, load, keeper, a closing engine.
+const MAY_PASS: [u32; 26] = [
+    74,   // CANNOT_READ_FROM_FILE_DESCRIPTOR
+    75,   // CANNOT_WRITE_TO_FILE_DESCRIPTOR: a full disk among them
+    76,   // CANNOT_OPEN_FILE
+    159,  // TIMEOUT_EXCEEDED
+    160,  // TOO_SLOW
+    173,  // CANNOT_ALLOCATE_MEMORY
+    198,  // DNS_ERROR
+    202,  // TOO_MANY_SIMULTANEOUS_QUERIES
+    203,  // NO_FREE_CONNECTION
+    209,  // SOCKET_TIMEOUT
+    210,  // NETWORK_ERROR
+    225,  // NO_ZOOKEEPER
+    236,  // ABORTED
+    241,  // MEMORY_LIMIT_EXCEEDED
+    242,  // TABLE_IS_READ_ONLY
+    243,  // NOT_ENOUGH_SPACE
+    252,  // TOO_MANY_PARTS
+    285,  // TOO_FEW_LIVE_REPLICAS
+    319,  // UNKNOWN_STATUS_OF_INSERT
+    341,  // UNFINISHED
+    394,  // QUERY_WAS_CANCELLED
+    425,  // SYSTEM_ERROR
+    439,  // CANNOT_SCHEDULE_TASK
+    734,  // QUERY_WAS_CANCELLED_BY_CLIENT; the embedded endpoint when it closes
+    999,  // KEEPER_EXCEPTION
+    1001, // STD_EXCEPTION: file system errors
+];
+
+impl From<clickhouse::error::Error> for WarehouseError {
+    fn from(error: clickhouse::error::Error) -> Self {
+        use clickhouse::error::Error;
+        match error {
+            Error::Network(source) => Self::Unavailable(with_causes(&*source)),
+            Error::TimedOut => Self::Unavailable("the insert took too long".to_owned()),
+            Error::BadResponse(message) => match code_in(&message) {
+                // Without a code it isn't ClickHouse's own word: a proxy's, or a lost engine's.
+                None => Self::Unavailable(message),
+                Some(code) if MAY_PASS.contains(&code) => Self::Unavailable(message),
+                Some(code) => Self::Refused { code, message },
+            },
+            Error::InvalidParams(source) => Self::Config(format!("the request can't be made: {source}")),
+            other => Self::BadAnswer(other.to_string()),
+        }
+    }
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
 
 /// Why the embedded engine didn't start or failed.

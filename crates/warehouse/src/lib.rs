@@ -6,22 +6,26 @@
 //! - [`row`]: rows of the tables, encoded by hand into RowBinary
 //! - [`migrations`]: the schema, version by version
 //! - [`queries`]: what publishers, the audit and the load tests ask, one file per noun
-//! - [`engine`]: libchdb in this process, behind [`endpoint`], which speaks ClickHouse's HTTP protocol
-//! - [`chdb`]: the only `unsafe` code of the project: libchdb's C functions
+//! - [`engine`]: libchdb in this process, behind `endpoint`, which speaks ClickHouse's HTTP protocol
+//! - `statements`: the threads and connections between the two; `engine_files`: library, directory, configuration
+//! - `chdb`: the only `unsafe` code of the project: libchdb's C functions
 //!
 //! Services see only [`Warehouse`]; whether a server or the engine in this process answers is a matter of
 //! configuration.
 
-pub mod chdb;
+mod chdb;
 pub mod client;
 pub mod config;
 pub mod connector;
-pub mod endpoint;
+mod endpoint;
 pub mod engine;
+mod engine_files;
 pub mod error;
+mod frame;
 pub mod migrations;
 pub mod queries;
 pub mod row;
+mod statements;
 
 pub use client::Warehouse;
 pub use config::WarehouseConfig;

@@ -1,8 +1,10 @@
 //! One entry's usage.
 
+use clickhouse::Row;
+use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{Filter, Scope, UsageByPurpose};
+use super::{FINAL_SETTINGS, Filter, Scope, UsageByPurpose, receipts_condition, scoped};
 use crate::{Warehouse, WarehouseError};
 
 /// One client and how much it used.
@@ -37,6 +39,27 @@ pub struct ContentStats {
     pub urls: Vec<String>,
 }
 
+#[derive(Row, Deserialize)]
+struct TotalsRow {
+    receipts: u64,
+    clients: u64,
+    training: u64,
+    inference: u64,
+    research: u64,
+    first_ms: i64,
+    last_ms: i64,
+    urls: Vec<String>,
+}
+
+#[derive(Row, Deserialize)]
+struct ClientRow {
+    #[serde(with = "clickhouse::serde::uuid")]
+    client: Uuid,
+    newest_name: String,
+    newest_organization: String,
+    receipts: u64,
+}
+
 impl Warehouse {
     /// Usage of one entry, with at most `top_max` clients.
     ///
@@ -44,11 +67,57 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn content(
         &self,
-        _scope: &Scope,
-        _filter: &Filter,
-        _entry_id: Uuid,
-        _top_max: u32,
+        scope: &Scope,
+        filter: &Filter,
+        entry_id: Uuid,
+        top_max: u32,
     ) -> Result<ContentStats, WarehouseError> {
-        Err(WarehouseError::Unavailable("not built yet".to_owned()))
+        if scope.publishers.is_empty() {
+            return Ok(ContentStats::default());
+        }
+        let filter = Filter {
+            entry_id: Some(entry_id),
+            ..filter.clone()
+        };
+        let condition = receipts_condition(&filter);
+        let sql = format!(
+            "SELECT count() AS receipts, uniqExact(client_id) AS clients, countIf(purpose = 'training') AS training,
+                countIf(purpose = 'inference') AS inference, countIf(purpose = 'research') AS research,
+                toUnixTimestamp64Milli(min(timestamp)) AS first_ms, toUnixTimestamp64Milli(max(timestamp)) AS last_ms,
+                arraySort(groupUniqArray(100)(url)) AS urls
+             FROM receipts FINAL WHERE {condition} {FINAL_SETTINGS}"
+        );
+        let totals: TotalsRow = self.one("content", scoped(sql, scope, &filter)).await?;
+        if totals.receipts == 0 {
+            return Ok(ContentStats::default());
+        }
+        let sql = format!(
+            "SELECT CAST(client_id AS UUID) AS client, argMax(client_name, (timestamp, client_name)) AS newest_name,
+                argMax(organization, (timestamp, organization)) AS newest_organization, count() AS receipts
+             FROM receipts FINAL WHERE {condition}
+             GROUP BY client ORDER BY receipts DESC, toString(client) LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"
+        );
+        let clients: Vec<ClientRow> = self
+            .rows("content_clients", scoped(sql, scope, &filter).with("top_max", top_max))
+            .await?;
+        let top_client = |row: ClientRow| TopClient {
+            client_id: row.client,
+            name: row.newest_name,
+            organization: row.newest_organization,
+            receipt_count: row.receipts,
+        };
+        Ok(ContentStats {
+            total_receipts: totals.receipts,
+            unique_clients: totals.clients,
+            usage_by_purpose: UsageByPurpose {
+                training: totals.training,
+                inference: totals.inference,
+                research: totals.research,
+            },
+            top_clients: clients.into_iter().map(top_client).collect(),
+            first_seen_ms: Some(totals.first_ms),
+            last_seen_ms: Some(totals.last_ms),
+            urls: totals.urls,
+        })
     }
 }

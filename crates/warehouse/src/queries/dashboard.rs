@@ -1,8 +1,10 @@
 //! The dashboard's totals.
 
+use clickhouse::Row;
+use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{Filter, Scope};
+use super::{FINAL_SETTINGS, Filter, Scope, receipts_condition, scoped};
 use crate::{Warehouse, WarehouseError};
 
 /// Receipts per purpose.
@@ -40,6 +42,23 @@ pub struct DashboardStats {
     pub usage_by_purpose: UsageByPurpose,
 }
 
+#[derive(Row, Deserialize)]
+struct TotalsRow {
+    receipts: u64,
+    clients: u64,
+    training: u64,
+    inference: u64,
+    research: u64,
+}
+
+#[derive(Row, Deserialize)]
+struct EntryRow {
+    #[serde(with = "clickhouse::serde::uuid")]
+    entry: Uuid,
+    newest_url: String,
+    receipts: u64,
+}
+
 impl Warehouse {
     /// Totals, and at most `top_max` entries.
     ///
@@ -47,10 +66,57 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn dashboard(
         &self,
-        _scope: &Scope,
-        _filter: &Filter,
-        _top_max: u32,
+        scope: &Scope,
+        filter: &Filter,
+        top_max: u32,
     ) -> Result<DashboardStats, WarehouseError> {
-        Err(WarehouseError::Unavailable("not built yet".to_owned()))
+        if scope.publishers.is_empty() {
+            return Ok(DashboardStats::default());
+        }
+        let condition = receipts_condition(filter);
+        let sql = format!(
+            "SELECT count() AS receipts, uniqExact(client_id) AS clients, countIf(purpose = 'training') AS training,
+                countIf(purpose = 'inference') AS inference, countIf(purpose = 'research') AS research
+             FROM receipts FINAL WHERE {condition} {FINAL_SETTINGS}"
+        );
+        let totals: TotalsRow = self.one("dashboard", scoped(sql, scope, filter)).await?;
+        Ok(DashboardStats {
+            total_receipts: totals.receipts,
+            unique_clients: totals.clients,
+            top_content: self.top_content("dashboard_top", scope, filter, top_max).await?,
+            usage_by_purpose: UsageByPurpose {
+                training: totals.training,
+                inference: totals.inference,
+                research: totals.research,
+            },
+        })
+    }
+
+    /// The most used entries.
+    pub(super) async fn top_content(
+        &self,
+        name: &'static str,
+        scope: &Scope,
+        filter: &Filter,
+        top_max: u32,
+    ) -> Result<Vec<TopContent>, WarehouseError> {
+        if top_max == 0 {
+            return Ok(Vec::new());
+        }
+        let condition = receipts_condition(filter);
+        let sql = format!(
+            "SELECT entry_id AS entry, argMax(url, (timestamp, url)) AS newest_url, count() AS receipts
+             FROM receipts FINAL WHERE {condition}
+             GROUP BY entry_id ORDER BY receipts DESC, toString(entry) LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"
+        );
+        let rows: Vec<EntryRow> = self
+            .rows(name, scoped(sql, scope, filter).with("top_max", top_max))
+            .await?;
+        let entry = |row: EntryRow| TopContent {
+            entry_id: row.entry,
+            url: row.newest_url,
+            receipt_count: row.receipts,
+        };
+        Ok(rows.into_iter().map(entry).collect())
     }
 }

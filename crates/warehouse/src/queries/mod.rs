@@ -4,15 +4,19 @@
 //! SQL text. A publisher's question is scoped to the domains of its key.
 
 mod audit;
+mod broken;
 mod client;
 mod content;
 mod dashboard;
+mod ledger;
 mod receipt;
 mod refusals;
 mod timeseries;
 mod totals;
 
 use uuid::Uuid;
+
+use crate::client::Call;
 
 pub use audit::{AuditFinding, AuditSums, CommittedOffset};
 pub use client::ClientStats;
@@ -43,4 +47,49 @@ pub struct Filter {
     pub client_id: Option<Uuid>,
     /// Only this `content.entryId`.
     pub entry_id: Option<Uuid>,
+}
+
+/// What `DateTime64` can hold: 1900 to 2299.
+const TIME_MS_MIN: i64 = -2_208_988_800_000;
+const TIME_MS_MAX: i64 = 10_413_791_999_999;
+
+/// The end of every query over `FINAL`. Rows with equal keys have equal timestamps, so they never stand in two
+/// partitions; and the bloom index is over a member of the key, so that a skipped granule holds no row of a key that
+/// another granule has.
+const FINAL_SETTINGS: &str = "SETTINGS do_not_merge_across_partitions_select_final = 1, use_skip_indexes_if_final = 1";
+
+/// The `WHERE` of a publisher's question over `receipts`.
+fn receipts_condition(filter: &Filter) -> String {
+    let mut condition = "publisher IN {publishers:Array(String)}
+        AND timestamp >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')
+        AND timestamp < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')"
+        .to_owned();
+    for (wanted, text) in [
+        (filter.purpose.is_some(), " AND purpose = {purpose:String}"),
+        (filter.client_id.is_some(), " AND client_id = {client_id:UUID}"),
+        (filter.entry_id.is_some(), " AND entry_id = {entry_id:UUID}"),
+    ] {
+        if wanted {
+            condition.push_str(text);
+        }
+    }
+    condition
+}
+
+/// A call with the parameters of [`receipts_condition`] bound.
+fn scoped(sql: String, scope: &Scope, filter: &Filter) -> Call {
+    let mut call = Call::new(sql)
+        .with("publishers", scope.publishers.clone())
+        .with("from_ms", filter.from_ms.clamp(TIME_MS_MIN, TIME_MS_MAX))
+        .with("to_ms", filter.to_ms.clamp(TIME_MS_MIN, TIME_MS_MAX));
+    if let Some(purpose) = &filter.purpose {
+        call = call.with("purpose", purpose.clone());
+    }
+    if let Some(client_id) = filter.client_id {
+        call = call.with("client_id", client_id.to_string());
+    }
+    if let Some(entry_id) = filter.entry_id {
+        call = call.with("entry_id", entry_id.to_string());
+    }
+    call
 }

@@ -1,8 +1,11 @@
 //! What was refused and why.
 
+use clickhouse::Row;
+use serde::Deserialize;
 use uuid::Uuid;
 
-use super::Scope;
+use super::{FINAL_SETTINGS, Scope, TIME_MS_MAX, TIME_MS_MIN};
+use crate::client::Call;
 use crate::{Warehouse, WarehouseError};
 
 /// One refused receipt.
@@ -35,6 +38,26 @@ pub struct RefusalStats {
     pub newest: Vec<Refusal>,
 }
 
+#[derive(Row, Deserialize)]
+struct ReasonRow {
+    reason_text: String,
+    receipts: u64,
+}
+
+#[derive(Row, Deserialize)]
+struct RefusalRow {
+    position: u128,
+    reason_text: String,
+    detail: String,
+    publisher: String,
+    #[serde(with = "clickhouse::serde::uuid::option")]
+    receipt_id: Option<Uuid>,
+    #[serde(with = "clickhouse::serde::uuid::option")]
+    client_id: Option<Uuid>,
+    received_ms: i64,
+    request_id: String,
+}
+
 impl Warehouse {
     /// Refusals received in `[from_ms, to_ms)`, and at most `newest_max` of them in full.
     ///
@@ -42,11 +65,53 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn refusals(
         &self,
-        _scope: &Scope,
-        _from_ms: i64,
-        _to_ms: i64,
-        _newest_max: u32,
+        scope: &Scope,
+        from_ms: i64,
+        to_ms: i64,
+        newest_max: u32,
     ) -> Result<RefusalStats, WarehouseError> {
-        Err(WarehouseError::Unavailable("not built yet".to_owned()))
+        if scope.publishers.is_empty() {
+            return Ok(RefusalStats::default());
+        }
+        let condition = "publisher IN {publishers:Array(String)}
+            AND received_at >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')
+            AND received_at < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')";
+        let call = |sql: String| {
+            Call::new(sql)
+                .with("publishers", scope.publishers.clone())
+                .with("from_ms", from_ms.clamp(TIME_MS_MIN, TIME_MS_MAX))
+                .with("to_ms", to_ms.clamp(TIME_MS_MIN, TIME_MS_MAX))
+        };
+        let sql = format!(
+            "SELECT toString(reason) AS reason_text, count() AS receipts FROM rejected FINAL WHERE {condition}
+             GROUP BY reason_text ORDER BY receipts DESC, reason_text {FINAL_SETTINGS}"
+        );
+        let reasons: Vec<ReasonRow> = self.rows("refusals", call(sql)).await?;
+        let sql = format!(
+            "SELECT position, toString(reason) AS reason_text, detail, publisher, receipt_id, client_id,
+                toUnixTimestamp64Milli(received_at) AS received_ms, request_id
+             FROM rejected FINAL WHERE {condition}
+             ORDER BY received_at DESC, position DESC LIMIT {{newest_max:UInt32}} {FINAL_SETTINGS}"
+        );
+        let newest: Vec<RefusalRow> = self
+            .rows("refusals_newest", call(sql).with("newest_max", newest_max))
+            .await?;
+        Ok(RefusalStats {
+            by_reason: reasons.into_iter().map(|row| (row.reason_text, row.receipts)).collect(),
+            newest: newest.into_iter().map(refusal).collect(),
+        })
+    }
+}
+
+fn refusal(row: RefusalRow) -> Refusal {
+    Refusal {
+        position: row.position,
+        reason: row.reason_text,
+        detail: row.detail,
+        publisher: row.publisher,
+        receipt_id: row.receipt_id,
+        client_id: row.client_id,
+        received_at_ms: row.received_ms,
+        request_id: row.request_id,
     }
 }

@@ -1,5 +1,10 @@
 //! Sums over everything, for tests and load tests.
 
+use clickhouse::Row;
+use serde::Deserialize;
+
+use super::FINAL_SETTINGS;
+use crate::client::Call;
 use crate::{Warehouse, WarehouseError};
 
 /// Sums over everything that is stored.
@@ -17,12 +22,42 @@ pub struct Totals {
     pub conflicts: u64,
 }
 
+#[derive(Row, Deserialize)]
+struct ReceiptsRow {
+    receipts: u64,
+    occurrences: u64,
+}
+
+#[derive(Row, Deserialize)]
+struct ReasonRow {
+    reason_text: String,
+    receipts: u64,
+}
+
 impl Warehouse {
     /// Sums over everything, of all publishers.
     ///
     /// # Errors
     /// [`WarehouseError`].
     pub async fn totals(&self) -> Result<Totals, WarehouseError> {
-        Err(WarehouseError::Unavailable("not built yet".to_owned()))
+        let sql = format!(
+            "SELECT count() AS receipts, sum(length(positions)) AS occurrences FROM receipts FINAL {FINAL_SETTINGS}"
+        );
+        let stored: ReceiptsRow = self.one("totals", Call::new(sql).slow()).await?;
+        let sql = format!(
+            "SELECT toString(reason) AS reason_text, count() AS receipts FROM rejected FINAL
+             GROUP BY reason_text ORDER BY reason_text {FINAL_SETTINGS}"
+        );
+        let reasons: Vec<ReasonRow> = self.rows("totals_rejected", Call::new(sql).slow()).await?;
+        let sql = "SELECT count() FROM
+             (SELECT receipt_id FROM receipts GROUP BY receipt_id HAVING uniqExact(payload_hash) > 1)";
+        let conflicts = self.one::<u64>("totals_conflicts", Call::new(sql).slow()).await?;
+        Ok(Totals {
+            receipts: stored.receipts,
+            occurrences: stored.occurrences,
+            rejected: reasons.iter().map(|row| row.receipts).sum(),
+            rejected_by_reason: reasons.into_iter().map(|row| (row.reason_text, row.receipts)).collect(),
+            conflicts,
+        })
     }
 }

@@ -1,0 +1,178 @@
+//! A look at a statement's words, without parsing it.
+//!
+//! The embedded engine runs a statement with this process's rights, and two things are decided on its client side,
+//! where ClickHouse's grants don't reach: `INTO OUTFILE` and `FROM INFILE` touch local files, and several statements
+//! in one text would all run. No statement of ours needs them, so they are refused here. (Table functions and engines
+//! that read files or the network are refused by grants, see `engine`.)
+
+/// What the endpoint does with a statement.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Run it and answer with its output.
+    Query,
+    /// Feed the body into it: the statement without `FORMAT`, and the format's name.
+    Insert {
+        /// The statement without its `FORMAT` clause.
+        sql: String,
+        /// The input format.
+        format: String,
+    },
+}
+
+/// Why a statement isn't run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// `INTO OUTFILE` or `FROM INFILE`.
+    LocalFile,
+    /// More than one statement.
+    Several,
+    /// No statement.
+    Empty,
+}
+
+/// Sorts a statement.
+pub(crate) fn shape(sql: &str) -> Result<Shape, Refused> {
+    let words = words(sql)?;
+    let word = |at: usize| words.get(at).map(|&(start, end)| &sql[start..end]);
+    let is = |at: usize, text: &str| word(at).is_some_and(|word| word.eq_ignore_ascii_case(text));
+    if words.is_empty() {
+        return Err(Refused::Empty);
+    }
+    if (0..words.len()).any(|at| is(at, "OUTFILE") || is(at, "INFILE")) {
+        return Err(Refused::LocalFile);
+    }
+    let has_rows = (0..words.len()).any(|at| is(at, "SELECT") || is(at, "VALUES") || is(at, "WITH"));
+    if !is(0, "INSERT") || has_rows {
+        return Ok(Shape::Query);
+    }
+    let last = words.len() - 1;
+    if last >= 1 && is(last - 1, "FORMAT") {
+        let sql_end = words[last - 1].0;
+        return Ok(Shape::Insert {
+            sql: sql[..sql_end].trim_end().to_owned(),
+            format: word(last).unwrap_or_default().to_owned(),
+        });
+    }
+    Ok(Shape::Insert {
+        sql: sql.trim_end().trim_end_matches(';').to_owned(),
+        format: "Values".to_owned(),
+    })
+}
+
+/// The words outside quotes and comments, as byte ranges.
+fn words(sql: &str) -> Result<Vec<(usize, usize)>, Refused> {
+    let bytes = sql.as_bytes();
+    let mut words = Vec::new();
+    let mut at = 0;
+    let mut ended = false;
+    while at < bytes.len() {
+        let byte = bytes[at];
+        let rest = &bytes[at..];
+        if byte.is_ascii_whitespace() {
+            at += 1;
+            continue;
+        }
+        if rest.starts_with(b"--") || byte == b'#' {
+            at += rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
+            continue;
+        }
+        if rest.starts_with(b"/*") {
+            at += rest
+                .windows(2)
+                .position(|pair| pair == b"*/")
+                .map_or(rest.len(), |end| end + 2);
+            continue;
+        }
+        if ended {
+            return Err(Refused::Several);
+        }
+        match byte {
+            b';' => {
+                ended = true;
+                at += 1;
+            }
+            b'\'' | b'"' | b'`' => at += quoted(rest),
+            _ if byte == b'_' || byte.is_ascii_alphanumeric() => {
+                let length = rest
+                    .iter()
+                    .take_while(|&&byte| byte == b'_' || byte.is_ascii_alphanumeric())
+                    .count();
+                words.push((at, at + length));
+                at += length;
+            }
+            _ => at += 1,
+        }
+    }
+    Ok(words)
+}
+
+/// The length of the quoted text at the start, to its end if it isn't closed. A backslash escapes one byte; a doubled
+/// quote reads as two texts, which is the same here.
+fn quoted(rest: &[u8]) -> usize {
+    let quote = rest[0];
+    let mut at = 1;
+    while at < rest.len() {
+        match rest[at] {
+            b'\\' => at += 2,
+            byte if byte == quote => return at + 1,
+            _ => at += 1,
+        }
+    }
+    rest.len()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_format_is_cut_from_an_insert_only() {
+        let insert = |sql: &str, format: &str| {
+            Ok(Shape::Insert {
+                sql: sql.to_owned(),
+                format: format.to_owned(),
+            })
+        };
+        assert_eq!(
+            shape("INSERT INTO t (a, b) FORMAT RowBinary"),
+            insert("INSERT INTO t (a, b)", "RowBinary")
+        );
+        assert_eq!(
+            shape(" insert into `format` (a)\nformat TSV ;"),
+            insert(" insert into `format` (a)", "TSV")
+        );
+        assert_eq!(shape("INSERT INTO t (a)"), insert("INSERT INTO t (a)", "Values"));
+        assert_eq!(shape("INSERT INTO t SELECT 1"), Ok(Shape::Query));
+        assert_eq!(shape("INSERT INTO t VALUES (1)"), Ok(Shape::Query));
+        assert_eq!(shape("SELECT 1 FORMAT TSV"), Ok(Shape::Query));
+    }
+
+    #[test]
+    fn local_files_and_several_statements_are_refused() {
+        assert_eq!(shape("SELECT 1 into OutFile 'x'"), Err(Refused::LocalFile));
+        assert_eq!(
+            shape("INSERT INTO t FROM INFILE '/etc/passwd' FORMAT TSV"),
+            Err(Refused::LocalFile)
+        );
+        assert_eq!(shape("SELECT/**/1 INTO/**/OUTFILE '/x'"), Err(Refused::LocalFile));
+        assert_eq!(shape("SELECT 1; SELECT 2"), Err(Refused::Several));
+        assert_eq!(shape("SELECT 1;;"), Err(Refused::Several));
+        assert_eq!(shape("SELECT 1; -- done\n"), Ok(Shape::Query));
+        assert_eq!(shape(" -- nothing"), Err(Refused::Empty));
+    }
+
+    #[test]
+    fn quoted_text_and_comments_are_no_words() {
+        for sql in [
+            "SELECT 'a; b into outfile'",
+            r"SELECT 'it\'s; into outfile', 1",
+            "SELECT 'it''s; infile'",
+            "SELECT `infile`, \"out;file\"",
+            "SELECT 1 /* ; into outfile */",
+            "SELECT 'unclosed ; infile",
+        ] {
+            assert_eq!(shape(sql), Ok(Shape::Query), "{sql}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The shared engine, raw HTTP towards it, and rows to put in.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::runtime::Runtime;
+use uuid::Uuid;
+use warehouse::{EmbeddedEngine, ReceiptRow, RejectedRow, Target, Warehouse, WarehouseConfig};
+
+/// One runtime for the engine and all tests: the engine's tasks live as long as it.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+});
+
+static ENGINE: LazyLock<Shared> = LazyLock::new(|| {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("warehouse.sock");
+    let config = WarehouseConfig::default();
+    let engine = RUNTIME
+        .block_on(EmbeddedEngine::start(&config, &dir.path().join("warehouse"), &socket))
+        .unwrap();
+    Shared {
+        engine,
+        socket,
+        _dir: dir,
+    }
+});
+
+struct Shared {
+    engine: EmbeddedEngine,
+    socket: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+/// Runs a test's future beside the shared engine.
+pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
+    LazyLock::force(&ENGINE);
+    RUNTIME.block_on(test)
+}
+
+pub(crate) fn engine() -> &'static EmbeddedEngine {
+    &ENGINE.engine
+}
+
+pub(crate) fn socket() -> &'static Path {
+    &ENGINE.socket
+}
+
+/// A configuration with a database of its own.
+pub(crate) fn config() -> WarehouseConfig {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let database = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    WarehouseConfig {
+        database,
+        ..WarehouseConfig::default()
+    }
+}
+
+/// A migrated warehouse of its own.
+pub(crate) async fn fresh() -> Warehouse {
+    let warehouse = Warehouse::connect(&Target::Socket(socket().to_owned()), &config())
+        .await
+        .unwrap();
+    warehouse.migrate().await.unwrap();
+    warehouse
+}
+
+/// An answer as it came.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let prefix = format!("{name}: ");
+        self.head
+            .lines()
+            .find(|line| line.to_ascii_lowercase().starts_with(&prefix))
+            .map(|line| &line[prefix.len()..])
+    }
+}
+
+/// Sends one request by hand and reads the answer to its end.
+pub(crate) async fn request(head: &str, body: &[u8]) -> Answer {
+    let mut stream = UnixStream::connect(socket()).await.unwrap();
+    exchange(&mut stream, head, body).await
+}
+
+/// One request over any stream. `head` is the request line and headers without `Host`, `Connection` and length.
+pub(crate) async fn exchange<S>(stream: &mut S, head: &str, body: &[u8]) -> Answer
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    let head = format!(
+        "{head}\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    // The endpoint may answer and close before it has read all: that is no failure of the exchange.
+    let _ = stream.write_all(head.as_bytes()).await;
+    let _ = stream.write_all(body).await;
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes).await;
+    let end = bytes
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .expect("a whole head");
+    let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer {
+        status,
+        head,
+        body: bytes[end + 4..].to_vec(),
+    }
+}
+
+/// Runs SQL in a database, and returns its text output.
+pub(crate) async fn sql(database: &str, statement: &str) -> String {
+    let answer = request(&format!("POST /?database={database} HTTP/1.1"), statement.as_bytes()).await;
+    assert_eq!(answer.status, 200, "{statement}: {}", answer.text());
+    answer.text()
+}
+
+/// 2026-11-15T12:00:00Z.
+pub(crate) const NOON_MS: i64 = 1_794_744_000_000;
+
+/// A receipt whose parts differ only where the test says.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Receipt {
+    pub(crate) publisher: String,
+    pub(crate) timestamp_ms: i64,
+    pub(crate) entry_id: Uuid,
+    pub(crate) receipt_id: Uuid,
+    pub(crate) payload_hash: [u8; 32],
+    pub(crate) received_at_ms: i64,
+    pub(crate) url: String,
+    pub(crate) client_id: Uuid,
+    pub(crate) client_name: String,
+    pub(crate) client_version: String,
+    pub(crate) organization: String,
+    pub(crate) purpose: String,
+}
+
+impl Receipt {
+    pub(crate) fn new(number: u128) -> Self {
+        let mut payload_hash = [0; 32];
+        payload_hash[..16].copy_from_slice(&number.to_le_bytes());
+        payload_hash[31] = 0xff;
+        Self {
+            publisher: "news.example".to_owned(),
+            timestamp_ms: NOON_MS,
+            entry_id: Uuid::from_u128(7),
+            receipt_id: Uuid::from_u128(number),
+            payload_hash,
+            received_at_ms: NOON_MS + 1_000,
+            url: "https://news.example/7".to_owned(),
+            client_id: Uuid::from_u128(9),
+            client_name: "reader".to_owned(),
+            client_version: "1.0".to_owned(),
+            organization: "Readers".to_owned(),
+            purpose: "training".to_owned(),
+        }
+    }
+
+    pub(crate) fn row(&self, position: u128) -> ReceiptRow<'_> {
+        ReceiptRow {
+            publisher: &self.publisher,
+            timestamp_ms: self.timestamp_ms,
+            entry_id: self.entry_id,
+            receipt_id: self.receipt_id,
+            payload_hash: &self.payload_hash,
+            position,
+            received_at_ms: self.received_at_ms,
+            url: &self.url,
+            content_hash: &[3; 32],
+            client_id: self.client_id,
+            client_name: &self.client_name,
+            client_version: &self.client_version,
+            organization: &self.organization,
+            key_fingerprint: &[4; 32],
+            algorithm: "Ed25519",
+            purpose: &self.purpose,
+            context: "test",
+            dataset_id: "d",
+            model_id: "",
+            query_id: "",
+            session_id: "",
+            study_id: "",
+            researcher_id: "",
+        }
+    }
+}
+
+pub(crate) fn rejected(position: u128, reason: &'static str) -> RejectedRow<'static> {
+    RejectedRow {
+        position,
+        reason,
+        detail: "detail",
+        publisher: "news.example",
+        receipt_id: None,
+        client_id: None,
+        entry_id: None,
+        payload_hash: None,
+        received_at_ms: NOON_MS,
+        request_id: "request",
+        client_address: "127.0.0.1",
+        kind: "receipt",
+        raw: b"{}",
+    }
+}
+
+/// A position in epoch 1.
+pub(crate) fn position(partition: u32, offset: u64, index: u16) -> u128 {
+    (1 << 96) | (u128::from(partition) << 64) | (u128::from(offset) << 16) | u128::from(index)
+}
+
+/// Inserts receipts as one block.
+pub(crate) async fn insert(warehouse: &Warehouse, rows: &[(Receipt, u128)]) {
+    let mut bytes = Vec::new();
+    for (receipt, position) in rows {
+        receipt.row(*position).encode(&mut bytes);
+    }
+    warehouse
+        .insert_receipts(vec![Bytes::from(bytes)], rows.len() as u64)
+        .await
+        .unwrap();
+}
+
+/// Inserts refusals as one block.
+pub(crate) async fn insert_rejected(warehouse: &Warehouse, rows: &[RejectedRow<'_>]) {
+    let mut bytes = Vec::new();
+    for row in rows {
+        row.encode(&mut bytes);
+    }
+    warehouse
+        .insert_rejected(vec![Bytes::from(bytes)], rows.len() as u64)
+        .await
+        .unwrap();
+}

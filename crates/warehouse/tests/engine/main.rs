@@ -1,0 +1,14 @@
+//! The warehouse over the real engine.
+//!
+//! libchdb has one engine and one data path per process, so these tests share one engine, each with a database of its
+//! own; what kills or damages an engine runs it in a child process (this same binary with `RECEIPTS_TEST_CHILD`).
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod damage;
+mod endpoint;
+mod exactness;
+mod harness;
+mod kill;
+mod migrations;
+mod model;
+mod rows;
