@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::failure::{Answer, EXIT_CODES, Failure};
-use crate::{canonicalize, check_signature, config, explain, keygen, keys, send, sign, up, verify};
+use crate::{audit, canonicalize, check_signature, config, explain, keygen, keys, repair, send, sign, up, verify};
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
 #[derive(Debug, Parser)]
@@ -24,6 +24,8 @@ enum Command {
     CheckSignature(check_signature::CheckSignature),
     Up(Box<up::Up>),
     Keys(keys::Keys),
+    Audit(audit::Audit),
+    Repair(repair::Repair),
     Config(config::Config),
 }
 
@@ -43,6 +45,8 @@ impl Cli {
             Command::CheckSignature(command) => command.run(),
             Command::Up(command) => command.run(),
             Command::Keys(command) => command.run(),
+            Command::Audit(command) => command.run(),
+            Command::Repair(command) => command.run(),
             Command::Config(command) => command.run(),
         }
     }

@@ -1,16 +1,16 @@
 //! `receipts explain`: what was signed, and every check with its result.
 
-use receipt::{Arrival, Judge};
+use receipt::{Arrival, CheckResult, Explanation, Judge};
 
 use crate::failure::{Answer, Failure};
 use crate::input::InputArg;
-use crate::terminal::Output;
+use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, mark, paint};
 use crate::verify::Arrived;
 
 const AFTER_HELP: &str = "\
 Examples:
   receipts explain receipt.json
-  receipts explain --json receipt.json | jq -r .canonical
+  receipts explain --json receipt.json | jq -j .canonical | sha256sum
 
 Exit codes:
   0  every check passed
@@ -48,8 +48,17 @@ impl Explain {
             };
             let explanation = judge.explain(&arrival);
             all_verified &= explanation.outcome == "verified";
+            if self.json {
+                out.line(serde_json::to_string(&explanation).map_err(Failure::input)?)?;
+            } else {
+                if explained > 0 {
+                    out.line("")?;
+                }
+                for line in lines(&explanation, true) {
+                    out.line(line)?;
+                }
+            }
             explained += 1;
-            out.line(serde_json::to_string(&explanation).map_err(Failure::input)?)?;
         }
         out.flush()?;
         if explained == 0 {
@@ -57,4 +66,62 @@ impl Explain {
         }
         Ok(if all_verified { Answer::Good } else { Answer::Found })
     }
+}
+
+/// An explanation for people, `with_bytes` with its canonical bytes; a batch's receipts below it, indented.
+fn lines(explanation: &Explanation, with_bytes: bool) -> Vec<String> {
+    let good = explanation.outcome == "verified";
+    let what = match (&explanation.batch_id, &explanation.receipt_id) {
+        (Some(id), _) => format!("batch {id}"),
+        (None, Some(id)) => format!("receipt {id}"),
+        (None, None) => "no receipt could be read".to_owned(),
+    };
+    let verdict = match explanation.reason {
+        Some(reason) => format!("{}: {reason}", explanation.outcome),
+        None => explanation.outcome.to_owned(),
+    };
+    let style = if good { GOOD } else { BAD };
+    let mut lines = vec![format!(
+        "{} {}  {}",
+        mark(good),
+        paint(style, verdict),
+        paint(HEAD, what)
+    )];
+    for check in &explanation.checks {
+        let (sign, detail) = match check.result {
+            CheckResult::Passed => (mark(true), check.detail.clone()),
+            CheckResult::Failed => (mark(false), check.detail.clone()),
+            CheckResult::Skipped if check.detail.is_empty() => (paint(FAINT, "-"), "not checked".to_owned()),
+            CheckResult::Skipped => (paint(FAINT, "-"), format!("not checked: {}", check.detail)),
+        };
+        lines.push(format!("  {sign} {:<18} {}", check.check, paint(FAINT, detail)));
+    }
+    if let Some(hash) = &explanation.payload_hash {
+        lines.push(format!("  payload hash  sha256:{hash}"));
+    }
+    match &explanation.canonical {
+        Some(canonical) if with_bytes && explanation.receipts.is_empty() => {
+            lines.push(format!(
+                "  canonical     {} bytes, signed by the signature:",
+                canonical.len()
+            ));
+            lines.push(format!("  {canonical}"));
+        }
+        Some(canonical) => {
+            lines.push(format!(
+                "  canonical     {} bytes ({})",
+                canonical.len(),
+                paint(FAINT, "--json shows them")
+            ));
+        }
+        None => {}
+    }
+    for receipt in &explanation.receipts {
+        lines.extend(
+            self::lines(receipt, false)
+                .into_iter()
+                .map(|line| format!("    {line}")),
+        );
+    }
+    lines
 }

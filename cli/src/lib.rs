@@ -4,14 +4,16 @@
 //! - offline, on files and standard input: [`keygen`], [`sign`], [`verify`], [`explain`], [`canonicalize`],
 //!   [`check_signature`]
 //! - against a gateway: [`send`]
-//! - on a data directory: [`up`] (all services in one process), [`keys`], [`config`]
+//! - on a data directory: [`up`] (all services in one process), [`keys`], [`audit`], [`repair`],
+//!   [`config`]
 //! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in parallel),
-//!   [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes), [`settings`], [`data_dir`]
+//!   [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes), [`settings`], [`data_dir`], [`inspection`]
 //!
 //! A command is a struct of arguments with a `run` that returns an [`failure::Answer`] or a [`failure::Failure`].
 
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod blocks;
 pub mod canonicalize;
 pub mod check_signature;
@@ -21,9 +23,11 @@ pub mod data_dir;
 pub mod explain;
 pub mod failure;
 pub mod input;
+pub mod inspection;
 pub mod key_file;
 pub mod keygen;
 pub mod keys;
+pub mod repair;
 pub mod send;
 pub mod settings;
 pub mod sign;

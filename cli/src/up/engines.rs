@@ -1,7 +1,5 @@
 //! The engines below the services: log, warehouse, accounts.
 
-use std::path::PathBuf;
-
 use accounts::Accounts;
 use receipt_log::EmbeddedLog;
 use tracing::info;
@@ -27,7 +25,8 @@ impl Engines {
     /// # Errors
     /// The first engine that can't be opened, and why.
     pub async fn open(settings: &Settings) -> Result<Self, Failure> {
-        let log = open_log(settings.data.log(), settings.log.clone()).await?;
+        let log = tokio::task::block_in_place(|| EmbeddedLog::open(&settings.data.log(), settings.log.clone()));
+        let log = log.map_err(Failure::unavailable)?;
         let accounts = Accounts::open(&settings.accounts, settings.data.root())
             .await
             .map_err(Failure::unavailable)?;
@@ -57,22 +56,12 @@ impl Engines {
     }
 
     /// Closes them: the log first, which is the one that writes on its own.
-    ///
-    /// # Errors
-    /// The log's closing was interrupted.
-    pub async fn close(self) -> Result<(), Failure> {
-        let log = self.log;
-        let closed = tokio::task::spawn_blocking(move || log.close()).await;
+    pub async fn close(self) {
+        tokio::task::block_in_place(|| self.log.close());
         self.accounts.close().await;
         drop(self.warehouse);
         if let Some(engine) = self.embedded {
             engine.stop().await;
         }
-        closed.map_err(|e| Failure::Unavailable(format!("the log didn't close: {e}")))
     }
-}
-
-async fn open_log(directory: PathBuf, config: receipt_log::EmbeddedConfig) -> Result<EmbeddedLog, Failure> {
-    let opened = tokio::task::spawn_blocking(move || EmbeddedLog::open(&directory, config)).await;
-    opened.map_err(Failure::unavailable)?.map_err(Failure::unavailable)
 }

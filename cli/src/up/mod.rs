@@ -111,10 +111,10 @@ async fn run(settings: &Settings) -> Result<(), Failure> {
         }
         Err(failure) => Err(failure),
     };
-    let closed = engines.close().await;
+    engines.close().await;
     admin_stop.cancel();
     let _ = admin.await;
-    ended.and(closed)
+    ended
 }
 
 /// Says where everything is, to people and to scripts.

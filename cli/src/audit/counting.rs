@@ -1,0 +1,276 @@
+//! The ledger's blocks against the records in the log.
+
+use rayon::prelude::*;
+use receipt::{Arrival, BodyKind, Judge, Judged, check_batch};
+use receipt_log::{InspectError, LogInspector, LoggedRecord, RecordKind};
+use warehouse::{AuditFinding, LedgerRow};
+
+use crate::failure::Failure;
+use crate::inspection::{CommittedPartition, Inspection};
+
+/// Bodies read from the log at a time, in bytes.
+const STEP_BYTES: usize = 16 << 20;
+/// Ledger lines read at a time.
+const STEP_LINES: u64 = 10_000;
+/// Differences of this kind that are listed one by one.
+const FINDINGS_MAX: usize = 20;
+
+/// How closely records are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// How many receipts they hold.
+    Count,
+    /// What becomes of them.
+    Judge,
+}
+
+/// What was counted in one partition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Ledger blocks.
+    pub blocks: u64,
+    /// Blocks whose records were all still there to be counted.
+    pub blocks_counted: u64,
+    /// Records counted.
+    pub records: u64,
+    /// Receipts in them.
+    pub receipts: u64,
+    /// Committed records that retention has deleted.
+    pub records_gone: u64,
+}
+
+/// Counts a log's records.
+pub struct Counter<'a> {
+    /// What to look into.
+    pub inspection: &'a Inspection,
+    /// The rules.
+    pub judge: &'a Judge,
+    /// How closely.
+    pub depth: Depth,
+}
+
+/// The receipts of a run of records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Tally {
+    receipts: u64,
+    /// Of these, rejected; only known when judged.
+    rejected: u64,
+}
+
+impl Tally {
+    fn add(self, other: Self) -> Self {
+        Self {
+            receipts: self.receipts + other.receipts,
+            rejected: self.rejected + other.rejected,
+        }
+    }
+}
+
+/// Records read ahead: `(offset, tally)` in order.
+#[derive(Default)]
+struct ReadAhead {
+    tallies: std::collections::VecDeque<(u64, Tally)>,
+    next_offset: u64,
+}
+
+impl Counter<'_> {
+    /// Goes through one partition's ledger and log side by side, below the committed position.
+    ///
+    /// # Errors
+    /// An engine is unavailable; differences are findings.
+    pub async fn count(
+        &self,
+        partition: &CommittedPartition,
+        findings: &mut Vec<AuditFinding>,
+    ) -> Result<Counted, Failure> {
+        let mut counted = Counted {
+            records_gone: partition.begin_offset.min(partition.next_offset),
+            ..Counted::default()
+        };
+        let mut ahead = ReadAhead {
+            next_offset: partition.begin_offset,
+            ..ReadAhead::default()
+        };
+        let mut wrong = 0;
+        // The next offset that no block has covered yet.
+        let mut covered = 0;
+        loop {
+            let page = self
+                .inspection
+                .warehouse
+                .ledger(partition.epoch, partition.partition, covered, STEP_LINES);
+            let lines = page.await.map_err(Failure::unavailable)?;
+            let last_page = (lines.len() as u64) < STEP_LINES;
+            for line in lines.iter().filter(|line| line.last_offset < partition.next_offset) {
+                counted.blocks += 1;
+                covered = covered.max(line.last_offset + 1);
+                let Some((records, tally)) = self.block(partition, line, &mut ahead, &mut counted).await? else {
+                    continue;
+                };
+                if let Some(detail) = self.difference(line, records, tally) {
+                    wrong += 1;
+                    if wrong <= FINDINGS_MAX {
+                        findings.push(AuditFinding {
+                            kind: "log_count",
+                            detail,
+                        });
+                    }
+                }
+            }
+            if last_page
+                || lines
+                    .last()
+                    .is_none_or(|line| line.last_offset >= partition.next_offset)
+            {
+                break;
+            }
+        }
+        if wrong > FINDINGS_MAX {
+            let detail = format!("{} further blocks differ from the log", wrong - FINDINGS_MAX);
+            findings.push(AuditFinding {
+                kind: "log_count",
+                detail,
+            });
+        }
+        if covered != partition.next_offset {
+            let (place, next) = (place(partition), partition.next_offset);
+            let detail = format!("{place}: the log is committed up to offset {next}, the ledger ends at {covered}");
+            findings.push(AuditFinding {
+                kind: "ledger_end",
+                detail,
+            });
+        }
+        Ok(counted)
+    }
+
+    /// Counts a block's records in the log; `None` where some are gone.
+    async fn block(
+        &self,
+        partition: &CommittedPartition,
+        line: &LedgerRow,
+        ahead: &mut ReadAhead,
+        counted: &mut Counted,
+    ) -> Result<Option<(u64, Tally)>, Failure> {
+        let whole = line.first_offset >= partition.begin_offset;
+        let (mut records, mut tally) = (0, Tally::default());
+        loop {
+            match ahead.tallies.front() {
+                Some((offset, _)) if *offset > line.last_offset => break,
+                Some((offset, one)) => {
+                    if *offset >= line.first_offset {
+                        records += 1;
+                        tally = tally.add(*one);
+                    }
+                    ahead.tallies.pop_front();
+                }
+                None if ahead.next_offset > line.last_offset => break,
+                None => self.read_ahead(partition, ahead, counted).await?,
+            }
+        }
+        counted.records += records;
+        counted.receipts += tally.receipts;
+        if !whole || ahead.next_offset == u64::MAX {
+            return Ok(None);
+        }
+        counted.blocks_counted += 1;
+        Ok(Some((records, tally)))
+    }
+
+    async fn read_ahead(
+        &self,
+        partition: &CommittedPartition,
+        ahead: &mut ReadAhead,
+        counted: &mut Counted,
+    ) -> Result<(), Failure> {
+        let mut records = match self
+            .inspection
+            .log
+            .read(partition.partition, ahead.next_offset, STEP_BYTES)
+            .await
+        {
+            Ok(records) => records,
+            // Retention went on while we read.
+            Err(InspectError::Gone { begin, .. }) => {
+                counted.records_gone += begin.saturating_sub(ahead.next_offset);
+                ahead.next_offset = begin.max(ahead.next_offset + 1);
+                return Ok(());
+            }
+            Err(error) => return Err(Failure::unavailable(error)),
+        };
+        records.retain(|record| record.position.offset < partition.next_offset);
+        let Some(last) = records.last() else {
+            // The log ends before its own committed position: the ledger's blocks beyond can't be counted.
+            ahead.next_offset = u64::MAX;
+            return Ok(());
+        };
+        ahead.next_offset = last.position.offset + 1;
+        let tallies: Vec<(u64, Tally)> = records
+            .par_iter()
+            .map(|record| (record.position.offset, self.tally(record)))
+            .collect();
+        ahead.tallies.extend(tallies);
+        Ok(())
+    }
+
+    /// The receipts of one record. What isn't a receipt or batch at all counts as one, rejected.
+    fn tally(&self, logged: &LoggedRecord) -> Tally {
+        let record = &logged.record;
+        let kind = match record.kind {
+            RecordKind::Receipt => BodyKind::Receipt,
+            RecordKind::Batch => BodyKind::Batch,
+        };
+        if self.depth == Depth::Count {
+            if kind == BodyKind::Receipt {
+                return Tally {
+                    receipts: 1,
+                    rejected: 0,
+                };
+            }
+            if let Ok(batch) = check_batch(&record.body, record.received_at_ms, self.judge.limits()) {
+                return Tally {
+                    receipts: u64::from(batch.receipt_count),
+                    rejected: 0,
+                };
+            }
+        }
+        let arrival = Arrival {
+            kind,
+            body: &record.body,
+            request_signature: record.request_signature.as_deref(),
+            received_at_ms: record.received_at_ms,
+        };
+        let rejected = self
+            .judge
+            .judge(&arrival, &|_, judged| matches!(judged, Judged::Rejected(_)));
+        Tally {
+            receipts: rejected.len() as u64,
+            rejected: rejected.into_iter().map(u64::from).sum(),
+        }
+    }
+
+    fn difference(&self, line: &LedgerRow, records: u64, tally: Tally) -> Option<String> {
+        let same = (records, tally.receipts) == (line.records, line.receipts_in)
+            && (self.depth == Depth::Count || tally.rejected == line.rejected);
+        if same {
+            return None;
+        }
+        let rejected = match self.depth {
+            Depth::Count => String::new(),
+            Depth::Judge => format!(", {} rejected", tally.rejected),
+        };
+        Some(format!(
+            "block of partition {}, offsets {} to {}: the ledger has {} receipts in {} records, {} rejected; the log has {} in {records}{rejected}",
+            line.partition,
+            line.first_offset,
+            line.last_offset,
+            line.receipts_in,
+            line.records,
+            line.rejected,
+            tally.receipts,
+        ))
+    }
+}
+
+fn place(partition: &CommittedPartition) -> String {
+    format!("partition {} (epoch {})", partition.partition, partition.epoch)
+}

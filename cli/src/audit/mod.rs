@@ -1,0 +1,113 @@
+//! `receipts audit`: the books against the log.
+//!
+//! - [`counting`]: the ledger's blocks against the records in the log
+//! - [`report`]: what was found, for people and programs
+
+pub mod counting;
+pub mod report;
+
+use receipt::Judge;
+use warehouse::{AuditFinding, CommittedOffset};
+
+use crate::failure::{Answer, Failure};
+use crate::inspection::Inspection;
+use crate::settings::{Settings, SettingsArgs};
+use counting::{Counter, Depth};
+use report::Report;
+
+const AFTER_HELP: &str = "\
+Checks that every log record up to the committed position is in exactly one block of the ledger, that each block
+has as many receipts as its records in the log, that in = accepted + rejected, and that accepted and rejected are
+what stands in the tables. Works while `receipts up` runs (through its socket), and when it doesn't. Records that
+retention has deleted can't be counted again; the report says how many.
+
+Examples:
+  receipts audit
+  receipts audit --data /var/lib/receipts --json
+  receipts audit --recheck        (verifies every signature still in the log again)
+
+Exit codes:
+  0  everything adds up
+  1  something doesn't; each difference is listed
+  2  wrong usage, or there is no such data directory
+  3  an engine is unavailable";
+
+/// Check the conservation ledger against log and tables
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Audit {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Judge every record in the log again, instead of only counting its receipts
+    #[arg(long)]
+    recheck: bool,
+    /// Write the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Audit {
+    /// Runs the command.
+    pub fn run(self) -> Result<Answer, Failure> {
+        let settings = self.settings.load()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("audit")
+            .enable_all()
+            .build()
+            .map_err(Failure::unavailable)?;
+        let report = runtime.block_on(async {
+            let inspection = Inspection::open(&settings).await?;
+            let report = audit(
+                &settings,
+                &inspection,
+                if self.recheck { Depth::Judge } else { Depth::Count },
+            )
+            .await;
+            inspection.close().await;
+            report
+        })?;
+        report.write(self.json)?;
+        Ok(if report.findings.is_empty() {
+            Answer::Good
+        } else {
+            Answer::Found
+        })
+    }
+}
+
+async fn audit(settings: &Settings, inspection: &Inspection, depth: Depth) -> Result<Report, Failure> {
+    let partitions = inspection.committed().await?;
+    let committed: Vec<CommittedOffset> = partitions
+        .iter()
+        .map(|p| CommittedOffset {
+            epoch: p.epoch,
+            partition: p.partition,
+            next_offset: p.next_offset,
+        })
+        .collect();
+    let sums = inspection
+        .warehouse
+        .audit(&committed)
+        .await
+        .map_err(Failure::unavailable)?;
+    let judge = Judge::new(settings.limits.clone(), settings.verifier.key_cache_entries_max);
+    let counter = Counter {
+        inspection,
+        judge: &judge,
+        depth,
+    };
+    let mut findings: Vec<AuditFinding> = sums.findings.clone();
+    let mut counted = Vec::new();
+    for partition in partitions {
+        let count = counter.count(&partition, &mut findings).await?;
+        counted.push((partition, count));
+    }
+    Ok(Report {
+        live: inspection.live,
+        depth,
+        sums,
+        counted,
+        findings,
+    })
+}

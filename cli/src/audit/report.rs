@@ -1,0 +1,164 @@
+//! What an audit found, for people and programs.
+
+use serde_json::{Value, json};
+use warehouse::{AuditFinding, AuditSums};
+
+use super::counting::{Counted, Depth};
+use crate::failure::Failure;
+use crate::inspection::CommittedPartition;
+use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, mark, paint};
+
+/// An audit's result.
+#[derive(Debug)]
+pub struct Report {
+    /// Whether `receipts up` was running.
+    pub live: bool,
+    /// How closely records were looked at.
+    pub depth: Depth,
+    /// The ledger and the tables.
+    pub sums: AuditSums,
+    /// The log, partition by partition.
+    pub counted: Vec<(CommittedPartition, Counted)>,
+    /// What doesn't add up.
+    pub findings: Vec<AuditFinding>,
+}
+
+impl Report {
+    /// Writes it to standard output.
+    ///
+    /// # Errors
+    /// Standard output can't be written.
+    pub fn write(&self, json: bool) -> Result<(), Failure> {
+        let mut out = Output::stdout();
+        if json {
+            out.line(self.to_json())?;
+        } else {
+            for line in self.to_lines() {
+                out.line(line)?;
+            }
+        }
+        out.flush()
+    }
+
+    fn to_json(&self) -> Value {
+        let sums = &self.sums;
+        let partitions: Vec<Value> = self
+            .counted
+            .iter()
+            .map(|(partition, counted)| {
+                json!({
+                    "partition": partition.partition,
+                    "epoch": partition.epoch,
+                    "beginOffset": partition.begin_offset,
+                    "committedOffset": partition.next_offset,
+                    "endOffset": partition.end_offset,
+                    "blocks": counted.blocks,
+                    "blocksCounted": counted.blocks_counted,
+                    "recordsCounted": counted.records,
+                    "receiptsCounted": counted.receipts,
+                    "recordsGone": counted.records_gone,
+                })
+            })
+            .collect();
+        let findings: Vec<Value> = self
+            .findings
+            .iter()
+            .map(|finding| json!({"kind": finding.kind, "detail": finding.detail}))
+            .collect();
+        json!({
+            "ok": self.findings.is_empty(),
+            "live": self.live,
+            "rechecked": self.depth == Depth::Judge,
+            "totals": {
+                "blocks": sums.blocks,
+                "records": sums.records,
+                "receiptsIn": sums.receipts_in,
+                "accepted": sums.accepted,
+                "rejected": sums.rejected,
+                "storedOccurrences": sums.stored_occurrences,
+                "storedRejected": sums.stored_rejected,
+                "receipts": sums.receipts,
+                "uncommittedPositions": sums.uncommitted_positions,
+            },
+            "partitions": partitions,
+            "findings": findings,
+        })
+    }
+
+    fn to_lines(&self) -> Vec<String> {
+        let sums = &self.sums;
+        let none_of = |kinds: &[&str]| !self.findings.iter().any(|finding| kinds.contains(&finding.kind));
+        let gone: u64 = self.counted.iter().map(|(_, counted)| counted.records_gone).sum();
+        let (records, receipts) = self.counted.iter().fold((0, 0), |(records, receipts), (_, counted)| {
+            (records + counted.records, receipts + counted.receipts)
+        });
+        let checks = [
+            (
+                none_of(&["ledger_gap", "ledger_overlap", "ledger_end"]),
+                "every committed record is in one block of the ledger",
+                format!("{} records, {} blocks", sums.records, sums.blocks),
+            ),
+            (
+                none_of(&["log_count"]),
+                match self.depth {
+                    Depth::Count => "the log has as many receipts as the ledger",
+                    Depth::Judge => "the log, judged again, says what the ledger says",
+                },
+                format!("{receipts} receipts in {records} records"),
+            ),
+            (
+                none_of(&["ledger_line"]),
+                "in = accepted + rejected",
+                format!("{} = {} + {}", sums.receipts_in, sums.accepted, sums.rejected),
+            ),
+            (
+                none_of(&["accepted_sum"]),
+                "accepted = occurrences in the table of receipts",
+                format!(
+                    "{} = {} of {} receipts",
+                    sums.accepted, sums.stored_occurrences, sums.receipts
+                ),
+            ),
+            (
+                none_of(&["rejected_sum"]),
+                "rejected = rows in the table of rejected ones",
+                format!("{} = {}", sums.rejected, sums.stored_rejected),
+            ),
+            (
+                none_of(&["in_both", "not_in_ledger"]),
+                "no position has two outcomes, none is outside the ledger",
+                String::new(),
+            ),
+        ];
+        let mut lines: Vec<String> = checks
+            .iter()
+            .map(|(good, what, numbers)| format!("{} {what:<58} {}", mark(*good), paint(FAINT, numbers)))
+            .collect();
+        let waiting: u64 = self
+            .counted
+            .iter()
+            .map(|(p, _)| p.end_offset.saturating_sub(p.next_offset))
+            .sum();
+        if waiting > 0 {
+            lines.push(format!(
+                "  {}",
+                paint(FAINT, format!("{waiting} records in the log wait for the verifier"))
+            ));
+        }
+        if gone > 0 {
+            let what = format!("{gone} committed records were deleted by retention and couldn't be counted again");
+            lines.push(format!("  {}", paint(FAINT, what)));
+        }
+        lines.push(match self.findings.len() {
+            0 => paint(GOOD, "everything adds up"),
+            1 => paint(BAD, "1 difference"),
+            n => paint(BAD, format!("{n} differences")),
+        });
+        lines.extend(
+            self.findings
+                .iter()
+                .map(|f| format!("  {}: {}", paint(HEAD, f.kind), f.detail)),
+        );
+        lines
+    }
+}

@@ -1,0 +1,133 @@
+//! Looking into a data directory, whether `receipts up` holds it or not.
+
+use receipt_log::{EmbeddedLog, LogInspector, ReadOnlyLog};
+use verifier::ledger;
+use warehouse::{EmbeddedEngine, LedgerRow, Target, Warehouse};
+
+use crate::data_dir::Lock;
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+/// The log, read only, and the warehouse: the running one through its socket, or one opened here.
+pub struct Inspection {
+    /// The log.
+    pub log: ReadOnlyLog,
+    /// The warehouse.
+    pub warehouse: Warehouse,
+    /// Whether `receipts up` runs beside us.
+    pub live: bool,
+    embedded: Option<(EmbeddedEngine, Lock)>,
+}
+
+/// A committed partition, as the log tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommittedPartition {
+    /// The log's epoch.
+    pub epoch: u32,
+    /// The partition.
+    pub partition: u32,
+    /// The oldest record still stored.
+    pub begin_offset: u64,
+    /// The first offset that isn't committed.
+    pub next_offset: u64,
+    /// One past the newest record.
+    pub end_offset: u64,
+}
+
+impl Inspection {
+    /// Opens both.
+    ///
+    /// # Errors
+    /// There is no such data, or an engine is unavailable.
+    pub async fn open(settings: &Settings) -> Result<Self, Failure> {
+        settings.data.require()?;
+        settings.data.create()?;
+        let lock = settings.data.lock()?;
+        let live = lock.is_none();
+        let log = tokio::task::block_in_place(|| EmbeddedLog::open_read_only(&settings.data.log()));
+        let log = log.map_err(Failure::unavailable)?;
+        let (warehouse, embedded) = match (&settings.warehouse.url, lock) {
+            (Some(url), _) => {
+                let target = Target::Url(url.clone());
+                (
+                    Warehouse::connect(&target, &settings.warehouse)
+                        .await
+                        .map_err(Failure::unavailable)?,
+                    None,
+                )
+            }
+            (None, Some(lock)) => {
+                let (directory, socket) = (settings.data.warehouse(), settings.data.socket());
+                let engine = EmbeddedEngine::start(&settings.warehouse, &directory, &socket).await;
+                let engine = engine.map_err(Failure::unavailable)?;
+                (engine.warehouse(), Some((engine, lock)))
+            }
+            (None, None) => {
+                let target = Target::Socket(settings.data.socket());
+                let connected = Warehouse::connect(&target, &settings.warehouse).await;
+                let starting =
+                    |e| Failure::Unavailable(format!("{} has the data open, but: {e}", settings.data.holder()));
+                (connected.map_err(starting)?, None)
+            }
+        };
+        Ok(Self {
+            log,
+            warehouse,
+            live,
+            embedded,
+        })
+    }
+
+    /// The partitions and their commits, with the ledger complete up to them.
+    ///
+    /// A ledger row is written after the commit that carries it. Between the two, or after a crash there, the commit is
+    /// the truth and the row is behind: writing it here is what the verifier does at its next start, and changes nothing
+    /// where it stands already.
+    ///
+    /// # Errors
+    /// An engine is unavailable, or a commit is not the verifier's.
+    pub async fn committed(&self) -> Result<Vec<CommittedPartition>, Failure> {
+        let states = self
+            .log
+            .partitions(verifier::GROUP)
+            .await
+            .map_err(Failure::unavailable)?;
+        let mut partitions = Vec::new();
+        for state in states {
+            let committed = state.committed.filter(|committed| committed.epoch == state.epoch);
+            if let Some(committed) = &committed {
+                let line = ledger::from_metadata(&committed.metadata);
+                let line =
+                    line.map_err(|e| Failure::Unavailable(format!("the last commit carries no ledger line: {e}")))?;
+                self.write_line(line).await?;
+            }
+            partitions.push(CommittedPartition {
+                epoch: state.epoch,
+                partition: state.partition,
+                begin_offset: state.begin_offset,
+                next_offset: committed.map_or(0, |committed| committed.next_offset),
+                end_offset: state.end_offset,
+            });
+        }
+        Ok(partitions)
+    }
+
+    async fn write_line(&self, line: Option<LedgerRow>) -> Result<(), Failure> {
+        match line {
+            Some(line) => self
+                .warehouse
+                .insert_ledger(&[line])
+                .await
+                .map_err(Failure::unavailable),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes what was opened here.
+    pub async fn close(self) {
+        if let Some((engine, lock)) = self.embedded {
+            engine.stop().await;
+            drop(lock);
+        }
+    }
+}
