@@ -1,0 +1,141 @@
+//! A domain name in its one form: lower-case ASCII without a trailing dot.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A domain name: lower-case, 2 or more labels of letters, digits and hyphens (RFC 1123, 2.1), at most 253 bytes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Domain(String);
+
+/// Not a domain name, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{shown}` is no domain name: {why}")]
+pub struct DomainError {
+    shown: String,
+    why: &'static str,
+}
+
+/// The longest name (RFC 1035, 2.3.4, as text).
+const BYTES_MAX: usize = 253;
+/// The longest label.
+const LABEL_BYTES_MAX: usize = 63;
+
+impl Domain {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Domain {
+    type Err = DomainError;
+
+    fn from_str(text: &str) -> Result<Self, DomainError> {
+        let name = text.trim();
+        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        let why = match fault(&name) {
+            None => return Ok(Self(name)),
+            Some(why) => why,
+        };
+        // Cut, so that a wrong file given as a domain doesn't end in the message whole.
+        Err(DomainError {
+            shown: text.chars().take(64).flat_map(char::escape_debug).collect(),
+            why,
+        })
+    }
+}
+
+fn fault(name: &str) -> Option<&'static str> {
+    if name.contains("://") || name.contains('/') || name.contains(':') {
+        return Some("give the name alone, without scheme, port or path");
+    }
+    if !name.is_ascii() {
+        return Some("write an international name in its ASCII form (xn--...)");
+    }
+    if name.len() > BYTES_MAX {
+        return Some("it is longer than 253 bytes");
+    }
+    let labels: Vec<&str> = name.split('.').collect();
+    if labels
+        .iter()
+        .any(|label| label.is_empty() || label.len() > LABEL_BYTES_MAX)
+    {
+        return Some("the parts between dots have 1 to 63 characters");
+    }
+    if !name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
+    {
+        return Some("it has letters, digits, hyphens and dots");
+    }
+    if labels
+        .iter()
+        .any(|label| label.starts_with('-') || label.ends_with('-'))
+    {
+        return Some("its parts don't begin or end with a hyphen");
+    }
+    if labels.len() < 2 {
+        return Some("it has at least one dot, as in example.com");
+    }
+    if labels
+        .last()
+        .is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()))
+    {
+        return Some("addresses aren't domain names");
+    }
+    None
+}
+
+impl fmt::Display for Domain {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    #[test]
+    fn names_take_their_one_form() {
+        let label = "a".repeat(63);
+        let longest = [label.as_str(), &label, &label, &"b".repeat(61)].join(".");
+        assert_eq!(longest.len(), 253);
+        for (text, name) in [
+            ("example.com", "example.com"),
+            (" News.Example.COM. ", "news.example.com"),
+            ("xn--bcher-kva.example", "xn--bcher-kva.example"),
+            ("1.2.3.example", "1.2.3.example"),
+            (longest.as_str(), longest.as_str()),
+        ] {
+            assert_eq!(text.parse::<Domain>().unwrap().as_str(), name);
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_says_why() {
+        let long_label = format!("{}.com", "a".repeat(64));
+        let too_long = format!("{0}.{0}.{0}.{1}", "a".repeat(63), "b".repeat(62));
+        for (text, why) in [
+            ("", "1 to 63"),
+            ("localhost", "at least one dot"),
+            ("https://example.com", "without scheme"),
+            ("example.com:80", "without scheme"),
+            ("example..com", "1 to 63"),
+            (".com", "1 to 63"),
+            ("-a.com", "hyphen"),
+            ("a-.com", "hyphen"),
+            ("a_b.com", "letters, digits"),
+            ("a b.com", "letters, digits"),
+            ("b\u{fc}cher.example", "xn--"),
+            ("127.0.0.1", "addresses"),
+            (long_label.as_str(), "1 to 63"),
+            (too_long.as_str(), "253"),
+        ] {
+            let error = text.parse::<Domain>().unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The two databases, and the little in which they differ.
+
+use std::fs::{OpenOptions, Permissions};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::AnyPool;
+use sqlx::any::{AnyPoolOptions, install_default_drivers};
+
+use crate::{AccountsConfig, AccountsError};
+
+/// The file in the data directory.
+const FILE: &str = "accounts.sqlite";
+/// Tries to switch a new file to WAL while other processes open it too; about two seconds in all.
+const WAL_TRIES: u32 = 40;
+const WAL_PAUSE: Duration = Duration::from_millis(50);
+
+/// Which database it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+impl Engine {
+    /// How a transaction that will write begins. SQLite's default takes the write lock at the first write and then fails at once
+    /// if another writer came between, so it is taken at the beginning.
+    pub(crate) fn begin(self) -> &'static str {
+        match self {
+            Engine::Sqlite => "BEGIN IMMEDIATE",
+            Engine::Postgres => "BEGIN",
+        }
+    }
+
+    /// What keeps two processes from changing the tables at one time, within a transaction.
+    pub(crate) fn schema_lock(self) -> Option<&'static str> {
+        match self {
+            Engine::Sqlite => None,
+            Engine::Postgres => Some("SELECT pg_advisory_xact_lock(7237128888998294134)"),
+        }
+    }
+}
+
+/// Connects, and prepares what belongs to the file and not to the tables.
+pub(crate) async fn connect(config: &AccountsConfig, data: &Path) -> Result<(Engine, AnyPool), AccountsError> {
+    install_default_drivers();
+    let options = AnyPoolOptions::new()
+        .max_connections(config.connections_max)
+        .acquire_timeout(Duration::from_millis(config.wait_ms_max));
+    let open = |error: sqlx::Error| AccountsError::Open(error.to_string());
+    if let Some(url) = config.postgres_url() {
+        return Ok((Engine::Postgres, options.connect(url).await.map_err(open)?));
+    }
+    let file = data.join(FILE);
+    let shown = file.display().to_string();
+    create(&file).map_err(|error| AccountsError::Open(format!("{shown}: {error}")))?;
+    let options = options.after_connect(|connection, _| {
+        Box::pin(async move {
+            for pragma in [
+                "PRAGMA busy_timeout = 5000",
+                "PRAGMA foreign_keys = ON",
+                "PRAGMA synchronous = FULL",
+            ] {
+                sqlx::query(pragma).execute(&mut *connection).await?;
+            }
+            Ok(())
+        })
+    });
+    let pool = options.connect(&sqlite_url(&file)?).await;
+    let pool = pool.map_err(|error| AccountsError::Open(format!("{shown}: {error}")))?;
+    switch_to_wal(&pool)
+        .await
+        .map_err(|error| AccountsError::Open(format!("{shown}: {error}")))?;
+    Ok((Engine::Sqlite, pool))
+}
+
+/// Makes the file for its owner alone; SQLite gives the files beside it the same mode.
+fn create(file: &Path) -> std::io::Result<()> {
+    if let Some(directory) = file.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    let created = OpenOptions::new().create(true).append(true).mode(0o600).open(file)?;
+    created.set_permissions(Permissions::from_mode(0o600))
+}
+
+/// `sqlite:///...` of an absolute path, everything but plain characters escaped.
+fn sqlite_url(file: &Path) -> Result<String, AccountsError> {
+    let absolute = std::path::absolute(file).map_err(|error| AccountsError::Open(error.to_string()))?;
+    let Some(path) = absolute.to_str() else {
+        return Err(AccountsError::Open(format!(
+            "{}: the path isn't UTF-8",
+            absolute.display()
+        )));
+    };
+    let mut url = "sqlite://".to_owned();
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_' | b'.') {
+            url.push(char::from(byte));
+        } else {
+            url.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    Ok(url)
+}
+
+/// WAL lets `receipts keys create` write while a service reads. The switch needs the file for itself, and doesn't wait for it.
+async fn switch_to_wal(pool: &AnyPool) -> Result<(), sqlx::Error> {
+    let mut tries = 0;
+    loop {
+        match sqlx::query("PRAGMA journal_mode = WAL").execute(pool).await {
+            Err(sqlx::Error::Database(error)) if tries < WAL_TRIES && error.message().contains("locked") => {
+                tries += 1;
+                tokio::time::sleep(WAL_PAUSE).await;
+            }
+            other => return other.map(drop),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The tables, as versions that are applied once and in order. The SQL is of both databases: TEXT and BIGINT, `$1`.
+
+use std::collections::HashMap;
+
+use sha2::{Digest, Sha256};
+use sqlx::{AnyPool, Row};
+
+use crate::AccountsError;
+use crate::engine::Engine;
+
+/// One step. Never changed once released: its checksum is stored beside it.
+struct Version {
+    number: i64,
+    name: &'static str,
+    statements: &'static [&'static str],
+}
+
+const VERSIONS: &[Version] = &[Version {
+    number: 1,
+    name: "accounts, domains, API keys",
+    statements: &[
+        "CREATE TABLE accounts (
+            id TEXT NOT NULL PRIMARY KEY,
+            name TEXT NOT NULL,
+            tier TEXT NOT NULL,
+            created_at_ms BIGINT NOT NULL
+        )",
+        "CREATE TABLE domains (
+            domain TEXT NOT NULL PRIMARY KEY,
+            account_id TEXT NOT NULL REFERENCES accounts (id),
+            method TEXT NOT NULL,
+            verified_at_ms BIGINT NOT NULL,
+            expires_at_ms BIGINT NOT NULL
+        )",
+        "CREATE INDEX domains_of_account ON domains (account_id)",
+        "CREATE TABLE api_keys (
+            id TEXT NOT NULL PRIMARY KEY,
+            account_id TEXT NOT NULL REFERENCES accounts (id),
+            name TEXT NOT NULL,
+            secret_hash TEXT NOT NULL,
+            scopes TEXT NOT NULL,
+            created_at_ms BIGINT NOT NULL,
+            expires_at_ms BIGINT NOT NULL,
+            revoked_at_ms BIGINT
+        )",
+        "CREATE INDEX api_keys_of_account ON api_keys (account_id)",
+    ],
+}];
+
+/// Brings the tables to this program's version, in one transaction.
+pub(crate) async fn migrate(engine: Engine, pool: &AnyPool, now_ms: i64) -> Result<(), AccountsError> {
+    let mut transaction = pool.begin_with(engine.begin()).await?;
+    if let Some(lock) = engine.schema_lock() {
+        sqlx::query(lock).execute(&mut *transaction).await?;
+    }
+    let table = "CREATE TABLE IF NOT EXISTS accounts_schema (
+        version BIGINT NOT NULL PRIMARY KEY,
+        name TEXT NOT NULL,
+        checksum TEXT NOT NULL,
+        applied_at_ms BIGINT NOT NULL
+    )";
+    sqlx::query(table).execute(&mut *transaction).await?;
+    let rows = sqlx::query("SELECT version, checksum FROM accounts_schema")
+        .fetch_all(&mut *transaction)
+        .await?;
+    let mut applied = HashMap::new();
+    for row in rows {
+        applied.insert(row.try_get::<i64, _>(0)?, row.try_get::<String, _>(1)?);
+    }
+    check(&applied)?;
+    for version in VERSIONS.iter().filter(|version| !applied.contains_key(&version.number)) {
+        tracing::info!(
+            version = version.number,
+            name = version.name,
+            "preparing the account store"
+        );
+        for statement in version.statements {
+            sqlx::query(*statement).execute(&mut *transaction).await?;
+        }
+        let note = "INSERT INTO accounts_schema (version, name, checksum, applied_at_ms) VALUES ($1, $2, $3, $4)";
+        let note = sqlx::query(note)
+            .bind(version.number)
+            .bind(version.name)
+            .bind(checksum(version))
+            .bind(now_ms);
+        note.execute(&mut *transaction).await?;
+    }
+    Ok(transaction.commit().await?)
+}
+
+fn check(applied: &HashMap<i64, String>) -> Result<(), AccountsError> {
+    let newest = VERSIONS.last().map_or(0, |version| version.number);
+    if let Some(newer) = applied.keys().find(|number| **number > newest) {
+        let what = format!("they are of version {newer}, this program knows {newest}; run a newer one");
+        return Err(AccountsError::Schema(what));
+    }
+    let changed = |version: &&Version| {
+        applied
+            .get(&version.number)
+            .is_some_and(|sum| *sum != checksum(version))
+    };
+    match VERSIONS.iter().find(changed) {
+        None => Ok(()),
+        Some(version) => Err(AccountsError::Schema(format!(
+            "version {} ({}) was made by other statements than this program's",
+            version.number, version.name
+        ))),
+    }
+}
+
+fn checksum(version: &Version) -> String {
+    let mut sum = Sha256::new();
+    for statement in version.statements {
+        // Words only, so that indenting a statement anew doesn't make it another.
+        for word in statement.split_whitespace() {
+            sum.update(word.as_bytes());
+            sum.update([b' ']);
+        }
+        sum.update([0]);
+    }
+    hex::encode(sum.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    #[test]
+    fn versions_are_numbered_from_one_without_gaps() {
+        for (number, version) in (1..).zip(VERSIONS) {
+            assert_eq!(version.number, number);
+        }
+    }
+
+    /// A released version must not change: whoever has it applied could not start any more.
+    #[test]
+    fn released_versions_keep_their_checksum() {
+        let sums: Vec<String> = VERSIONS.iter().map(checksum).collect();
+        assert_eq!(sums, ["18c20e89f219d33dea6407510fb3c45e15a03e331a8568ee2642ab5a00c9dc05"]);
+    }
+
+    #[test]
+    fn newer_and_changed_tables_are_refused() {
+        let newer = HashMap::from([(1, checksum(&VERSIONS[0])), (99, String::new())]);
+        assert!(check(&newer).unwrap_err().to_string().contains("version 99"));
+        let changed = HashMap::from([(1, "other".to_owned())]);
+        assert!(check(&changed).unwrap_err().to_string().contains("other statements"));
+        assert!(check(&HashMap::from([(1, checksum(&VERSIONS[0]))])).is_ok());
+    }
+}

@@ -1,0 +1,119 @@
+//! The store itself: opening, asking within bounds, closing.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use metrics::histogram;
+use quick_cache::sync::Cache;
+use sqlx::{Any, AnyPool, Transaction};
+
+use crate::authentication::CheckedKey;
+use crate::engine::{self, Engine};
+use crate::schema;
+use crate::{AccountsConfig, AccountsError};
+
+type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+/// The account store. Clones share connections and cache.
+#[derive(Clone)]
+pub struct Accounts {
+    pub(crate) pool: AnyPool,
+    pub(crate) cache: Arc<Cache<String, Arc<CheckedKey>>>,
+    pub(crate) cache_ms_max: i64,
+    engine: Engine,
+    wait_ms_max: u64,
+    clock: Clock,
+}
+
+impl Accounts {
+    /// Opens the store that `config` names: PostgreSQL, or the file `accounts.sqlite` in `data`, made for its owner alone if it isn't
+    /// there. Brings its tables to this version. Several processes may have it open.
+    ///
+    /// # Errors
+    /// [`AccountsError::Open`], [`AccountsError::Schema`] or [`AccountsError::TimedOut`].
+    pub async fn open(config: &AccountsConfig, data: &Path) -> Result<Self, AccountsError> {
+        Self::open_with_clock(config, data, now_ms).await
+    }
+
+    /// The same with a clock of its own, in milliseconds since the Unix epoch: for tests of what expires.
+    ///
+    /// # Errors
+    /// As [`Accounts::open`].
+    pub async fn open_with_clock(
+        config: &AccountsConfig,
+        data: &Path,
+        clock: impl Fn() -> i64 + Send + Sync + 'static,
+    ) -> Result<Self, AccountsError> {
+        let (engine, pool) = engine::connect(config, data).await?;
+        let accounts = Self {
+            pool,
+            cache: Arc::new(Cache::new(config.cache_entries_max)),
+            cache_ms_max: i64::try_from(config.cache_ms_max).unwrap_or(i64::MAX),
+            engine,
+            wait_ms_max: config.wait_ms_max,
+            clock: Arc::new(clock),
+        };
+        accounts
+            .timed("migrate", schema::migrate(engine, &accounts.pool, accounts.now_ms()))
+            .await?;
+        Ok(accounts)
+    }
+
+    /// Asks the database for nothing: for readiness.
+    ///
+    /// # Errors
+    /// It doesn't answer.
+    pub async fn ping(&self) -> Result<(), AccountsError> {
+        let ask = async { Ok(sqlx::query("SELECT 1").execute(&self.pool).await.map(drop)?) };
+        self.timed("ping", ask).await
+    }
+
+    /// Which database it is: `sqlite` or `postgres`.
+    #[must_use]
+    pub fn engine(&self) -> &'static str {
+        match self.engine {
+            Engine::Sqlite => "sqlite",
+            Engine::Postgres => "postgres",
+        }
+    }
+
+    /// Closes all connections; the last of them folds SQLite's WAL into its file.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        (self.clock)()
+    }
+
+    /// A transaction that will write.
+    pub(crate) async fn begin(&self) -> Result<Transaction<'static, Any>, AccountsError> {
+        Ok(self.pool.begin_with(self.engine.begin()).await?)
+    }
+
+    /// `work` within its time, measured under the name `query`. What is cut off rolls its transaction back.
+    pub(crate) async fn timed<T>(
+        &self,
+        query: &'static str,
+        work: impl Future<Output = Result<T, AccountsError>>,
+    ) -> Result<T, AccountsError> {
+        let started = Instant::now();
+        let result = tokio::time::timeout(Duration::from_millis(self.wait_ms_max), work).await;
+        histogram!("receipts_accounts_query_seconds", "query" => query).record(started.elapsed());
+        result.unwrap_or(Err(AccountsError::TimedOut(self.wait_ms_max)))
+    }
+}
+
+impl std::fmt::Debug for Accounts {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Accounts")
+            .field("engine", &self.engine())
+            .finish_non_exhaustive()
+    }
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,84 @@
+//! The account store's contract, on SQLite and on PostgreSQL.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod postgres;
+mod sqlite;
+mod suite;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use accounts::{Accounts, AccountsConfig, AccountsError, Domain, IssuedKey, NewKey, Scope};
+
+/// The instant the tests begin at.
+pub(crate) const START_MS: i64 = 1_800_000_000_000;
+pub(crate) const HOUR_MS: i64 = 3_600_000;
+pub(crate) const YEAR_MS: i64 = 365 * 24 * HOUR_MS;
+
+/// One empty place for a store, and a clock that only the test moves.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) data: PathBuf,
+    pub(crate) url: Option<String>,
+    pub(crate) clock: Arc<AtomicI64>,
+}
+
+impl Place {
+    pub(crate) fn new(data: &Path, url: Option<String>) -> Self {
+        Self {
+            data: data.to_path_buf(),
+            url,
+            clock: Arc::new(AtomicI64::new(START_MS)),
+        }
+    }
+
+    pub(crate) fn config(&self) -> AccountsConfig {
+        AccountsConfig {
+            url: self.url.clone(),
+            wait_ms_max: 60_000,
+            ..AccountsConfig::default()
+        }
+    }
+
+    pub(crate) async fn try_open(&self) -> Result<Accounts, AccountsError> {
+        let clock = Arc::clone(&self.clock);
+        Accounts::open_with_clock(&self.config(), &self.data, move || clock.load(Ordering::Relaxed)).await
+    }
+
+    pub(crate) async fn open(&self) -> Accounts {
+        self.try_open().await.unwrap()
+    }
+
+    pub(crate) fn pass_ms(&self, ms: i64) {
+        self.clock.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    /// The database itself, past the store.
+    pub(crate) async fn raw(&self) -> sqlx::AnyPool {
+        sqlx::any::install_default_drivers();
+        let sqlite = || format!("sqlite://{}", self.data.join("accounts.sqlite").display());
+        sqlx::AnyPool::connect(&self.url.clone().unwrap_or_else(sqlite))
+            .await
+            .unwrap()
+    }
+}
+
+pub(crate) fn domains(names: &str) -> Vec<Domain> {
+    names.split(',').map(|name| name.parse().unwrap()).collect()
+}
+
+/// A wish for a key that reads, for a year.
+pub(crate) fn wish(names: &str) -> NewKey {
+    NewKey {
+        domains: domains(names),
+        tier: None,
+        name: "test".to_owned(),
+        scopes: vec![Scope::Read],
+        expires_at_ms: START_MS + YEAR_MS,
+    }
+}
+
+pub(crate) async fn issue(accounts: &Accounts, names: &str) -> IssuedKey {
+    accounts.create_publisher_key(wish(names)).await.unwrap()
+}
