@@ -5,6 +5,7 @@
 
 mod world;
 
+use std::path::Path;
 use std::time::Duration;
 
 use receipt::{Algorithm, SigningKey};
@@ -29,7 +30,7 @@ fn pipeline() {
         a_crash_before_the_ledger_row_is_repaired(world("before_ledger").await).await;
         a_fenced_verifier_drops_its_block(world("fenced").await).await;
         a_failing_commit_is_tried_again(world("failing_commit").await).await;
-        lost_rows_are_rebuilt_from_the_log(world("rebuilt").await).await;
+        lost_rows_are_rebuilt_from_the_log(world("rebuilt").await, directory.path()).await;
         a_random_schedule_of_crashes_stays_exact(world("schedule").await).await;
         engine.stop().await;
     });
@@ -139,12 +140,12 @@ async fn a_failing_commit_is_tried_again(world: World) {
     world.assert_audit(5).await;
 }
 
-async fn lost_rows_are_rebuilt_from_the_log(world: World) {
+async fn lost_rows_are_rebuilt_from_the_log(mut world: World, directory: &Path) {
     let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
     world.append(batch(&key, 0..40)).await;
     world.append(record(b"poison", None)).await;
     world.run_until_caught_up().await;
-    world.lose_all_rows().await;
+    world.lose_all_rows(directory).await;
     assert!(
         !world.audit().await.findings.is_empty(),
         "lost rows must show in the audit"

@@ -23,7 +23,7 @@ use verifier::{Deps, GROUP, VerifierConfig, VerifierError};
 use warehouse::{AuditSums, CommittedOffset, EmbeddedEngine, Target, Warehouse, WarehouseConfig};
 
 /// Starts the process's one engine.
-pub async fn engine(directory: &Path) -> EmbeddedEngine {
+pub(crate) async fn engine(directory: &Path) -> EmbeddedEngine {
     let config = WarehouseConfig::default();
     EmbeddedEngine::start(&config, &directory.join("warehouse"), &directory.join("w.sock"))
         .await
@@ -31,16 +31,15 @@ pub async fn engine(directory: &Path) -> EmbeddedEngine {
 }
 
 /// One case's log and database.
-pub struct World {
-    pub log: EmbeddedLog,
-    pub warehouse: Warehouse,
-    pub cpu: CpuPool,
-    pub judge: Arc<Judge>,
-    database: String,
+pub(crate) struct World {
+    pub(crate) log: EmbeddedLog,
+    pub(crate) warehouse: Warehouse,
+    pub(crate) cpu: CpuPool,
+    pub(crate) judge: Arc<Judge>,
 }
 
 impl World {
-    pub async fn new(directory: &Path, name: &str) -> Self {
+    pub(crate) async fn new(directory: &Path, name: &str) -> Self {
         let config = WarehouseConfig {
             database: format!("v_{name}"),
             ..WarehouseConfig::default()
@@ -57,19 +56,18 @@ impl World {
             warehouse,
             cpu,
             judge,
-            database: config.database,
         }
     }
 
-    pub async fn append(&self, record: Record) {
+    pub(crate) async fn append(&self, record: Record) {
         self.log.append(record).await.unwrap();
     }
 
-    pub fn consumer(&self) -> EmbeddedConsumer {
+    pub(crate) fn consumer(&self) -> EmbeddedConsumer {
         self.log.consumer(GROUP).unwrap()
     }
 
-    pub fn spawn(
+    pub(crate) fn spawn(
         &self,
         consumer: Box<dyn LogConsumer>,
         stop: CancellationToken,
@@ -90,7 +88,7 @@ impl World {
     }
 
     /// Runs a healthy verifier until everything in the log is committed.
-    pub async fn run_until_caught_up(&self) {
+    pub(crate) async fn run_until_caught_up(&self) {
         let stop = CancellationToken::new();
         let verifier = self.spawn(Box::new(self.consumer()), stop.clone());
         self.caught_up().await;
@@ -99,7 +97,7 @@ impl World {
     }
 
     /// Runs a verifier until it stands at the fault, then drops it as a crash would.
-    pub async fn run_faulty(&self, fault: Fault) {
+    pub(crate) async fn run_faulty(&self, fault: Fault) {
         let (consumer, reached) = Faulty::hanging(self.consumer(), fault);
         let verifier = self.spawn(Box::new(consumer), CancellationToken::new());
         reached.reached().await;
@@ -107,7 +105,7 @@ impl World {
         assert!(verifier.await.unwrap_err().is_cancelled());
     }
 
-    pub async fn caught_up(&self) {
+    pub(crate) async fn caught_up(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let states = self.log.partitions(GROUP).await.unwrap();
@@ -122,7 +120,7 @@ impl World {
         }
     }
 
-    pub async fn audit(&self) -> AuditSums {
+    pub(crate) async fn audit(&self) -> AuditSums {
         let states = self.log.partitions(GROUP).await.unwrap();
         let committed: Vec<_> = states
             .iter()
@@ -135,7 +133,7 @@ impl World {
         self.warehouse.audit(&committed).await.unwrap()
     }
 
-    pub async fn assert_audit(&self, receipts_in: u64) {
+    pub(crate) async fn assert_audit(&self, receipts_in: u64) {
         let sums = self.audit().await;
         assert!(sums.findings.is_empty(), "{:?}", sums.findings);
         assert_eq!(sums.receipts_in, receipts_in);
@@ -146,20 +144,29 @@ impl World {
         );
     }
 
-    /// What a damaged part comes to: the rows are gone, the ledger and the positions stand.
-    pub async fn lose_all_rows(&self) {
-        for table in ["receipts", "rejected"] {
-            self.warehouse
-                .execute(&format!("TRUNCATE TABLE {}.{table}", self.database))
-                .await
-                .unwrap();
-        }
+    /// What damaged parts come to: the ledger and the positions stand, the rows are gone. Only the last block's ledger
+    /// line is carried over, so everything must have been in one block.
+    pub(crate) async fn lose_all_rows(&mut self, directory: &Path) {
+        let config = WarehouseConfig {
+            database: "v_lost".to_owned(),
+            ..WarehouseConfig::default()
+        };
+        let lost = Warehouse::connect(&Target::Socket(directory.join("w.sock")), &config)
+            .await
+            .unwrap();
+        lost.migrate().await.unwrap();
+        let states = self.log.partitions(GROUP).await.unwrap();
+        let metadata = &states[0].committed.as_ref().unwrap().metadata;
+        lost.insert_ledger(&[verifier::ledger::from_metadata(metadata).unwrap().unwrap()])
+            .await
+            .unwrap();
+        self.warehouse = lost;
     }
 }
 
 /// Where a consumer stops answering.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// The commit never happens.
     HangBeforeCommit,
     /// The commit happens, and nothing after it.
@@ -174,25 +181,25 @@ enum Behaviour {
 
 /// Tells when the fault is reached, and lets a paused consumer go on.
 #[derive(Clone, Default)]
-pub struct Reached {
+pub(crate) struct Reached {
     reached: Arc<Notify>,
     go_on: Arc<Notify>,
 }
 
 impl Reached {
-    pub async fn reached(&self) {
+    pub(crate) async fn reached(&self) {
         tokio::time::timeout(Duration::from_secs(60), self.reached.notified())
             .await
             .unwrap();
     }
 
-    pub fn go_on(&self) {
+    pub(crate) fn go_on(&self) {
         self.go_on.notify_one();
     }
 }
 
 /// A real consumer with one fault.
-pub struct Faulty {
+pub(crate) struct Faulty {
     inner: EmbeddedConsumer,
     behaviour: Behaviour,
     signal: Reached,
@@ -211,15 +218,15 @@ impl Faulty {
         )
     }
 
-    pub fn hanging(inner: EmbeddedConsumer, fault: Fault) -> (Self, Reached) {
+    pub(crate) fn hanging(inner: EmbeddedConsumer, fault: Fault) -> (Self, Reached) {
         Self::with(inner, Behaviour::Hang(fault))
     }
 
-    pub fn pausing(inner: EmbeddedConsumer) -> (Self, Reached) {
+    pub(crate) fn pausing(inner: EmbeddedConsumer) -> (Self, Reached) {
         Self::with(inner, Behaviour::PauseBeforeCommit)
     }
 
-    pub fn failing(inner: EmbeddedConsumer, times: u32) -> Self {
+    pub(crate) fn failing(inner: EmbeddedConsumer, times: u32) -> Self {
         Self::with(inner, Behaviour::FailCommits(times)).0
     }
 }
@@ -255,12 +262,12 @@ impl LogConsumer for Faulty {
 }
 
 /// A signed receipt; `number` makes it differ from others.
-pub fn single(key: &SigningKey, number: usize) -> Vec<u8> {
+pub(crate) fn single(key: &SigningKey, number: usize) -> Vec<u8> {
     receipt::sign_receipt(unsigned(key, number).as_bytes(), key, &Limits::default()).unwrap()
 }
 
 /// A signed batch of receipts.
-pub fn batch(key: &SigningKey, numbers: Range<usize>) -> Record {
+pub(crate) fn batch(key: &SigningKey, numbers: Range<usize>) -> Record {
     let receipts: Vec<String> = numbers
         .map(|number| String::from_utf8(single(key, number)).unwrap())
         .collect();
@@ -276,7 +283,7 @@ pub fn batch(key: &SigningKey, numbers: Range<usize>) -> Record {
 }
 
 /// A body as the gateway would hand it on, with a request signature by `key`.
-pub fn record(body: &[u8], key: Option<&SigningKey>) -> Record {
+pub(crate) fn record(body: &[u8], key: Option<&SigningKey>) -> Record {
     Record {
         kind: RecordKind::Receipt,
         body: Bytes::copy_from_slice(body),
