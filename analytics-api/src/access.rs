@@ -56,7 +56,7 @@ pub(crate) async fn access(State(app): State<Arc<App>>, mut request: Request, ne
     let quota = app.deps.quotas.quota(principal.tier.as_str());
     let decision = app.deps.limiter.take(&principal.key_id, 1, &quota).await;
     let response = match decision.problem() {
-        Some(problem) => Failure(problem).into_response(),
+        Some(problem) => Failure::from(problem).into_response(),
         None => match allowed(&principal) {
             Ok(access) => {
                 request.extensions_mut().insert(access);
@@ -136,7 +136,7 @@ impl From<accounts::AuthError> for Failure {
             AuthError::Unavailable(cause) => {
                 tracing::warn!(%cause, "API keys can't be checked");
                 let detail = "API keys can't be checked now; try again";
-                Self(Problem::new(Kind::AccountsUnavailable, detail).retry_after_s(1))
+                Problem::new(Kind::AccountsUnavailable, detail).retry_after_s(1).into()
             }
             // Told only to who had the right secret.
             AuthError::Expired => Self::unauthorized(Kind::ExpiredApiKey, "the API key has expired: create a new one"),

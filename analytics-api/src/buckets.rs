@@ -177,19 +177,17 @@ impl Starts {
 
     /// The first start of an interval after `at`.
     fn after(&mut self, at: Timestamp) -> Result<Timestamp, BucketError> {
-        let date = at.to_zoned(self.tz.clone()).date();
-        match self.interval {
-            Interval::Minute | Interval::Hour => self.after_by_clock(at),
-            Interval::Day => self.after_by_calendar(at, date.tomorrow()?, Span::new().days(1)),
-            Interval::Week => {
-                let next = monday(date)?.checked_add(Span::new().weeks(1))?;
-                self.after_by_calendar(at, next, Span::new().weeks(1))
-            }
-            Interval::Month => {
-                let next = date.first_of_month().checked_add(Span::new().months(1))?;
-                self.after_by_calendar(at, next, Span::new().months(1))
-            }
-        }
+        let date = || at.to_zoned(self.tz.clone()).date();
+        let (next, step) = match self.interval {
+            Interval::Minute | Interval::Hour => return self.after_by_clock(at),
+            Interval::Day => (date().tomorrow()?, Span::new().days(1)),
+            Interval::Week => (monday(date())?.checked_add(Span::new().weeks(1))?, Span::new().weeks(1)),
+            Interval::Month => (
+                date().first_of_month().checked_add(Span::new().months(1))?,
+                Span::new().months(1),
+            ),
+        };
+        self.after_by_calendar(at, next, step)
     }
 
     fn after_by_clock(&mut self, at: Timestamp) -> Result<Timestamp, BucketError> {

@@ -64,6 +64,14 @@ impl Validate for AnalyticsConfig {
     fn validate(&self, faults: &mut Faults) {
         faults.require("group", !self.group.is_empty(), "must not be empty");
         faults.range("points_max", self.points_max, 1..=100_000);
+        // Else a query without a range would be refused for its own default: an hour of minutes.
+        let series_max = usize::try_from(self.series_max.max(3)).unwrap_or(usize::MAX);
+        let fits = self.points_max / series_max >= 60;
+        faults.require(
+            "points_max",
+            fits,
+            "must be at least 60 times series_max, and at least 180",
+        );
         faults.range("top_max", self.top_max, 1..=10_000);
         faults.range("series_max", self.series_max, 1..=1_000);
         faults.range("query_wait_ms_max", self.query_wait_ms_max, 1..=600_000);
@@ -76,5 +84,29 @@ impl Validate for AnalyticsConfig {
         faults.range("head_wait_ms_max", self.head_wait_ms_max, 1..=600_000);
         faults.range("health_interval_ms", self.health_interval_ms, 10..=600_000);
         faults.range("drain_ms_max", self.drain_ms_max, 0..=600_000);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use service::config::Source;
+
+    use super::*;
+
+    #[test]
+    fn the_section_is_read_checked_and_complete() {
+        let mut source =
+            Source::from_parts("[analytics]\ntop_max = 7", [("RECEIPTS_ANALYTICS_LISTEN", "[::1]:0")]).unwrap();
+        let config: AnalyticsConfig = source.section("analytics");
+        source.finish().unwrap();
+        assert_eq!((config.top_max, config.listen.to_string()), (7, "[::1]:0".to_owned()));
+        let mut source = Source::from_parts("[analytics]\npoints_max = 1199\ngroup = ''", [("", "")]).unwrap();
+        let _: AnalyticsConfig = source.section("analytics");
+        let text = source.finish().unwrap_err().to_string();
+        assert!(
+            text.contains("60 times series_max") && text.contains("analytics.group"),
+            "{text}"
+        );
     }
 }

@@ -12,6 +12,7 @@ use futures_util::FutureExt;
 use http::{HeaderValue, Method, Uri, header};
 use service::problem::Kind;
 use service::request_id::{HEADER as REQUEST_ID, RequestId};
+use tracing::Instrument;
 
 use crate::app::App;
 use crate::failure::Failure;
@@ -34,7 +35,8 @@ pub(crate) async fn envelope(
         );
         Failure::new(Kind::HeadTooLarge, detail).into_response()
     } else {
-        AssertUnwindSafe(next.run(request))
+        let span = tracing::info_span!("request", request_id = %id, route);
+        AssertUnwindSafe(next.run(request).instrument(span))
             .catch_unwind()
             .await
             .unwrap_or_else(|_| {
@@ -51,7 +53,8 @@ pub(crate) async fn envelope(
 
 /// Writes the problem that a handler left in the extensions, and the headers of every answer.
 fn finished(mut response: Response, id: &RequestId) -> Response {
-    if let Some(Failure(mut problem)) = response.extensions_mut().remove::<Failure>() {
+    let failure = response.extensions_mut().remove::<Failure>();
+    if let Some(Failure(mut problem)) = failure.or_else(|| axums_own(&response)) {
         // Headers set on the way, such as the quota's and axum's Allow.
         for (name, value) in response.headers() {
             if name != header::CONTENT_TYPE && name != header::CONTENT_LENGTH {
@@ -59,15 +62,6 @@ fn finished(mut response: Response, id: &RequestId) -> Response {
             }
         }
         response = problem.into_response(id).map(Body::new);
-    } else if is_axums_own(&response) {
-        let problem = match response.status() {
-            status if status.is_client_error() => Failure::new(
-                Kind::BadRequest,
-                "the address isn't valid: percent-encoded UTF-8 is needed",
-            ),
-            _ => Failure::new(Kind::Internal, "the request id finds the cause in the log"),
-        };
-        response = problem.0.into_response(id).map(Body::new);
     }
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, id.header_value());
@@ -78,14 +72,24 @@ fn finished(mut response: Response, id: &RequestId) -> Response {
     response
 }
 
-/// Whether this is a rejection that axum made by itself, as text.
-fn is_axums_own(response: &Response) -> bool {
-    let error = response.status().is_client_error() || response.status().is_server_error();
+/// A rejection that axum made by itself, as text, said as a problem.
+fn axums_own(response: &Response) -> Option<Failure> {
     let json = response
         .headers()
         .get(header::CONTENT_TYPE)
         .is_some_and(|kind| kind.as_bytes().ends_with(b"json"));
-    error && !json
+    let status = response.status();
+    if json || !(status.is_client_error() || status.is_server_error()) {
+        return None;
+    }
+    Some(if status.is_client_error() {
+        Failure::new(
+            Kind::BadRequest,
+            "the address isn't valid: percent-encoded UTF-8 is needed",
+        )
+    } else {
+        Failure::new(Kind::Internal, "the request id finds the cause in the log")
+    })
 }
 
 fn head_bytes(request: &Request) -> usize {

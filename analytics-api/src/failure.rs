@@ -11,11 +11,11 @@ use crate::watermark::WatermarkError;
 
 /// A problem, as a handler returns it.
 #[derive(Debug, Clone)]
-pub struct Failure(pub Problem);
+pub struct Failure(pub Box<Problem>);
 
 impl Failure {
     pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
-        Self(Problem::new(kind, detail))
+        Problem::new(kind, detail).into()
     }
 
     pub(crate) fn not_found(detail: impl Into<String>) -> Self {
@@ -25,7 +25,15 @@ impl Failure {
     /// 401 with the challenge that RFC 6750 section 3 wants.
     pub(crate) fn unauthorized(kind: Kind, detail: &str) -> Self {
         let challenge = HeaderValue::from_static(r#"Bearer realm="receipts""#);
-        Self(Problem::new(kind, detail).header(header::WWW_AUTHENTICATE, challenge))
+        Problem::new(kind, detail)
+            .header(header::WWW_AUTHENTICATE, challenge)
+            .into()
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self(Box::new(problem))
     }
 }
 
@@ -41,7 +49,9 @@ impl IntoResponse for Failure {
 impl From<InvalidQuery> for Failure {
     fn from(invalid: InvalidQuery) -> Self {
         let detail = invalid.to_string().trim_start_matches(": ").to_owned();
-        Self(Problem::new(Kind::InvalidQuery, detail).fault(invalid.parameter, "invalid_parameter", invalid.detail))
+        Problem::new(Kind::InvalidQuery, detail)
+            .fault(invalid.parameter, "invalid_parameter", invalid.detail)
+            .into()
     }
 }
 
@@ -49,9 +59,8 @@ impl From<WarehouseError> for Failure {
     fn from(error: WarehouseError) -> Self {
         if error.is_retryable() {
             tracing::warn!(%error, "the warehouse did not answer");
-            return Self(
-                Problem::new(Kind::WarehouseUnavailable, "the warehouse can't answer now; try again").retry_after_s(1),
-            );
+            let problem = Problem::new(Kind::WarehouseUnavailable, "the warehouse can't answer now; try again");
+            return problem.retry_after_s(1).into();
         }
         // Limits keep callers from asking what the warehouse refuses, so this is a bug or another schema.
         tracing::error!(%error, "a warehouse query failed");
@@ -66,6 +75,6 @@ impl From<WatermarkError> for Failure {
     fn from(error: WatermarkError) -> Self {
         tracing::warn!(%error, "no watermark");
         let detail = "the receipt log can't be inspected now, so nothing can be said of completeness; try again";
-        Self(Problem::new(Kind::LogUnavailable, detail).retry_after_s(1))
+        Problem::new(Kind::LogUnavailable, detail).retry_after_s(1).into()
     }
 }

@@ -48,16 +48,15 @@ impl Gate {
                     "no answer within {} ms; try again, or ask for a shorter range",
                     self.wait_max.as_millis()
                 );
-                Err(Failure(
-                    Problem::new(Kind::WarehouseUnavailable, detail).retry_after_s(1),
-                ))
+                Err(Problem::new(Kind::WarehouseUnavailable, detail).retry_after_s(1).into())
             }
         }
     }
 }
 
 fn overloaded() -> Failure {
-    Failure(Problem::new(Kind::Overloaded, "as many queries are at work as allowed; try again").retry_after_s(1))
+    let problem = Problem::new(Kind::Overloaded, "as many queries are at work as allowed; try again");
+    problem.retry_after_s(1).into()
 }
 
 #[cfg(test)]

@@ -32,11 +32,13 @@ impl OpenRange {
         Ok(Self { from, to })
     }
 
-    pub(crate) fn from_ms(&self) -> i64 {
+    /// Inclusive, milliseconds since the Unix epoch.
+    pub(crate) fn start_ms(&self) -> i64 {
         self.from.map_or(0, Timestamp::as_millisecond)
     }
 
-    pub(crate) fn to_ms(&self) -> i64 {
+    /// Exclusive, milliseconds since the Unix epoch.
+    pub(crate) fn end_ms(&self) -> i64 {
         self.to.map_or(END_MS, Timestamp::as_millisecond)
     }
 
@@ -90,6 +92,9 @@ mod tests {
         assert_eq!(range::rfc3339(end), "2200-01-01T00:00:00.000Z");
         let params = Params::parse(&"/x".parse().unwrap(), &[]).unwrap();
         let open = OpenRange::of(&params).unwrap();
-        assert_eq!((open.from_ms(), open.to_ms(), open.texts()), (0, END_MS, (None, None)));
+        assert_eq!(
+            (open.start_ms(), open.end_ms(), open.texts()),
+            (0, END_MS, (None, None))
+        );
     }
 }

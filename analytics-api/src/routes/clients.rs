@@ -50,7 +50,7 @@ pub(crate) async fn client(
     let client_id = parse_uuid("clientId", &client_id)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
-    let filter = filter(&params, range.from_ms(), range.to_ms())?;
+    let filter = filter(&params, range.start_ms(), range.end_ms())?;
     let top_max = params
         .count("limit", app.config.top_max)?
         .unwrap_or(TOP.min(app.config.top_max));

@@ -86,7 +86,7 @@ pub(crate) async fn refusals(
         .unwrap_or(TOP.min(app.config.top_max));
     let query = app
         .warehouse()
-        .refusals(&scope, range.from_ms(), range.to_ms(), newest_max);
+        .refusals(&scope, range.start_ms(), range.end_ms(), newest_max);
     let (complete_ms, stats) = app.ask(query).await?;
     let newest: Vec<Refused> = stats.newest.into_iter().map(Refused::from).collect();
     if format == Format::Csv {

@@ -64,6 +64,30 @@ pub(crate) async fn watermark(stack: &Stack) {
     server.stop().await;
 }
 
+/// Else rows could arrive between query and watermark, and the answer would promise what it doesn't hold.
+pub(crate) async fn the_watermark_is_read_before_the_query(stack: &Stack) {
+    let (listener, warehouse) = silent_warehouse().await;
+    let server = stack
+        .server_with(
+            AnalyticsConfig {
+                health_interval_ms: 600_000,
+                ..quick()
+            },
+            |deps| deps.warehouse = warehouse,
+        )
+        .await;
+    until(&server, "analytics.log", "ready").await;
+    stack.log.away.store(true, Ordering::SeqCst);
+    let answer = server.get(PATH, &stack.keys.publisher, &[]).await;
+    stack.log.away.store(false, Ordering::SeqCst);
+    expect_unavailable(&answer, "log_unavailable");
+    // Readiness asked the warehouse once; the query never did.
+    listener.accept().await.unwrap();
+    let second = tokio::time::timeout(Duration::from_millis(20), listener.accept()).await;
+    assert!(second.is_err());
+    server.stop().await;
+}
+
 pub(crate) async fn warehouse_away(stack: &Stack) {
     let gone = Target::Socket(stack.dir.path().join("nobody-listens"));
     let warehouse = Warehouse::new(&gone, &WarehouseConfig::default()).unwrap();
@@ -119,18 +143,23 @@ pub(crate) async fn slow_warehouse(stack: &Stack) {
     codes.sort();
     // One ran into its time limit; the other found no place.
     assert_eq!(codes, ["overloaded", "warehouse_unavailable"]);
+    Arc::into_inner(server).unwrap().stop().await;
 }
 
 pub(crate) async fn requests_under_way_end_before_the_process(stack: &Stack) {
     let (listener, warehouse) = silent_warehouse().await;
-    let server = stack.server_with(quick(), |deps| deps.warehouse = warehouse).await;
+    let config = AnalyticsConfig {
+        health_interval_ms: 600_000,
+        ..quick()
+    };
+    let server = stack.server_with(config, |deps| deps.warehouse = warehouse).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let head = format!(
         "GET {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\r\n",
         stack.keys.publisher
     );
     stream.write_all(head.as_bytes()).await.unwrap();
-    // The query has begun (readiness asks too: the first connection may be its).
+    // Two connections: one for readiness, which asks once, and one for the query, which so has begun.
     let _connections = [listener.accept().await.unwrap(), listener.accept().await.unwrap()];
     server.shutdown.cancel();
     let mut answer = String::new();

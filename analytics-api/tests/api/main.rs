@@ -56,6 +56,7 @@ async fn the_api_over_the_real_engine() {
         authorisation::domains,
         authorisation::quotas,
         availability::watermark,
+        availability::the_watermark_is_read_before_the_query,
         availability::warehouse_away,
         availability::accounts_away,
         availability::slow_warehouse,

@@ -71,9 +71,7 @@ pub(crate) async fn invalid_queries(stack: &Stack) {
         (&lookup, "from=2026-01-01", "from", "allowed here: domain"),
         ("/api/v1/receipts/not-a-uuid", "", "receiptId", "UUID"),
     ] {
-        let answer = stack
-            .get(&format!("{path}?{query}").trim_end_matches('?').to_owned(), &[])
-            .await;
+        let answer = stack.get(format!("{path}?{query}").trim_end_matches('?'), &[]).await;
         let body = answer.json();
         assert_eq!(answer.status, 400, "{path}?{query}: {body}");
         assert_eq!(body["code"], "invalid_query", "{path}?{query}");
