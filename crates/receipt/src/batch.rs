@@ -155,7 +155,10 @@ impl<'a> Outline<'_, 'a> {
         let scanned = self.scanner.value(own, 0);
         self.scanner.stop = usize::MAX;
         match scanned {
-            Err(fault) if fault.code == FaultCode::ReceiptTooLarge => Err(self.own_too_large(own)),
+            Err(fault) if fault.code == FaultCode::ReceiptTooLarge => {
+                own.frames.truncate(1);
+                Err(self.own_too_large(own))
+            }
             Err(fault) => Err(fault.into()),
             Ok(()) => self.spend(own, start),
         }
