@@ -7,7 +7,7 @@ use analytics_api::AnalyticsConfig;
 use gateway::GatewayConfig;
 use receipt::Limits;
 use receipt_log::EmbeddedConfig;
-use service::config::{ConfigError, Source};
+use service::config::{ConfigError, Source, known_keys};
 use service::rate_limit::QuotasConfig;
 use service::telemetry::TelemetryConfig;
 use verifier::VerifierConfig;
@@ -131,4 +131,21 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// Every section with the keys it may have, for the test that holds the example file against them.
+#[must_use]
+pub fn keys() -> Vec<(&'static str, &'static [&'static str])> {
+    vec![
+        ("data", known_keys::<DataConfig>()),
+        ("gateway", known_keys::<GatewayConfig>()),
+        ("verifier", known_keys::<VerifierConfig>()),
+        ("analytics", known_keys::<AnalyticsConfig>()),
+        ("log", known_keys::<EmbeddedConfig>()),
+        ("warehouse", known_keys::<WarehouseConfig>()),
+        ("accounts", known_keys::<AccountsConfig>()),
+        ("telemetry", known_keys::<TelemetryConfig>()),
+        ("limits", known_keys::<Limits>()),
+        ("quotas", known_keys::<QuotasConfig>()),
+    ]
 }

@@ -1,0 +1,115 @@
+//! Runs the built `receipts` command.
+#![allow(dead_code)] // each test binary uses its own part
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// What a run came to.
+pub struct Ran {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Standard output as NDJSON.
+    pub fn lines(&self) -> Vec<Value> {
+        self.stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).expect(line))
+            .collect()
+    }
+
+    /// Standard output as one JSON value.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).expect(&self.stdout)
+    }
+
+    #[track_caller]
+    pub fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        self
+    }
+}
+
+/// The command without the caller's own `RECEIPTS_` variables, except where the engine's library lies.
+pub fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_receipts"));
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        if name.starts_with("RECEIPTS_") && name != "RECEIPTS_WAREHOUSE_LIBRARY" {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+pub fn receipts(args: &[&str], input: &[u8]) -> Ran {
+    let mut child = command()
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    // A command that doesn't read to the end closes its side: that is its right.
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    Ran {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A key made in `dir`, and its public half.
+pub fn key(dir: &Path, algorithm: &str) -> (PathBuf, String) {
+    let path = dir.join(format!("{algorithm}.key"));
+    receipts(
+        &["keygen", "--algorithm", algorithm, "--out", path.to_str().unwrap()],
+        b"",
+    )
+    .expect(0);
+    let public = std::fs::read_to_string(path.with_extension("key.pub")).unwrap();
+    (path, public)
+}
+
+/// An unsigned receipt of now.
+pub fn receipt(public_pem: &str) -> Value {
+    json!({
+        "version": "1.0.0",
+        "receiptId": uuid::Uuid::new_v4(),
+        "timestamp": format!("{:.3}", jiff::Timestamp::now()),
+        "content": {
+            "entryId": "0b9a7f5e-4c1e-4b8e-9a66-3f3f9d3c1a01",
+            "url": "https://news.example/lead",
+            "contentHash": format!("sha256:{}", "ab".repeat(32)),
+            "publisher": "news.example",
+        },
+        "client": {
+            "id": "7d1f6f63-5d0c-4a63-9a5e-0c5c7f1a2b03",
+            "name": "Model",
+            "version": "1.0",
+            "organization": "Lab",
+            "publicKey": public_pem,
+        },
+        "usage": {"purpose": "training", "context": "test", "datasetId": "d", "modelId": "m"},
+    })
+}
+
+/// Signed lines.
+pub fn sign(key: &Path, documents: &[Value]) -> Vec<Value> {
+    receipts(&["sign", "--key", key.to_str().unwrap()], ndjson(documents).as_bytes())
+        .expect(0)
+        .lines()
+}
+
+pub fn ndjson(documents: &[Value]) -> String {
+    documents.iter().map(|document| format!("{document}\n")).collect()
+}

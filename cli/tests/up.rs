@@ -1,0 +1,274 @@
+//! `receipts up` with everything that works on its data directory.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
+
+mod command;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use command::{Ran, command, key, ndjson, receipt, receipts, sign};
+use serde_json::{Value, json};
+
+/// Longer than any start or drain takes: reaching it is a failure.
+const WAIT_MAX: Duration = Duration::from_secs(120);
+
+struct Up {
+    child: Child,
+    addresses: Value,
+}
+
+impl Up {
+    fn start(data: &Path) -> Self {
+        let child = command()
+            .args([
+                "up",
+                "--gateway-listen",
+                "127.0.0.1:0",
+                "--analytics-listen",
+                "127.0.0.1:0",
+            ])
+            .args(["--metrics-listen", "127.0.0.1:0", "--data"])
+            .arg(data)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut up = Self {
+            child,
+            addresses: Value::Null,
+        };
+        let file = data.join("addresses.json");
+        until("addresses.json", || {
+            assert!(up.child.try_wait().unwrap().is_none(), "receipts up ended");
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            up.addresses = serde_json::from_str(&text).unwrap_or_default();
+            up.addresses["pid"] == json!(up.child.id())
+        });
+        until("readiness", || {
+            ["gateway", "analytics", "metrics"]
+                .iter()
+                .all(|name| get(&up.url(name), "/readyz", "").0 == 200)
+        });
+        up
+    }
+
+    fn url(&self, name: &str) -> String {
+        self.addresses[name].as_str().unwrap().to_owned()
+    }
+
+    /// SIGTERM; returns the exit code.
+    fn stop(mut self) -> i32 {
+        let pid = self.child.id().to_string();
+        assert!(
+            std::process::Command::new("kill")
+                .args(["-TERM", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        until("the drain", || self.child.try_wait().unwrap().is_some());
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < WAIT_MAX, "waiting for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn get(url: &str, path: &str, api_key: &str) -> (u16, Value) {
+    let host = url.strip_prefix("http://").unwrap();
+    let Ok(mut stream) = TcpStream::connect(host) else {
+        return (0, Value::Null);
+    };
+    let head =
+        format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {api_key}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text);
+    let status = text
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .unwrap_or(0);
+    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    (status, serde_json::from_str(body).unwrap_or_default())
+}
+
+fn on(data: &Path, args: &[&str]) -> Ran {
+    let args: Vec<&str> = args.iter().copied().chain(["--data", data.to_str().unwrap()]).collect();
+    receipts(&args, b"")
+}
+
+#[test]
+fn receipts_go_in_and_numbers_come_out_that_add_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    // A key can be made before anything runs.
+    let made = on(
+        &data,
+        &[
+            "keys",
+            "create",
+            "--domain",
+            "News.Example",
+            "--json",
+            "--tier",
+            "enterprise",
+        ],
+    )
+    .expect(0)
+    .json();
+    assert_eq!(made["domains"], json!(["news.example"]));
+    on(&data, &["audit"]).expect(2);
+
+    let up = Up::start(&data);
+    let second = on(&data, &["up", "--gateway-listen", "127.0.0.1:0"]).expect(3);
+    assert!(second.stderr.contains("is in use"), "{}", second.stderr);
+
+    let (key_path, public) = key(dir.path(), "ECDSA-P256");
+    let signed = sign(&key_path, &[(); 25].map(|()| receipt(&public)));
+    let mut tampered = signed[24].clone();
+    tampered["usage"]["context"] = json!("changed");
+    let mut sent = signed[..24].to_vec();
+    sent.extend([tampered, signed[0].clone()]);
+    let key_text = key_path.to_str().unwrap();
+    let gateway = up.url("gateway");
+    let send = ["send", "--url", &gateway, "--key", key_text, "--json"];
+    let summary = receipts(&send, ndjson(&sent).as_bytes()).expect(0).json();
+    assert_eq!(summary["accepted"]["receipts"], 26);
+    let batched: Vec<&str> = send.iter().copied().chain(["--batch", "10", "--zstd"]).collect();
+    let more = sign(&key_path, &[(); 30].map(|()| receipt(&public)));
+    assert_eq!(
+        receipts(&batched, ndjson(&more).as_bytes()).expect(0).json()["accepted"]["requests"],
+        3
+    );
+    let refused = receipts(&send, b"{\"version\":\"1.0.0\"}\n").expect(1).json();
+    assert_eq!(
+        (&refused["refused"][0]["status"], &refused["refused"][0]["receipts"]),
+        (&json!(400), &json!(1))
+    );
+
+    let last_ack = jiff::Timestamp::now();
+    let api_key = made["apiKey"].as_str().unwrap();
+    let mut dashboard = Value::Null;
+    until("the watermark", || {
+        dashboard = get(&up.url("analytics"), "/api/v1/analytics/dashboard", api_key).1;
+        let through = dashboard["completeThrough"].as_str().unwrap_or("1970-01-01T00:00:00Z");
+        through.parse::<jiff::Timestamp>().unwrap() > last_ack
+    });
+    assert_eq!(dashboard["totalReceipts"], 54);
+    assert_eq!(
+        get(&up.url("analytics"), "/api/v1/analytics/dashboard", "rcpt_nonsense").0,
+        401
+    );
+
+    // While it runs, through its socket; afterwards on an engine of the audit's own.
+    let totals = |audit: &Value| {
+        [
+            "blocks",
+            "receiptsIn",
+            "accepted",
+            "rejected",
+            "storedOccurrences",
+            "receipts",
+        ]
+        .map(|name| audit["totals"][name].clone())
+    };
+    let live = on(&data, &["audit", "--json"]).expect(0).json();
+    assert_eq!(
+        totals(&live)[1..],
+        [json!(56), json!(55), json!(1), json!(55), json!(54)]
+    );
+    let listed = on(&data, &["keys", "list", "--json"]).expect(0).json();
+    assert_eq!(listed[0]["keyId"], made["keyId"]);
+    let key_id = made["keyId"].as_str().unwrap();
+    receipts(&["keys", "revoke", "--data", data.to_str().unwrap(), key_id], b"").expect(0);
+    receipts(&["keys", "revoke", "--data", data.to_str().unwrap(), key_id], b"").expect(1);
+    until("the revocation", || {
+        get(&up.url("analytics"), "/api/v1/analytics/dashboard", api_key).0 == 401
+    });
+
+    assert_eq!(up.stop(), 0);
+    assert!(!data.join("addresses.json").exists());
+    let closed = on(&data, &["audit", "--json", "--recheck"]).expect(0).json();
+    assert_eq!((totals(&closed), &closed["live"]), (totals(&live), &json!(false)));
+    let shown = on(&data, &["audit"]).expect(0).stdout;
+    assert!(shown.contains("everything adds up"), "{shown}");
+    let repaired = on(&data, &["repair", "--json"]).expect(0).json();
+    assert_eq!((&repaired["accepted"], &repaired["rejected"]), (&json!(55), &json!(1)));
+    assert_eq!(
+        totals(&on(&data, &["audit", "--json"]).expect(0).json()),
+        totals(&live),
+        "a repair of nothing changes nothing"
+    );
+}
+
+#[test]
+fn a_configuration_that_can_not_work_starts_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let file = dir.path().join("receipts.toml");
+    std::fs::write(
+        &file,
+        "[gateway]\nlisten = \"nowhere\"\nconections_max = 5\n[verifer]\n",
+    )
+    .unwrap();
+    let config = file.to_str().unwrap();
+    for args in [
+        vec!["up", "--config", config],
+        vec!["config", "check", "--config", config],
+    ] {
+        let ran = on(&data, &args).expect(2);
+        for fault in ["gateway.listen", "connections_max", "verifer"] {
+            assert!(ran.stderr.contains(fault), "{fault}: {}", ran.stderr);
+        }
+    }
+    assert!(!data.exists());
+    let long = dir.path().join("x".repeat(120));
+    assert!(on(&long, &["up"]).expect(2).stderr.contains("shorter path"));
+    on(&data, &["keys", "create", "--domain", "not a domain"]).expect(2);
+    on(&data, &["keys", "create", "--domain", "a.example", "--expires", "soon"]).expect(2);
+}
+
+#[test]
+fn the_example_configuration_is_the_default_one_and_lists_every_key() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../receipts.example.toml");
+    let dir = tempfile::tempdir().unwrap();
+    on(dir.path(), &["config", "check", "--config", example]).expect(0);
+
+    let text = std::fs::read_to_string(example).unwrap();
+    let mut listed: Vec<(String, String)> = Vec::new();
+    let mut section = String::new();
+    for line in text.lines().map(|line| line.trim_start_matches('#').trim()) {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            name.clone_into(&mut section);
+        } else if let Some((key, _)) = line.split_once(" = ")
+            && key
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte.is_ascii_digit())
+        {
+            listed.push((section.clone(), key.to_owned()));
+        }
+    }
+    let mut known: Vec<(String, String)> = receipts_cli::settings::keys()
+        .into_iter()
+        .flat_map(|(section, keys)| keys.iter().map(move |key| (section.to_owned(), (*key).to_owned())))
+        .collect();
+    listed.sort();
+    known.sort();
+    assert_eq!(listed, known);
+}
