@@ -86,16 +86,16 @@ pub(crate) fn batch_queued(batch: &BatchHead) -> Answer {
 }
 
 /// 200 with a JSON body.
-pub(crate) fn json(body: Vec<u8>) -> Answer {
+pub(crate) fn json(body: Bytes) -> Answer {
     with_status(StatusCode::OK, body)
 }
 
 fn accepted(body: Vec<u8>) -> Answer {
-    with_status(StatusCode::ACCEPTED, body)
+    with_status(StatusCode::ACCEPTED, Bytes::from(body))
 }
 
-fn with_status(status: StatusCode, body: Vec<u8>) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from(body)));
+fn with_status(status: StatusCode, body: Bytes) -> Answer {
+    let mut answer = Response::new(Full::new(body));
     *answer.status_mut() = status;
     // Room for all that follows, so that the map is allocated once.
     answer.headers_mut().reserve(6);

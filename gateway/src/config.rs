@@ -63,7 +63,8 @@ impl Default for GatewayConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
             connections_max: 10_000,
             requests_max: 20_000,
-            streams_max: 64,
+            // RFC 9113, 6.5.2 recommends at least 100: clients open as many before they know.
+            streams_max: 128,
             head_bytes_max: 16 * 1024,
             head_wait_ms_max: 10_000,
             idle_wait_ms_max: 60_000,

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::HeaderMap;
 use receipt::{Arrival, BodyKind};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use service::problem::{Kind, Problem};
 
+use crate::admission::Reservation;
 use crate::answer::{Answer, Refusal, json, overloaded};
 use crate::body::Upload;
 use crate::call::Call;
@@ -17,6 +19,18 @@ use crate::submit::optional_signature;
 #[derive(Deserialize)]
 struct Shape {
     receipts: Option<IgnoredAny>,
+}
+
+/// A text on its way out, with its share of the budget.
+struct Written {
+    text: Vec<u8>,
+    _reservation: Reservation,
+}
+
+impl AsRef<[u8]> for Written {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
 }
 
 /// The explanation as JSON. A body that is no receipt is explained too, not refused.
@@ -47,5 +61,10 @@ pub(crate) async fn explain(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
         tracing::error!(%error, "an explanation can't be written as JSON");
         Refusal::from(Problem::new(Kind::Internal, "the explanation could not be written"))
     })?;
-    Ok(json(text))
+    // An explanation is longer than what it explains, and its reader may be slow.
+    let reservation = shared.admission.reserve(text.len()).await.map_err(|_| overloaded())?;
+    Ok(json(Bytes::from_owner(Written {
+        text,
+        _reservation: reservation,
+    })))
 }

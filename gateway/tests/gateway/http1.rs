@@ -1,0 +1,224 @@
+//! HTTP/1.1 as clients really speak it: kept alive, pipelined, chunked, half closed, and wrong.
+
+use receipt_log::RecordKind;
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+
+use crate::client::post_head;
+use crate::running::Running;
+use crate::sample::{BATCH, FIELDS, JSON, RECEIPTS, batch, receipt};
+
+#[tokio::test]
+async fn a_receipt_is_queued_and_the_record_carries_all_that_is_known() {
+    let gateway = Running::start().await;
+    let (body, id) = receipt();
+    let mut fields = FIELDS.to_vec();
+    fields.push(("x-request-id", "my-id-1"));
+    let before = service::instant::now_ms();
+    let answer = gateway.post(RECEIPTS, &fields, &body).await;
+    assert_eq!(
+        (answer.status, answer.json()),
+        (202, json!({"receiptId": id, "status": "queued"}))
+    );
+    assert_eq!(answer.field("content-type"), "application/json");
+    assert_eq!(answer.field("x-request-id"), "my-id-1");
+    assert_eq!(answer.field("x-ratelimit-limit"), "100000");
+    let record = gateway.records().remove(0);
+    assert_eq!((record.kind, &record.body[..]), (RecordKind::Receipt, &body[..]));
+    assert_eq!(record.request_signature.as_deref(), Some(FIELDS[1].1));
+    assert_eq!(record.request_id, "my-id-1");
+    assert_eq!(record.client_address, Some("127.0.0.1".parse().unwrap()));
+    assert!((before..=service::instant::now_ms()).contains(&record.received_at_ms));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_batch_is_queued_whole() {
+    let gateway = Running::start().await;
+    let body = batch(1_000);
+    assert!(body.len() > 800_000);
+    let answer = gateway.post(BATCH, JSON, &body).await;
+    let wanted = json!({"batchId": "batch \u{201c}7\u{201d}", "receiptCount": 1_000, "status": "queued"});
+    assert_eq!((answer.status, answer.json()), (202, wanted));
+    let record = gateway.records().remove(0);
+    assert_eq!((record.kind, record.request_signature), (RecordKind::Batch, None));
+    assert!(record.body == body);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_answered_in_order() {
+    let gateway = Running::start().await;
+    let mut client = gateway.connect().await;
+    let mut ids = Vec::new();
+    let mut all = Vec::new();
+    for _ in 0..50 {
+        let (body, id) = receipt();
+        all.extend_from_slice(post_head(RECEIPTS, FIELDS, body.len()).as_bytes());
+        all.extend_from_slice(&body);
+        ids.push(id);
+    }
+    client.send(&all).await;
+    for id in ids {
+        assert_eq!(client.answer().await.json()["receiptId"], id);
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn chunks_and_dribbled_bytes_make_a_body() {
+    let gateway = Running::start().await;
+    let mut client = gateway.connect().await;
+    let body = batch(200);
+    let head = format!(
+        "POST {BATCH} HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    );
+    client.send(head.as_bytes()).await;
+    for part in body.chunks(7_919) {
+        client.send(format!("{:X};ext=1\r\n", part.len()).as_bytes()).await;
+        client.send(part).await;
+        client.send(b"\r\n").await;
+    }
+    client.send(b"0\r\nx-trailer: 1\r\n\r\n").await;
+    assert_eq!(client.answer().await.status, 202);
+    let (small, _) = receipt();
+    let mut bytes = post_head(RECEIPTS, FIELDS, small.len()).into_bytes();
+    bytes.extend_from_slice(&small);
+    for byte in bytes {
+        client.send(&[byte]).await;
+    }
+    assert_eq!(client.answer().await.status, 202);
+    let stored = gateway.records();
+    assert!(stored[0].body == body && stored[1].body == small);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_half_closed_client_gets_its_answer() {
+    let gateway = Running::start().await;
+    let mut client = gateway.connect().await;
+    let (body, id) = receipt();
+    client.send(post_head(RECEIPTS, FIELDS, body.len()).as_bytes()).await;
+    client.send(&body).await;
+    client.stream.shutdown().await.unwrap();
+    assert_eq!(client.answer().await.json()["receiptId"], id);
+    assert!(client.ended().await);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_cut_short_is_not_stored() {
+    let gateway = Running::start().await;
+    let (body, _) = receipt();
+    for sent in [0, 1, body.len() - 1] {
+        let mut client = gateway.connect().await;
+        client.send(post_head(RECEIPTS, FIELDS, body.len()).as_bytes()).await;
+        client.send(&body[..sent]).await;
+        client.stream.shutdown().await.unwrap();
+        if let Some(answer) = client.answer_or_end().await {
+            answer.refused(400, "bad_request");
+        }
+        assert!(client.ended().await);
+    }
+    let mut client = gateway.connect().await;
+    client.send(&post_head(RECEIPTS, FIELDS, 10).as_bytes()[..40]).await;
+    client.stream.shutdown().await.unwrap();
+    while client.answer_or_end().await.is_some() {}
+    assert_eq!(gateway.records().len(), 0);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_asks_first_is_told_to_go_on_or_why_not() {
+    let gateway = Running::start().await;
+    let mut client = gateway.connect().await;
+    let (body, _) = receipt();
+    let mut fields = FIELDS.to_vec();
+    fields.push(("expect", "100-continue"));
+    client.send(post_head(RECEIPTS, &fields, body.len()).as_bytes()).await;
+    assert_eq!(client.answer().await.status, 100);
+    client.send(&body).await;
+    assert_eq!(client.answer().await.status, 202);
+    client.send(post_head(RECEIPTS, &fields, 70_000).as_bytes()).await;
+    client.answer().await.refused(413, "body_too_large");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn long_heads_are_431_and_nonsense_is_400() {
+    let gateway = Running::start().await;
+    let mut client = gateway.connect().await;
+    let (body, _) = receipt();
+    let fits = "x".repeat(15_500);
+    let mut fields = FIELDS.to_vec();
+    fields.push(("x-filler", &fits));
+    assert_eq!(client.post(RECEIPTS, &fields, &body).await.status, 202);
+    let long = "x".repeat(17_000);
+    fields.pop();
+    fields.push(("x-filler", &long));
+    client
+        .post(RECEIPTS, &fields, &body)
+        .await
+        .refused(431, "head_too_large");
+    let endless = "x".repeat(200_000);
+    fields.pop();
+    fields.push(("x-filler", &endless));
+    assert_eq!(client.post(RECEIPTS, &fields, &body).await.status, 431);
+    assert!(client.ended().await);
+    let many: Vec<_> = (0..200).map(|_| ("x-many", "1")).collect();
+    assert_eq!(gateway.post(RECEIPTS, &many, &body).await.status, 431);
+    for nonsense in [
+        "\r\n\r\nnonsense\r\n\r\n",
+        "GET / HTTP/3.7\r\n\r\n",
+        "\u{1}\u{2}\r\n\r\n",
+    ] {
+        let mut client = gateway.connect().await;
+        client.send(nonsense.as_bytes()).await;
+        assert_eq!(
+            client.answer_or_end().await.map_or(400, |answer| answer.status),
+            400,
+            "{nonsense:?}"
+        );
+        assert!(client.ended().await);
+    }
+    for framing in [
+        "content-length: 5\r\ntransfer-encoding: chunked",
+        "content-length: 5\r\ncontent-length: 6",
+    ] {
+        let mut client = gateway.connect().await;
+        client
+            .send(format!("POST {RECEIPTS} HTTP/1.1\r\nhost: t\r\n{framing}\r\n\r\n0\r\n\r\n").as_bytes())
+            .await;
+        assert!(
+            client.answer_or_end().await.is_none_or(|answer| answer.status >= 400),
+            "{framing}"
+        );
+    }
+    assert_eq!(gateway.records().len(), 1);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn health_and_readiness_are_told() {
+    let gateway = Running::start().await;
+    let mut client = gateway.connect().await;
+    assert_eq!(client.get("/healthz").await.status, 200);
+    // Readiness waits for the first look at the log, which is due at once.
+    while client.get("/readyz").await.status != 200 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(
+        client.get("/readyz").await.json()["components"]["log"]["status"],
+        "ready"
+    );
+    gateway.log.set(crate::log::Mood::Unavailable);
+    let unready = loop {
+        let answer = client.get("/readyz").await;
+        if answer.status == 503 {
+            break answer;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    assert_eq!(unready.json()["components"]["log"]["reason"], "no space left on device");
+    gateway.stop().await;
+}

@@ -1,0 +1,19 @@
+//! The gateway over real sockets: what it takes, what it refuses and how, and what it does when it is too much.
+#![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub)]
+
+mod bad_input;
+mod client;
+mod drain;
+mod durable;
+mod encodings;
+mod explain;
+mod flood;
+mod http1;
+mod http2;
+mod log;
+mod overload;
+mod rates;
+mod running;
+mod sample;
+mod signatures;
+mod slow;

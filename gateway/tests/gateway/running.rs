@@ -1,0 +1,102 @@
+//! A running gateway.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use gateway::{GatewayConfig, GatewayError};
+use receipt::Limits;
+use receipt_log::{LogWriter, Record};
+use service::cpu::CpuPool;
+use service::health::Health;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Answer, Client};
+use crate::log::{MemoryLog, Mood};
+
+/// One gateway on a free port, over a log in memory unless told otherwise.
+pub struct Running {
+    pub address: SocketAddr,
+    pub log: Arc<MemoryLog>,
+    pub health: Health,
+    shutdown: CancellationToken,
+    done: JoinHandle<Result<(), GatewayError>>,
+}
+
+impl Running {
+    pub async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub async fn with(change: impl FnOnce(&mut GatewayConfig)) -> Self {
+        Self::limited(Limits::default(), change).await
+    }
+
+    pub async fn limited(limits: Limits, change: impl FnOnce(&mut GatewayConfig)) -> Self {
+        let log = Arc::new(MemoryLog::new(Mood::Takes));
+        let writer = Arc::clone(&log) as Arc<dyn LogWriter>;
+        Self::over(writer, log, limits, change).await
+    }
+
+    pub async fn over(
+        writer: Arc<dyn LogWriter>,
+        log: Arc<MemoryLog>,
+        limits: Limits,
+        change: impl FnOnce(&mut GatewayConfig),
+    ) -> Self {
+        // In megabytes what the defaults have in tens of them, so that tests reach the edges.
+        let mut config = GatewayConfig {
+            inflight_bytes_max: 40 << 20,
+            ..GatewayConfig::default()
+        };
+        change(&mut config);
+        let listener = service::listen::bind("gateway.listen", "127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let cpu = CpuPool::new("gateway-test", 2, 1_024).unwrap();
+        let (health, shutdown) = (Health::new(), CancellationToken::new());
+        let run = gateway::run(
+            listener,
+            config,
+            Limits::default(),
+            writer,
+            cpu,
+            health.clone(),
+            shutdown.clone(),
+        );
+        let done = tokio::spawn(run);
+        Self {
+            address,
+            log,
+            health,
+            shutdown,
+            done,
+        }
+    }
+
+    pub async fn connect(&self) -> Client {
+        Client::connect(self.address).await
+    }
+
+    /// One request on a connection of its own.
+    pub async fn post(&self, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Answer {
+        self.connect().await.post(path, fields, body).await
+    }
+
+    pub fn records(&self) -> Vec<Record> {
+        self.log.records()
+    }
+
+    pub fn begin_shutdown(&self) {
+        self.shutdown.cancel();
+    }
+
+    pub async fn ended(self) -> Result<(), GatewayError> {
+        self.done.await.unwrap()
+    }
+
+    /// Ends it; whatever the test did, nothing may be left hanging.
+    pub async fn stop(self) {
+        self.begin_shutdown();
+        self.ended().await.unwrap();
+    }
+}
