@@ -30,6 +30,9 @@ pub struct EmbeddedConfig {
     pub queue_records_max: usize,
     /// Most bytes that one write and one sync take together (or one record, if that is larger).
     pub group_bytes_max: usize,
+    /// After a write, wait at most so many microseconds for the producers it answered, so that they share the next
+    /// write. A lone producer never waits; 0 turns it off.
+    pub gather_us_max: u64,
     /// Sealed segments beyond so many bytes are deleted, oldest first, once every group has committed them.
     pub retention_bytes_max: u64,
     /// Sealed segments whose newest record is older are deleted, once every group has committed them.
@@ -53,6 +56,7 @@ impl Default for EmbeddedConfig {
             queue_bytes_max: 64 << 20,
             queue_records_max: 65_536,
             group_bytes_max: 4 << 20,
+            gather_us_max: 100,
             retention_bytes_max: 64 << 30,
             retention_ms_max: 7 * 24 * 3_600_000,
             tail_cache_bytes_max: 64 << 20,
@@ -100,6 +104,7 @@ impl EmbeddedConfig {
         check(self.queue_records_max >= 1, "queue_records_max must be at least 1");
         check(self.group_bytes_max >= 4096, "group_bytes_max must be at least 4096");
         check(self.group_bytes_max <= 1 << 30, "group_bytes_max must be at most 1 GiB");
+        check(self.gather_us_max <= 100_000, "gather_us_max must be at most 100000");
         check(self.retention_ms_max >= 1, "retention_ms_max must be at least 1");
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }

@@ -43,6 +43,7 @@ use std::{
     path::Path,
     sync::{Arc, atomic::AtomicU64},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
@@ -108,7 +109,11 @@ impl EmbeddedLog {
             epoch: recovered.epoch,
             direct,
             clock: Clock::new(recovered.newest_ms),
-            queue: Queue::new(config.queue_bytes_max, config.queue_records_max),
+            queue: Queue::new(
+                config.queue_bytes_max,
+                config.queue_records_max,
+                Duration::from_micros(config.gather_us_max),
+            ),
             catalog: recovered.catalog,
             end_offset: AtomicU64::new(recovered.end_offset),
             news: Notify::new(),

@@ -51,7 +51,13 @@ struct State {
     failed: Option<Arc<str>>,
     /// Why nothing is taken although writing works.
     low_space: Option<Arc<str>>,
-    writer_sleeps: bool,
+    /// Encoded bytes of what is pending.
+    pending_bytes: usize,
+    /// Wake the writer when so many records are pending; 0 while it is awake.
+    wake_at: usize,
+    /// How many records were pending or being written when the last group was done: as many may well come again at
+    /// once, because most producers send their next record when the last one is acknowledged.
+    expected: usize,
 }
 
 /// What the writer found.
@@ -71,15 +77,21 @@ pub(super) struct Queue {
     filled: Condvar,
     bytes_max: usize,
     records_max: usize,
+    gather: Duration,
 }
 
+/// So many bytes are worth a write of their own: no waiting for more.
+const WORTHWHILE_BYTES: usize = 256 << 10;
+
 impl Queue {
-    pub(super) fn new(bytes_max: usize, records_max: usize) -> Self {
+    /// `gather` is how long the writer waits, at most, for the producers it has just answered.
+    pub(super) fn new(bytes_max: usize, records_max: usize, gather: Duration) -> Self {
         Self {
             state: Mutex::default(),
             filled: Condvar::new(),
             bytes_max,
             records_max,
+            gather,
         }
     }
 
@@ -99,8 +111,14 @@ impl Queue {
             }
             state.bytes += bytes;
             state.records += 1;
+            state.pending_bytes += bytes;
             state.pending.push_back(Pending { record, bytes, waiter });
-            std::mem::take(&mut state.writer_sleeps)
+            let enough = state.pending.len() >= state.wake_at || state.pending_bytes >= WORTHWHILE_BYTES;
+            let wake = state.wake_at > 0 && enough;
+            if wake {
+                state.wake_at = 0;
+            }
+            wake
         };
         if wake {
             self.filled.notify_one();
@@ -112,14 +130,19 @@ impl Queue {
     /// `room` for. One record is taken even if it is larger than `bytes_max`.
     pub(super) fn take(&self, group: &mut Group, bytes_max: usize, room: u64) -> Took {
         let mut state = self.state.lock();
+        let expected = std::mem::take(&mut state.expected);
+        if state.pending.len() < expected && state.pending_bytes < WORTHWHILE_BYTES && !state.closed {
+            state.wake_at = expected;
+            self.filled.wait_for(&mut state, self.gather);
+        }
         while state.pending.is_empty() {
             if state.closed {
                 return Took::Closed;
             }
-            state.writer_sleeps = true;
+            state.wake_at = 1;
             self.filled.wait(&mut state);
-            state.writer_sleeps = false;
         }
+        state.wake_at = 0;
         while let Some(next) = state.pending.front() {
             let bytes = group.bytes + next.bytes;
             if bytes as u64 > room || (bytes > bytes_max && !group.records.is_empty()) {
@@ -127,6 +150,7 @@ impl Queue {
             }
             group.bytes = bytes;
             if let Some(next) = state.pending.pop_front() {
+                state.pending_bytes -= next.bytes;
                 group.records.push(next.record);
                 group.waiters.push(next.waiter);
             }
@@ -141,6 +165,7 @@ impl Queue {
     /// The writer is done with so much of what it took.
     pub(super) fn release(&self, records: usize, bytes: usize) {
         let mut state = self.state.lock();
+        state.expected = state.records;
         state.records -= records;
         state.bytes -= bytes;
     }
@@ -157,7 +182,7 @@ impl Queue {
             state.failed = Some(Arc::clone(reason));
             let pending = std::mem::take(&mut state.pending);
             state.records -= pending.len();
-            state.bytes -= pending.iter().map(|pending| pending.bytes).sum::<usize>();
+            state.bytes -= std::mem::take(&mut state.pending_bytes);
             pending
         };
         for pending in pending {
@@ -228,7 +253,7 @@ mod tests {
 
     #[test]
     fn is_full_in_bytes_and_in_records_until_released() {
-        let queue = Queue::new(100, 3);
+        let queue = Queue::new(100, 3, Duration::ZERO);
         let mut answers = vec![queue.push(record(), 60).unwrap(), queue.push(record(), 40).unwrap()];
         assert!(matches!(queue.push(record(), 1), Err(AppendError::Busy)), "bytes");
         let mut group = Group::default();
@@ -247,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_group_ends_at_its_limit_and_at_the_segments_end() {
-        let queue = Queue::new(1000, 10);
+        let queue = Queue::new(1000, 10, Duration::ZERO);
         let _answers: Vec<_> = [50, 30, 30, 90]
             .map(|bytes| queue.push(record(), bytes).unwrap())
             .into();
@@ -269,7 +294,7 @@ mod tests {
 
     #[test]
     fn failing_answers_everyone_and_refuses_until_recovery() {
-        let queue = Queue::new(1000, 10);
+        let queue = Queue::new(1000, 10, Duration::ZERO);
         let mut answer = queue.push(record(), 10).unwrap();
         queue.fail(&Arc::from("no space"));
         assert!(matches!(answer.try_recv().unwrap(), Err(AppendError::Unavailable(reason)) if reason == "no space"));
