@@ -146,6 +146,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
     let seconds = arguments.next().map_or(3, |seconds| seconds.parse().unwrap());
     let parent = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
+    let wanted = arguments.next().unwrap_or_default();
     let runtime = Arc::new(
         tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
