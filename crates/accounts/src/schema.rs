@@ -137,7 +137,10 @@ mod tests {
     #[test]
     fn released_versions_keep_their_checksum() {
         let sums: Vec<String> = VERSIONS.iter().map(checksum).collect();
-        assert_eq!(sums, ["18c20e89f219d33dea6407510fb3c45e15a03e331a8568ee2642ab5a00c9dc05"]);
+        assert_eq!(
+            sums,
+            ["18c20e89f219d33dea6407510fb3c45e15a03e331a8568ee2642ab5a00c9dc05"]
+        );
     }
 
     #[test]

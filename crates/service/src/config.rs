@@ -41,6 +41,7 @@ pub const SECTIONS: &[&str] = &[
     "accounts",
     "telemetry",
     "limits",
+    "quotas",
     "data",
 ];
 
