@@ -14,7 +14,7 @@ const bin = process.env.RECEIPTS_DEMO_BIN;
 const outbox = process.env.RECEIPTS_DEMO_OUTBOX;
 const work = mkdtempSync(join(tmpdir(), 'receipts-interop-'));
 
-const receipts = (args, input) => spawnSync(bin, args, { input, encoding: 'buffer', maxBuffer: 1 << 28 });
+const receipts = (args, input = '') => spawnSync(bin, args, { input: Buffer.from(input), maxBuffer: 1 << 28 });
 const lines = (buffer) => buffer.toString().split('\n').filter(Boolean).map((line) => JSON.parse(line));
 const requests = ['node', 'openssl'].flatMap((who) => lines(readFileSync(join(outbox, `${who}.ndjson`))));
 

@@ -5,7 +5,9 @@ mod command;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 
 use command::{key, ndjson, receipt, receipts, sign};
 use serde_json::{Value, json};
@@ -26,31 +28,32 @@ impl Came {
     }
 }
 
-/// Answers the n-th request with `answer(n)`, and hands the requests on. Ends with the test's process.
-fn gateway(answer: impl Fn(usize) -> String + Send + 'static) -> (String, Receiver<Came>) {
+/// Answers the n-th request with `answer(n)`, an empty one by closing the connection, and hands the requests on. Ends with
+/// the test's process.
+fn gateway(answer: impl Fn(usize) -> String + Send + Sync + 'static) -> (String, Receiver<Came>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (sender, receiver) = channel();
+    let shared = Arc::new((answer, AtomicUsize::new(0)));
     std::thread::spawn(move || {
-        let mut count = 0;
         for stream in listener.incoming() {
-            let stream = stream.unwrap();
-            let mut reader = BufReader::new(stream.try_clone().unwrap());
-            let mut stream = stream;
-            while let Some(came) = read(&mut reader, &sender) {
-                let text = answer(count);
-                count += 1;
-                drop(came);
-                if text.is_empty() || stream.write_all(text.as_bytes()).is_err() {
-                    break;
+            let (mut stream, sender, shared) = (stream.unwrap(), sender.clone(), Arc::clone(&shared));
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                while let Some(came) = read(&mut reader) {
+                    let _ = sender.send(came);
+                    let text = shared.0(shared.1.fetch_add(1, Ordering::Relaxed));
+                    if text.is_empty() || stream.write_all(text.as_bytes()).is_err() {
+                        break;
+                    }
                 }
-            }
+            });
         }
     });
     (url, receiver)
 }
 
-fn read(reader: &mut impl BufRead, sender: &Sender<Came>) -> Option<()> {
+fn read(reader: &mut impl BufRead) -> Option<Came> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|&n| n > 0)?;
     let path = line.split(' ').nth(1)?.to_owned();
@@ -68,7 +71,7 @@ fn read(reader: &mut impl BufRead, sender: &Sender<Came>) -> Option<()> {
         .find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
     let mut body = vec![0; length?.1.parse().ok()?];
     reader.read_exact(&mut body).ok()?;
-    sender.send(Came { path, headers, body }).ok()
+    Some(Came { path, headers, body })
 }
 
 fn response(status: &str, headers: &str, body: &str) -> String {

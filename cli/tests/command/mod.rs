@@ -8,15 +8,15 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 /// What a run came to.
-pub struct Ran {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Ran {
     /// Standard output as NDJSON.
-    pub fn lines(&self) -> Vec<Value> {
+    pub(crate) fn lines(&self) -> Vec<Value> {
         self.stdout
             .lines()
             .map(|line| serde_json::from_str(line).expect(line))
@@ -24,19 +24,19 @@ impl Ran {
     }
 
     /// Standard output as one JSON value.
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).expect(&self.stdout)
     }
 
     #[track_caller]
-    pub fn expect(self, code: i32) -> Self {
+    pub(crate) fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
         self
     }
 }
 
 /// The command without the caller's own `RECEIPTS_` variables, except where the engine's library lies.
-pub fn command() -> Command {
+pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_receipts"));
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
@@ -47,7 +47,7 @@ pub fn command() -> Command {
     command
 }
 
-pub fn receipts(args: &[&str], input: &[u8]) -> Ran {
+pub(crate) fn receipts(args: &[&str], input: &[u8]) -> Ran {
     let mut child = command()
         .args(args)
         .stdin(Stdio::piped())
@@ -69,7 +69,7 @@ pub fn receipts(args: &[&str], input: &[u8]) -> Ran {
 }
 
 /// A key made in `dir`, and its public half.
-pub fn key(dir: &Path, algorithm: &str) -> (PathBuf, String) {
+pub(crate) fn key(dir: &Path, algorithm: &str) -> (PathBuf, String) {
     let path = dir.join(format!("{algorithm}.key"));
     receipts(
         &["keygen", "--algorithm", algorithm, "--out", path.to_str().unwrap()],
@@ -81,7 +81,7 @@ pub fn key(dir: &Path, algorithm: &str) -> (PathBuf, String) {
 }
 
 /// An unsigned receipt of now.
-pub fn receipt(public_pem: &str) -> Value {
+pub(crate) fn receipt(public_pem: &str) -> Value {
     json!({
         "version": "1.0.0",
         "receiptId": uuid::Uuid::new_v4(),
@@ -104,12 +104,12 @@ pub fn receipt(public_pem: &str) -> Value {
 }
 
 /// Signed lines.
-pub fn sign(key: &Path, documents: &[Value]) -> Vec<Value> {
+pub(crate) fn sign(key: &Path, documents: &[Value]) -> Vec<Value> {
     receipts(&["sign", "--key", key.to_str().unwrap()], ndjson(documents).as_bytes())
         .expect(0)
         .lines()
 }
 
-pub fn ndjson(documents: &[Value]) -> String {
+pub(crate) fn ndjson(documents: &[Value]) -> String {
     documents.iter().map(|document| format!("{document}\n")).collect()
 }
