@@ -1,6 +1,6 @@
 //! The active consumer of a group.
 
-use std::{pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::time::{Instant, timeout_at};
@@ -15,6 +15,9 @@ use crate::{
     record::LoggedRecord,
     traits::{Assignment, Commit, CommitError, ConsumeError, LogConsumer, PollLimits, Polled},
 };
+
+/// No poll waits longer, whatever it asks for: the clock can't count further than it can.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The active consumer of one group, until a newer one of the same group fences it.
 pub struct EmbeddedConsumer {
@@ -65,7 +68,7 @@ impl EmbeddedConsumer {
 
     async fn next(&mut self, limits: PollLimits) -> Result<Polled, ConsumeError> {
         let shared = Arc::clone(&self.shared);
-        let deadline = Instant::now() + limits.wait_max;
+        let deadline = Instant::now() + limits.wait_max.min(WAIT_MAX);
         loop {
             let mut news = pin!(shared.news.notified());
             news.as_mut().enable();

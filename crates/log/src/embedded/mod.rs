@@ -68,7 +68,8 @@ use crate::{
 /// Sealed segments that wait to be cut; beyond it they keep their reserved space.
 const SEALED_WAITING_MAX: usize = 64;
 
-/// The embedded log, open for writing. Clones are the same log; when the last one is dropped it is closed.
+/// The embedded log, open for writing. Clones are the same log; when the last one is dropped it is closed, which blocks
+/// on the disk.
 #[derive(Clone)]
 pub struct EmbeddedLog {
     open: Arc<Open>,

@@ -293,6 +293,33 @@ mod tests {
     }
 
     #[test]
+    fn waits_for_the_producers_it_has_just_answered() {
+        let queue = Queue::new(1 << 20, 10, Duration::from_secs(3600));
+        let mut group = Group::default();
+        let push = |bytes| queue.push(record(), bytes).unwrap();
+        let first = [push(10), push(10)];
+        assert_eq!(queue.take(&mut group, 1000, 1000), Took::Group);
+        let third = push(10); // came while the others were written: three are expected
+        queue.release(2, 20);
+        group.answer(|_| Err(AppendError::Closed));
+        std::thread::scope(|scope| {
+            let producers = scope.spawn(|| [push(10), push(10)]);
+            assert_eq!(queue.take(&mut group, 1000, 1000), Took::Group);
+            assert_eq!(group.records.len(), 3);
+            drop((producers.join(), first, third));
+        });
+        queue.release(3, 30);
+        group.answer(|_| Err(AppendError::Closed));
+        // Much to write is written at once, and a lone record too when none was expected.
+        let large = push(WORTHWHILE_BYTES);
+        assert_eq!(queue.take(&mut group, 1000, 1 << 20), Took::Group);
+        let _lone = push(10);
+        group.answer(|_| Err(AppendError::Closed));
+        assert_eq!(queue.take(&mut group, 1000, 1000), Took::Group);
+        drop(large);
+    }
+
+    #[test]
     fn failing_answers_everyone_and_refuses_until_recovery() {
         let queue = Queue::new(1000, 10, Duration::ZERO);
         let mut answer = queue.push(record(), 10).unwrap();

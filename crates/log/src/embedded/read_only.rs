@@ -132,6 +132,9 @@ impl View {
         if found.end_offset > known.end_offset {
             // The newest write may not be synced yet: what is told must survive a power loss.
             reader.sync().map_err(OpenError::io(&path))?;
+            if let Some((segment, _)) = self.catalog.find(known.end_offset) {
+                found.index.iter().for_each(|&(offset, at)| segment.note(offset, at));
+            }
             known.end_offset = found.end_offset;
             known.end_at = found.end_at;
         }

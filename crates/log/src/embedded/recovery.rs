@@ -173,15 +173,18 @@ fn cut_tail(path: &Path, end_at: u64, segment_bytes: u64) -> Result<u64, OpenErr
     Ok(file.metadata().map_err(OpenError::io(path))?.len())
 }
 
-/// Makes the directories of a log.
+/// Makes the directories of a log, and makes them durable: what is acknowledged must not vanish with a folder.
 pub(super) fn create_dirs(dir: &Path) -> Result<(), OpenError> {
     let positions = dir.join(POSITIONS);
+    let absolute = std::path::absolute(&positions).map_err(OpenError::io(dir))?;
+    let missing: Vec<&Path> = absolute.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
     fs::create_dir_all(&positions).map_err(OpenError::io(&positions))?;
-    sync_dir(dir).map_err(OpenError::io(dir))?;
-    match dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        Some(parent) => sync_dir(parent).map_err(OpenError::io(parent)),
-        None => Ok(()),
+    for parent in missing.iter().filter_map(|made| made.parent()) {
+        sync_dir(parent).map_err(OpenError::io(parent))?;
     }
+    // A process that was killed may have renamed files here without syncing: what is about to be read must last.
+    sync_dir(&positions).map_err(OpenError::io(&positions))?;
+    sync_dir(dir).map_err(OpenError::io(dir))
 }
 
 /// The bytes of the block that the next frame starts in, up to that frame: a direct write begins with them.

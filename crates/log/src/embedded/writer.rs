@@ -123,7 +123,6 @@ impl Writer {
         let Some(active) = &mut self.active else {
             return Err(io::Error::other("there is no segment"));
         };
-        let started = Instant::now();
         let first = self.shared.end_offset();
         let appended_at_ms = self.shared.clock.now_ms();
         let carried = self.buffer.len() as u64;
@@ -147,14 +146,15 @@ impl Writer {
         if self.shared.direct {
             self.buffer.pad(BLOCK);
         }
+        let started = Instant::now();
         write_durably(&self.shared, &active.file, self.buffer.bytes(), active.end_at - carried)?;
+        self.shared.meters.sync_seconds.record(started.elapsed().as_secs_f64());
         active.end_at = end_at;
         if self.shared.direct {
             self.buffer.keep(framed - in_last_block(end_at), framed);
         } else {
             self.buffer.clear();
         }
-        self.shared.meters.sync_seconds.record(started.elapsed().as_secs_f64());
         self.probe_pause = PROBE_PAUSE_MIN;
         self.publish(first, appended_at_ms);
         Ok(())

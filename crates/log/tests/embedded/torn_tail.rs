@@ -152,18 +152,25 @@ proptest! {
     }
 
     #[test]
-    fn lost_blocks_of_an_unfinished_write_are_a_torn_tail(lost in any::<Index>(), garbage: bool, mode in modes()) {
-        // As after a power loss in the middle of the last group's write: later blocks of it are there, one is not.
+    fn lost_sectors_of_an_unfinished_write_are_a_torn_tail(
+        lost in prop::collection::vec(any::<bool>(), 64), garbage: bool, mode in modes(),
+    ) {
+        // As after a power loss in the middle of the last group's write: any of its sectors are there, any are not.
+        const SECTOR: usize = 512;
         let (dir, records) = written(mode);
         let path = &segments(dir.path())[0];
         let mut bytes = fs::read(path).unwrap();
+        let whole = bytes.clone();
         let frames = frames(&bytes);
         let last_group = frames[23].group_base;
-        let first_lost = last_group + lost.index(24 - last_group);
-        let span = frames[first_lost].start..frames[first_lost].end;
-        bytes[span].fill(if garbage { 0xa5 } else { 0 });
+        for at in frames[last_group].start..frames[23].end {
+            if lost[at / SECTOR % lost.len()] {
+                bytes[at] = if garbage { 0xa5 } else { 0 };
+            }
+        }
         fs::write(path, &bytes).unwrap();
-        assert_survivors(dir.path(), &records, first_lost, mode);
+        let torn = frames.iter().position(|frame| bytes[frame.start..frame.end] != whole[frame.start..frame.end]);
+        assert_survivors(dir.path(), &records, torn.unwrap_or(24), mode);
     }
 
     #[test]
