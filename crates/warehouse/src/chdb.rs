@@ -9,6 +9,8 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
+use std::sync::Once;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -118,12 +120,47 @@ impl Chdb {
         // into its configuration and doesn't write to them.
         let cell = unsafe { (self.functions.connect)(argc, argv.as_mut_ptr()) };
         let cell = NonNull::new(cell)?;
+        OPEN.fetch_add(1, Ordering::AcqRel);
+        skip_teardown_at_exit();
         Some(Connection {
             functions: self.functions,
             cell,
         })
     }
 }
+
+/// Connections that are open.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Ends the process at once if it exits while the engine is open. libchdb's own exit handler would shut the engine down
+/// after parts of its state are destroyed, and crash once there were inserts. Nothing is lost: what was acknowledged is
+/// synced. Registered after the engine's start, so that it runs before libchdb's handler.
+#[cfg(target_os = "linux")]
+fn skip_teardown_at_exit() {
+    static REGISTERED: Once = Once::new();
+    unsafe extern "C" {
+        fn on_exit(callback: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+        fn fflush(stream: *mut c_void) -> c_int;
+        fn _exit(status: c_int) -> !;
+    }
+    extern "C" fn run(status: c_int, _: *mut c_void) {
+        if OPEN.load(Ordering::Acquire) > 0 {
+            // SAFETY: both may be called from an exit handler; a null stream means all of C's streams.
+            unsafe {
+                fflush(std::ptr::null_mut());
+                _exit(status);
+            }
+        }
+    }
+    // SAFETY: `on_exit` takes a function of this signature, which lives as long as the program and doesn't unwind; its
+    // argument isn't used.
+    REGISTERED.call_once(|| unsafe {
+        on_exit(run, std::ptr::null_mut());
+    });
+}
+
+#[cfg(not(target_os = "linux"))]
+fn skip_teardown_at_exit() {}
 
 /// What the engine said instead of an answer. The connection that said it must be closed.
 #[derive(Debug, Clone)]
@@ -244,6 +281,7 @@ impl Drop for Connection {
         // SAFETY: `cell` came from `chdb_connect` and is closed only here. No stream or statement is open on it: both
         // borrow the connection while they live. (The engine leaves the 8-byte cell itself allocated.)
         unsafe { (self.functions.close)(self.cell.as_ptr()) }
+        OPEN.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -47,14 +47,32 @@ struct Anchor {
     _place: Place,
 }
 
+/// The engine with its lanes.
+struct Running {
+    endpoint: Arc<Endpoint>,
+    anchor: Mutex<Option<Anchor>>,
+    socket: PathBuf,
+}
+
+impl Running {
+    /// Lets statements under way end, then closes the engine. Blocks; the second call does nothing.
+    fn close(&self) {
+        let Some(anchor) = self.anchor.lock().take() else {
+            return;
+        };
+        self.endpoint.stop();
+        drop(anchor);
+        // A start replaces a dead socket anyway; this is only tidiness.
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
 /// libchdb running in this process, answering on a Unix socket.
 pub struct EmbeddedEngine {
     warehouse: Warehouse,
-    endpoint: Arc<Endpoint>,
-    anchor: Option<Anchor>,
+    running: Arc<Running>,
     stop: watch::Sender<bool>,
     servers: Mutex<Vec<JoinHandle<()>>>,
-    socket: PathBuf,
     drain_max: Duration,
 }
 
@@ -62,7 +80,7 @@ impl std::fmt::Debug for EmbeddedEngine {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("EmbeddedEngine")
-            .field("socket", &self.socket)
+            .field("socket", &self.running.socket)
             .finish_non_exhaustive()
     }
 }
@@ -83,14 +101,17 @@ impl EmbeddedEngine {
             what: "the thread that opens the warehouse ended".to_owned(),
             source: std::io::Error::other(error),
         })??;
+        let running = Arc::new(Running {
+            endpoint: Arc::new(endpoint),
+            anchor: Mutex::new(Some(anchor)),
+            socket: socket.to_owned(),
+        });
         let wait_ms_max = config.query_wait_ms_max.max(config.insert_wait_ms_max);
         let engine = Self {
             warehouse: Warehouse::new(&Target::Socket(socket.to_owned()), config)?,
-            endpoint: Arc::new(endpoint),
-            anchor: Some(anchor),
+            running,
             stop: watch::Sender::new(false),
             servers: Mutex::new(Vec::new()),
-            socket: socket.to_owned(),
             drain_max: Duration::from_millis(wait_ms_max) + DRAIN_SLACK,
         };
         engine.listen(Listener::Unix(listener), Access::FileMode);
@@ -132,7 +153,7 @@ impl EmbeddedEngine {
 
     fn listen(&self, listener: Listener, access: Access) {
         let server = serve(
-            self.endpoint.clone(),
+            self.running.endpoint.clone(),
             listener,
             access,
             self.stop.subscribe(),
@@ -142,38 +163,27 @@ impl EmbeddedEngine {
     }
 
     /// Stops answering, lets statements under way end, and closes the engine.
-    pub async fn stop(mut self) {
+    pub async fn stop(self) {
         self.stop.send_replace(true);
         let servers = std::mem::take(&mut *self.servers.lock());
         for server in servers {
             // A server that panicked has logged it; there is nothing left to wait for.
             let _ = server.await;
         }
-        let closing = self.closing();
-        if tokio::task::spawn_blocking(closing).await.is_err() {
+        let running = self.running.clone();
+        if tokio::task::spawn_blocking(move || running.close()).await.is_err() {
             tracing::error!("closing the embedded warehouse panicked");
-        }
-    }
-
-    /// What closes lanes and engine, in that order. Blocks when run.
-    fn closing(&mut self) -> impl FnOnce() + Send + 'static {
-        let (endpoint, anchor) = (self.endpoint.clone(), self.anchor.take());
-        let socket = self.socket.clone();
-        move || {
-            endpoint.stop();
-            drop(anchor);
-            // Another process's start replaces a dead socket; this is only tidiness.
-            let _ = std::fs::remove_file(socket);
         }
     }
 }
 
 impl Drop for EmbeddedEngine {
     fn drop(&mut self) {
-        if self.anchor.is_some() {
-            self.stop.send_replace(true);
+        self.stop.send_replace(true);
+        if self.running.anchor.lock().is_some() {
             // Not waited for: a drop may happen on a runtime's thread. `stop` is the way to wait.
-            std::thread::spawn(self.closing());
+            let running = self.running.clone();
+            std::thread::spawn(move || running.close());
         }
     }
 }
