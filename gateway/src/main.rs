@@ -98,30 +98,36 @@ fn settings() -> anyhow::Result<Settings> {
     Ok(settings)
 }
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<()> {
     let settings = settings()?;
     init_logging(&settings.telemetry)?;
+    let folder = settings.data.dir.join(LOG_FOLDER);
+    std::fs::create_dir_all(&folder).with_context(|| format!("can't create {}", folder.display()))?;
+    // Opening and closing wait for the disk: before and after the runtime, not on it.
+    let log = EmbeddedLog::open(&std::path::absolute(&folder)?, settings.log.clone())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ended = runtime.block_on(serve(settings, log.clone()));
+    drop(runtime);
+    log.close();
+    ended
+}
+
+async fn serve(settings: Settings, log: EmbeddedLog) -> anyhow::Result<()> {
     let metrics = install_metrics()?;
     listen::lift_open_files();
     let cpu = CpuPool::new("gateway", 0, CPU_QUEUE_MAX)?;
     let health = Health::new();
     let listener = listen::bind("gateway.listen", settings.gateway.listen)?;
     let admin = listen::bind("telemetry.metrics_listen", settings.telemetry.metrics_listen)?;
-    let folder = settings.data.dir.join(LOG_FOLDER);
-    std::fs::create_dir_all(&folder).with_context(|| format!("can't create {}", folder.display()))?;
-    let folder = std::path::absolute(&folder)?;
-    let log = tokio::task::spawn_blocking(move || EmbeddedLog::open(&folder, settings.log)).await??;
     let shutdown = shutdown::signals()?;
     tracing::info!(address = %listener.local_addr()?, "the gateway listens");
     let admin_shutdown = CancellationToken::new();
     let admin = tokio::spawn(serve_admin(admin, metrics, health.clone(), admin_shutdown.clone()));
-    let writer = Arc::new(log.clone());
     let ended = gateway::run(
         listener,
         settings.gateway,
         settings.limits,
-        writer,
+        Arc::new(log),
         cpu,
         health,
         shutdown,
@@ -129,6 +135,5 @@ async fn main() -> anyhow::Result<()> {
     .await;
     admin_shutdown.cancel();
     admin.await?;
-    tokio::task::spawn_blocking(move || log.close()).await?;
     Ok(ended?)
 }

@@ -54,15 +54,7 @@ impl Running {
         let address = listener.local_addr().unwrap();
         let cpu = CpuPool::new("gateway-test", 2, 1_024).unwrap();
         let (health, shutdown) = (Health::new(), CancellationToken::new());
-        let run = gateway::run(
-            listener,
-            config,
-            Limits::default(),
-            writer,
-            cpu,
-            health.clone(),
-            shutdown.clone(),
-        );
+        let run = gateway::run(listener, config, limits, writer, cpu, health.clone(), shutdown.clone());
         let done = tokio::spawn(run);
         Self {
             address,
