@@ -210,6 +210,125 @@ pub const METRICS: &[MetricDoc] = &[
         &["route", "status"],
         "Requests answered.",
     ),
+    // log
+    counter(
+        "receipts_log_append_bytes_total",
+        "bytes",
+        &[],
+        "Bytes of records made durable.",
+    ),
+    counter("receipts_log_appends_total", "records", &[], "Records made durable."),
+    gauge("receipts_log_disk_bytes", "bytes", &[], "Bytes of segments on disk."),
+    gauge(
+        "receipts_log_end_offset",
+        "records",
+        &[],
+        "The offset that the next record gets.",
+    ),
+    histogram(
+        "receipts_log_group_records",
+        "records",
+        &[],
+        "Records made durable by one sync.",
+    ),
+    gauge(
+        "receipts_log_queue_bytes",
+        "bytes",
+        &[],
+        "Bytes of records that wait to be written.",
+    ),
+    histogram(
+        "receipts_log_sync_seconds",
+        "seconds",
+        &[],
+        "Time of writing and syncing a group of records.",
+    ),
+    gauge(
+        "receipts_log_writable",
+        "1",
+        &[],
+        "1 if the log takes records, 0 if not: a full or failing disk.",
+    ),
+    // verifier
+    histogram(
+        "receipts_verifier_block_receipts",
+        "receipts",
+        &[],
+        "Receipts in a block.",
+    ),
+    histogram(
+        "receipts_verifier_block_seconds",
+        "seconds",
+        &[],
+        "Time from a block's first record to its commit.",
+    ),
+    counter(
+        "receipts_verifier_fenced_total",
+        "commits",
+        &[],
+        "Commits refused because the partition has another owner.",
+    ),
+    counter(
+        "receipts_verifier_poll_failures_total",
+        "polls",
+        &[],
+        "Reads of the log that failed and were tried again.",
+    ),
+    counter(
+        "receipts_verifier_receipts_total",
+        "receipts",
+        &["outcome"],
+        "Receipts with an outcome: accepted or rejected.",
+    ),
+    counter(
+        "receipts_verifier_rejected_total",
+        "receipts",
+        &["reason"],
+        "Rejected receipts by reason.",
+    ),
+    histogram(
+        "receipts_verifier_stage_seconds",
+        "seconds",
+        &["stage"],
+        "Time of a block in a stage: judge, write, commit.",
+    ),
+    counter(
+        "receipts_verifier_write_failures_total",
+        "writes",
+        &["table"],
+        "Writes that the warehouse refused or lost, tried again.",
+    ),
+    // warehouse
+    gauge(
+        "receipts_warehouse_broken_parts",
+        "parts",
+        &[],
+        "Damaged parts that ClickHouse has set aside.",
+    ),
+    counter(
+        "receipts_warehouse_errors_total",
+        "requests",
+        &["kind"],
+        "Failed questions and inserts, by kind.",
+    ),
+    counter(
+        "receipts_warehouse_insert_rows_total",
+        "rows",
+        &["table"],
+        "Rows inserted.",
+    ),
+    histogram(
+        "receipts_warehouse_insert_seconds",
+        "seconds",
+        &["table"],
+        "Time of an insert.",
+    ),
+    histogram(
+        "receipts_warehouse_query_seconds",
+        "seconds",
+        &["query"],
+        "Time of a question.",
+    ),
 ];
 
 /// Tells the recorder help and unit of every metric. Called by [`crate::telemetry::install_metrics`].
