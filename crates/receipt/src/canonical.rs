@@ -2,10 +2,12 @@
 //!
 //! Whatever the scanner found canonical as written is copied; only the rest is written anew.
 
-use crate::fault::FormatError;
+use crate::fault::{FaultCode, FormatError};
+use crate::key::sha256;
 use crate::scan::{Scanner, utf8};
+use crate::scratch::Scratch;
 use crate::tape::{Kind, NodeId, Tape};
-use crate::text;
+use crate::{Limits, receipt, text};
 
 /// Nesting beyond this is refused whatever the caller allows: writing recurses.
 const DEPTH_MAX: usize = 1_024;
@@ -84,4 +86,23 @@ fn write_number(number: &str, out: &mut Vec<u8>) {
     // The scanner has parsed it before: it is a finite double.
     let value = number.parse::<f64>().unwrap_or_default();
     out.extend_from_slice(ryu_js::Buffer::new().format_finite(value).as_bytes());
+}
+
+/// SHA-256 of a receipt's canonical bytes: what identifies it, besides its `receiptId`. Scans the receipt, but holds it
+/// against no rule of the format.
+///
+/// # Errors
+/// JSON that isn't an I-JSON object within the limits.
+pub fn payload_hash(json: &[u8], limits: &Limits, scratch: &mut Scratch) -> Result<[u8; 32], FormatError> {
+    receipt::check_size(json.len(), limits)?;
+    let text = utf8(json)?;
+    let Scratch { tape, canonical, .. } = scratch;
+    Scanner::new(text, limits.depth_max, limits.string_bytes_max).document(tape)?;
+    if tape.kind(0) != Kind::Object {
+        let detail = format!("must be an object, not {}", tape.kind(0).name());
+        return Err(FormatError::one(String::new(), FaultCode::WrongType, detail));
+    }
+    canonical.clear();
+    write_object(tape, 0, text, &SIGNATURE_MEMBERS, canonical);
+    Ok(sha256(canonical))
 }

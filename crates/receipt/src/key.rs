@@ -142,8 +142,8 @@ fn verify_ed25519(key: &VerifyingKey, message: &[u8], signature: &[u8]) -> bool 
     !SMALL_ORDER.contains(signature.r_bytes()) && key.verify(message, &signature).is_ok()
 }
 
-/// SHA-256 of a few bytes.
-fn sha256(bytes: &[u8]) -> [u8; 32] {
+/// SHA-256.
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest(&SHA256, bytes).as_ref());
     hash

@@ -41,7 +41,7 @@ mod verdict;
 
 pub use algorithm::{Algorithm, Purpose, UnknownAlgorithm, UnknownPurpose};
 pub use block::{SignatureCheck, verify_block};
-pub use canonical::canonicalize;
+pub use canonical::{canonicalize, payload_hash};
 pub use check::{BatchHead, ReceiptHead, check_batch, check_receipt, check_request_signature};
 pub use explain::{Check, CheckResult, Explanation};
 pub use fault::{Fault, FaultCode, FormatError};

@@ -90,7 +90,8 @@ pub(crate) fn is_url(text: &str) -> bool {
         return false;
     };
     if text.is_ascii() {
-        if text.bytes().any(|b| b <= b' ' || b == 0x7f) {
+        // Without an early exit, so that it compiles to vector instructions.
+        if text.bytes().fold(false, |bad, b| bad | (b <= b' ') | (b == 0x7f)) {
             return false;
         }
     } else if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
@@ -117,7 +118,7 @@ pub(crate) fn is_url(text: &str) -> bool {
     };
     let port_is_good =
         port.is_some_and(|p| p.is_empty() || (p.bytes().all(|b| b.is_ascii_digit()) && p.parse::<u16>().is_ok()));
-    let host_is_good = !host.is_empty() && !host.contains(['\\', '<', '>', '"', '^', '`', '{', '|', '}', '[', ']']);
+    let host_is_good = !host.is_empty() && !host.bytes().any(|b| br#"\<>"^`{|}[]"#.contains(&b));
     port_is_good && host_is_good
 }
 

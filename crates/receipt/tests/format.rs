@@ -15,13 +15,21 @@ const ED25519: Algorithm = Algorithm::Ed25519;
 fn faults(body: &[u8]) -> Vec<(String, FaultCode)> {
     let error = check_receipt(body, NOW_MS, &Limits::default()).expect_err("must be refused");
     assert!(error.faults.iter().all(|fault| fault.detail.len() > 5), "{error}");
-    error.faults.into_iter().map(|fault| (fault.pointer, fault.code)).collect()
+    error
+        .faults
+        .into_iter()
+        .map(|fault| (fault.pointer, fault.code))
+        .collect()
 }
 
 fn batch_faults(body: &[u8]) -> Vec<(String, FaultCode)> {
     let error = check_batch(body, NOW_MS, &Limits::default()).expect_err("must be refused");
     assert!(error.faults.iter().all(|fault| fault.detail.len() > 5), "{error}");
-    error.faults.into_iter().map(|fault| (fault.pointer, fault.code)).collect()
+    error
+        .faults
+        .into_iter()
+        .map(|fault| (fault.pointer, fault.code))
+        .collect()
 }
 
 /// The faults of a good receipt with one member changed.
@@ -36,7 +44,19 @@ fn one(pointer: &str, code: FaultCode) -> Vec<(String, FaultCode)> {
 }
 
 const REQUIRED: [(&str, &[&str]); 4] = [
-    ("", &["version", "receiptId", "timestamp", "content", "client", "usage", "signature", "signatureAlgorithm"]),
+    (
+        "",
+        &[
+            "version",
+            "receiptId",
+            "timestamp",
+            "content",
+            "client",
+            "usage",
+            "signature",
+            "signatureAlgorithm",
+        ],
+    ),
     ("/content", &["entryId", "url", "contentHash", "publisher"]),
     ("/client", &["id", "name", "version", "organization", "publicKey"]),
     ("/usage", &["purpose", "context"]),
@@ -53,7 +73,10 @@ fn a_good_receipt_is_read_whole() {
         let read = parse_receipt(&body, NOW_MS, &Limits::default(), &mut scratch).unwrap();
         assert_eq!(read.timestamp_ms, NOW_MS);
         assert_eq!(read.entry_id.to_string(), "7c9e6679-7425-40de-944b-e07fc1f90ae7");
-        assert_eq!(read.url, "https://news.example.com/articles/2025/06/30/how-it-works?ref=a&b=ü");
+        assert_eq!(
+            read.url,
+            "https://news.example.com/articles/2025/06/30/how-it-works?ref=a&b=ü"
+        );
         assert_eq!(read.content_hash[..4], [0xe3, 0xb0, 0xc4, 0x42]);
         assert_eq!(read.publisher, "news.example.com");
         assert_eq!(read.client_name, "Example Model");
@@ -62,8 +85,17 @@ fn a_good_receipt_is_read_whole() {
         assert_eq!(read.public_key, key(algorithm).public_key_pem());
         assert_eq!(read.purpose.as_str(), "inference");
         assert_eq!(read.context, "answering a user's question\nwith sources");
-        let optional = [&read.dataset_id, &read.model_id, &read.query_id, &read.session_id, &read.study_id];
-        assert_eq!(optional.map(|id| id.as_deref().unwrap()), ["ds-1", "m-1", "q-1", "s-1", "st-1"]);
+        let optional = [
+            &read.dataset_id,
+            &read.model_id,
+            &read.query_id,
+            &read.session_id,
+            &read.study_id,
+        ];
+        assert_eq!(
+            optional.map(|id| id.as_deref().unwrap()),
+            ["ds-1", "m-1", "q-1", "s-1", "st-1"]
+        );
         assert_eq!(read.researcher_id.as_deref(), Some("r-1"));
         assert_eq!(read.algorithm, algorithm);
         assert_eq!(read.raw, body);
@@ -81,7 +113,14 @@ fn required_members_are_required_and_optional_ones_are_not() {
         }
     }
     let mut receipt = signed(1, ED25519);
-    for name in ["datasetId", "modelId", "queryId", "sessionId", "studyId", "researcherId"] {
+    for name in [
+        "datasetId",
+        "modelId",
+        "queryId",
+        "sessionId",
+        "studyId",
+        "researcherId",
+    ] {
         remove(&mut receipt, &format!("/usage/{name}"));
     }
     let body = bytes(&receipt);
@@ -92,8 +131,17 @@ fn required_members_are_required_and_optional_ones_are_not() {
 
 #[test]
 fn every_member_has_its_type() {
-    let optional = ["datasetId", "modelId", "queryId", "sessionId", "studyId", "researcherId"];
-    let all = REQUIRED.iter().flat_map(|(object, names)| names.iter().map(move |name| format!("{object}/{name}")));
+    let optional = [
+        "datasetId",
+        "modelId",
+        "queryId",
+        "sessionId",
+        "studyId",
+        "researcherId",
+    ];
+    let all = REQUIRED
+        .iter()
+        .flat_map(|(object, names)| names.iter().map(move |name| format!("{object}/{name}")));
     for pointer in all.chain(optional.iter().map(|name| format!("/usage/{name}"))) {
         for wrong in [json!(1), json!(null), json!(true), json!([]), json!(["a"])] {
             assert_eq!(with(&pointer, wrong), one(&pointer, FaultCode::WrongType));
@@ -114,14 +162,24 @@ fn every_member_has_its_type() {
 #[test]
 fn values_keep_their_rules() {
     use FaultCode::*;
-    let key = |name: &str| std::fs::read_to_string(format!("{}/tests/keys/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
-    let pem = |der: &[u8]| format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", STANDARD.encode(der));
+    let key =
+        |name: &str| std::fs::read_to_string(format!("{}/tests/keys/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let pem = |der: &[u8]| {
+        format!(
+            "-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n",
+            STANDARD.encode(der)
+        )
+    };
     let good = fixtures::key(ED25519).public_key_pem();
     for (pointer, value, code) in [
         ("/version", "1.0", UnsupportedVersion),
         ("/version", "1.0.1", UnsupportedVersion),
         ("/receiptId", "550e8400e29b41d4a716446655440000", InvalidUuid),
-        ("/content/entryId", "{550e8400-e29b-41d4-a716-446655440000}", InvalidUuid),
+        (
+            "/content/entryId",
+            "{550e8400-e29b-41d4-a716-446655440000}",
+            InvalidUuid,
+        ),
         ("/client/id", "", InvalidUuid),
         ("/timestamp", "2025-06-30T12:34:56Z", InvalidTimestamp),
         ("/timestamp", "2025-02-29T12:34:56.789Z", InvalidTimestamp),
@@ -129,7 +187,11 @@ fn values_keep_their_rules() {
         ("/content/url", "ftp://example.com/", InvalidUrl),
         ("/content/url", "https://example.com/a b", InvalidUrl),
         ("/content/contentHash", "sha256:00", InvalidContentHash),
-        ("/content/contentHash", "sha512:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", InvalidContentHash),
+        (
+            "/content/contentHash",
+            "sha512:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            InvalidContentHash,
+        ),
         ("/content/publisher", "https://example.com", InvalidPublisher),
         ("/content/publisher", "exa_mple.com", InvalidPublisher),
         ("/usage/purpose", "Training", InvalidPurpose),
@@ -141,8 +203,16 @@ fn values_keep_their_rules() {
         ("/signature", "", InvalidBase64),
         ("/signature", &STANDARD.encode([0; 513]), TooLong),
         ("/client/publicKey", "", InvalidPublicKey),
-        ("/client/publicKey", &good.replace("PUBLIC KEY", "PRIVATE KEY"), InvalidPublicKey),
-        ("/client/publicKey", &good.replace("PUBLIC KEY", "RSA PUBLIC KEY"), InvalidPublicKey),
+        (
+            "/client/publicKey",
+            &good.replace("PUBLIC KEY", "PRIVATE KEY"),
+            InvalidPublicKey,
+        ),
+        (
+            "/client/publicKey",
+            &good.replace("PUBLIC KEY", "RSA PUBLIC KEY"),
+            InvalidPublicKey,
+        ),
         ("/client/publicKey", &good.replace("BEGIN", "BEGIN "), InvalidPublicKey),
         ("/client/publicKey", &format!("x{good}"), InvalidPublicKey),
         ("/client/publicKey", &format!("{good}x"), InvalidPublicKey),
@@ -155,17 +225,32 @@ fn values_keep_their_rules() {
         ("/client/publicKey", &key("rsa3072.pem"), InvalidPublicKey),
         ("/client/publicKey", &key("p384.pem"), InvalidPublicKey),
         ("/client/publicKey", &key("x25519.pem"), InvalidPublicKey),
-        ("/client/publicKey", fixtures::key(Algorithm::Rsa2048).public_key_pem(), KeyAlgorithmMismatch),
-        ("/client/publicKey", fixtures::key(Algorithm::EcdsaP256).public_key_pem(), KeyAlgorithmMismatch),
+        (
+            "/client/publicKey",
+            fixtures::key(Algorithm::Rsa2048).public_key_pem(),
+            KeyAlgorithmMismatch,
+        ),
+        (
+            "/client/publicKey",
+            fixtures::key(Algorithm::EcdsaP256).public_key_pem(),
+            KeyAlgorithmMismatch,
+        ),
         ("/client/publicKey", &key("p256-compressed.pem"), KeyAlgorithmMismatch),
     ] {
         assert_eq!(with(pointer, json!(value)), one(pointer, code), "{value}");
     }
     // Line ends and a missing last line feed are no reason to refuse a key.
-    for pem in [good.replace('\n', "\r\n"), good.trim_end().to_owned(), good.replacen("MCow", "MC\now", 1)] {
+    for pem in [
+        good.replace('\n', "\r\n"),
+        good.trim_end().to_owned(),
+        good.replacen("MCow", "MC\now", 1),
+    ] {
         let mut receipt = signed(1, ED25519);
         set(&mut receipt, "/client/publicKey", json!(pem));
-        assert!(check_receipt(&bytes(&receipt), NOW_MS, &Limits::default()).is_ok(), "{pem}");
+        assert!(
+            check_receipt(&bytes(&receipt), NOW_MS, &Limits::default()).is_ok(),
+            "{pem}"
+        );
     }
 }
 
@@ -215,20 +300,51 @@ fn json_faults_come_alone_with_their_place() {
         assert!(good.contains(from));
         faults(good.replacen(from, to, 1).as_bytes())
     };
-    assert_eq!(swap("\"purpose\":\"inference\"", "\"purpose\":\"inference\",\"purpose\":\"research\""), one("/usage/purpose", FaultCode::DuplicateMember));
-    assert_eq!(swap("\"purpose\"", "\"purpose\":\"inference\",\"p\\u0075rpose\""), one("/usage/purpose", FaultCode::DuplicateMember));
-    assert_eq!(swap("\"name\":\"Example", "\"name\":\"\\udfff"), one("/client/name", FaultCode::LoneSurrogate));
+    assert_eq!(
+        swap(
+            "\"purpose\":\"inference\"",
+            "\"purpose\":\"inference\",\"purpose\":\"research\""
+        ),
+        one("/usage/purpose", FaultCode::DuplicateMember)
+    );
+    assert_eq!(
+        swap("\"purpose\"", "\"purpose\":\"inference\",\"p\\u0075rpose\""),
+        one("/usage/purpose", FaultCode::DuplicateMember)
+    );
+    assert_eq!(
+        swap("\"name\":\"Example", "\"name\":\"\\udfff"),
+        one("/client/name", FaultCode::LoneSurrogate)
+    );
     assert_eq!(swap("2.5", "2e999"), one("/extra/b/1", FaultCode::NumberOutOfRange));
-    assert_eq!(swap("2.5", &("[".repeat(30) + &"]".repeat(30))), one(&format!("/extra/b/1{}", "/0".repeat(29)), FaultCode::TooDeep));
-    assert_eq!(faults(format!("{good}{good}").as_bytes()), one("", FaultCode::TrailingData));
-    assert_eq!(faults(format!("\u{feff}{good}").as_bytes()), one("", FaultCode::ByteOrderMark));
-    assert_eq!(faults(&good.as_bytes()[..good.len() - 1]), one("/version", FaultCode::InvalidJson));
+    assert_eq!(
+        swap("2.5", &("[".repeat(30) + &"]".repeat(30))),
+        one(&format!("/extra/b/1{}", "/0".repeat(29)), FaultCode::TooDeep)
+    );
+    assert_eq!(
+        faults(format!("{good}{good}").as_bytes()),
+        one("", FaultCode::TrailingData)
+    );
+    assert_eq!(
+        faults(format!("\u{feff}{good}").as_bytes()),
+        one("", FaultCode::ByteOrderMark)
+    );
+    assert_eq!(
+        faults(&good.as_bytes()[..good.len() - 1]),
+        one("/version", FaultCode::InvalidJson)
+    );
     let mut invalid = good.clone().into_bytes();
     invalid[100] = 0xff;
     assert_eq!(faults(&invalid), one("", FaultCode::InvalidUtf8));
     assert!(check_receipt(format!(" \n{good}\t ").as_bytes(), NOW_MS, &Limits::default()).is_ok());
     // Escaped names are the names they stand for.
-    assert!(check_receipt(good.replacen("\"receiptId\"", "\"receipt\\u0049d\"", 1).as_bytes(), NOW_MS, &Limits::default()).is_ok());
+    assert!(
+        check_receipt(
+            good.replacen("\"receiptId\"", "\"receipt\\u0049d\"", 1).as_bytes(),
+            NOW_MS,
+            &Limits::default()
+        )
+        .is_ok()
+    );
 }
 
 #[test]
@@ -238,7 +354,11 @@ fn strings_are_limited_exactly() {
         let mut receipt = signed(1, ED25519);
         set(&mut receipt, pointer, json!(value));
         check_receipt(&bytes(&receipt), NOW_MS, &limits).map_err(|error| {
-            error.faults.into_iter().map(|fault| (fault.pointer, fault.code)).collect::<Vec<_>>()
+            error
+                .faults
+                .into_iter()
+                .map(|fault| (fault.pointer, fault.code))
+                .collect::<Vec<_>>()
         })
     };
     let too_long = |pointer| Err(one(pointer, FaultCode::TooLong));
@@ -286,7 +406,10 @@ fn a_receipt_is_limited_exactly() {
     batch["receipts"][1] = fixtures::parse(&fits);
     assert!(check_batch(&text(&batch), NOW_MS, &Limits::default()).is_ok());
     batch["receipts"][1] = fixtures::parse(&too_large);
-    assert_eq!(batch_faults(&text(&batch)), one("/receipts/1", FaultCode::ReceiptTooLarge));
+    assert_eq!(
+        batch_faults(&text(&batch)),
+        one("/receipts/1", FaultCode::ReceiptTooLarge)
+    );
 }
 
 #[test]
@@ -313,13 +436,25 @@ fn batches_keep_their_rules() {
     assert_eq!(with("/batchId", json!("")), one("/batchId", MissingMember));
     assert_eq!(with("/batchId", json!("b".repeat(4097))), one("/batchId", TooLong));
     assert_eq!(with("/signature", json!("=")), one("/signature", InvalidBase64));
-    assert_eq!(with("/signatureAlgorithm", json!("none")), one("/signatureAlgorithm", UnsupportedAlgorithm));
-    assert_eq!(with("/signatureAlgorithm", json!("RSA-2048")), one("/signatureAlgorithm", KeyAlgorithmMismatch));
+    assert_eq!(
+        with("/signatureAlgorithm", json!("none")),
+        one("/signatureAlgorithm", UnsupportedAlgorithm)
+    );
+    assert_eq!(
+        with("/signatureAlgorithm", json!("RSA-2048")),
+        one("/signatureAlgorithm", KeyAlgorithmMismatch)
+    );
     assert_eq!(with("/receipts", json!([])), one("/receipts", EmptyBatch));
     assert_eq!(with("/receipts/1", json!(5)), one("/receipts/1", WrongType));
-    assert_eq!(with("/receipts/2/usage/purpose", json!("fun")), one("/receipts/2/usage/purpose", InvalidPurpose));
+    assert_eq!(
+        with("/receipts/2/usage/purpose", json!("fun")),
+        one("/receipts/2/usage/purpose", InvalidPurpose)
+    );
     let other = receipt::SigningKey::generate(ED25519).unwrap();
-    assert_eq!(with("/receipts/2/client/publicKey", json!(other.public_key_pem())), one("/receipts/2/client/publicKey", MixedKeys));
+    assert_eq!(
+        with("/receipts/2/client/publicKey", json!(other.public_key_pem())),
+        one("/receipts/2/client/publicKey", MixedKeys)
+    );
     // The same key in other words is the same key.
     let reworded = fixtures::key(ED25519).public_key_pem().replace('\n', "\r\n");
     let mut batch = good.clone();
@@ -328,12 +463,37 @@ fn batches_keep_their_rules() {
 
     let text = String::from_utf8(bytes(&good)).unwrap();
     for (from, to, pointer, code) in [
-        ("\"batchId\":", "\"batchId\":\"a\",\"batchId\":", "/batchId", DuplicateMember),
-        ("\"receipts\":", "\"receipts\":[],\"receipts\":", "/receipts", DuplicateMember),
-        ("\"receipts\":", "\"receipts\":1,\"rec\\u0065ipts\":", "/receipts", DuplicateMember),
-        ("\"receipts\":", "\"x\":[[1]],\"receipts\":{}, \"y\":", "/receipts", WrongType),
+        (
+            "\"batchId\":",
+            "\"batchId\":\"a\",\"batchId\":",
+            "/batchId",
+            DuplicateMember,
+        ),
+        (
+            "\"receipts\":",
+            "\"receipts\":[],\"receipts\":",
+            "/receipts",
+            DuplicateMember,
+        ),
+        (
+            "\"receipts\":",
+            "\"receipts\":1,\"rec\\u0065ipts\":",
+            "/receipts",
+            DuplicateMember,
+        ),
+        (
+            "\"receipts\":",
+            "\"x\":[[1]],\"receipts\":{}, \"y\":",
+            "/receipts",
+            WrongType,
+        ),
         ("\"receipts\":[", "\"receipts\":[,", "/receipts/0", InvalidJson),
-        ("\"purpose\":", "\"purpose\":1,\"purpose\":", "/receipts/0/usage/purpose", DuplicateMember),
+        (
+            "\"purpose\":",
+            "\"purpose\":1,\"purpose\":",
+            "/receipts/0/usage/purpose",
+            DuplicateMember,
+        ),
         ("2.5", "1e999", "/receipts/0/extra/b/1", NumberOutOfRange),
     ] {
         assert!(text.contains(from));
@@ -363,10 +523,20 @@ fn batches_are_limited_exactly() {
         batch["receipts"] = Value::Array(vec![one_receipt.clone(); count]);
         bytes(&batch)
     };
-    let roomy = Limits { batch_bytes_max: 1 << 26, ..Limits::default() };
-    let check = |body: &[u8]| check_batch(body, NOW_MS, &roomy).map(|head| head.receipt_count).map_err(|error| (error.faults[0].pointer.clone(), error.faults[0].code));
+    let roomy = Limits {
+        batch_bytes_max: 1 << 26,
+        ..Limits::default()
+    };
+    let check = |body: &[u8]| {
+        check_batch(body, NOW_MS, &roomy)
+            .map(|head| head.receipt_count)
+            .map_err(|error| (error.faults[0].pointer.clone(), error.faults[0].code))
+    };
     assert_eq!(check(&filled(10_000)), Ok(10_000));
-    assert_eq!(check(&filled(10_001)), Err(("/receipts".to_owned(), FaultCode::TooManyReceipts)));
+    assert_eq!(
+        check(&filled(10_001)),
+        Err(("/receipts".to_owned(), FaultCode::TooManyReceipts))
+    );
 
     let mut body = filled(1);
     body.resize(8 << 20, b' ');
@@ -385,7 +555,10 @@ fn batches_are_limited_exactly() {
         }
     }
     batch["filler"] = json!("x".repeat(70_000));
-    assert_eq!(check(&bytes(&batch)), Err(("/filler".to_owned(), FaultCode::BatchTooLarge)));
+    assert_eq!(
+        check(&bytes(&batch)),
+        Err(("/filler".to_owned(), FaultCode::BatchTooLarge))
+    );
 }
 
 #[test]
@@ -424,12 +597,27 @@ fn limits_are_checked() {
     assert_eq!(Limits::default().validate(), Ok(()));
     let base = Limits::default;
     for bad in [
-        Limits { batch_receipts_max: 0, ..base() },
-        Limits { batch_receipts_max: 65_536, ..base() },
+        Limits {
+            batch_receipts_max: 0,
+            ..base()
+        },
+        Limits {
+            batch_receipts_max: 65_536,
+            ..base()
+        },
         Limits { depth_max: 0, ..base() },
-        Limits { receipt_bytes_max: 0, ..base() },
-        Limits { receipt_bytes_max: 9 << 20, ..base() },
-        Limits { url_bytes_max: 0, ..base() },
+        Limits {
+            receipt_bytes_max: 0,
+            ..base()
+        },
+        Limits {
+            receipt_bytes_max: 9 << 20,
+            ..base()
+        },
+        Limits {
+            url_bytes_max: 0,
+            ..base()
+        },
     ] {
         assert!(bad.validate().is_err(), "{bad:?}");
     }

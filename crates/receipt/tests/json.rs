@@ -76,8 +76,19 @@ fn numbers_of_rfc_8785() {
         assert_eq!(canonical(written), wanted, "{written}");
     }
     let digits = "9".repeat(309);
-    for out_of_range in ["1e309", "-1e309", "1.8e308", "1e99999999999999999999", &digits, "[1,{\"a\":2e308}]"] {
-        assert_eq!(fault(out_of_range.as_bytes()).0, FaultCode::NumberOutOfRange, "{out_of_range}");
+    for out_of_range in [
+        "1e309",
+        "-1e309",
+        "1.8e308",
+        "1e99999999999999999999",
+        &digits,
+        "[1,{\"a\":2e308}]",
+    ] {
+        assert_eq!(
+            fault(out_of_range.as_bytes()).0,
+            FaultCode::NumberOutOfRange,
+            "{out_of_range}"
+        );
     }
     assert_eq!(fault(b"[1,{\"a\":2e308}]").1, "/1/a");
 }
@@ -111,21 +122,34 @@ fn samples_of_rfc_8785() {
 
     // The French, structures, unicode and values samples of the reference implementation's test data.
     assert_eq!(
-        canonical(r#"{"peach": "This sorting order", "péché": "is wrong according to French", "pêche": "but canonicalization MUST", "sin":   "ignore locale"}"#),
+        canonical(
+            r#"{"peach": "This sorting order", "péché": "is wrong according to French", "pêche": "but canonicalization MUST", "sin":   "ignore locale"}"#
+        ),
         r#"{"peach":"This sorting order","péché":"is wrong according to French","pêche":"but canonicalization MUST","sin":"ignore locale"}"#
     );
     assert_eq!(
-        canonical(r#"{"1": {"f": {"f": "hi","F": 5} ,"\n": 56.0}, "10": { }, "": "empty", "a": { }, "111": [ {"e": "yes", "E": "no" } ], "A": { } }"#),
+        canonical(
+            r#"{"1": {"f": {"f": "hi","F": 5} ,"\n": 56.0}, "10": { }, "": "empty", "a": { }, "111": [ {"e": "yes", "E": "no" } ], "A": { } }"#
+        ),
         r#"{"":"empty","1":{"\n":56,"f":{"F":5,"f":"hi"}},"10":{},"111":[{"E":"no","e":"yes"}],"A":{},"a":{}}"#
     );
-    assert_eq!(canonical("{\"Unnormalized Unicode\":\"A\u{30a}\"}"), "{\"Unnormalized Unicode\":\"A\u{30a}\"}");
-    assert_eq!(canonical("[56,{\"d\":true,\"10\":null,\"1\":[ ]}]"), "[56,{\"1\":[],\"10\":null,\"d\":true}]");
+    assert_eq!(
+        canonical("{\"Unnormalized Unicode\":\"A\u{30a}\"}"),
+        "{\"Unnormalized Unicode\":\"A\u{30a}\"}"
+    );
+    assert_eq!(
+        canonical("[56,{\"d\":true,\"10\":null,\"1\":[ ]}]"),
+        "[56,{\"1\":[],\"10\":null,\"d\":true}]"
+    );
 }
 
 #[test]
 fn strings_are_escaped_minimally() {
     for (written, wanted) in [
-        (r#""\u0000\u0001\u001f\u007f\u0080""#, "\"\\u0000\\u0001\\u001f\u{7f}\u{80}\""),
+        (
+            r#""\u0000\u0001\u001f\u007f\u0080""#,
+            "\"\\u0000\\u0001\\u001f\u{7f}\u{80}\"",
+        ),
         (r#""\u0008\u0009\u000A\u000c\u000d""#, r#""\b\t\n\f\r""#),
         (r#""\b\t\n\f\r\"\\\/""#, r#""\b\t\n\f\r\"\\/""#),
         (r#""\u001F""#, r#""\u001f""#),
@@ -227,18 +251,27 @@ fn depth_is_limited_exactly() {
     assert!(canonicalize(b"1", 0).is_ok());
     assert!(canonicalize(b"[]", 0).is_err());
     let deep = "[".repeat(5_000) + &"]".repeat(5_000);
-    assert!(canonicalize(deep.as_bytes(), usize::MAX).is_err(), "recursion is bounded whatever the caller allows");
+    assert!(
+        canonicalize(deep.as_bytes(), usize::MAX).is_err(),
+        "recursion is bounded whatever the caller allows"
+    );
 }
 
 /// Members are sorted, so that an object of a hundred thousand is no work of hours.
 #[test]
 fn finds_a_duplicate_among_many_members() {
-    let members: Vec<String> = (0..100_000).rev().map(|i| format!("\"prefix-that-is-shared-{i:06}\":{i}")).collect();
+    let members: Vec<String> = (0..100_000)
+        .rev()
+        .map(|i| format!("\"prefix-that-is-shared-{i:06}\":{i}"))
+        .collect();
     let json = format!("{{{}}}", members.join(","));
     let sorted: serde_json::Map<String, Value> = serde_json::from_str(&json).unwrap();
     assert_eq!(canonical(&json), serde_json::to_string(&sorted).unwrap());
     let json = format!("{{{},\"prefix-that-is-shared-099999\":0}}", members.join(","));
-    assert_eq!(fault(json.as_bytes()), (FaultCode::DuplicateMember, "/prefix-that-is-shared-099999".to_owned()));
+    assert_eq!(
+        fault(json.as_bytes()),
+        (FaultCode::DuplicateMember, "/prefix-that-is-shared-099999".to_owned())
+    );
 }
 
 fn arbitrary_string() -> impl Strategy<Value = String> {
@@ -249,8 +282,20 @@ fn arbitrary_string() -> impl Strategy<Value = String> {
         prop::collection::vec(any::<char>(), 0..12).prop_map(|chars| chars.into_iter().collect()),
         prop::collection::vec(
             prop_oneof![
-                Just('\u{ffff}'), Just('\u{e000}'), Just('\u{d7ff}'), Just('\u{10000}'), Just('\u{10ffff}'), Just('\0'),
-                Just('\u{1f}'), Just('\n'), Just('"'), Just('\\'), Just('/'), Just('a'), Just('\u{7f}'), Just('\u{80}')
+                Just('\u{ffff}'),
+                Just('\u{e000}'),
+                Just('\u{d7ff}'),
+                Just('\u{10000}'),
+                Just('\u{10ffff}'),
+                Just('\0'),
+                Just('\u{1f}'),
+                Just('\n'),
+                Just('"'),
+                Just('\\'),
+                Just('/'),
+                Just('a'),
+                Just('\u{7f}'),
+                Just('\u{80}')
             ],
             0..10
         )
@@ -262,7 +307,9 @@ fn arbitrary_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
-        any::<f64>().prop_filter("finite", |f| f.is_finite()).prop_map(Value::from),
+        any::<f64>()
+            .prop_filter("finite", |f| f.is_finite())
+            .prop_map(Value::from),
         (-(1_i64 << 53)..=1 << 53).prop_map(Value::from),
         any::<i16>().prop_map(Value::from),
         arbitrary_string().prop_map(Value::from),
@@ -279,7 +326,9 @@ fn arbitrary_json() -> impl Strategy<Value = Value> {
 /// Writes a value in one of the many ways JSON allows: order of members, whitespace, escapes, forms of numbers.
 fn write_oddly(value: &Value, seed: &mut u64, out: &mut String) {
     fn next(seed: &mut u64) -> u64 {
-        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         *seed >> 33
     }
     fn space(seed: &mut u64, out: &mut String) {
@@ -290,7 +339,11 @@ fn write_oddly(value: &Value, seed: &mut u64, out: &mut String) {
         for c in text.chars() {
             match (next(seed) % 4, c) {
                 (0, c) => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
-                    *out += &if next(seed) % 2 == 0 { format!("\\u{unit:04x}") } else { format!("\\u{unit:04X}") };
+                    *out += &if next(seed) % 2 == 0 {
+                        format!("\\u{unit:04x}")
+                    } else {
+                        format!("\\u{unit:04X}")
+                    };
                 }),
                 (1, '/') => out.push_str("\\/"),
                 (_, '"' | '\\') => out.extend(['\\', c]),

@@ -6,7 +6,10 @@ mod fixtures;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fixtures::{NOW_MS, batch, bytes, key, remove, set, signed};
 use proptest::prelude::*;
-use receipt::{Algorithm, Arrival, BodyKind, Judge, Judged, Limits, RejectReason, SigningKey, canonicalize, sign_batch, sign_receipt};
+use receipt::{
+    Algorithm, Arrival, BodyKind, Judge, Judged, Limits, RejectReason, SigningKey, canonicalize, sign_batch,
+    sign_receipt,
+};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -18,7 +21,12 @@ fn judge() -> &'static Judge {
 }
 
 fn arrival(kind: BodyKind, body: &[u8]) -> Arrival<'_> {
-    Arrival { kind, body, request_signature: None, received_at_ms: NOW_MS }
+    Arrival {
+        kind,
+        body,
+        request_signature: None,
+        received_at_ms: NOW_MS,
+    }
 }
 
 /// The reasons of a record's receipts, `None` for verified ones; checks indices and what comes along.
@@ -70,7 +78,9 @@ fn good_receipts_verify() {
             assert_eq!(reason(&body), None, "{algorithm}");
         }
         let pem = key(algorithm).public_key_pem();
-        let der = STANDARD.decode(pem.lines().filter(|line| !line.starts_with('-')).collect::<String>()).unwrap();
+        let der = STANDARD
+            .decode(pem.lines().filter(|line| !line.starts_with('-')).collect::<String>())
+            .unwrap();
         let fingerprint: [u8; 32] = Sha256::digest(der).into();
         let body = bytes(&value);
         let _ = judge().judge(&arrival(BodyKind::Receipt, &body), &|_, judged| match judged {
@@ -97,7 +107,11 @@ fn any_changed_byte_is_refused() {
                 if canonicalize(&body, 32).ok() == canonicalize(&good, 32).ok() {
                     assert_eq!(&good[at - 1..at + 3], b"1e+2");
                 } else {
-                    assert!(reason(&body).is_some(), "byte {at} ^ {flip}: {}", String::from_utf8_lossy(&body));
+                    assert!(
+                        reason(&body).is_some(),
+                        "byte {at} ^ {flip}: {}",
+                        String::from_utf8_lossy(&body)
+                    );
                 }
             }
         }
@@ -111,7 +125,11 @@ fn changed_members_have_their_reasons() {
     let stranger = SigningKey::generate(ED25519).unwrap();
     let off_curve = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==\n-----END PUBLIC KEY-----\n";
     for (pointer, value, wanted) in [
-        ("/receiptId", json!("550e8400-e29b-41d4-a716-0000000000ff"), BadSignature),
+        (
+            "/receiptId",
+            json!("550e8400-e29b-41d4-a716-0000000000ff"),
+            BadSignature,
+        ),
         ("/timestamp", json!("2025-06-30T12:34:56.788Z"), BadSignature),
         ("/timestamp", json!("2025-06-30T12:34:56.789+00:00"), BadSignature),
         ("/timestamp", json!("2025-06-30T12:44:56.789Z"), TimestampOutOfRange),
@@ -120,7 +138,11 @@ fn changed_members_have_their_reasons() {
         ("/version", json!("1.0.1"), UnsupportedVersion),
         ("/content/url", json!("https://example.com/"), BadSignature),
         ("/content/url", json!("example.com"), Malformed),
-        ("/content/contentHash", json!("sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b856"), BadSignature),
+        (
+            "/content/contentHash",
+            json!("sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b856"),
+            BadSignature,
+        ),
         ("/content/contentHash", json!("sha256:e3b0"), BadContentHash),
         ("/content/publisher", json!("news.example.com"), BadSignature),
         ("/client/name", json!("Other Model"), BadSignature),
@@ -148,13 +170,21 @@ fn changed_members_have_their_reasons() {
         if !pointer.starts_with("/client/publicKey") {
             let mut batch = batch(2, ED25519);
             batch["receipts"][1] = receipt;
-            assert_eq!(batch_reasons(&batch), [Some(BadBatchSignature), Some(wanted)], "{pointer} {value}");
+            assert_eq!(
+                batch_reasons(&batch),
+                [Some(BadBatchSignature), Some(wanted)],
+                "{pointer} {value}"
+            );
         }
     }
     let mut receipt = signed(1, ED25519);
     set(&mut receipt, "/version", json!("2.0.0"));
     remove(&mut receipt, "/usage");
-    assert_eq!(reason(&bytes(&receipt)), Some(UnsupportedVersion), "explains whatever else is different");
+    assert_eq!(
+        reason(&bytes(&receipt)),
+        Some(UnsupportedVersion),
+        "explains whatever else is different"
+    );
     let mut receipt = signed(1, ED25519);
     set(&mut receipt, "/timestamp", json!("2020-06-30T12:44:56.789Z"));
     remove(&mut receipt, "/usage");
@@ -169,9 +199,15 @@ fn rejected_receipts_keep_what_could_be_read() {
     let body = bytes(&receipt);
     let _ = judge().judge(&arrival(BodyKind::Receipt, &body), &|_, judged| match judged {
         Judged::Rejected(rejected) => {
-            assert_eq!(rejected.receipt_id.unwrap().to_string(), "550e8400-e29b-41d4-a716-000000000001");
+            assert_eq!(
+                rejected.receipt_id.unwrap().to_string(),
+                "550e8400-e29b-41d4-a716-000000000001"
+            );
             assert_eq!(rejected.publisher.as_deref(), Some("news.example.com"));
-            assert_eq!(rejected.entry_id.unwrap().to_string(), "7c9e6679-7425-40de-944b-e07fc1f90ae7");
+            assert_eq!(
+                rejected.entry_id.unwrap().to_string(),
+                "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+            );
             assert_eq!(rejected.client_id, None);
             assert_eq!(rejected.payload_hash, Some(payload_hash(&body)));
             assert_eq!(rejected.raw, body);
@@ -184,9 +220,22 @@ fn rejected_receipts_keep_what_could_be_read() {
 fn a_record_that_is_no_receipt_is_one_rejected_receipt() {
     let good = bytes(&signed(1, ED25519));
     let long = vec![b' '; 65_537];
-    for body in [&b""[..], b"{", b"null", b"[]", b"{}", b"\xff", &good[1..], &[good.clone(), good.clone()].concat(), &long] {
+    for body in [
+        &b""[..],
+        b"{",
+        b"null",
+        b"[]",
+        b"{}",
+        b"\xff",
+        &good[1..],
+        &[good.clone(), good.clone()].concat(),
+        &long,
+    ] {
         assert_eq!(reason(body), Some(RejectReason::Malformed));
-        assert_eq!(reasons(&arrival(BodyKind::Batch, body)), [Some(RejectReason::Malformed)]);
+        assert_eq!(
+            reasons(&arrival(BodyKind::Batch, body)),
+            [Some(RejectReason::Malformed)]
+        );
         let whole = judge().judge(&arrival(BodyKind::Batch, body), &|_, judged| match judged {
             Judged::Rejected(rejected) => rejected.raw.len(),
             Judged::Verified(_) => 0,
@@ -194,7 +243,10 @@ fn a_record_that_is_no_receipt_is_one_rejected_receipt() {
         assert_eq!(whole, [body.len()]);
     }
     // A receipt isn't a batch, nor a batch a receipt.
-    assert_eq!(reasons(&arrival(BodyKind::Batch, &good)), [Some(RejectReason::Malformed)]);
+    assert_eq!(
+        reasons(&arrival(BodyKind::Batch, &good)),
+        [Some(RejectReason::Malformed)]
+    );
     assert_eq!(reason(&bytes(&batch(2, ED25519))), Some(RejectReason::Malformed));
 }
 
@@ -258,25 +310,46 @@ fn request_signatures_are_over_the_body() {
         let body = serde_json::to_vec_pretty(&signed(1, algorithm)).unwrap();
         let header = STANDARD.encode(key(algorithm).sign(&body).unwrap());
         let with = |body: &[u8], header: &str| {
-            let arrival = Arrival { request_signature: Some(header), ..arrival(BodyKind::Receipt, body) };
-            (reasons(&arrival)[0], judge().check_request_signature(body, header).err())
+            let arrival = Arrival {
+                request_signature: Some(header),
+                ..arrival(BodyKind::Receipt, body)
+            };
+            (
+                reasons(&arrival)[0],
+                judge().check_request_signature(body, header).err(),
+            )
         };
         assert_eq!(with(&body, &header), (None, None));
         let bad = Some(RejectReason::BadRequestSignature);
-        assert_eq!(with(&bytes(&signed(1, algorithm)), &header), (bad, bad), "the same receipt, not the same body");
+        assert_eq!(
+            with(&bytes(&signed(1, algorithm)), &header),
+            (bad, bad),
+            "the same receipt, not the same body"
+        );
         assert_eq!(with(&body, ""), (bad, bad));
         assert_eq!(with(&body, "AAAA"), (bad, bad));
         let mut tampered = signed(1, algorithm);
         set(&mut tampered, "/usage/context", json!("other"));
-        assert_eq!(with(&bytes(&tampered), &header).0, Some(RejectReason::BadSignature), "its own fault comes first");
+        assert_eq!(
+            with(&bytes(&tampered), &header).0,
+            Some(RejectReason::BadSignature),
+            "its own fault comes first"
+        );
     }
     let check = |body: &[u8]| judge().check_request_signature(body, "AAAA").unwrap_err();
     assert_eq!(check(b"{}"), RejectReason::Malformed);
     assert_eq!(check(b"["), RejectReason::Malformed);
     assert_eq!(check(b"[]"), RejectReason::Malformed);
-    assert_eq!(check(br#"{"client":{"publicKey":"x"},"signatureAlgorithm":"Ed25519"}"#), RejectReason::BadPublicKey);
-    assert_eq!(check(br#"{"client":{"publicKey":"x"},"signatureAlgorithm":"x"}"#), RejectReason::UnsupportedAlgorithm);
-    let rsa = json!({"client": {"publicKey": key(Algorithm::Rsa2048).public_key_pem()}, "signatureAlgorithm": "Ed25519"});
+    assert_eq!(
+        check(br#"{"client":{"publicKey":"x"},"signatureAlgorithm":"Ed25519"}"#),
+        RejectReason::BadPublicKey
+    );
+    assert_eq!(
+        check(br#"{"client":{"publicKey":"x"},"signatureAlgorithm":"x"}"#),
+        RejectReason::UnsupportedAlgorithm
+    );
+    let rsa =
+        json!({"client": {"publicKey": key(Algorithm::Rsa2048).public_key_pem()}, "signatureAlgorithm": "Ed25519"});
     assert_eq!(check(&bytes(&rsa)), RejectReason::KeyAlgorithmMismatch);
 }
 
@@ -285,7 +358,10 @@ fn explanations_agree_with_verdicts() {
     let explain = |arrival: &Arrival<'_>| serde_json::to_value(judge().explain(arrival)).unwrap();
     let body = bytes(&signed(1, ED25519));
     let header = STANDARD.encode(key(ED25519).sign(&body).unwrap());
-    let good = explain(&Arrival { request_signature: Some(&header), ..arrival(BodyKind::Receipt, &body) });
+    let good = explain(&Arrival {
+        request_signature: Some(&header),
+        ..arrival(BodyKind::Receipt, &body)
+    });
     assert_eq!(good["outcome"], "verified");
     assert_eq!(good["receiptId"], "550e8400-e29b-41d4-a716-000000000001");
     let canonical = good["canonical"].as_str().unwrap();
@@ -293,25 +369,43 @@ fn explanations_agree_with_verdicts() {
     assert!(canonical.starts_with("{\"client\":{\"id\":") && !canonical.contains("signature\""));
     let checks = |value: &Value| {
         let checks = value["checks"].as_array().unwrap().iter();
-        checks.map(|check| format!("{}={}", check["check"], check["result"]).replace('"', "")).collect::<Vec<_>>().join(" ")
+        checks
+            .map(|check| format!("{}={}", check["check"], check["result"]).replace('"', ""))
+            .collect::<Vec<_>>()
+            .join(" ")
     };
-    assert_eq!(checks(&good), "format=passed public_key=passed signature=passed request_signature=passed");
+    assert_eq!(
+        checks(&good),
+        "format=passed public_key=passed signature=passed request_signature=passed"
+    );
 
     let mut tampered = signed(1, ED25519);
     set(&mut tampered, "/usage/context", json!("other"));
     let refused = explain(&arrival(BodyKind::Receipt, &bytes(&tampered)));
-    assert_eq!((&refused["outcome"], &refused["reason"]), (&json!("rejected"), &json!("bad_signature")));
-    assert_eq!(checks(&refused), "format=passed public_key=passed signature=failed request_signature=skipped");
+    assert_eq!(
+        (&refused["outcome"], &refused["reason"]),
+        (&json!("rejected"), &json!("bad_signature"))
+    );
+    assert_eq!(
+        checks(&refused),
+        "format=passed public_key=passed signature=failed request_signature=skipped"
+    );
     set(&mut tampered, "/client/publicKey", json!("?"));
     let refused = explain(&arrival(BodyKind::Receipt, &bytes(&tampered)));
     assert_eq!(refused["reason"], "bad_public_key");
     assert_eq!(refused["faults"][0]["pointer"], "/client/publicKey");
-    assert_eq!(checks(&refused), "format=passed public_key=failed signature=skipped request_signature=skipped");
+    assert_eq!(
+        checks(&refused),
+        "format=passed public_key=failed signature=skipped request_signature=skipped"
+    );
     assert_eq!(explain(&arrival(BodyKind::Receipt, b"{"))["reason"], "malformed");
 
     let mut batch = batch(3, ED25519);
     let good = explain(&arrival(BodyKind::Batch, &bytes(&batch)));
-    assert_eq!((&good["outcome"], &good["batchId"]), (&json!("verified"), &json!("batch-1")));
+    assert_eq!(
+        (&good["outcome"], &good["batchId"]),
+        (&json!("verified"), &json!("batch-1"))
+    );
     let canonical = good["canonical"].as_str().unwrap();
     let mut naive = batch.clone();
     remove(&mut naive, "/signature");
@@ -319,7 +413,12 @@ fn explanations_agree_with_verdicts() {
     assert_eq!(canonical, serde_jcs::to_string(&naive).unwrap());
     batch["receipts"][1]["usage"]["context"] = json!("other");
     let refused = explain(&arrival(BodyKind::Batch, &bytes(&batch)));
-    let reasons: Vec<&Value> = refused["receipts"].as_array().unwrap().iter().map(|receipt| &receipt["reason"]).collect();
+    let reasons: Vec<&Value> = refused["receipts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|receipt| &receipt["reason"])
+        .collect();
     assert_eq!(reasons, ["bad_batch_signature", "bad_signature", "bad_batch_signature"]);
 }
 
@@ -339,7 +438,12 @@ fn reasons_are_stable() {
 #[test]
 fn signing_refuses_what_can_not_verify() {
     let limits = Limits::default();
-    let sign = |json: &str| sign_receipt(json.as_bytes(), key(ED25519), &limits).map(|_| ()).unwrap_err().to_string();
+    let sign = |json: &str| {
+        sign_receipt(json.as_bytes(), key(ED25519), &limits)
+            .map(|_| ())
+            .unwrap_err()
+            .to_string()
+    };
     assert!(sign("[]").starts_with("wrong_type at \"\""));
     assert!(sign("{}").starts_with("missing_member at \"/client\""));
     assert!(sign("{\"client\":1}").starts_with("wrong_type at \"/client\""));

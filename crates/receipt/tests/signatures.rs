@@ -16,8 +16,8 @@ use sha2::{Digest as _, Sha256, Sha512};
 
 /// The group order L, little-endian.
 const L: [u8; 32] = [
-    0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, 0, 0, 0, 0, 0, 0, 0,
-    0, 0, 0, 0, 0, 0, 0, 0, 0x10,
+    0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
 ];
 /// The field's prime, little-endian.
 const P: [u8; 32] = [
@@ -36,7 +36,10 @@ fn add(a: [u8; 32], b: [u8; 32]) -> [u8; 32] {
 
 fn pem(key: [u8; 32]) -> String {
     let head = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-    format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", STANDARD.encode([&head[..], &key].concat()))
+    format!(
+        "-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n",
+        STANDARD.encode([&head[..], &key].concat())
+    )
 }
 
 /// A key, message and signature in their wire forms.
@@ -61,15 +64,17 @@ impl Crafted {
 }
 
 fn challenge(r: &[u8; 32], key: &[u8; 32], message: &[u8]) -> Scalar {
-    let hash = Sha512::new().chain_update(r).chain_update(key).chain_update(message).finalize();
+    let hash = Sha512::new()
+        .chain_update(r)
+        .chain_update(key)
+        .chain_update(message)
+        .finalize();
     Scalar::from_bytes_mod_order_wide(&hash.into())
 }
 
 /// What a key holder can do: torsion in A and R, other encodings, other scalars.
 fn craft(kind: u8, seed: u64, torsion_a: usize, torsion_r: usize) -> Crafted {
-    let scalar = |label: &str| {
-        Scalar::from_bytes_mod_order_wide(&Sha512::digest(format!("{label}{seed}")).into())
-    };
+    let scalar = |label: &str| Scalar::from_bytes_mod_order_wide(&Sha512::digest(format!("{label}{seed}")).into());
     let secret = scalar("a");
     let message = format!("message {seed}").into_bytes();
     let honest = EdwardsPoint::mul_base(&secret);
@@ -78,7 +83,11 @@ fn craft(kind: u8, seed: u64, torsion_a: usize, torsion_r: usize) -> Crafted {
         let mut signature = [0; 64];
         signature[..32].copy_from_slice(&r);
         signature[32..].copy_from_slice(s.as_bytes());
-        Crafted { key, message: message.clone(), signature }
+        Crafted {
+            key,
+            message: message.clone(),
+            signature,
+        }
     };
     let base = |nonce: Scalar| &nonce * ED25519_BASEPOINT_TABLE;
     let nonce = scalar("r");
@@ -88,9 +97,16 @@ fn craft(kind: u8, seed: u64, torsion_a: usize, torsion_r: usize) -> Crafted {
         // As it should be.
         0..=2 => good,
         // Another message.
-        3 => Crafted { message: [&message[..], b"!"].concat(), ..good },
+        3 => Crafted {
+            message: [&message[..], b"!"].concat(),
+            ..good
+        },
         // Torsion in A: verifies where the challenge is a multiple of its order.
-        4 => sign((honest + EIGHT_TORSION[torsion_a]).compress().0, nonce, base(nonce).compress().0),
+        4 => sign(
+            (honest + EIGHT_TORSION[torsion_a]).compress().0,
+            nonce,
+            base(nonce).compress().0,
+        ),
         // Torsion in R.
         5 => sign(key, nonce, (base(nonce) + EIGHT_TORSION[torsion_r]).compress().0),
         // Torsion in A, and in R what cancels it: the strict equation holds.
@@ -135,7 +151,10 @@ fn craft(kind: u8, seed: u64, torsion_a: usize, torsion_r: usize) -> Crafted {
             crafted
         }
         // A that isn't a point.
-        13 => Crafted { key: Sha256::digest(seed.to_le_bytes()).into(), ..good },
+        13 => Crafted {
+            key: Sha256::digest(seed.to_le_bytes()).into(),
+            ..good
+        },
         // R that isn't a point.
         14 => {
             let mut crafted = good;
@@ -207,9 +226,15 @@ fn every_crafted_kind_is_met() {
     for kind in 0..16 {
         for a in 0..8 {
             for r in 0..8 {
-                let block: Vec<_> = (0..6).map(|i| craft(kind, 38 * (a + 8 * r) as u64 + 7 * i, a, r)).collect();
+                let block: Vec<_> = (0..6)
+                    .map(|i| craft(kind, 38 * (a + 8 * r) as u64 + 7 * i, a, r))
+                    .collect();
                 let verdict = check_block(&block, &keys);
-                assert_eq!(verdict, block.iter().map(Crafted::reference).collect::<Vec<_>>(), "kind {kind}");
+                assert_eq!(
+                    verdict,
+                    block.iter().map(Crafted::reference).collect::<Vec<_>>(),
+                    "kind {kind}"
+                );
                 verdicts.entry(kind).or_default().extend(verdict);
             }
         }
@@ -222,7 +247,13 @@ fn every_crafted_kind_is_met() {
         assert!(!has(kind, Ok(())), "kind {kind}");
     }
     for kind in [11, 12] {
-        assert_eq!(verdicts[&kind].iter().filter(|verdict| **verdict != Err(RejectReason::BadPublicKey)).count(), 0);
+        assert_eq!(
+            verdicts[&kind]
+                .iter()
+                .filter(|verdict| **verdict != Err(RejectReason::BadPublicKey))
+                .count(),
+            0
+        );
     }
 }
 
@@ -262,16 +293,39 @@ fn blocks_tell_their_reasons() {
     let signature = ed25519.sign(b"m").unwrap();
     let long = "x".repeat(9_000);
     let check = |algorithm, public_key_pem, signature| {
-        let check = SignatureCheck { algorithm, public_key_pem, message: b"m", signature };
+        let check = SignatureCheck {
+            algorithm,
+            public_key_pem,
+            message: b"m",
+            signature,
+        };
         verify_block(&[check], &keys)[0]
     };
     assert_eq!(check(Algorithm::Ed25519, ed25519.public_key_pem(), &signature), Ok(()));
-    assert_eq!(check(Algorithm::Rsa2048, ed25519.public_key_pem(), &signature), Err(RejectReason::KeyAlgorithmMismatch));
-    assert_eq!(check(Algorithm::Ed25519, rsa.public_key_pem(), &signature), Err(RejectReason::KeyAlgorithmMismatch));
-    assert_eq!(check(Algorithm::Ed25519, "", &signature), Err(RejectReason::BadPublicKey));
-    assert_eq!(check(Algorithm::Ed25519, &long, &signature), Err(RejectReason::BadPublicKey));
-    assert_eq!(check(Algorithm::Ed25519, ed25519.public_key_pem(), &signature[1..]), Err(RejectReason::BadSignature));
-    assert_eq!(check(Algorithm::Rsa2048, rsa.public_key_pem(), &[]), Err(RejectReason::BadSignature));
+    assert_eq!(
+        check(Algorithm::Rsa2048, ed25519.public_key_pem(), &signature),
+        Err(RejectReason::KeyAlgorithmMismatch)
+    );
+    assert_eq!(
+        check(Algorithm::Ed25519, rsa.public_key_pem(), &signature),
+        Err(RejectReason::KeyAlgorithmMismatch)
+    );
+    assert_eq!(
+        check(Algorithm::Ed25519, "", &signature),
+        Err(RejectReason::BadPublicKey)
+    );
+    assert_eq!(
+        check(Algorithm::Ed25519, &long, &signature),
+        Err(RejectReason::BadPublicKey)
+    );
+    assert_eq!(
+        check(Algorithm::Ed25519, ed25519.public_key_pem(), &signature[1..]),
+        Err(RejectReason::BadSignature)
+    );
+    assert_eq!(
+        check(Algorithm::Rsa2048, rsa.public_key_pem(), &[]),
+        Err(RejectReason::BadSignature)
+    );
 }
 
 /// Both ways between aws-lc-rs and the `rsa` crate, with broken signatures in between.
@@ -297,11 +351,20 @@ fn rsa_agrees_with_the_rsa_crate() {
         assert!(!agree(b"message", &broken));
     }
     assert!(!agree(b"Message", &good));
-    for broken in [&good[1..], &good[..255], &[&[0], &good[..]].concat(), &[&good[..], &[0]].concat(), &[0; 256], &[0xff; 256]] {
+    for broken in [
+        &good[1..],
+        &good[..255],
+        &[&[0], &good[..]].concat(),
+        &[&good[..], &[0]].concat(),
+        &[0; 256],
+        &[0xff; 256],
+    ] {
         assert!(!agree(b"message", broken));
     }
     // Signed with another hash, and with PSS: other schemes.
-    let sha512 = rsa::pkcs1v15::SigningKey::<Sha512>::new(private.clone()).sign(b"message").to_vec();
+    let sha512 = rsa::pkcs1v15::SigningKey::<Sha512>::new(private.clone())
+        .sign(b"message")
+        .to_vec();
     assert!(!agree(b"message", &sha512));
     let pss = rsa::pss::SigningKey::<Sha256>::new(private);
     let pss = rsa::signature::RandomizedSigner::sign_with_rng(&pss, &mut rand::rng(), b"message").to_vec();
@@ -355,7 +418,10 @@ fn ecdsa_agrees_with_the_p256_crate() {
     assert!(!agree(&sequence(&[], &[])) && !agree(&[]) && !agree(&[0x30, 0]) && !agree(&[0; 64]));
     // A compressed key is the same key, in other words.
     let compressed = reference.to_sec1_point(true);
-    let head = [0x30, 0x39, 0x30, 0x13, 6, 7, 0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1, 6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7, 3, 0x22, 0];
+    let head = [
+        0x30, 0x39, 0x30, 0x13, 6, 7, 0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1, 6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7,
+        3, 0x22, 0,
+    ];
     let der = STANDARD.encode([&head[..], compressed.as_bytes()].concat());
     let compressed = format!("-----BEGIN PUBLIC KEY-----\n{der}\n-----END PUBLIC KEY-----");
     assert!(PublicKey::from_pem(&compressed).unwrap().verify(b"message", &raw));
@@ -370,10 +436,17 @@ fn keys_go_through_pem_and_back() {
         assert_eq!(again.algorithm(), algorithm);
         assert_eq!(again.public_key_pem(), key.public_key_pem());
         assert_eq!(again.to_pkcs8_pem().unwrap(), pem);
-        assert_eq!(PublicKey::from_pem(key.public_key_pem()).unwrap().algorithm(), algorithm);
+        assert_eq!(
+            PublicKey::from_pem(key.public_key_pem()).unwrap().algorithm(),
+            algorithm
+        );
         assert!(!format!("{key:?}").contains(&pem[40..60]));
     }
-    for bad in ["", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", fixtures::key(Algorithm::Ed25519).public_key_pem()] {
+    for bad in [
+        "",
+        "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+        fixtures::key(Algorithm::Ed25519).public_key_pem(),
+    ] {
         assert!(SigningKey::from_pkcs8_pem(bad).is_err());
     }
 }
