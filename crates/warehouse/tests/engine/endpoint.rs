@@ -1,1 +1,462 @@
-//! To come.
+//! The endpoint speaks ClickHouse's protocol, keeps its limits, and keeps requests apart.
+
+use std::os::unix::fs::PermissionsExt;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use warehouse::{Target, Warehouse, WarehouseConfig, WarehouseError};
+
+use crate::harness::{
+    PASSWORD, Receipt, USER, config, engine, exchange, fresh, insert, official, position, request, run, socket, sql,
+    tcp,
+};
+
+#[test]
+fn ping_paths_and_methods() {
+    run(async {
+        let ping = request("GET /ping HTTP/1.1", b"").await;
+        assert_eq!((ping.status, ping.text().as_str()), (200, "Ok.\n"));
+        assert_eq!(request("GET /elsewhere HTTP/1.1", b"").await.status, 404);
+        assert_eq!(request("PUT / HTTP/1.1", b"SELECT 1").await.status, 405);
+        assert_eq!(request("POST / HTTP/1.1", b"").await.status, 400, "an empty query");
+        assert_eq!(request("GET /?query=SELECT%201 HTTP/1.1", b"").await.text(), "1\n");
+        assert_eq!(
+            request("POST /?default_format=JSONEachRow HTTP/1.1", b"SELECT 1 AS a")
+                .await
+                .text(),
+            "{\"a\":1}\n"
+        );
+        assert_eq!(
+            request("POST /?default_format=CSV HTTP/1.1", b"SELECT 1, 2 FORMAT TSV")
+                .await
+                .text(),
+            "1\t2\n"
+        );
+    });
+}
+
+#[test]
+fn the_socket_is_only_its_owners() {
+    run(async {
+        fresh().await;
+        let mode = std::fs::metadata(socket()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    });
+}
+
+#[test]
+fn tcp_wants_user_and_password() {
+    run(async {
+        let address = tcp().await;
+        for (user, password) in [(USER, "wrong"), ("wrong", PASSWORD), (USER, ""), ("default", "")] {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let head = format!("POST / HTTP/1.1\r\nX-ClickHouse-User: {user}\r\nX-ClickHouse-Key: {password}");
+            let answer = exchange(&mut stream, &head, b"SELECT 1").await;
+            assert_eq!(
+                (answer.status, answer.header("x-clickhouse-exception-code")),
+                (403, Some("516"))
+            );
+        }
+        let config = WarehouseConfig {
+            user: Some(USER.to_owned()),
+            ..config()
+        };
+        let target = Target::Url(format!("http://{address}"));
+        let wrong = WarehouseConfig {
+            password: Some("wrong".to_owned()),
+            ..config.clone()
+        };
+        let error = Warehouse::connect(&target, &wrong).await.unwrap_err();
+        assert!(matches!(error, WarehouseError::Refused { code: 516, .. }), "{error}");
+        let right = WarehouseConfig {
+            password: Some(PASSWORD.to_owned()),
+            ..config
+        };
+        let warehouse = Warehouse::connect(&target, &right).await.unwrap();
+        warehouse.migrate().await.unwrap();
+        // The same client over TCP, with LZ4 both ways.
+        let rows: Vec<_> = (0..5_000)
+            .map(|n| (Receipt::new(n), position(0, n as u64, 0)))
+            .collect();
+        insert(&warehouse, &rows).await;
+        assert_eq!(warehouse.totals().await.unwrap().receipts, 5_000);
+    });
+}
+
+#[test]
+fn tcp_is_refused_beyond_loopback_and_without_a_password() {
+    run(async {
+        let open = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
+        assert!(engine().serve_tcp(open, USER, PASSWORD).is_err());
+        let loopback = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        assert!(engine().serve_tcp(loopback, USER, "").is_err());
+    });
+}
+
+#[test]
+fn the_official_client_runs_unchanged_with_parameters_of_any_text() {
+    run(async {
+        let client = official("default").await;
+        for text in [
+            "plain",
+            "it's \"quoted\" `text`",
+            "tab\tnewline\nreturn\rzero\0back\\slash",
+            "ünïcödé 雪 🦀 \u{feff}",
+            "' OR 1 = 1; DROP DATABASE default; --",
+            "{other:String} ? ??",
+            "\\N",
+            "",
+        ] {
+            let query = client.query("SELECT {text:String}").param("text", text);
+            assert_eq!(query.fetch_one::<String>().await.unwrap(), text);
+            let several = vec!["before".to_owned(), text.to_owned()];
+            let query = client
+                .query("SELECT {several:Array(String)}")
+                .param("several", several.clone());
+            assert_eq!(query.fetch_one::<Vec<String>>().await.unwrap(), several);
+        }
+        let numbers: Vec<u64> = client
+            .query("SELECT number FROM numbers(300000)")
+            .fetch_all()
+            .await
+            .unwrap();
+        assert_eq!(numbers.len(), 300_000);
+        assert!(numbers.iter().enumerate().all(|(at, number)| at as u64 == *number));
+        let error = client
+            .query("SELECT throwIf(number = 7) FROM numbers(10)")
+            .fetch_all::<u8>()
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains("Code: 395"), "{error}");
+    });
+}
+
+#[test]
+fn compressed_bodies_go_both_ways() {
+    run(async {
+        let answer = request(
+            "POST / HTTP/1.1\r\nAccept-Encoding: gzip, lz4",
+            b"SELECT number FROM numbers(1000)",
+        )
+        .await;
+        assert_eq!((answer.status, answer.header("content-encoding")), (200, Some("lz4")));
+        let mut text = String::new();
+        let mut decoder = lz4_flex::frame::FrameDecoder::new(answer.body.as_slice());
+        std::io::Read::read_to_string(&mut decoder, &mut text).unwrap();
+        assert!(text.starts_with("0\n1\n") && text.ends_with("\n999\n"));
+
+        // `compress=1` is ClickHouse's own framing: 16 bytes of checksum, then the method.
+        let framed = request("POST /?compress=1 HTTP/1.1", b"SELECT number FROM numbers(1000)").await;
+        assert_eq!(framed.body[16], 0x82);
+
+        // The same frames may come back in as an insert's body, cut anywhere, and only whole.
+        let database = fresh().await.database().to_owned();
+        sql(
+            &database,
+            "CREATE TABLE numbers (n UInt64) ENGINE = MergeTree ORDER BY n",
+        )
+        .await;
+        let target =
+            format!("POST /?database={database}&decompress=1&query=INSERT%20INTO%20numbers%20FORMAT%20TSV HTTP/1.1");
+        assert_eq!(request(&target, &framed.body).await.status, 200);
+        assert_eq!(
+            sql(&database, "SELECT count(), sum(n) FROM numbers").await,
+            "1000\t499500\n"
+        );
+        let mut broken = framed.body.clone();
+        *broken.last_mut().unwrap() ^= 1;
+        for body in [&broken[..], &framed.body[..framed.body.len() - 1]] {
+            let answer = request(&target, body).await;
+            assert_eq!(
+                (answer.status, answer.header("x-clickhouse-exception-code")),
+                (400, Some("271"))
+            );
+        }
+        assert_eq!(
+            sql(&database, "SELECT count() FROM numbers").await,
+            "1000\n",
+            "nothing of a broken body is kept"
+        );
+    });
+}
+
+#[test]
+fn settings_last_for_their_request_only() {
+    run(async {
+        let threads =
+            "SELECT getSetting('max_threads'), getSetting('max_execution_time'), getSetting('max_block_size')";
+        let resting = sql("default", threads).await;
+        for _ in 0..20 {
+            let set = request(
+                "POST /?max_threads=7&max_execution_time=123&max_block_size=17 HTTP/1.1",
+                threads.as_bytes(),
+            );
+            assert_eq!(set.await.text(), "7\t123\t17\n");
+            assert_eq!(sql("default", threads).await, resting);
+        }
+        for refused in [
+            "readonly=0",
+            "max_server_memory_usage=0",
+            "max_threads=1%2C%20final%20%3D%201",
+            "allow_ddl=1",
+        ] {
+            let answer = request(&format!("POST /?{refused} HTTP/1.1"), b"SELECT 1").await;
+            assert_eq!(
+                (answer.status, answer.header("x-clickhouse-exception-code")),
+                (403, Some("452")),
+                "{refused}"
+            );
+        }
+    });
+}
+
+#[test]
+fn databases_are_kept_apart_and_unknown_ones_are_refused() {
+    run(async {
+        let (one, two) = (fresh().await, fresh().await);
+        for _ in 0..10 {
+            for warehouse in [&one, &two] {
+                assert_eq!(
+                    sql(warehouse.database(), "SELECT currentDatabase()").await.trim(),
+                    warehouse.database()
+                );
+            }
+        }
+        let answer = request("POST /?database=nowhere HTTP/1.1", b"SELECT 1").await;
+        assert_eq!(
+            (answer.status, answer.header("x-clickhouse-exception-code")),
+            (404, Some("81"))
+        );
+        assert_eq!(request("POST /?database=a%60b HTTP/1.1", b"SELECT 1").await.status, 400);
+    });
+}
+
+#[test]
+fn what_follows_an_error_is_right() {
+    run(async {
+        // A SELECT that fails after it has put out rows: its partial output must not come before a later answer.
+        let failing = b"SELECT number, throwIf(number = 200000) FROM numbers(300000) SETTINGS max_block_size = 1000";
+        for _ in 0..12 {
+            let answer = request("POST / HTTP/1.1", failing).await;
+            assert_eq!(
+                (answer.status, answer.header("x-clickhouse-exception-code")),
+                (500, Some("395"))
+            );
+            assert!(answer.text().starts_with("Code: 395"), "only the error is in the body");
+            for _ in 0..4 {
+                assert_eq!(sql("default", "SELECT 'right'").await, "right\n");
+            }
+        }
+        for (statement, status, code) in [
+            (&b"SELEC 1"[..], 400, "62"),
+            (b"SELECT * FROM nowhere", 404, "60"),
+            (b"SELECT nothing", 404, "47"),
+            (b"SELECT 1; SELECT 2", 400, "62"),
+        ] {
+            let answer = request("POST / HTTP/1.1", statement).await;
+            let found = (answer.status, answer.header("x-clickhouse-exception-code"));
+            assert!(
+                found == (status, Some(code)) || found == (400, Some(code)),
+                "{:?} {found:?}",
+                answer.text()
+            );
+        }
+    });
+}
+
+#[test]
+fn files_and_networks_are_out_of_reach() {
+    run(async {
+        fresh().await;
+        for statement in [
+            "SELECT * FROM file('/etc/hostname', 'LineAsString')",
+            "SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')",
+            "SELECT * FROM s3('http://127.0.0.1:1/b/k', 'LineAsString')",
+            "SELECT * FROM remote('127.0.0.1:1', 'system', 'one')",
+            "SELECT * FROM executable('x', 'TSV', 'a String')",
+            "INSERT INTO FUNCTION file('written.tsv') SELECT 1",
+            "CREATE TABLE default.f (a String) ENGINE = File(TSV)",
+            "CREATE TABLE default.u (a String) ENGINE = URL('http://127.0.0.1:1/', TSV)",
+            "SELECT * FROM `/etc/hostname`",
+            "SELECT 1 INTO OUTFILE '/tmp/out.tsv'",
+            "CREATE USER someone",
+            "SYSTEM SHUTDOWN",
+        ] {
+            let answer = request("POST / HTTP/1.1", statement.as_bytes()).await;
+            assert!(answer.status >= 400, "{statement}: {}", answer.text());
+            let code = answer.header("x-clickhouse-exception-code").unwrap().to_owned();
+            assert!(["497", "1"].contains(&code.as_str()), "{statement}: {}", answer.text());
+        }
+    });
+}
+
+#[test]
+fn an_insert_whose_client_goes_away_commits_nothing() {
+    run(async {
+        let warehouse = fresh().await;
+        let database = warehouse.database();
+        sql(
+            database,
+            "CREATE TABLE numbers (n UInt64) ENGINE = MergeTree ORDER BY n",
+        )
+        .await;
+        let head = format!(
+            "POST /?database={database}&query=INSERT%20INTO%20numbers%20FORMAT%20RowBinary HTTP/1.1\r\nHost: x\r\n"
+        );
+        let rows: Vec<u8> = (0..1000_u64).flat_map(u64::to_le_bytes).collect();
+        // Whole rows, but fewer bytes than promised; and chunks without their end.
+        let short = format!("{head}Content-Length: {}\r\n\r\n", rows.len() * 2);
+        let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n", rows.len());
+        for head in [short, chunked] {
+            let mut stream = UnixStream::connect(socket()).await.unwrap();
+            stream.write_all(head.as_bytes()).await.unwrap();
+            stream.write_all(&rows).await.unwrap();
+            stream.shutdown().await.unwrap();
+            let mut rest = Vec::new();
+            let _ = stream.read_to_end(&mut rest).await;
+            assert!(!rest.starts_with(b"HTTP/1.1 200"));
+        }
+        let insert = official(database)
+            .await
+            .insert_formatted_with("INSERT INTO numbers FORMAT RowBinary");
+        let mut insert = insert;
+        insert.send(Bytes::from(rows.clone())).await.unwrap();
+        drop(insert);
+        // A later insert on the same lane comes after them.
+        assert_eq!(
+            request(
+                &format!("POST /?database={database}&query=INSERT%20INTO%20numbers%20FORMAT%20RowBinary HTTP/1.1"),
+                &rows[..8]
+            )
+            .await
+            .status,
+            200
+        );
+        assert_eq!(sql(database, "SELECT count() FROM numbers").await, "1\n");
+    });
+}
+
+#[test]
+fn a_refused_insert_commits_nothing_and_says_why() {
+    run(async {
+        let database = fresh().await.database().to_owned();
+        sql(
+            &database,
+            "CREATE TABLE days (d Date, n UInt64) ENGINE = MergeTree PARTITION BY toYYYYMM(d) ORDER BY n",
+        )
+        .await;
+        let target = format!("POST /?database={database}&query=INSERT%20INTO%20days%20FORMAT%20RowBinary HTTP/1.1");
+        // Found only when the block is written: more than 100 partitions.
+        let rows: Vec<u8> = (0..200_u16)
+            .flat_map(|n| [(n * 31).to_le_bytes().to_vec(), u64::from(n).to_le_bytes().to_vec()].concat())
+            .collect();
+        let answer = request(&target, &rows).await;
+        assert_eq!(
+            answer.header("x-clickhouse-exception-code"),
+            Some("252"),
+            "{}",
+            answer.text()
+        );
+        // A row cut short.
+        let answer = request(&target, &rows[..17]).await;
+        assert_eq!(
+            (answer.status, answer.header("x-clickhouse-exception-code")),
+            (400, Some("33"))
+        );
+        assert_eq!(sql(&database, "SELECT count() FROM days").await, "0\n");
+        let answer = request(&target, &rows[..10]).await;
+        assert_eq!(
+            (answer.status, answer.header("x-clickhouse-summary")),
+            (200, Some("{\"written_rows\":\"1\"}"))
+        );
+    });
+}
+
+#[test]
+fn oversized_bodies_and_results_are_refused() {
+    run(async {
+        let answer = request("POST / HTTP/1.1", &vec![b' '; (4 << 20) + 1]).await;
+        assert_eq!(answer.status, 413, "a query over 4 MiB");
+        let target = "POST /?query=INSERT%20INTO%20x%20FORMAT%20RowBinary HTTP/1.1";
+        assert_eq!(
+            request(target, &vec![0; (64 << 20) + 1]).await.status,
+            413,
+            "an insert over the configured limit"
+        );
+        // A frame that claims more than is left is refused before it is decompressed.
+        let answer = request("POST / HTTP/1.1", b"SELECT number FROM numbers(1000001)").await;
+        assert_eq!(
+            answer.header("x-clickhouse-exception-code"),
+            Some("396"),
+            "more rows than a result may have"
+        );
+        let answer = request(
+            "POST /?max_execution_time=0.2 HTTP/1.1",
+            b"SELECT sleepEachRow(0.1) FROM numbers(100) SETTINGS max_block_size = 1",
+        )
+        .await;
+        assert_eq!(
+            (answer.status, answer.header("x-clickhouse-exception-code")),
+            (408, Some("159"))
+        );
+        let answer = request("POST / HTTP/1.1", b"SELECT groupArray(number) FROM numbers(100000000)").await;
+        assert_eq!(
+            (answer.status, answer.header("x-clickhouse-exception-code")),
+            (503, Some("241")),
+            "{}",
+            answer.text()
+        );
+        assert_eq!(sql("default", "SELECT 'alive'").await, "alive\n");
+    });
+}
+
+#[test]
+fn inserts_and_queries_run_side_by_side() {
+    run(async {
+        let warehouse = fresh().await;
+        let mut tasks = tokio::task::JoinSet::new();
+        for task in 0..12_u128 {
+            let warehouse = warehouse.clone();
+            tasks.spawn(async move {
+                for round in 0..10_u128 {
+                    let first = (task * 10 + round) * 50;
+                    let rows: Vec<_> = (first..first + 50)
+                        .map(|n| (Receipt::new(n), position(task as u32, (round * 50 + n % 50) as u64, 0)))
+                        .collect();
+                    insert(&warehouse, &rows).await;
+                }
+            });
+        }
+        for _ in 0..8 {
+            let warehouse = warehouse.clone();
+            tasks.spawn(async move {
+                let mut before = 0;
+                for _ in 0..25 {
+                    let totals = warehouse.totals().await.unwrap();
+                    assert!(
+                        totals.receipts >= before && totals.receipts % 50 == 0,
+                        "blocks are seen whole, and stay"
+                    );
+                    before = totals.receipts;
+                }
+            });
+        }
+        while let Some(ended) = tasks.join_next().await {
+            ended.unwrap();
+        }
+        let totals = warehouse.totals().await.unwrap();
+        assert_eq!((totals.receipts, totals.occurrences), (6_000, 6_000));
+    });
+}
+
+#[test]
+fn a_missing_library_is_named_with_the_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    let library = Some(dir.path().join("nowhere.so"));
+    let out = crate::harness::child("missing_library", &[("LIBRARY", library.unwrap().to_str().unwrap())]);
+    assert!(
+        out.contains("make chdb") && out.contains("RECEIPTS_WAREHOUSE_LIBRARY"),
+        "{out}"
+    );
+}

@@ -251,3 +251,92 @@ pub(crate) async fn insert_rejected(warehouse: &Warehouse, rows: &[RejectedRow<'
         .await
         .unwrap();
 }
+
+/// User and password of the TCP endpoint.
+pub(crate) const USER: &str = "tester";
+pub(crate) const PASSWORD: &str = "a password with spaces & signs";
+
+/// The TCP endpoint's address.
+pub(crate) async fn tcp() -> std::net::SocketAddr {
+    static ADDRESS: tokio::sync::OnceCell<std::net::SocketAddr> = tokio::sync::OnceCell::const_new();
+    let start = || async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        engine().serve_tcp(listener, USER, PASSWORD).unwrap();
+        address
+    };
+    *ADDRESS.get_or_init(start).await
+}
+
+/// The official client as it comes, over TCP with LZ4.
+pub(crate) async fn official(database: &str) -> clickhouse::Client {
+    clickhouse::Client::default()
+        .with_url(format!("http://{}", tcp().await))
+        .with_user(USER)
+        .with_password(PASSWORD)
+        .with_database(database)
+        .with_compression(clickhouse::Compression::Lz4)
+}
+
+/// Runs SQL over another engine's socket.
+pub(crate) async fn sql_at(socket: &Path, database: &str, statement: &str) -> String {
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    let answer = exchange(
+        &mut stream,
+        &format!("POST /?database={database} HTTP/1.1"),
+        statement.as_bytes(),
+    )
+    .await;
+    assert_eq!(answer.status, 200, "{statement}: {}", answer.text());
+    answer.text()
+}
+
+/// Starts this binary again as the child named, with an engine of its own.
+pub(crate) fn spawn_child(name: &str, env: &[(&str, &str)]) -> std::process::Child {
+    std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "harness::in_a_child", "--nocapture"])
+        .env("RECEIPTS_TEST_CHILD", name)
+        .envs(env.iter().copied())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Runs a child to its end and returns what it said; it must end well.
+pub(crate) fn child(name: &str, env: &[(&str, &str)]) -> String {
+    let out = spawn_child(name, env).wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "child {name}: {}\n{text}", out.status);
+    text
+}
+
+/// Where children begin; does nothing in a normal run.
+#[test]
+fn in_a_child() {
+    let Ok(name) = std::env::var("RECEIPTS_TEST_CHILD") else {
+        return;
+    };
+    let dir = PathBuf::from(std::env::var("DIR").unwrap_or_default());
+    let number = |name: &str| std::env::var(name).unwrap().parse().unwrap();
+    RUNTIME.block_on(async {
+        match name.as_str() {
+            "insert_until_killed" => crate::kill::insert_until_killed(&dir, number("FIRST")).await,
+            "audit" => crate::kill::audit(&dir, number("BLOCKS")).await,
+            "fill" => crate::damage::fill(&dir).await,
+            "look" => crate::damage::look(&dir).await,
+            "missing_library" => {
+                let library = Some(PathBuf::from(std::env::var("LIBRARY").unwrap()));
+                let config = WarehouseConfig {
+                    library,
+                    ..WarehouseConfig::default()
+                };
+                let dir = tempfile::tempdir().unwrap();
+                let error = EmbeddedEngine::start(&config, dir.path(), &dir.path().join("w.sock"))
+                    .await
+                    .unwrap_err();
+                println!("{error}");
+            }
+            other => panic!("no child {other}"),
+        }
+    });
+}
