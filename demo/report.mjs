@@ -162,7 +162,7 @@ function groupBy(list, of) {
 // ---- The books --------------------------------------------------------------------------------------------------
 
 console.log(`\n${paint(1, 'Audit')}`);
-const shown = spawnSync(bin, ['audit', '--data', data], { encoding: 'utf8', env: { ...process.env, CLICOLOR_FORCE: colour ? '1' : '0' } });
+const shown = spawnSync(bin, ['audit', '--data', data], { encoding: 'utf8', env: { ...process.env, ...(colour && { CLICOLOR_FORCE: '1' }) } });
 process.stdout.write(shown.stdout.replace(/^/gm, '  ').trimEnd() + shown.stderr + '\n');
 check('audit: exit code', shown.status, 0);
 const audit = JSON.parse(spawnSync(bin, ['audit', '--json', '--data', data], { encoding: 'utf8' }).stdout);

@@ -44,7 +44,8 @@ trap 'exit 130' INT TERM
 port() { if (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then echo 0; else echo "$1"; fi; }
 
 step '1. One process: gateway, verifier, analytics API, and ClickHouse inside'
-"$bin" up --data "$data" --gateway-listen "127.0.0.1:$(port 8080)" --analytics-listen "127.0.0.1:$(port 8081)" \
+# In a session of its own, so that Ctrl-C reaches this script alone, which then lets it drain.
+setsid "$bin" up --data "$data" --gateway-listen "127.0.0.1:$(port 8080)" --analytics-listen "127.0.0.1:$(port 8081)" \
   --metrics-listen "127.0.0.1:$(port 9090)" >"$work/up.out" 2>"$log" &
 up=$!
 for _ in $(seq 600); do
@@ -93,5 +94,6 @@ cat <<HELP
   curl -s $(jq -r .metrics "$data/addresses.json")/metrics | grep ^receipts_
 ${faint}  data: $data   log: $log$plain
 HELP
+trap 'echo; echo "draining"; exit 0' INT TERM
 wait "$up" || fail 'receipts up ended'
 up=''

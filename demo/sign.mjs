@@ -31,8 +31,8 @@ let made = 0;
 function receipt(client, changes = {}) {
   const n = made++;
   const purpose = Object.keys(PURPOSES)[n % 3];
-  const { entryId, url } = ENTRIES[(n * n) % ENTRIES.length];
-  const hoursAgo = (n * 5) % 66;
+  const { entryId, url } = ENTRIES[(n * n + (n >> 3)) % ENTRIES.length];
+  const hoursAgo = (n * n * 7) % 66;
   const base = {
     version: '1.0.0',
     receiptId: randomUUID(),
@@ -169,8 +169,8 @@ const set = (path, value) => (document) => {
   if (value === undefined) delete parent[last]; else parent[last] = value;
   return document;
 };
-broken('not JSON', () => '{"version": nope}', 'invalid_json', '');
-broken('cut off', (d) => JSON.stringify(d).slice(0, 300), 'invalid_json', '');
+broken('not JSON', () => '{"version": nope}', 'invalid_json', '/version');
+broken('cut off', (d) => JSON.stringify(d).slice(0, 300), 'invalid_json', '/content');
 broken('two values', (d) => `${JSON.stringify(d)}{}`, 'trailing_data', '');
 broken('duplicate member', (d) => JSON.stringify(d).replace('{', '{"version":"1.0.0",'), 'duplicate_member', '/version');
 broken('no content hash', set('content/contentHash', undefined), 'missing_member', '/content/contentHash');

@@ -138,7 +138,7 @@ fn announce(settings: &Settings, addresses: &Addresses) -> Result<(), Failure> {
             format!("{}/metrics", addresses.metrics),
             "also /healthz, /readyz",
         ),
-        ("data", data.to_string(), ""),
+        ("data", data.to_string(), "log/, warehouse/, accounts.sqlite"),
     ];
     out.line(paint(HEAD, "receipts is up"))?;
     for (name, what, hint) in rows {
