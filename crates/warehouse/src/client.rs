@@ -10,6 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
 
 use crate::row::{LedgerRow, ReceiptRow, RejectedRow};
+use crate::threads::on_own_thread;
 use crate::{Target, WarehouseConfig, WarehouseError};
 
 /// Below what ClickHouse keeps an idle connection open, so that no request meets a closing one.
@@ -207,18 +208,14 @@ impl Warehouse {
 
     async fn send(&self, sql: String, rows: Vec<Bytes>) -> Result<(), WarehouseError> {
         let mut insert = self.client.insert_formatted_with(sql);
-        for rows in rows {
-            if !self.compressed {
-                insert.send(rows).await?;
-                continue;
+        if self.compressed {
+            let packed = on_own_thread("warehouse-lz4", move || compress(&rows)).await;
+            for data in packed.map_err(|error| WarehouseError::Unavailable(error.to_string()))?? {
+                insert.send_compressed(data).await?;
             }
-            for start in (0..rows.len()).step_by(COMPRESS_BYTES) {
-                let piece = rows.slice(start..rows.len().min(start + COMPRESS_BYTES));
-                let compress = move || CompressedData::new(&piece, Compression::Lz4);
-                let data = tokio::task::spawn_blocking(compress).await;
-                insert
-                    .send_compressed(data.map_err(|error| WarehouseError::Unavailable(error.to_string()))??)
-                    .await?;
+        } else {
+            for rows in rows {
+                insert.send(rows).await?;
             }
         }
         insert.end().await?;
@@ -291,6 +288,17 @@ impl Warehouse {
         }
         result
     }
+}
+
+/// Rows in ClickHouse's LZ4 frames.
+fn compress(rows: &[Bytes]) -> Result<Vec<CompressedData>, clickhouse::error::Error> {
+    let pieces = rows.iter().flat_map(|rows| {
+        let starts = (0..rows.len()).step_by(COMPRESS_BYTES);
+        starts.map(|start| rows.slice(start..rows.len().min(start + COMPRESS_BYTES)))
+    });
+    pieces
+        .map(|piece| CompressedData::new(&piece, Compression::Lz4))
+        .collect()
 }
 
 fn count_error(error: &WarehouseError) {

@@ -14,6 +14,7 @@ use crate::chdb::{Chdb, Connection};
 use crate::endpoint::{Access, Endpoint, Listener, serve};
 use crate::engine_files::{DataDir, library_path};
 use crate::statements::{Lane, Opener};
+use crate::threads::on_own_thread;
 use crate::{EngineError, Target, Warehouse, WarehouseConfig};
 
 /// Time a drain may take beyond the longest statement.
@@ -96,10 +97,10 @@ impl EmbeddedEngine {
         let place = Place::take()?;
         let listener = bind(socket).await?;
         let (opened_config, data_dir) = (config.clone(), data_dir.to_owned());
-        let opened = tokio::task::spawn_blocking(move || open(&opened_config, &data_dir, place)).await;
-        let (endpoint, anchor) = opened.map_err(|error| EngineError::Io {
-            what: "the thread that opens the warehouse ended".to_owned(),
-            source: std::io::Error::other(error),
+        let opened = on_own_thread("chdb-open", move || open(&opened_config, &data_dir, place)).await;
+        let (endpoint, anchor) = opened.map_err(|source| EngineError::Io {
+            what: "the warehouse can't be opened".to_owned(),
+            source,
         })??;
         let running = Arc::new(Running {
             endpoint: Arc::new(endpoint),
@@ -171,8 +172,8 @@ impl EmbeddedEngine {
             let _ = server.await;
         }
         let running = self.running.clone();
-        if tokio::task::spawn_blocking(move || running.close()).await.is_err() {
-            tracing::error!("closing the embedded warehouse panicked");
+        if let Err(error) = on_own_thread("chdb-close", move || running.close()).await {
+            tracing::error!(%error, "the embedded warehouse was not closed");
         }
     }
 }

@@ -26,6 +26,7 @@ pub mod migrations;
 pub mod queries;
 pub mod row;
 mod statements;
+mod threads;
 
 pub use client::Warehouse;
 pub use config::WarehouseConfig;

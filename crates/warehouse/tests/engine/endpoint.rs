@@ -272,7 +272,7 @@ fn files_and_networks_are_out_of_reach() {
         for statement in [
             "SELECT * FROM file('/etc/hostname', 'LineAsString')",
             "SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')",
-            "SELECT * FROM s3('http://127.0.0.1:1/b/k', 'LineAsString')",
+            "SELECT * FROM s3('http://127.0.0.1:1/bucket/key', 'LineAsString')",
             "SELECT * FROM remote('127.0.0.1:1', 'system', 'one')",
             "SELECT * FROM executable('x', 'TSV', 'a String')",
             "INSERT INTO FUNCTION file('written.tsv') SELECT 1",
@@ -453,8 +453,8 @@ fn inserts_and_queries_run_side_by_side() {
 #[test]
 fn a_missing_library_is_named_with_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
-    let library = Some(dir.path().join("nowhere.so"));
-    let out = crate::harness::child("missing_library", &[("LIBRARY", library.unwrap().to_str().unwrap())]);
+    let library = dir.path().join("nowhere.so");
+    let out = crate::harness::child("missing_library", &[("LIBRARY", library.to_str().unwrap())]);
     assert!(
         out.contains("make chdb") && out.contains("RECEIPTS_WAREHOUSE_LIBRARY"),
         "{out}"

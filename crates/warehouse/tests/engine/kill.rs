@@ -111,6 +111,7 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
                 seen += 1;
             }
         }
+        #[allow(clippy::disallowed_methods)] // The instant of the kill is what the test varies.
         std::thread::sleep(std::time::Duration::from_micros((state >> 40) % 20_000));
         child.kill().unwrap();
         child.wait().unwrap();
