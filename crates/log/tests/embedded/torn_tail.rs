@@ -297,3 +297,27 @@ fn a_tail_shorter_than_a_commit_is_damage() {
     file.set_len(frames[19].end as u64 - 1).unwrap();
     assert_damaged(dir.path(), frames[19].start);
 }
+
+#[test]
+fn a_byte_that_changes_under_an_open_log_is_never_handed_out() {
+    let (dir, records) = written(DirectIo::Auto);
+    let path = &segments(dir.path())[0];
+    block_on(async {
+        let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+        let reader = EmbeddedLog::open_read_only(dir.path()).unwrap();
+        let mut bytes = fs::read(path).unwrap();
+        let hit = frames(&bytes)[9];
+        bytes[hit.end - 3] ^= 8;
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0).unwrap();
+        file.sync_all().unwrap();
+        let mut consumer = log.consumer("readers").unwrap();
+        assert!(matches!(
+            consumer.poll(ALL).await,
+            Err(receipt_log::ConsumeError::Damaged { offset: 9, .. })
+        ));
+        assert!(log.read(0, 9, 1).await.is_err());
+        assert!(reader.read(0, 9, 1).await.is_err());
+        assert!(log.read(0, 8, 1).await.unwrap() == records[8..9]);
+    });
+}
