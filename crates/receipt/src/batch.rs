@@ -5,7 +5,8 @@ use std::ops::{ControlFlow, Range};
 
 use crate::canonical::{SIGNATURE_MEMBERS, write_value};
 use crate::fault::{FaultCode, Faults, FormatError};
-use crate::receipt::{Fields, SignatureBytes, too_large_detail};
+use crate::fields::Fields;
+use crate::receipt::{SignatureBytes, too_large_detail};
 use crate::scan::{Scanned, Scanner};
 use crate::scratch::Scratch;
 use crate::spki::Spki;
@@ -111,8 +112,8 @@ impl<'a> Outline<'_, 'a> {
         }
         self.scanner.open(own, Kind::Object, 0)?;
         self.scanner.space(own);
-        let empty = self.scanner.peek() == Some(b'}');
-        while !empty {
+        let mut more = self.scanner.peek() != Some(b'}');
+        while more {
             let start = self.scanner.pos;
             self.scanner.key(own)?;
             self.spend(own, start)?;
@@ -140,7 +141,7 @@ impl<'a> Outline<'_, 'a> {
                     }
                     self.scanner.space(own);
                 }
-                Some(b'}') => break,
+                Some(b'}') => more = false,
                 _ => return Err(self.scanner.unexpected(own, "',' or '}' after a member").into()),
             }
         }
@@ -191,8 +192,8 @@ impl<'a> Outline<'_, 'a> {
     ) -> Result<(), FormatError> {
         self.scanner.open(own, Kind::Array, 0)?;
         self.scanner.space(own);
-        let empty = self.scanner.peek() == Some(b']');
-        while !empty {
+        let mut more = self.scanner.peek() != Some(b']');
+        while more {
             let index = self.receipts.len();
             if index == self.limits.batch_receipts_max {
                 let detail = format!("a batch may hold {index} receipts: send it in parts");
@@ -219,7 +220,7 @@ impl<'a> Outline<'_, 'a> {
             self.scanner.space(own);
             match self.scanner.peek() {
                 Some(b',') => self.scanner.pos += 1,
-                Some(b']') => break,
+                Some(b']') => more = false,
                 _ => {
                     if let Some(frame) = own.frames.last_mut() {
                         frame.count = crate::tape::at(index);

@@ -4,7 +4,8 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::fault::{Fault, FormatError};
-use crate::judge::{Arrival, BodyKind, Examined, Judge, State, describe, reason_of, verifies};
+use crate::judge::{Arrival, BodyKind, Examined, Judge, State, verifies};
+use crate::reason::{describe, reason_of};
 use crate::scratch::{self, Scratch};
 use crate::verdict::RejectReason;
 

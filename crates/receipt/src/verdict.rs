@@ -112,6 +112,8 @@ pub struct RejectedReceipt<'a> {
 
 /// The one outcome of a receipt.
 #[derive(Clone, Debug)]
+// Nearly all are the larger variant: a box would only cost an allocation.
+#[allow(clippy::large_enum_variant)]
 #[must_use = "every receipt ends in exactly one outcome"]
 pub enum Judged<'a> {
     /// Every check passed.

@@ -1,5 +1,5 @@
 //! Scanning and canonical JSON: RFC 8785's vectors, and our scanner against serde_json, simd-json and serde_jcs.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation)]
 
 use proptest::prelude::*;
 use receipt::{FaultCode, canonicalize};
@@ -339,7 +339,7 @@ fn write_oddly(value: &Value, seed: &mut u64, out: &mut String) {
         for c in text.chars() {
             match (next(seed) % 4, c) {
                 (0, c) => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
-                    *out += &if next(seed) % 2 == 0 {
+                    *out += &if next(seed).is_multiple_of(2) {
                         format!("\\u{unit:04x}")
                     } else {
                         format!("\\u{unit:04X}")

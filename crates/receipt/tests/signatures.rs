@@ -1,5 +1,5 @@
 //! Signatures against other implementations, and signatures crafted by a hostile key holder.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation)]
 
 mod fixtures;
 

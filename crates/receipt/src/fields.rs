@@ -1,0 +1,214 @@
+//! Reading members by their rules, each fault with its place.
+
+use std::borrow::Cow;
+
+use uuid::Uuid;
+
+use crate::fault::{FaultCode, Faults};
+use crate::receipt::SignatureBytes;
+use crate::rules::{self, SignatureTextError};
+use crate::tape::{Kind, NodeId, Tape};
+use crate::timestamp::parse_millis;
+use crate::{Algorithm, Limits, Purpose};
+
+/// The only version of the receipt and batch formats.
+const VERSION: &str = "1.0.0";
+
+/// Reads members of one body, collecting what is wrong with them.
+pub(crate) struct Fields<'t, 'a> {
+    pub(crate) tape: &'t Tape,
+    pub(crate) text: &'a str,
+    pub(crate) faults: Faults,
+}
+
+impl<'a> Fields<'_, 'a> {
+    fn fault(&mut self, pointer: &str, code: FaultCode, detail: &str) {
+        self.faults.push(pointer.to_owned(), code, detail);
+    }
+
+    fn missing(&mut self, pointer: &str) {
+        let name = pointer.rsplit('/').next().unwrap_or_default();
+        let detail = format!("add the required member {name:?}");
+        self.faults.push(pointer.to_owned(), FaultCode::MissingMember, detail);
+    }
+
+    pub(crate) fn wrong_type(&mut self, pointer: &str, wanted: &str, id: NodeId) {
+        let detail = format!("must be {wanted}, not {}", self.tape.kind(id).name());
+        self.faults.push(pointer.to_owned(), FaultCode::WrongType, detail);
+    }
+
+    pub(crate) fn is_object(&self, id: NodeId) -> bool {
+        id != 0 && self.tape.kind(id) == Kind::Object
+    }
+
+    pub(crate) fn object<const N: usize>(
+        &mut self,
+        id: NodeId,
+        pointer: &str,
+        names: [&str; N],
+    ) -> Option<[NodeId; N]> {
+        if id == 0 {
+            self.missing(pointer);
+            None
+        } else if self.tape.kind(id) != Kind::Object {
+            self.wrong_type(pointer, "an object", id);
+            None
+        } else {
+            Some(self.tape.members(id, self.text, names))
+        }
+    }
+
+    pub(crate) fn string(&mut self, id: NodeId, pointer: &str) -> Option<Cow<'a, str>> {
+        if id == 0 {
+            self.missing(pointer);
+            return None;
+        }
+        self.optional(id, pointer)
+    }
+
+    pub(crate) fn optional(&mut self, id: NodeId, pointer: &str) -> Option<Cow<'a, str>> {
+        if id == 0 {
+            return None;
+        }
+        if self.tape.kind(id) != Kind::String {
+            self.wrong_type(pointer, "a string", id);
+            return None;
+        }
+        Some(self.tape.string(id, self.text))
+    }
+
+    pub(crate) fn version(&mut self, id: NodeId) {
+        if self.string(id, "/version").is_some_and(|version| version != VERSION) {
+            self.fault(
+                "/version",
+                FaultCode::UnsupportedVersion,
+                "the version must be \"1.0.0\"",
+            );
+        }
+    }
+
+    pub(crate) fn uuid(&mut self, id: NodeId, pointer: &str) -> Option<Uuid> {
+        let text = self.string(id, pointer)?;
+        let uuid = rules::uuid(&text);
+        if uuid.is_none() {
+            self.fault(
+                pointer,
+                FaultCode::InvalidUuid,
+                "must be a UUID of 36 characters, hyphens included",
+            );
+        }
+        uuid
+    }
+
+    pub(crate) fn timestamp(&mut self, id: NodeId, received_at_ms: i64, limits: &Limits) -> Option<i64> {
+        let text = self.string(id, "/timestamp")?;
+        let Some(ms) = parse_millis(&text) else {
+            let detail = "must be RFC 3339 with milliseconds and a zone, like 2025-06-30T12:34:56.789Z";
+            self.fault("/timestamp", FaultCode::InvalidTimestamp, detail);
+            return None;
+        };
+        let (ahead, behind) = (limits.timestamp_ahead_ms_max, limits.timestamp_behind_ms_max);
+        let distance = received_at_ms.abs_diff(ms);
+        if ms > received_at_ms && distance > ahead {
+            let detail = format!("lies {distance} ms after its arrival, and may lie {ahead}: check the clock");
+            self.faults
+                .push("/timestamp".to_owned(), FaultCode::TimestampOutOfRange, detail);
+        } else if ms < received_at_ms && distance > behind {
+            let detail = format!("lies {distance} ms before its arrival, and may lie {behind}: send receipts sooner");
+            self.faults
+                .push("/timestamp".to_owned(), FaultCode::TimestampOutOfRange, detail);
+        }
+        Some(ms)
+    }
+
+    pub(crate) fn url(&mut self, id: NodeId, limits: &Limits) -> Option<Cow<'a, str>> {
+        let url = self.string(id, "/content/url")?;
+        if url.len() > limits.url_bytes_max {
+            let detail = format!("shorten the URL to {} bytes", limits.url_bytes_max);
+            self.faults.push("/content/url".to_owned(), FaultCode::TooLong, detail);
+        } else if !rules::is_url(&url) {
+            let detail = "must be an http or https URL with a host, without whitespace or control characters";
+            self.fault("/content/url", FaultCode::InvalidUrl, detail);
+        }
+        Some(url)
+    }
+
+    pub(crate) fn content_hash(&mut self, id: NodeId) -> Option<[u8; 32]> {
+        let text = self.string(id, "/content/contentHash")?;
+        let hash = rules::content_hash(&text);
+        if hash.is_none() {
+            let detail = "must be \"sha256:\" followed by 64 hexadecimal digits";
+            self.fault("/content/contentHash", FaultCode::InvalidContentHash, detail);
+        }
+        hash
+    }
+
+    pub(crate) fn publisher(&mut self, id: NodeId) -> Option<Cow<'a, str>> {
+        let name = self.string(id, "/content/publisher")?;
+        if !rules::is_host_name(&name) {
+            let detail = "must be a DNS host name, like news.example.com, in its ASCII form";
+            self.fault("/content/publisher", FaultCode::InvalidPublisher, detail);
+            return None;
+        }
+        if name.bytes().any(|b| b.is_ascii_uppercase()) {
+            Some(Cow::Owned(name.to_ascii_lowercase()))
+        } else {
+            Some(name)
+        }
+    }
+
+    pub(crate) fn key_kind(
+        &mut self,
+        pem: &str,
+        key_kind: &mut dyn FnMut(&str) -> Result<Algorithm, String>,
+    ) -> Option<Algorithm> {
+        key_kind(pem)
+            .map_err(|detail| {
+                self.faults
+                    .push("/client/publicKey".to_owned(), FaultCode::InvalidPublicKey, detail)
+            })
+            .ok()
+    }
+
+    pub(crate) fn purpose(&mut self, id: NodeId) -> Option<Purpose> {
+        let text = self.string(id, "/usage/purpose")?;
+        let purpose = text.parse().ok();
+        if purpose.is_none() {
+            let detail = "must be \"training\", \"inference\" or \"research\"";
+            self.fault("/usage/purpose", FaultCode::InvalidPurpose, detail);
+        }
+        purpose
+    }
+
+    pub(crate) fn signature(&mut self, id: NodeId) -> Option<SignatureBytes> {
+        let text = self.string(id, "/signature")?;
+        rules::signature(&text).map_err(|error| self.signature_text(error)).ok()
+    }
+
+    fn signature_text(&mut self, error: SignatureTextError) {
+        if self.faults.has("/signature") {
+            return;
+        }
+        let (code, detail) = error.explain();
+        self.fault("/signature", code, detail);
+    }
+
+    pub(crate) fn algorithm(&mut self, id: NodeId) -> Option<Algorithm> {
+        let text = self.string(id, "/signatureAlgorithm")?;
+        let algorithm = text.parse().ok();
+        if algorithm.is_none() {
+            let detail = "must be \"Ed25519\", \"RSA-2048\" or \"ECDSA-P256\"";
+            self.fault("/signatureAlgorithm", FaultCode::UnsupportedAlgorithm, detail);
+        }
+        algorithm
+    }
+
+    /// Holds the kind of a key against the algorithm that a signature names.
+    pub(crate) fn check_kind(&mut self, kind: Algorithm, algorithm: Algorithm, pointer: &str) {
+        if kind != algorithm {
+            let detail = format!("signatureAlgorithm is {algorithm}, but client.publicKey is a key for {kind}");
+            self.faults
+                .push(pointer.to_owned(), FaultCode::KeyAlgorithmMismatch, detail);
+        }
+    }
+}
