@@ -1,8 +1,9 @@
-//! A connection: HTTP/1.1 or h2c by prior knowledge on one socket, with a timer for its patience.
+//! A connection: HTTP/1.1 or h2c by prior knowledge on one socket, under a watch.
 
+use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use hyper::rt::Executor;
@@ -10,13 +11,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::GatewayConfig;
 use crate::exchange;
-use crate::pulse::{Due, Patience, Pulse};
+use crate::pulse::{Order, Phase, Pulse};
 use crate::rate::address_key;
 use crate::shared::Shared;
 use crate::wire::Wire;
@@ -36,9 +35,6 @@ const RESETS_FOR_ERRORS_MAX: usize = 256;
 /// How often an HTTP/2 peer that has requests open is asked whether it is still there, and how long it may take to say so.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_WAIT_MAX: Duration = Duration::from_secs(20);
-
-/// What a connection whose patience is over has left to end in order.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Who is at the other end.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +70,7 @@ pub(crate) fn protocol(config: &GatewayConfig, tasks: TaskTracker) -> Builder<St
     builder
         .http1()
         .timer(TokioTimer::new())
-        // Pulse does this, see there.
+        // The watch does this, see there.
         .header_read_timeout(None)
         // A client may close its side after its request and wait for the answer (RFC 9112, 9.6).
         .half_close(true)
@@ -94,25 +90,16 @@ pub(crate) fn protocol(config: &GatewayConfig, tasks: TaskTracker) -> Builder<St
     builder
 }
 
-/// Serves one connection to its end. After `drain` it takes no new requests and has `drain_ms_max` left; `cut` counts those
-/// that were ended with a request under way.
+/// Serves one connection to its end, or until its watch orders that; true if that cut a request off.
 pub(crate) async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
     shared: Arc<Shared>,
     protocol: Arc<Builder<Streams>>,
-    drain: CancellationToken,
-    cut: Arc<AtomicUsize>,
-) {
-    let patience = Patience {
-        head: shared.config.head_wait(),
-        idle: shared.config.idle_wait(),
-    };
-    let drain_wait = shared.config.drain_wait();
+    pulse: Arc<Pulse>,
+) -> bool {
     // Answers are small and complete: waiting to fill a segment only delays them.
     let _ = stream.set_nodelay(true);
-    let now = Instant::now();
-    let pulse = Arc::new(Pulse::new(now.into_std()));
     let address = peer.ip().to_canonical();
     let peer = Peer {
         address,
@@ -126,38 +113,23 @@ pub(crate) async fn serve(
     let service = service_fn(move |request| exchange::answer(Arc::clone(&line), request));
     let wire = TokioIo::new(Wire::new(stream, Arc::clone(&pulse)));
     let mut connection = std::pin::pin!(protocol.serve_connection(wire, service));
-    let mut timer = std::pin::pin!(sleep_until(now + patience.head));
-    let mut last = false;
-    loop {
-        tokio::select! {
-            biased;
-            ended = connection.as_mut() => {
-                if let Err(error) = ended {
-                    tracing::debug!(peer = %address, error, "connection ended");
-                }
-                return;
-            }
-            () = drain.cancelled(), if !last => {
-                last = true;
+    let mut finishing = false;
+    poll_fn(|context| {
+        match pulse.order(context) {
+            Order::Serve => {}
+            Order::Finish if finishing => {}
+            Order::Finish => {
+                finishing = true;
                 connection.as_mut().graceful_shutdown();
-                timer.as_mut().reset(Instant::now() + drain_wait);
             }
-            () = timer.as_mut() => {
-                if last {
-                    if pulse.is_busy() {
-                        cut.fetch_add(1, Ordering::Relaxed);
-                    }
-                    return;
-                }
-                match pulse.due(Instant::now().into_std(), patience) {
-                    Due::At(then) => timer.as_mut().reset(Instant::from_std(then)),
-                    Due::Now => {
-                        last = true;
-                        connection.as_mut().graceful_shutdown();
-                        timer.as_mut().reset(Instant::now() + FAREWELL);
-                    }
-                }
-            }
+            Order::End => return Poll::Ready(pulse.phase() == Phase::Busy),
         }
-    }
+        connection.as_mut().poll(context).map(|ended| {
+            if let Err(error) = ended {
+                tracing::debug!(peer = %address, error, "connection ended");
+            }
+            false
+        })
+    })
+    .await
 }

@@ -3,7 +3,7 @@
 //! | module | noun |
 //! |---|---|
 //! | `listener` | accepts up to a limit, keeps house, drains |
-//! | `connection`, `wire`, `pulse` | HTTP/1.1 or h2c on one socket, and how long it may be silent |
+//! | `connection`, `wire`, `pulse`, `watch` | HTTP/1.1 or h2c on one socket, and how long it may be silent |
 //! | `exchange`, `route`, `call` | one request and its answer: what it asks for, who sent it, where that one stands |
 //! | `submit`, `append`, `explain` | what is done with receipts |
 //! | `body`, `encoding`, `inflate`, `admission` | from the socket to decoded bytes, bounded in bytes, time and pace |
@@ -29,6 +29,7 @@ mod rate;
 mod route;
 mod shared;
 mod submit;
+mod watch;
 mod wire;
 
 use std::sync::Arc;

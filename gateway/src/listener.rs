@@ -4,18 +4,21 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use service::health::Component;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::GatewayError;
 use crate::connection::{protocol, serve};
+use crate::pulse::Pulse;
 use crate::shared::Shared;
+use crate::watch::Watch;
 
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -25,8 +28,9 @@ const FORGET_ROUNDS: u64 = 10;
 /// How long accepting pauses when the system has no file or memory for another connection.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
-/// Streams of HTTP/2 connections may outlive their connection's deadline by this before they are given up too.
-const STREAMS_WAIT_MAX: Duration = Duration::from_secs(1);
+/// By how much the watch may be late for the deadline of a drain, and streams of HTTP/2 may outlive their connection, before
+/// they are given up.
+const LATE_MAX: Duration = Duration::from_secs(2);
 
 /// What a connection over the limit is told. Written by hand: it costs a few microseconds and no memory.
 const FULL: &[u8] =
@@ -44,6 +48,8 @@ pub(crate) async fn listen(
     let tasks = TaskTracker::new();
     let protocol = Arc::new(protocol(&shared.config, tasks.clone()));
     let places = Arc::new(Semaphore::new(shared.config.connections_max));
+    let watch = Arc::new(Watch::new(&shared.config));
+    let watching = AbortOnDrop(tokio::spawn(look_about(Arc::clone(&watch))));
     let cut = Arc::new(AtomicUsize::new(0));
     let log = shared.health.register("log");
     let mut housekeeping = interval(HOUSEKEEPING_INTERVAL);
@@ -60,17 +66,15 @@ pub(crate) async fn listen(
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => match Arc::clone(&places).try_acquire_owned() {
                     Ok(place) => {
-                        let connection = serve(
-                            stream,
-                            peer,
-                            Arc::clone(&shared),
-                            Arc::clone(&protocol),
-                            shutdown.child_token(),
-                            Arc::clone(&cut),
-                        );
+                        let pulse = Arc::new(Pulse::new());
+                        let watched = watch.add(Arc::clone(&pulse));
+                        let connection = serve(stream, peer, Arc::clone(&shared), Arc::clone(&protocol), pulse);
+                        let cut = Arc::clone(&cut);
                         tasks.spawn(async move {
-                            connection.await;
-                            drop(place);
+                            if connection.await {
+                                cut.fetch_add(1, Ordering::Relaxed);
+                            }
+                            drop((watched, place));
                         });
                     }
                     Err(_) => turn_away(stream, peer, &shared),
@@ -81,9 +85,11 @@ pub(crate) async fn listen(
     }
     drop(listener);
     shared.health.drain();
+    watch.drain(Instant::now());
     tasks.close();
     let limit = shared.config.drain_wait();
-    let in_time = timeout(limit + STREAMS_WAIT_MAX, tasks.wait()).await.is_ok();
+    let in_time = timeout(limit + LATE_MAX, tasks.wait()).await.is_ok();
+    drop(watching);
     let connections = cut.load(Ordering::Relaxed) + if in_time { 0 } else { tasks.len() };
     shared.meters.under_way(0, shared.admission.bytes());
     if connections == 0 {
@@ -93,6 +99,24 @@ pub(crate) async fn listen(
         connections,
         limit_ms: shared.config.drain_ms_max,
     })
+}
+
+async fn look_about(watch: Arc<Watch>) {
+    let mut looks = interval(watch.interval());
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        watch.look(Instant::now());
+    }
+}
+
+/// A task that ends with its owner.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 fn keep_house(shared: &Shared, log: &Component, places: &Semaphore, round: u64) {
