@@ -200,10 +200,36 @@ fn strange_midnights() {
         2,
         "a range that starts in the repeated hour goes on: {inside:?}"
     );
+    // Toronto went from 23:30 to 00:30: the first instant of the 31st is half past midnight.
+    let half = 23 * 60 + 30;
+    assert_eq!(
+        minutes(Interval::Day, "America/Toronto", "1919-03-30", "1919-04-01"),
+        [half, half]
+    );
     // Lebanon starts summer at midnight.
     assert_eq!(
         minutes(Interval::Day, "Asia/Beirut", "2024-03-31", "2024-04-01"),
         [23 * 60]
+    );
+}
+
+#[test]
+fn a_change_within_an_hour_splits_it() {
+    // Newfoundland, 00:01 back to 23:01: a minute of the 7th, the rest of the 6th once more, and the 7th again.
+    assert_eq!(
+        clock(
+            Interval::Hour,
+            "America/St_Johns",
+            "2010-11-07T01:30:00Z",
+            "2010-11-07T04:30:00Z"
+        ),
+        [
+            "06 23:00-02:30",
+            "07 00:00-02:30",
+            "06 23:01-03:30",
+            "07 00:00-03:30",
+            "07 01:00-03:30"
+        ]
     );
 }
 
@@ -268,9 +294,17 @@ proptest! {
         interval in prop::sample::select(INTERVALS.to_vec()),
         from_ms in 0_i64..2_500_000_000_000,
         share in 0.001_f64..300.0,
+        before_change_s in prop::option::of(0_i64..200_000),
     ) {
         let tz = zone(name);
-        let from = Timestamp::from_millisecond(from_ms).unwrap();
+        let mut from = Timestamp::from_millisecond(from_ms).unwrap();
+        // Half of the ranges begin shortly before a change of offset, where the mistakes are.
+        if let Some(before_s) = before_change_s
+            && let Some(change) = tz.following(from).next()
+        {
+            from = change.timestamp().checked_sub(SignedDuration::from_secs(before_s)).unwrap();
+        }
+        let from_ms = from.as_millisecond();
         #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
         let length_ms = (interval.usual_seconds() as f64 * 1_000.0 * share) as i64;
         let to = Timestamp::from_millisecond(from_ms + length_ms.max(1)).unwrap();
@@ -298,6 +332,12 @@ proptest! {
                     prop_assert!(local.date() > before.date());
                     prop_assert_eq!(local.day(), 1);
                 }
+            }
+        }
+        if interval <= Interval::Hour {
+            for pair in found.windows(2) {
+                let last = pair[1].checked_sub(SignedDuration::from_millis(1)).unwrap();
+                prop_assert_eq!(tz.to_offset(pair[0]), tz.to_offset(last));
             }
         }
         // No boundary is missing: no point holds two intervals.

@@ -24,13 +24,18 @@ fn expect_unavailable(answer: &Answer, code: &str) {
 
 /// Waits for `/readyz` to show a component's status.
 async fn until(server: &Server, component: &str, status: &str) -> Value {
-    loop {
-        let snapshot = server.send("GET", "/readyz", &[]).await.json();
-        if snapshot["components"][component]["status"] == status {
-            return snapshot;
+    let seen = async {
+        loop {
+            let snapshot = server.send("GET", "/readyz", &[]).await.json();
+            if snapshot["components"][component]["status"] == status {
+                return snapshot;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    };
+    tokio::time::timeout(Duration::from_secs(60), seen)
+        .await
+        .expect("the status comes")
 }
 
 fn quick() -> AnalyticsConfig {
@@ -182,7 +187,8 @@ pub(crate) async fn silent_connections_are_closed(stack: &Stack) {
         stream.write_all(sent.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         // The end of the stream, or a reset: either way it is over.
-        let _ = stream.read_to_end(&mut answer).await;
+        let end = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut answer)).await;
+        assert!(end.is_ok(), "{sent:?} keeps its connection");
         assert!(!answer.starts_with(b"HTTP/1.1 200"), "{sent:?}");
     }
     server.stop().await;
