@@ -1,15 +1,14 @@
 //! Public keys, ready to verify with.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use aws_lc_rs::digest::{Digest, SHA256, digest};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_FIXED, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256,
 };
-use curve25519_dalek::constants::EIGHT_TORSION;
-use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};
 
 use crate::Algorithm;
+use crate::ed25519::Ed25519Key;
 use crate::spki::Spki;
 
 /// Why a key can't be used.
@@ -38,14 +37,11 @@ struct Key {
 
 #[derive(Debug)]
 enum Material {
-    Ed25519(VerifyingKey),
+    Ed25519(Box<Ed25519Key>),
     Rsa(ParsedPublicKey),
     // Two, because aws-lc-rs fixes the encoding of signatures when it parses a key.
     P256 { der: ParsedPublicKey, raw: ParsedPublicKey },
 }
-
-/// The canonical encodings of the eight points of small order.
-static SMALL_ORDER: LazyLock<[[u8; 32]; 8]> = LazyLock::new(|| EIGHT_TORSION.map(|point| point.compress().to_bytes()));
 
 impl PublicKey {
     /// Parses an SPKI PEM (`-----BEGIN PUBLIC KEY-----`) of an Ed25519, RSA-2048 or P-256 key.
@@ -56,7 +52,7 @@ impl PublicKey {
     pub fn from_pem(pem: &str) -> Result<Self, KeyError> {
         let spki = Spki::from_pem(pem).map_err(KeyError::new)?;
         let material = match spki.algorithm {
-            Algorithm::Ed25519 => Material::Ed25519(ed25519(spki.key())?),
+            Algorithm::Ed25519 => Material::Ed25519(Box::new(Ed25519Key::new(spki.key())?)),
             Algorithm::Rsa2048 => Material::Rsa(
                 ParsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, spki.key())
                     .map_err(|_| KeyError::new("the RSA key isn't usable"))?,
@@ -96,7 +92,7 @@ impl PublicKey {
     #[must_use]
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         match &self.0.material {
-            Material::Ed25519(key) => verify_ed25519(key, message, signature),
+            Material::Ed25519(key) => key.verify(message, signature),
             _ => self.verify_hashed(message, &digest(&SHA256, message), signature),
         }
     }
@@ -104,7 +100,7 @@ impl PublicKey {
     /// As [`verify`](Self::verify), where the message's SHA-256 is at hand.
     pub(crate) fn verify_hashed(&self, message: &[u8], sha256: &Digest, signature: &[u8]) -> bool {
         match &self.0.material {
-            Material::Ed25519(key) => verify_ed25519(key, message, signature),
+            Material::Ed25519(key) => key.verify(message, signature),
             Material::Rsa(key) => key.verify_digest_sig(sha256, signature).is_ok(),
             Material::P256 { der, raw } => {
                 (signature.len() == 64 && raw.verify_digest_sig(sha256, signature).is_ok())
@@ -112,34 +108,6 @@ impl PublicKey {
             }
         }
     }
-}
-
-/// Decodes a point and refuses what a strict verifier must.
-fn ed25519(key: &[u8]) -> Result<VerifyingKey, KeyError> {
-    let bytes = key
-        .try_into()
-        .map_err(|_| KeyError::new("an Ed25519 key has 32 bytes"))?;
-    let key = VerifyingKey::from_bytes(bytes).map_err(|_| KeyError::new("the key isn't a point of edwards25519"))?;
-    if key.is_weak() {
-        return Err(KeyError::new("the Ed25519 key is a point of small order"));
-    }
-    if key.to_edwards().compress().as_bytes() != bytes {
-        return Err(KeyError::new("the Ed25519 key's encoding isn't canonical"));
-    }
-    Ok(key)
-}
-
-/// The verdict of `VerifyingKey::verify_strict`, without its decompression of R.
-///
-/// Strict means: S < L; R decodes; neither R nor A has small order; and the R computed from S, A and the message, encoded,
-/// equals R's bytes. A was checked when the key was loaded. `verify` checks S and the last equation. Where that equation
-/// holds, R's bytes are the encoding of a point: so R decodes, its encoding is canonical, and it has small order exactly
-/// if its bytes are one of the eight canonical encodings of such points.
-fn verify_ed25519(key: &VerifyingKey, message: &[u8], signature: &[u8]) -> bool {
-    let Ok(signature) = Signature::from_slice(signature) else {
-        return false;
-    };
-    !SMALL_ORDER.contains(signature.r_bytes()) && key.verify(message, &signature).is_ok()
 }
 
 /// SHA-256.
