@@ -33,7 +33,7 @@ struct Data {
 impl Default for Data {
     fn default() -> Self {
         Self {
-            dir: PathBuf::from("receipts-data"),
+            dir: PathBuf::from("data"),
         }
     }
 }
@@ -90,10 +90,12 @@ async fn main() -> anyhow::Result<()> {
     init_logging(&telemetry)?;
     let metrics = install_metrics()?;
     let health = Health::new();
+    // First, because it creates nothing: a wrong directory is left as it is.
+    let log = EmbeddedLog::open_read_only(&data.dir.join("log")).context("opening the receipt log")?;
     let deps = Deps {
         warehouse: Warehouse::new(&target(&warehouse, &data.dir), &warehouse)?,
         accounts: Accounts::open(&accounts, &data.dir).await?,
-        log: Arc::new(EmbeddedLog::open_read_only(&data.dir.join("log")).context("opening the receipt log")?),
+        log: Arc::new(log),
         limiter: Arc::new(InProcessLimiter::new(quotas.keys_max)),
         quotas,
         health: health.clone(),
