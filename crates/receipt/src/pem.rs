@@ -12,10 +12,8 @@ pub(crate) fn decode(pem: &str, label: &str) -> Result<Vec<u8>, String> {
     if !rest.bytes().all(|b| b.is_ascii_whitespace()) {
         return Err("remove what follows the PEM block".to_owned());
     }
-    let base64: Vec<u8> = body
-        .bytes()
-        .filter(|b| !matches!(b, b'\n' | b'\r' | b' ' | b'\t'))
-        .collect();
+    let mut base64 = String::with_capacity(body.len());
+    base64.extend(body.split([' ', '\t', '\r', '\n']));
     STANDARD
         .decode(base64)
         .map_err(|_| "the PEM's body must be padded base64".to_owned())

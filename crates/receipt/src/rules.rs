@@ -118,8 +118,16 @@ pub(crate) fn is_url(text: &str) -> bool {
     };
     let port_is_good =
         port.is_some_and(|p| p.is_empty() || (p.bytes().all(|b| b.is_ascii_digit()) && p.parse::<u16>().is_ok()));
-    let host_is_good = !host.is_empty() && !host.bytes().any(|b| br#"\<>"^`{|}[]"#.contains(&b));
+    let host_is_good = !host.is_empty() && host.bytes().all(is_host_byte);
     port_is_good && host_is_good
+}
+
+/// Leaves out what no host may hold; letters beyond ASCII are in (RFC 3987).
+const fn is_host_byte(byte: u8) -> bool {
+    !matches!(
+        byte,
+        b'\\' | b'<' | b'>' | b'"' | b'^' | b'`' | b'{' | b'|' | b'}' | b'[' | b']'
+    )
 }
 
 #[cfg(test)]
