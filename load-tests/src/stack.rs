@@ -212,7 +212,9 @@ impl Stack {
         Ok(created.api_key)
     }
 
-    fn log_tail(&self) -> String {
+    /// The last lines that the process wrote.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
         let text = std::fs::read_to_string(self.data.with_extension("log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(30)..].join("\n")
