@@ -1,7 +1,7 @@
 //! Which settings a request may carry.
 
 /// Settings that may be set for one request, with how their values look.
-const ALLOWED: [(&str, Value); 17] = [
+const ALLOWED: [(&str, Value); 18] = [
     ("allow_nondeterministic_mutations", Value::Number),
     ("do_not_merge_across_partitions_select_final", Value::Number),
     ("final", Value::Number),
@@ -17,6 +17,7 @@ const ALLOWED: [(&str, Value); 17] = [
     ("max_result_rows", Value::Number),
     ("max_threads", Value::Number),
     ("mutations_sync", Value::Number),
+    ("optimize_on_insert", Value::Number),
     ("optimize_throw_if_noop", Value::Number),
     ("result_overflow_mode", Value::Word),
 ];

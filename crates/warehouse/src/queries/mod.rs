@@ -54,9 +54,10 @@ const TIME_MS_MIN: i64 = -2_208_988_800_000;
 const TIME_MS_MAX: i64 = 10_413_791_999_999;
 
 /// The end of every query over `FINAL`. Rows with equal keys have equal timestamps, so they never stand in two
-/// partitions; and the bloom index is over a member of the key, so that a skipped granule holds no row of a key that
-/// another granule has.
-const FINAL_SETTINGS: &str = "SETTINGS do_not_merge_across_partitions_select_final = 1, use_skip_indexes_if_final = 1";
+/// partitions. The bloom index is over a member of the key, so that a skipped granule holds no row of a key that
+/// another granule has. And ClickHouse moves only conditions over the key before the merge, which halves the time.
+const FINAL_SETTINGS: &str = "SETTINGS do_not_merge_across_partitions_select_final = 1, use_skip_indexes_if_final = 1,
+    optimize_move_to_prewhere_if_final = 1";
 
 /// The `WHERE` of a publisher's question over `receipts`.
 fn receipts_condition(filter: &Filter) -> String {

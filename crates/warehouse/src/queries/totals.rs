@@ -50,7 +50,8 @@ impl Warehouse {
         );
         let reasons: Vec<ReasonRow> = self.rows("totals_rejected", Call::new(sql).slow()).await?;
         let sql = "SELECT count() FROM
-             (SELECT receipt_id FROM receipts GROUP BY receipt_id HAVING uniqExact(payload_hash) > 1)";
+             (SELECT receipt_id FROM receipts GROUP BY receipt_id 
+                HAVING min(reinterpretAsUInt256(payload_hash)) != max(reinterpretAsUInt256(payload_hash)))";
         let conflicts = self.one::<u64>("totals_conflicts", Call::new(sql).slow()).await?;
         Ok(Totals {
             receipts: stored.receipts,

@@ -10,6 +10,7 @@ mod audit;
 mod damage;
 mod endpoint;
 mod exactness;
+mod full_disk;
 mod harness;
 mod kill;
 mod migrations;
