@@ -69,7 +69,7 @@ impl Default for GatewayConfig {
             head_wait_ms_max: 10_000,
             idle_wait_ms_max: 60_000,
             body_wait_ms_max: 30_000,
-            inflight_bytes_max: 48 * 1024 * 1024,
+            inflight_bytes_max: 40 * 1024 * 1024,
             inflight_wait_ms_max: 500,
             append_wait_ms_max: 5_000,
             drain_ms_max: 10_000,

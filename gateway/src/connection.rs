@@ -20,9 +20,9 @@ use crate::rate::address_key;
 use crate::shared::Shared;
 use crate::wire::Wire;
 
-/// The most that is read from a socket ahead of the one who wants it, and the most that waits to be written. Large bodies come
-/// in pieces of this size.
-const BUFFER_BYTES_MAX: usize = 64 * 1024;
+/// The most that is read from a socket ahead of the one who wants it, and the most that waits to be written, unless twice the
+/// longest head is more. Large bodies come in pieces of this size: each costs a system call, and each connection holds two.
+const BUFFER_BYTES_MAX: usize = 32 * 1024;
 
 /// What an HTTP/2 peer may send ahead, in each stream and in all: a connection's worst case in memory.
 const WINDOW_BYTES: u32 = 256 * 1024;
@@ -74,7 +74,7 @@ pub(crate) fn protocol(config: &GatewayConfig, tasks: TaskTracker) -> Builder<St
         .header_read_timeout(None)
         // A client may close its side after its request and wait for the answer (RFC 9112, 9.6).
         .half_close(true)
-        .max_buf_size(BUFFER_BYTES_MAX);
+        .max_buf_size(BUFFER_BYTES_MAX.max(2 * config.head_bytes_max));
     builder
         .http2()
         .timer(TokioTimer::new())

@@ -99,7 +99,7 @@ async fn handle(call: &mut Call<'_>, route: Route, head: &Parts, upload: &mut Up
     }
 }
 
-/// Hyper's own limit is that of its read buffer, four times this one.
+/// Hyper's own limit is that of its read buffer, at least twice this one.
 fn check_head(head: &Parts, bytes_max: usize) -> Result<(), Refusal> {
     let fields: usize = head
         .headers

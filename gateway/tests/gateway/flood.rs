@@ -24,12 +24,8 @@ async fn connect_from(source: IpAddr, to: SocketAddr) -> Option<TcpStream> {
 async fn twenty_thousand_connections() {
     let files = service::listen::lift_open_files().unwrap_or(u64::MAX);
     // As many as the machine lets one process have, in the same proportion.
-    let scale = if files < FILES {
-        files as f64 / FILES as f64
-    } else {
-        1.0
-    };
-    let (connections, limit) = ((CONNECTIONS as f64 * scale) as usize, (LIMIT as f64 * scale) as usize);
+    let share = |count: usize| usize::try_from(count as u64 * files.min(FILES) / FILES).unwrap();
+    let (connections, limit) = (share(CONNECTIONS), share(LIMIT));
     let gateway = Running::with(|config| {
         config.connections_max = limit;
         config.head_wait_ms_max = 120_000;

@@ -44,11 +44,7 @@ impl Running {
         limits: Limits,
         change: impl FnOnce(&mut GatewayConfig),
     ) -> Self {
-        // In megabytes what the defaults have in tens of them, so that tests reach the edges.
-        let mut config = GatewayConfig {
-            inflight_bytes_max: 40 << 20,
-            ..GatewayConfig::default()
-        };
+        let mut config = GatewayConfig::default();
         change(&mut config);
         let listener = service::listen::bind("gateway.listen", "127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
