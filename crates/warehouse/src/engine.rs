@@ -250,6 +250,8 @@ fn resting_settings(config: &WarehouseConfig, wait_ms_max: u64) -> Vec<(String, 
         ("result_overflow_mode", "'throw'".to_owned()),
         // An acknowledged insert is on disk: nothing may be gathered in memory first.
         ("async_insert", "0".to_owned()),
+        // As our inserts ask for (see `client`).
+        ("optimize_on_insert", "0".to_owned()),
         // A rewritten block must be written: what was thought written may be gone after power loss.
         ("insert_deduplicate", "0".to_owned()),
     ]

@@ -197,8 +197,11 @@ fn run_one(slot: &mut Option<(Connection, String)>, opener: &Opener, statement: 
         connection.query(format!("USE `{}`", statement.database).as_bytes(), "Null", &[])?;
         database.clone_from(&statement.database);
     }
-    if !statement.settings.is_empty() {
-        connection.query(set_sql(&statement.settings).as_bytes(), "Null", &[])?;
+    // Most requests carry what holds anyway: then nothing needs to be set or reset.
+    let differing = |(name, value): &(String, String)| opener.resting(name) != *value;
+    let settings: Vec<(String, String)> = statement.settings.into_iter().filter(differing).collect();
+    if !settings.is_empty() {
+        connection.query(set_sql(&settings).as_bytes(), "Null", &[])?;
     }
     let outcome = match statement.kind {
         StatementKind::Query(params) => {
@@ -216,15 +219,12 @@ fn run_one(slot: &mut Option<(Connection, String)>, opener: &Opener, statement: 
             }
         }
     };
-    if !statement.settings.is_empty() {
-        let resting: Vec<(String, String)> = statement
-            .settings
-            .into_iter()
-            .map(|(name, _)| {
-                let value = opener.resting(&name);
-                (name, value)
-            })
-            .collect();
+    if !settings.is_empty() {
+        let resting = |(name, _): (String, String)| {
+            let value = opener.resting(&name);
+            (name, value)
+        };
+        let resting: Vec<_> = settings.into_iter().map(resting).collect();
         if let Err(failure) = connection.query(set_sql(&resting).as_bytes(), "Null", &[]) {
             // The statement itself is done: drop the connection with its settings instead of failing it.
             tracing::warn!(

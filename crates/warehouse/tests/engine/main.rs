@@ -6,6 +6,7 @@
 // Children speak to their parent over standard output, and row numbers are small.
 #![allow(clippy::print_stdout, clippy::cast_possible_truncation)]
 
+mod agreement;
 mod audit;
 mod damage;
 mod endpoint;
@@ -13,6 +14,7 @@ mod exactness;
 mod full_disk;
 mod harness;
 mod kill;
+mod limits;
 mod migrations;
 mod model;
 mod rows;
