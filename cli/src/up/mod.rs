@@ -69,6 +69,8 @@ impl Up {
             let (root, holder) = (settings.data.root().display(), settings.data.holder());
             return Err(Failure::Unavailable(format!("{root} is in use: {holder} has it open")));
         };
+        // A killed process leaves its own behind, which would send scripts to the wrong ports.
+        settings.data.unpublish();
         service::listen::lift_open_files();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("services")

@@ -1,11 +1,16 @@
 //! `receipts repair`: rows lost with a damaged part of the warehouse, rebuilt from the log.
+//!
+//! - the tables of receipts and rejected ones by [`verifier::repair`]
+//! - [`ledger_gaps`]: the ledger
+
+pub mod ledger_gaps;
 
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use receipt::Judge;
 use service::cpu::CpuPool;
-use verifier::repair::{RepairError, Repaired, repair};
+use verifier::repair::{Repaired, repair};
 
 use crate::failure::{Answer, Failure};
 use crate::inspection::Inspection;
@@ -13,9 +18,10 @@ use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{Output, mark};
 
 const AFTER_HELP: &str = "\
-For the day `receipts audit` finds that accepted or rejected receipts are missing from the tables: every committed
-record still in the log is judged again and its rows are written again. What wasn't lost doesn't change. Works
-while `receipts up` runs, and when it doesn't; it can be interrupted and run again.
+For the day `receipts audit` finds that receipts are missing from the tables, or lines from the ledger: every
+committed record still in the log is judged again and its rows are written again, and ledger lines are made for
+records without one. What wasn't lost doesn't change. Works while `receipts up` runs, and when it doesn't; it can
+be interrupted and run again.
 
 Examples:
   receipts repair && receipts audit
@@ -47,7 +53,7 @@ impl Repair {
             .enable_all()
             .build()
             .map_err(Failure::unavailable)?;
-        let repaired = runtime.block_on(async {
+        let done = runtime.block_on(async {
             let inspection = Inspection::open(&settings).await?;
             let repaired = run(&settings, &inspection).await;
             inspection.close().await;
@@ -55,18 +61,25 @@ impl Repair {
         })?;
         let mut out = Output::stdout();
         if self.json {
-            out.line(serde_json::to_string(&repaired).map_err(Failure::input)?)?;
+            out.line(serde_json::to_string(&done).map_err(Failure::input)?)?;
         } else {
             let Repaired {
                 records,
                 accepted,
                 rejected,
                 gone,
-            } = repaired;
+            } = done.rows;
             out.line(format_args!(
                 "{} {records} records written again: {accepted} accepted, {rejected} rejected",
                 mark(true)
             ))?;
+            if done.ledger_lines > 0 {
+                out.line(format_args!(
+                    "{} {} ledger lines made again",
+                    mark(true),
+                    done.ledger_lines
+                ))?;
+            }
             if gone > 0 {
                 out.line(format_args!(
                     "  {gone} records were deleted by retention before; their rows can't be rebuilt"
@@ -78,7 +91,16 @@ impl Repair {
     }
 }
 
-async fn run(settings: &Settings, inspection: &Inspection) -> Result<Repaired, Failure> {
+/// What a run wrote.
+#[derive(Debug, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Done {
+    #[serde(flatten)]
+    rows: Repaired,
+    ledger_lines: u64,
+}
+
+async fn run(settings: &Settings, inspection: &Inspection) -> Result<Done, Failure> {
     let cpu = CpuPool::new("repair", 0, 4).map_err(Failure::unavailable)?;
     let judge = Arc::new(Judge::new(
         settings.limits.clone(),
@@ -94,5 +116,7 @@ async fn run(settings: &Settings, inspection: &Inspection) -> Result<Repaired, F
     });
     let repaired = repaired.await;
     bar.finish_and_clear();
-    repaired.map_err(|error: RepairError| Failure::unavailable(error))
+    let rows = repaired.map_err(Failure::unavailable)?;
+    let ledger_lines = ledger_gaps::fill(inspection, &cpu, &judge).await?;
+    Ok(Done { rows, ledger_lines })
 }
