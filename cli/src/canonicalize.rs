@@ -7,7 +7,7 @@ use crate::input::{DOCUMENT_BYTES_MAX, InputArg};
 use crate::terminal::RawOutput;
 
 const AFTER_HELP: &str = "\
-The bytes are RFC 8785's (JCS), with no newline after them: what is signed and hashed. A receipt's signatures
+The bytes are RFC 8785's (JCS), with no newline after them: what is signed and hashed. A receipt's signatures \
 cover it without its own `signature` and `signatureAlgorithm`: `receipts explain` shows those bytes.
 
 Examples:

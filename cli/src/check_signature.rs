@@ -15,8 +15,8 @@ use crate::terminal::RawOutput;
 const KEYS_MAX: usize = 10_000;
 
 const AFTER_HELP: &str = "\
-A line of input is {\"id\",\"algorithm\",\"publicKey\" (PEM),\"message\" (base64),\"signature\" (base64)}; a line of
-output, in the same order, is {\"id\",\"valid\",\"reason\"}. N checks go through the block verifier together; a
+A line of input is {\"id\",\"algorithm\",\"publicKey\" (PEM),\"message\" (base64),\"signature\" (base64)}; a line of \
+output, in the same order, is {\"id\",\"valid\",\"reason\"}. N checks go through the block verifier together; a \
 verdict never depends on its block.
 
 Examples:

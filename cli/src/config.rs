@@ -5,7 +5,7 @@ use crate::settings::SettingsArgs;
 use crate::terminal::{Output, mark};
 
 const CHECK_HELP: &str = "\
-Reads the file (--config, or RECEIPTS_CONFIG) and the RECEIPTS_<SECTION>_<KEY> variables as `receipts up` would,
+Reads the file (--config, or RECEIPTS_CONFIG) and the RECEIPTS_<SECTION>_<KEY> variables as `receipts up` would, \
 reports every fault, and starts nothing. receipts.example.toml lists every key with its default.
 
 Examples:

@@ -9,7 +9,7 @@ use crate::settings::SettingsArgs;
 use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint};
 
 const CREATE_HELP: &str = "\
-A new domain gets an account and is recorded as verified for a year; a further key of a known domain speaks for the
+A new domain gets an account and is recorded as verified for a year; a further key of a known domain speaks for the \
 same account. Works while `receipts up` runs, and when it doesn't. The key is shown once: only a hash is stored.
 
 Examples:

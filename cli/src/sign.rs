@@ -9,12 +9,12 @@ use crate::key_file::KeyArg;
 use crate::terminal::RawOutput;
 
 const AFTER_HELP: &str = "\
-A document with a member `receipts` is a batch: its receipts are signed, then the batch itself. A receipt
+A document with a member `receipts` is a batch: its receipts are signed, then the batch itself. A receipt \
 without client.publicKey gets the key's. Input is one JSON value, an array of them, or NDJSON; output is NDJSON.
 
 Examples:
   receipts sign --key client.key receipt.json > signed.json
-  cat receipts.ndjson | receipts sign --key client.key | receipts send --url http://127.0.0.1:8080 --key client.key
+  cat receipts.ndjson | receipts sign --key client.key | receipts send --url $URL --key client.key
   receipts sign --key client.key batch.json | receipts verify
 
 Exit codes:

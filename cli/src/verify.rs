@@ -13,8 +13,8 @@ use crate::terminal::{RawOutput, note};
 const KEYS_MAX: usize = 10_000;
 
 const AFTER_HELP: &str = "\
-Writes a line {\"receiptId\",\"outcome\",\"reason\"} for each receipt, those of a batch each for itself; outcome is
-`verified` or `rejected`. The rules are the service's, for a receipt that arrives now: --received-at moves that
+Writes a line {\"receiptId\",\"outcome\",\"reason\"} for each receipt, those of a batch each for itself; outcome is \
+`verified` or `rejected`. The rules are the service's, for a receipt that arrives now: --received-at moves that \
 instant for receipts of another time, and `any` leaves the timestamp's age out of the verdict.
 
 Examples:

@@ -18,9 +18,9 @@ use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{Output, mark};
 
 const AFTER_HELP: &str = "\
-For the day `receipts audit` finds that receipts are missing from the tables, or lines from the ledger: every
-committed record still in the log is judged again and its rows are written again, and ledger lines are made for
-records without one. What wasn't lost doesn't change. Works while `receipts up` runs, and when it doesn't; it can
+For the day `receipts audit` finds that receipts are missing from the tables, or lines from the ledger: every \
+committed record still in the log is judged again and its rows are written again, and ledger lines are made for \
+records without one. What wasn't lost doesn't change. Works while `receipts up` runs, and when it doesn't; it can \
 be interrupted and run again.
 
 Examples:

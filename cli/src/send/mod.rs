@@ -28,23 +28,23 @@ use submission::{Compression, Grouping, Submission};
 use summary::Summary;
 
 const AFTER_HELP: &str = "\
-Receipts go as they stand: `receipts sign` signs them. The key makes the request's X-Service-Signature, and with
---batch the batches' own signatures, so it must be the key in the receipts' client.publicKey. A document that is
+Receipts go as they stand: `receipts sign` signs them. The key makes the request's X-Service-Signature, and with \
+--batch the batches' own signatures, so it must be the key in the receipts' client.publicKey. A document that is \
 a batch already is submitted as a batch.
 
-Answers 408, 429, 502, 503 and 504 and broken connections are tried again after growing, jittered pauses, and not
+Answers 408, 429, 502, 503 and 504 and broken connections are tried again after growing, jittered pauses, and not \
 before a Retry-After. A receipt sent twice is counted once, so a retry is harmless, and so is running it all again.
 
 Examples:
   receipts send --url http://127.0.0.1:8080 --key client.key signed.ndjson
   receipts send --url http://127.0.0.1:8080 --key client.key --batch 1000 --zstd signed.ndjson
-  cat unsigned.ndjson | receipts sign --key client.key | receipts send --url http://127.0.0.1:8080 --key client.key --json
+  receipts sign --key client.key new.ndjson | receipts send --url $URL --key client.key --json
 
 Exit codes:
   0  everything was accepted
   1  something was refused; the summary says what and why
   2  wrong usage, or the input can't be read or is empty
-  3  the gateway couldn't be reached or stayed unavailable; what was accepted until then is in the summary";
+  3  the gateway couldn't be reached or stayed unavailable; the summary says how far it got";
 
 /// Submit receipts and batches to a gateway
 #[derive(Debug, clap::Args)]

@@ -19,9 +19,9 @@ use engines::Engines;
 use services::{Listeners, Services};
 
 const AFTER_HELP: &str = "\
-Everything lies in the data directory: log/, warehouse/, accounts.sqlite, and while it runs warehouse.sock and
-addresses.json (where it listens, for scripts). Flags go over variables, variables over the file. Port 0 takes a
-free port. SIGTERM or Ctrl-C drains: the gateway finishes its requests, the verifier catches up, the engines close;
+Everything lies in the data directory: log/, warehouse/, accounts.sqlite, and while it runs warehouse.sock and \
+addresses.json (where it listens, for scripts). Flags go over variables, variables over the file. Port 0 takes a \
+free port. SIGTERM or Ctrl-C drains: the gateway finishes its requests, the verifier catches up, the engines close; \
 a second one ends the process at once. Nothing acknowledged is lost either way.
 
 Examples:
