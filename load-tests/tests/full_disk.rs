@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use http_body_util::{BodyExt, Full};
 use load_tests::plan::Arguments;
 use load_tests::stack::Stack;
 use load_tests::submit::client;
+use tokio_util::sync::CancellationToken;
 
 struct Tmpfs(tempfile::TempDir);
 
@@ -82,17 +83,17 @@ async fn a_full_disk_refuses_and_recovers_without_loss() {
     let load = tokio::spawn(load_tests::run(arguments));
     tokio::time::sleep(Duration::from_secs(4)).await;
 
-    // Everything that is left, to the last block.
+    // Everything that is left, to the last block, and again what merges give back meanwhile.
     let filler = disk.0.path().join("filler");
-    let fill = Command::new("dd")
-        .args(["if=/dev/zero", "bs=64k"])
-        .arg(format!("of={}", filler.display()))
-        .output();
-    assert!(!fill.unwrap().status.success(), "the disk should be full");
+    let full = CancellationToken::new();
+    let filling = tokio::spawn(keep_full(filler.clone(), full.clone()));
     let refused = wait_for_refusal(&stack).await;
+    full.cancel();
+    filling.await.unwrap();
     assert!(
         refused,
-        "a full disk must show as a log that isn't ready, and 503, in /readyz of the gateway"
+        "a full disk must show as a log that isn't ready, and 503, in /readyz of the gateway; the end of the log:\n{}",
+        stack.log_tail()
     );
 
     std::fs::remove_file(filler).unwrap();
@@ -104,6 +105,19 @@ async fn a_full_disk_refuses_and_recovers_without_loss() {
         stack.log_tail()
     );
     stack.stop().await.unwrap();
+}
+
+async fn keep_full(filler: PathBuf, full: CancellationToken) {
+    while !full.is_cancelled() {
+        let mut fill = tokio::process::Command::new("dd");
+        fill.args(["if=/dev/zero", "bs=16k", "oflag=append", "conv=notrunc"])
+            .arg(format!("of={}", filler.display()));
+        assert!(
+            !fill.output().await.unwrap().status.success(),
+            "the disk should be full"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// Until the log itself refuses: it may go on for a while in space that it has set aside.

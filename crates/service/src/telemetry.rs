@@ -81,7 +81,9 @@ pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
     let filter = EnvFilter::builder().parse(&config.log_level)?;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        // Its way to report a line that can't be written is `eprintln!`, which panics on the same full disk.
+        .log_internal_errors(false);
     match config.log_format {
         LogFormat::Text => {
             let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
