@@ -89,12 +89,12 @@ pub(crate) fn is_url(text: &str) -> bool {
     } else {
         return false;
     };
-    if text.is_ascii() {
-        // Without an early exit, so that it compiles to vector instructions.
-        if text.bytes().fold(false, |bad, b| bad | (b <= b' ') | (b == 0x7f)) {
-            return false;
-        }
-    } else if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+    // Without an early exit, so that it compiles to vector instructions.
+    let (bad, all) = text
+        .bytes()
+        .fold((false, 0), |(bad, all), b| (bad | (b <= b' ') | (b == 0x7f), all | b));
+    let beyond_ascii = |c: char| !c.is_ascii() && (c.is_whitespace() || c.is_control());
+    if bad || (all >= 0x80 && text.contains(beyond_ascii)) {
         return false;
     }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -3,10 +3,11 @@
 //! Refused here: everything RFC 8259 forbids, duplicate names, lone surrogates, numbers no double holds, a byte order
 //! mark, and nesting deeper than allowed. Invalid UTF-8 is found beforehand, for the whole body at once, by simdutf8.
 //!
-//! Why our own: what follows needs spans of the source and whether a span is canonical as written, so that canonical
-//! bytes are mostly copies. No parser's tape has either. simd-json's tape was the alternative: it wants a mutable copy of
-//! the body and decodes what we only copy; this scanner measured faster (see benches/). simd-json, serde_json and
-//! serde_jcs stay as its references in tests/json.rs.
+//! Why our own: what follows needs spans of the source, sorted names, and whether a span is canonical as written, so that
+//! canonical bytes are mostly copies. No parser's tape has these. simd-json's tape was the alternative: it wants a mutable
+//! copy of the body and decodes what we only copy. Measured on a receipt of 974 bytes, scanning, finding duplicates,
+//! sorting and writing the canonical bytes here took 0.68 us; the copy and simd-json's tape alone, 0.67 us. simd-json,
+//! serde_json and serde_jcs stay as references in tests/json.rs.
 
 use crate::fault::{Fault, FaultCode};
 use crate::tape::{Frame, Kind, NO_KEY, Node, NodeId, Tape, at};
