@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
+use crate::buffer::Buffers;
+
 /// The longest body that may take from the part kept for small ones.
 pub(crate) const SMALL_BYTES_MAX: usize = 64 * 1024;
 
@@ -18,6 +20,7 @@ pub(crate) struct Admission {
     large: Semaphore,
     bytes_max: usize,
     wait_max: Duration,
+    buffers: Arc<Buffers>,
 }
 
 /// The budget had no room within the wait.
@@ -46,7 +49,13 @@ impl Admission {
             large: Semaphore::new(bytes_max - small),
             bytes_max,
             wait_max,
+            buffers: Arc::default(),
         }
+    }
+
+    /// Where the memory for what is reserved comes from.
+    pub(crate) fn buffers(&self) -> &Arc<Buffers> {
+        &self.buffers
     }
 
     /// How many bytes are taken now.

@@ -29,7 +29,7 @@ impl Held {
     /// Nothing yet, with room for all that was reserved.
     pub(crate) fn empty(reservation: Reservation) -> Self {
         Self {
-            bytes: Vec::with_capacity(reservation.bytes()),
+            bytes: reservation.admission().buffers().take(reservation.bytes()),
             reservation,
         }
     }
@@ -68,7 +68,12 @@ impl Held {
 
     /// The bytes, and the share of the budget that stands for them.
     pub(crate) fn into_parts(self) -> (Bytes, Reservation) {
-        (Bytes::from(self.bytes), self.reservation)
+        let bytes = if self.bytes.capacity() > SMALL_BYTES_MAX {
+            Bytes::from_owner(self.reservation.admission().buffers().lend(self.bytes))
+        } else {
+            Bytes::from(self.bytes)
+        };
+        (bytes, self.reservation)
     }
 
     async fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {

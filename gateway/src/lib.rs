@@ -6,7 +6,7 @@
 //! | `connection`, `wire`, `pulse`, `watch` | HTTP/1.1 or h2c on one socket, and how long it may be silent |
 //! | `exchange`, `route`, `call` | one request and its answer: what it asks for, who sent it, where that one stands |
 //! | `submit`, `append`, `explain` | what is done with receipts |
-//! | `body`, `encoding`, `inflate`, `admission` | from the socket to decoded bytes, bounded in bytes, time and pace |
+//! | `body`, `encoding`, `inflate`, `admission`, `buffer` | from the socket to decoded bytes, bounded in bytes, time and pace |
 //! | `rate` | receipts a second for each address and client |
 //! | `answer`, `meters` | what goes out: answers, problems, metrics |
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@ mod admission;
 mod answer;
 mod append;
 mod body;
+mod buffer;
 mod call;
 mod config;
 mod connection;
