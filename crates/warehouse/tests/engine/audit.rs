@@ -230,3 +230,19 @@ fn many_findings_of_a_kind_are_cut_short() {
         assert_eq!(sums.findings[10].detail, "and at least 29 more");
     });
 }
+
+#[test]
+fn lines_are_read_back_in_log_order_from_an_offset_on() {
+    run(async {
+        let warehouse = sound().await;
+        let (first, second) = (line(0, 0, 4, 5, 0), line(0, 5, 9, 4, 1));
+        warehouse.insert_ledger(std::slice::from_ref(&first)).await.unwrap();
+        assert_eq!(
+            warehouse.ledger(1, 0, 0, 10).await.unwrap(),
+            [first.clone(), second.clone()]
+        );
+        assert_eq!(warehouse.ledger(1, 0, 4, 1).await.unwrap(), [first]);
+        assert_eq!(warehouse.ledger(1, 0, 5, 10).await.unwrap(), [second]);
+        assert_eq!(warehouse.ledger(2, 0, 0, 10).await.unwrap(), []);
+    });
+}
