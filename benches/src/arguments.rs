@@ -82,7 +82,7 @@ impl Effort {
             return Self {
                 rounds: 3,
                 compute_time: Duration::from_millis(30),
-                singles: 5_000,
+                singles: 20_000,
                 batches: 100,
                 service_time: Duration::from_secs(5),
             };

@@ -6,6 +6,7 @@ mod log;
 mod service;
 mod verify;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -116,9 +117,11 @@ pub fn run(arguments: &RunArguments) -> Result<()> {
     let mut rows = Vec::new();
     for figure in figures {
         setting.progress.begin(figure.name);
-        match (figure.measure)(&setting) {
-            Ok(measured) => rows.extend(measured),
-            Err(error) => rows.push(Row::skipped(figure.name, format!("{error:#}"))),
+        // A bug in what is measured costs its own row, not the run.
+        match catch_unwind(AssertUnwindSafe(|| (figure.measure)(&setting))) {
+            Ok(Ok(measured)) => rows.extend(measured),
+            Ok(Err(error)) => rows.push(Row::skipped(figure.name, format!("{error:#}"))),
+            Err(_) => rows.push(Row::skipped(figure.name, "it panicked; see above")),
         }
         setting.progress.end();
     }

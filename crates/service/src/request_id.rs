@@ -121,7 +121,11 @@ mod tests {
 
     #[test]
     fn new_ids_differ_on_one_thread_and_on_many() {
-        let some = || (0..1_000).map(|_| RequestId::new().as_str().to_owned()).collect::<Vec<_>>();
+        let some = || {
+            (0..1_000)
+                .map(|_| RequestId::new().as_str().to_owned())
+                .collect::<Vec<_>>()
+        };
         let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(some)).collect();
         let mut all = some();
         all.extend(threads.into_iter().flat_map(|thread| thread.join().unwrap()));
