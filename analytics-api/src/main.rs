@@ -3,16 +3,16 @@
 //! `[accounts] url` name.
 #![forbid(unsafe_code)]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use accounts::{Accounts, AccountsConfig};
 use analytics_api::{AnalyticsConfig, Deps};
 use anyhow::Context;
 use receipt_log::EmbeddedLog;
-use serde::Deserialize;
 use service::admin::serve_admin;
-use service::config::{Faults, Source, Validate};
+use service::config::Source;
+use service::data::DataConfig;
 use service::health::Health;
 use service::rate_limit::{InProcessLimiter, QuotasConfig};
 use service::telemetry::{TelemetryConfig, init_logging, install_metrics};
@@ -23,25 +23,6 @@ use warehouse::{Target, Warehouse, WarehouseConfig};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// `[data]`, as far as this process reads it.
-#[derive(Deserialize)]
-#[serde(default)]
-struct Data {
-    dir: PathBuf,
-}
-
-impl Default for Data {
-    fn default() -> Self {
-        Self {
-            dir: PathBuf::from("data"),
-        }
-    }
-}
-
-impl Validate for Data {
-    fn validate(&self, _faults: &mut Faults) {}
-}
-
 /// The sections this process reads.
 struct Config {
     analytics: AnalyticsConfig,
@@ -49,7 +30,7 @@ struct Config {
     accounts: AccountsConfig,
     quotas: QuotasConfig,
     telemetry: TelemetryConfig,
-    data: Data,
+    data: DataConfig,
 }
 
 impl Config {

@@ -13,22 +13,6 @@ use crate::failure::Failure;
 /// The longest path of a Unix socket, in bytes: `sun_path` has 108 with its NUL.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// The section `[data]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DataConfig {
-    /// The data directory; created if absent.
-    pub dir: PathBuf,
-}
-
-impl Default for DataConfig {
-    fn default() -> Self {
-        Self {
-            dir: PathBuf::from("data"),
-        }
-    }
-}
-
 /// A data directory, by its absolute path.
 #[derive(Debug, Clone)]
 pub struct DataDir {

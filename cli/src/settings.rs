@@ -8,12 +8,13 @@ use gateway::GatewayConfig;
 use receipt::Limits;
 use receipt_log::EmbeddedConfig;
 use service::config::{ConfigError, Source, known_keys};
+use service::data::DataConfig;
 use service::rate_limit::QuotasConfig;
 use service::telemetry::TelemetryConfig;
 use verifier::VerifierConfig;
 use warehouse::WarehouseConfig;
 
-use crate::data_dir::{DataConfig, DataDir};
+use crate::data_dir::DataDir;
 use crate::failure::Failure;
 
 /// What a record weighs beside its body, in bytes: more than the log's own fields can take.
@@ -77,9 +78,7 @@ impl Settings {
     /// # Errors
     /// Every fault found.
     pub fn read(mut source: Source) -> Result<Self, ConfigError> {
-        let data: DataConfig = source.section_with("data", |data: &DataConfig, faults| {
-            faults.require("dir", !data.dir.as_os_str().is_empty(), "must not be empty");
-        });
+        let data: DataConfig = source.section("data");
         let settings = Self {
             data: DataDir::new(&data.dir).unwrap_or_else(|_| DataDir::here()),
             gateway: source.section("gateway"),

@@ -4,7 +4,6 @@
 //! together, and this binary is for looking at the gateway alone.
 #![forbid(unsafe_code)]
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -15,6 +14,7 @@ use serde::Deserialize;
 use service::admin::serve_admin;
 use service::config::{Faults, Source, Validate};
 use service::cpu::CpuPool;
+use service::data::DataConfig;
 use service::health::Health;
 use service::telemetry::{TelemetryConfig, init_logging, install_metrics};
 use service::{listen, shutdown};
@@ -28,25 +28,6 @@ const LOG_FOLDER: &str = "log";
 
 /// Bodies that wait for a thread of the CPU pool.
 const CPU_QUEUE_MAX: usize = 1_024;
-
-/// `[data]`, as far as the gateway reads it.
-#[derive(Deserialize)]
-#[serde(default)]
-struct Data {
-    dir: PathBuf,
-}
-
-impl Default for Data {
-    fn default() -> Self {
-        Self {
-            dir: PathBuf::from("receipts-data"),
-        }
-    }
-}
-
-impl Validate for Data {
-    fn validate(&self, _faults: &mut Faults) {}
-}
 
 /// `[limits]`
 #[derive(Default, Deserialize)]
@@ -79,7 +60,7 @@ struct Settings {
     limits: Limits,
     log: EmbeddedConfig,
     telemetry: TelemetryConfig,
-    data: Data,
+    data: DataConfig,
 }
 
 fn settings() -> anyhow::Result<Settings> {

@@ -1,5 +1,6 @@
 //! A `receipts up` process under test: started on ports of its own, killed, started again on the same data.
 
+use std::ffi::OsStr;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -7,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
+use clap::Parser;
 use http::{StatusCode, Uri};
 use http_body_util::Full;
 use serde::Deserialize;
 use tokio::process::{Child, Command};
 
+use crate::plan::Arguments;
 use crate::submit::client;
 
 /// The longest a start may take: loading the engine and reading back its tables included.
@@ -169,6 +172,30 @@ impl Stack {
             self.log_tail()
         );
         Ok(())
+    }
+
+    /// The arguments of a load on this installation: an open loop with the audit at its end, told by `more` how much.
+    #[must_use]
+    pub fn load(&self, key: &str, publisher: &str, more: &[&str]) -> Arguments {
+        let (gateway, analytics) = (self.gateway(), self.analytics());
+        let fixed = [
+            "receipts-load",
+            "--gateway",
+            &gateway,
+            "--analytics",
+            &analytics,
+            "--api-key",
+            key,
+        ];
+        let rest = ["--publisher", publisher, "--sample-ms", "0", "--json"];
+        let paths = [
+            OsStr::new("--data"),
+            self.data.as_os_str(),
+            OsStr::new("--receipts"),
+            self.receipts.as_os_str(),
+        ];
+        let words = fixed.iter().chain(&rest).chain(more).map(OsStr::new);
+        Arguments::parse_from(words.chain(paths))
     }
 
     /// The process's id, while it runs.

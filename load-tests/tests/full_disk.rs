@@ -8,9 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use bytes::Bytes;
-use clap::Parser;
 use http_body_util::{BodyExt, Full};
-use load_tests::plan::Arguments;
 use load_tests::stack::Stack;
 use load_tests::submit::client;
 use tokio_util::sync::CancellationToken;
@@ -52,16 +50,7 @@ async fn a_full_disk_refuses_and_recovers_without_loss() {
     stack.start().unwrap();
     stack.ready().await.unwrap();
     let key = stack.create_key("full.example").await.unwrap();
-    let arguments = Arguments::parse_from([
-        "receipts-load",
-        "--gateway",
-        &stack.gateway(),
-        "--analytics",
-        &stack.analytics(),
-        "--api-key",
-        &key,
-        "--publisher",
-        "full.example",
+    let more = [
         "--count",
         "60000",
         "--batch",
@@ -70,16 +59,10 @@ async fn a_full_disk_refuses_and_recovers_without_loss() {
         "1500",
         "--concurrency",
         "8",
-        "--data",
-        stack.data().to_str().unwrap(),
-        "--receipts",
-        receipts.to_str().unwrap(),
         "--tries-max",
         "2000",
-        "--sample-ms",
-        "0",
-        "--json",
-    ]);
+    ];
+    let arguments = stack.load(&key, "full.example", &more);
     let load = tokio::spawn(load_tests::run(arguments));
     tokio::time::sleep(Duration::from_secs(4)).await;
 

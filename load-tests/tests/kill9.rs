@@ -5,8 +5,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use clap::Parser;
-use load_tests::plan::Arguments;
 use load_tests::stack::Stack;
 use rand::RngExt;
 
@@ -20,39 +18,22 @@ async fn every_acknowledged_receipt_has_one_outcome_through_twenty_kills() {
     stack.start().unwrap();
     stack.ready().await.unwrap();
     let key = stack.create_key("kill.example").await.unwrap();
-    let arguments = |count: u64, batch: u64| {
-        let (count, batch) = (count.to_string(), batch.to_string());
-        Arguments::parse_from([
-            "receipts-load",
-            "--gateway",
-            &stack.gateway(),
-            "--analytics",
-            &stack.analytics(),
-            "--api-key",
-            &key,
-            "--publisher",
-            "kill.example",
-            "--count",
-            &count,
-            "--batch",
-            &batch,
-            "--concurrency",
-            "16",
-            "--rate",
-            "1500",
-            "--data",
-            stack.data().to_str().unwrap(),
-            "--receipts",
-            receipts.to_str().unwrap(),
-            "--tries-max",
-            "1000",
-            "--sample-ms",
-            "0",
-            "--json",
-        ])
-    };
     // Three seconds of load for each kill, in batches small enough that every kill finds some in flight.
-    let load = tokio::spawn(load_tests::run(arguments(u64::from(KILLS) * 4_500, 7)));
+    let count = (KILLS * 4_500).to_string();
+    let more = [
+        "--count",
+        &count,
+        "--batch",
+        "7",
+        "--rate",
+        "1500",
+        "--concurrency",
+        "16",
+        "--tries-max",
+        "1000",
+    ];
+    let arguments = stack.load(&key, "kill.example", &more);
+    let load = tokio::spawn(load_tests::run(arguments));
     // The generator first takes an audit to compare with; it is not what is to be killed.
     tokio::time::sleep(Duration::from_secs(3)).await;
     for kill in 0..KILLS {

@@ -1,3 +1,118 @@
-//! `receipts-verifier`: the verifier alone. The embedded log belongs to one process, so until the log is a server's
-//! this binary says so; `receipts up` runs the same library.
-fn main() {}
+//! `receipts-verifier`: the verifier as a process of its own, over the log and the warehouse under `[data] dir`.
+//!
+//! The embedded log and the embedded engine belong to one process, so this one is for a log that no other process holds;
+//! `receipts up` runs the same library beside the other services.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use receipt::{Judge, Limits};
+use receipt_log::{EmbeddedConfig, EmbeddedLog};
+use service::admin::serve_admin;
+use service::config::{Faults, Source};
+use service::cpu::CpuPool;
+use service::data::DataConfig;
+use service::health::Health;
+use service::telemetry::{TelemetryConfig, init_logging, install_metrics};
+use service::{listen, shutdown};
+use tokio_util::sync::CancellationToken;
+use verifier::{Deps, GROUP, VerifierConfig};
+use warehouse::{EmbeddedEngine, Target, Warehouse, WarehouseConfig};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The verifier judges one block at a time.
+const CPU_QUEUE_MAX: usize = 4;
+
+struct Settings {
+    verifier: VerifierConfig,
+    limits: Limits,
+    log: EmbeddedConfig,
+    warehouse: WarehouseConfig,
+    telemetry: TelemetryConfig,
+    data: DataConfig,
+}
+
+fn settings() -> anyhow::Result<Settings> {
+    let mut source = Source::load(None)?;
+    let first = |faults: &mut Faults, checked: Result<(), String>| {
+        if let Err(fault) = checked {
+            faults.push("", fault);
+        }
+    };
+    let settings = Settings {
+        verifier: source.section("verifier"),
+        limits: source.section_with("limits", |limits: &Limits, faults| first(faults, limits.validate())),
+        log: source.section_with("log", |log: &EmbeddedConfig, faults| {
+            log.validate()
+                .err()
+                .into_iter()
+                .flatten()
+                .for_each(|fault| faults.push("", fault));
+        }),
+        warehouse: source.section_with("warehouse", |config: &WarehouseConfig, faults| {
+            first(faults, config.validate())
+        }),
+        telemetry: source.section("telemetry"),
+        data: source.section("data"),
+    };
+    source.finish()?;
+    Ok(settings)
+}
+
+fn main() -> anyhow::Result<()> {
+    let settings = settings()?;
+    init_logging(&settings.telemetry)?;
+    let directory = std::path::absolute(&settings.data.dir)?;
+    std::fs::create_dir_all(directory.join("log")).with_context(|| format!("can't create {}", directory.display()))?;
+    // Opening and closing wait for the disk: before and after the runtime, not on it.
+    let log = EmbeddedLog::open(&directory.join("log"), settings.log.clone())?;
+    let consumer = log.consumer(GROUP)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ended = runtime.block_on(async {
+        let (warehouse, embedded) = match &settings.warehouse.url {
+            Some(url) => {
+                let warehouse = Warehouse::connect(&Target::Url(url.clone()), &settings.warehouse).await?;
+                warehouse.migrate().await?;
+                (warehouse, None)
+            }
+            None => {
+                let (data, socket) = (directory.join("warehouse"), directory.join("warehouse.sock"));
+                let engine = EmbeddedEngine::start(&settings.warehouse, &data, &socket).await?;
+                (engine.warehouse(), Some(engine))
+            }
+        };
+        let deps = Deps {
+            consumer: Box::new(consumer),
+            warehouse,
+            cpu: CpuPool::new("verifier", 0, CPU_QUEUE_MAX)?,
+            judge: Arc::new(Judge::new(
+                settings.limits.clone(),
+                settings.verifier.key_cache_entries_max,
+            )),
+            health: Health::new(),
+        };
+        let ended = serve(settings, deps).await;
+        if let Some(engine) = embedded {
+            engine.stop().await;
+        }
+        ended
+    });
+    drop(runtime);
+    log.close();
+    ended
+}
+
+async fn serve(settings: Settings, deps: Deps) -> anyhow::Result<()> {
+    let metrics = install_metrics()?;
+    let admin = listen::bind("telemetry.metrics_listen", settings.telemetry.metrics_listen)?;
+    let shutdown = shutdown::signals()?;
+    let admin_shutdown = CancellationToken::new();
+    let admin = tokio::spawn(serve_admin(admin, metrics, deps.health.clone(), admin_shutdown.clone()));
+    let ended = verifier::run(settings.verifier, deps, shutdown).await;
+    admin_shutdown.cancel();
+    admin.await?;
+    Ok(ended?)
+}

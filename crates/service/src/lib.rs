@@ -8,6 +8,7 @@
 //! | [`shutdown`] | signals and the time to drain |
 //! | [`problem`] | error kind -> HTTP status and RFC 9457 body, in one table |
 //! | [`request_id`] | `X-Request-Id` |
+//! | [`data`] | the section `[data]`: where files are kept
 //! | [`cpu`] | the one bridge from tokio to rayon |
 //! | [`rate_limit`] | requests a minute and a day, and their headers |
 //! | [`instant`] | milliseconds since the epoch and their text |
@@ -19,6 +20,7 @@
 pub mod admin;
 pub mod config;
 pub mod cpu;
+pub mod data;
 pub mod health;
 pub mod instant;
 pub mod listen;

@@ -1,0 +1,29 @@
+//! `[data]`: where a process keeps its files.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::config::{Faults, Validate};
+
+/// `[data]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DataConfig {
+    /// The data directory; created if absent.
+    pub dir: PathBuf,
+}
+
+impl Default for DataConfig {
+    fn default() -> Self {
+        Self {
+            dir: PathBuf::from("data"),
+        }
+    }
+}
+
+impl Validate for DataConfig {
+    fn validate(&self, faults: &mut Faults) {
+        faults.require("dir", !self.dir.as_os_str().is_empty(), "must not be empty");
+    }
+}
