@@ -4,9 +4,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-# The profile the demo builds with: `release`, or `dev` where the tests have built that already.
+# The profile the demo builds with.
 PROFILE ?= release
 FUZZ_SECONDS ?= 20
+TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 
 .PHONY: help
 help: ## List the targets
@@ -35,8 +36,9 @@ run: deps chdb ## Start all services on ./data
 .PHONY: test
 test: deps chdb lint ## Everything CI runs
 	cargo test --workspace --locked
-	demo/interop.sh
-	DEMO_EXIT=1 PROFILE=dev demo/run.sh
+	# The command as the tests built it.
+	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts demo/interop.sh
+	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts DEMO_EXIT=1 demo/run.sh
 	fuzz/run $(FUZZ_SECONDS)
 
 .PHONY: lint
