@@ -2,17 +2,21 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
+/// A line longer than this holds no spaces: OpenSSL reads lines in pieces of 254 bytes, and takes a piece that is all spaces
+/// for an empty line.
+const SPACED_BYTES_MAX: usize = 128;
+
 /// The DER in a PEM block with this label. The error says what to change.
 ///
-/// Between RFC 7468's strict and lax forms: lines may be of any length, end in spaces, CR LF or LF, and hold spaces. What
-/// OpenSSL can't read isn't read here either: boundaries that share a line with base64, empty lines, CR as a line end.
+/// Between RFC 7468's strict and lax forms: lines may be of any length, end in CR LF or LF, and hold a few spaces. What
+/// OpenSSL can't read isn't read here either: a boundary and base64 in one line, empty lines, CR as a line end.
 pub(crate) fn decode(pem: &str, label: &str) -> Result<Vec<u8>, String> {
     let must = |what: &str, line: &str| format!("the PEM must {what} with the line -----{line} {label}-----");
     let mut lines = pem.split('\n');
     let begins = lines
         .next()
         .and_then(|line| boundary(line, "BEGIN", label))
-        .is_some_and(is_blank);
+        .is_some_and(|after| is_blank(after) && after.len() < SPACED_BYTES_MAX);
     if !begins {
         return Err(must("begin", "BEGIN"));
     }
@@ -22,10 +26,12 @@ pub(crate) fn decode(pem: &str, label: &str) -> Result<Vec<u8>, String> {
         if line.starts_with('-') {
             break boundary(line, "END", label).ok_or_else(|| must("end", "END"))?;
         }
-        if is_blank(line) {
-            return Err("remove the empty lines from the PEM".to_owned());
+        let base64_line = line.strip_suffix('\r').unwrap_or(line);
+        let is_spaced = base64_line.contains([' ', '\t']);
+        if is_blank(line) || (is_spaced && line.len() > SPACED_BYTES_MAX) {
+            return Err("remove empty lines and spaces from the PEM".to_owned());
         }
-        base64.extend(line.trim_end_matches('\r').split([' ', '\t']));
+        base64.extend(base64_line.split([' ', '\t']));
     };
     if !is_blank(after) || !lines.all(is_blank) {
         return Err("remove what follows the PEM block".to_owned());
@@ -60,4 +66,53 @@ pub(crate) fn encode(der: &[u8], label: &str) -> String {
     pem.push_str(label);
     pem.push_str("-----\n");
     pem
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decode;
+
+    const BEGIN: &str = "-----BEGIN PUBLIC KEY-----";
+    const END: &str = "-----END PUBLIC KEY-----";
+
+    fn reads(pem: &str) -> bool {
+        let der = decode(pem, "PUBLIC KEY");
+        assert!(der.as_ref().map_or(true, |der| der == &[0, 1, 2, 3, 4, 5]), "{pem:?}");
+        der.is_ok()
+    }
+
+    #[test]
+    fn reads_what_openssl_reads() {
+        for pem in [
+            format!("{BEGIN}\nAAECAwQF\n{END}\n"),
+            format!("{BEGIN}\nAAECAwQF\n{END}"),
+            format!("{BEGIN}\r\nAAEC\r\nAwQF\r\n{END}\r\n\r\n"),
+            format!("{BEGIN} \t\n  AAE CAwQF \n{END} \n\n"),
+            format!("{BEGIN}\nA\nAECAw\nQF\n{END}"),
+        ] {
+            assert!(reads(&pem), "{pem:?}");
+        }
+    }
+
+    /// Each of these, around a real key, is refused by OpenSSL 3.0's `PEM_read_bio_PUBKEY`, too.
+    #[test]
+    fn refuses_what_openssl_refuses() {
+        let spaces = " ".repeat(600);
+        for pem in [
+            format!("{BEGIN}AAECAwQF{END}"),
+            format!("{BEGIN}AAECAwQF\n{END}\n"),
+            format!("{BEGIN}\nAAECAwQF{END}\n"),
+            format!("{BEGIN}\rAAECAwQF\r{END}\r"),
+            format!("{BEGIN}\nAAECAwQF\n\n{END}\n"),
+            format!("{BEGIN}\nAAEC\n\nAwQF\n{END}\n"),
+            format!("{BEGIN}\nAAEC\r\n\r\nAwQF\n{END}\n"),
+            format!("{BEGIN}\nAAECAwQF\n {END}\n"),
+            format!("{BEGIN}\n{spaces}AAECAwQF\n{END}\n"),
+            format!("{BEGIN}\nAAECAwQF\n"),
+            BEGIN.to_owned(),
+            String::new(),
+        ] {
+            assert!(!reads(&pem), "{pem:?}");
+        }
+    }
 }
