@@ -2,6 +2,8 @@
 //!
 //! Everything here takes the text between the quotes of a string that the scanner has accepted.
 
+use std::cmp::Ordering;
+
 /// A piece of a string: literal text or one decoded escape.
 enum Piece<'a> {
     Literal(&'a str),
@@ -84,13 +86,18 @@ pub(crate) const fn hex_digit(digit: u8) -> Option<u8> {
 /// The string that an accepted string's text stands for.
 pub(crate) fn unescape(inner: &str) -> String {
     let mut out = String::with_capacity(inner.len());
+    unescape_onto(&mut out, inner);
+    out
+}
+
+/// Appends what [`unescape`] returns.
+pub(crate) fn unescape_onto(out: &mut String, inner: &str) {
     for piece in (Pieces { rest: inner }) {
         match piece {
             Piece::Literal(text) => out.push_str(text),
             Piece::Escape(c) => out.push(c),
         }
     }
-    out
 }
 
 /// How many bytes [`unescape`] would make.
@@ -103,17 +110,18 @@ pub(crate) fn unescaped_len(inner: &str) -> usize {
         .sum()
 }
 
-/// The UTF-16 code units that an accepted string's text stands for.
-pub(crate) fn utf16(inner: &str) -> impl Iterator<Item = u16> {
-    Pieces { rest: inner }.flat_map(|piece| {
-        let (text, c) = match piece {
-            Piece::Literal(text) => (text, None),
-            Piece::Escape(c) => ("", Some(c)),
-        };
-        let mut units = [0; 2];
-        let escaped = c.map_or(0, |c| c.encode_utf16(&mut units).len());
-        text.encode_utf16().chain(units.into_iter().take(escaped))
-    })
+/// Two decoded strings by UTF-16 code units.
+///
+/// UTF-8 compares like code points. UTF-16 differs from that in one thing: what is beyond U+FFFF (lead bytes F0 to F4) is
+/// written with surrogates, and so comes before U+E000 to U+FFFF (lead bytes EE and EF).
+pub(crate) fn compare_utf16(a: &str, b: &str) -> Ordering {
+    let rank = |byte: u8| match byte {
+        0xEE | 0xEF => byte + 5,
+        0xF0..=0xF4 => byte - 2,
+        _ => byte,
+    };
+    let differ = a.bytes().zip(b.bytes()).find(|(a, b)| a != b);
+    differ.map_or_else(|| a.len().cmp(&b.len()), |(a, b)| rank(a).cmp(&rank(b)))
 }
 
 /// Whether the escape at the start of `bytes` is the one that RFC 8785 section 3.2.2.2 writes.
@@ -172,4 +180,20 @@ fn write_char(out: &mut Vec<u8>, c: char) {
         }
     };
     out.extend_from_slice(&[b'\\', short]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compare_utf16;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn compares_like_code_units(
+            a in "[a\u{7f}\u{80}\u{7ff}\u{800}\u{d7ff}\u{e000}\u{f8ff}\u{ffff}\u{10000}\u{1f600}\u{40000}\u{10ffff}]{0,3}",
+            b in "[a\u{7f}\u{80}\u{7ff}\u{800}\u{d7ff}\u{e000}\u{f8ff}\u{ffff}\u{10000}\u{1f600}\u{40000}\u{10ffff}]{0,3}",
+        ) {
+            prop_assert_eq!(compare_utf16(&a, &b), a.encode_utf16().cmp(b.encode_utf16()));
+        }
+    }
 }
