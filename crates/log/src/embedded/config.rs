@@ -56,7 +56,7 @@ impl Default for EmbeddedConfig {
             queue_bytes_max: 64 << 20,
             queue_records_max: 65_536,
             group_bytes_max: 4 << 20,
-            gather_us_max: 100,
+            gather_us_max: 500,
             retention_bytes_max: 64 << 30,
             retention_ms_max: 7 * 24 * 3_600_000,
             tail_cache_bytes_max: 64 << 20,
