@@ -16,7 +16,7 @@ use service::config::{Faults, Source, Validate};
 use service::cpu::CpuPool;
 use service::data::DataConfig;
 use service::health::Health;
-use service::telemetry::{TelemetryConfig, init_logging, install_metrics};
+use service::telemetry::{PrometheusHandle, TelemetryConfig, init_logging, install_metrics};
 use service::{listen, shutdown};
 use tokio_util::sync::CancellationToken;
 
@@ -82,19 +82,20 @@ fn settings() -> anyhow::Result<Settings> {
 fn main() -> anyhow::Result<()> {
     let settings = settings()?;
     init_logging(&settings.telemetry)?;
+    // Before the log, which takes its metrics' handles when it opens.
+    let metrics = install_metrics()?;
     let folder = settings.data.dir.join(LOG_FOLDER);
     std::fs::create_dir_all(&folder).with_context(|| format!("can't create {}", folder.display()))?;
     // Opening and closing wait for the disk: before and after the runtime, not on it.
     let log = EmbeddedLog::open(&std::path::absolute(&folder)?, settings.log.clone())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let ended = runtime.block_on(serve(settings, log.clone()));
+    let ended = runtime.block_on(serve(settings, log.clone(), metrics));
     drop(runtime);
     log.close();
     ended
 }
 
-async fn serve(settings: Settings, log: EmbeddedLog) -> anyhow::Result<()> {
-    let metrics = install_metrics()?;
+async fn serve(settings: Settings, log: EmbeddedLog, metrics: PrometheusHandle) -> anyhow::Result<()> {
     listen::lift_open_files();
     let cpu = CpuPool::new("gateway", 0, CPU_QUEUE_MAX)?;
     let health = Health::new();

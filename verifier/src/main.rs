@@ -14,7 +14,7 @@ use service::config::{Faults, Source};
 use service::cpu::CpuPool;
 use service::data::DataConfig;
 use service::health::Health;
-use service::telemetry::{TelemetryConfig, init_logging, install_metrics};
+use service::telemetry::{PrometheusHandle, TelemetryConfig, init_logging, install_metrics};
 use service::{listen, shutdown};
 use tokio_util::sync::CancellationToken;
 use verifier::{Deps, GROUP, VerifierConfig};
@@ -65,6 +65,8 @@ fn settings() -> anyhow::Result<Settings> {
 fn main() -> anyhow::Result<()> {
     let settings = settings()?;
     init_logging(&settings.telemetry)?;
+    // Before the log, which takes its metrics' handles when it opens.
+    let metrics = install_metrics()?;
     let directory = std::path::absolute(&settings.data.dir)?;
     std::fs::create_dir_all(directory.join("log")).with_context(|| format!("can't create {}", directory.display()))?;
     // Opening and closing wait for the disk: before and after the runtime, not on it.
@@ -94,7 +96,7 @@ fn main() -> anyhow::Result<()> {
             )),
             health: Health::new(),
         };
-        let ended = serve(settings, deps).await;
+        let ended = serve(settings, deps, metrics).await;
         if let Some(engine) = embedded {
             engine.stop().await;
         }
@@ -105,8 +107,7 @@ fn main() -> anyhow::Result<()> {
     ended
 }
 
-async fn serve(settings: Settings, deps: Deps) -> anyhow::Result<()> {
-    let metrics = install_metrics()?;
+async fn serve(settings: Settings, deps: Deps, metrics: PrometheusHandle) -> anyhow::Result<()> {
     let admin = listen::bind("telemetry.metrics_listen", settings.telemetry.metrics_listen)?;
     let shutdown = shutdown::signals()?;
     let admin_shutdown = CancellationToken::new();
