@@ -90,7 +90,7 @@ impl Effort {
         Self {
             rounds: 11,
             compute_time: Duration::from_millis(200),
-            singles: 50_000,
+            singles: 100_000,
             batches: 600,
             service_time: Duration::from_secs(30),
         }

@@ -54,22 +54,33 @@ impl Requests {
         Self { whole: whole.collect() }
     }
 
-    /// Sends `total` requests over `connections`, taking turns among the bodies, one request at a time on each.
+    /// Sends `total` requests over `connections`, taking turns among the bodies, one request at a time on each: as fast as
+    /// answers come, or `rate` a second.
     ///
     /// # Errors
     /// A connection breaks.
-    pub async fn send(&self, address: SocketAddr, connections: usize, total: u64) -> Result<Answers> {
+    pub async fn send(
+        &self,
+        address: SocketAddr,
+        connections: usize,
+        total: u64,
+        rate: Option<f64>,
+    ) -> Result<Answers> {
         let mut streams = Vec::with_capacity(connections);
         for _ in 0..connections {
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
             streams.push(stream);
         }
-        let sent = Arc::new(AtomicU64::new(0));
-        let began = Instant::now();
+        let turns = Arc::new(Turns {
+            taken: AtomicU64::new(0),
+            total,
+            began: Instant::now(),
+            rate,
+        });
         let mut tasks = JoinSet::new();
         for stream in streams {
-            tasks.spawn(talk(stream, self.clone(), Arc::clone(&sent), total));
+            tasks.spawn(talk(stream, self.clone(), Arc::clone(&turns)));
         }
         let mut answers = Answers::default();
         while let Some(statuses) = tasks.join_next().await {
@@ -80,28 +91,43 @@ impl Requests {
                 }
             }
         }
-        answers.elapsed = began.elapsed();
+        answers.elapsed = turns.began.elapsed();
         Ok(answers)
     }
 }
 
-async fn talk(
-    mut stream: TcpStream,
-    requests: Requests,
-    sent: Arc<AtomicU64>,
+/// Which request is next, and when.
+struct Turns {
+    taken: AtomicU64,
     total: u64,
-) -> Result<BTreeMap<u16, u64>> {
+    began: Instant,
+    rate: Option<f64>,
+}
+
+impl Turns {
+    /// The next request's number, when its time has come; `None` after the last.
+    async fn next(&self) -> Option<u64> {
+        let turn = self.taken.fetch_add(1, Ordering::Relaxed);
+        if turn >= self.total {
+            return None;
+        }
+        if let Some(rate) = self.rate {
+            let due = self.began + Duration::from_secs_f64(turn as f64 / rate);
+            tokio::time::sleep_until(due.into()).await;
+        }
+        Some(turn)
+    }
+}
+
+async fn talk(mut stream: TcpStream, requests: Requests, turns: Arc<Turns>) -> Result<BTreeMap<u16, u64>> {
     let mut statuses = BTreeMap::new();
     let mut buffer = Vec::with_capacity(4 * 1024);
-    loop {
-        let turn = sent.fetch_add(1, Ordering::Relaxed);
-        if turn >= total {
-            return Ok(statuses);
-        }
+    while let Some(turn) = turns.next().await {
         let index = usize::try_from(turn % requests.whole.len() as u64)?;
         stream.write_all(&requests.whole[index]).await?;
         *statuses.entry(answer(&mut stream, &mut buffer).await?).or_default() += 1;
     }
+    Ok(statuses)
 }
 
 /// Reads one answer and returns its status. It must have a `Content-Length`, as every answer to these requests has.

@@ -13,6 +13,8 @@ use crate::workload;
 
 const CONNECTIONS: usize = 64;
 const BATCH_RECEIPTS: usize = 1_000;
+/// A pace that both servers keep up with on one core, with room.
+const PACE_PER_S: f64 = 30_000.0;
 const SINGLE_PATH: &str = "/api/v1/receipts";
 const BATCH_PATH: &str = "/api/v1/receipts/batch";
 
@@ -37,9 +39,9 @@ struct Cost {
 }
 
 impl Cost {
-    fn of(runtime: &Runtime, server: &Server, requests: &Requests, total: u64) -> Result<Self> {
+    fn of(runtime: &Runtime, server: &Server, requests: &Requests, total: u64, pace: Option<f64>) -> Result<Self> {
         let before = server.cpu_seconds()?;
-        let answers = runtime.block_on(requests.send(server.address, CONNECTIONS, total))?;
+        let answers = runtime.block_on(requests.send(server.address, CONNECTIONS, total, pace))?;
         Ok(Self {
             cpu_seconds: server.cpu_seconds()? - before,
             answers,
@@ -55,7 +57,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    fn take(setting: &Setting<'_>, name: &str, requests: &Requests, total: u64) -> Result<Self> {
+    fn take(setting: &Setting<'_>, name: &str, requests: &Requests, total: u64, pace: Option<f64>) -> Result<Self> {
         let runtime = client_runtime()?;
         let (gateway, bare) = (start_gateway(setting, name)?, Server::start(&["bare"])?);
         let mut rounds = Self {
@@ -68,8 +70,8 @@ impl Rounds {
                 .progress
                 .step(name, &format!("round {round} of {}", setting.effort.rounds));
             let pair = (
-                Cost::of(&runtime, &gateway, requests, total)?,
-                Cost::of(&runtime, &bare, requests, total)?,
+                Cost::of(&runtime, &gateway, requests, total, pace)?,
+                Cost::of(&runtime, &bare, requests, total, pace)?,
             );
             if round > 0 {
                 rounds.gateway.push(pair.0);
@@ -113,23 +115,29 @@ impl Rounds {
     }
 }
 
+/// CPU microseconds for each answer.
+fn cost_us(cost: &Cost) -> f64 {
+    let answered = cost.answers.accepted + cost.answers.others.values().sum::<u64>();
+    cost.cpu_seconds * 1e6 / answered as f64
+}
+
 pub(super) fn singles(setting: &Setting<'_>) -> Result<Vec<Row>> {
+    const BARE: &str = "a bare hyper server that reads the body and answers 202";
     let signed = workload::singles(Algorithm::Ed25519, 4_096)?;
-    let rounds = Rounds::take(
-        setting,
-        "gateway-singles",
-        &Requests::new(SINGLE_PATH, &signed),
-        setting.effort.singles,
-    )?;
-    let samples = rounds.samples(|cost| {
-        let answered = cost.answers.accepted + cost.answers.others.values().sum::<u64>();
-        cost.cpu_seconds * 1e6 / answered as f64
-    });
+    let requests = Requests::new(SINGLE_PATH, &signed);
+    let total = setting.effort.singles;
+
+    let rounds = Rounds::take(setting, "gateway-singles", &requests, total, None)?;
     let what = format!("gateway, durable acks, {CONNECTIONS} connections, single receipts");
-    let row = Row::measured("gateway-singles", what, "CPU us/request", samples)
-        .against("a bare hyper server that reads the body and answers 202")
+    let row = Row::measured("gateway-singles", what, "CPU us/request", rounds.samples(cost_us))
+        .against(BARE)
         .target(Target::RatioAtMost(2.0));
-    Ok(vec![rounds.with_notes(row, 1.0)])
+    let closed = rounds.with_notes(row, 1.0);
+
+    let rounds = Rounds::take(setting, "gateway-singles-paced", &requests, total, Some(PACE_PER_S))?;
+    let what = format!("the same at one pace for both, {} requests/s", number(PACE_PER_S));
+    let row = Row::measured("gateway-singles-paced", what, "CPU us/request", rounds.samples(cost_us)).against(BARE);
+    Ok(vec![closed, rounds.with_notes(row, 1.0)])
 }
 
 pub(super) fn batches(setting: &Setting<'_>) -> Result<Vec<Row>> {
@@ -139,6 +147,7 @@ pub(super) fn batches(setting: &Setting<'_>) -> Result<Vec<Row>> {
         "gateway-batches",
         &Requests::new(BATCH_PATH, &signed),
         setting.effort.batches,
+        None,
     )?;
     let receipts = BATCH_RECEIPTS as f64;
     let samples = rounds.samples(|cost| cost.answers.accepted as f64 * receipts / cost.cpu_seconds);
@@ -156,7 +165,7 @@ pub(super) fn memory(setting: &Setting<'_>) -> Result<Vec<Row>> {
     let requests = Requests::new(BATCH_PATH, &signed);
     let server = start_gateway(setting, "gateway-memory")?;
     let total = setting.effort.batches * 5;
-    let cost = Cost::of(&runtime, &server, &requests, total)?;
+    let cost = Cost::of(&runtime, &server, &requests, total, None)?;
     let what = format!(
         "gateway alone, {CONNECTIONS} connections of batches of {} bytes: peak memory",
         number(bytes as f64)
