@@ -3,10 +3,12 @@
 use std::fs::{OpenOptions, Permissions};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::AnyPool;
 use sqlx::any::{AnyPoolOptions, install_default_drivers};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AnyConnection, AnyPool, Connection};
 
 use crate::{AccountsConfig, AccountsError};
 
@@ -42,19 +44,43 @@ impl Engine {
     }
 }
 
-/// Connects, and prepares what belongs to the file and not to the tables.
-pub(crate) async fn connect(config: &AccountsConfig, data: &Path) -> Result<(Engine, AnyPool), AccountsError> {
+/// What the store asks through, and what it was made of.
+pub(crate) struct Opened {
+    pub(crate) engine: Engine,
+    pub(crate) pool: AnyPool,
+    /// For connections beside the pool, which say at once why they fail; the pool's only that it waited.
+    pub(crate) url: String,
+}
+
+/// Makes the pool. SQLite's file is prepared; PostgreSQL isn't asked for anything yet.
+pub(crate) async fn connect(config: &AccountsConfig, data: &Path) -> Result<Opened, AccountsError> {
     install_default_drivers();
     let options = AnyPoolOptions::new()
         .max_connections(config.connections_max)
         .acquire_timeout(Duration::from_millis(config.wait_ms_max));
-    let open = |error: sqlx::Error| AccountsError::Open(error.to_string());
     if let Some(url) = config.postgres_url() {
-        return Ok((Engine::Postgres, options.connect(url).await.map_err(open)?));
+        // The pool reads the URL only when it connects.
+        PgConnectOptions::from_str(url).map_err(|error| AccountsError::Open(error.to_string()))?;
+        let pool = options
+            .connect_lazy(url)
+            .map_err(|error| AccountsError::Open(error.to_string()))?;
+        return Ok(Opened {
+            engine: Engine::Postgres,
+            pool,
+            url: url.to_owned(),
+        });
     }
     let file = data.join(FILE);
     let shown = file.display().to_string();
     create(&file).map_err(|error| AccountsError::Open(format!("{shown}: {error}")))?;
+    let url = sqlite_url(&file)?;
+    let within = Duration::from_millis(config.wait_ms_max);
+    let read = tokio::time::timeout(within, read_catalogue(&url)).await;
+    match read.map_err(|_| AccountsError::TimedOut(config.wait_ms_max))? {
+        Err(error) if is_damage(&error) => return Err(AccountsError::Damaged(format!("{shown}: {error}"))),
+        Err(error) => return Err(AccountsError::Open(format!("{shown}: {error}"))),
+        Ok(()) => {}
+    }
     let options = options.after_connect(|connection, _| {
         Box::pin(async move {
             for pragma in [
@@ -67,12 +93,32 @@ pub(crate) async fn connect(config: &AccountsConfig, data: &Path) -> Result<(Eng
             Ok(())
         })
     });
-    let pool = options.connect(&sqlite_url(&file)?).await;
+    let pool = options.connect(&url).await;
     let pool = pool.map_err(|error| AccountsError::Open(format!("{shown}: {error}")))?;
     switch_to_wal(&pool)
         .await
         .map_err(|error| AccountsError::Open(format!("{shown}: {error}")))?;
-    Ok((Engine::Sqlite, pool))
+    Ok(Opened {
+        engine: Engine::Sqlite,
+        pool,
+        url,
+    })
+}
+
+/// Whether the file is a database at all: a pool that meets one that isn't tries again until its time is over, and tells only that.
+async fn read_catalogue(url: &str) -> Result<(), sqlx::Error> {
+    let mut connection = AnyConnection::connect(url).await?;
+    sqlx::query("SELECT COUNT(*) FROM sqlite_schema").execute(&mut connection).await?;
+    connection.close().await
+}
+
+/// SQLite's words for a file that can't be read as a database: SQLITE_CORRUPT and SQLITE_NOTADB, with their extended codes.
+/// PostgreSQL's codes have five characters.
+pub(crate) fn is_damage(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.filter(|code| code.len() < 5)
+        .and_then(|code| code.parse::<u32>().ok())
+        .is_some_and(|code| matches!(code & 0xff, 11 | 26))
 }
 
 /// Makes the file for its owner alone; SQLite gives the files beside it the same mode.

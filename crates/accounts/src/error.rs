@@ -6,6 +6,12 @@ pub enum AccountsError {
     /// The database can't be opened or prepared.
     #[error("can't open the account store: {0}")]
     Open(String),
+    /// SQLite's file isn't a database any more.
+    #[error(
+        "the account store is damaged: {0}; restore the file from a copy, or move it and its -wal and -shm files away to begin \
+         with an empty store (its API keys are gone then)"
+    )]
+    Damaged(String),
     /// Another version of this program made the tables.
     #[error("the account store's tables don't fit this version: {0}")]
     Schema(String),
@@ -40,6 +46,9 @@ pub enum AccountsError {
 
 impl From<sqlx::Error> for AccountsError {
     fn from(error: sqlx::Error) -> Self {
+        if crate::engine::is_damage(&error) {
+            return AccountsError::Damaged(error.to_string());
+        }
         AccountsError::Store(error.to_string())
     }
 }

@@ -18,6 +18,7 @@ mod domain;
 mod engine;
 mod error;
 mod lifetime;
+mod preparation;
 mod publisher_key;
 mod schema;
 mod scope;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use sha2::{Digest, Sha256};
-use sqlx::{AnyPool, Row};
+use sqlx::{AnyConnection, Connection, Row};
 
 use crate::AccountsError;
 use crate::engine::Engine;
@@ -48,8 +48,8 @@ const VERSIONS: &[Version] = &[Version {
 }];
 
 /// Brings the tables to this program's version, in one transaction.
-pub(crate) async fn migrate(engine: Engine, pool: &AnyPool, now_ms: i64) -> Result<(), AccountsError> {
-    let mut transaction = pool.begin_with(engine.begin()).await?;
+pub(crate) async fn migrate(engine: Engine, connection: &mut AnyConnection, now_ms: i64) -> Result<(), AccountsError> {
+    let mut transaction = connection.begin_with(engine.begin()).await?;
     if let Some(lock) = engine.schema_lock() {
         sqlx::query(lock).execute(&mut *transaction).await?;
     }

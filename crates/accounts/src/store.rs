@@ -9,8 +9,8 @@ use quick_cache::sync::Cache;
 use sqlx::{Any, AnyPool, Transaction};
 
 use crate::authentication::CheckedKey;
-use crate::engine::{self, Engine};
-use crate::schema;
+use crate::engine::{self, Engine, Opened};
+use crate::preparation::Preparation;
 use crate::{AccountsConfig, AccountsError};
 
 type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
@@ -22,6 +22,7 @@ pub struct Accounts {
     pub(crate) cache: Arc<Cache<String, Arc<CheckedKey>>>,
     pub(crate) cache_ms_max: i64,
     engine: Engine,
+    preparation: Arc<Preparation>,
     wait_ms_max: u64,
     clock: Clock,
 }
@@ -30,8 +31,11 @@ impl Accounts {
     /// Opens the store that `config` names: PostgreSQL, or the file `accounts.sqlite` in `data`, made for its owner alone if it isn't
     /// there. Brings its tables to this version. Several processes may have it open.
     ///
+    /// A PostgreSQL that can't be reached is no error: every question then tries again to reach it and to prepare its tables, at
+    /// most once a second, and fails until that succeeds. [`Accounts::ping`] tells.
+    ///
     /// # Errors
-    /// [`AccountsError::Open`], [`AccountsError::Schema`] or [`AccountsError::TimedOut`].
+    /// [`AccountsError::Open`], [`AccountsError::Damaged`], [`AccountsError::Schema`] or [`AccountsError::TimedOut`].
     pub async fn open(config: &AccountsConfig, data: &Path) -> Result<Self, AccountsError> {
         Self::open_with_clock(config, data, now_ms).await
     }
@@ -45,19 +49,24 @@ impl Accounts {
         data: &Path,
         clock: impl Fn() -> i64 + Send + Sync + 'static,
     ) -> Result<Self, AccountsError> {
-        let (engine, pool) = engine::connect(config, data).await?;
+        let Opened { engine, pool, url } = engine::connect(config, data).await?;
         let accounts = Self {
             pool,
             cache: Arc::new(Cache::new(config.cache_entries_max)),
             cache_ms_max: i64::try_from(config.cache_ms_max).unwrap_or(i64::MAX),
             engine,
+            preparation: Arc::new(Preparation::new(engine, url)),
             wait_ms_max: config.wait_ms_max,
             clock: Arc::new(clock),
         };
-        accounts
-            .timed("migrate", schema::migrate(engine, &accounts.pool, accounts.now_ms()))
-            .await?;
-        Ok(accounts)
+        match (accounts.timed("migrate", async { Ok(()) }).await, engine) {
+            (Ok(()), _) => Ok(accounts),
+            (Err(error), Engine::Postgres) if !matches!(error, AccountsError::Schema(_)) => {
+                tracing::warn!(%error, "the account store isn't there yet; going on without it");
+                Ok(accounts)
+            }
+            (Err(error), _) => Err(error),
+        }
     }
 
     /// Asks the database for nothing: for readiness.
@@ -92,14 +101,18 @@ impl Accounts {
         Ok(self.pool.begin_with(self.engine.begin()).await?)
     }
 
-    /// `work` within its time, measured under the name `query`. What is cut off rolls its transaction back.
+    /// `work` on prepared tables within its time, measured under the name `query`. What is cut off rolls its transaction back.
     pub(crate) async fn timed<T>(
         &self,
         query: &'static str,
         work: impl Future<Output = Result<T, AccountsError>>,
     ) -> Result<T, AccountsError> {
         let started = Instant::now();
-        let result = tokio::time::timeout(Duration::from_millis(self.wait_ms_max), work).await;
+        let prepared = async {
+            self.preparation.ensure(self.now_ms()).await?;
+            work.await
+        };
+        let result = tokio::time::timeout(Duration::from_millis(self.wait_ms_max), prepared).await;
         histogram!("receipts_accounts_query_seconds", "query" => query).record(started.elapsed());
         result.unwrap_or(Err(AccountsError::TimedOut(self.wait_ms_max)))
     }

@@ -68,11 +68,25 @@ async fn what_cant_be_opened_is_named() {
         .await
         .unwrap_err();
     assert!(
-        matches!(&error, AccountsError::Open(what) if what.contains("accounts.sqlite")),
+        matches!(&error, AccountsError::Damaged(what) if what.contains("accounts.sqlite") && what.contains("not a database")),
         "{error}"
     );
     let error = Accounts::open(&AccountsConfig::default(), &file).await.unwrap_err();
     assert!(matches!(error, AccountsError::Open(_)), "{error}");
+}
+
+#[tokio::test]
+async fn damage_behind_the_header_is_named() {
+    let data = tempfile::tempdir().unwrap();
+    let place = Place::new(data.path(), None);
+    place.open().await.close().await;
+    let file = data.path().join("accounts.sqlite");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[100..].fill(0xA5);
+    std::fs::write(&file, bytes).unwrap();
+    let error = place.try_open().await.unwrap_err();
+    assert!(matches!(error, AccountsError::Damaged(_)), "{error}");
+    assert!(error.to_string().contains("restore the file"), "{error}");
 }
 
 #[tokio::test]
