@@ -1,6 +1,7 @@
 //! The admin port: `/metrics`, `/healthz`, `/readyz`. Kept apart from the service's own port, so that it answers when that
 //! one is full, and isn't reachable from outside.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +14,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::health::Health;
@@ -22,10 +23,10 @@ use crate::problem::{Kind, Problem};
 use crate::request_id::RequestId;
 use crate::telemetry::PrometheusHandle;
 
-/// More scrapers than anyone has; further connections wait in the kernel.
+/// More scrapers than anyone has. One more takes the place of whichever has asked for nothing the longest.
 const CONNECTIONS_MAX: usize = 64;
-/// Time for a request's head.
-const HEAD_READ_MAX: Duration = Duration::from_secs(10);
+/// Time for a request's head, the wait for its first byte included.
+const HEAD_READ_MAX: Duration = Duration::from_secs(5);
 /// How often histograms are drained between scrapes, so that they stay small when nobody scrapes.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
@@ -36,44 +37,94 @@ pub async fn serve_admin(
     health: Health,
     shutdown: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::new(Places::default());
     let mut upkeep = tokio::time::interval(UPKEEP_EVERY);
     loop {
-        let accepted = tokio::select! {
+        let stream = tokio::select! {
             () = shutdown.cancelled() => return,
             _ = upkeep.tick() => { metrics.run_upkeep(); continue }
-            accepted = accept(&listener, &places) => accepted,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Usually too many open files: wait for some to close instead of spinning.
+                    tracing::warn!(%error, "the admin port can't accept");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            },
         };
-        let Some((stream, place)) = accepted else { continue };
-        let (metrics, health, shutdown) = (metrics.clone(), health.clone(), shutdown.clone());
+        let place = Places::take(&places, shutdown.child_token());
+        let (metrics, health) = (metrics.clone(), health.clone());
         tokio::spawn(async move {
-            let _place = place;
+            let ended = place.ended.clone();
             tokio::select! {
-                () = shutdown.cancelled() => {}
-                () = serve_connection(stream, metrics, health) => {}
+                () = ended.cancelled() => {}
+                () = serve_connection(stream, place, metrics, health) => {}
             }
         });
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.ok()?;
-    match listener.accept().await {
-        Ok((stream, _)) => Some((stream, place)),
-        Err(error) => {
-            // Usually too many open files: wait for some to close instead of spinning.
-            tracing::warn!(%error, "the admin port can't accept");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            None
+/// The open connections by their turn: the first one's last request is the longest ago.
+#[derive(Default)]
+struct Places(Mutex<Turns>);
+
+#[derive(Default)]
+struct Turns {
+    next: u64,
+    open: BTreeMap<u64, CancellationToken>,
+}
+
+impl Turns {
+    fn add(&mut self, ended: CancellationToken) -> u64 {
+        let turn = self.next;
+        self.next += 1;
+        self.open.insert(turn, ended);
+        turn
+    }
+}
+
+/// One connection's place, given back when dropped.
+struct Place {
+    places: Arc<Places>,
+    turn: Mutex<u64>,
+    ended: CancellationToken,
+}
+
+impl Places {
+    /// A place for a new connection, which `ended` ends. Ends another one if there is none left.
+    fn take(places: &Arc<Self>, ended: CancellationToken) -> Place {
+        let mut turns = places.0.lock();
+        if turns.open.len() >= CONNECTIONS_MAX
+            && let Some((_, oldest)) = turns.open.pop_first()
+        {
+            oldest.cancel();
+        }
+        let turn = Mutex::new(turns.add(ended.clone()));
+        let places = Arc::clone(places);
+        Place { places, turn, ended }
+    }
+}
+
+impl Place {
+    /// Notes a request.
+    fn asked(&self) {
+        let (mut turns, mut turn) = (self.places.0.lock(), self.turn.lock());
+        if let Some(ended) = turns.open.remove(&turn) {
+            *turn = turns.add(ended);
         }
     }
 }
 
-async fn serve_connection(stream: TcpStream, metrics: PrometheusHandle, health: Health) {
-    let service = service_fn(move |request| {
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.0.lock().open.remove(self.turn.get_mut());
+    }
+}
+
+async fn serve_connection(stream: TcpStream, place: Place, metrics: PrometheusHandle, health: Health) {
+    let service = service_fn(|request| {
+        place.asked();
         let response = answer(&request, &metrics, &health);
         async move { Ok::<_, Infallible>(response) }
     });

@@ -114,3 +114,43 @@ async fn shutdown_ends_it_and_its_open_connections() {
     assert_eq!(idle.read(&mut [0; 16]).await.unwrap_or(0), 0);
     assert!(TcpStream::connect(admin.address).await.is_err());
 }
+
+/// Whoever connects and says nothing must not keep a probe waiting: it would have the process killed.
+#[tokio::test]
+async fn silent_connections_make_room_for_a_probe() {
+    let admin = start();
+    let mut silent = Vec::new();
+    for _ in 0..64 {
+        let mut stream = TcpStream::connect(admin.address).await.unwrap();
+        stream.write_all(b"GET /readyz HTTP/1.1\r\nhost:").await.unwrap();
+        silent.push(stream);
+    }
+    assert!(ask(admin.address, "GET", "/healthz").await.starts_with("HTTP/1.1 200 "));
+    // Only the one that was silent the longest had to go.
+    assert_eq!(silent[0].read(&mut [0; 16]).await.unwrap_or(0), 0);
+    let newest = &mut silent[63];
+    newest.write_all(b" x\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut text = String::new();
+    newest.read_to_string(&mut text).await.unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+}
+
+/// A connection that asks again and again keeps its place.
+#[tokio::test]
+async fn a_scraper_is_not_the_one_to_go() {
+    let admin = start();
+    let mut scraper = TcpStream::connect(admin.address).await.unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..3 {
+        for _ in 0..40 {
+            silent.push(TcpStream::connect(admin.address).await.unwrap());
+        }
+        scraper
+            .write_all(b"HEAD /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+            .await
+            .unwrap();
+        let mut answer = [0; 512];
+        let length = scraper.read(&mut answer).await.unwrap();
+        assert!(answer[..length].starts_with(b"HTTP/1.1 200 "));
+    }
+}
