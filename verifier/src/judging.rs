@@ -21,7 +21,7 @@ pub struct JudgedBlock {
     pub receipts: Vec<Bytes>,
     /// `RowBinary` for the table of rejected receipts.
     pub rejected: Vec<Bytes>,
-    /// One ledger line per partition, without its time of commit.
+    /// One ledger line per run of offsets without a gap, in order within each partition, without its time of commit.
     pub lines: Vec<LedgerRow>,
     /// Rejections by reason.
     pub reasons: BTreeMap<&'static str, u64>,
@@ -65,21 +65,27 @@ pub fn judge_block(judge: &Judge, mut block: Block, verifier: &str) -> JudgedBlo
     let mut receipts = Pieces::default();
     let mut rejected = Pieces::default();
     let mut reasons = BTreeMap::new();
-    let mut lines: BTreeMap<u32, LedgerRow> = BTreeMap::new();
+    let mut lines: BTreeMap<u32, Vec<LedgerRow>> = BTreeMap::new();
     for (logged, outcome) in block.records.iter().zip(&judged) {
         let position = logged.position;
-        let line = lines.entry(position.partition).or_insert_with(|| LedgerRow {
-            epoch: position.epoch,
-            partition: position.partition,
-            first_offset: position.offset,
-            last_offset: position.offset,
-            records: 0,
-            receipts_in: 0,
-            accepted: 0,
-            rejected: 0,
-            verifier: verifier.to_owned(),
-            committed_at_ms: 0,
-        });
+        let runs = lines.entry(position.partition).or_default();
+        // A gap stands where an earlier line has done the records (see `resuming`): no line may cover it again.
+        let line = match runs.pop_if(|line| line.last_offset + 1 == position.offset) {
+            Some(line) => line,
+            None => LedgerRow {
+                epoch: position.epoch,
+                partition: position.partition,
+                first_offset: position.offset,
+                last_offset: position.offset,
+                records: 0,
+                receipts_in: 0,
+                accepted: 0,
+                rejected: 0,
+                verifier: verifier.to_owned(),
+                committed_at_ms: 0,
+            },
+        };
+        let line = runs.push_mut(line);
         line.last_offset = position.offset;
         line.records += 1;
         line.receipts_in += outcome.rows.len() as u64;
@@ -101,7 +107,7 @@ pub fn judge_block(judge: &Judge, mut block: Block, verifier: &str) -> JudgedBlo
     JudgedBlock {
         receipts: receipts.finish(),
         rejected: rejected.finish(),
-        lines: lines.into_values().collect(),
+        lines: lines.into_values().flatten().collect(),
         reasons,
         block,
     }

@@ -5,6 +5,7 @@
 //! - [`judging`]: records to encoded rows, a pure function
 //! - [`writing`]: rows to the warehouse, with retries
 //! - [`ledger`]: the conservation ledger's lines, as commit metadata and as rows
+//! - [`resuming`]: where reading goes on when a committed position is lost
 //! - [`repair`]: rows lost with a damaged part, rebuilt from the log
 //! - [`config`]: the section `[verifier]`
 //!
@@ -19,6 +20,7 @@ pub mod judging;
 pub mod ledger;
 pub mod pipeline;
 pub mod repair;
+pub mod resuming;
 pub mod writing;
 
 pub use config::VerifierConfig;

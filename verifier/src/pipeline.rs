@@ -19,6 +19,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{error, info, warn};
 use warehouse::{LedgerRow, Warehouse};
 
@@ -26,6 +27,7 @@ use crate::block::{Block, Claims, Gathering};
 use crate::config::VerifierConfig;
 use crate::judging::{JudgedBlock, judge_block};
 use crate::ledger;
+use crate::resuming::{NotResumed, Resuming};
 use crate::writing::{Backoff, Stopped, Writer};
 
 /// The longest one poll waits while nothing is under way, so that a stop is noticed.
@@ -53,6 +55,21 @@ pub enum VerifierError {
     /// A stored record is damaged: going on would lose it in silence.
     #[error("{0}")]
     Damaged(ConsumeError),
+    /// The ledger has lines for records that the log doesn't hold, or holds others in their place.
+    #[error(
+        "partition {partition}: the ledger has lines up to offset {ledger_end}, but {detail}. The log was set back, as by \
+         restoring an older copy, and new records would get the positions of old ones. With the embedded log: stop, move \
+         log/ aside (keep it) and start again: a new epoch begins, and nothing that is in the warehouse is lost; what \
+         was acknowledged since the log was set back is only in the log moved aside"
+    )]
+    SetBack {
+        /// The partition.
+        partition: u32,
+        /// One past the last offset that the ledger knows.
+        ledger_end: u64,
+        /// What shows it.
+        detail: String,
+    },
     /// A stage ended without being told to.
     #[error("the verifier's {0} stage ended unexpectedly")]
     StageEnded(&'static str),
@@ -93,9 +110,19 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
         config.block_records_max,
         Duration::from_millis(config.block_wait_ms_max),
     );
+    let mut resuming = Resuming::default();
     let mut backoff = Backoff::new(&config);
     let mut under_way = 0_usize;
     let drain_wait_max = Duration::from_millis(config.drain_ms_max);
+    let _trying_ends = AbortOnDropHandle::new(tokio::spawn({
+        // Also where the loop itself waits for an engine that is away.
+        let (shutdown, give_up) = (shutdown.clone(), give_up.clone());
+        async move {
+            shutdown.cancelled().await;
+            tokio::time::sleep(drain_wait_max).await;
+            give_up.cancel();
+        }
+    }));
 
     while !shutdown.is_cancelled() {
         while let Ok(block) = written.try_recv() {
@@ -127,24 +154,39 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
             wait_max: gathering.time_left().map_or(idle_wait, |left| left.min(idle_wait)),
         };
         match consumer.poll(limits).await {
-            Ok(polled) => {
+            Ok(mut polled) => {
                 backoff = Backoff::new(&config);
                 for partition in polled.revoked {
                     claims.revoke(partition);
                     gathering.forget(partition);
+                    resuming.forget(partition);
                 }
                 for assignment in &polled.assigned {
                     claims.assign(assignment);
                     if repair_ledger(assignment, &writer).await.is_err() {
                         break;
                     }
+                    match resuming.assign(assignment, consumer.as_mut(), &writer).await {
+                        Ok(false) => {}
+                        // They come again, from where the reading goes on.
+                        Ok(true) => polled
+                            .records
+                            .retain(|logged| logged.position.partition != assignment.partition),
+                        Err(NotResumed::Stopped) => break,
+                        Err(NotResumed::Failed(failed)) => return Err(stopping(failed, &writer)),
+                    }
+                }
+                let done = resuming.pass_over(&mut polled.records);
+                for line in done.map_err(|failed| stopping(failed, &writer))? {
+                    if let Err(NotCommitted::Fenced) = commit_line(consumer.as_mut(), &line, &writer, &config).await {
+                        claims.revoke(line.partition);
+                        resuming.forget(line.partition);
+                    }
                 }
                 gathering.add(polled.records, &claims);
             }
             Err(damaged @ ConsumeError::Damaged { .. }) => {
-                writer.health.not_ready(damaged.to_string());
-                error!(error = %damaged, "the log is damaged; stopping rather than skipping records");
-                return Err(VerifierError::Damaged(damaged));
+                return Err(stopping(VerifierError::Damaged(damaged), &writer));
             }
             Err(ConsumeError::Unavailable(reason)) => {
                 writer.health.not_ready(format!("the log can't be read: {reason}"));
@@ -167,6 +209,13 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
     judging.map_err(|_| VerifierError::StageEnded("judging"))?;
     writing.map_err(|_| VerifierError::StageEnded("writing"))?;
     Ok(())
+}
+
+/// Says why the verifier stops.
+fn stopping(failed: VerifierError, writer: &Writer) -> VerifierError {
+    writer.health.not_ready(failed.to_string());
+    error!(error = %failed, "stopping rather than skipping records");
+    failed
 }
 
 async fn judge_stage(
@@ -303,7 +352,15 @@ async fn repair_ledger(assignment: &Assignment, writer: &Writer) -> Result<(), S
     };
     match ledger::from_metadata(&committed.metadata) {
         Ok(Some(line)) => writer.write_ledger(&[line]).await,
-        Ok(None) => Ok(()),
+        Ok(None) => {
+            error!(
+                partition = assignment.partition,
+                next_offset = committed.next_offset,
+                "the position was set by someone else than a verifier: records before it may not have been verified; \
+                 `receipts audit` names them, `receipts repair` judges them"
+            );
+            Ok(())
+        }
         Err(error) => {
             // The audit will find the gap; reading on is right, because the commit itself is valid.
             error!(partition = assignment.partition, %error, "the last commit's metadata is no ledger line");

@@ -8,10 +8,13 @@ use rand::RngExt;
 use service::health::Component;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
-use warehouse::{LedgerRow, Warehouse, WarehouseError};
+use warehouse::{LedgerRow, LedgerRun, Warehouse, WarehouseError};
 
 use crate::config::VerifierConfig;
 use crate::judging::JudgedBlock;
+
+/// Runs of ledger lines read at an assignment: more than one means that lines are missing between them.
+const RUNS_MAX: u64 = 10_000;
 
 /// Growing pauses with jitter: between half and the whole of a doubling wait.
 #[derive(Debug)]
@@ -80,19 +83,28 @@ impl Writer {
         self.insist("ledger", || self.warehouse.insert_ledger(lines)).await
     }
 
-    async fn insist<F>(&self, table: &'static str, mut attempt: impl FnMut() -> F) -> Result<(), Stopped>
+    /// What the ledger says is done of a partition from `from_offset` on, trying until it answers or the verifier stops.
+    ///
+    /// # Errors
+    /// [`Stopped`] only.
+    pub async fn ledger_runs(&self, epoch: u32, partition: u32, from_offset: u64) -> Result<Vec<LedgerRun>, Stopped> {
+        let runs = || self.warehouse.ledger_runs(epoch, partition, from_offset, RUNS_MAX);
+        self.insist("ledger", runs).await
+    }
+
+    async fn insist<T, F>(&self, table: &'static str, mut attempt: impl FnMut() -> F) -> Result<T, Stopped>
     where
-        F: Future<Output = Result<(), WarehouseError>>,
+        F: Future<Output = Result<T, WarehouseError>>,
     {
         let mut backoff = Backoff::new(&self.config);
         let mut failed = false;
         loop {
             match attempt().await {
-                Ok(()) => {
+                Ok(answer) => {
                     if failed {
                         self.health.ready();
                     }
-                    return Ok(());
+                    return Ok(answer);
                 }
                 Err(error) => {
                     failed = true;

@@ -31,6 +31,9 @@ fn pipeline() {
         a_fenced_verifier_drops_its_block(world("fenced").await).await;
         a_failing_commit_is_tried_again(world("failing_commit").await).await;
         lost_rows_are_rebuilt_from_the_log(world("rebuilt").await, directory.path()).await;
+        lost_positions_go_on_behind_the_ledger(world("lost_positions").await).await;
+        a_gap_in_the_ledger_is_judged_again(world("gap").await).await;
+        a_log_that_was_set_back_is_refused(world("set_back").await).await;
         a_random_schedule_of_crashes_stays_exact(world("schedule").await).await;
         engine.stop().await;
     });
@@ -162,6 +165,77 @@ async fn lost_rows_are_rebuilt_from_the_log(mut world: World, directory: &Path) 
     );
     assert!(steps > 0);
     world.assert_audit(41).await;
+}
+
+/// Blocks of other sizes than a reading from the start would cut.
+async fn judged_in_blocks(world: &World, key: &SigningKey, numbers: std::ops::Range<usize>) {
+    for number in numbers {
+        world.append(batch(key, 10 * number..10 * number + 2)).await;
+        world.run_until_caught_up().await;
+    }
+}
+
+fn copied(from: &Path, to: &Path) {
+    let status = std::process::Command::new("cp").arg("-rT").arg(from).arg(to).status();
+    assert!(status.unwrap().success());
+}
+
+fn remove_positions(log_dir: &Path) {
+    std::fs::remove_dir_all(log_dir.join("positions")).unwrap();
+}
+
+async fn lost_positions_go_on_behind_the_ledger(mut world: World) {
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    judged_in_blocks(&world, &key, 0..4).await;
+    // With nothing new, the position is committed where the lines end.
+    world.reopen(remove_positions);
+    world.run_until_caught_up().await;
+    world.assert_audit(8).await;
+    // Set back to an earlier commit, with a block that was written and not committed, and with more to read.
+    let earlier = tempfile::tempdir().unwrap();
+    let kept = earlier.path().join("verifier");
+    world.reopen(|dir| copied(&dir.join("positions/verifier"), &kept));
+    judged_in_blocks(&world, &key, 4..8).await;
+    world.append(batch(&key, 100..110)).await;
+    world.run_faulty(Fault::HangBeforeCommit).await;
+    world.reopen(|dir| copied(&kept, &dir.join("positions/verifier")));
+    assert_eq!(world.committed().await, 4);
+    world.append(batch(&key, 110..120)).await;
+    world.run_until_caught_up().await;
+    assert_eq!(world.committed().await, 10);
+    world.assert_audit(36).await;
+    let lines = world.warehouse.ledger(world.epoch().await, 0, 0, 100).await.unwrap();
+    assert!(lines.len() >= 9, "the lines of the first reading stand: {lines:?}");
+}
+
+async fn a_gap_in_the_ledger_is_judged_again(mut world: World) {
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    judged_in_blocks(&world, &key, 0..6).await;
+    world
+        .execute("ALTER TABLE ledger DELETE WHERE first_offset IN (2, 3)")
+        .await;
+    world.reopen(remove_positions);
+    world.append(batch(&key, 100..103)).await;
+    world.run_until_caught_up().await;
+    world.assert_audit(15).await;
+}
+
+async fn a_log_that_was_set_back_is_refused(mut world: World) {
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    judged_in_blocks(&world, &key, 0..2).await;
+    let kept = tempfile::tempdir().unwrap();
+    world.reopen(|dir| copied(dir, kept.path()));
+    judged_in_blocks(&world, &key, 2..4).await;
+    world.reopen(|dir| {
+        std::fs::remove_dir_all(dir).unwrap();
+        copied(kept.path(), dir);
+    });
+    let ended = world.spawn(Box::new(world.consumer()), CancellationToken::new());
+    let error = ended.await.unwrap().unwrap_err().to_string();
+    assert!(
+        error.contains("up to offset 4, but the log ends at 2") && error.contains("new epoch"),
+        "{error}"
+    );
 }
 
 async fn a_random_schedule_of_crashes_stays_exact(world: World) {

@@ -269,6 +269,12 @@ pub const METRICS: &[MetricDoc] = &[
         "Commits refused because the partition has another owner.",
     ),
     counter(
+        "receipts_verifier_positions_behind_total",
+        "assignments",
+        &[],
+        "Partitions whose committed position was behind the ledger: lost or set back.",
+    ),
+    counter(
         "receipts_verifier_poll_failures_total",
         "polls",
         &[],

@@ -1,7 +1,7 @@
 //! A log, a database and a verifier to run over them, with faults at the consumer.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use receipt_log::{
 };
 use service::cpu::CpuPool;
 use service::health::Health;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +34,8 @@ pub(crate) async fn engine(directory: &Path) -> EmbeddedEngine {
 /// One case's log and database.
 pub(crate) struct World {
     pub(crate) log: EmbeddedLog,
+    log_dir: PathBuf,
+    socket: PathBuf,
     pub(crate) warehouse: Warehouse,
     pub(crate) cpu: CpuPool,
     pub(crate) judge: Arc<Judge>,
@@ -48,11 +51,14 @@ impl World {
             .await
             .unwrap();
         warehouse.migrate().await.unwrap();
-        let log = EmbeddedLog::open(&directory.join(name), EmbeddedConfig::default()).unwrap();
+        let log_dir = directory.join(name);
+        let log = EmbeddedLog::open(&log_dir, EmbeddedConfig::default()).unwrap();
         let cpu = CpuPool::new("verifier", 2, 8).unwrap();
         let judge = Arc::new(Judge::new(Limits::default(), 100));
         Self {
             log,
+            log_dir,
+            socket: directory.join("w.sock"),
             warehouse,
             cpu,
             judge,
@@ -118,6 +124,48 @@ impl World {
             assert!(Instant::now() < deadline, "the verifier doesn't catch up: {states:?}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// Closes the log, has `change` done to its directory, and opens it again.
+    pub(crate) fn reopen(&mut self, change: impl FnOnce(&Path)) {
+        self.log.close();
+        change(&self.log_dir);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        self.log = loop {
+            // The last consumer's file handles may close a moment later.
+            match EmbeddedLog::open(&self.log_dir, EmbeddedConfig::default()) {
+                Ok(log) => break log,
+                Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+    }
+
+    /// Has the engine execute a statement that no service would.
+    pub(crate) async fn execute(&self, statement: &str) {
+        let mut stream = tokio::net::UnixStream::connect(&self.socket).await.unwrap();
+        let head = format!(
+            "POST /?database={}&mutations_sync=2 HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            self.warehouse.database(),
+            statement.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(statement.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+
+    pub(crate) async fn epoch(&self) -> u32 {
+        self.log.partitions(GROUP).await.unwrap()[0].epoch
+    }
+
+    pub(crate) async fn committed(&self) -> u64 {
+        let states = self.log.partitions(GROUP).await.unwrap();
+        states[0]
+            .committed
+            .as_ref()
+            .map_or(0, |committed| committed.next_offset)
     }
 
     pub(crate) async fn audit(&self) -> AuditSums {

@@ -166,6 +166,16 @@ impl LogConsumer for EmbeddedConsumer {
     }
 
     fn seek(&mut self, partition: u32, offset: u64) -> BoxFuture<'_, Result<(), ConsumeError>> {
+        let end_offset = self.shared.end_offset();
+        if offset > end_offset {
+            let detail = format!("the log ends at {end_offset}");
+            let past = ConsumeError::Damaged {
+                partition,
+                offset,
+                detail,
+            };
+            return std::future::ready(Err(past)).boxed();
+        }
         if partition == 0 && !self.is_fenced() {
             self.next_offset = offset.max(self.shared.catalog.begin());
             self.shared.cache.lock().follow(&self.group.name, self.next_offset);

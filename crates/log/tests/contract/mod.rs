@@ -7,8 +7,8 @@ use std::{
 
 use futures_util::future::join_all;
 use receipt_log::{
-    AppendError, Assignment, Commit, CommitError, InspectError, LogConsumer, LogInspector, LogWriter, LoggedRecord,
-    PollLimits, Position, Record, RecordKind,
+    AppendError, Assignment, Commit, CommitError, ConsumeError, InspectError, LogConsumer, LogInspector, LogWriter,
+    LoggedRecord, PollLimits, Position, Record, RecordKind,
 };
 
 /// Settings that some of the tests need.
@@ -261,6 +261,8 @@ pub async fn reads_on_from_where_it_is_told<E: Engine>() {
     assert_eq!(consumer.poll(limits).await.unwrap().records[0].position.offset, 0);
     for (&partition, &end) in &ends {
         consumer.seek(partition, end).await.unwrap();
+        let past = consumer.seek(partition, end + 1).await;
+        assert!(matches!(past, Err(ConsumeError::Damaged { .. })), "{past:?}");
     }
     assert!(consumer.poll(ALL).await.unwrap().records.is_empty());
     assert_eq!(engine.log().partitions("readers").await.unwrap()[0].committed, None);

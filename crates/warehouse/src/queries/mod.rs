@@ -22,6 +22,7 @@ pub use audit::{AuditFinding, AuditSums, CommittedOffset};
 pub use client::ClientStats;
 pub use content::{ContentStats, TopClient};
 pub use dashboard::{DashboardStats, TopContent, UsageByPurpose};
+pub use ledger::LedgerRun;
 pub use receipt::{ReceiptFacts, RejectedReceipt, StoredReceipt};
 pub use refusals::{Refusal, RefusalStats};
 pub use timeseries::{GroupBy, Metric, TimeseriesPoint};
