@@ -2,6 +2,11 @@
 //!
 //! The budget has two parts: an eighth takes bodies up to [`SMALL_BYTES_MAX`] only, so that single receipts get in while
 //! batches wait for each other. Waiting is first come, first served, and short.
+//!
+//! What is reserved follows what has arrived (`body`): while a body is short, at most twice as much. When more than
+//! [`SMALL_BYTES_MAX`] of it is here, all of its declared length is reserved at once: large bodies that grew in steps would hold
+//! parts of the budget while they wait for each other's. A reservation that can't grow within the wait is given up (503), so
+//! nobody waits for ever, and as long as bodies end, the next in line gets in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +67,25 @@ impl Admission {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes_max
             .saturating_sub(self.small.available_permits() + self.large.available_permits())
+    }
+
+    /// How long a request may wait for its share.
+    pub(crate) fn wait_max(&self) -> Duration {
+        self.wait_max
+    }
+
+    /// Nothing yet, to grow with a body of at most `bytes_max`. A longer one takes nothing from the part of small ones, not
+    /// even at its beginning: it may have to wait with that in hand.
+    pub(crate) fn begin(self: &Arc<Self>, bytes_max: usize) -> Reservation {
+        Reservation {
+            admission: Arc::clone(self),
+            part: if bytes_max <= SMALL_BYTES_MAX {
+                Part::Small
+            } else {
+                Part::Large
+            },
+            bytes: 0,
+        }
     }
 
     /// Takes `bytes`, after a wait if need be.
@@ -237,6 +261,17 @@ mod tests {
         assert_eq!(budget.bytes(), 10);
         drop(one);
         assert_eq!(budget.bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_will_be_large_leaves_the_part_of_small_ones_alone_from_its_first_byte() {
+        let budget = budget();
+        let _all = budget.reserve(7 * MIB).await.unwrap();
+        let mut large = budget.begin(SMALL_BYTES_MAX + 1);
+        assert!(!large.try_grow(1));
+        let mut small = budget.begin(SMALL_BYTES_MAX);
+        assert!(small.try_grow(1) && small.try_grow(SMALL_BYTES_MAX));
+        assert_eq!(budget.bytes(), 7 * MIB + SMALL_BYTES_MAX);
     }
 
     #[tokio::test]

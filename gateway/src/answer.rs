@@ -113,6 +113,14 @@ pub(crate) fn overloaded() -> Refusal {
         .into()
 }
 
+/// 503: one address holds as much as it may.
+pub(crate) fn address_overloaded() -> Refusal {
+    let detail = "as much from this address is unfinished as the service allows; finish or close some of it first";
+    Problem::new(Kind::Overloaded, detail)
+        .retry_after_s(RETRY_SOON_S)
+        .into()
+}
+
 /// 503 or 413: the log didn't take the record. `None`: it didn't say in time.
 pub(crate) fn not_stored(error: Option<&AppendError>) -> Refusal {
     let (detail, retry_s) = match error {

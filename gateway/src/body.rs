@@ -15,8 +15,12 @@ use hyper::body::Incoming;
 use service::problem::{Kind, Problem};
 use tokio::time::{Instant, timeout_at};
 
-use crate::admission::{Admission, Reservation, SMALL_BYTES_MAX};
-use crate::answer::{Refusal, overloaded};
+use crate::admission::{Admission, Full, Reservation, SMALL_BYTES_MAX};
+use crate::answer::{Refusal, address_overloaded, overloaded};
+use crate::source::{Claim, Source};
+
+/// What is reserved at least once something of a body has arrived, unless it is shorter.
+const FIRST_BYTES: usize = 1_024;
 
 /// A body in memory, with the share of the budget that stands for it.
 #[derive(Debug)]
@@ -76,15 +80,15 @@ impl Held {
         (bytes, self.reservation)
     }
 
-    async fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
-        self.reservation.grow(bytes).await.map_err(|_| overloaded())?;
-        self.fit_buffer();
-        Ok(())
-    }
-
     fn fit_buffer(&mut self) {
-        self.bytes
-            .reserve_exact(self.reservation.bytes().saturating_sub(self.bytes.len()));
+        let wanted = self.reservation.bytes();
+        if wanted > SMALL_BYTES_MAX && self.bytes.capacity() <= SMALL_BYTES_MAX {
+            let mut larger = self.reservation.admission().buffers().take(wanted);
+            larger.extend_from_slice(&self.bytes);
+            self.bytes = larger;
+        } else {
+            self.bytes.reserve_exact(wanted.saturating_sub(self.bytes.len()));
+        }
     }
 }
 
@@ -101,6 +105,8 @@ pub(crate) struct Bounds {
     pub(crate) bytes_max: usize,
     /// The whole time for it.
     pub(crate) wait_max: Duration,
+    /// The least rate at which it must come after a while.
+    pub(crate) bytes_per_s_min: u32,
 }
 
 /// A body on its way in.
@@ -122,54 +128,63 @@ impl Upload {
         }
     }
 
-    /// Reads it whole.
-    pub(crate) async fn read(&mut self, bounds: Bounds, admission: &Arc<Admission>) -> Result<Held, Refusal> {
+    /// Reads it whole. `source` is who sends it.
+    pub(crate) async fn read(
+        &mut self,
+        bounds: Bounds,
+        admission: &Arc<Admission>,
+        source: &Arc<Source>,
+    ) -> Result<Held, Refusal> {
         let declared = self.incoming.size_hint().exact();
-        let reserve = match declared {
-            Some(length) => usize::try_from(length).unwrap_or(usize::MAX),
-            None => SMALL_BYTES_MAX.min(bounds.bytes_max),
-        };
-        if reserve > bounds.bytes_max {
+        let length_max = declared.map_or(bounds.bytes_max, |length| usize::try_from(length).unwrap_or(usize::MAX));
+        if length_max > bounds.bytes_max {
             return Err(too_large(bounds.bytes_max));
         }
-        let mut held = Held::empty(admission.reserve(reserve).await.map_err(|_| overloaded())?);
+        let mut growing = Growing {
+            held: Held::empty(admission.begin(length_max)),
+            declared: declared.is_some(),
+            length_max,
+            unfinished: None,
+        };
         if self.whole {
-            return Ok(held);
+            return Ok(growing.held);
         }
-        // Most bodies come with their head: no clock and no timer for them.
+        // Most bodies come with their head: no clock, no timer and no account of their sender for them.
         let mut ready = poll_fn(|context| Poll::Ready(Pin::new(&mut self.incoming).poll_frame(context))).await;
         let mut pace: Option<Pace> = None;
         loop {
             let frame = match ready {
                 Poll::Ready(frame) => frame,
                 Poll::Pending => {
-                    let pace = pace.get_or_insert_with(|| Pace::new(bounds.wait_max));
+                    growing.account(source).await?;
+                    let pace = pace.get_or_insert_with(|| Pace::new(bounds));
                     match timeout_at(pace.next_look, self.incoming.frame()).await {
                         Ok(frame) => frame,
                         Err(_) => {
-                            self.keep_pace(pace.look(&held))?;
+                            self.keep_pace(pace.look(&growing.held))?;
                             continue;
                         }
                     }
                 }
             };
             ready = Poll::Pending;
-            match frame {
-                Some(Ok(frame)) => take(&mut held, frame, bounds).await?,
+            let frame = match frame {
+                Some(Ok(frame)) => frame,
                 Some(Err(error)) => return Err(broken(&error)),
                 None => break,
-            }
-            if self.incoming.is_end_stream() {
+            };
+            let ended = self.incoming.is_end_stream();
+            growing.take(frame, ended).await?;
+            if ended {
                 break;
             }
             if let Some(pace) = &mut pace {
-                self.keep_pace(pace.look(&held))?;
+                self.keep_pace(pace.look(&growing.held))?;
             }
         }
         self.whole = true;
-        if declared.is_none() {
-            held.settle();
-        }
+        let mut held = growing.held;
+        held.settle();
         Ok(held)
     }
 
@@ -202,36 +217,88 @@ impl Upload {
     }
 }
 
-async fn take(held: &mut Held, frame: Frame<Bytes>, bounds: Bounds) -> Result<(), Refusal> {
-    // Trailers say nothing here; hyper bounds them like a head.
-    let Ok(data) = frame.into_data() else { return Ok(()) };
-    let length = held.bytes.len() + data.len();
-    if length > bounds.bytes_max {
-        return Err(too_large(bounds.bytes_max));
-    }
-    if data.len() > held.room() {
-        let doubled = held.reservation.bytes().saturating_mul(2);
-        held.grow(doubled.clamp(length, bounds.bytes_max)).await?;
-    }
-    held.bytes.extend_from_slice(&data);
-    Ok(())
+/// A body that grows, and with it what is reserved for it.
+struct Growing {
+    held: Held,
+    /// Whether `length_max` is its length.
+    declared: bool,
+    length_max: usize,
+    /// In the account of its sender, once it turned out not to have come with its head.
+    unfinished: Option<Claim>,
 }
 
-/// The time of a body. One that holds much of the budget must also come at the pace that ends in time, after a sixth of it:
-/// otherwise a few clients that announce batches and send nothing would keep everyone else's out for the whole wait.
+impl Growing {
+    /// Puts it into its sender's account.
+    async fn account(&mut self, source: &Arc<Source>) -> Result<(), Refusal> {
+        if self.unfinished.is_none() {
+            self.unfinished = Some(source.begin().map_err(|Full| address_overloaded())?);
+            self.reserve(self.held.reservation.bytes()).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds what came, which was all if `ended`.
+    async fn take(&mut self, frame: Frame<Bytes>, ended: bool) -> Result<(), Refusal> {
+        // Trailers say nothing here; hyper bounds them like a head.
+        let Ok(data) = frame.into_data() else { return Ok(()) };
+        let length = self.held.bytes.len() + data.len();
+        if length > self.length_max {
+            return Err(too_large(self.length_max));
+        }
+        if data.len() > self.held.room() {
+            self.reserve(if ended { length } else { self.worth(length) }).await?;
+        }
+        self.held.bytes.extend_from_slice(&data);
+        Ok(())
+    }
+
+    /// What to reserve when `length` bytes are here.
+    fn worth(&self, length: usize) -> usize {
+        if length <= SMALL_BYTES_MAX {
+            length
+                .saturating_mul(2)
+                .max(FIRST_BYTES)
+                .min(self.length_max.min(SMALL_BYTES_MAX))
+        } else if self.declared {
+            self.length_max
+        } else {
+            length.saturating_mul(2).min(self.length_max)
+        }
+    }
+
+    async fn reserve(&mut self, bytes: usize) -> Result<(), Refusal> {
+        let allowed = self.unfinished.as_mut().is_none_or(|claim| claim.try_raise(bytes));
+        if !(allowed && self.held.try_grow(bytes)) {
+            let wait_max = self.held.admission().wait_max();
+            let waited = tokio::time::timeout(wait_max, async {
+                if let Some(claim) = &mut self.unfinished {
+                    claim.raise(bytes).await?;
+                }
+                self.held.reservation.grow(bytes).await
+            });
+            waited.await.unwrap_or(Err(Full)).map_err(|Full| overloaded())?;
+            self.held.fit_buffer();
+        }
+        Ok(())
+    }
+}
+
+/// The time of a body. From a sixth of it on, a body must have come at the least rate; and one that holds much of the budget
+/// must, after a twelfth, come at the pace that ends in time. Otherwise a few clients that begin bodies and don't go on would
+/// keep everyone else's out for the whole wait.
 struct Pace {
     begun: Instant,
-    wait_max: Duration,
+    bounds: Bounds,
     next_look: Instant,
 }
 
 impl Pace {
-    fn new(wait_max: Duration) -> Self {
+    fn new(bounds: Bounds) -> Self {
         let begun = Instant::now();
         Self {
             begun,
-            wait_max,
-            next_look: begun + wait_max / 6,
+            bounds,
+            next_look: begun + bounds.wait_max / 12,
         }
     }
 
@@ -240,17 +307,25 @@ impl Pace {
         if now < self.next_look {
             return Ok(());
         }
+        let Bounds {
+            wait_max,
+            bytes_per_s_min,
+            ..
+        } = self.bounds;
         let spent = now - self.begun;
-        let reserved = held.reservation.bytes();
-        let grace = self.wait_max / 6;
-        let share = (spent - grace).as_secs_f64() / (self.wait_max - grace).as_secs_f64();
-        let late = reserved > SMALL_BYTES_MAX && (held.bytes.len() as f64) < reserved as f64 * share;
-        if spent >= self.wait_max || late {
-            let allowed = self.wait_max.as_millis();
-            let detail = format!("a body must be whole within {allowed} ms, and a large one must come evenly");
+        let (arrived, reserved) = (held.bytes.len() as f64, held.reservation.bytes());
+        let trickles = spent >= wait_max / 6 && arrived < spent.as_secs_f64() * f64::from(bytes_per_s_min);
+        let grace = wait_max / 12;
+        let share = (spent - grace).as_secs_f64() / (wait_max - grace).as_secs_f64();
+        let late = reserved > SMALL_BYTES_MAX && arrived < reserved as f64 * share;
+        if spent >= wait_max || trickles || late {
+            let allowed = wait_max.as_millis();
+            let detail = format!(
+                "a body must be whole within {allowed} ms, come at {bytes_per_s_min} bytes/s or more, and evenly if it is large"
+            );
             return Err(Problem::new(Kind::RequestTimeout, detail).into());
         }
-        self.next_look = (now + self.wait_max / 12).min(self.begun + self.wait_max);
+        self.next_look = (now + wait_max / 12).min(self.begun + wait_max);
         Ok(())
     }
 }

@@ -14,11 +14,13 @@ use crate::encoding;
 use crate::inflate::inflate;
 use crate::rate::{Exceeded, Rate, Standing};
 use crate::shared::Shared;
+use crate::source::Source;
 
 /// One request that brings receipts.
 pub(crate) struct Call<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) peer: Peer,
+    pub(crate) source: &'a Arc<Source>,
     pub(crate) id: &'a RequestId,
     /// Unix time in milliseconds.
     pub(crate) arrived_ms: i64,
@@ -98,7 +100,7 @@ impl Call<'_> {
     ) -> Result<Held, Refusal> {
         let encoding = encoding::of(headers)?;
         let body = upload
-            .read(self.shared.bounds(bytes_max), &self.shared.admission)
+            .read(self.shared.bounds(bytes_max), &self.shared.admission, self.source)
             .await?;
         self.shared.meters.body_read(body.as_ref().len());
         inflate(encoding, body, bytes_max, &self.shared.cpu).await

@@ -36,6 +36,12 @@ pub struct GatewayConfig {
     pub idle_wait_ms_max: u64,
     /// How long a body may take. A body over 64 KiB must also keep the pace that ends within this time.
     pub body_wait_ms_max: u64,
+    /// The least rate of a body that didn't come with its head, looked at from a sixth of `body_wait_ms_max` on: slower ones
+    /// are answered 408. 0 for none.
+    pub body_rate_bytes_per_s_min: u32,
+    /// How much of `connections_max`, and of `requests_max` and `inflight_bytes_max` what is unfinished, one address (IPv6: one
+    /// /64) may hold, in percent. 100 where one proxy brings everything.
+    pub address_share_percent_max: usize,
     /// The bytes of bodies, as received and as decoded, that may be in memory until the log has acknowledged them. An
     /// eighth is kept for bodies up to 64 KiB. At least four of the longest batches.
     pub inflight_bytes_max: usize,
@@ -69,6 +75,8 @@ impl Default for GatewayConfig {
             head_wait_ms_max: 10_000,
             idle_wait_ms_max: 60_000,
             body_wait_ms_max: 30_000,
+            body_rate_bytes_per_s_min: 1_024,
+            address_share_percent_max: 50,
             inflight_bytes_max: 40 * 1024 * 1024,
             inflight_wait_ms_max: 500,
             append_wait_ms_max: 5_000,
@@ -94,6 +102,8 @@ impl Validate for GatewayConfig {
         faults.range("head_wait_ms_max", self.head_wait_ms_max, 1..=WAIT_MS_MAX);
         faults.range("idle_wait_ms_max", self.idle_wait_ms_max, 1..=WAIT_MS_MAX);
         faults.range("body_wait_ms_max", self.body_wait_ms_max, 1..=WAIT_MS_MAX);
+        faults.range("body_rate_bytes_per_s_min", self.body_rate_bytes_per_s_min, 0..=1 << 20);
+        faults.range("address_share_percent_max", self.address_share_percent_max, 1..=100);
         // Counted in permits of a byte, asked for in 32 bits.
         faults.range(
             "inflight_bytes_max",
@@ -119,7 +129,8 @@ impl Validate for GatewayConfig {
 }
 
 impl GatewayConfig {
-    /// What no section can say alone: the longest batch must fit in flight, compressed and decoded, beside another.
+    /// What no section can say alone: the longest batch must fit in flight, compressed and decoded, beside another, and into
+    /// the share of one address.
     ///
     /// # Errors
     /// A sentence that names both settings.
@@ -129,6 +140,14 @@ impl GatewayConfig {
             return Err(format!(
                 "gateway.inflight_bytes_max is {}, must be at least 4 times limits.batch_bytes_max: {needed}",
                 self.inflight_bytes_max
+            ));
+        }
+        let share = self.inflight_bytes_max / 100 * self.address_share_percent_max;
+        if share < limits.batch_bytes_max {
+            return Err(format!(
+                "gateway.address_share_percent_max is {}: {share} bytes of gateway.inflight_bytes_max, must be at least \
+                 limits.batch_bytes_max: {}",
+                self.address_share_percent_max, limits.batch_bytes_max
             ));
         }
         Ok(())

@@ -18,6 +18,7 @@ use crate::exchange;
 use crate::pulse::{Order, Phase, Pulse};
 use crate::rate::address_key;
 use crate::shared::Shared;
+use crate::source::Seat;
 use crate::wire::Wire;
 
 /// The most that is read from a socket ahead of the one who wants it, and the most that waits to be written, unless twice the
@@ -44,10 +45,21 @@ pub(crate) struct Peer {
     pub(crate) key: u128,
 }
 
+impl From<SocketAddr> for Peer {
+    fn from(peer: SocketAddr) -> Self {
+        let address = peer.ip().to_canonical();
+        Self {
+            address,
+            key: address_key(address),
+        }
+    }
+}
+
 /// What the requests of one connection share.
 pub(crate) struct Line {
     pub(crate) shared: Arc<Shared>,
     pub(crate) peer: Peer,
+    pub(crate) seat: Seat,
     pub(crate) pulse: Arc<Pulse>,
 }
 
@@ -93,21 +105,18 @@ pub(crate) fn protocol(config: &GatewayConfig, tasks: TaskTracker) -> Builder<St
 /// Serves one connection to its end, or until its watch orders that; true if that cut a request off.
 pub(crate) async fn serve(
     stream: TcpStream,
-    peer: SocketAddr,
+    peer: Peer,
+    seat: Seat,
     shared: Arc<Shared>,
     protocol: Arc<Builder<Streams>>,
     pulse: Arc<Pulse>,
 ) -> bool {
     // Answers are small and complete: waiting to fill a segment only delays them.
     let _ = stream.set_nodelay(true);
-    let address = peer.ip().to_canonical();
-    let peer = Peer {
-        address,
-        key: address_key(address),
-    };
     let line = Arc::new(Line {
         shared,
         peer,
+        seat,
         pulse: Arc::clone(&pulse),
     });
     let service = service_fn(move |request| exchange::answer(Arc::clone(&line), request));
@@ -126,7 +135,7 @@ pub(crate) async fn serve(
         }
         connection.as_mut().poll(context).map(|ended| {
             if let Err(error) = ended {
-                tracing::debug!(peer = %address, error, "connection ended");
+                tracing::debug!(peer = %peer.address, error, "connection ended");
             }
             false
         })

@@ -58,6 +58,7 @@ pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Resul
         let mut call = Call {
             shared,
             peer: under_way.line.peer,
+            source: under_way.line.seat.source(),
             id: &id,
             arrived_ms,
             standing: None,

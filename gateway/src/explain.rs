@@ -9,10 +9,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use service::problem::{Kind, Problem};
 
-use crate::admission::Reservation;
-use crate::answer::{Answer, Refusal, json, overloaded};
+use crate::admission::{Full, Reservation};
+use crate::answer::{Answer, Refusal, address_overloaded, json, overloaded};
 use crate::body::Upload;
 use crate::call::Call;
+use crate::source::Claim;
 use crate::submit::optional_signature;
 
 /// What tells a batch from a receipt.
@@ -21,10 +22,11 @@ struct Shape {
     receipts: Option<IgnoredAny>,
 }
 
-/// A text on its way out, with its share of the budget.
+/// A text on its way out, with its share of the budget, which is in its reader's account until it is sent.
 struct Written {
     text: Vec<u8>,
     _reservation: Reservation,
+    _claim: Claim,
 }
 
 impl AsRef<[u8]> for Written {
@@ -62,9 +64,14 @@ pub(crate) async fn explain(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
         Refusal::from(Problem::new(Kind::Internal, "the explanation could not be written"))
     })?;
     // An explanation is longer than what it explains, and its reader may be slow.
+    let mut claim = call.source.begin().map_err(|Full| address_overloaded())?;
+    if !claim.try_raise(text.len()) {
+        return Err(address_overloaded());
+    }
     let reservation = shared.admission.reserve(text.len()).await.map_err(|_| overloaded())?;
     Ok(json(Bytes::from_owner(Written {
         text,
         _reservation: reservation,
+        _claim: claim,
     })))
 }

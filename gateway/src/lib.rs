@@ -7,7 +7,7 @@
 //! | `exchange`, `route`, `call` | one request and its answer: what it asks for, who sent it, where that one stands |
 //! | `submit`, `append`, `explain` | what is done with receipts |
 //! | `body`, `encoding`, `inflate`, `admission`, `buffer` | from the socket to decoded bytes, bounded in bytes, time and pace |
-//! | `rate` | receipts a second for each address and client |
+//! | `rate`, `source` | receipts a second for each address and client, and what one address may hold unfinished |
 //! | `answer`, `meters` | what goes out: answers, problems, metrics |
 #![forbid(unsafe_code)]
 
@@ -29,6 +29,7 @@ mod pulse;
 mod rate;
 mod route;
 mod shared;
+mod source;
 mod submit;
 mod watch;
 mod wire;

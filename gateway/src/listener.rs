@@ -1,12 +1,12 @@
 //! The listener: accepts connections up to a limit, keeps house once a second, and drains at the end.
 
 use std::io::{Read, Write};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use service::health::Component;
+use service::telemetry::LineLimit;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -15,9 +15,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::GatewayError;
-use crate::connection::{protocol, serve};
+use crate::connection::{Peer, protocol, serve};
 use crate::pulse::Pulse;
 use crate::shared::Shared;
+use crate::source::Sources;
 use crate::watch::Watch;
 
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
@@ -27,6 +28,9 @@ const FORGET_ROUNDS: u64 = 10;
 
 /// How long accepting pauses when the system has no file or memory for another connection.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+
+/// One line for all the failures of a while.
+static CANNOT_ACCEPT: LineLimit = LineLimit::new("gateway accept", Duration::from_secs(10));
 
 /// By how much the watch may be late for the deadline of a drain, and streams of HTTP/2 may outlive their connection, before
 /// they are given up.
@@ -47,7 +51,9 @@ pub(crate) async fn listen(
 ) -> Result<(), GatewayError> {
     let tasks = TaskTracker::new();
     let protocol = Arc::new(protocol(&shared.config, tasks.clone()));
-    let places = Arc::new(Semaphore::new(shared.config.connections_max));
+    let connections_max = service::listen::connections_within("gateway", shared.config.connections_max);
+    let places = Arc::new(Semaphore::new(connections_max));
+    let sources = Arc::new(Sources::new(&shared.config, connections_max));
     let watch = Arc::new(Watch::new(&shared.config));
     let watching = AbortOnDrop(tokio::spawn(look_about(Arc::clone(&watch))));
     let cut = Arc::new(AtomicUsize::new(0));
@@ -60,25 +66,28 @@ pub(crate) async fn listen(
             biased;
             () = shutdown.cancelled() => break,
             _ = housekeeping.tick() => {
-                keep_house(&shared, &log, &places, rounds);
+                keep_house(&shared, &log, connections_max - places.available_permits(), rounds);
                 rounds += 1;
             }
             accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => match Arc::clone(&places).try_acquire_owned() {
-                    Ok(place) => {
-                        let pulse = Arc::new(Pulse::new());
-                        let watched = watch.add(Arc::clone(&pulse));
-                        let connection = serve(stream, peer, Arc::clone(&shared), Arc::clone(&protocol), pulse);
-                        let cut = Arc::clone(&cut);
-                        tasks.spawn(async move {
-                            if connection.await {
-                                cut.fetch_add(1, Ordering::Relaxed);
-                            }
-                            drop((watched, place));
-                        });
-                    }
-                    Err(_) => turn_away(stream, peer, &shared),
-                },
+                Ok((stream, peer)) => {
+                    let peer = Peer::from(peer);
+                    let place = Arc::clone(&places).try_acquire_owned().ok();
+                    let Some((place, seat)) = place.and_then(|place| Some((place, sources.connect(peer.key)?))) else {
+                        turn_away(stream, peer, &shared);
+                        continue;
+                    };
+                    let pulse = Arc::new(Pulse::new());
+                    let watched = watch.add(Arc::clone(&pulse));
+                    let connection = serve(stream, peer, seat, Arc::clone(&shared), Arc::clone(&protocol), pulse);
+                    let cut = Arc::clone(&cut);
+                    tasks.spawn(async move {
+                        if connection.await {
+                            cut.fetch_add(1, Ordering::Relaxed);
+                        }
+                        drop((watched, place));
+                    });
+                }
                 Err(error) => pause_if_exhausted(&error).await,
             },
         }
@@ -119,8 +128,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-fn keep_house(shared: &Shared, log: &Component, places: &Semaphore, round: u64) {
-    let connections = shared.config.connections_max.saturating_sub(places.available_permits());
+fn keep_house(shared: &Shared, log: &Component, connections: usize, round: u64) {
     shared.meters.under_way(connections, shared.admission.bytes());
     match shared.log.writable() {
         Ok(()) => log.ready(),
@@ -134,9 +142,9 @@ fn keep_house(shared: &Shared, log: &Component, places: &Semaphore, round: u64) 
 }
 
 /// Says why and closes. What has come already is read first: a socket closed with bytes unread is reset, and the answer lost.
-fn turn_away(stream: TcpStream, peer: SocketAddr, shared: &Shared) {
+fn turn_away(stream: TcpStream, peer: Peer, shared: &Shared) {
     shared.meters.connection_refused();
-    tracing::debug!(%peer, "turned away: as many connections as allowed");
+    tracing::debug!(peer = %peer.address, "turned away: as many connections as allowed");
     let Ok(mut stream) = stream.into_std() else { return };
     // Neither may block, tokio's sockets don't; whether the answer fits is up to a socket buffer that is still empty.
     let mut came = [0; 2_048];
@@ -153,7 +161,9 @@ async fn pause_if_exhausted(error: &std::io::Error) {
     ) {
         return;
     }
-    tracing::warn!(%error, "can't accept connections now");
+    if let Some(suppressed) = CANNOT_ACCEPT.pass() {
+        tracing::warn!(%error, suppressed, "can't accept connections now");
+    }
     sleep(EXHAUSTED_PAUSE).await;
 }
 

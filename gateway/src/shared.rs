@@ -66,6 +66,7 @@ impl Shared {
         Bounds {
             bytes_max,
             wait_max: self.config.body_wait(),
+            bytes_per_s_min: self.config.body_rate_bytes_per_s_min,
         }
     }
 

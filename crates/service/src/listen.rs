@@ -9,6 +9,9 @@ use tokio::net::{TcpListener, TcpSocket};
 /// Connections the kernel holds for a listener that hasn't accepted them yet; `net.core.somaxconn` caps it.
 const BACKLOG: u32 = 4_096;
 
+/// Files that connections never take.
+const OTHER_FILES_MIN: u64 = 128;
+
 /// A port that couldn't be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("can't listen on {address}: {reason}; change `{key}` (or {variable})")]
@@ -84,6 +87,32 @@ pub fn lift_open_files() -> Option<u64> {
     }
 }
 
+/// How many of `wanted` connections the limit of open files leaves room for; if that is fewer, a warning names both numbers.
+/// A tenth of the files, and at least 128, are left to everything else: a service whose connections have taken every file can't
+/// open the next segment of its log. At least one connection is allowed. Call it after [`lift_open_files`].
+#[must_use]
+pub fn connections_within(service: &str, wanted: usize) -> usize {
+    let Some(files) = getrlimit(Resource::Nofile).current else {
+        return wanted;
+    };
+    let room = room_for_connections(files);
+    if wanted > room {
+        tracing::warn!(
+            service,
+            connections_max = wanted,
+            open_files_max = files,
+            allowed = room,
+            "the limit of open files (ulimit -n) allows fewer connections than configured"
+        );
+    }
+    wanted.min(room)
+}
+
+fn room_for_connections(files: u64) -> usize {
+    let kept = (files / 10).max(OTHER_FILES_MIN);
+    usize::try_from(files.saturating_sub(kept)).unwrap_or(usize::MAX).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -112,5 +141,16 @@ mod tests {
         let now = lift_open_files();
         assert_eq!(getrlimit(Resource::Nofile).current, now);
         assert_eq!(getrlimit(Resource::Nofile).maximum, now);
+    }
+
+    #[test]
+    fn connections_leave_files_for_everything_else() {
+        assert_eq!(room_for_connections(1_024), 896);
+        assert_eq!(room_for_connections(20_000), 18_000);
+        assert_eq!(room_for_connections(100), 1);
+        assert_eq!(connections_within("test", 1), 1);
+        if let Some(files) = getrlimit(Resource::Nofile).current {
+            assert!(connections_within("test", usize::MAX) < usize::try_from(files).unwrap());
+        }
     }
 }

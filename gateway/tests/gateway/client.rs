@@ -1,12 +1,12 @@
 //! An HTTP/1.1 client that writes exactly what it is told, and reads one answer at a time.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 /// Longer than any answer takes; only a hanging gateway reaches it.
@@ -59,6 +59,13 @@ impl Client {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         Self::from(stream)
+    }
+
+    /// From an address of this machine's own network, which tells clients apart.
+    pub async fn connect_from(source: Ipv4Addr, address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from((source, 0))).unwrap();
+        Self::from(socket.connect(address).await.unwrap())
     }
 
     pub async fn send(&mut self, bytes: &[u8]) {

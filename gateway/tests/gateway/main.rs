@@ -8,6 +8,7 @@ mod durable;
 mod encodings;
 mod explain;
 mod flood;
+mod hoard;
 mod http1;
 mod http2;
 mod log;

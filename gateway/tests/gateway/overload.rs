@@ -60,6 +60,7 @@ async fn slow_uploads_cannot_hold_more_than_the_budget_nor_keep_receipts_out() {
     let gateway = Running::with(|config| {
         config.inflight_wait_ms_max = 20;
         config.body_wait_ms_max = 60_000;
+        config.address_share_percent_max = 100;
     })
     .await;
     let mut uploads = Vec::new();
@@ -106,7 +107,11 @@ async fn slow_uploads_cannot_hold_more_than_the_budget_nor_keep_receipts_out() {
 
 #[tokio::test]
 async fn connections_over_the_limit_are_turned_away() {
-    let gateway = Running::with(|config| config.connections_max = 3).await;
+    let gateway = Running::with(|config| {
+        config.connections_max = 3;
+        config.address_share_percent_max = 100;
+    })
+    .await;
     let mut open = Vec::new();
     for _ in 0..3 {
         let mut client = gateway.connect().await;
