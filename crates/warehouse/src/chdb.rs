@@ -17,6 +17,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use parking_lot::Mutex;
 
 use crate::EngineError;
+use crate::error::with_causes;
 
 /// `chdb_connection *`: a pointer to the handle that the statement functions take.
 type ConnectionCell = *mut *mut c_void;
@@ -73,7 +74,7 @@ impl Chdb {
         }
         let unusable = |error: libloading::Error| EngineError::LibraryUnusable {
             path: path.to_owned(),
-            detail: error.to_string(),
+            detail: with_causes(&error),
         };
         // SAFETY: opening runs the library's initialisers. It is ClickHouse's own build, whose initialisers only set
         // up its static tables and allocator; RTLD_LOCAL keeps its symbols (jemalloc among them) out of this program.

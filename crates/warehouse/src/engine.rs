@@ -87,12 +87,57 @@ impl std::fmt::Debug for EmbeddedEngine {
 }
 
 impl EmbeddedEngine {
+    /// Finds and loads libchdb, which [`start`](Self::start) does otherwise: for whoever wants to know before anything is made.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCacheDirectory`], [`EngineError::LibraryMissing`], [`EngineError::LibraryUnusable`].
+    pub fn load(config: &WarehouseConfig) -> Result<(), EngineError> {
+        Chdb::load(&library_path(config)?).map(drop)
+    }
+
     /// Loads libchdb, opens `data_dir` (created if absent), serves `socket` (mode 0600; a dead one is replaced) and
     /// brings the schema up to date. The engine runs until [`stop`](Self::stop).
     ///
     /// # Errors
     /// [`EngineError`]. Why the engine itself refuses a directory is on standard error only.
     pub async fn start(config: &WarehouseConfig, data_dir: &Path, socket: &Path) -> Result<Self, EngineError> {
+        let engine = Self::open(config, data_dir, socket).await?;
+        let warehouse = engine.warehouse();
+        let ready = async {
+            warehouse.migrate().await?;
+            warehouse.report_broken_parts().await
+        };
+        match ready.await {
+            Ok(_) => Ok(engine),
+            Err(error) => {
+                engine.stop().await;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// As [`start`](Self::start), but tables that are gone are made anew, empty, and returned by name: for a repair,
+    /// which writes their rows again.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub async fn start_for_repair(
+        config: &WarehouseConfig,
+        data_dir: &Path,
+        socket: &Path,
+    ) -> Result<(Self, Vec<String>), EngineError> {
+        let engine = Self::open(config, data_dir, socket).await?;
+        match engine.warehouse.restore_tables().await {
+            Ok(restored) => Ok((engine, restored)),
+            Err(error) => {
+                engine.stop().await;
+                Err(error.into())
+            }
+        }
+    }
+
+    async fn open(config: &WarehouseConfig, data_dir: &Path, socket: &Path) -> Result<Self, EngineError> {
         config.validate().map_err(crate::WarehouseError::Config)?;
         let place = Place::take()?;
         let listener = bind(socket).await?;
@@ -116,8 +161,6 @@ impl EmbeddedEngine {
             drain_max: Duration::from_millis(wait_ms_max) + DRAIN_SLACK,
         };
         engine.listen(Listener::Unix(listener), Access::FileMode);
-        engine.warehouse.migrate().await?;
-        engine.warehouse.report_broken_parts().await?;
         Ok(engine)
     }
 

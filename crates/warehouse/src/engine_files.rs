@@ -12,19 +12,24 @@ pub(crate) fn library_path(config: &WarehouseConfig) -> Result<PathBuf, EngineEr
     if let Some(path) = &config.library {
         return Ok(path.clone());
     }
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .filter(|value| !value.is_empty())
-        .map(PathBuf::from);
-    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    cached_library(variable("XDG_CACHE_HOME"), variable("HOME")).ok_or(EngineError::NoCacheDirectory)
+}
+
+/// The library in the cache directory. Relative paths are passed over, as the XDG Base Directory Specification asks for:
+/// a library of the working directory must not be loaded.
+fn cached_library(cache_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
+    let absolute = |path: &PathBuf| path.is_absolute();
+    let cache = cache_home
+        .filter(absolute)
+        .or_else(|| Some(home.filter(absolute)?.join(".cache")))?;
     let file = if cfg!(target_os = "macos") {
         "libchdb.dylib"
     } else {
         "libchdb.so"
     };
-    let rest = Path::new("receipts")
-        .join(format!("libchdb-{LIBRARY_VERSION}"))
-        .join(file);
-    Ok(cache.unwrap_or_else(|| PathBuf::from(".cache")).join(rest))
+    let version = format!("libchdb-{LIBRARY_VERSION}");
+    Some(cache.join("receipts").join(version).join(file))
 }
 
 /// A data directory that is ready to be opened.
@@ -82,7 +87,7 @@ const USERS: &str = "<clickhouse>
       <profile>default</profile>
       <quota>default</quota>
       <grants>
-        <query>GRANT SELECT, INSERT, ALTER, CREATE DATABASE, CREATE TABLE, DROP DATABASE, DROP TABLE, TRUNCATE, OPTIMIZE, SHOW, KILL QUERY, SYSTEM MERGES, SYSTEM SYNC FILE CACHE ON *.*</query>
+        <query>GRANT SELECT, INSERT, ALTER, CHECK, CREATE DATABASE, CREATE TABLE, DROP DATABASE, DROP TABLE, TRUNCATE, OPTIMIZE, SHOW, KILL QUERY, SYSTEM MERGES, SYSTEM SYNC FILE CACHE ON *.*</query>
         <query>GRANT TABLE ENGINE ON MergeTree</query>
         <query>GRANT TABLE ENGINE ON AggregatingMergeTree</query>
         <query>GRANT TABLE ENGINE ON ReplacingMergeTree</query>
@@ -119,7 +124,7 @@ fn engine_xml(users: &str, config: &WarehouseConfig) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{engine_xml, library_path};
+    use super::{cached_library, engine_xml, library_path};
     use crate::WarehouseConfig;
 
     #[test]
@@ -135,5 +140,17 @@ mod tests {
             ..WarehouseConfig::default()
         };
         assert!(library_path(&config).is_ok_and(|path| path == std::path::Path::new("/x/lib.so")));
+    }
+    #[test]
+    fn a_library_is_never_looked_for_in_the_working_directory() {
+        let found =
+            |cache: Option<&str>, home: Option<&str>| cached_library(cache.map(Into::into), home.map(Into::into));
+        for (cache, home) in [(None, None), (Some(""), Some("")), (Some(".cache"), Some("home"))] {
+            assert_eq!(found(cache, home), None, "{cache:?} {home:?}");
+        }
+        let below = |path: Option<std::path::PathBuf>, root: &str| path.is_some_and(|path| path.starts_with(root));
+        assert!(below(found(Some("/c"), Some("/h")), "/c/receipts"));
+        assert!(below(found(Some("c"), Some("/h")), "/h/.cache/receipts"));
+        assert!(below(found(None, Some("/h")), "/h/.cache/receipts"));
     }
 }

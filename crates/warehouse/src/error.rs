@@ -21,6 +21,12 @@ pub enum WarehouseError {
         /// ClickHouse's message.
         message: String,
     },
+    /// What is stored is damaged on the disk, or a table is gone: numbers over it can't be had until it is repaired.
+    #[error(
+        "the warehouse's stored data is damaged: run `receipts repair`, which sets damaged parts aside and writes \
+         their rows again from the log ({0})"
+    )]
+    Damaged(String),
     /// The answer isn't what the query promises: another schema version, or a broken transfer.
     #[error("the warehouse's answer doesn't fit the query: {0}")]
     BadAnswer(String),
@@ -46,11 +52,21 @@ impl WarehouseError {
         matches!(self, Self::Unavailable(_))
     }
 
+    /// The error as a statement over stored data meets it: some codes then mean a damaged file, which for an insert
+    /// mean a damaged request.
+    pub(crate) fn of_stored_data(self) -> Self {
+        match self {
+            Self::Refused { code, message } if DAMAGE.contains(&code) => Self::Damaged(message),
+            other => other,
+        }
+    }
+
     /// The kind as metrics label it.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Unavailable(_) => "unavailable",
             Self::Refused { .. } => "refused",
+            Self::Damaged(_) => "damaged",
             Self::BadAnswer(_) => "bad_answer",
             Self::TooLarge { .. } => "too_large",
             Self::Config(_) => "config",
@@ -88,6 +104,24 @@ const MAY_PASS: [u32; 26] = [
     1001, // STD_EXCEPTION: file system errors
 ];
 
+/// ClickHouse's codes for files of a part that can't be what was written.
+const DAMAGE: [u32; 14] = [
+    32,  // ATTEMPT_TO_READ_AFTER_EOF
+    33,  // CANNOT_READ_ALL_DATA
+    39,  // TOO_LARGE_SIZE_COMPRESSED
+    40,  // CHECKSUM_DOESNT_MATCH
+    91,  // SIZES_OF_MARKS_FILES_ARE_INCONSISTENT
+    107, // FILE_DOESNT_EXIST
+    117, // INCORRECT_DATA
+    226, // NO_FILE_IN_DATA_PART
+    227, // UNEXPECTED_FILE_IN_DATA_PART
+    228, // BAD_SIZE_OF_FILE_IN_DATA_PART
+    246, // CORRUPTED_DATA
+    271, // CANNOT_DECOMPRESS
+    432, // UNKNOWN_CODEC
+    740, // POTENTIALLY_BROKEN_DATA_PART
+];
+
 impl From<clickhouse::error::Error> for WarehouseError {
     fn from(error: clickhouse::error::Error) -> Self {
         use clickhouse::error::Error;
@@ -106,7 +140,8 @@ impl From<clickhouse::error::Error> for WarehouseError {
     }
 }
 
-fn with_causes(error: &dyn std::error::Error) -> String {
+/// An error's text with those of its causes.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -119,6 +154,12 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 /// Why the embedded engine didn't start or failed.
 #[derive(Debug, Error)]
 pub enum EngineError {
+    /// There is no place to look for libchdb.
+    #[error(
+        "the embedded warehouse needs libchdb, and without HOME and XDG_CACHE_HOME there is no cache directory to look for it in: \
+         set RECEIPTS_WAREHOUSE_LIBRARY (warehouse.library) to where libchdb.so lies"
+    )]
+    NoCacheDirectory,
     /// libchdb isn't where it should be.
     #[error(
         "the embedded warehouse needs libchdb, which is not at {path}: run `make chdb`, or set \

@@ -298,4 +298,11 @@ fn a_missing_library_is_named_with_the_remedy() {
         out.contains("make chdb") && out.contains("RECEIPTS_WAREHOUSE_LIBRARY"),
         "{out}"
     );
+    std::fs::write(&library, "no library").unwrap();
+    let out = crate::harness::child("missing_library", &[("LIBRARY", library.to_str().unwrap())]);
+    // The loader's own words: glibc's, or musl's.
+    assert!(
+        out.contains("file too short") || out.contains("invalid ELF header") || out.contains("Exec format"),
+        "{out}"
+    );
 }
