@@ -2,11 +2,11 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use service::config::{Faults, Validate};
 
 /// Where the analytics API listens, and its limits.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AnalyticsConfig {
     /// Address and port.

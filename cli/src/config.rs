@@ -1,8 +1,13 @@
 //! `receipts config`: what the configuration comes to.
 
+use service::data::DataConfig;
+
 use crate::failure::{Answer, Failure};
-use crate::settings::SettingsArgs;
+use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{Output, mark};
+
+/// What stands for a password.
+const MASK: &str = "***";
 
 const CHECK_HELP: &str = "\
 Reads the file (--config, or RECEIPTS_CONFIG) and the RECEIPTS_<SECTION>_<KEY> variables as `receipts up` would, \
@@ -16,7 +21,19 @@ Exit codes:
   0  it can be used
   2  it can't; every fault is listed";
 
-/// Check the configuration
+const PRINT_HELP: &str = "\
+Writes what `receipts up` would run with, as a configuration file: the file's values, the variables over them, and the \
+defaults of everything else. Passwords are masked. Keys that aren't set and have no default are left out.
+
+Examples:
+  receipts config print
+  RECEIPTS_LIMITS_DEPTH_MAX=16 receipts config print --config receipts.toml
+
+Exit codes:
+  0  ok
+  2  it can't be used; every fault is listed";
+
+/// Check or show the configuration
 #[derive(Debug, clap::Args)]
 pub struct Config {
     #[command(subcommand)]
@@ -26,6 +43,7 @@ pub struct Config {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Check(Check),
+    Print(Print),
 }
 
 /// Read the configuration and report every fault
@@ -36,11 +54,27 @@ struct Check {
     settings: SettingsArgs,
 }
 
+/// Write the configuration as it takes effect, as TOML
+#[derive(Debug, clap::Args)]
+#[command(after_help = PRINT_HELP)]
+struct Print {
+    #[command(flatten)]
+    settings: SettingsArgs,
+}
+
 impl Config {
     /// Runs the command.
     pub fn run(self) -> Result<Answer, Failure> {
-        let Command::Check(check) = self.command;
-        let settings = check.settings.load()?;
+        match self.command {
+            Command::Check(check) => check.run(),
+            Command::Print(print) => print.run(),
+        }
+    }
+}
+
+impl Check {
+    fn run(self) -> Result<Answer, Failure> {
+        let settings = self.settings.load()?;
         let mut out = Output::stdout();
         out.line(format_args!("{} the configuration can be used", mark(true)))?;
         for (name, value) in [
@@ -53,5 +87,92 @@ impl Config {
         }
         out.flush()?;
         Ok(Answer::Good)
+    }
+}
+
+impl Print {
+    fn run(self) -> Result<Answer, Failure> {
+        let settings = self.settings.load()?;
+        let mut out = Output::stdout();
+        let text =
+            effective(&settings).map_err(|e| Failure::Input(format!("the configuration can't be written: {e}")))?;
+        out.line(text.trim_end())?;
+        out.flush()?;
+        Ok(Answer::Good)
+    }
+}
+
+/// Every section as TOML, without its secrets.
+fn effective(settings: &Settings) -> Result<String, toml::ser::Error> {
+    let mut settings = settings.clone();
+    for url in [&mut settings.accounts.url, &mut settings.warehouse.url] {
+        *url = url.take().filter(|url| !url.trim().is_empty()).map(|url| masked(&url));
+    }
+    settings.warehouse.password = settings.warehouse.password.map(|_| MASK.to_owned());
+    let data = DataConfig {
+        dir: settings.data.root().to_owned(),
+    };
+    let mut text = String::new();
+    let mut write = |name: &str, section: Result<String, toml::ser::Error>| {
+        section.map(|section| text.push_str(&format!("[{name}]\n{section}\n")))
+    };
+    write("data", toml::to_string(&data))?;
+    write("gateway", toml::to_string(&settings.gateway))?;
+    write("verifier", toml::to_string(&settings.verifier))?;
+    write("analytics", toml::to_string(&settings.analytics))?;
+    write("log", toml::to_string(&settings.log))?;
+    write("warehouse", toml::to_string(&settings.warehouse))?;
+    write("accounts", toml::to_string(&settings.accounts))?;
+    write("telemetry", toml::to_string(&settings.telemetry))?;
+    write("limits", toml::to_string(&settings.limits))?;
+    write("quotas", toml::to_string(&settings.quotas))?;
+    Ok(text)
+}
+
+/// A URL without its passwords: the one before the host, whose own `@` need not be escaped, and those among its parameters.
+fn masked(url: &str) -> String {
+    let (scheme, rest) = url.split_at(url.find("://").map_or(0, |at| at + "://".len()));
+    let (user, rest) = rest
+        .rsplit_once('@')
+        .map_or((None, rest), |(user, rest)| (Some(user), rest));
+    let user = user.map(|user| match user.split_once(':') {
+        Some((name, _)) => format!("{name}:{MASK}@"),
+        None => format!("{user}@"),
+    });
+    let (address, query) = rest
+        .split_once('?')
+        .map_or((rest, None), |(rest, query)| (rest, Some(query)));
+    let parameter = |parameter: &str| match parameter.split_once('=') {
+        Some((name, _)) if name.to_ascii_lowercase().contains("password") => format!("{name}={MASK}"),
+        _ => parameter.to_owned(),
+    };
+    let query = query.map(|query| query.split('&').map(parameter).collect::<Vec<_>>().join("&"));
+    let query = query.map_or_else(String::new, |query| format!("?{query}"));
+    format!("{scheme}{}{address}{query}", user.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::masked;
+
+    #[test]
+    fn no_password_of_a_url_is_shown() {
+        for (url, shown) in [
+            ("postgres://host/db", "postgres://host/db"),
+            ("postgres://user@host:5432/db", "postgres://user@host:5432/db"),
+            ("postgres://user:pass@host/db", "postgres://user:***@host/db"),
+            ("postgres://user:p@ss/w?rd@host/db", "postgres://user:***@host/db"),
+            (
+                "postgres://host/db?user=u&password=pass&sslmode=require",
+                "postgres://host/db?user=u&password=***&sslmode=require",
+            ),
+            (
+                "postgres://u:pass@h/db?sslPassword=pass",
+                "postgres://u:***@h/db?sslPassword=***",
+            ),
+            ("http://u:pass@[::1]:8123", "http://u:***@[::1]:8123"),
+        ] {
+            assert_eq!(masked(url), shown);
+        }
     }
 }

@@ -63,11 +63,20 @@ impl Inspection {
                 (engine.warehouse(), Some((engine, lock)))
             }
             (None, None) => {
-                let target = Target::Socket(settings.data.socket());
-                let connected = Warehouse::connect(&target, &settings.warehouse).await;
-                let starting =
-                    |e| Failure::Unavailable(format!("{} has the data open, but: {e}", settings.data.holder()));
-                (connected.map_err(starting)?, None)
+                let socket = settings.data.socket();
+                let connected = Warehouse::connect(&Target::Socket(socket.clone()), &settings.warehouse).await;
+                let silent = |error| {
+                    let (holder, shown) = (settings.data.holder(), socket.display());
+                    Failure::Unavailable(if socket.exists() {
+                        format!("{holder} has the data open, but doesn't answer on {shown}: {error}")
+                    } else {
+                        format!(
+                            "{holder} has the data open, but its socket {shown} isn't there: while it starts, try again; \
+                             if the socket was removed, stop it and start it again"
+                        )
+                    })
+                };
+                (connected.map_err(silent)?, None)
             }
         };
         Ok(Self {

@@ -19,7 +19,7 @@ Examples:
 
 Exit codes:
   0  the key is made
-  2  wrong usage, or the key can't be made as asked
+  2  wrong usage, the key can't be made as asked, or it can't be written out and was revoked
   3  the account store is unavailable";
 
 const LIST_HELP: &str = "\
@@ -153,24 +153,44 @@ impl Create {
             expires_at_ms: self.expires.end_ms(now_ms()),
         };
         let issued = accounts.create_publisher_key(new).await.map_err(failure);
+        let answer = match issued {
+            Ok(issued) => match show(&issued, self.json) {
+                Ok(()) => Ok(Answer::Good),
+                Err(unshown) => Err(take_back(&accounts, &issued, &unshown).await),
+            },
+            Err(failure) => Err(failure),
+        };
         accounts.close().await;
-        let issued = issued?;
-        let mut out = Output::stdout();
-        if self.json {
-            out.line(issued_json(&issued))?;
-        } else {
-            let hint = "shown only now; only a hash is stored";
-            out.line(format_args!(
-                "API key  {}  {}",
-                paint(HEAD, &issued.api_key),
-                paint(FAINT, hint)
-            ))?;
-            let (domains, tier) = (issued.domains.join(", "), issued.tier);
-            let (scopes, expires) = (words(&issued.scopes), day(issued.expires_at_ms));
-            out.line(format_args!("for      {domains}, {tier}, {scopes}, until {expires}"))?;
-        }
-        out.flush()?;
-        Ok(Answer::Good)
+        answer
+    }
+}
+
+fn show(issued: &IssuedKey, as_json: bool) -> Result<(), Failure> {
+    let mut out = Output::stdout();
+    if as_json {
+        out.line(issued_json(issued))?;
+    } else {
+        let hint = "shown only now; only a hash is stored";
+        out.line(format_args!(
+            "API key  {}  {}",
+            paint(HEAD, &issued.api_key),
+            paint(FAINT, hint)
+        ))?;
+        let (domains, tier) = (issued.domains.join(", "), issued.tier);
+        let (scopes, expires) = (words(&issued.scopes), day(issued.expires_at_ms));
+        out.line(format_args!("for      {domains}, {tier}, {scopes}, until {expires}"))?;
+    }
+    out.flush()
+}
+
+/// Revokes a key that nobody was shown: it could never be used, and would count among the account's keys.
+async fn take_back(accounts: &Accounts, issued: &IssuedKey, unshown: &Failure) -> Failure {
+    let key_id = &issued.key_id;
+    match accounts.revoke_key(key_id).await {
+        Ok(_) => Failure::Input(format!("{unshown}; key {key_id} was made, not shown, and so revoked")),
+        Err(error) => Failure::Unavailable(format!(
+            "{unshown}; key {key_id} was made and not shown, and can't be revoked now ({error}): run `receipts keys revoke {key_id}`"
+        )),
     }
 }
 

@@ -24,6 +24,10 @@ struct Up {
 
 impl Up {
     fn start(data: &Path) -> Self {
+        Self::start_with(data, Stdio::null())
+    }
+
+    fn start_with(data: &Path, stdout: Stdio) -> Self {
         let child = command()
             .args([
                 "up",
@@ -34,7 +38,7 @@ impl Up {
             ])
             .args(["--metrics-listen", "127.0.0.1:0", "--data"])
             .arg(data)
-            .stdout(Stdio::null())
+            .stdout(stdout)
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
@@ -281,6 +285,127 @@ fn an_audit_names_what_is_missing_and_a_repair_brings_it_back() {
         }
         on(&data, &["repair"]).expect(0);
         on(&data, &["audit"]).expect(0);
+    }
+    assert_eq!(up.stop(), 0);
+}
+
+#[test]
+fn the_configuration_in_effect_is_printed_as_one_that_can_be_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("receipts.toml");
+    std::fs::write(&file, "[limits]\ndepth_max = 16\n[warehouse]\npassword = \"s3cret\"\n").unwrap();
+    let print = |file: &Path| {
+        let mut command = command();
+        command
+            .args(["config", "print", "--config", file.to_str().unwrap(), "--data"])
+            .arg(dir.path());
+        command
+            .env(
+                "RECEIPTS_ACCOUNTS_URL",
+                "postgres://u:s3cret@db/accounts?sslmode=require",
+            )
+            .env("RECEIPTS_GATEWAY_STREAMS_MAX", "7");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let printed = print(&file);
+    for line in [
+        "depth_max = 16",
+        "streams_max = 7",
+        "url = \"postgres://u:***@db/accounts?sslmode=require\"",
+        "password = \"***\"",
+    ] {
+        assert!(printed.lines().any(|other| other == line), "{line}: {printed}");
+    }
+    assert!(!printed.contains("s3cret"), "{printed}");
+    std::fs::write(&file, &printed).unwrap();
+    assert_eq!(print(&file), printed);
+    for (section, keys) in receipts_cli::settings::keys() {
+        let (_, rest) = printed.split_once(&format!("[{section}]\n")).unwrap();
+        let section_text = rest.split("\n[").next().unwrap();
+        for key in keys.iter().filter(|key| !WITHOUT_DEFAULT.contains(key)) {
+            assert!(section_text.contains(&format!("{key} = ")), "{section}.{key}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_engine_is_told_before_anything_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let run = |change: &dyn Fn(&mut std::process::Command)| {
+        let mut command = command();
+        command.args(["up", "--data"]).arg(&data).current_dir(dir.path());
+        change(&mut command);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        assert!(!data.exists());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let told = run(&|command| {
+        command.env("RECEIPTS_WAREHOUSE_LIBRARY", "/nowhere/libchdb.so");
+    });
+    assert!(
+        told.contains("/nowhere/libchdb.so") && told.contains("make chdb"),
+        "{told}"
+    );
+    let told = run(&|command| {
+        command.env_remove("RECEIPTS_WAREHOUSE_LIBRARY");
+        command.env_remove("HOME").env_remove("XDG_CACHE_HOME");
+    });
+    assert!(
+        told.contains("RECEIPTS_WAREHOUSE_LIBRARY") && told.contains("HOME"),
+        "{told}"
+    );
+}
+
+/// A disk without room behind standard output.
+fn full() -> std::fs::File {
+    std::fs::File::options().write(true).open("/dev/full").unwrap()
+}
+
+#[test]
+fn a_key_that_cant_be_shown_is_revoked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (reader, closed) = std::io::pipe().unwrap();
+    drop(reader);
+    for (number, unwritable) in [Stdio::from(full()), Stdio::from(closed)].into_iter().enumerate() {
+        let mut create = command();
+        create
+            .args(["keys", "create", "--domain", "news.example", "--data"])
+            .arg(dir.path());
+        let output = create.stdout(unwritable).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("revoked"), "{told}");
+        let keys = on(dir.path(), &["keys", "list", "--json"]).expect(0).json();
+        assert_eq!(keys.as_array().unwrap().len(), number + 1);
+        assert!(
+            keys.as_array().unwrap().iter().all(|key| key["revokedAt"].is_string()),
+            "{keys}"
+        );
+    }
+}
+
+#[test]
+fn a_damaged_account_store_is_named_with_the_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("accounts.sqlite"), "not a database at all ".repeat(100)).unwrap();
+    let told = on(dir.path(), &["keys", "list"]).expect(3).stderr;
+    for part in ["accounts.sqlite", "damaged", "restore the file"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
+#[test]
+fn services_run_where_standard_output_is_full_and_tools_say_when_the_socket_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let up = Up::start_with(dir.path(), full().into());
+    std::fs::remove_file(dir.path().join("warehouse.sock")).unwrap();
+    let told = on(dir.path(), &["audit"]).expect(3).stderr;
+    for part in ["warehouse.sock", "isn't there", "start it again"] {
+        assert!(told.contains(part), "{part}: {told}");
     }
     assert_eq!(up.stop(), 0);
 }

@@ -1,10 +1,10 @@
 //! The section `[verifier]`.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use service::config::{Faults, Validate};
 
 /// How blocks are made and retried.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct VerifierConfig {
     /// A block is closed this long after its first record came, in milliseconds.

@@ -8,15 +8,18 @@ pub mod services;
 
 use std::net::SocketAddr;
 
+use service::health::Health;
 use service::telemetry;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
+use warehouse::EmbeddedEngine;
 
 use crate::data_dir::Addresses;
 use crate::failure::{Answer, Failure};
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{FAINT, HEAD, Output, paint};
 use engines::Engines;
-use services::{Listeners, Services};
+use services::{Listeners, ServicePorts, Services};
 
 const AFTER_HELP: &str = "\
 Everything lies in the data directory: log/, warehouse/, accounts.sqlite, and while it runs warehouse.sock and \
@@ -64,6 +67,10 @@ impl Up {
             *setting = flag.unwrap_or(*setting);
         }
         telemetry::init_logging(&settings.telemetry).map_err(Failure::input)?;
+        if settings.warehouse.url.is_none() {
+            // Before anything is made: without it nothing can start.
+            EmbeddedEngine::load(&settings.warehouse).map_err(Failure::unavailable)?;
+        }
         settings.data.create()?;
         let Some(lock) = settings.data.lock()? else {
             let (root, holder) = (settings.data.root().display(), settings.data.holder());
@@ -89,7 +96,7 @@ async fn run(settings: &Settings) -> Result<(), Failure> {
     let shutdown = service::shutdown::signals().map_err(Failure::unavailable)?;
     let listeners = Listeners::bind(settings)?;
     let metrics = telemetry::install_metrics().map_err(Failure::unavailable)?;
-    let health = service::health::Health::new();
+    let health = Health::new();
     let admin_stop = CancellationToken::new();
     let addresses = listeners.addresses()?;
     let (admin, listeners) = listeners.take_admin();
@@ -104,24 +111,35 @@ async fn run(settings: &Settings) -> Result<(), Failure> {
         opened = Engines::open(settings) => opened?,
         () = shutdown.cancelled() => return Ok(()),
     };
-    let ended = match Services::start(settings, listeners, &engines, &health) {
-        Ok(services) => {
-            let announced = announce(settings, &addresses);
-            let served = services.run(&shutdown, &engines, &health).await;
-            settings.data.unpublish();
-            announced.and(served)
-        }
-        Err(failure) => Err(failure),
-    };
+    let ended = serve(settings, listeners, &addresses, &engines, &health, &shutdown).await;
+    settings.data.unpublish();
     engines.close().await;
     admin_stop.cancel();
     let _ = admin.await;
     ended
 }
 
-/// Says where everything is, to people and to scripts.
-fn announce(settings: &Settings, addresses: &Addresses) -> Result<(), Failure> {
+/// Starts the services, says where they are, and runs them to their end.
+async fn serve(
+    settings: &Settings,
+    ports: ServicePorts,
+    addresses: &Addresses,
+    engines: &Engines,
+    health: &Health,
+    shutdown: &CancellationToken,
+) -> Result<(), Failure> {
     settings.data.publish(addresses)?;
+    let services = Services::start(settings, ports, engines, health)?;
+    match announce(settings, addresses) {
+        // Nobody reads; the services are wanted all the same.
+        Ok(()) | Err(Failure::OutputClosed) => {}
+        Err(failure) => warn!(%failure, "the addresses are in addresses.json only"),
+    }
+    services.run(shutdown, engines, health).await
+}
+
+/// Says to people where everything is.
+fn announce(settings: &Settings, addresses: &Addresses) -> Result<(), Failure> {
     let mut out = Output::stdout();
     let data = settings.data.root().display();
     let rows = [
@@ -148,9 +166,5 @@ fn announce(settings: &Settings, addresses: &Addresses) -> Result<(), Failure> {
     }
     let hint = format!("next: receipts keys create --data {data} --domain example.com     Ctrl-C drains and ends");
     out.line(format_args!("  {}", paint(FAINT, hint)))?;
-    match out.flush() {
-        // Nobody reads; the services are wanted all the same.
-        Err(Failure::OutputClosed) => Ok(()),
-        other => other,
-    }
+    out.flush()
 }

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Where accounts are stored, and the bounds of asking.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccountsConfig {
     /// `postgres://user:password@host:port/database`; not given or empty: SQLite in `accounts.sqlite` of the data directory.

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 pub use metrics_exporter_prometheus::PrometheusHandle;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use parking_lot::Mutex;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Faults, Validate};
 
 /// The section `[telemetry]`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TelemetryConfig {
     /// What is logged: `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,gateway=debug`.
@@ -26,7 +26,7 @@ pub struct TelemetryConfig {
 }
 
 /// How a log line looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// For people.

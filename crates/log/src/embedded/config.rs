@@ -1,12 +1,12 @@
 //! The embedded log's settings.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// The smallest segment that makes sense: its header block and a few blocks of records.
 const SEGMENT_BYTES_MIN: u64 = 64 * 1024;
 
 /// Whether segments are written past the page cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DirectIo {
     /// `O_DIRECT` where the file system takes it, the page cache where it doesn't.
@@ -17,7 +17,7 @@ pub enum DirectIo {
 }
 
 /// Settings of the embedded log (`[log]` in the configuration file). Every limit is a hard one.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbeddedConfig {
     /// Size of one segment file in bytes, preallocated. A multiple of 4096 and larger than one record.

@@ -1,6 +1,6 @@
 //! Quotas, and the section of the configuration that sets them.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::config::{Faults, Validate};
 
@@ -14,7 +14,7 @@ pub struct Quota {
 }
 
 /// The section `[quotas]`: quotas by tier, per API key.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QuotasConfig {
     /// Requests a minute, tier free.
