@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use http::header::ALLOW;
+use http::header::{ALLOW, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderValue, Request, Version};
 use hyper::body::Incoming;
@@ -75,6 +75,9 @@ pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Resul
 
 async fn handle(call: &mut Call<'_>, route: Route, head: &Parts, upload: &mut Upload) -> Result<Answer, Refusal> {
     check_head(head, call.shared.config.head_bytes_max)?;
+    if head.version < Version::HTTP_2 {
+        check_http1(head)?;
+    }
     if route == Route::Unknown {
         return Err(Problem::new(
             Kind::NotFound,
@@ -112,6 +115,25 @@ fn check_head(head: &Parts, bytes_max: usize) -> Result<(), Refusal> {
         return Err(Problem::new(Kind::HeadTooLarge, format!("at most {bytes_max} bytes are allowed")).into());
     }
     Ok(())
+}
+
+/// What HTTP/1 wants and hyper leaves to the service.
+fn check_http1(head: &Parts) -> Result<(), Refusal> {
+    // RFC 9112, 3.2; before HTTP/1.1 there may be none.
+    let hosts = head.headers.get_all(HOST).iter().take(2).count();
+    if hosts > 1 || (hosts == 0 && head.version == Version::HTTP_11) {
+        return Err(Problem::new(Kind::BadRequest, "send exactly one Host").into());
+    }
+    // RFC 9112, 6.1 and 7: hyper takes chunked off and leaves whatever else is named on the body.
+    let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(coding), None) if coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        _ => {
+            let detail = "the one transfer coding here is chunked; compress with Content-Encoding";
+            Err(Problem::new(Kind::UnsupportedTransferCoding, detail).into())
+        }
+    }
 }
 
 fn finish(

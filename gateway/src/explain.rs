@@ -50,7 +50,8 @@ pub(crate) async fn explain(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
         let shape: Option<Shape> = serde_json::from_slice(body).ok();
         let is_batch = shape.is_some_and(|shape| shape.receipts.is_some());
         let kind = if is_batch { BodyKind::Batch } else { BodyKind::Receipt };
-        let request_signature = signature.as_deref().filter(|_| !is_batch);
+        let request_signature = signature.as_ref().map(|signature| signature.text.as_str());
+        let request_signature = request_signature.filter(|_| !is_batch);
         let explanation = judge.judge.explain(&Arrival {
             kind,
             body,

@@ -10,7 +10,7 @@ use receipt_log::RecordKind;
 use crate::route::Route;
 
 /// The statuses the gateway answers, and a place for any other.
-const STATUSES: [u16; 14] = [200, 202, 400, 401, 404, 405, 408, 413, 415, 429, 431, 500, 503, 0];
+const STATUSES: [u16; 15] = [200, 202, 400, 401, 404, 405, 408, 413, 415, 429, 431, 500, 501, 503, 0];
 
 /// Handles of all metrics.
 pub(crate) struct Meters {

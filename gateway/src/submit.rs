@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
-use receipt::{RejectReason, check_batch, check_receipt, check_request_signature};
+use receipt::{Algorithm, RejectReason, check_batch, check_receipt, check_request_signature};
 use receipt_log::{Record, RecordKind};
 use service::problem::{Kind, Problem};
 use tokio::time::timeout;
@@ -38,6 +38,10 @@ pub(crate) async fn receipt(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
         shared.cpu.run(check).await?
     };
     let head = head.map_err(|error| malformed(error, Kind::InvalidReceipt))?;
+    if !head.algorithm.signs_in(signature.bytes) {
+        return Err(no_signature_of(signature.bytes, head.algorithm.as_str()));
+    }
+    let signature = signature.text;
     let body = match shared.config.request_signature {
         RequestSignature::Deferred => body,
         RequestSignature::Inline => verify(call, body, signature.clone()).await?,
@@ -72,8 +76,14 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
     Ok(batch_queued(&head))
 }
 
-/// `X-Service-Signature`, if it is one.
-pub(crate) fn optional_signature(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+/// `X-Service-Signature`: base64, and of how many bytes.
+pub(crate) struct Signature {
+    pub(crate) text: String,
+    bytes: usize,
+}
+
+/// The request's signature, if it has one.
+pub(crate) fn optional_signature(headers: &HeaderMap) -> Result<Option<Signature>, Refusal> {
     let mut values = headers.get_all(SIGNATURE).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let malformed = |detail: String| Problem::new(Kind::InvalidRequestSignature, detail);
@@ -83,15 +93,29 @@ pub(crate) fn optional_signature(headers: &HeaderMap) -> Result<Option<String>, 
     let text = value
         .to_str()
         .map_err(|_| malformed("X-Service-Signature must be base64".to_owned()))?;
-    check_request_signature(text).map_err(|fault| malformed(fault.detail))?;
-    Ok(Some(text.to_owned()))
+    let bytes = check_request_signature(text).map_err(|fault| malformed(fault.detail))?;
+    let text = text.to_owned();
+    Ok(Some(Signature { text, bytes }))
 }
 
-fn request_signature(headers: &HeaderMap) -> Result<String, Refusal> {
-    optional_signature(headers)?.ok_or_else(|| {
+/// One that some algorithm could have made; whether it is the receipt's is known with the body.
+fn request_signature(headers: &HeaderMap) -> Result<Signature, Refusal> {
+    let Some(signature) = optional_signature(headers)? else {
         let detail = "send X-Service-Signature: base64 of the signature over the body, by the receipt's key";
-        Problem::new(Kind::MissingRequestSignature, detail).into()
-    })
+        return Err(Problem::new(Kind::MissingRequestSignature, detail).into());
+    };
+    if !Algorithm::ALL
+        .iter()
+        .any(|algorithm| algorithm.signs_in(signature.bytes))
+    {
+        return Err(no_signature_of(signature.bytes, "any algorithm"));
+    }
+    Ok(signature)
+}
+
+fn no_signature_of(bytes: usize, whose: &str) -> Refusal {
+    let detail = format!("X-Service-Signature: no signature of {whose} has {bytes} bytes");
+    Problem::new(Kind::InvalidRequestSignature, detail).into()
 }
 
 /// The request signature, verified on the pool: some 50 us.

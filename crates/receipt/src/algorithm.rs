@@ -30,6 +30,17 @@ impl Algorithm {
             Self::EcdsaP256 => "ECDSA-P256",
         }
     }
+
+    /// Whether a signature of this algorithm can have `bytes` bytes. Of ECDSA in DER (X.690) the least are two integers of one
+    /// byte each, the most two of 33.
+    #[must_use]
+    pub const fn signs_in(self, bytes: usize) -> bool {
+        match self {
+            Self::Ed25519 => bytes == 64,
+            Self::Rsa2048 => bytes == 256,
+            Self::EcdsaP256 => matches!(bytes, 8..=72),
+        }
+    }
 }
 
 impl fmt::Display for Algorithm {

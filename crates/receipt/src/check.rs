@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::fault::{Fault, Faults, FormatError};
 use crate::scan::utf8;
 use crate::spki::Spki;
-use crate::{Limits, batch, parse_receipt, receipt, rules, scratch};
+use crate::{Algorithm, Limits, batch, parse_receipt, receipt, rules, scratch};
 
 /// What the answer to a receipt names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct ReceiptHead {
     pub receipt_id: Uuid,
     /// `client.id`.
     pub client_id: Uuid,
+    /// `signatureAlgorithm`, and so the kind of `client.publicKey`.
+    pub algorithm: Algorithm,
 }
 
 /// What the answer to a batch names.
@@ -39,6 +41,7 @@ pub fn check_receipt(body: &[u8], received_at_ms: i64, limits: &Limits) -> Resul
         Ok(ReceiptHead {
             receipt_id: receipt.receipt_id,
             client_id: receipt.client_id,
+            algorithm: receipt.algorithm,
         })
     })
 }
@@ -99,12 +102,13 @@ pub fn check_batch(body: &[u8], received_at_ms: i64, limits: &Limits) -> Result<
     })
 }
 
-/// Checks that an `X-Service-Signature` header is base64 of 1 to 512 bytes. The pointer of the fault is empty.
+/// Checks that an `X-Service-Signature` header is base64 of 1 to 512 bytes, and says of how many; whether that can be a
+/// signature is told by [`Algorithm::signs_in`]. The pointer of the fault is empty.
 ///
 /// # Errors
 /// `invalid_base64` or `too_long`.
-pub fn check_request_signature(header: &str) -> Result<(), Fault> {
-    rules::signature(header).map(|_| ()).map_err(|error| {
+pub fn check_request_signature(header: &str) -> Result<usize, Fault> {
+    rules::signature(header).map(|bytes| bytes.len()).map_err(|error| {
         let (code, detail) = error.explain();
         Fault {
             pointer: String::new(),

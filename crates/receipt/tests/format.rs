@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fixtures::{NOW_MS, batch, bytes, key, remove, set, signed};
-use receipt::{Algorithm, FaultCode, Limits, check_batch, check_receipt, check_request_signature, parse_receipt};
+use receipt::{Algorithm, FaultCode, Limits, SigningKey, check_batch, check_receipt, check_request_signature, parse_receipt};
 use serde_json::{Value, json};
 
 const ED25519: Algorithm = Algorithm::Ed25519;
@@ -563,8 +563,8 @@ fn batches_are_limited_exactly() {
 
 #[test]
 fn request_signatures_must_be_plausible_base64() {
-    assert!(check_request_signature(&STANDARD.encode([1; 64])).is_ok());
-    assert!(check_request_signature(&STANDARD.encode([1; 512])).is_ok());
+    assert_eq!(check_request_signature(&STANDARD.encode([1; 64])), Ok(64));
+    assert_eq!(check_request_signature(&STANDARD.encode([1; 512])), Ok(512));
     for (header, code) in [
         ("", FaultCode::InvalidBase64),
         ("abc", FaultCode::InvalidBase64),
@@ -574,6 +574,20 @@ fn request_signatures_must_be_plausible_base64() {
         (&"A".repeat(100_000), FaultCode::TooLong),
     ] {
         assert_eq!(check_request_signature(header).unwrap_err().code, code);
+    }
+}
+
+#[test]
+fn algorithms_know_the_lengths_of_their_signatures() {
+    for (algorithm, can, cannot) in [
+        (Algorithm::Ed25519, &[64][..], &[0, 63, 65, 256][..]),
+        (Algorithm::Rsa2048, &[256], &[0, 64, 255, 257]),
+        (Algorithm::EcdsaP256, &[8, 64, 70, 71, 72], &[0, 7, 73, 256]),
+    ] {
+        let key = SigningKey::generate(algorithm).unwrap();
+        assert!(algorithm.signs_in(key.sign(b"message").unwrap().len()));
+        assert!(can.iter().all(|bytes| algorithm.signs_in(*bytes)), "{algorithm}");
+        assert!(!cannot.iter().any(|bytes| algorithm.signs_in(*bytes)), "{algorithm}");
     }
 }
 

@@ -100,6 +100,8 @@ kinds! {
     UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "The media type isn't supported";
     /// A Content-Encoding other than gzip, zstd and identity.
     UnsupportedEncoding = UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", "The content encoding isn't supported";
+    /// A transfer coding other than chunked.
+    UnsupportedTransferCoding = NOT_IMPLEMENTED, "unsupported_transfer_coding", "The transfer coding isn't supported";
     /// More head than allowed.
     HeadTooLarge = REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", "The request head is too large";
     /// More requests than the quota allows.

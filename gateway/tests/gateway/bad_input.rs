@@ -4,7 +4,7 @@ use receipt::{Algorithm, Limits, SigningKey};
 use serde_json::{Value, json};
 
 use crate::running::Running;
-use crate::sample::{BATCH, FIELDS, JSON, KEY, OTHER_KEY, RECEIPTS, batch, batch_value, receipt, value};
+use crate::sample::{BATCH, FIELDS, JSON, KEY, OTHER_KEY, RECEIPTS, SIGNATURE, batch, batch_value, receipt, value};
 
 /// Where the bytes end differs from run to run.
 const ANYWHERE: &str = "*";
@@ -275,7 +275,9 @@ async fn a_receipt_at_the_edge_of_64_kib() {
         .refused(413, "body_too_large");
     // The same without a length, counted while it comes.
     let mut chunked = format!("POST {RECEIPTS} HTTP/1.1\r\nhost: test\r\ntransfer-encoding: chunked\r\n");
-    chunked.push_str("content-type: application/json\r\nx-service-signature: c2ln\r\n\r\n");
+    chunked.push_str(&format!(
+        "content-type: application/json\r\nx-service-signature: {SIGNATURE}\r\n\r\n"
+    ));
     let mut chunked = chunked.into_bytes();
     for part in over.chunks(10_000) {
         chunked.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
@@ -371,7 +373,7 @@ async fn wrong_heads() {
     let gateway = Running::start().await;
     let mut client = gateway.connect().await;
     let (body, _) = receipt();
-    let signature = ("x-service-signature", "c2ln");
+    let signature = ("x-service-signature", SIGNATURE);
     client
         .post(RECEIPTS, &[signature], &body)
         .await

@@ -6,7 +6,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::running::Running;
-use crate::sample::{BATCH, RECEIPTS, batch, receipt};
+use crate::sample::{BATCH, RECEIPTS, SIGNATURE, batch, receipt};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -17,7 +17,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 fn encoded(encoding: &str) -> [(&str, &str); 3] {
     [
         ("content-type", "application/json"),
-        ("x-service-signature", "c2ln"),
+        ("x-service-signature", SIGNATURE),
         ("content-encoding", encoding),
     ]
 }

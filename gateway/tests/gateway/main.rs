@@ -7,6 +7,7 @@ mod drain;
 mod durable;
 mod encodings;
 mod explain;
+mod files;
 mod flood;
 mod hoard;
 mod http1;
