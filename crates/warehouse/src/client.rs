@@ -286,6 +286,7 @@ impl Warehouse {
         // Boxed: the client's futures are large, and they would sit in every caller's.
         let result = tokio::time::timeout(wait_max + ANSWER_SLACK, Box::pin(work)).await;
         let result = result.unwrap_or_else(|_| Err(WarehouseError::Unavailable("the query took too long".to_owned())));
+        let result = result.map_err(WarehouseError::of_stored_data);
         metrics::histogram!("receipts_warehouse_query_seconds", "query" => name).record(started.elapsed());
         if let Err(error) = &result {
             count_error(error);

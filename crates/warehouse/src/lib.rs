@@ -34,8 +34,8 @@ pub use connector::Target;
 pub use engine::EmbeddedEngine;
 pub use error::{EngineError, WarehouseError};
 pub use queries::{
-    AuditFinding, AuditSums, ClientStats, CommittedOffset, ContentStats, DashboardStats, Filter, GroupBy, LedgerRun,
-    Metric, ReceiptFacts, Refusal, RefusalStats, RejectedReceipt, Scope, StoredReceipt, TimeseriesPoint, TopClient,
-    TopContent, Totals, UsageByPurpose,
+    AuditFinding, AuditSums, ClientStats, CommittedOffset, ContentStats, DashboardStats, Filter, GroupBy,
+    Irreplaceable, LedgerRun, LogBegin, Metric, Part, ReceiptFacts, Refusal, RefusalStats, RejectedReceipt, Scope,
+    StoredReceipt, TimeseriesPoint, TopClient, TopContent, Totals, UsageByPurpose,
 };
 pub use row::{LedgerRow, ReceiptRow, RejectedRow};

@@ -5,7 +5,7 @@
 //! added below it.
 
 use crate::client::Call;
-use crate::{Warehouse, WarehouseError};
+use crate::{LedgerRow, ReceiptRow, RejectedRow, Warehouse, WarehouseError};
 
 /// One version of the schema.
 struct Migration {
@@ -135,7 +135,14 @@ impl Warehouse {
             )));
         }
         if found == known {
-            return Ok(());
+            return match self.missing_tables().await?.as_slice() {
+                [] => Ok(()),
+                missing => Err(WarehouseError::Damaged(format!(
+                    "of the database `{}` the tables are gone: {}",
+                    self.database(),
+                    missing.join(", ")
+                ))),
+            };
         }
         self.create_database().await?;
         self.execute("migrate", Call::new(VERSIONS)).await?;
@@ -155,6 +162,36 @@ impl Warehouse {
             );
         }
         Ok(())
+    }
+
+    /// Makes tables anew, empty, that were lost from a schema that is up to date; returns which. Their rows are to be
+    /// written again from the log.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn restore_tables(&self) -> Result<Vec<String>, WarehouseError> {
+        let missing = match self.schema_version().await {
+            Err(WarehouseError::Refused { code, .. }) if NOT_THERE.contains(&code) => Vec::new(),
+            version => {
+                version?;
+                self.missing_tables().await?
+            }
+        };
+        if !missing.is_empty() {
+            for statement in MIGRATIONS.iter().flat_map(|migration| migration.statements) {
+                self.execute("migrate", Call::new(*statement)).await?;
+            }
+        }
+        self.migrate().await?;
+        Ok(missing)
+    }
+
+    async fn missing_tables(&self) -> Result<Vec<String>, WarehouseError> {
+        let call = Call::new("SELECT name FROM system.tables WHERE database = currentDatabase()");
+        let there: Vec<String> = self.rows("migrate", call).await?;
+        let tables = [ReceiptRow::TABLE, RejectedRow::TABLE, LedgerRow::TABLE];
+        let missing = tables.iter().filter(|table| !there.iter().any(|name| name == *table));
+        Ok(missing.map(ToString::to_string).collect())
     }
 
     async fn schema_version(&self) -> Result<u32, WarehouseError> {

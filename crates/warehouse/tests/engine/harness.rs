@@ -325,6 +325,8 @@ fn in_a_child() {
             "fill_the_disk" => crate::full_disk::fill_the_disk(&dir).await,
             "fill" => crate::damage::fill(&dir).await,
             "look" => crate::damage::look(&dir).await,
+            "look_closer" => crate::damage::look_closer(&dir).await,
+            "look_for_tables" => crate::damage::look_for_tables(&dir).await,
             "missing_library" => {
                 let library = Some(PathBuf::from(std::env::var("LIBRARY").unwrap()));
                 let config = WarehouseConfig {
