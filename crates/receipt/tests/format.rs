@@ -7,7 +7,9 @@ use std::collections::HashSet;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fixtures::{NOW_MS, batch, bytes, key, remove, set, signed};
-use receipt::{Algorithm, FaultCode, Limits, SigningKey, check_batch, check_receipt, check_request_signature, parse_receipt};
+use receipt::{
+    Algorithm, FaultCode, Limits, SigningKey, check_batch, check_receipt, check_request_signature, parse_receipt,
+};
 use serde_json::{Value, json};
 
 const ED25519: Algorithm = Algorithm::Ed25519;

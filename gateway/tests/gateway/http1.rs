@@ -166,7 +166,10 @@ async fn long_heads_are_431_and_nonsense_is_400() {
     // Hyper's own answer: it has no hook for another (ARCHITECTURE.md).
     let answer = client.post(RECEIPTS, &fields, &body).await;
     assert_eq!((answer.status, answer.body.len()), (431, 0));
-    assert_eq!((answer.field("connection"), answer.field("content-length")), ("close", "0"));
+    assert_eq!(
+        (answer.field("connection"), answer.field("content-length")),
+        ("close", "0")
+    );
     assert!(client.ended().await);
     let many: Vec<_> = (0..200).map(|_| ("x-many", "1")).collect();
     assert_eq!(gateway.post(RECEIPTS, &many, &body).await.status, 431);
