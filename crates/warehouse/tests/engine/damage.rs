@@ -141,39 +141,18 @@ pub(crate) async fn look_closer(dir: &Path) {
         partition: 0,
         offset,
     };
+    let ledger = parts.iter().find(|part| part.table == "ledger").unwrap();
+    let newest = parts.iter().rfind(|part| part.table == "receipts").unwrap();
     for (part, log, lost) in [
         (&bad[0], vec![begin(0)], Irreplaceable::UpTo(1)),
-        (
-            parts.iter().find(|part| part.table == "ledger").unwrap(),
-            vec![begin(0)],
-            Irreplaceable::Rows(0),
-        ),
-        (
-            parts.iter().find(|part| part.table == "ledger").unwrap(),
-            vec![begin(1)],
-            Irreplaceable::Rows(1),
-        ),
-        (
-            parts.iter().rfind(|part| part.table == "receipts").unwrap(),
-            vec![begin(BLOCKS)],
-            Irreplaceable::Rows(1),
-        ),
-        (
-            parts.iter().rfind(|part| part.table == "receipts").unwrap(),
-            vec![begin(BLOCKS - 1)],
-            Irreplaceable::Rows(0),
-        ),
-        (
-            parts.iter().rfind(|part| part.table == "receipts").unwrap(),
-            vec![],
-            Irreplaceable::Rows(1),
-        ),
+        (ledger, vec![begin(0)], Irreplaceable::Rows(0)),
+        (ledger, vec![begin(1)], Irreplaceable::Rows(1)),
+        (newest, vec![begin(BLOCKS)], Irreplaceable::Rows(newest.rows)),
+        (newest, vec![begin(BLOCKS - 1)], Irreplaceable::Rows(newest.rows - 1)),
+        (newest, vec![], Irreplaceable::Rows(newest.rows)),
     ] {
-        assert_eq!(
-            warehouse.irreplaceable(part, &log).await.unwrap(),
-            lost,
-            "{part:?} {log:?}"
-        );
+        let found = warehouse.irreplaceable(part, &log).await.unwrap();
+        assert_eq!(found, lost, "{part:?} {log:?}");
     }
     warehouse.detach_part(&bad[0]).await.unwrap();
     assert_eq!(
@@ -181,7 +160,7 @@ pub(crate) async fn look_closer(dir: &Path) {
         None,
         "it is no part any more"
     );
-    assert_eq!(warehouse.totals().await.unwrap().receipts, u64::from(BLOCKS as u32) - 1);
+    assert_eq!(warehouse.totals().await.unwrap().receipts, BLOCKS - 1);
     engine.stop().await;
     println!("mended");
 }
