@@ -1,0 +1,33 @@
+//! The real engines, for tests, drills and `make run-prod-like`: each on free ports of 127.0.0.1, with its data in a temporary folder,
+//! and gone when its handle is dropped or this process ends in any way.
+//!
+//! ```no_run
+//! let kafka = test_engines::Kafka::shared()?; // one for the whole test binary; use topics of your own
+//! println!("{}", kafka.bootstrap());
+//! let mine = test_engines::Kafka::start()?; // one of your own, to kill and to freeze
+//! mine.kill()?;
+//! mine.restart()?; // the same data, the same ports
+//! # Ok::<(), anyhow::Error>(())
+//! ```
+//!
+//! Everything here blocks: a start takes one to a few seconds.
+#![forbid(unsafe_code)]
+
+mod certificates;
+mod engine;
+mod folder;
+mod kafka;
+mod ports;
+mod spawner;
+
+pub use certificates::Certificates;
+pub use kafka::Kafka;
+
+/// A user that an engine knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// The name.
+    pub user: String,
+    /// The password, in the clear: these engines live for a test.
+    pub password: String,
+}
