@@ -180,6 +180,8 @@ fn encode_rejected(logged: &LoggedRecord, index: u16, rejected: &RejectedReceipt
             RecordKind::Batch => "batch",
         },
         raw: rejected.raw,
+        request_signature: logged.record.request_signature.as_deref(),
+        origin: rejected.origin.as_str(),
     }
     .encode(&mut out);
     out
