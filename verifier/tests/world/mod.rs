@@ -236,6 +236,10 @@ impl LogConsumer for Faulty {
         self.inner.poll(limits)
     }
 
+    fn seek(&mut self, partition: u32, offset: u64) -> BoxFuture<'_, Result<(), ConsumeError>> {
+        self.inner.seek(partition, offset)
+    }
+
     fn commit(&mut self, commits: Vec<Commit>) -> BoxFuture<'_, Result<(), CommitError>> {
         Box::pin(async move {
             match &mut self.behaviour {

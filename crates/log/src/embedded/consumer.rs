@@ -165,6 +165,14 @@ impl LogConsumer for EmbeddedConsumer {
         self.next(limits).boxed()
     }
 
+    fn seek(&mut self, partition: u32, offset: u64) -> BoxFuture<'_, Result<(), ConsumeError>> {
+        if partition == 0 && !self.is_fenced() {
+            self.next_offset = offset.max(self.shared.catalog.begin());
+            self.shared.cache.lock().follow(&self.group.name, self.next_offset);
+        }
+        std::future::ready(Ok(())).boxed()
+    }
+
     fn commit(&mut self, commits: Vec<Commit>) -> BoxFuture<'_, Result<(), CommitError>> {
         let (shared, group, generation) = (Arc::clone(&self.shared), Arc::clone(&self.group), self.generation);
         async move {

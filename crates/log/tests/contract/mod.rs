@@ -45,7 +45,7 @@ macro_rules! run_contract {
     ($engine:ty) => {
         $crate::run_contract!($engine:
             reads_every_record_once_in_order_as_it_was_appended, limits_what_one_poll_brings,
-            wakes_a_waiting_poll, resumes_behind_the_commit, carries_metadata_with_the_commit,
+            wakes_a_waiting_poll, resumes_behind_the_commit, reads_on_from_where_it_is_told, carries_metadata_with_the_commit,
             never_moves_a_commit_back, fences_the_older_consumer, keeps_groups_apart,
             completes_through_the_first_uncommitted_record, refuses_when_the_queue_is_full,
             refuses_a_record_that_is_too_large, inspects_without_consuming);
@@ -233,6 +233,37 @@ pub async fn resumes_behind_the_commit<E: Engine>() {
     let mut next = engine.consumer("readers");
     let records = poll_records(&mut next, 30).await;
     assert!(records.iter().all(|record| uncommitted.contains_key(&record.position)));
+}
+
+pub async fn reads_on_from_where_it_is_told<E: Engine>() {
+    let engine = E::start(Settings::default());
+    append_all(&engine.log(), 0..60).await;
+    let mut consumer = engine.consumer("readers");
+    let mut ends = BTreeMap::new();
+    for logged in poll_records(&mut consumer, 60).await {
+        ends.insert(logged.position.partition, logged.position.offset + 1);
+    }
+    // Backwards past what was polled, then forwards over what a poll would fetch next.
+    for (&partition, &end) in &ends {
+        consumer.seek(partition, end / 2).await.unwrap();
+    }
+    let wanted: u64 = ends.values().map(|end| end - end / 2).sum();
+    let again = poll_records(&mut consumer, wanted.try_into().unwrap()).await;
+    assert!(
+        again
+            .iter()
+            .all(|logged| logged.position.offset >= ends[&logged.position.partition] / 2)
+    );
+    for (&partition, _) in &ends {
+        consumer.seek(partition, 0).await.unwrap();
+    }
+    let limits = PollLimits { records_max: 1, ..ALL };
+    assert_eq!(consumer.poll(limits).await.unwrap().records[0].position.offset, 0);
+    for (&partition, &end) in &ends {
+        consumer.seek(partition, end).await.unwrap();
+    }
+    assert!(consumer.poll(ALL).await.unwrap().records.is_empty());
+    assert_eq!(engine.log().partitions("readers").await.unwrap()[0].committed, None);
 }
 
 pub async fn carries_metadata_with_the_commit<E: Engine>() {
