@@ -1,4 +1,4 @@
-//! An engine's temporary folder.
+//! A temporary folder for an engine or for another process under test.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -8,13 +8,18 @@ use anyhow::Context;
 
 /// Removed when dropped; and, because a shared engine's handle never is, also when this process has ended.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub struct Folder {
     directory: tempfile::TempDir,
     janitor: Child,
 }
 
 impl Folder {
-    pub(crate) fn new(engine: &str) -> anyhow::Result<Self> {
+    /// A new one, with `engine` in its name.
+    ///
+    /// # Errors
+    ///
+    /// It can't be made, or there is no `sh`.
+    pub fn new(engine: &str) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix(&format!("receipts-{engine}-"))
             .tempdir()?;
@@ -34,7 +39,9 @@ impl Folder {
         Ok(Self { directory, janitor })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         self.directory.path()
     }
 }

@@ -21,7 +21,10 @@ mod ports;
 mod spawner;
 
 pub use certificates::Certificates;
+pub use folder::Folder;
 pub use kafka::Kafka;
+pub use ports::free as free_ports;
+pub use spawner::{dying_with_us, spawn};
 
 /// A user that an engine knows.
 #[derive(Debug, Clone, PartialEq, Eq)]

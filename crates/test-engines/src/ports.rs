@@ -9,7 +9,11 @@ const FIRST: u16 = 20_000;
 const LAST: u16 = 32_000;
 
 /// `N` different ports of 127.0.0.1 on which nothing listens now. Drawn at random, since other processes draw too.
-pub(crate) fn free<const N: usize>() -> anyhow::Result<[u16; N]> {
+///
+/// # Errors
+///
+/// There are no such ports.
+pub fn free<const N: usize>() -> anyhow::Result<[u16; N]> {
     let mut held: Vec<TcpListener> = Vec::new();
     for _ in 0..1_000 {
         if held.len() == N {

@@ -13,15 +13,20 @@ struct Job {
 }
 
 /// `program` under a death signal: the kernel sends `signal` when the thread that started it ends.
-pub(crate) fn dying_with_us(program: impl AsRef<std::ffi::OsStr>, signal: &str) -> Command {
+#[must_use]
+pub fn dying_with_us(program: impl AsRef<std::ffi::OsStr>, signal: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", signal, "--"]).arg(program);
     command
 }
 
-/// Spawns from one thread that lives as long as the process. The death signal is sent at the end of the *thread* that
+/// Spawns from one thread that lives as long as this process. The death signal is sent at the end of the *thread* that
 /// spawned, and a test's thread ends with its test, while an engine may be shared.
-pub(crate) fn spawn(command: Command) -> anyhow::Result<Child> {
+///
+/// # Errors
+///
+/// It can't be started.
+pub fn spawn(command: Command) -> anyhow::Result<Child> {
     static SPAWNER: OnceLock<Sender<Job>> = OnceLock::new();
     let jobs = SPAWNER.get_or_init(|| {
         let (jobs, received) = channel::<Job>();
