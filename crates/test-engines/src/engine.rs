@@ -14,6 +14,7 @@ use crate::spawner;
 
 /// How long an engine may take to answer: many times what it takes, since tests may have most of the processor.
 const START_MAX: Duration = Duration::from_secs(120);
+const TRIES: u32 = 5;
 const PROBE_EVERY: Duration = Duration::from_millis(50);
 
 /// A process, how to start it, and how to see that it answers.
@@ -58,8 +59,20 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Starts it again; it must not be running.
+    /// Starts it again; it must not be running. Tried more than once: a killed PostgreSQL's children hold its shared memory for a
+    /// moment, and another process may have taken a port meanwhile.
     pub(crate) fn restart(&self) -> anyhow::Result<()> {
+        let mut tries = 1;
+        loop {
+            match self.launch() {
+                Err(_) if tries < TRIES && self.child.lock().is_none() => tries += 1,
+                other => return other,
+            }
+            pause();
+        }
+    }
+
+    fn launch(&self) -> anyhow::Result<()> {
         let mut slot = self.child.lock();
         if slot.is_some() {
             bail!("{} is running", self.name);
@@ -109,18 +122,36 @@ impl Engine {
 
     /// SIGSTOP: its connections stay open, and nothing answers.
     pub(crate) fn freeze(&self) -> anyhow::Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        self.signal_children(Signal::STOP)
     }
 
     /// SIGCONT.
     pub(crate) fn thaw(&self) -> anyhow::Result<()> {
+        self.signal_children(Signal::CONT)?;
         self.signal(Signal::CONT)
     }
 
-    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+    fn pid(&self) -> anyhow::Result<Pid> {
         let slot = self.child.lock();
         let child = slot.as_ref().with_context(|| format!("{} isn't running", self.name))?;
-        kill_process(Pid::from_child(child), signal)?;
+        Ok(Pid::from_child(child))
+    }
+
+    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        Ok(kill_process(self.pid()?, signal)?)
+    }
+
+    /// To PostgreSQL's processes, one for each connection.
+    fn signal_children(&self, signal: Signal) -> anyhow::Result<()> {
+        let pid = self.pid()?.as_raw_nonzero();
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+        for child in children.split_whitespace() {
+            if let Some(child) = Pid::from_raw(child.parse()?) {
+                // It may have ended since.
+                let _ = kill_process(child, signal);
+            }
+        }
         Ok(())
     }
 
@@ -133,11 +164,11 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        // A frozen one would hear nothing else.
+        let _ = self.thaw();
         if let Some(mut child) = self.child.get_mut().take() {
             let pid = Pid::from_child(&child);
             let _ = kill_process(pid, self.farewell);
-            // A frozen one hears nothing else.
-            let _ = kill_process(pid, Signal::CONT);
             let _ = child.wait();
         }
     }
@@ -164,3 +195,56 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
 fn pause() {
     std::thread::sleep(PROBE_EVERY);
 }
+
+/// What is done to every engine from outside.
+macro_rules! controls {
+    ($engine:ty) => {
+        impl $engine {
+            /// SIGKILL, also to a frozen one; returns when it is gone.
+            ///
+            /// # Errors
+            ///
+            /// It isn't running.
+            pub fn kill(&self) -> anyhow::Result<()> {
+                self.engine.kill()
+            }
+
+            /// An orderly stop (SIGTERM); returns when it is gone.
+            ///
+            /// # Errors
+            ///
+            /// It isn't running.
+            pub fn stop(&self) -> anyhow::Result<()> {
+                self.engine.stop()
+            }
+
+            /// Starts it again, on the same data and ports, and waits until it answers.
+            ///
+            /// # Errors
+            ///
+            /// It runs already, or doesn't start.
+            pub fn restart(&self) -> anyhow::Result<()> {
+                self.engine.restart()
+            }
+
+            /// SIGSTOP: its connections stay open and nothing answers.
+            ///
+            /// # Errors
+            ///
+            /// It isn't running.
+            pub fn freeze(&self) -> anyhow::Result<()> {
+                self.engine.freeze()
+            }
+
+            /// SIGCONT.
+            ///
+            /// # Errors
+            ///
+            /// It isn't running.
+            pub fn thaw(&self) -> anyhow::Result<()> {
+                self.engine.thaw()
+            }
+        }
+    };
+}
+pub(crate) use controls;

@@ -6,14 +6,12 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use anyhow::Context;
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use rustix::process::Signal;
 
 use crate::engine::{Engine, run};
 use crate::folder::Folder;
 use crate::spawner::dying_with_us;
-use crate::{Certificates, Login, ports};
+use crate::{Certificates, Login, ports, random_id};
 
 const VERSION: &str = "4.1.1";
 /// Flags for a quick start and a small process; throughput isn't what these servers are for.
@@ -176,52 +174,9 @@ impl Kafka {
         }
         run(kcat.args(arguments))
     }
-
-    /// SIGKILL; returns when it is gone.
-    ///
-    /// # Errors
-    ///
-    /// It isn't running.
-    pub fn kill(&self) -> anyhow::Result<()> {
-        self.engine.kill()
-    }
-
-    /// An orderly stop (SIGTERM); returns when it is gone.
-    ///
-    /// # Errors
-    ///
-    /// It isn't running.
-    pub fn stop(&self) -> anyhow::Result<()> {
-        self.engine.stop()
-    }
-
-    /// Starts it again on the same data and ports, and waits until it answers.
-    ///
-    /// # Errors
-    ///
-    /// It runs already, or doesn't start.
-    pub fn restart(&self) -> anyhow::Result<()> {
-        self.engine.restart()
-    }
-
-    /// SIGSTOP: its connections stay open and nothing answers.
-    ///
-    /// # Errors
-    ///
-    /// It isn't running.
-    pub fn freeze(&self) -> anyhow::Result<()> {
-        self.engine.freeze()
-    }
-
-    /// SIGCONT.
-    ///
-    /// # Errors
-    ///
-    /// It isn't running.
-    pub fn thaw(&self) -> anyhow::Result<()> {
-        self.engine.thaw()
-    }
 }
+
+crate::engine::controls!(Kafka);
 
 /// How to run a class of Kafka's.
 struct Java {
@@ -259,15 +214,6 @@ fn home() -> anyhow::Result<PathBuf> {
         .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
         .context("neither XDG_CACHE_HOME nor HOME is set")?;
     Ok(cache.join(format!("receipts/kafka-{VERSION}")))
-}
-
-/// 16 random bytes in the form of Kafka's identifiers.
-fn random_id() -> anyhow::Result<String> {
-    let mut bytes = [0_u8; 16];
-    getrandom::fill(&mut bytes).context("randomness")?;
-    // A leading '-' would read as an option.
-    bytes[0] &= 0x7f;
-    Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
 }
 
 fn properties_of(

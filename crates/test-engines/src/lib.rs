@@ -18,12 +18,19 @@ mod engine;
 mod folder;
 mod kafka;
 mod ports;
+mod postgres;
+mod redis;
 mod spawner;
 
+use anyhow::Context;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 pub use certificates::Certificates;
 pub use folder::Folder;
-pub use kafka::Kafka;
+pub use kafka::{Kafka, KafkaSecurity};
 pub use ports::free as free_ports;
+pub use postgres::{Postgres, PostgresSecurity};
+pub use redis::{Redis, RedisSecurity};
 pub use spawner::{dying_with_us, spawn};
 
 /// A user that an engine knows.
@@ -33,4 +40,13 @@ pub struct Login {
     pub user: String,
     /// The password, in the clear: these engines live for a test.
     pub password: String,
+}
+
+/// 16 random bytes in the form of Kafka's identifiers, which does for a password too.
+fn random_id() -> anyhow::Result<String> {
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes).context("randomness")?;
+    // A leading '-' would read as an option.
+    bytes[0] &= 0x7f;
+    Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
 }

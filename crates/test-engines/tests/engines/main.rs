@@ -2,3 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod kafka;
+mod orphans;
+mod postgres;
+mod redis;
