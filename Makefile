@@ -21,6 +21,10 @@ deps: ## Install what building and testing need (Debian packages; needs root or 
 chdb: ## Fetch the ClickHouse engine (libchdb, from npm) into the cache
 	@scripts/fetch-chdb
 
+.PHONY: kafka
+kafka: deps ## Fetch Apache Kafka (from Maven Central) into the cache
+	@scripts/fetch-kafka
+
 .PHONY: build
 build: deps ## Build everything in release
 	cargo build --release --workspace --locked
@@ -34,7 +38,7 @@ run: deps chdb ## Start all services on ./data
 	cargo run --release --locked --package receipts-cli --bin receipts -- up --data ./data
 
 .PHONY: test
-test: deps chdb lint ## Everything CI runs
+test: deps chdb kafka lint ## Everything CI runs
 	cargo test --workspace --locked
 	# The command as the tests built it.
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts demo/interop.sh
@@ -52,5 +56,5 @@ bench: deps chdb ## Criterion benches, and the comparison that writes benches/ru
 	cargo run --release --locked --package benches --bin compare
 
 .PHONY: clean
-clean: ## Remove what was built (the cached engine stays)
+clean: ## Remove what was built (the cached engines stay)
 	cargo clean

@@ -53,6 +53,8 @@ fn rejected_row<'a>(hash: &'a [u8; 32], position: u128, raw: &'a [u8]) -> Reject
         client_address: "192.0.2.1",
         kind: "batch",
         raw,
+        request_signature: None,
+        origin: "signed_batch",
     }
 }
 

@@ -14,8 +14,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::expected::Expected;
+use crate::http::{HttpClient, client};
 use crate::plan::Plan;
-use crate::submit::{HttpClient, client};
 
 /// The dashboard's answer.
 #[derive(Debug, Deserialize)]
@@ -108,19 +108,18 @@ pub async fn run(plan: &Arc<Plan>, expected: &Mutex<Expected>, before: Option<Au
     if let Some(before) = before {
         let after = audit_totals(plan).await?.context("the audit of the end is missing")?;
         let expected = expected.lock();
-        let open = expected.maybe_twice + expected.given_up;
         let accepted = expected.occurrences;
         let rejected = expected.rejected_sum();
         findings.push(Finding::range(
             "ledger: accepted occurrences",
             accepted,
-            accepted + open,
+            accepted + expected.open_occurrences + expected.given_up,
             after.accepted - before.accepted,
         ));
         findings.push(Finding::range(
             "ledger: rejected",
             rejected,
-            rejected + open,
+            rejected + expected.open_rejected + expected.given_up,
             after.rejected - before.rejected,
         ));
     }
@@ -189,7 +188,7 @@ async fn compare_refusals(
     plan: &Plan,
 ) -> Result<()> {
     let refusals: Refusals = ask(http, plan, "/api/v1/analytics/refusals").await?;
-    let open = expected.maybe_twice + expected.given_up;
+    let open = expected.open_rejected + expected.given_up;
     for (reason, count) in &expected.rejected {
         let is = refusals.by_reason.get(*reason).copied().unwrap_or(0);
         findings.push(Finding::range(format!("refusals: {reason}"), *count, count + open, is));
@@ -259,15 +258,21 @@ async fn get(http: &HttpClient, plan: &Plan, path: &str) -> Result<(StatusCode, 
     Ok((status, response.into_body().collect().await?.to_bytes()))
 }
 
-/// What `receipts audit` finds; `None` without a data directory.
+/// What `receipts audit` finds; `None` where it isn't asked for.
 ///
 /// # Errors
 /// The audit can't be run, or it found that something doesn't add up.
 pub async fn audit_totals(plan: &Plan) -> Result<Option<AuditTotals>> {
-    let Some(data) = &plan.data else { return Ok(None) };
-    let output = tokio::process::Command::new(&plan.receipts)
-        .args(["audit", "--json", "--data"])
-        .arg(data)
+    if !plan.audit {
+        return Ok(None);
+    }
+    let mut audit = tokio::process::Command::new(&plan.receipts);
+    audit.args(["audit", "--json"]);
+    if let Some(data) = &plan.data {
+        audit.arg("--data").arg(data);
+    }
+    let output = audit
+        .envs(plan.audit_environment.iter().map(|(key, value)| (key, value)))
         .output()
         .await
         .with_context(|| format!("running {}", plan.receipts.display()))?;

@@ -37,8 +37,10 @@ pub struct Expected {
     pub rejected: BTreeMap<&'static str, u64>,
     /// Malformed requests, each refused with 400 as it must be.
     pub refused: u64,
-    /// Receipts in tries whose answer never came: the log may hold them more than once.
-    pub maybe_twice: u64,
+    /// Further occurrences that the log may hold: of good receipts in tries that left open whether they were stored.
+    pub open_occurrences: u64,
+    /// The same of receipts that must be rejected.
+    pub open_rejected: u64,
     /// Receipts in requests that were given up: they may be counted or not.
     pub given_up: u64,
     /// Answers that were wrong in themselves, the first few.
@@ -48,9 +50,12 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Takes in one acknowledged request.
-    pub fn acknowledge(&mut self, items: &[Item]) {
+    /// Takes in one acknowledged request, after `open` tries that left open whether it was stored.
+    pub fn acknowledge(&mut self, items: &[Item], open: u32) {
         let now = Instant::now();
+        let rejected = items.iter().filter(|item| item.rejected.is_some()).count() as u64;
+        self.open_rejected += rejected * u64::from(open);
+        self.open_occurrences += (items.len() as u64 - rejected) * u64::from(open);
         for item in items {
             if let Some(reason) = item.rejected {
                 *self.rejected.entry(reason).or_insert(0) += 1;

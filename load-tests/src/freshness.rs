@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::check::dashboard;
 use crate::expected::Expected;
+use crate::http::client;
 use crate::plan::Plan;
-use crate::submit::client;
 
 /// The sampling task.
 pub struct Sampler {

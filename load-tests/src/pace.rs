@@ -9,10 +9,12 @@ use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
 
 use crate::expected::Expected;
+use crate::http::client;
 use crate::plan::{Extent, Plan};
-use crate::submit::{Ending, client, submit};
+use crate::submit::{Ending, Sender, Tries};
 use crate::workload::{Answer, Request};
 
 /// What the sending came to.
@@ -26,11 +28,33 @@ pub struct Paced {
     pub requests: u64,
     /// Receipts in them.
     pub receipts: u64,
-    /// Tries that had to be repeated.
-    pub repeated: u64,
+    /// What the requests met on their way.
+    pub met: Met,
 }
 
-/// Sends everything the workload makes.
+/// The sum of all requests' [`Tries`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Met {
+    /// Tries that had to be repeated.
+    pub repeated: u64,
+    /// Answers 503.
+    pub unavailable: u64,
+    /// 429 and 503 without `Retry-After`.
+    pub without_retry_after: u64,
+    /// The longest that a 503 took.
+    pub slowest_unavailable: Duration,
+}
+
+impl Met {
+    fn add(&mut self, tries: &Tries) {
+        self.repeated += u64::from(tries.repeated);
+        self.unavailable += u64::from(tries.unavailable);
+        self.without_retry_after += u64::from(tries.without_retry_after);
+        self.slowest_unavailable = self.slowest_unavailable.max(tries.slowest_unavailable);
+    }
+}
+
+/// Sends everything the workload makes, until `stop`.
 ///
 /// # Errors
 /// The gateway's address is no address.
@@ -38,10 +62,19 @@ pub async fn run(
     plan: Arc<Plan>,
     mut requests: mpsc::Receiver<Request>,
     expected: Arc<Mutex<Expected>>,
+    stop: CancellationToken,
 ) -> Result<Paced> {
-    let http = client(plan.concurrency);
+    let sender = Arc::new(Sender::new(
+        client(plan.concurrency),
+        plan.gateways.clone(),
+        plan.tries_max,
+        plan.answer_wait_max,
+    ));
     let places = Arc::new(Semaphore::new(plan.concurrency));
-    let latency = Arc::new(Mutex::new((Histogram::new_with_bounds(1, 600_000_000, 3)?, 0_u64)));
+    let latency = Arc::new(Mutex::new((
+        Histogram::new_with_bounds(1, 600_000_000, 3)?,
+        Met::default(),
+    )));
     let bar = progress(&plan);
     let started = Instant::now();
     let (mut sent_requests, mut sent_receipts) = (0_u64, 0_u64);
@@ -56,19 +89,22 @@ pub async fn run(
             None => None,
         };
         let place = Arc::clone(&places).acquire_owned().await?;
+        if stop.is_cancelled() {
+            break;
+        }
         let begun = intended.unwrap_or_else(Instant::now);
         sent_requests += 1;
         sent_receipts += request.items.len().max(1) as u64;
-        let (plan, http, expected) = (Arc::clone(&plan), http.clone(), Arc::clone(&expected));
+        let (sender, expected) = (Arc::clone(&sender), Arc::clone(&expected));
         let (latency, bar) = (Arc::clone(&latency), bar.clone());
         tasks.spawn(async move {
-            let ending = submit(&http, &plan.gateway, &request, plan.tries_max).await;
+            let ending = sender.submit(&request).await;
             drop(place);
             let elapsed_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-            let unanswered = settle(&expected, &request, ending);
+            let tries = settle(&expected, &request, ending);
             let mut latency = latency.lock();
             latency.0.saturating_record(elapsed_us);
-            latency.1 += unanswered;
+            latency.1.add(&tries);
             bar.inc(request.items.len().max(1) as u64);
         });
         while tasks.try_join_next().is_some() {}
@@ -76,47 +112,39 @@ pub async fn run(
     while tasks.join_next().await.is_some() {}
     bar.finish_and_clear();
     let elapsed = started.elapsed();
-    let (latency_us, repeated) = latency.lock().clone();
+    let (latency_us, met) = latency.lock().clone();
     Ok(Paced {
         latency_us,
         elapsed,
         requests: sent_requests,
         receipts: sent_receipts,
-        repeated,
+        met,
     })
 }
 
-/// Takes an ending into the expectations; returns how many tries went without an answer.
-fn settle(expected: &Mutex<Expected>, request: &Request, ending: Result<Ending>) -> u64 {
+/// Takes an ending into the expectations; returns what the request met.
+fn settle(expected: &Mutex<Expected>, request: &Request, ended: Result<(Ending, Tries)>) -> Tries {
     let mut expected = expected.lock();
-    let receipts = request.items.len() as u64;
-    match ending {
-        Ok(Ending::AsExpected { unanswered }) => {
-            if request.answer == Answer::Refused {
-                expected.refused += 1;
-            } else {
-                expected.acknowledge(&request.items);
-                expected.maybe_twice += receipts * u64::from(unanswered);
-            }
-            u64::from(unanswered)
-        }
-        Ok(Ending::Wrong(status, body)) => {
-            expected.wrong(format!(
-                "{} answered {status}, not {:?}: {body}",
-                request.path, request.answer
-            ));
-            0
-        }
-        Ok(Ending::GivenUp(last)) => {
-            expected.given_up += receipts.max(1);
-            expected.wrong(format!("{} never answered: {last}", request.path));
-            0
-        }
+    let (ending, tries) = match ended {
+        Ok(ended) => ended,
         Err(error) => {
             expected.wrong(format!("{}: {error}", request.path));
-            0
+            return Tries::default();
+        }
+    };
+    match ending {
+        Ending::AsExpected if request.answer == Answer::Refused => expected.refused += 1,
+        Ending::AsExpected => expected.acknowledge(&request.items, tries.open),
+        Ending::Wrong(status, body) => expected.wrong(format!(
+            "{} answered {status}, not {:?}: {body}",
+            request.path, request.answer
+        )),
+        Ending::GivenUp(last) => {
+            expected.given_up += (request.items.len() as u64).max(1) * u64::from(tries.open.max(1));
+            expected.wrong(format!("{} never answered: {last}", request.path));
         }
     }
+    tries
 }
 
 fn progress(plan: &Plan) -> ProgressBar {

@@ -19,9 +19,9 @@ use receipt::Algorithm;
 Exit codes: 0 every number is right, 1 a number differs or a request was never acknowledged, 2 the run could not be made."
 )]
 pub struct Arguments {
-    /// The gateway's base address.
-    #[arg(long, default_value = "http://127.0.0.1:8080")]
-    pub gateway: String,
+    /// The gateway's base address; several, with commas, are taken in turn.
+    #[arg(long, default_value = "http://127.0.0.1:8080", value_delimiter = ',')]
+    pub gateway: Vec<String>,
     /// The analytics API's base address.
     #[arg(long, default_value = "http://127.0.0.1:8081")]
     pub analytics: String,
@@ -67,6 +67,9 @@ pub struct Arguments {
     /// Tries a request at most, as an ordinary client makes them.
     #[arg(long, default_value_t = 200)]
     pub tries_max: u32,
+    /// Milliseconds to wait for an answer before the request is sent again.
+    #[arg(long, default_value_t = 30_000)]
+    pub answer_wait_ms_max: u64,
     /// Seconds to wait for the watermark at the end.
     #[arg(long, default_value_t = 120)]
     pub wait_max: u64,
@@ -76,6 +79,12 @@ pub struct Arguments {
     /// The data directory of `receipts up`: the ledger and the tables are then compared too, by `receipts audit`.
     #[arg(long)]
     pub data: Option<PathBuf>,
+    /// The same comparison where RECEIPTS_* variables or RECEIPTS_CONFIG name the engines.
+    #[arg(long)]
+    pub audit: bool,
+    /// What the audit's process gets beside this one's environment.
+    #[arg(skip)]
+    pub audit_environment: Vec<(String, String)>,
     /// The `receipts` binary for the audit; by default the one beside this program.
     #[arg(long)]
     pub receipts: Option<PathBuf>,
@@ -99,8 +108,8 @@ pub enum Extent {
 /// A checked set of arguments.
 #[derive(Debug)]
 pub struct Plan {
-    /// The gateway's base address, without a trailing slash.
-    pub gateway: String,
+    /// The gateways' base addresses, without a trailing slash.
+    pub gateways: Vec<String>,
     /// The analytics API's base address, without a trailing slash.
     pub analytics: String,
     /// The key that reads the publisher's numbers.
@@ -129,12 +138,18 @@ pub struct Plan {
     pub malformed: f64,
     /// Tries a request.
     pub tries_max: u32,
+    /// How long an answer is waited for.
+    pub answer_wait_max: Duration,
     /// How long to wait for the watermark.
     pub wait_max: Duration,
     /// The seed.
     pub seed: u64,
-    /// The data directory for the audit.
+    /// Whether the books are audited.
+    pub audit: bool,
+    /// The data directory for the audit, where it isn't left to the environment.
     pub data: Option<PathBuf>,
+    /// Variables for the audit.
+    pub audit_environment: Vec<(String, String)>,
     /// The `receipts` binary.
     pub receipts: PathBuf,
     /// Pause between two looks at the dashboard.
@@ -164,6 +179,7 @@ impl Plan {
             "--clients and --entries must be at least 1"
         );
         ensure!((1..=10_000).contains(&arguments.batch), "--batch goes from 1 to 10000");
+        ensure!(!arguments.gateway.is_empty(), "--gateway must name one");
         ensure!(arguments.concurrency > 0, "--concurrency must be at least 1");
         ensure!(arguments.rate.is_none_or(|rate| rate > 0.0), "--rate must be above 0");
         let extent = match (arguments.count, arguments.duration) {
@@ -177,7 +193,11 @@ impl Plan {
             None => std::env::current_exe()?.with_file_name("receipts"),
         };
         Ok(Self {
-            gateway: arguments.gateway.trim_end_matches('/').to_owned(),
+            gateways: arguments
+                .gateway
+                .iter()
+                .map(|gateway| gateway.trim_end_matches('/').to_owned())
+                .collect(),
             analytics: arguments.analytics.trim_end_matches('/').to_owned(),
             api_key: arguments.api_key,
             publisher: arguments.publisher,
@@ -192,9 +212,12 @@ impl Plan {
             tampered: arguments.tampered,
             malformed: arguments.malformed,
             tries_max: arguments.tries_max.max(1),
+            answer_wait_max: Duration::from_millis(arguments.answer_wait_ms_max),
             wait_max: Duration::from_secs(arguments.wait_max),
             seed: arguments.seed,
+            audit: arguments.audit || arguments.data.is_some(),
             data: arguments.data,
+            audit_environment: arguments.audit_environment,
             receipts,
             sample_wait: (arguments.sample_ms > 0).then(|| Duration::from_millis(arguments.sample_ms)),
             json: arguments.json,

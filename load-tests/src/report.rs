@@ -51,6 +51,10 @@ pub struct Report {
     rejected: u64,
     refused: u64,
     repeated_tries: u64,
+    /// Answers 503, and how long the slowest took.
+    unavailable: u64,
+    slowest_unavailable_ms: u64,
+    without_retry_after: u64,
     given_up: u64,
     wrong_answers: Vec<String>,
     findings: Vec<Finding>,
@@ -67,6 +71,13 @@ impl Report {
         expected: Expected,
         findings: Vec<Finding>,
     ) -> Self {
+        let mut findings = findings;
+        findings.push(Finding {
+            what: "429 and 503 without Retry-After".to_owned(),
+            at_least: 0,
+            at_most: 0,
+            is: paced.met.without_retry_after,
+        });
         let passed = expected.wrong_answers.is_empty() && findings.iter().all(Finding::right);
         let seconds = paced.elapsed.as_secs_f64();
         Self {
@@ -89,7 +100,10 @@ impl Report {
             occurrences: expected.occurrences,
             rejected: expected.rejected_sum(),
             refused: expected.refused,
-            repeated_tries: paced.repeated,
+            repeated_tries: paced.met.repeated,
+            unavailable: paced.met.unavailable,
+            slowest_unavailable_ms: u64::try_from(paced.met.slowest_unavailable.as_millis()).unwrap_or(u64::MAX),
+            without_retry_after: paced.met.without_retry_after,
             given_up: expected.given_up,
             wrong_answers: expected.wrong_answers,
             findings,

@@ -1,61 +1,122 @@
-//! One request, with the retries an ordinary client makes: 429, 503, time-outs and broken connections.
+//! One request, with the retries an ordinary client makes: 429 and 503 (after `Retry-After`), time-outs and broken
+//! connections, each try at the next gateway.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use bytes::Bytes;
-use http::{Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 
+use crate::http::HttpClient;
 use crate::workload::{Answer, Request};
 
-/// The HTTP client of the whole run.
-pub type HttpClient = Client<HttpConnector, Full<Bytes>>;
-
-/// The most a pause between two tries takes.
+/// The most a pause between two tries takes, where the answer doesn't say.
 const WAIT_MAX: Duration = Duration::from_secs(2);
-/// An answer is waited for so long.
-const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
+/// The most that `Retry-After` is heeded.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
+
+/// Where and how requests are sent.
+pub struct Sender {
+    http: HttpClient,
+    gateways: Vec<String>,
+    next: AtomicUsize,
+    tries_max: u32,
+    answer_wait_max: Duration,
+}
 
 /// How a request ended.
 #[derive(Debug)]
 pub enum Ending {
-    /// Answered as it must be. `unanswered` tries before it may have been taken too.
-    AsExpected {
-        /// Tries without an answer, or with one that leaves open whether the record was stored.
-        unanswered: u32,
-    },
+    /// Answered as it must be.
+    AsExpected,
     /// Answered otherwise.
     Wrong(StatusCode, String),
-    /// Every try failed.
+    /// Every try failed; the text says how the last one did.
     GivenUp(String),
 }
 
-/// A client that keeps its connections.
-#[must_use]
-pub fn client(connections: usize) -> HttpClient {
-    let mut connector = HttpConnector::new();
-    connector.set_nodelay(true);
-    Client::builder(TokioExecutor::new())
-        .pool_max_idle_per_host(connections)
-        .build(connector)
+/// What a request met on its way to its ending.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Tries {
+    /// Tries that had to be repeated.
+    pub repeated: u32,
+    /// Those of them that left open whether the record was stored: no answer, or a 503 that doesn't say.
+    pub open: u32,
+    /// Answers 503.
+    pub unavailable: u32,
+    /// Those of them that said no `Retry-After`.
+    pub without_retry_after: u32,
+    /// The longest that a 503 took.
+    pub slowest_unavailable: Duration,
 }
 
-/// Sends until there is a final answer.
-///
-/// # Errors
-/// The request can't be built: a wrong address.
-pub async fn submit(client: &HttpClient, base: &str, request: &Request, tries_max: u32) -> Result<Ending> {
-    let mut unanswered = 0;
-    let mut last = String::new();
-    for attempt in 0..tries_max {
-        if attempt > 0 {
-            let doubled = Duration::from_millis(10 << attempt.min(8)).min(WAIT_MAX);
-            tokio::time::sleep(doubled.mul_f64(rand::random_range(0.5..1.0))).await;
+impl Sender {
+    /// Sends to `gateways` in turn.
+    #[must_use]
+    pub fn new(http: HttpClient, gateways: Vec<String>, tries_max: u32, answer_wait_max: Duration) -> Self {
+        Self {
+            http,
+            gateways,
+            next: AtomicUsize::new(0),
+            tries_max,
+            answer_wait_max,
         }
+    }
+
+    /// Sends until there is a final answer.
+    ///
+    /// # Errors
+    /// The request can't be built: a wrong address.
+    pub async fn submit(&self, request: &Request) -> Result<(Ending, Tries)> {
+        let mut tries = Tries::default();
+        let mut last = String::new();
+        let mut at_least = Duration::ZERO;
+        for attempt in 0..self.tries_max {
+            if attempt > 0 {
+                tries.repeated += 1;
+                let doubled = Duration::from_millis(10 << attempt.min(8)).min(WAIT_MAX);
+                let wait = doubled.max(at_least).mul_f64(rand::random_range(0.5..1.0));
+                tokio::time::sleep(wait.max(at_least)).await;
+                at_least = Duration::ZERO;
+            }
+            let begun = Instant::now();
+            let (status, headers, body) = match self.one_try(request).await? {
+                Tried::Answered(status, headers, body) => (status, headers, body),
+                Tried::NotSent(why) => {
+                    last = why;
+                    continue;
+                }
+                Tried::Open(why) => {
+                    tries.open += 1;
+                    last = why;
+                    continue;
+                }
+            };
+            match (status, request.answer) {
+                (StatusCode::ACCEPTED, Answer::Accepted) | (StatusCode::BAD_REQUEST, Answer::Refused) => {
+                    return Ok((Ending::AsExpected, tries));
+                }
+                (StatusCode::TOO_MANY_REQUESTS, _) => last = format!("rate limited: {body}"),
+                (StatusCode::SERVICE_UNAVAILABLE, _) => {
+                    tries.unavailable += 1;
+                    tries.slowest_unavailable = tries.slowest_unavailable.max(begun.elapsed());
+                    tries.open += u32::from(!surely_not_stored(&body));
+                    last = format!("503: {body}");
+                }
+                _ => return Ok((Ending::Wrong(status, body), tries)),
+            }
+            match retry_after(&headers) {
+                Some(wait) => at_least = wait.min(RETRY_AFTER_MAX),
+                None => tries.without_retry_after += 1,
+            }
+        }
+        Ok((Ending::GivenUp(last), tries))
+    }
+
+    async fn one_try(&self, request: &Request) -> Result<Tried> {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        let base = &self.gateways[turn % self.gateways.len()];
         let mut builder = http::Request::builder()
             .method(Method::POST)
             .uri(format!("{base}{}", request.path))
@@ -63,45 +124,71 @@ pub async fn submit(client: &HttpClient, base: &str, request: &Request, tries_ma
         if let Some(signature) = &request.signature {
             builder = builder.header("x-service-signature", signature);
         }
-        let answer = client.request(builder.body(Full::new(request.body.clone()))?);
-        let response = match tokio::time::timeout(ANSWER_WAIT_MAX, answer).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
-                // A refused connection never carried the request; anything else may have.
-                if !error.is_connect() {
-                    unanswered += 1;
+        let answer = self.http.request(builder.body(Full::new(request.body.clone()))?);
+        let whole = async {
+            match answer.await {
+                Ok(response) => {
+                    let (head, body) = response.into_parts();
+                    match body.collect().await {
+                        Ok(body) => {
+                            let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+                            Tried::Answered(head.status, head.headers, body)
+                        }
+                        Err(error) => Tried::Open(format!("the answer broke off: {error}")),
+                    }
                 }
-                last = format!("{error}");
-                continue;
-            }
-            Err(_) => {
-                unanswered += 1;
-                last = "no answer in time".to_owned();
-                continue;
+                // A refused connection never carried the request; anything else may have.
+                Err(error) if error.is_connect() => Tried::NotSent(error.to_string()),
+                Err(error) => Tried::Open(error.to_string()),
             }
         };
-        let status = response.status();
-        let Ok(body) = response.into_body().collect().await else {
-            unanswered += 1;
-            last = "the answer broke off".to_owned();
-            continue;
-        };
-        match (status, request.answer) {
-            (StatusCode::ACCEPTED, Answer::Accepted) | (StatusCode::BAD_REQUEST, Answer::Refused) => {
-                return Ok(Ending::AsExpected { unanswered });
-            }
-            (StatusCode::TOO_MANY_REQUESTS, _) => last = "rate limited".to_owned(),
-            (StatusCode::SERVICE_UNAVAILABLE, _) => {
-                unanswered += 1;
-                last = "503".to_owned();
-            }
-            _ => {
-                return Ok(Ending::Wrong(
-                    status,
-                    String::from_utf8_lossy(&body.to_bytes()).into_owned(),
-                ));
-            }
-        }
+        Ok(match tokio::time::timeout(self.answer_wait_max, whole).await {
+            Ok(tried) => tried,
+            Err(_) => Tried::Open(format!("no answer in {:?}", self.answer_wait_max)),
+        })
     }
-    Ok(Ending::GivenUp(last))
+}
+
+enum Tried {
+    Answered(StatusCode, HeaderMap, String),
+    NotSent(String),
+    Open(String),
+}
+
+/// What is refused for want of room never reaches the log.
+fn surely_not_stored(problem: &str) -> bool {
+    problem.contains("\"code\":\"overloaded\"")
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use http::HeaderMap;
+
+    use super::{retry_after, surely_not_stored};
+
+    #[test]
+    fn only_what_the_gateway_refused_for_room_is_surely_not_stored() {
+        assert!(surely_not_stored(
+            r#"{"type":"/problems/overloaded","code":"overloaded"}"#
+        ));
+        assert!(!surely_not_stored(
+            r#"{"type":"/problems/log_unavailable","code":"log_unavailable"}"#
+        ));
+    }
+
+    #[test]
+    fn retry_after_is_seconds() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(retry_after(&headers), None);
+        headers.insert("retry-after", "3".parse().unwrap());
+        assert_eq!(retry_after(&headers), Some(Duration::from_secs(3)));
+    }
 }

@@ -13,6 +13,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use receipt::{Algorithm, Limits, SigningKey};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::expected::Item;
@@ -54,11 +55,11 @@ struct Client {
     earlier: VecDeque<(Vec<u8>, Item)>,
 }
 
-/// Starts signing; the receiver ends when the plan's extent is reached.
+/// Starts signing; the receiver ends when the plan's extent is reached, or after `stop`.
 ///
 /// # Errors
 /// A key can't be made.
-pub fn start(plan: Arc<Plan>) -> Result<(mpsc::Receiver<Request>, JoinHandle<Result<()>>)> {
+pub fn start(plan: Arc<Plan>, stop: CancellationToken) -> Result<(mpsc::Receiver<Request>, JoinHandle<Result<()>>)> {
     let (sender, receiver) = mpsc::channel(AHEAD_MAX.min(100_000 / plan.batch.max(1)).max(4));
     let mut maker = Maker::new(Arc::clone(&plan))?;
     let thread = std::thread::Builder::new().name("signing".to_owned()).spawn(move || {
@@ -66,6 +67,7 @@ pub fn start(plan: Arc<Plan>) -> Result<(mpsc::Receiver<Request>, JoinHandle<Res
         let started = std::time::Instant::now();
         loop {
             let wanted = match plan.extent {
+                _ if stop.is_cancelled() => break,
                 Extent::Receipts(count) if made >= count => break,
                 Extent::Receipts(count) => (count - made).min(plan.batch as u64),
                 Extent::Time(time) if started.elapsed() >= time => break,

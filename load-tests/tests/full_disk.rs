@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
+use load_tests::http::client;
 use load_tests::stack::Stack;
-use load_tests::submit::client;
 use tokio_util::sync::CancellationToken;
 
 struct Tmpfs(tempfile::TempDir);

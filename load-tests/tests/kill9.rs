@@ -39,7 +39,7 @@ async fn every_acknowledged_receipt_has_one_outcome_through_twenty_kills() {
     for kill in 0..KILLS {
         let wait_ms = rand::rng().random_range(50..2_000);
         tokio::time::sleep(Duration::from_millis(wait_ms)).await;
-        stack.kill().await.unwrap();
+        stack.kill().unwrap();
         stack.start().unwrap();
         stack.ready().await.unwrap();
         eprintln!("kill {} of {KILLS} after {wait_ms} ms", kill + 1);

@@ -1,11 +1,12 @@
 //! Records to rows: plain functions of the records, run on rayon, with no state but the key cache.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use rayon::prelude::*;
 use receipt::{Arrival, BodyKind, Judge, Judged, RejectReason, RejectedReceipt, VerifiedReceipt};
-use receipt_log::{LoggedRecord, RecordKind};
+use receipt_log::{DeadLetter, LoggedRecord, ReceiptPosition, RecordKind};
 use warehouse::{LedgerRow, ReceiptRow, RejectedRow};
 
 use crate::block::Block;
@@ -21,6 +22,8 @@ pub struct JudgedBlock {
     pub receipts: Vec<Bytes>,
     /// `RowBinary` for the table of rejected receipts.
     pub rejected: Vec<Bytes>,
+    /// A copy of each rejected receipt for the dead letters, if they are [kept](Letters::Keep).
+    pub letters: Vec<DeadLetter>,
     /// One ledger line per run of offsets without a gap, in order within each partition, without its time of commit.
     pub lines: Vec<LedgerRow>,
     /// Rejections by reason.
@@ -43,10 +46,19 @@ impl JudgedBlock {
     }
 }
 
+/// Whether a judged block holds dead letters: each keeps its whole record in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Letters {
+    /// It does.
+    Keep,
+    /// Nothing would publish them.
+    Drop,
+}
+
 /// One receipt's outcome as an encoded row.
 enum Row {
     Receipt(Vec<u8>),
-    Rejected(RejectReason, Vec<u8>),
+    Rejected(RejectReason, Vec<u8>, Option<Box<DeadLetter>>),
 }
 
 /// One record's outcomes.
@@ -55,18 +67,19 @@ struct JudgedRecord {
 }
 
 /// Judges every receipt of a block. Runs on the calling thread's rayon pool.
-pub fn judge_block(judge: &Judge, mut block: Block, verifier: &str) -> JudgedBlock {
+pub fn judge_block(judge: &Judge, mut block: Block, verifier: &str, letters: Letters) -> JudgedBlock {
     let judged: Vec<JudgedRecord> = block
         .records
         .par_iter()
-        .map(|logged| judge_record(judge, logged))
+        .map(|logged| judge_record(judge, logged, letters))
         .collect();
 
     let mut receipts = Pieces::default();
     let mut rejected = Pieces::default();
+    let mut letters = Vec::new();
     let mut reasons = BTreeMap::new();
     let mut lines: BTreeMap<u32, Vec<LedgerRow>> = BTreeMap::new();
-    for (logged, outcome) in block.records.iter().zip(&judged) {
+    for (logged, outcome) in block.records.iter().zip(judged) {
         let position = logged.position;
         let runs = lines.entry(position.partition).or_default();
         // A gap stands where an earlier line has done the records (see `resuming`): no line may cover it again.
@@ -89,16 +102,17 @@ pub fn judge_block(judge: &Judge, mut block: Block, verifier: &str) -> JudgedBlo
         line.last_offset = position.offset;
         line.records += 1;
         line.receipts_in += outcome.rows.len() as u64;
-        for row in &outcome.rows {
+        for row in outcome.rows {
             match row {
                 Row::Receipt(bytes) => {
                     line.accepted += 1;
-                    receipts.push(bytes);
+                    receipts.push(&bytes);
                 }
-                Row::Rejected(reason, bytes) => {
+                Row::Rejected(reason, bytes, letter) => {
                     line.rejected += 1;
                     *reasons.entry(reason.as_str()).or_insert(0) += 1;
-                    rejected.push(bytes);
+                    rejected.push(&bytes);
+                    letters.extend(letter.map(|letter| *letter));
                 }
             }
         }
@@ -107,13 +121,14 @@ pub fn judge_block(judge: &Judge, mut block: Block, verifier: &str) -> JudgedBlo
     JudgedBlock {
         receipts: receipts.finish(),
         rejected: rejected.finish(),
+        letters,
         lines: lines.into_values().flatten().collect(),
         reasons,
         block,
     }
 }
 
-fn judge_record(judge: &Judge, logged: &LoggedRecord) -> JudgedRecord {
+fn judge_record(judge: &Judge, logged: &LoggedRecord, letters: Letters) -> JudgedRecord {
     let arrival = Arrival {
         kind: match logged.record.kind {
             RecordKind::Receipt => BodyKind::Receipt,
@@ -125,7 +140,11 @@ fn judge_record(judge: &Judge, logged: &LoggedRecord) -> JudgedRecord {
     };
     let rows = judge.judge(&arrival, &|index, judged| match judged {
         Judged::Verified(verified) => Row::Receipt(encode_receipt(logged, index, &verified)),
-        Judged::Rejected(rejected) => Row::Rejected(rejected.reason, encode_rejected(logged, index, &rejected)),
+        Judged::Rejected(rejected) => Row::Rejected(
+            rejected.reason,
+            encode_rejected(logged, index, &rejected),
+            (letters == Letters::Keep).then(|| Box::new(dead_letter(logged, index, rejected))),
+        ),
     });
     JudgedRecord { rows }
 }
@@ -186,9 +205,32 @@ fn encode_rejected(logged: &LoggedRecord, index: u16, rejected: &RejectedReceipt
             RecordKind::Batch => "batch",
         },
         raw: rejected.raw,
+        request_signature: logged.record.request_signature.as_deref(),
+        origin: rejected.origin.as_str(),
     }
     .encode(&mut out);
     out
+}
+
+fn dead_letter(logged: &LoggedRecord, index: u16, rejected: RejectedReceipt<'_>) -> DeadLetter {
+    let record = &logged.record;
+    DeadLetter {
+        position: ReceiptPosition {
+            record: logged.position,
+            index,
+        },
+        body: record.body.slice_ref(rejected.raw),
+        reason: rejected.reason.as_str(),
+        detail: rejected.detail,
+        receipt_id: rejected.receipt_id.map(|id| id.to_string()),
+        publisher: rejected.publisher.map(Cow::into_owned),
+        kind: record.kind,
+        origin: rejected.origin.as_str(),
+        received_at_ms: record.received_at_ms,
+        request_id: record.request_id.clone(),
+        request_signature: record.request_signature.clone(),
+        client_address: record.client_address,
+    }
 }
 
 /// Rows put together into pieces.

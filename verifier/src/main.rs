@@ -89,6 +89,7 @@ fn main() -> anyhow::Result<()> {
         let deps = Deps {
             consumer: Box::new(consumer),
             warehouse,
+            dead_letters: None,
             cpu: CpuPool::new("verifier", 0, CPU_QUEUE_MAX)?,
             judge: Arc::new(Judge::new(
                 settings.limits.clone(),

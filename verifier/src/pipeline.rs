@@ -1,7 +1,7 @@
 //! The verifier's pipeline.
 //!
 //! ```text
-//! log ── poll ──> gather ──> judge (rayon) ──> write (warehouse) ──> commit (log, carries the ledger line) ──> ledger row
+//! log ── poll ──> gather ──> judge (rayon) ──> write (warehouse) ──> dead letters ──> commit (log, carries the ledger line) ──> ledger row
 //! ```
 //!
 //! Judging and writing each hold one block at a time and run beside the gathering of the next; commits
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use metrics::{counter, histogram};
 use receipt::Judge;
-use receipt_log::{Assignment, Commit, CommitError, ConsumeError, LogConsumer, PollLimits};
+use receipt_log::{Assignment, Commit, CommitError, ConsumeError, DeadLetters, LogConsumer, PollLimits};
 use service::cpu::CpuPool;
 use service::health::Health;
 use thiserror::Error;
@@ -25,7 +25,7 @@ use warehouse::{LedgerRow, Warehouse};
 
 use crate::block::{Block, Claims, Gathering};
 use crate::config::VerifierConfig;
-use crate::judging::{JudgedBlock, judge_block};
+use crate::judging::{JudgedBlock, Letters, judge_block};
 use crate::ledger;
 use crate::resuming::{NotResumed, Resuming};
 use crate::writing::{Backoff, Stopped, Writer};
@@ -41,6 +41,8 @@ pub struct Deps {
     pub consumer: Box<dyn LogConsumer>,
     /// Where outcomes go.
     pub warehouse: Warehouse,
+    /// Where copies of rejected receipts go, if the log's engine has a place for them.
+    pub dead_letters: Option<Arc<dyn DeadLetters>>,
     /// Where judging runs.
     pub cpu: CpuPool,
     /// The rules, the limits and the key cache.
@@ -83,6 +85,7 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
     let Deps {
         mut consumer,
         warehouse,
+        dead_letters,
         cpu,
         judge,
         health,
@@ -90,8 +93,14 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
     let component = health.register("verifier");
     component.ready();
     let give_up = CancellationToken::new();
+    let letters = if dead_letters.is_some() {
+        Letters::Keep
+    } else {
+        Letters::Drop
+    };
     let writer = Writer {
         warehouse,
+        dead_letters,
         config: config.clone(),
         health: component,
         stop: give_up.clone(),
@@ -101,7 +110,7 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
     let (to_judge, gathered) = mpsc::channel(1);
     let (to_write, judged) = mpsc::channel(1);
     let (to_commit, mut written) = mpsc::channel(1);
-    let judging = tokio::spawn(judge_stage(gathered, to_write, cpu, judge, name));
+    let judging = tokio::spawn(judge_stage(gathered, to_write, cpu, judge, name, letters));
     let writing = tokio::spawn(write_stage(judged, to_commit, writer.clone()));
 
     let mut claims = Claims::default();
@@ -224,13 +233,17 @@ async fn judge_stage(
     cpu: CpuPool,
     judge: Arc<Judge>,
     name: Arc<str>,
+    letters: Letters,
 ) {
     while let Some(block) = gathered.recv().await {
         let started = Instant::now();
         let (judge, name) = (Arc::clone(&judge), Arc::clone(&name));
         // A panic while judging ends the stage, and with it the verifier: the same records would make it panic
         // again, and nothing may be skipped in silence.
-        let judged = match cpu.run_waiting(move || judge_block(&judge, block, &name)).await {
+        let judged = match cpu
+            .run_waiting(move || judge_block(&judge, block, &name, letters))
+            .await
+        {
             Ok(judged) => judged,
             Err(panicked) => {
                 error!(error = %panicked, "judging a block failed");
@@ -245,11 +258,17 @@ async fn judge_stage(
 }
 
 async fn write_stage(mut judged: mpsc::Receiver<JudgedBlock>, to_commit: mpsc::Sender<JudgedBlock>, writer: Writer) {
-    while let Some(block) = judged.recv().await {
+    while let Some(mut block) = judged.recv().await {
         let started = Instant::now();
         if writer.write(&block).await.is_err() {
             return;
         }
+        // Only what stands in the table is published, and before the commit: at least once.
+        let letters = std::mem::take(&mut block.letters);
+        if writer.publish(&letters).await.is_err() {
+            return;
+        }
+        drop(letters);
         histogram!("receipts_verifier_stage_seconds", "stage" => "write").record(started.elapsed().as_secs_f64());
         if to_commit.send(block).await.is_err() {
             return;

@@ -14,7 +14,7 @@ use warehouse::{Warehouse, WarehouseError};
 
 use crate::GROUP;
 use crate::block::Block;
-use crate::judging::judge_block;
+use crate::judging::{Letters, judge_block};
 
 /// Bodies read and written at a time, in bytes.
 const STEP_BYTES: usize = 8 << 20;
@@ -86,7 +86,9 @@ pub async fn repair(
                 claims: HashMap::new(),
             };
             let judge = Arc::clone(judge);
-            let judged = cpu.run_waiting(move || judge_block(&judge, block, "repair")).await?;
+            let judged = cpu
+                .run_waiting(move || judge_block(&judge, block, "repair", Letters::Drop))
+                .await?;
             let (accepted, rejected) = (judged.accepted(), judged.rejections());
             warehouse.insert_receipts(judged.receipts, accepted).await?;
             warehouse.insert_rejected(judged.rejected, rejected).await?;

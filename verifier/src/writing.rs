@@ -1,14 +1,17 @@
 //! Rows to the warehouse. A block stays in hand until the warehouse has it: what can't be written is
 //! tried again with growing, jittered pauses, and meanwhile nothing is committed and nothing is lost.
 
+use std::fmt::Display;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt;
+use receipt_log::{DeadLetter, DeadLetters};
 use service::health::Component;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
-use warehouse::{LedgerRow, LedgerRun, Warehouse, WarehouseError};
+use warehouse::{LedgerRow, LedgerRun, Warehouse};
 
 use crate::config::VerifierConfig;
 use crate::judging::JudgedBlock;
@@ -46,9 +49,11 @@ impl Backoff {
 pub struct Writer {
     /// Where rows go.
     pub warehouse: Warehouse,
+    /// Where copies of rejected receipts go.
+    pub dead_letters: Option<Arc<dyn DeadLetters>>,
     /// Pauses between tries.
     pub config: VerifierConfig,
-    /// Says in `/readyz` when the warehouse doesn't take rows.
+    /// Says in `/readyz` when rows or dead letters aren't taken.
     pub health: Component,
     /// Ends the trying.
     pub stop: CancellationToken,
@@ -92,9 +97,24 @@ impl Writer {
         self.insist("ledger", runs).await
     }
 
-    async fn insist<T, F>(&self, table: &'static str, mut attempt: impl FnMut() -> F) -> Result<T, Stopped>
+    /// Publishes a block's dead letters, trying until it succeeds or the verifier stops. Publishing one twice is
+    /// harmless: its position tells.
+    ///
+    /// # Errors
+    /// [`Stopped`] only.
+    pub async fn publish(&self, letters: &[DeadLetter]) -> Result<(), Stopped> {
+        let Some(dead_letters) = self.dead_letters.as_deref().filter(|_| !letters.is_empty()) else {
+            return Ok(());
+        };
+        self.insist("dead letters", || dead_letters.publish(letters)).await?;
+        metrics::counter!("receipts_verifier_dead_letters_total").increment(letters.len() as u64);
+        Ok(())
+    }
+
+    async fn insist<T, F, E>(&self, table: &'static str, mut attempt: impl FnMut() -> F) -> Result<T, Stopped>
     where
-        F: Future<Output = Result<T, WarehouseError>>,
+        F: Future<Output = Result<T, E>>,
+        E: Display,
     {
         let mut backoff = Backoff::new(&self.config);
         let mut failed = false;
@@ -109,9 +129,8 @@ impl Writer {
                 Err(error) => {
                     failed = true;
                     metrics::counter!("receipts_verifier_write_failures_total", "table" => table).increment(1);
-                    self.health
-                        .not_ready(format!("the warehouse doesn't take rows of {table}: {error}"));
-                    warn!(table, %error, "the warehouse refused a block; trying again");
+                    self.health.not_ready(format!("{table} can't be written: {error}"));
+                    warn!(table, %error, "a block's rows or dead letters were not taken; trying again");
                 }
             }
             tokio::select! {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use receipt::{Algorithm, SigningKey};
 use receipt_log::{LogConsumer, LogWriter};
 use tokio_util::sync::CancellationToken;
-use world::{Fault, Faulty, World, batch, record, single};
+use world::{Fault, Faulty, Published, World, batch, record, single};
 
 /// One engine and one data path per process, so the cases share them, each with a database and a log of its own.
 #[test]
@@ -30,6 +30,7 @@ fn pipeline() {
         a_crash_before_the_ledger_row_is_repaired(world("before_ledger").await).await;
         a_fenced_verifier_drops_its_block(world("fenced").await).await;
         a_failing_commit_is_tried_again(world("failing_commit").await).await;
+        rejected_receipts_are_published_before_the_commit(world("letters").await).await;
         lost_rows_are_rebuilt_from_the_log(world("rebuilt").await, directory.path()).await;
         lost_positions_go_on_behind_the_ledger(world("lost_positions").await).await;
         a_gap_in_the_ledger_is_judged_again(world("gap").await).await;
@@ -141,6 +142,54 @@ async fn a_failing_commit_is_tried_again(world: World) {
     stop.cancel();
     verifier.await.unwrap().unwrap();
     world.assert_audit(5).await;
+}
+
+async fn rejected_receipts_are_published_before_the_commit(mut world: World) {
+    let published = Published::failing(&world.warehouse, 2);
+    world.dead_letters = Some(published.clone());
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    world.append(record(&single(&key, 1), Some(&key))).await;
+    let poison = b"\xff\xfe not json \x00";
+    world.append(record(poison, None)).await;
+    let mut broken = batch(&key, 2..4);
+    let broken_text = String::from_utf8(broken.body.to_vec())
+        .unwrap()
+        .replace("batch_", "BATCH_");
+    broken.body = broken_text.clone().into();
+    world.append(broken).await;
+    // They are published, and the process "dies" before the commit: all of them come again.
+    world.run_faulty(Fault::HangBeforeCommit).await;
+    let first: Vec<_> = published.letters.lock().unwrap().drain(..).collect();
+    world.run_until_caught_up().await;
+    let second: Vec<_> = published.letters.lock().unwrap().drain(..).collect();
+
+    for letters in [&first, &second] {
+        let seen: Vec<_> = letters
+            .iter()
+            .map(|(letter, stored)| {
+                assert_eq!(*stored, 3, "what is published stands in the table");
+                let position = letter.position;
+                (position.record.offset, position.index, letter.reason, letter.origin)
+            })
+            .collect();
+        let expected = [
+            (1, 0, "malformed", "record"),
+            (2, 0, "bad_batch_signature", "batch"),
+            (2, 1, "bad_batch_signature", "batch"),
+        ];
+        assert_eq!(seen, expected);
+        assert_eq!(&letters[0].0.body[..], poison);
+        let one = std::str::from_utf8(&letters[2].0.body).unwrap();
+        assert!(one.starts_with('{') && one.len() < broken_text.len() / 2 && broken_text.contains(one));
+        let headers = letters[1].0.headers();
+        let header = |name| headers.iter().find(|(n, _)| *n == name).map(|(_, text)| text.as_str());
+        assert_eq!(header("position"), Some(letters[1].0.position.to_string().as_str()));
+        assert_eq!(
+            (header("kind"), header("publisher")),
+            (Some("batch"), Some("example.com"))
+        );
+    }
+    world.assert_audit(4).await;
 }
 
 async fn lost_rows_are_rebuilt_from_the_log(mut world: World, directory: &Path) {

@@ -176,6 +176,8 @@ pub(crate) async fn insert(warehouse: &Warehouse) {
             client_address: "192.0.2.1",
             kind: "receipt",
             raw: b"{}",
+            request_signature: None,
+            origin: "record",
         }
         .encode(&mut block);
         blocks.push(Bytes::from(block));

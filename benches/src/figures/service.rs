@@ -142,7 +142,7 @@ fn generator(program: &Path) -> Command {
 
 /// The verifier's counter, all outcomes together.
 async fn outcomes_so_far(metrics: &str) -> Result<f64> {
-    let client = load_tests::submit::client(1);
+    let client = load_tests::http::client(1);
     let answer = client.get(format!("{metrics}/metrics").parse()?).await?;
     let text = http_body_util::BodyExt::collect(answer.into_body()).await?.to_bytes();
     let text = std::str::from_utf8(&text)?;

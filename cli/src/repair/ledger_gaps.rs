@@ -10,7 +10,7 @@ use service::cpu::CpuPool;
 use service::instant::now_ms;
 use tokio::time::Instant;
 use verifier::block::Block;
-use verifier::judging::judge_block;
+use verifier::judging::{Letters, judge_block};
 use warehouse::LedgerRow;
 
 use crate::failure::Failure;
@@ -45,7 +45,7 @@ pub async fn fill(inspection: &Inspection, cpu: &CpuPool, judge: &Arc<Judge>) ->
                     claims: HashMap::new(),
                 };
                 let judge = Arc::clone(judge);
-                let judged = cpu.run_waiting(move || judge_block(&judge, block, WRITER)).await;
+                let judged = cpu.run_waiting(move || judge_block(&judge, block, WRITER, Letters::Drop)).await;
                 let lines = judged.map_err(Failure::unavailable)?.lines;
                 let lines: Vec<LedgerRow> = lines
                     .into_iter()

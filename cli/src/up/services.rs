@@ -153,6 +153,7 @@ impl Services {
         let verifier_deps = verifier::Deps {
             consumer: Box::new(engines.log.consumer(verifier::GROUP).map_err(Failure::unavailable)?),
             warehouse: engines.warehouse.clone(),
+            dead_letters: None,
             cpu: verifier_cpu,
             judge: Arc::new(Judge::new(
                 settings.limits.clone(),

@@ -108,7 +108,9 @@ pub(crate) async fn connect(config: &AccountsConfig, data: &Path) -> Result<Open
 /// Whether the file is a database at all: a pool that meets one that isn't tries again until its time is over, and tells only that.
 async fn read_catalogue(url: &str) -> Result<(), sqlx::Error> {
     let mut connection = AnyConnection::connect(url).await?;
-    sqlx::query("SELECT COUNT(*) FROM sqlite_schema").execute(&mut connection).await?;
+    sqlx::query("SELECT COUNT(*) FROM sqlite_schema")
+        .execute(&mut connection)
+        .await?;
     connection.close().await
 }
 

@@ -167,7 +167,7 @@ impl Judge {
             format!("{} receipts", batch.receipts.len()),
         );
         explanation.batch_id = Some(batch.batch_id.clone().into_owned());
-        let signed = self.batch_is_signed(&batch, &payload);
+        let signed = self.batch_is_signed(&batch, &payload) != Some(false);
         if batch.key_pem.is_none() {
             explanation.note(
                 "batch_signature",

@@ -14,7 +14,7 @@ use crate::receipt::{self, Receipt, Unreadable};
 use crate::scan::{Scanner, utf8};
 use crate::scratch::{self, Scratch};
 use crate::tape::Kind;
-use crate::verdict::{Judged, RejectReason, RejectedReceipt, VerifiedReceipt};
+use crate::verdict::{Judged, Origin, RejectReason, RejectedReceipt, VerifiedReceipt};
 use crate::{Algorithm, KeyCache, Limits, PublicKey, rules};
 
 /// Receipts of a batch are judged this many at a time: about half a millisecond of one core.
@@ -156,7 +156,7 @@ impl Judge {
             }
             _ => None,
         };
-        examined.judged(refused)
+        examined.judged(refused, Origin::Record)
     }
 
     fn judge_batch<R: Send>(&self, arrival: &Arrival<'_>, each: &(impl Fn(u16, Judged<'_>) -> R + Sync)) -> Vec<R> {
@@ -188,10 +188,11 @@ impl Judge {
                     .collect()
             },
         );
-        let refused = if signed {
-            None
-        } else {
-            Some(RejectReason::BadBatchSignature)
+        let (refused, origin) = match signed {
+            Some(true) => (None, Origin::SignedBatch),
+            Some(false) => (Some(RejectReason::BadBatchSignature), Origin::Batch),
+            // No receipt in it is good.
+            None => (None, Origin::Batch),
         };
         let results: Vec<Vec<R>> = examined
             .into_par_iter()
@@ -200,7 +201,7 @@ impl Judge {
                 let indices = (chunk * CHUNK..).map(|index| u16::try_from(index).unwrap_or(u16::MAX));
                 indices
                     .zip(examined)
-                    .map(|(index, examined)| each(index, examined.judged(refused)))
+                    .map(|(index, examined)| each(index, examined.judged(refused, origin)))
                     .collect()
             })
             .collect();
@@ -242,13 +243,10 @@ impl Judge {
         })
     }
 
-    /// Whether the batch's signature is its key's. True where there is no key to ask: then no receipt in it is good.
-    pub(crate) fn batch_is_signed(&self, batch: &Batch<'_>, payload: &[u8]) -> bool {
-        let key = batch.key_pem.as_deref().map(|pem| self.keys.get(pem));
-        match key {
-            Some(Ok(key)) => key.algorithm() == batch.algorithm && key.verify(payload, &batch.signature),
-            Some(Err(_)) | None => true,
-        }
+    /// Whether the batch's signature is its key's. `None` where there is no key to ask: then no receipt in it is good.
+    pub(crate) fn batch_is_signed(&self, batch: &Batch<'_>, payload: &[u8]) -> Option<bool> {
+        let key = self.keys.get(batch.key_pem.as_deref()?).ok()?;
+        Some(key.algorithm() == batch.algorithm && key.verify(payload, &batch.signature))
     }
 
     /// Looks at a receipt by itself. Leaves its canonical bytes in `scratch.canonical`, empty where it has none.
@@ -295,7 +293,7 @@ impl Judge {
 
 impl<'a> Examined<'a> {
     /// The outcome. `refused` is what is wrong with the batch or request, which only good receipts suffer from.
-    pub(crate) fn judged(self, refused: Option<RejectReason>) -> Judged<'a> {
+    pub(crate) fn judged(self, refused: Option<RejectReason>, origin: Origin) -> Judged<'a> {
         let Self {
             raw,
             payload_hash,
@@ -311,6 +309,7 @@ impl<'a> Examined<'a> {
                 entry_id: Some(receipt.entry_id),
                 payload_hash,
                 raw,
+                origin,
             })
         };
         match (state, refused, payload_hash) {
@@ -336,6 +335,7 @@ impl<'a> Examined<'a> {
                 entry_id: unreadable.entry_id,
                 payload_hash,
                 raw,
+                origin,
             }),
         }
     }
@@ -348,7 +348,7 @@ fn no_receipt<'a>(body: &'a [u8], error: &FormatError) -> Judged<'a> {
         payload_hash: None,
         state: State::Unreadable(Box::new(error.clone().into())),
     };
-    examined.judged(None)
+    examined.judged(None, Origin::Record)
 }
 
 /// Whether a header's base64 is the key's signature over a body.

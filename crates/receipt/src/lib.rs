@@ -57,4 +57,4 @@ pub use receipt::{Receipt, SignatureBytes, parse_receipt};
 pub use scratch::Scratch;
 pub use sign::{SignError, sign_batch, sign_receipt};
 pub use signing_key::SigningKey;
-pub use verdict::{Judged, RejectReason, RejectedReceipt, UnknownReason, VerifiedReceipt};
+pub use verdict::{Judged, Origin, RejectReason, RejectedReceipt, UnknownReason, VerifiedReceipt};

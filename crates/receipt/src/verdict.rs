@@ -89,6 +89,32 @@ pub struct VerifiedReceipt<'a> {
     pub key_fingerprint: [u8; 32],
 }
 
+/// What a rejected receipt's bytes are of the record that brought them: whether they can be judged again by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// The whole body.
+    Record,
+    /// One receipt of a batch whose signature is its key's.
+    SignedBatch,
+    /// One receipt of a batch whose signature isn't its key's, or that no key could be asked about.
+    Batch,
+}
+
+impl Origin {
+    /// Every origin there is.
+    pub const ALL: &'static [Self] = &[Self::Record, Self::SignedBatch, Self::Batch];
+
+    /// The origin as it is stored, in snake_case.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Record => "record",
+            Self::SignedBatch => "signed_batch",
+            Self::Batch => "batch",
+        }
+    }
+}
+
 /// A receipt, or a record that is none, that failed a check. The optional fields are what could still be read.
 #[derive(Clone, Debug)]
 pub struct RejectedReceipt<'a> {
@@ -108,6 +134,8 @@ pub struct RejectedReceipt<'a> {
     pub payload_hash: Option<[u8; 32]>,
     /// The receipt as it came; the whole body where no receipt could be told apart.
     pub raw: &'a [u8],
+    /// What `raw` is of its record.
+    pub origin: Origin,
 }
 
 /// The one outcome of a receipt.

@@ -7,7 +7,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fixtures::{NOW_MS, batch, bytes, key, remove, set, signed};
 use proptest::prelude::*;
 use receipt::{
-    Algorithm, Arrival, BodyKind, Judge, Judged, Limits, RejectReason, SigningKey, canonicalize, sign_batch,
+    Algorithm, Arrival, BodyKind, Judge, Judged, Limits, Origin, RejectReason, SigningKey, canonicalize, sign_batch,
     sign_receipt,
 };
 use serde_json::{Value, json};
@@ -302,6 +302,34 @@ fn the_signature_of_a_batch_is_over_all_of_it() {
     wanted[17] = Some(RejectReason::BadSignature);
     wanted[33] = Some(RejectReason::Malformed);
     assert_eq!(reasons(&arrival(BodyKind::Batch, &signed)), wanted);
+}
+
+/// What a rejected receipt came in says whether it can be judged again by itself: never where its batch's signature is
+/// bad, or was never checked.
+#[test]
+fn rejected_receipts_say_what_their_bytes_are_of_the_record() {
+    let origins = |kind, body: &[u8]| -> Vec<Origin> {
+        let judged = judge().judge(&arrival(kind, body), &|_, judged| match judged {
+            Judged::Verified(_) => None,
+            Judged::Rejected(rejected) => Some(rejected.origin),
+        });
+        judged.into_iter().flatten().collect()
+    };
+    let mut single = signed(1, ED25519);
+    set(&mut single, "/usage/context", json!("changed"));
+    assert_eq!(origins(BodyKind::Receipt, &bytes(&single)), [Origin::Record]);
+    assert_eq!(origins(BodyKind::Batch, b"{\"receipts\":[]}"), [Origin::Record]);
+
+    let mut with_one_bad = batch(3, ED25519);
+    set(&mut with_one_bad, "/receipts/1/usage/context", json!("changed"));
+    let signed_over = sign_batch(&bytes(&with_one_bad), key(ED25519), &Limits::default()).unwrap();
+    assert_eq!(origins(BodyKind::Batch, &signed_over), [Origin::SignedBatch]);
+    // The same bad receipt, in a batch whose signature isn't over it.
+    assert_eq!(origins(BodyKind::Batch, &bytes(&with_one_bad)), [Origin::Batch; 3]);
+    let mut without_a_key = batch(2, ED25519);
+    set(&mut without_a_key, "/receipts/0/client/publicKey", json!("none"));
+    set(&mut without_a_key, "/receipts/1/client/publicKey", json!("none"));
+    assert_eq!(origins(BodyKind::Batch, &bytes(&without_a_key)), [Origin::Batch; 2]);
 }
 
 #[test]

@@ -263,6 +263,12 @@ pub const METRICS: &[MetricDoc] = &[
         "Time from a block's first record to its commit.",
     ),
     counter(
+        "receipts_verifier_dead_letters_total",
+        "receipts",
+        &[],
+        "Rejected receipts published as dead letters.",
+    ),
+    counter(
         "receipts_verifier_fenced_total",
         "commits",
         &[],
@@ -302,7 +308,7 @@ pub const METRICS: &[MetricDoc] = &[
         "receipts_verifier_write_failures_total",
         "writes",
         &["table"],
-        "Writes that the warehouse refused or lost, tried again.",
+        "Writes of rows or dead letters that were refused or lost, tried again.",
     ),
     // warehouse
     gauge(

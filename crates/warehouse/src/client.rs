@@ -9,7 +9,7 @@ use clickhouse::{Client, Compression, RowOwned, RowRead};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
 
-use crate::row::{LedgerRow, ReceiptRow, RejectedRow};
+use crate::row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};
 use crate::threads::on_own_thread;
 use crate::{Target, WarehouseConfig, WarehouseError};
 
@@ -169,6 +169,24 @@ impl Warehouse {
         self.insert(
             LedgerRow::TABLE,
             LedgerRow::COLUMNS,
+            vec![bytes.into()],
+            rows.len() as u64,
+        )
+        .await
+    }
+
+    /// Inserts replays; as [`insert_receipts`](Self::insert_receipts).
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn insert_replays(&self, rows: &[ReplayRow]) -> Result<(), WarehouseError> {
+        let mut bytes = Vec::with_capacity(rows.len() * 80);
+        for row in rows {
+            row.encode(&mut bytes);
+        }
+        self.insert(
+            ReplayRow::TABLE,
+            ReplayRow::COLUMNS,
             vec![bytes.into()],
             rows.len() as u64,
         )

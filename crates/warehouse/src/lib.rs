@@ -38,4 +38,4 @@ pub use queries::{
     Irreplaceable, LedgerRun, LogBegin, Metric, Part, ReceiptFacts, Refusal, RefusalStats, RejectedReceipt, Scope,
     StoredReceipt, TimeseriesPoint, TopClient, TopContent, Totals, UsageByPurpose,
 };
-pub use row::{LedgerRow, ReceiptRow, RejectedRow};
+pub use row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};

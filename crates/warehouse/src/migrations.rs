@@ -14,11 +14,18 @@ struct Migration {
     statements: &'static [&'static str],
 }
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "receipts, rejected, ledger",
-    statements: &[RECEIPTS, REJECTED, LEDGER],
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "receipts, rejected, ledger",
+        statements: &[RECEIPTS, REJECTED, LEDGER],
+    },
+    Migration {
+        version: 2,
+        name: "replays",
+        statements: &[REJECTED_CONTEXT, REPLAYS],
+    },
+];
 
 /// ClickHouse's UNKNOWN_DATABASE and UNKNOWN_TABLE.
 const NOT_THERE: [u32; 2] = [81, 60];
@@ -115,6 +122,27 @@ CREATE TABLE IF NOT EXISTS ledger
 )
 ENGINE = ReplacingMergeTree
 ORDER BY (epoch, partition, first_offset)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
+
+/// What a rejected receipt is judged again by. Rows of before have neither: `receipts repair` fills them from the log.
+const REJECTED_CONTEXT: &str = "
+ALTER TABLE rejected
+    ADD COLUMN IF NOT EXISTS request_signature Nullable(String) CODEC(ZSTD(1)),
+    ADD COLUMN IF NOT EXISTS origin LowCardinality(String)";
+
+/// One row is one rejected receipt that counts now. The rejected row stays: the ledger needs it.
+const REPLAYS: &str = "
+CREATE TABLE IF NOT EXISTS replays
+(
+    position UInt128 CODEC(ZSTD(1)),
+    replayed_as UInt128 CODEC(ZSTD(1)),
+    appended Bool,
+    replayed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    replayed_by LowCardinality(String)
+)
+ENGINE = ReplacingMergeTree
+ORDER BY position
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
 

@@ -86,6 +86,26 @@ pub struct RejectedRow<'a> {
     pub kind: &'a str,
     /// The receipt's bytes as received.
     pub raw: &'a [u8],
+    /// `X-Service-Signature` of the request, if it had one.
+    pub request_signature: Option<&'a str>,
+    /// What `raw` is of its record: `record` (the whole body), `signed_batch` (one receipt of a batch whose signature
+    /// is good), `batch` (one receipt of another batch).
+    pub origin: &'a str,
+}
+
+/// That a rejected receipt counts now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplayRow {
+    /// The rejected row's position.
+    pub position: u128,
+    /// Where the receipt stands now: the position it was appended at, or that of its equal that was there before.
+    pub replayed_as: u128,
+    /// Whether a replay appended it; otherwise the same payload already counted.
+    pub appended: bool,
+    /// When, in milliseconds since the Unix epoch.
+    pub replayed_at_ms: i64,
+    /// By whom: user and host.
+    pub replayed_by: String,
 }
 
 /// One block of the conservation ledger: a run of whole records of one partition.
@@ -160,7 +180,7 @@ impl RejectedRow<'_> {
     pub const TABLE: &'static str = "rejected";
     /// The columns in the order of [`encode`](Self::encode).
     pub const COLUMNS: &'static str = "position, reason, detail, publisher, receipt_id, client_id, entry_id, payload_hash, \
-         received_at, request_id, client_address, kind, raw";
+         received_at, request_id, client_address, kind, raw, request_signature, origin";
 
     /// Appends the row in RowBinary.
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -185,6 +205,28 @@ impl RejectedRow<'_> {
         put_string(out, self.client_address.as_bytes());
         put_string(out, self.kind.as_bytes());
         put_string(out, self.raw);
+        if put_present(out, self.request_signature.is_some())
+            && let Some(signature) = self.request_signature
+        {
+            put_string(out, signature.as_bytes());
+        }
+        put_string(out, self.origin.as_bytes());
+    }
+}
+
+impl ReplayRow {
+    /// The table.
+    pub const TABLE: &'static str = "replays";
+    /// The columns in the order of [`encode`](Self::encode).
+    pub const COLUMNS: &'static str = "position, replayed_as, appended, replayed_at, replayed_by";
+
+    /// Appends the row in RowBinary.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.position.to_le_bytes());
+        out.extend_from_slice(&self.replayed_as.to_le_bytes());
+        out.push(u8::from(self.appended));
+        put_i64(out, self.replayed_at_ms);
+        put_string(out, self.replayed_by.as_bytes());
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -11,8 +13,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use receipt::{Judge, Limits, SigningKey};
 use receipt_log::{
-    Commit, CommitError, ConsumeError, EmbeddedConfig, EmbeddedConsumer, EmbeddedLog, LogConsumer, LogInspector,
-    LogWriter, PollLimits, Polled, Record, RecordKind,
+    Commit, CommitError, ConsumeError, DeadLetter, DeadLetters, EmbeddedConfig, EmbeddedConsumer, EmbeddedLog,
+    LogConsumer, LogInspector, LogWriter, PollLimits, Polled, PublishError, Record, RecordKind,
 };
 use service::cpu::CpuPool;
 use service::health::Health;
@@ -39,6 +41,7 @@ pub(crate) struct World {
     pub(crate) warehouse: Warehouse,
     pub(crate) cpu: CpuPool,
     pub(crate) judge: Arc<Judge>,
+    pub(crate) dead_letters: Option<Arc<Published>>,
 }
 
 impl World {
@@ -62,6 +65,7 @@ impl World {
             warehouse,
             cpu,
             judge,
+            dead_letters: None,
         }
     }
 
@@ -81,6 +85,7 @@ impl World {
         let deps = Deps {
             consumer,
             warehouse: self.warehouse.clone(),
+            dead_letters: self.dead_letters.clone().map(|letters| letters as Arc<dyn DeadLetters>),
             cpu: self.cpu.clone(),
             judge: Arc::clone(&self.judge),
             health: Health::new(),
@@ -209,6 +214,39 @@ impl World {
             .await
             .unwrap();
         self.warehouse = lost;
+    }
+}
+
+/// A place for dead letters that fails a few times first, and looks into the warehouse when they come.
+pub(crate) struct Published {
+    warehouse: Warehouse,
+    failures_left: AtomicU32,
+    /// Each letter, and how many rejected rows stood when it came.
+    pub(crate) letters: Mutex<Vec<(DeadLetter, u64)>>,
+}
+
+impl Published {
+    pub(crate) fn failing(warehouse: &Warehouse, times: u32) -> Arc<Self> {
+        Arc::new(Self {
+            warehouse: warehouse.clone(),
+            failures_left: AtomicU32::new(times),
+            letters: Mutex::default(),
+        })
+    }
+}
+
+impl DeadLetters for Published {
+    fn publish<'a>(&'a self, letters: &'a [DeadLetter]) -> BoxFuture<'a, Result<(), PublishError>> {
+        Box::pin(async move {
+            let fails = |left: u32| left.checked_sub(1);
+            if self.failures_left.fetch_update(SeqCst, SeqCst, fails).is_ok() {
+                return Err(PublishError("as the test wants it".to_owned()));
+            }
+            let stored = self.warehouse.totals().await.unwrap().rejected;
+            let letters = letters.iter().map(|letter| (letter.clone(), stored));
+            self.letters.lock().unwrap().extend(letters);
+            Ok(())
+        })
     }
 }
 

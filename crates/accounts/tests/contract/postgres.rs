@@ -1,166 +1,77 @@
-//! PostgreSQL: the same suite on a private server, started from Debian's binaries and stopped with the test.
+//! PostgreSQL: the same suite on a private server.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use accounts::{Accounts, AccountsConfig, AccountsError};
-use sqlx::{AnyConnection, AssertSqlSafe, Connection, Row};
+use sqlx::Row;
+use test_engines::{Certificates, Postgres};
 
 use crate::{Place, issue, suite};
 
-/// The user that the server runs as where the tests are root's: PostgreSQL refuses to run as root.
-const USER: &str = "postgres";
-
-/// A server's directory; it runs once launched, and ends with this.
-struct Server {
-    bin: PathBuf,
-    child: Option<Child>,
-    directory: tempfile::TempDir,
-}
-
-/// The newest installed server's binaries, if there are any.
-fn binaries() -> Option<PathBuf> {
-    let mut found: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
-        .ok()?
-        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
-        .filter(|bin| bin.join("initdb").is_file() && bin.join("postgres").is_file())
-        .collect();
-    found.sort();
-    found.pop()
-}
-
-/// `program` as a user that may run the server; it ends with this process.
-fn command(program: &Path, owner: &Path) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL"]);
-    if std::fs::metadata(owner).unwrap().uid() != std::fs::metadata("/proc/self").unwrap().uid() {
-        command.args([&format!("--reuid={USER}"), &format!("--regid={USER}"), "--clear-groups"]);
-    }
-    command.arg(program).current_dir(owner).stdin(Stdio::null());
-    command
-}
-
-/// A running server, by its socket alone: no port to choose, and nobody else can connect.
-fn start(bin: PathBuf) -> Server {
-    let mut server = Server::prepare(bin);
-    server.launch(&["listen_addresses="]);
-    server
-}
-
-impl Server {
-    fn prepare(bin: PathBuf) -> Self {
-        let server = Self {
-            bin,
-            child: None,
-            directory: tempfile::tempdir().unwrap(),
-        };
-        server.own(server.path());
-        let mut initdb = command(&server.bin.join("initdb"), server.path());
-        initdb
-            .args([
-                "--no-sync",
-                "--auth=trust",
-                "--username=postgres",
-                "--encoding=UTF8",
-                "--locale=C",
-                "-D",
-            ])
-            .arg(server.path().join("tables"));
-        let made = initdb.output().unwrap();
-        assert!(
-            made.status.success(),
-            "initdb: {}",
-            String::from_utf8_lossy(&made.stderr)
-        );
-        server
-    }
-
-    fn path(&self) -> &Path {
-        self.directory.path()
-    }
-
-    /// Gives a file to the user that the server runs as.
-    fn own(&self, file: &Path) {
-        if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
-            assert!(Command::new("chown").arg(USER).arg(file).status().unwrap().success());
-        }
-    }
-
-    fn launch(&mut self, settings: &[&str]) {
-        let log = std::fs::File::create(self.path().join("log")).unwrap();
-        let mut postgres = command(&self.bin.join("postgres"), self.path());
-        postgres.arg("-D").arg(self.path().join("tables"));
-        let socket = format!("unix_socket_directories={}", self.path().display());
-        for setting in settings.iter().copied().chain(["fsync=off", &socket]) {
-            postgres.args(["-c", setting]);
-        }
-        self.child = Some(postgres.stdout(Stdio::null()).stderr(log).spawn().unwrap());
-    }
-
-    fn url(&self, database: &str) -> String {
-        let socket = self.path().display().to_string().replace('/', "%2F");
-        format!("postgres://postgres@localhost/{database}?host={socket}")
-    }
-
-    async fn connect(&mut self) -> AnyConnection {
-        sqlx::any::install_default_drivers();
-        for _ in 0..600 {
-            if let Ok(connection) = AnyConnection::connect(&self.url("postgres")).await {
-                return connection;
-            }
-            let log = std::fs::read_to_string(self.path().join("log")).unwrap();
-            let ended = self.child.as_mut().unwrap().try_wait().unwrap();
-            assert!(ended.is_none(), "the server ended: {log}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        panic!("the server never took a connection");
-    }
-
-    /// Runs openssl in the server's directory.
-    fn openssl(&self, arguments: &str) {
-        let mut command = Command::new("openssl");
-        let made = command.args(arguments.split(' ')).current_dir(self.path()).output();
-        let made = made.unwrap();
-        assert!(
-            made.status.success(),
-            "openssl {arguments}: {}",
-            String::from_utf8_lossy(&made.stderr)
-        );
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let Some(child) = &mut self.child else { return };
-        // SIGINT is PostgreSQL's fast shutdown.
-        let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-        let _ = child.wait();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_suite_holds() {
-    let Some(bin) = binaries() else {
-        println!("skipped: no PostgreSQL server in /usr/lib/postgresql (apt-get install postgresql)");
-        return;
-    };
-    let mut server = start(bin);
-    let mut admin = server.connect().await;
+    let postgres = Postgres::start().unwrap();
     for (number, case) in suite::CASES.iter().enumerate() {
         println!("postgres: {case}");
         let database = format!("case_{number}");
-        sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {database}")))
-            .execute(&mut admin)
-            .await
-            .unwrap();
+        postgres.create_database(&database).unwrap();
         let data = tempfile::tempdir().unwrap();
-        suite::run(case, Place::new(data.path(), Some(server.url(&database)))).await;
+        suite::run(case, Place::new(data.path(), Some(postgres.url(&database)))).await;
         assert!(
             std::fs::read_dir(data.path()).unwrap().next().is_none(),
             "nothing is written beside the database"
         );
+    }
+}
+
+/// As `psql` sees it, which shares no code with us: every column of every row, as text.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn from_outside_only_a_hash_is_seen() {
+    let postgres = Postgres::start().unwrap();
+    postgres.create_database("outside").unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let place = Place::new(data.path(), Some(postgres.url("outside")));
+    let accounts = place.open().await;
+    let issued = issue(&accounts, "example.com").await;
+    accounts.authenticate(&issued.api_key).await.unwrap();
+    let tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1";
+    let tables = postgres.psql("outside", tables).unwrap();
+    let tables: Vec<&str> = tables.lines().collect();
+    assert_eq!(tables, ["accounts", "accounts_schema", "api_keys", "domains"]);
+    let mut everything = String::new();
+    for table in tables {
+        everything += &postgres.psql("outside", &format!("SELECT * FROM {table}")).unwrap();
+    }
+    let secret = issued.api_key.split('_').nth(2).unwrap();
+    assert!(secret.len() > 20 && !everything.contains(secret), "{everything}");
+    let hash = "SELECT COUNT(*) FROM api_keys WHERE secret_hash ~ '^[0-9a-f]{64}$'";
+    assert_eq!(postgres.psql("outside", hash).unwrap(), "1\n");
+}
+
+/// Each replica has its own pool, as in processes of their own; the first to get the lock makes the tables, the others find them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_start_together_on_an_empty_database() {
+    let postgres = Postgres::start().unwrap();
+    for turn in 0..5 {
+        let database = format!("together_{turn}");
+        postgres.create_database(&database).unwrap();
+        let data = tempfile::tempdir().unwrap();
+        let place = Place::new(data.path(), Some(postgres.url(&database)));
+        let opening: Vec<_> = (0..8)
+            .map(|_| place.clone())
+            .map(|place| tokio::spawn(async move { place.try_open().await }))
+            .collect();
+        let mut replicas = Vec::new();
+        for replica in opening {
+            replicas.push(replica.await.unwrap().unwrap());
+        }
+        let issued = issue(&replicas[0], "example.com").await;
+        for replica in &replicas {
+            replica.authenticate(&issued.api_key).await.unwrap();
+            replica.close().await;
+        }
+        let versions = "SELECT string_agg(version::text, ',') FROM accounts_schema";
+        assert_eq!(postgres.psql(&database, versions).unwrap(), "1\n");
     }
 }
 
@@ -207,18 +118,17 @@ async fn a_url_that_cant_work_is_told_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_comes_later_is_found() {
-    let Some(bin) = binaries() else { return };
-    let mut server = Server::prepare(bin);
+    let postgres = Postgres::start().unwrap();
+    postgres.kill().unwrap();
     let data = tempfile::tempdir().unwrap();
-    let place = Place::new(data.path(), Some(server.url("postgres")));
+    let place = Place::new(data.path(), Some(postgres.url("postgres")));
     let mut replicas = Vec::new();
     for _ in 0..4 {
         let accounts = place.open().await;
         assert!(matches!(accounts.ping().await, Err(AccountsError::Open(_))));
         replicas.push(accounts);
     }
-    server.launch(&["listen_addresses="]);
-    server.connect().await.close().await.unwrap();
+    postgres.restart().unwrap();
     // Within the pause between two tries the answer is still the old one.
     let found = replicas.into_iter().map(|accounts| async move {
         for _ in 0..600 {
@@ -239,63 +149,26 @@ async fn a_server_that_comes_later_is_found() {
 /// `sslmode` as libpq has it, with a certificate of a CA that only `sslrootcert` names.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tls_is_verified() {
-    let Some(bin) = binaries() else { return };
-    let mut server = Server::prepare(bin);
-    for ca in ["ca", "other"] {
-        server.openssl(&format!(
-            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN={ca} -keyout {ca}.key -out {ca}.pem"
-        ));
-    }
-    server.openssl(
-        "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=db -keyout server.key -out server.csr",
-    );
-    std::fs::write(server.path().join("names"), "subjectAltName=DNS:localhost").unwrap();
-    server.openssl(
-        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.pem",
-    );
-    let (certificate, key) = (server.path().join("server.pem"), server.path().join("server.key"));
-    server.own(&key);
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    server.launch(&[
-        "listen_addresses=127.0.0.1",
-        &format!("port={port}"),
-        "ssl=on",
-        &format!("ssl_cert_file={}", certificate.display()),
-        &format!("ssl_key_file={}", key.display()),
-    ]);
-    let socket = server.path().display().to_string().replace('/', "%2F");
-    let by_socket = format!("postgres://postgres@localhost:{port}/postgres?host={socket}");
-    let asked = |host: &str, rest: &str| {
-        let url = format!("postgres://postgres@{host}:{port}/postgres?{rest}");
-        let data = tempfile::tempdir().unwrap();
-        let place = Place::new(data.path(), Some(url));
-        async move { place.open().await.ping().await.map(|()| place) }
-    };
-    for _ in 0..600 {
-        let place = Place::new(server.path(), Some(by_socket.clone()));
-        if place.open().await.ping().await.is_ok() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    let root = |ca: &str| format!("sslrootcert={}", server.path().join(ca).display());
-    let full = format!("sslmode=verify-full&{}", root("ca.pem"));
-    let place = asked("localhost", &full).await.unwrap();
+    let postgres = Postgres::start_secure().unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let other = Certificates::make(other.path()).unwrap();
+    postgres.create_database("encrypted").unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let url = postgres.url("encrypted");
+    let place = Place::new(data.path(), Some(url.clone()));
+    place.open().await.ping().await.unwrap();
     let encrypted = sqlx::query("SELECT CAST(ssl AS TEXT) FROM pg_stat_ssl WHERE pid = pg_backend_pid()");
     let row = encrypted.fetch_one(&place.raw().await).await.unwrap();
     assert_eq!(row.get::<String, _>(0), "true");
-    let refused = [
-        // Another name than the certificate's; another CA than its; none of the public ones either.
-        ("127.0.0.1", full.clone()),
-        ("localhost", format!("sslmode=verify-full&{}", root("other.pem"))),
-        ("localhost", "sslmode=verify-full".to_owned()),
-    ];
-    for (host, rest) in refused {
-        let error = asked(host, &rest).await.map(drop).unwrap_err();
-        assert!(error.to_string().contains("certificate"), "{rest}: {error}");
+    // Another CA than the certificate's; none of the public ones either.
+    let (before, _) = url.split_once("sslrootcert=").unwrap();
+    let root = other.ca.display().to_string().replace('/', "%2F");
+    for url in [
+        format!("{before}sslrootcert={root}"),
+        before.trim_end_matches('&').to_owned(),
+    ] {
+        let place = Place::new(data.path(), Some(url));
+        let error = place.open().await.ping().await.unwrap_err();
+        assert!(error.to_string().contains("certificate"), "{error}");
     }
 }

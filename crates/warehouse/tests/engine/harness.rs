@@ -220,6 +220,8 @@ pub(crate) fn rejected(position: u128, reason: &'static str) -> RejectedRow<'sta
         client_address: "127.0.0.1",
         kind: "receipt",
         raw: b"{}",
+        request_signature: None,
+        origin: "record",
     }
 }
 

@@ -56,6 +56,8 @@ struct TypedRejected {
     client_address: String,
     kind: String,
     raw: String,
+    request_signature: Option<String>,
+    origin: String,
 }
 
 #[derive(Row, Serialize, Deserialize, Debug, PartialEq, Clone)]
@@ -184,6 +186,8 @@ fn refusals_and_ledger_lines_are_what_the_official_client_writes() {
             client_address: "::1".to_owned(),
             kind: "batch".to_owned(),
             raw: long,
+            request_signature: Some("c2ln".to_owned()),
+            origin: "signed_batch".to_owned(),
         };
         let bare = TypedRejected {
             position: position(1, 2, 4),
@@ -191,6 +195,7 @@ fn refusals_and_ledger_lines_are_what_the_official_client_writes() {
             client_id: None,
             entry_id: None,
             payload_hash: None,
+            request_signature: None,
             ..full.clone()
         };
         let mut bytes = Vec::new();
@@ -209,6 +214,8 @@ fn refusals_and_ledger_lines_are_what_the_official_client_writes() {
                 client_address: &typed.client_address,
                 kind: &typed.kind,
                 raw: typed.raw.as_bytes(),
+                request_signature: typed.request_signature.as_deref(),
+                origin: &typed.origin,
             };
             row.encode(&mut bytes);
         }

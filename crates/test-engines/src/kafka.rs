@@ -1,0 +1,271 @@
+//! Apache Kafka: one node, KRaft, as scripts/fetch-kafka fetched it.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use anyhow::Context;
+use rustix::process::Signal;
+
+use crate::engine::{Engine, run};
+use crate::folder::Folder;
+use crate::spawner::dying_with_us;
+use crate::{Certificates, Login, ports, random_id};
+
+const VERSION: &str = "4.1.1";
+/// Flags for a quick start and a small process; throughput isn't what these servers are for.
+const JVM: [&str; 4] = [
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+];
+const LOGGING: &str = "appender.out.type=Console\nappender.out.name=out\nappender.out.layout.type=PatternLayout\n\
+    appender.out.layout.pattern=%d %p %c{1} %m%n\nrootLogger.level=info\nrootLogger.appenderRef.out.ref=out\n\
+    logger.config.name=org.apache.kafka.common.config\nlogger.config.level=warn\n";
+/// The last line of a start: the broker is registered, its listeners answer.
+const STARTED: &str = "] Kafka Server started";
+
+/// A running broker. Topics aren't created by themselves, so that no test passes on one with settings nobody chose.
+#[derive(Debug)]
+pub struct Kafka {
+    // Before the folder: dropped in this order.
+    engine: Engine,
+    bootstrap: String,
+    security: Option<KafkaSecurity>,
+    folder: Folder,
+}
+
+/// What a client of [`Kafka::start_secure`] needs: `SASL_SSL`, mechanism `PLAIN` or `SCRAM-SHA-512`, the same login for both.
+#[derive(Debug, Clone)]
+pub struct KafkaSecurity {
+    /// Whom to trust.
+    pub certificates: Certificates,
+    /// Who may come in.
+    pub login: Login,
+}
+
+impl Kafka {
+    /// The one broker that the tests of one binary share. Use topics and groups of your own, and don't kill it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kafka::start`].
+    pub fn shared() -> anyhow::Result<&'static Self> {
+        static SHARED: OnceLock<Result<Kafka, String>> = OnceLock::new();
+        let shared = SHARED.get_or_init(|| Self::start().map_err(|error| format!("{error:#}")));
+        shared.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
+    }
+
+    /// A broker of one's own, in the clear.
+    ///
+    /// # Errors
+    ///
+    /// Kafka can't be fetched (scripts/fetch-kafka), or doesn't start.
+    pub fn start() -> anyhow::Result<Self> {
+        Self::start_with(&[])
+    }
+
+    /// The same with further lines for `server.properties`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kafka::start`].
+    pub fn start_with(properties: &[(&str, &str)]) -> anyhow::Result<Self> {
+        Self::launch(false, properties)
+    }
+
+    /// A broker that takes only TLS with a login.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kafka::start`].
+    pub fn start_secure() -> anyhow::Result<Self> {
+        Self::launch(true, &[])
+    }
+
+    fn launch(secure: bool, properties: &[(&str, &str)]) -> anyhow::Result<Self> {
+        let home = home()?;
+        let folder = Folder::new("kafka")?;
+        let [client, broker, controller] = ports::free()?;
+        let security = if secure {
+            Some(KafkaSecurity {
+                certificates: Certificates::make(folder.path())?,
+                login: Login {
+                    user: "receipts".to_owned(),
+                    password: random_id()?,
+                },
+            })
+        } else {
+            None
+        };
+        let mut lines = properties_of(folder.path(), [client, broker, controller], security.as_ref())?;
+        for (key, value) in properties {
+            writeln!(lines, "{key}={value}")?;
+        }
+        let file = folder.path().join("server.properties");
+        std::fs::write(&file, lines)?;
+        let logging = folder.path().join("log4j2.properties");
+        std::fs::write(&logging, LOGGING)?;
+
+        let java = Java { home, logging };
+        let mut format = java.command(Command::new("java"), "kafka.tools.StorageTool");
+        format
+            .args(["format", "--standalone", "-t", &random_id()?, "-c"])
+            .arg(&file);
+        if let Some(KafkaSecurity { login, .. }) = &security {
+            let Login { user, password } = login;
+            format.arg("--add-scram");
+            format.arg(format!("SCRAM-SHA-512=[name={user},password={password}]"));
+        }
+        run(&mut format)?;
+
+        let command = move || {
+            let mut command = java.command(dying_with_us("java", "KILL"), "kafka.Kafka");
+            command.arg(&file);
+            command
+        };
+        let started = |log: &Path| std::fs::read_to_string(log).is_ok_and(|log| log.contains(STARTED));
+        let log = folder.path().join("kafka.log");
+        Ok(Self {
+            engine: Engine::start("Kafka", log, Signal::KILL, command, started)?,
+            bootstrap: format!("{}:{client}", if secure { "localhost" } else { "127.0.0.1" }),
+            security,
+            folder,
+        })
+    }
+
+    /// `host:port`, for `bootstrap.servers`.
+    #[must_use]
+    pub fn bootstrap(&self) -> &str {
+        &self.bootstrap
+    }
+
+    /// What a client needs beside, of [`Kafka::start_secure`].
+    #[must_use]
+    pub fn security(&self) -> Option<&KafkaSecurity> {
+        self.security.as_ref()
+    }
+
+    /// Its log, for a look when something is odd.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.folder.path().join("kafka.log")
+    }
+
+    /// `kcat`, an independent client, with these arguments after the address and the login: what it wrote.
+    ///
+    /// # Errors
+    ///
+    /// It is missing, or failed.
+    pub fn kcat(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let mut kcat = Command::new("kcat");
+        kcat.args(["-b", &self.bootstrap]);
+        if let Some(KafkaSecurity { certificates, login }) = &self.security {
+            let ca = format!("ssl.ca.location={}", certificates.ca.display());
+            let user = format!("sasl.username={}", login.user);
+            let password = format!("sasl.password={}", login.password);
+            // Not SCRAM: Debian's librdkafka (2.0) sends a nonce that Kafka refuses since CVE-2024-56128 was fixed.
+            let fixed = ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN"];
+            for setting in fixed.into_iter().chain([&*ca, &*user, &*password]) {
+                kcat.args(["-X", setting]);
+            }
+        }
+        run(kcat.args(arguments))
+    }
+}
+
+crate::engine::controls!(Kafka);
+
+/// How to run a class of Kafka's.
+struct Java {
+    home: PathBuf,
+    logging: PathBuf,
+}
+
+impl Java {
+    fn command(&self, mut java: Command, class: &str) -> Command {
+        let mut jars: Vec<String> = std::fs::read_dir(self.home.join("libs"))
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path().display().to_string()))
+            .filter(|path| path.ends_with(".jar"))
+            .collect();
+        // The order that the archive of classes was made with.
+        jars.sort();
+        let archive = self.home.join("classes.jsa");
+        if archive.is_file() {
+            java.arg(format!("-XX:SharedArchiveFile={}", archive.display()));
+        }
+        java.args(JVM);
+        java.arg(format!("-Dlog4j2.configurationFile={}", self.logging.display()));
+        java.args(["-cp", &jars.join(":"), class]);
+        java
+    }
+}
+
+/// Where Kafka lies; fetched now if it wasn't yet.
+fn home() -> anyhow::Result<PathBuf> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/fetch-kafka");
+    run(&mut Command::new(script))?;
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
+        .context("neither XDG_CACHE_HOME nor HOME is set")?;
+    Ok(cache.join(format!("receipts/kafka-{VERSION}")))
+}
+
+fn properties_of(
+    folder: &Path,
+    [client, broker, controller]: [u16; 3],
+    security: Option<&KafkaSecurity>,
+) -> anyhow::Result<String> {
+    let mut lines = format!(
+        "process.roles=broker,controller\n\
+         node.id=1\n\
+         controller.quorum.bootstrap.servers=127.0.0.1:{controller}\n\
+         controller.listener.names=CONTROLLER\n\
+         inter.broker.listener.name=INTERNAL\n\
+         offsets.topic.replication.factor=1\n\
+         offsets.topic.num.partitions=4\n\
+         transaction.state.log.replication.factor=1\n\
+         transaction.state.log.min.isr=1\n\
+         transaction.state.log.num.partitions=4\n\
+         share.coordinator.state.topic.replication.factor=1\n\
+         share.coordinator.state.topic.min.isr=1\n\
+         group.initial.rebalance.delay.ms=0\n\
+         auto.create.topics.enable=false\n\
+         log.dirs={}\n",
+        folder.join("data").display()
+    );
+    // The broker speaks with itself over a listener of its own, so that the clients' may ask for a login.
+    let own = format!("INTERNAL://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}");
+    let Some(KafkaSecurity { certificates, login }) = security else {
+        writeln!(
+            lines,
+            "listeners=PLAINTEXT://127.0.0.1:{client},{own}\n\
+             listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
+        )?;
+        return Ok(lines);
+    };
+    let Login { user, password } = login;
+    // Kafka wants the key and the certificate in one PEM file.
+    let store = folder.join("keystore.pem");
+    let key = std::fs::read_to_string(&certificates.key)?;
+    std::fs::write(&store, key + &std::fs::read_to_string(&certificates.certificate)?)?;
+    let modules = "org.apache.kafka.common.security";
+    writeln!(
+        lines,
+        "listeners=SASL_SSL://127.0.0.1:{client},{own}\n\
+         advertised.listeners=SASL_SSL://localhost:{client},INTERNAL://127.0.0.1:{broker}\n\
+         listener.security.protocol.map=SASL_SSL:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
+         sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512\n\
+         listener.name.sasl_ssl.plain.sasl.jaas.config={modules}.plain.PlainLoginModule required user_{user}=\"{password}\";\n\
+         listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={modules}.scram.ScramLoginModule required;\n\
+         ssl.keystore.type=PEM\n\
+         ssl.keystore.location={}",
+        store.display()
+    )?;
+    Ok(lines)
+}

@@ -1,0 +1,52 @@
+//! The real engines, for tests, drills and `make run-prod-like`: each on free ports of 127.0.0.1, with its data in a temporary folder,
+//! and gone when its handle is dropped or this process ends in any way.
+//!
+//! ```no_run
+//! let kafka = test_engines::Kafka::shared()?; // one for the whole test binary; use topics of your own
+//! println!("{}", kafka.bootstrap());
+//! let mine = test_engines::Kafka::start()?; // one of your own, to kill and to freeze
+//! mine.kill()?;
+//! mine.restart()?; // the same data, the same ports
+//! # Ok::<(), anyhow::Error>(())
+//! ```
+//!
+//! Everything here blocks: a start takes one to a few seconds.
+#![forbid(unsafe_code)]
+
+mod certificates;
+mod engine;
+mod folder;
+mod kafka;
+mod ports;
+mod postgres;
+mod redis;
+mod spawner;
+
+use anyhow::Context;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+pub use certificates::Certificates;
+pub use folder::Folder;
+pub use kafka::{Kafka, KafkaSecurity};
+pub use ports::free as free_ports;
+pub use postgres::{Postgres, PostgresSecurity};
+pub use redis::{Redis, RedisSecurity};
+pub use spawner::{dying_with_us, spawn};
+
+/// A user that an engine knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// The name.
+    pub user: String,
+    /// The password, in the clear: these engines live for a test.
+    pub password: String,
+}
+
+/// 16 random bytes in the form of Kafka's identifiers, which does for a password too.
+fn random_id() -> anyhow::Result<String> {
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes).context("randomness")?;
+    // A leading '-' would read as an option.
+    bytes[0] &= 0x7f;
+    Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
+}

@@ -1,0 +1,223 @@
+//! A TCP proxy that can be told to be slow, to swallow answers, to answer itself, or to be away.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
+
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// What becomes of a connection. A change ends the connections that were made before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// Every chunk of an answer comes so much later.
+    Slow(Duration),
+    /// Requests arrive, answers don't, and the connection breaks so much later.
+    Mute(Duration),
+    /// Every n-th connection is mute for so long; the others are served.
+    MuteSome(u32, Duration),
+    /// Nothing arrives; this text is the answer to everything.
+    Answer(String),
+    /// Connections are closed as soon as they are made.
+    Away,
+}
+
+/// A proxy on a port of its own; it ends when dropped.
+pub struct Proxy {
+    address: SocketAddr,
+    fault: watch::Sender<Fault>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Proxy {
+    /// Listens, and passes everything on to `target`.
+    ///
+    /// # Errors
+    /// No free port.
+    pub async fn start(target: SocketAddr) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let fault = watch::Sender::new(Fault::None);
+        let task = tokio::spawn(serve(listener, target, fault.subscribe()));
+        Ok(Self {
+            address,
+            fault,
+            _task: AbortOnDropHandle::new(task),
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From now on, this; connections made before are broken.
+    pub fn set(&self, fault: Fault) {
+        self.fault.send_replace(fault);
+    }
+
+    /// An HTTP answer of this status that ends its connection, for [`Fault::Answer`].
+    #[must_use]
+    pub fn answer(status: &str, body: &str) -> Fault {
+        Fault::Answer(format!(
+            "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        ))
+    }
+}
+
+async fn serve(listener: TcpListener, target: SocketAddr, fault: watch::Receiver<Fault>) {
+    // Ends its connections when it ends.
+    let mut connections = tokio::task::JoinSet::new();
+    let mut made = 0_u32;
+    loop {
+        let Ok((client, _)) = listener.accept().await else {
+            continue;
+        };
+        while connections.try_join_next().is_some() {}
+        made = made.wrapping_add(1);
+        let mut changes = fault.clone();
+        let fault = changes.borrow_and_update().clone();
+        let fault = match fault {
+            Fault::MuteSome(every, wait) if made.is_multiple_of(every) => Fault::Mute(wait),
+            Fault::MuteSome(..) => Fault::None,
+            other => other,
+        };
+        connections.spawn(async move {
+            tokio::select! {
+                _ = connection(client, target, fault) => {}
+                _ = changes.changed() => {}
+            }
+        });
+    }
+}
+
+async fn connection(mut client: TcpStream, target: SocketAddr, fault: Fault) -> std::io::Result<()> {
+    client.set_nodelay(true)?;
+    let answer_late = match fault {
+        Fault::None | Fault::MuteSome(..) => Duration::ZERO,
+        Fault::Slow(late) => late,
+        Fault::Away => return Ok(()),
+        Fault::Answer(text) => {
+            // Its request, as far as it came, then the answer: some clients write before they read.
+            let mut request = vec![0; CHUNK_BYTES];
+            let _ = client.read(&mut request).await?;
+            client.write_all(text.as_bytes()).await?;
+            client.shutdown().await?;
+            while client.read(&mut request).await? > 0 {}
+            return Ok(());
+        }
+        Fault::Mute(wait) => {
+            let mut server = TcpStream::connect(target).await?;
+            let (mut from_client, _to_client) = client.split();
+            let (mut from_server, mut to_server) = server.split();
+            let mut swallowed = tokio::io::sink();
+            let both = async {
+                tokio::join!(
+                    tokio::io::copy(&mut from_client, &mut to_server),
+                    tokio::io::copy(&mut from_server, &mut swallowed)
+                )
+            };
+            let _ = tokio::time::timeout(wait, both).await;
+            return Ok(());
+        }
+    };
+    let mut server = TcpStream::connect(target).await?;
+    server.set_nodelay(true)?;
+    let (mut from_client, mut to_client) = client.split();
+    let (mut from_server, mut to_server) = server.split();
+    let there = pass(&mut from_client, &mut to_server, Duration::ZERO);
+    let back = pass(&mut from_server, &mut to_client, answer_late);
+    tokio::try_join!(there, back)?;
+    Ok(())
+}
+
+async fn pass(
+    from: &mut (impl AsyncReadExt + Unpin),
+    to: &mut (impl AsyncWriteExt + Unpin),
+    late: Duration,
+) -> std::io::Result<()> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let read = from.read(&mut chunk).await?;
+        if read == 0 {
+            return to.shutdown().await;
+        }
+        if !late.is_zero() {
+            tokio::time::sleep(late).await;
+        }
+        to.write_all(&chunk[..read]).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::{Fault, Proxy};
+
+    /// A server that sends every byte back.
+    async fn echo() -> std::net::SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut from, mut to) = client.split();
+                    tokio::io::copy(&mut from, &mut to).await
+                });
+            }
+        });
+        address
+    }
+
+    async fn ask(proxy: &Proxy) -> Vec<u8> {
+        let mut client = TcpStream::connect(proxy.address()).await.unwrap();
+        let _ = client.write_all(b"ping").await;
+        let mut answer = vec![0; 64];
+        let read = client.read(&mut answer).await.unwrap_or(0);
+        answer.truncate(read);
+        answer
+    }
+
+    #[tokio::test]
+    async fn each_fault_is_what_it_says_and_ends() {
+        let proxy = Proxy::start(echo().await).await.unwrap();
+        assert_eq!(ask(&proxy).await, b"ping");
+        proxy.set(Fault::Slow(Duration::from_millis(1)));
+        assert_eq!(ask(&proxy).await, b"ping");
+        proxy.set(Fault::Mute(Duration::from_millis(1)));
+        assert_eq!(ask(&proxy).await, b"");
+        proxy.set(Fault::Away);
+        assert_eq!(ask(&proxy).await, b"");
+        proxy.set(Proxy::answer("500 Internal Server Error", "no"));
+        assert!(ask(&proxy).await.starts_with(b"HTTP/1.1 500 Internal"));
+        proxy.set(Fault::MuteSome(2, Duration::from_millis(1)));
+        let answers = [ask(&proxy).await, ask(&proxy).await];
+        assert!(answers.contains(&b"ping".to_vec()) && answers.contains(&Vec::new()), "{answers:?}");
+        proxy.set(Fault::None);
+        assert_eq!(ask(&proxy).await, b"ping");
+    }
+
+    #[tokio::test]
+    async fn a_change_breaks_what_was_connected_before() {
+        let proxy = Proxy::start(echo().await).await.unwrap();
+        let mut client = TcpStream::connect(proxy.address()).await.unwrap();
+        client.write_all(b"ping").await.unwrap();
+        let mut answer = [0; 4];
+        client.read_exact(&mut answer).await.unwrap();
+        proxy.set(Fault::Away);
+        assert_eq!(client.read(&mut answer).await.unwrap_or(0), 0);
+    }
+}
