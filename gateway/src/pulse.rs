@@ -42,7 +42,7 @@ pub(crate) struct Pulse {
     /// Bytes have come since the last request.
     head_begun: AtomicBool,
     /// Answers made and not yet written to the socket, by the turn of the watch in which they were made.
-    unsent: [AtomicU32; TURNS],
+    unsent: [AtomicU32; TURNS as usize],
     /// Which of them is this turn's.
     turn: AtomicU8,
     order: AtomicU8,
@@ -51,7 +51,7 @@ pub(crate) struct Pulse {
 
 /// This turn of the watch, the one before, and the one before that: when its place is needed again, its answers have waited
 /// for two whole turns.
-const TURNS: usize = 3;
+const TURNS: u8 = 3;
 
 const NOTHING: u8 = 0;
 const HTTP1: u8 = 1;
@@ -109,7 +109,7 @@ impl Pulse {
 
     /// Begins the next turn: true if an answer has waited for two whole ones.
     pub(crate) fn turn(&self) -> bool {
-        let next = (self.turn.load(Ordering::Relaxed) + 1) % TURNS as u8;
+        let next = (self.turn.load(Ordering::Relaxed) + 1) % TURNS;
         let waits = self.unsent[usize::from(next)].load(Ordering::Relaxed) > 0;
         self.turn.store(next, Ordering::Relaxed);
         waits

@@ -70,8 +70,9 @@ async fn open_streams(to: SocketAddr, count: usize) {
             let _ = answer.await;
         });
     }
-    // The last of them has left when the next can be sent.
-    sender.ready().await.unwrap();
+    // What is answered came after them.
+    let last = Request::post("http://gateway.test/").body(StreamBody::new(stream::empty().boxed()));
+    assert_eq!(sender.send_request(last.unwrap()).await.unwrap().status(), 404);
     tokio::spawn(async move {
         let _held = sender;
         std::future::pending::<()>().await;
