@@ -62,11 +62,12 @@ impl From<WarehouseError> for Failure {
             let problem = Problem::new(Kind::WarehouseUnavailable, "the warehouse can't answer now; try again");
             return problem.retry_after_s(1).into();
         }
-        // Limits keep callers from asking what the warehouse refuses, so this is a bug or another schema.
+        // Limits keep callers from asking what the warehouse refuses, so this is damage on its disk, another schema, or a
+        // bug; none of it the caller's, and all of it the warehouse's as long as it lasts.
         tracing::error!(%error, "a warehouse query failed");
         Self::new(
-            Kind::Internal,
-            "the query failed; the request id finds the cause in the log",
+            Kind::WarehouseFailed,
+            "the warehouse failed at this query; the request id finds the cause in the log",
         )
     }
 }
@@ -76,5 +77,35 @@ impl From<WatermarkError> for Failure {
         tracing::warn!(%error, "no watermark");
         let detail = "the receipt log can't be inspected now, so nothing can be said of completeness; try again";
         Problem::new(Kind::LogUnavailable, detail).retry_after_s(1).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the warehouse can't do is never a 500: that would say nothing to whoever watches, nor to a client that retries.
+    #[test]
+    fn whatever_the_warehouse_fails_with_is_a_503_that_says_so() {
+        let text = || "Code: 40. DB::Exception: Checksum doesn't match".to_owned();
+        for (error, code) in [
+            (WarehouseError::Unavailable(text()), "warehouse_unavailable"),
+            (
+                WarehouseError::Refused {
+                    code: 40,
+                    message: text(),
+                },
+                "warehouse_failed",
+            ),
+            (WarehouseError::Damaged(text()), "warehouse_failed"),
+            (WarehouseError::BadAnswer(text()), "warehouse_failed"),
+        ] {
+            let Failure(problem) = error.into();
+            assert_eq!((problem.kind.status().as_u16(), problem.kind.code()), (503, code));
+            assert!(
+                !problem.detail.contains("Checksum"),
+                "the engine's words stay in the log"
+            );
+        }
     }
 }

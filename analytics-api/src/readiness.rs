@@ -32,7 +32,7 @@ impl Engines {
         let wait_max = Duration::from_millis(app.config.query_wait_ms_max);
         loop {
             tokio::join!(
-                look(&self.warehouse, wait_max, app.deps.warehouse.ping()),
+                look(&self.warehouse, wait_max, app.deps.warehouse.sound()),
                 look(&self.log, wait_max, app.deps.log.partitions(&app.config.group)),
                 look(&self.accounts, wait_max, app.deps.accounts.ping()),
             );

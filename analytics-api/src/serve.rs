@@ -12,12 +12,20 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
+use service::listen::connections_within;
+use service::telemetry::LineLimit;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::config::AnalyticsConfig;
+
+/// How much of the room for connections is this service's; the rest is for the gateway, often in the same process.
+const FILES_PERCENT: u64 = 25;
+
+/// One line for all the failures of a while.
+static CANNOT_ACCEPT: LineLimit = LineLimit::new("analytics accept", Duration::from_secs(10));
 
 /// Requests of one h2c connection at one time.
 const STREAMS_MAX: u32 = 128;
@@ -32,7 +40,11 @@ pub(crate) async fn serve(
 ) {
     let builder = builder(config);
     let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(config.connections_max));
+    let places = Arc::new(Semaphore::new(connections_within(
+        "analytics",
+        config.connections_max,
+        FILES_PERCENT,
+    )));
     let head_wait_max = Duration::from_millis(config.head_wait_ms_max);
     let gone = CancellationToken::new();
     while let Some((stream, place)) = next(&listener, &places, shutdown).await {
@@ -95,7 +107,9 @@ async fn next(
                 return Some((stream, place));
             }
             (Err(error), _) => {
-                tracing::warn!(%error, "can't accept a connection");
+                if let Some(suppressed) = CANNOT_ACCEPT.pass() {
+                    tracing::warn!(%error, suppressed, "can't accept a connection");
+                }
                 // Out of file descriptors, most likely: some must close first.
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }

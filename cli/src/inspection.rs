@@ -2,7 +2,7 @@
 
 use receipt_log::{EmbeddedLog, LogInspector, ReadOnlyLog};
 use verifier::ledger;
-use warehouse::{EmbeddedEngine, LedgerRow, Target, Warehouse};
+use warehouse::{EmbeddedEngine, LedgerRow, LogBegin, Target, Warehouse};
 
 use crate::data_dir::Lock;
 use crate::failure::Failure;
@@ -16,7 +16,18 @@ pub struct Inspection {
     pub warehouse: Warehouse,
     /// Whether `receipts up` runs beside us.
     pub live: bool,
+    /// Tables that were gone and have been made anew, empty: only for a repair.
+    pub tables_restored: Vec<String>,
     embedded: Option<(EmbeddedEngine, Lock)>,
+}
+
+/// What an inspection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To look; a warehouse whose tables are gone is refused.
+    Audit,
+    /// To mend; tables that are gone are made anew.
+    Repair,
 }
 
 /// A committed partition, as the log tells it.
@@ -32,6 +43,8 @@ pub struct CommittedPartition {
     pub next_offset: u64,
     /// One past the newest record.
     pub end_offset: u64,
+    /// Where the block of the last commit begins. Its line is written again from the commit wherever it is missing.
+    pub last_block: Option<u64>,
 }
 
 impl Inspection {
@@ -39,13 +52,14 @@ impl Inspection {
     ///
     /// # Errors
     /// There is no such data, or an engine is unavailable.
-    pub async fn open(settings: &Settings) -> Result<Self, Failure> {
+    pub async fn open(settings: &Settings, purpose: Purpose) -> Result<Self, Failure> {
         settings.data.require()?;
         settings.data.create()?;
         let lock = settings.data.lock()?;
         let live = lock.is_none();
         let log = tokio::task::block_in_place(|| EmbeddedLog::open_read_only(&settings.data.log()));
         let log = log.map_err(Failure::unavailable)?;
+        let mut tables_restored = Vec::new();
         let (warehouse, embedded) = match (&settings.warehouse.url, lock) {
             (Some(url), _) => {
                 let target = Target::Url(url.clone());
@@ -58,7 +72,16 @@ impl Inspection {
             }
             (None, Some(lock)) => {
                 let (directory, socket) = (settings.data.warehouse(), settings.data.socket());
-                let engine = EmbeddedEngine::start(&settings.warehouse, &directory, &socket).await;
+                let engine = match purpose {
+                    Purpose::Audit => EmbeddedEngine::start(&settings.warehouse, &directory, &socket).await,
+                    Purpose::Repair => {
+                        let started = EmbeddedEngine::start_for_repair(&settings.warehouse, &directory, &socket).await;
+                        started.map(|(engine, restored)| {
+                            tables_restored = restored;
+                            engine
+                        })
+                    }
+                };
                 let engine = engine.map_err(Failure::unavailable)?;
                 (engine.warehouse(), Some((engine, lock)))
             }
@@ -79,12 +102,31 @@ impl Inspection {
                 (connected.map_err(silent)?, None)
             }
         };
+        if purpose == Purpose::Repair && embedded.is_none() {
+            let restored = warehouse.restore_tables().await;
+            tables_restored = restored.map_err(Failure::unavailable)?;
+        }
         Ok(Self {
             log,
             warehouse,
             live,
+            tables_restored,
             embedded,
         })
+    }
+
+    /// Where each partition's log begins.
+    ///
+    /// # Errors
+    /// The log can't be read.
+    pub async fn log_begins(&self) -> Result<Vec<LogBegin>, Failure> {
+        let states = self.log.partitions(verifier::GROUP).await;
+        let begins = states.map_err(Failure::unavailable)?.into_iter().map(|state| LogBegin {
+            epoch: state.epoch,
+            partition: state.partition,
+            offset: state.begin_offset,
+        });
+        Ok(begins.collect())
     }
 
     /// The partitions and their commits, with the ledger complete up to them.
@@ -104,10 +146,12 @@ impl Inspection {
         let mut partitions = Vec::new();
         for state in states {
             let committed = state.committed.filter(|committed| committed.epoch == state.epoch);
+            let mut last_block = None;
             if let Some(committed) = &committed {
                 let line = ledger::from_metadata(&committed.metadata);
                 let line =
                     line.map_err(|e| Failure::Unavailable(format!("the last commit carries no ledger line: {e}")))?;
+                last_block = line.as_ref().map(|line| line.first_offset);
                 self.write_line(line).await?;
             }
             partitions.push(CommittedPartition {
@@ -116,6 +160,7 @@ impl Inspection {
                 begin_offset: state.begin_offset,
                 next_offset: committed.map_or(0, |committed| committed.next_offset),
                 end_offset: state.end_offset,
+                last_block,
             });
         }
         Ok(partitions)

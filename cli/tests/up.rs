@@ -6,7 +6,7 @@ mod command;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ struct Up {
 }
 
 impl Up {
-    fn start(data: &Path) -> Self {
+    fn start_unready(data: &Path) -> Self {
         Self::start_with(data, Stdio::null())
     }
 
@@ -53,6 +53,11 @@ impl Up {
             up.addresses = serde_json::from_str(&text).unwrap_or_default();
             up.addresses["pid"] == json!(up.child.id())
         });
+        up
+    }
+
+    fn start(data: &Path) -> Self {
+        let up = Self::start_unready(data);
         until("readiness", || {
             ["gateway", "analytics", "metrics"]
                 .iter()
@@ -284,6 +289,162 @@ fn an_audit_names_what_is_missing_and_a_repair_brings_it_back() {
             );
         }
         on(&data, &["repair"]).expect(0);
+        on(&data, &["audit"]).expect(0);
+    }
+    assert_eq!(up.stop(), 0);
+}
+
+/// Files of this name below `dir`.
+fn files_named(dir: &Path, name: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.is_symlink() {
+            found.extend(files_named(&path, name));
+        } else if path.file_name().is_some_and(|file| file == name) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn flip_a_bit(file: &Path) {
+    let mut bytes = std::fs::read(file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 8;
+    std::fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn a_flipped_bit_in_the_warehouse_is_told_and_repaired() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let (key_path, public) = key(dir.path(), "Ed25519");
+    let made = ["keys", "create", "--domain", "news.example", "--json"];
+    let made = on(&data, &made).expect(0).json();
+    let api_key = made["apiKey"].as_str().unwrap();
+    let up = Up::start(&data);
+    let (gateway, key_text) = (up.url("gateway"), key_path.to_str().unwrap());
+    let signed = sign(&key_path, &[(); 40].map(|()| receipt(&public)));
+    let send = ["send", "--url", &gateway, "--key", key_text, "--batch", "40"];
+    receipts(&send, ndjson(&signed).as_bytes()).expect(0);
+    assert_eq!(up.stop(), 0);
+    let before = on(&data, &["audit", "--json"]).expect(0).json();
+
+    // The largest of the tables' parts holds the receipts.
+    let largest = |files: Vec<PathBuf>| {
+        files
+            .into_iter()
+            .max_by_key(|file| std::fs::metadata(file).unwrap().len())
+    };
+    flip_a_bit(&largest(files_named(&data.join("warehouse/store"), "data.bin")).unwrap());
+    let told = on(&data, &["audit"]).expect(3).stderr;
+    assert!(told.contains("damaged") && told.contains("receipts repair"), "{told}");
+    let up = Up::start_unready(&data);
+    let mut ready = Value::Null;
+    until("readiness to tell", || {
+        // Whoever reads the part first finds out.
+        assert_eq!(
+            get(&up.url("analytics"), "/api/v1/analytics/dashboard?limit=5", api_key).0,
+            503
+        );
+        ready = get(&up.url("analytics"), "/readyz", "").1;
+        ready["status"] == "not_ready"
+    });
+    let reason = ready["components"]["analytics.warehouse"]["reason"].as_str().unwrap();
+    assert!(reason.contains("receipts repair"), "{ready}");
+
+    let done = on(&data, &["repair", "--json"]).expect(0).json();
+    assert_eq!(
+        (&done["ok"], &done["damagedParts"][0]["detached"]),
+        (&json!(true), &json!(true))
+    );
+    assert_eq!(done["damagedParts"][0]["table"], "receipts");
+    until("readiness", || get(&up.url("analytics"), "/readyz", "").0 == 200);
+    assert_eq!(
+        get(&up.url("analytics"), "/api/v1/analytics/dashboard", api_key).1["totalReceipts"],
+        40
+    );
+    assert_eq!(
+        on(&data, &["audit", "--json"]).expect(0).json()["totals"],
+        before["totals"]
+    );
+    assert_eq!(up.stop(), 0);
+}
+
+#[test]
+fn a_table_that_is_gone_keeps_everything_closed_until_a_repair() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let (key_path, public) = key(dir.path(), "Ed25519");
+    let up = Up::start(&data);
+    let (gateway, key_text) = (up.url("gateway"), key_path.to_str().unwrap());
+    let signed = sign(&key_path, &[(); 5].map(|()| receipt(&public)));
+    receipts(
+        &["send", "--url", &gateway, "--key", key_text],
+        ndjson(&signed).as_bytes(),
+    )
+    .expect(0);
+    assert_eq!(up.stop(), 0);
+    for file in files_named(&data.join("warehouse"), "receipts.sql") {
+        // The database's own definition has the same name.
+        if file.parent().unwrap().file_name().unwrap() != "metadata" {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+    let refused = on(
+        &data,
+        &[
+            "up",
+            "--gateway-listen",
+            "127.0.0.1:0",
+            "--analytics-listen",
+            "127.0.0.1:0",
+        ],
+    )
+    .expect(3);
+    assert!(
+        refused.stderr.contains("tables are gone: receipts"),
+        "{}",
+        refused.stderr
+    );
+    assert!(refused.stderr.contains("receipts repair"), "{}", refused.stderr);
+    let done = on(&data, &["repair", "--json"]).expect(0).json();
+    assert_eq!(
+        (&done["tablesRestored"], &done["accepted"]),
+        (&json!(["receipts"]), &json!(5))
+    );
+    on(&data, &["audit"]).expect(0);
+}
+
+#[test]
+fn ledger_lines_that_overlap_are_thinned_out_by_a_repair() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let (key_path, public) = key(dir.path(), "Ed25519");
+    let up = Up::start(&data);
+    let gateway = up.url("gateway");
+    let send = ["send", "--url", &gateway, "--key", key_path.to_str().unwrap()];
+    let signed = sign(&key_path, &[(); 12].map(|()| receipt(&public)));
+    for (part, committed) in [(&signed[..4], 4), (&signed[4..], 12)] {
+        receipts(&send, ndjson(part).as_bytes()).expect(0);
+        until("the verifier", || {
+            on(&data, &["audit", "--json"]).expect(0).json()["partitions"][0]["committedOffset"] == json!(committed)
+        });
+    }
+    // Another reading's lines, beside the first's; and one in the place of another, so that no lines meet.
+    for (first, last) in [(2, 6), (0, 5)] {
+        execute(
+            &data,
+            &format!(
+                "INSERT INTO ledger SELECT epoch, partition, {first}, {last}, {last} - {first} + 1, {last} - {first} + 1,
+                 {last} - {first} + 1, 0, 'other', now64(3) FROM ledger FINAL LIMIT 1"
+            ),
+        );
+        let audit = on(&data, &["audit"]).expect(1).stdout;
+        assert!(audit.contains("ledger_overlap"), "{audit}");
+        let done = on(&data, &["repair", "--json"]).expect(0).json();
+        assert!(done["ledgerLinesDeleted"].as_u64().unwrap() > 0, "{done}");
         on(&data, &["audit"]).expect(0);
     }
     assert_eq!(up.stop(), 0);

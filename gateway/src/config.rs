@@ -49,6 +49,8 @@ pub struct GatewayConfig {
     pub inflight_wait_ms_max: u64,
     /// How long the log may take to acknowledge before the request is answered 503.
     pub append_wait_ms_max: u64,
+    /// How long an answer may wait to be read: a connection that leaves one unread for longer, by up to a half, is ended.
+    pub answer_wait_ms_max: u64,
     /// How long requests under way may go on after shutdown was asked for.
     pub drain_ms_max: u64,
     /// Where `X-Service-Signature` is verified: `deferred` or `inline`.
@@ -80,6 +82,7 @@ impl Default for GatewayConfig {
             inflight_bytes_max: 40 * 1024 * 1024,
             inflight_wait_ms_max: 500,
             append_wait_ms_max: 5_000,
+            answer_wait_ms_max: 30_000,
             drain_ms_max: 10_000,
             request_signature: RequestSignature::Deferred,
             rate_address_receipts_per_s: 100_000,
@@ -112,6 +115,7 @@ impl Validate for GatewayConfig {
         );
         faults.range("inflight_wait_ms_max", self.inflight_wait_ms_max, 0..=WAIT_MS_MAX);
         faults.range("append_wait_ms_max", self.append_wait_ms_max, 1..=WAIT_MS_MAX);
+        faults.range("answer_wait_ms_max", self.answer_wait_ms_max, 1..=WAIT_MS_MAX);
         faults.range("drain_ms_max", self.drain_ms_max, 0..=WAIT_MS_MAX);
         faults.range(
             "rate_address_receipts_per_s",
@@ -171,6 +175,10 @@ impl GatewayConfig {
 
     pub(crate) fn append_wait(&self) -> Duration {
         Duration::from_millis(self.append_wait_ms_max)
+    }
+
+    pub(crate) fn answer_wait(&self) -> Duration {
+        Duration::from_millis(self.answer_wait_ms_max)
     }
 
     pub(crate) fn drain_wait(&self) -> Duration {

@@ -17,6 +17,7 @@ use crate::answer::{Answer, Refusal, overloaded};
 use crate::body::Upload;
 use crate::call::Call;
 use crate::connection::Line;
+use crate::outgoing::{Sent, outgoing};
 use crate::rate::Standing;
 use crate::route::Route;
 use crate::{explain, submit};
@@ -42,7 +43,7 @@ impl Drop for UnderWay {
 }
 
 /// Answers one request. There is always an answer; what fails becomes a problem.
-pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Result<Answer, Infallible> {
+pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Result<Sent, Infallible> {
     let begun = Instant::now();
     let (parts, incoming) = request.into_parts();
     let (under_way, others) = UnderWay::begin(line, parts.version == Version::HTTP_2);
@@ -70,7 +71,7 @@ pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Resul
     upload.discard(shared.leftover());
     let answer = finish(&under_way.line, result, &id, standing, arrived_ms);
     shared.meters.answered(route, answer.status(), begun.elapsed());
-    Ok(answer)
+    Ok(outgoing(answer, &under_way.line))
 }
 
 async fn handle(call: &mut Call<'_>, route: Route, head: &Parts, upload: &mut Upload) -> Result<Answer, Refusal> {

@@ -8,7 +8,7 @@
 //! | `submit`, `append`, `explain` | what is done with receipts |
 //! | `body`, `encoding`, `inflate`, `admission`, `buffer` | from the socket to decoded bytes, bounded in bytes, time and pace |
 //! | `rate`, `source` | receipts a second for each address and client, and what one address may hold unfinished |
-//! | `answer`, `meters` | what goes out: answers, problems, metrics |
+//! | `answer`, `outgoing`, `meters` | what goes out: answers, problems, metrics |
 #![forbid(unsafe_code)]
 
 mod admission;
@@ -25,6 +25,7 @@ mod explain;
 mod inflate;
 mod listener;
 mod meters;
+mod outgoing;
 mod pulse;
 mod rate;
 mod route;

@@ -29,6 +29,9 @@ const FORGET_ROUNDS: u64 = 10;
 /// How long accepting pauses when the system has no file or memory for another connection.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
+/// How much of the room for connections is the gateway's; the rest is for the analytics API, often in the same process.
+const FILES_PERCENT: u64 = 75;
+
 /// One line for all the failures of a while.
 static CANNOT_ACCEPT: LineLimit = LineLimit::new("gateway accept", Duration::from_secs(10));
 
@@ -51,7 +54,7 @@ pub(crate) async fn listen(
 ) -> Result<(), GatewayError> {
     let tasks = TaskTracker::new();
     let protocol = Arc::new(protocol(&shared.config, tasks.clone()));
-    let connections_max = service::listen::connections_within("gateway", shared.config.connections_max);
+    let connections_max = service::listen::connections_within("gateway", shared.config.connections_max, FILES_PERCENT);
     let places = Arc::new(Semaphore::new(connections_max));
     let sources = Arc::new(Sources::new(&shared.config, connections_max));
     let watch = Arc::new(Watch::new(&shared.config));

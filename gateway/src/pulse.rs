@@ -36,14 +36,22 @@ pub(crate) struct Pulse {
     /// Requests whose head is read and whose answer isn't made.
     requests: AtomicU32,
     /// Grows with every change of phase.
-    turns: AtomicU32,
+    changes: AtomicU32,
     /// Which protocol the requests came in; between HTTP/2 requests bytes are no head.
     spoken: AtomicU8,
     /// Bytes have come since the last request.
     head_begun: AtomicBool,
+    /// Answers made and not yet written to the socket, by the turn of the watch in which they were made.
+    unsent: [AtomicU32; TURNS as usize],
+    /// Which of them is this turn's.
+    turn: AtomicU8,
     order: AtomicU8,
     task: OnceLock<Waker>,
 }
+
+/// This turn of the watch, the one before, and the one before that: when its place is needed again, its answers have waited
+/// for two whole turns.
+const TURNS: u8 = 3;
 
 const NOTHING: u8 = 0;
 const HTTP1: u8 = 1;
@@ -53,9 +61,11 @@ impl Pulse {
     pub(crate) fn new() -> Self {
         Self {
             requests: AtomicU32::new(0),
-            turns: AtomicU32::new(0),
+            changes: AtomicU32::new(0),
             spoken: AtomicU8::new(NOTHING),
             head_begun: AtomicBool::new(false),
+            unsent: Default::default(),
+            turn: AtomicU8::new(0),
             order: AtomicU8::new(Order::Serve as u8),
             task: OnceLock::new(),
         }
@@ -68,7 +78,7 @@ impl Pulse {
             && !self.head_begun.load(Ordering::Relaxed);
         if resting {
             self.head_begun.store(true, Ordering::Relaxed);
-            self.turns.fetch_add(1, Ordering::Relaxed);
+            self.changes.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -81,8 +91,28 @@ impl Pulse {
 
     /// Its answer is made, or it was given up.
     pub(crate) fn request_ends(&self) {
-        self.turns.fetch_add(1, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Relaxed);
         self.requests.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// An answer is on its way to the socket. Returns its turn.
+    pub(crate) fn answer_begins(&self) -> u8 {
+        let turn = self.turn.load(Ordering::Relaxed);
+        self.unsent[usize::from(turn)].fetch_add(1, Ordering::Relaxed);
+        turn
+    }
+
+    /// It is written, or was given up.
+    pub(crate) fn answer_ends(&self, turn: u8) {
+        self.unsent[usize::from(turn)].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Begins the next turn: true if an answer has waited for two whole ones.
+    pub(crate) fn turn(&self) -> bool {
+        let next = (self.turn.load(Ordering::Relaxed) + 1) % TURNS;
+        let waits = self.unsent[usize::from(next)].load(Ordering::Relaxed) > 0;
+        self.turn.store(next, Ordering::Relaxed);
+        waits
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -95,8 +125,9 @@ impl Pulse {
         }
     }
 
-    pub(crate) fn turns(&self) -> u32 {
-        self.turns.load(Ordering::Relaxed)
+    /// How often the phase has changed.
+    pub(crate) fn changes(&self) -> u32 {
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// Gives an order and wakes the connection. An order given before the connection was first polled may not wake it: the
@@ -129,19 +160,19 @@ mod tests {
         assert_eq!(pulse.phase(), Phase::Head);
         pulse.bytes_read();
         assert_eq!(
-            (pulse.phase(), pulse.turns()),
+            (pulse.phase(), pulse.changes()),
             (Phase::Head, 0),
             "a dribbled first head is no new phase"
         );
         pulse.request_begins(false);
         pulse.bytes_read();
-        assert_eq!((pulse.phase(), pulse.turns()), (Phase::Busy, 0));
+        assert_eq!((pulse.phase(), pulse.changes()), (Phase::Busy, 0));
         pulse.request_ends();
-        assert_eq!((pulse.phase(), pulse.turns()), (Phase::Idle, 1));
+        assert_eq!((pulse.phase(), pulse.changes()), (Phase::Idle, 1));
         pulse.bytes_read();
-        assert_eq!((pulse.phase(), pulse.turns()), (Phase::Head, 2));
+        assert_eq!((pulse.phase(), pulse.changes()), (Phase::Head, 2));
         pulse.bytes_read();
-        assert_eq!(pulse.turns(), 2, "nor is a dribbled second one");
+        assert_eq!(pulse.changes(), 2, "nor is a dribbled second one");
     }
 
     #[test]
@@ -150,6 +181,19 @@ mod tests {
         pulse.request_begins(true);
         pulse.request_ends();
         pulse.bytes_read();
-        assert_eq!((pulse.phase(), pulse.turns()), (Phase::Idle, 1));
+        assert_eq!((pulse.phase(), pulse.changes()), (Phase::Idle, 1));
+    }
+
+    #[test]
+    fn an_answer_that_waits_for_two_whole_turns_is_noticed_whatever_else_goes_on() {
+        let pulse = Pulse::new();
+        let stuck = pulse.answer_begins();
+        for turn in 1..=5 {
+            let sent = pulse.answer_begins();
+            pulse.answer_ends(sent);
+            assert_eq!(pulse.turn(), turn % 3 == 0, "{turn}");
+        }
+        pulse.answer_ends(stuck);
+        assert!(!(0..6).any(|_| pulse.turn()));
     }
 }

@@ -27,6 +27,8 @@ struct Patience {
     head: Duration,
     /// For the rest between two requests.
     idle: Duration,
+    /// For an answer to be read.
+    answer: Duration,
 }
 
 /// All connections.
@@ -35,6 +37,8 @@ pub(crate) struct Watch {
     patience: Patience,
     drain_wait: Duration,
     next: AtomicU64,
+    /// When the last turn of answers began.
+    turned: Mutex<Instant>,
     lines: Mutex<HashMap<u64, Line>>,
 }
 
@@ -42,7 +46,7 @@ pub(crate) struct Watch {
 #[derive(Debug)]
 struct Line {
     pulse: Arc<Pulse>,
-    turns: u32,
+    changes: u32,
     /// When this phase was first seen.
     since: Instant,
     /// When it has to be gone, once it was told to finish.
@@ -60,18 +64,21 @@ impl Watch {
         let patience = Patience {
             head: config.head_wait(),
             idle: config.idle_wait(),
+            answer: config.answer_wait(),
         };
         Self {
             patience,
             drain_wait: config.drain_wait(),
             next: AtomicU64::new(0),
+            turned: Mutex::new(Instant::now()),
             lines: Mutex::default(),
         }
     }
 
     /// Time between two looks: a quarter of the shortest wait, so that short ones are kept too.
     pub(crate) fn interval(&self) -> Duration {
-        let shortest = self.patience.head.min(self.patience.idle) / 4;
+        let Patience { head, idle, answer } = self.patience;
+        let shortest = head.min(idle).min(answer) / 4;
         shortest.clamp(Duration::from_millis(5), LOOK_INTERVAL_MAX)
     }
 
@@ -80,7 +87,7 @@ impl Watch {
         let key = self.next.fetch_add(1, Ordering::Relaxed);
         let line = Line {
             pulse,
-            turns: 0,
+            changes: 0,
             since: Instant::now(),
             end: None,
         };
@@ -93,9 +100,20 @@ impl Watch {
 
     /// Looks at everyone once.
     pub(crate) fn look(&self, now: Instant) {
+        let turns = self.turns(now);
         for line in self.lines.lock().values_mut() {
-            line.look(now, self.patience);
+            line.look(now, self.patience, turns);
         }
+    }
+
+    /// Whether a turn of answers is over: half of their time.
+    fn turns(&self, now: Instant) -> bool {
+        let mut turned = self.turned.lock();
+        let over = now.saturating_duration_since(*turned) >= self.patience.answer / 2;
+        if over {
+            *turned = now;
+        }
+        over
     }
 
     /// Tells everyone to finish.
@@ -107,14 +125,18 @@ impl Watch {
 }
 
 impl Line {
-    fn look(&mut self, now: Instant, patience: Patience) {
+    fn look(&mut self, now: Instant, patience: Patience, turns: bool) {
         if let Some(end) = self.end {
             self.pulse.give(if now >= end { Order::End } else { Order::Finish });
             return;
         }
-        let (phase, turns) = (self.pulse.phase(), self.pulse.turns());
-        if phase == Phase::Busy || turns != self.turns {
-            (self.turns, self.since) = (turns, now);
+        if turns && self.pulse.turn() {
+            self.finish(now + FAREWELL);
+            return;
+        }
+        let (phase, changes) = (self.pulse.phase(), self.pulse.changes());
+        if phase == Phase::Busy || changes != self.changes {
+            (self.changes, self.since) = (changes, now);
             return;
         }
         let allowed = if phase == Phase::Head {
@@ -207,6 +229,20 @@ mod tests {
         assert_eq!(bench.order_at(30), Order::Serve);
         bench.pulse.bytes_read();
         assert_eq!(bench.order_at(40), Order::Finish);
+    }
+
+    #[test]
+    fn an_answer_nobody_reads_ends_the_connection_though_others_are_read() {
+        let bench = Bench::new();
+        bench.pulse.answer_begins();
+        for second in 1..45 {
+            bench.pulse.request_begins(true);
+            bench.pulse.request_ends();
+            bench.pulse.answer_ends(bench.pulse.answer_begins());
+            assert_eq!(bench.order_at(second), Order::Serve, "{second}");
+        }
+        assert_eq!(bench.order_at(46), Order::Finish);
+        assert_eq!(bench.order_at(47), Order::End);
     }
 
     #[test]

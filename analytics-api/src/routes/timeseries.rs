@@ -221,8 +221,9 @@ fn too_many(interval: Interval, from: Timestamp, to: Timestamp, points_max: usiz
         None => format!("choose a range of at most {longest}"),
     };
     let about = seconds / interval.usual_seconds();
-    let detail =
-        format!("this range has about {about} points of a {name}, at most {points_max} are answered{each}: {advice}");
+    let detail = format!(
+        "this range has about {about} points of one {name} each, at most {points_max} are answered{each}: {advice}"
+    );
     InvalidQuery::new("interval", detail)
 }
 
@@ -313,13 +314,15 @@ mod tests {
         );
         let detail = too_many(Interval::Minute, from, month, 2_000, false).detail;
         assert!(
-            detail.contains("about 44640 points of a minute, at most 2000"),
+            detail.contains("about 44640 points of one minute each, at most 2000"),
             "{detail}"
         );
         assert!(
             detail.ends_with("choose interval=hour, or a range of at most 33 hours"),
             "{detail}"
         );
+        let detail = too_many(Interval::Hour, from, decades, 2_000, false).detail;
+        assert!(detail.contains("points of one hour each"), "{detail}");
         let detail = too_many(Interval::Month, from, decades, 1_000, true).detail;
         assert!(detail.contains("fewer series"), "{detail}");
         assert!(detail.ends_with("choose a range of at most 30000 days"), "{detail}");

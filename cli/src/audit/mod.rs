@@ -10,7 +10,7 @@ use receipt::Judge;
 use warehouse::{AuditFinding, CommittedOffset};
 
 use crate::failure::{Answer, Failure};
-use crate::inspection::Inspection;
+use crate::inspection::{Inspection, Purpose};
 use crate::settings::{Settings, SettingsArgs};
 use counting::{Counter, Depth};
 use report::Report;
@@ -57,7 +57,7 @@ impl Audit {
             .build()
             .map_err(Failure::unavailable)?;
         let report = runtime.block_on(async {
-            let inspection = Inspection::open(&settings).await?;
+            let inspection = Inspection::open(&settings, Purpose::Audit).await?;
             let report = audit(
                 &settings,
                 &inspection,
@@ -76,7 +76,11 @@ impl Audit {
     }
 }
 
-async fn audit(settings: &Settings, inspection: &Inspection, depth: Depth) -> Result<Report, Failure> {
+/// Holds the ledger against log and tables.
+///
+/// # Errors
+/// An engine is unavailable, or the warehouse's stored data is damaged; differences are findings.
+pub async fn audit(settings: &Settings, inspection: &Inspection, depth: Depth) -> Result<Report, Failure> {
     let partitions = inspection.committed().await?;
     let committed: Vec<CommittedOffset> = partitions
         .iter()

@@ -40,7 +40,9 @@ impl Report {
         out.flush()
     }
 
-    fn to_json(&self) -> Value {
+    /// As `--json` writes it.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
         let sums = &self.sums;
         let partitions: Vec<Value> = self
             .counted
@@ -85,7 +87,9 @@ impl Report {
         })
     }
 
-    fn to_lines(&self) -> Vec<String> {
+    /// As people read it.
+    #[must_use]
+    pub fn to_lines(&self) -> Vec<String> {
         let sums = &self.sums;
         let none_of = |kinds: &[&str]| !self.findings.iter().any(|finding| kinds.contains(&finding.kind));
         let gone: u64 = self.counted.iter().map(|(_, counted)| counted.records_gone).sum();

@@ -89,13 +89,14 @@ pub fn lift_open_files() -> Option<u64> {
 
 /// How many of `wanted` connections the limit of open files leaves room for; if that is fewer, a warning names both numbers.
 /// A tenth of the files, and at least 128, are left to everything else: a service whose connections have taken every file can't
-/// open the next segment of its log. At least one connection is allowed. Call it after [`lift_open_files`].
+/// open the next segment of its log. Of the rest `percent` is this service's, as several may share the process. At least one
+/// connection is allowed. Call it after [`lift_open_files`].
 #[must_use]
-pub fn connections_within(service: &str, wanted: usize) -> usize {
+pub fn connections_within(service: &str, wanted: usize, percent: u64) -> usize {
     let Some(files) = getrlimit(Resource::Nofile).current else {
         return wanted;
     };
-    let room = room_for_connections(files);
+    let room = room_for_connections(files, percent);
     if wanted > room {
         tracing::warn!(
             service,
@@ -108,9 +109,10 @@ pub fn connections_within(service: &str, wanted: usize) -> usize {
     wanted.min(room)
 }
 
-fn room_for_connections(files: u64) -> usize {
+fn room_for_connections(files: u64, percent: u64) -> usize {
     let kept = (files / 10).max(OTHER_FILES_MIN);
-    usize::try_from(files.saturating_sub(kept)).unwrap_or(usize::MAX).max(1)
+    let room = u128::from(files.saturating_sub(kept)) * u128::from(percent) / 100;
+    usize::try_from(room).unwrap_or(usize::MAX).max(1)
 }
 
 #[cfg(test)]
@@ -145,12 +147,12 @@ mod tests {
 
     #[test]
     fn connections_leave_files_for_everything_else() {
-        assert_eq!(room_for_connections(1_024), 896);
-        assert_eq!(room_for_connections(20_000), 18_000);
-        assert_eq!(room_for_connections(100), 1);
-        assert_eq!(connections_within("test", 1), 1);
+        assert_eq!(room_for_connections(1_024, 75) + room_for_connections(1_024, 25), 896);
+        assert_eq!(room_for_connections(20_000, 100), 18_000);
+        assert_eq!(room_for_connections(100, 75), 1);
+        assert_eq!(connections_within("test", 1, 75), 1);
         if let Some(files) = getrlimit(Resource::Nofile).current {
-            assert!(connections_within("test", usize::MAX) < usize::try_from(files).unwrap());
+            assert!(connections_within("test", usize::MAX, 100) < usize::try_from(files).unwrap());
         }
     }
 }

@@ -112,6 +112,8 @@ kinds! {
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "The service is at its limit";
     /// The warehouse can't be asked.
     WarehouseUnavailable = SERVICE_UNAVAILABLE, "warehouse_unavailable", "The warehouse isn't available";
+    /// The warehouse can be asked, and fails at this.
+    WarehouseFailed = SERVICE_UNAVAILABLE, "warehouse_failed", "The warehouse failed";
     /// The account store can't be asked.
     AccountsUnavailable = SERVICE_UNAVAILABLE, "accounts_unavailable", "The account store isn't available";
     /// The process is going away.

@@ -9,6 +9,7 @@ use clickhouse::{Client, Compression, RowOwned, RowRead};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
 
+use crate::queries::DamageMet;
 use crate::row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};
 use crate::threads::on_own_thread;
 use crate::{Target, WarehouseConfig, WarehouseError};
@@ -34,6 +35,7 @@ pub struct Warehouse {
     insert_bytes_max: u64,
     insert_wait_max: Duration,
     query_wait_max: Duration,
+    damage: DamageMet,
 }
 
 /// One statement with its bound parameters: user input only ever comes in through [`with`](Self::with).
@@ -110,6 +112,7 @@ impl Warehouse {
             insert_bytes_max: config.insert_bytes_max,
             insert_wait_max: Duration::from_millis(config.insert_wait_ms_max),
             query_wait_max: Duration::from_millis(config.query_wait_ms_max),
+            damage: DamageMet::default(),
         })
     }
 
@@ -308,8 +311,14 @@ impl Warehouse {
         metrics::histogram!("receipts_warehouse_query_seconds", "query" => name).record(started.elapsed());
         if let Err(error) = &result {
             count_error(error);
+            self.damage.note(error);
         }
         result
+    }
+
+    /// What a statement met of damage.
+    pub(crate) fn damage_met(&self) -> &DamageMet {
+        &self.damage
     }
 }
 

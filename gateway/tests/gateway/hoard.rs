@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::Request;
 use http_body::Frame;
-use http_body_util::StreamBody;
-use hyper::client::conn::http2::handshake;
+use http_body_util::{Empty, StreamBody};
+use hyper::client::conn::http2::{Builder, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -70,8 +70,9 @@ async fn open_streams(to: SocketAddr, count: usize) {
             let _ = answer.await;
         });
     }
-    // The last of them has left when the next can be sent.
-    sender.ready().await.unwrap();
+    // What is answered came after them.
+    let last = Request::post("http://gateway.test/").body(StreamBody::new(stream::empty().boxed()));
+    assert_eq!(sender.send_request(last.unwrap()).await.unwrap().status(), 404);
     tokio::spawn(async move {
         let _held = sender;
         std::future::pending::<()>().await;
@@ -176,5 +177,35 @@ async fn one_address_has_its_share_of_the_bytes() {
     assert_eq!(refused, 4);
     others_are_served(&gateway).await;
     drop(hoard);
+    gateway.stop().await;
+}
+
+/// An HTTP/2 peer without a window gets no bytes of its answers, and does everything else.
+#[tokio::test]
+async fn answers_nobody_reads_end_the_connection() {
+    let gateway = Running::with(|config| config.answer_wait_ms_max = 400).await;
+    let stream = TcpStream::connect(gateway.address).await.unwrap();
+    let mut client = Builder::new(TokioExecutor::new());
+    client.initial_stream_window_size(0);
+    let (mut sender, connection) = client.handshake(TokioIo::new(stream)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let get = |method: &str| {
+        let request = Request::builder().method(method);
+        let request = request.uri("http://gateway.test/healthz");
+        request.body(Empty::<Bytes>::new()).unwrap()
+    };
+    let unread = sender.send_request(get("GET")).await.unwrap();
+    let goes_on = async {
+        loop {
+            match sender.send_request(get("HEAD")).await {
+                Ok(answer) => assert_eq!(answer.status(), 200),
+                Err(_) => break,
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), goes_on).await.unwrap();
+    drop((unread, sender));
+    let _ = connection.await;
     gateway.stop().await;
 }

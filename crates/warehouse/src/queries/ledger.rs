@@ -1,5 +1,7 @@
 //! The ledger's lines themselves, for who holds them against the log.
 
+use std::ops::Range;
+
 use clickhouse::Row;
 use serde::Deserialize;
 
@@ -117,5 +119,77 @@ impl Warehouse {
             committed_at_ms: line.committed_ms,
         });
         Ok(rows.collect())
+    }
+
+    /// Where one partition's lines overlap: the bounds of each group of lines that do, in log order.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn ledger_overlaps(&self, epoch: u32, partition: u32) -> Result<Vec<Range<u64>>, WarehouseError> {
+        let call = Call::new(
+            "SELECT min(first_offset) AS start, max(line_end) AS end FROM
+             (
+                SELECT first_offset, line_end, sum(begins) OVER (ORDER BY first_offset) AS group FROM
+                (
+                    SELECT first_offset, last_offset + 1 AS line_end, first_offset >= max(last_offset + 1) OVER
+                        (ORDER BY first_offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS begins
+                    FROM ledger FINAL WHERE epoch = {epoch:UInt32} AND partition = {partition:UInt32}
+                )
+             )
+             GROUP BY group HAVING count() > 1 ORDER BY start LIMIT 10000",
+        )
+        .slow()
+        .with("epoch", epoch)
+        .with("partition", partition);
+        let groups: Vec<Run> = self.rows("ledger_overlaps", call).await?;
+        Ok(groups.into_iter().map(|Run { start, end }| start..end).collect())
+    }
+
+    /// The bounds of one partition's lines that begin in `offsets`, in log order.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn ledger_bounds(
+        &self,
+        epoch: u32,
+        partition: u32,
+        offsets: Range<u64>,
+    ) -> Result<Vec<Range<u64>>, WarehouseError> {
+        let call = Call::new(
+            "SELECT first_offset AS start, last_offset + 1 AS end FROM ledger FINAL
+             WHERE epoch = {epoch:UInt32} AND partition = {partition:UInt32}
+                AND first_offset >= {start:UInt64} AND first_offset < {end:UInt64}
+             ORDER BY first_offset",
+        )
+        .slow()
+        .with("epoch", epoch)
+        .with("partition", partition)
+        .with("start", offsets.start)
+        .with("end", offsets.end);
+        let lines: Vec<Run> = self.rows("ledger_bounds", call).await?;
+        Ok(lines.into_iter().map(|Run { start, end }| start..end).collect())
+    }
+
+    /// Deletes one partition's lines that begin at these offsets. Only for lines that others stand for.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn delete_ledger_lines(
+        &self,
+        epoch: u32,
+        partition: u32,
+        first_offsets: &[u64],
+    ) -> Result<(), WarehouseError> {
+        for offsets in first_offsets.chunks(5_000) {
+            let list: Vec<String> = offsets.iter().map(ToString::to_string).collect();
+            // A mutation takes no parameters; these are numbers.
+            let sql = format!(
+                "ALTER TABLE ledger DELETE WHERE epoch = {epoch} AND partition = {partition}
+                    AND first_offset IN ({}) SETTINGS mutations_sync = 2",
+                list.join(", ")
+            );
+            self.execute("delete_ledger_lines", Call::new(sql).slow()).await?;
+        }
+        Ok(())
     }
 }

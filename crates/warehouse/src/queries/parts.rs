@@ -6,6 +6,9 @@ use serde::Deserialize;
 use crate::client::Call;
 use crate::{LedgerRow, ReceiptRow, RejectedRow, Warehouse, WarehouseError};
 
+/// Our tables, those that others are repaired by first.
+pub(super) const TABLES: [&str; 3] = [LedgerRow::TABLE, RejectedRow::TABLE, ReceiptRow::TABLE];
+
 /// An active part of one of our tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
@@ -75,7 +78,7 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn parts(&self) -> Result<Vec<Part>, WarehouseError> {
         let mut parts = Vec::new();
-        for table in [LedgerRow::TABLE, RejectedRow::TABLE, ReceiptRow::TABLE] {
+        for table in TABLES {
             let call = Call::new(
                 "SELECT name, rows FROM system.parts
                  WHERE active AND database = currentDatabase() AND table = {table:String} ORDER BY partition_id, min_block_number",
@@ -150,9 +153,25 @@ impl Warehouse {
             .await
         {
             Ok(rows) => Ok(Irreplaceable::Rows(rows)),
+            Err(WarehouseError::Damaged(_)) if self.all_in(log).await? => Ok(Irreplaceable::Rows(0)),
             Err(WarehouseError::Damaged(_)) => Ok(Irreplaceable::UpTo(part.rows)),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether a log that begins so holds every record that the ledger knows of.
+    async fn all_in(&self, log: &[LogBegin]) -> Result<bool, WarehouseError> {
+        let call = Call::new("SELECT DISTINCT epoch, partition FROM ledger");
+        let known: Vec<(u32, u32)> = match self.rows("ledger_partitions", call.slow()).await {
+            Ok(known) => known,
+            Err(WarehouseError::Damaged(_)) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let whole = |&(epoch, partition): &(u32, u32)| {
+            let mut begins = log.iter();
+            begins.any(|begin| (begin.epoch, begin.partition, begin.offset) == (epoch, partition, 0))
+        };
+        Ok(known.iter().all(whole))
     }
 
     /// Takes a part out of its table. Its files stay in the table's directory `detached`.

@@ -1,0 +1,65 @@
+//! Damaged parts of the warehouse: found by reading everything, and set aside.
+
+use indicatif::ProgressBar;
+use serde::Serialize;
+use warehouse::Part;
+
+use crate::failure::Failure;
+use crate::inspection::Inspection;
+
+/// What was found in one part.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DamagedPart {
+    /// Its table.
+    pub table: &'static str,
+    /// ClickHouse's name of it.
+    pub part: String,
+    /// Rows in it.
+    pub rows: u64,
+    /// ClickHouse's words.
+    pub fault: String,
+    /// How many of its rows come from records that the log no longer holds, in words; none if all can be rebuilt.
+    pub cannot_be_rebuilt: Option<String>,
+    /// Whether it was set aside.
+    pub detached: bool,
+}
+
+/// Checks every part. A damaged one is detached if its rows can be rebuilt, or if `accept_loss`.
+///
+/// # Errors
+/// The warehouse is unavailable.
+pub async fn set_aside(
+    inspection: &Inspection,
+    accept_loss: bool,
+    bar: &ProgressBar,
+) -> Result<Vec<DamagedPart>, Failure> {
+    let warehouse = &inspection.warehouse;
+    let parts = warehouse.parts().await.map_err(Failure::unavailable)?;
+    let log = inspection.log_begins().await?;
+    bar.set_length(parts.len() as u64);
+    let mut damaged = Vec::new();
+    for part in parts {
+        let fault = warehouse.check_part(&part).await.map_err(Failure::unavailable)?;
+        bar.inc(1);
+        let Some(fault) = fault else { continue };
+        let lost = warehouse
+            .irreplaceable(&part, &log)
+            .await
+            .map_err(Failure::unavailable)?;
+        let detached = lost.is_none() || accept_loss;
+        if detached {
+            warehouse.detach_part(&part).await.map_err(Failure::unavailable)?;
+        }
+        let Part { table, name, rows } = part;
+        damaged.push(DamagedPart {
+            table,
+            part: name,
+            rows,
+            fault,
+            cannot_be_rebuilt: (!lost.is_none()).then(|| lost.to_string()),
+            detached,
+        });
+    }
+    Ok(damaged)
+}

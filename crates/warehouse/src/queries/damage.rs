@@ -1,0 +1,103 @@
+//! Damage that statements have met: remembered until its part is gone, so that readiness tells of it between them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::parts::{Part, TABLES};
+use crate::{Warehouse, WarehouseError};
+
+/// How long a damaged part that still stands is believed to be damaged before all of it is read again.
+const CHECK_EVERY: Duration = Duration::from_secs(60);
+
+/// The newest damage met; clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DamageMet(Arc<Mutex<Option<Met>>>);
+
+#[derive(Debug, Clone)]
+struct Met {
+    part: Part,
+    message: String,
+    checked: Instant,
+}
+
+impl DamageMet {
+    pub(crate) fn note(&self, error: &WarehouseError) {
+        let WarehouseError::Damaged(message) = error else {
+            return;
+        };
+        tracing::error!(%error, "the warehouse's stored data is damaged");
+        let Some(part) = part_in(message) else { return };
+        *self.0.lock() = Some(Met {
+            part,
+            message: message.clone(),
+            checked: Instant::now(),
+        });
+    }
+}
+
+/// The part that ClickHouse's words name: "(while reading from part <path>/<part>/ in table <database>.<table> (".
+fn part_in(message: &str) -> Option<Part> {
+    let (_, rest) = message.split_once("reading from part ")?;
+    let (path, rest) = rest.split_once(" in table ")?;
+    let name = path.trim_end_matches('/').rsplit('/').next()?;
+    let qualified = rest.split_whitespace().next()?;
+    let table = TABLES
+        .into_iter()
+        .find(|table| qualified.rsplit('.').next() == Some(table))?;
+    Some(Part {
+        table,
+        name: name.to_owned(),
+        rows: 0,
+    })
+}
+
+impl Warehouse {
+    /// Whether the warehouse answers, and whether damage that a statement of this client met is gone since.
+    ///
+    /// # Errors
+    /// [`WarehouseError`]; `Damaged` until the part has been detached or is found sound.
+    pub async fn sound(&self) -> Result<(), WarehouseError> {
+        self.ping().await?;
+        let Some(met) = self.damage_met().0.lock().clone() else {
+            return Ok(());
+        };
+        let there = self
+            .parts()
+            .await?
+            .iter()
+            .any(|part| part.table == met.part.table && part.name == met.part.name);
+        let sound = !there || (met.checked.elapsed() > CHECK_EVERY && self.check_part(&met.part).await?.is_none());
+        let mut damage = self.damage_met().0.lock();
+        if sound {
+            *damage = None;
+            return Ok(());
+        }
+        if met.checked.elapsed() > CHECK_EVERY {
+            *damage = Some(Met {
+                checked: Instant::now(),
+                ..met.clone()
+            });
+        }
+        Err(WarehouseError::Damaged(met.message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_damaged_part_is_found_in_the_engines_words() {
+        let message = "Code: 40. DB::Exception: Checksum doesn't match: (while reading column url): (while reading from part \
+             /d/warehouse/store/4a9/4a91e448-0fb2-4b22-8954-0e9d0a324b96/202611_41_41_0/ in table receipts.receipts \
+             (4a91e448-0fb2-4b22-8954-0e9d0a324b96) located on disk default of type local, from mark 0)";
+        let part = part_in(message);
+        assert_eq!(
+            part.map(|part| (part.table, part.name)),
+            Some(("receipts", "202611_41_41_0".to_owned()))
+        );
+        assert_eq!(part_in("Code: 40. DB::Exception: Checksum doesn't match"), None);
+    }
+}
