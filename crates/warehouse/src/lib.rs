@@ -35,7 +35,7 @@ pub use engine::EmbeddedEngine;
 pub use error::{EngineError, WarehouseError};
 pub use queries::{
     AuditFinding, AuditSums, ClientStats, CommittedOffset, ContentStats, DashboardStats, Filter, GroupBy, Metric,
-    ReceiptFacts, Refusal, RefusalStats, RejectedReceipt, Scope, StoredReceipt, TimeseriesPoint, TopClient, TopContent,
-    Totals, UsageByPurpose,
+    ReceiptFacts, Refusal, RefusalStats, Rejected, RejectedCursor, RejectedFilter, RejectedOrder, RejectedReceipt,
+    Replay, Scope, StandingPayload, StoredReceipt, TimeseriesPoint, TopClient, TopContent, Totals, UsageByPurpose,
 };
 pub use row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};

@@ -17,4 +17,5 @@ mod kill;
 mod limits;
 mod migrations;
 mod model;
+mod rejected;
 mod rows;
