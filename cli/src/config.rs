@@ -108,7 +108,6 @@ fn effective(settings: &Settings) -> Result<String, toml::ser::Error> {
     for url in [&mut settings.accounts.url, &mut settings.warehouse.url] {
         *url = url.take().filter(|url| !url.trim().is_empty()).map(|url| masked(&url));
     }
-    settings.warehouse.password = settings.warehouse.password.map(|_| MASK.to_owned());
     let data = DataConfig {
         dir: settings.data.root().to_owned(),
     };

@@ -205,7 +205,10 @@ mod tests {
         assert!(ask(&proxy).await.starts_with(b"HTTP/1.1 500 Internal"));
         proxy.set(Fault::MuteSome(2, Duration::from_millis(1)));
         let answers = [ask(&proxy).await, ask(&proxy).await];
-        assert!(answers.contains(&b"ping".to_vec()) && answers.contains(&Vec::new()), "{answers:?}");
+        assert!(
+            answers.contains(&b"ping".to_vec()) && answers.contains(&Vec::new()),
+            "{answers:?}"
+        );
         proxy.set(Fault::None);
         assert_eq!(ask(&proxy).await, b"ping");
     }

@@ -80,15 +80,20 @@ struct Rejection {
     reason: String,
     detail: String,
     received_at: String,
+    /// When it was replayed, after which it counts as verified.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replayed_at: Option<String>,
 }
 
 impl From<RejectedReceipt> for Rejection {
     fn from(rejected: RejectedReceipt) -> Self {
         let received_at = rfc3339_ms(rejected.received_at_ms);
+        let replayed_at = rejected.replayed_at_ms.map(rfc3339_ms);
         Self {
             reason: rejected.reason,
             detail: rejected.detail,
             received_at,
+            replayed_at,
         }
     }
 }
@@ -100,7 +105,9 @@ impl Receipt {
         let rejections: Vec<Rejection> = facts.rejected.into_iter().map(Rejection::from).collect();
         let first = receipts.first();
         // One valid occurrence decides: a tampered copy sent by someone else takes nothing from it.
-        let refusal = if first.is_none() { rejections.first() } else { None };
+        // A replayed refusal is none: the receipt is on its way again.
+        let standing = || rejections.iter().find(|rejection| rejection.replayed_at.is_none());
+        let refusal = if first.is_none() { standing() } else { None };
         let status = match (first, refusal) {
             (Some(_), _) => "verified",
             (None, Some(_)) => "rejected",

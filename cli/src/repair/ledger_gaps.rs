@@ -45,7 +45,9 @@ pub async fn fill(inspection: &Inspection, cpu: &CpuPool, judge: &Arc<Judge>) ->
                     claims: HashMap::new(),
                 };
                 let judge = Arc::clone(judge);
-                let judged = cpu.run_waiting(move || judge_block(&judge, block, WRITER, Letters::Drop)).await;
+                let judged = cpu
+                    .run_waiting(move || judge_block(&judge, block, WRITER, Letters::Drop))
+                    .await;
                 let lines = judged.map_err(Failure::unavailable)?.lines;
                 let lines: Vec<LedgerRow> = lines
                     .into_iter()

@@ -317,6 +317,8 @@ impl<'a> Examined<'a> {
                 receipt: *receipt,
                 payload_hash,
                 key_fingerprint: *key.fingerprint(),
+                raw,
+                origin,
             }),
             (State::Good(receipt, _), refused, _) => {
                 let reason = refused.unwrap_or(RejectReason::Malformed);

@@ -47,6 +47,8 @@ reasons! {
     UnsupportedVersion = "unsupported_version",
     /// A `signatureAlgorithm` that isn't supported.
     UnsupportedAlgorithm = "unsupported_algorithm",
+    /// Every check passed, but the warehouse doesn't take the row: a constraint on the table, say. Never our verdict.
+    RefusedByWarehouse = "refused_by_warehouse",
 }
 
 impl fmt::Display for RejectReason {
@@ -87,6 +89,28 @@ pub struct VerifiedReceipt<'a> {
     pub payload_hash: [u8; 32],
     /// SHA-256 of the key's SPKI DER.
     pub key_fingerprint: [u8; 32],
+    /// The receipt as it came.
+    pub raw: &'a [u8],
+    /// What `raw` is of its record.
+    pub origin: Origin,
+}
+
+impl<'a> VerifiedReceipt<'a> {
+    /// The same receipt as one that is rejected after all, for a reason that isn't its own.
+    #[must_use]
+    pub fn rejected(self, reason: RejectReason, detail: String) -> RejectedReceipt<'a> {
+        RejectedReceipt {
+            reason,
+            detail,
+            receipt_id: Some(self.receipt.receipt_id),
+            publisher: Some(self.receipt.publisher),
+            client_id: Some(self.receipt.client_id),
+            entry_id: Some(self.receipt.entry_id),
+            payload_hash: Some(self.payload_hash),
+            raw: self.raw,
+            origin: self.origin,
+        }
+    }
 }
 
 /// What a rejected receipt's bytes are of the record that brought them: whether they can be judged again by themselves.

@@ -456,7 +456,7 @@ fn reasons_are_stable() {
     assert_eq!(
         reasons.join(" "),
         "malformed bad_signature bad_batch_signature bad_request_signature bad_public_key key_algorithm_mismatch \
-         bad_content_hash timestamp_out_of_range unsupported_version unsupported_algorithm"
+         bad_content_hash timestamp_out_of_range unsupported_version unsupported_algorithm refused_by_warehouse"
     );
     for reason in RejectReason::ALL {
         assert_eq!(reason.as_str().parse(), Ok(*reason));

@@ -1,5 +1,6 @@
 //! [`Warehouse`]: the one way in, over ClickHouse's HTTP protocol.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -8,11 +9,15 @@ use clickhouse::query::Query;
 use clickhouse::{Client, Compression, RowOwned, RowRead};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::config::{Password, is_https};
+use crate::connector::Connector;
 use crate::queries::DamageMet;
 use crate::row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};
+use crate::schema::Layout;
 use crate::threads::on_own_thread;
-use crate::{Target, WarehouseConfig, WarehouseError};
+use crate::{Target, WarehouseConfig, WarehouseError, native, tls};
 
 /// Below what ClickHouse keeps an idle connection open, so that no request meets a closing one.
 const IDLE_MAX: Duration = Duration::from_secs(2);
@@ -25,12 +30,41 @@ const SLOW_WAIT_MAX: Duration = Duration::from_secs(600);
 /// Bytes compressed at a time for a remote server.
 const COMPRESS_BYTES: usize = 1 << 20;
 
+/// Settings that a server must have, and whether it is a cluster's. (The embedded engine rests on its own.)
+pub(crate) const SERVER_SETTINGS: [(&str, bool); 13] = [
+    ("async_insert", false),
+    ("insert_deduplicate", false),
+    ("optimize_on_insert", false),
+    ("session_timezone", false),
+    ("max_result_rows", false),
+    ("insert_quorum", true),
+    ("insert_quorum_timeout", true),
+    ("distributed_foreground_insert", true),
+    ("distributed_product_mode", true),
+    ("load_balancing", true),
+    ("prefer_localhost_replica", true),
+    ("max_replica_delay_for_distributed_queries", true),
+    ("fallback_to_stale_replicas_for_distributed_queries", true),
+];
+/// How far behind a replica may be to answer, in seconds: only where a shard's first replica is away, see [`Warehouse`].
+const REPLICA_DELAY_MAX: &str = "5";
+
 /// A ClickHouse that holds our tables. Cheap to clone; clones share connections.
+///
+/// **On a cluster**, `Ok` of an insert means that most replicas of each shard have the rows (`insert_quorum`), so that no
+/// death of one replica loses them. Inserts and queries go to the first replica of each shard that answers, in the order
+/// of the cluster's configuration: what was inserted is there for the next query. When the first replica dies,
+/// the next one takes over; one that is more than 5 seconds behind refuses to answer rather than leave rows out.
+/// (`select_sequential_consistency` would allow one insert a shard at a time.)
 #[derive(Debug, Clone)]
 pub struct Warehouse {
     client: Client,
+    places: Arc<Semaphore>,
     compressed: bool,
+    user: String,
     database: String,
+    cluster: Option<String>,
+    fsync: bool,
     insert_rows_max: u64,
     insert_bytes_max: u64,
     insert_wait_max: Duration,
@@ -42,6 +76,7 @@ pub struct Warehouse {
 pub(crate) struct Call {
     sql: String,
     params: Vec<Param>,
+    settings: Vec<(&'static str, &'static str)>,
     slow: bool,
 }
 
@@ -53,6 +88,7 @@ impl Call {
         Self {
             sql: sql.into(),
             params: Vec::new(),
+            settings: Vec::new(),
             slow: false,
         }
     }
@@ -60,6 +96,12 @@ impl Call {
     /// Binds a parameter.
     pub(crate) fn with(mut self, name: &'static str, value: impl Serialize + Send + 'static) -> Self {
         self.params.push(Box::new(move |query| query.param(name, value)));
+        self
+    }
+
+    /// Sets a setting of ClickHouse's for it.
+    pub(crate) fn set(mut self, name: &'static str, value: &'static str) -> Self {
+        self.settings.push((name, value));
         self
     }
 
@@ -77,10 +119,15 @@ impl Warehouse {
     /// [`WarehouseError::Config`].
     pub fn new(target: &Target, config: &WarehouseConfig) -> Result<Self, WarehouseError> {
         config.validate().map_err(WarehouseError::Config)?;
-        let connect = {
-            let target = target.clone();
-            move |uri: http::Uri| Box::pin(target.clone().open(uri.authority().map(ToString::to_string)))
+        let connector = Connector {
+            target: target.clone(),
+            tls: match target {
+                Target::Url(url) if is_https(url) => Some(tls::client_config(config).map_err(WarehouseError::Config)?),
+                _ => None,
+            },
+            wait_max: Duration::from_millis(config.connect_wait_ms_max),
         };
+        let connect = move |uri: http::Uri| Box::pin(connector.clone().open(uri));
         let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_MAX)
@@ -96,18 +143,22 @@ impl Warehouse {
         });
         client = match target {
             Target::Socket(_) => client.with_url("http://localhost"),
-            Target::Url(url) => client.with_url(url.trim_end_matches('/')),
+            Target::Url(url) => on_server(client.with_url(url.trim_end_matches('/')), config),
         };
         if let Some(user) = &config.user {
             client = client.with_user(user);
         }
         if let Some(password) = &config.password {
-            client = client.with_password(password);
+            client = client.with_password(Password::expose(password));
         }
         Ok(Self {
             client,
+            places: Arc::new(Semaphore::new(config.connections_max)),
             compressed,
+            user: config.user.clone().unwrap_or_else(|| "default".to_owned()),
             database: config.database.clone(),
+            cluster: config.cluster.clone(),
+            fsync: config.fsync || !compressed,
             insert_rows_max: config.insert_rows_max,
             insert_bytes_max: config.insert_bytes_max,
             insert_wait_max: Duration::from_millis(config.insert_wait_ms_max),
@@ -116,14 +167,50 @@ impl Warehouse {
         })
     }
 
-    /// Makes a client and asks the warehouse whether it is there.
+    /// Makes a client and asks the warehouse whether it is there, and a server whether it is
+    /// [one that we can use](Self::check_server).
     ///
     /// # Errors
     /// [`WarehouseError`].
     pub async fn connect(target: &Target, config: &WarehouseConfig) -> Result<Self, WarehouseError> {
         let warehouse = Self::new(target, config)?;
         warehouse.ping().await?;
+        if matches!(target, Target::Url(_)) {
+            warehouse.check_server().await?;
+        }
         Ok(warehouse)
+    }
+
+    /// The same, for a node that doesn't listen for its like.
+    #[cfg(test)]
+    pub(crate) fn of_one_node(mut self) -> Self {
+        self.client = self.client.with_setting("prefer_localhost_replica", "1");
+        self
+    }
+
+    /// How tables are laid out here.
+    pub(crate) fn layout(&self) -> Layout<'_> {
+        Layout {
+            database: &self.database,
+            cluster: self.cluster(),
+            fsync: self.fsync,
+        }
+    }
+
+    /// The cluster, if it is one.
+    pub(crate) fn cluster(&self) -> Option<&str> {
+        self.cluster.as_deref()
+    }
+
+    /// Whose rights we have.
+    pub(crate) fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// The most rows and bytes that one insert may have.
+    #[must_use]
+    pub fn insert_limits(&self) -> (u64, u64) {
+        (self.insert_rows_max, self.insert_bytes_max)
     }
 
     /// The database that holds the tables.
@@ -137,14 +224,13 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn ping(&self) -> Result<(), WarehouseError> {
-        let mut outside = self.clone();
-        outside.client = outside.client.with_database("default");
-        outside.one::<u8>("ping", Call::new("SELECT 1")).await.map(drop)
+        self.one_outside::<u8>("ping", Call::new("SELECT 1")).await.map(drop)
     }
 
-    /// Inserts `count` rows encoded by [`ReceiptRow::encode`], in pieces of any size, as one block. `Ok` means they
-    /// are durable. Inserting the same rows again changes nothing, so an error that
-    /// [may pass](WarehouseError::is_retryable) is answered by sending the block again.
+    /// Inserts `count` rows encoded by [`ReceiptRow::encode`], in pieces of any number of whole rows, as one block. `Ok`
+    /// means they are durable. Inserting the same rows again changes nothing, so an error that
+    /// [may pass](WarehouseError::is_retryable) is answered by sending the block again;
+    /// [`WarehouseError::remedy`] says what helps against the others.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -216,8 +302,18 @@ impl Warehouse {
             }
         }
         let started = Instant::now();
-        let sql = format!("INSERT INTO {table} ({columns}) FORMAT RowBinary");
-        let result = tokio::time::timeout(self.insert_wait_max + ANSWER_SLACK, self.send(sql, rows)).await;
+        // Of what comes in number, ClickHouse takes columns faster than rows.
+        let format = if table == ReceiptRow::TABLE {
+            Format::Native(count)
+        } else {
+            Format::RowBinary
+        };
+        let sql = format!("INSERT INTO {table} ({columns}) FORMAT {}", format.name());
+        let sent = async {
+            let _place = self.place().await?;
+            self.send(sql, rows, format).await
+        };
+        let result = tokio::time::timeout(self.insert_wait_max + ANSWER_SLACK, sent).await;
         let result = result.unwrap_or_else(|_| Err(WarehouseError::Unavailable("the insert took too long".to_owned())));
         metrics::histogram!("receipts_warehouse_insert_seconds", "table" => table).record(started.elapsed());
         match &result {
@@ -227,24 +323,44 @@ impl Warehouse {
         result
     }
 
-    async fn send(&self, sql: String, rows: Vec<Bytes>) -> Result<(), WarehouseError> {
-        // Merges unite rows of equal keys; doing it in each block as well would cost a quarter more.
+    async fn send(&self, sql: String, rows: Vec<Bytes>, format: Format) -> Result<(), WarehouseError> {
+        let compressed = self.compressed;
+        let body = match format {
+            Format::RowBinary if !compressed => Packed::Plain(rows),
+            _ => {
+                let packed = on_own_thread("warehouse-pack", move || pack(rows, format, compressed)).await;
+                packed.map_err(|error| WarehouseError::Unavailable(error.to_string()))??
+            }
+        };
         let mut insert = self
             .client
             .insert_formatted_with(sql)
-            .with_setting("optimize_on_insert", "0");
-        if self.compressed {
-            let packed = on_own_thread("warehouse-lz4", move || compress(&rows)).await;
-            for data in packed.map_err(|error| WarehouseError::Unavailable(error.to_string()))?? {
-                insert.send_compressed(data).await?;
+            // An acknowledged insert is on disk: nothing may be gathered in memory first.
+            .with_setting("async_insert", "0")
+            // Merges unite rows of equal keys; doing it in each block as well would cost a quarter more.
+            .with_setting("optimize_on_insert", "0")
+            // A rewritten block must be written: the one of before may have been lost since.
+            .with_setting("insert_deduplicate", "0");
+        match body {
+            Packed::Plain(pieces) => {
+                for piece in pieces {
+                    insert.send(piece).await?;
+                }
             }
-        } else {
-            for rows in rows {
-                insert.send(rows).await?;
+            Packed::Lz4(frames) => {
+                for frame in frames {
+                    insert.send_compressed(frame).await?;
+                }
             }
         }
         insert.end().await?;
         Ok(())
+    }
+
+    async fn place(&self) -> Result<SemaphorePermit<'_>, WarehouseError> {
+        // Never closed; waiting ends with the statement's time.
+        let place = self.places.acquire().await;
+        place.map_err(|_| WarehouseError::Unavailable("the client is closed".to_owned()))
     }
 
     /// All rows of a query. `name` is its label in metrics.
@@ -272,17 +388,33 @@ impl Warehouse {
             .await
     }
 
-    /// Creates the database that the client's other statements run in.
-    pub(crate) async fn create_database(&self) -> Result<(), WarehouseError> {
+    /// As [`rows`](Self::rows), where our database may not be there yet.
+    pub(crate) async fn rows_outside<T: RowOwned + RowRead>(
+        &self,
+        name: &'static str,
+        call: Call,
+    ) -> Result<Vec<T>, WarehouseError> {
+        self.in_default().rows(name, call).await
+    }
+
+    /// As [`one`](Self::one), where our database may not be there yet.
+    pub(crate) async fn one_outside<T: RowOwned + RowRead>(
+        &self,
+        name: &'static str,
+        call: Call,
+    ) -> Result<T, WarehouseError> {
+        self.in_default().one(name, call).await
+    }
+
+    /// As [`execute`](Self::execute), where our database may not be there yet.
+    pub(crate) async fn outside(&self, name: &'static str, call: Call) -> Result<(), WarehouseError> {
+        self.in_default().execute(name, call).await
+    }
+
+    fn in_default(&self) -> Self {
         let mut outside = self.clone();
         outside.client = outside.client.with_database("default");
-        // The name is checked by the configuration: letters, digits, underscores.
         outside
-            .execute(
-                "migrate",
-                Call::new(format!("CREATE DATABASE IF NOT EXISTS `{}`", self.database)),
-            )
-            .await
     }
 
     fn query(&self, call: Call) -> (Query, Duration) {
@@ -291,6 +423,10 @@ impl Warehouse {
             .params
             .into_iter()
             .fold(self.client.query(&call.sql), |query, param| param(query));
+        let query = call
+            .settings
+            .into_iter()
+            .fold(query, |query, (name, value)| query.with_setting(name, value));
         (
             query.with_setting("max_execution_time", format!("{:.3}", wait_max.as_secs_f64())),
             wait_max,
@@ -305,7 +441,11 @@ impl Warehouse {
     ) -> Result<T, WarehouseError> {
         let started = Instant::now();
         // Boxed: the client's futures are large, and they would sit in every caller's.
-        let result = tokio::time::timeout(wait_max + ANSWER_SLACK, Box::pin(work)).await;
+        let placed = async {
+            let _place = self.place().await?;
+            work.await
+        };
+        let result = tokio::time::timeout(wait_max + ANSWER_SLACK, Box::pin(placed)).await;
         let result = result.unwrap_or_else(|_| Err(WarehouseError::Unavailable("the query took too long".to_owned())));
         let result = result.map_err(WarehouseError::of_stored_data);
         metrics::histogram!("receipts_warehouse_query_seconds", "query" => name).record(started.elapsed());
@@ -322,15 +462,75 @@ impl Warehouse {
     }
 }
 
-/// Rows in ClickHouse's LZ4 frames.
-fn compress(rows: &[Bytes]) -> Result<Vec<CompressedData>, clickhouse::error::Error> {
-    let pieces = rows.iter().flat_map(|rows| {
-        let starts = (0..rows.len()).step_by(COMPRESS_BYTES);
-        starts.map(|start| rows.slice(start..rows.len().min(start + COMPRESS_BYTES)))
+/// In which format rows travel.
+#[derive(Debug, Clone, Copy)]
+enum Format {
+    RowBinary,
+    /// Of so many rows of `receipts`.
+    Native(u64),
+}
+
+impl Format {
+    fn name(self) -> &'static str {
+        match self {
+            Self::RowBinary => "RowBinary",
+            Self::Native(_) => "Native",
+        }
+    }
+}
+
+/// An insert's body.
+enum Packed {
+    Plain(Vec<Bytes>),
+    Lz4(Vec<CompressedData>),
+}
+
+/// Rows as they travel. Takes a millisecond for every few thousand of them.
+fn pack(rows: Vec<Bytes>, format: Format, compressed: bool) -> Result<Packed, WarehouseError> {
+    let pieces = match format {
+        Format::RowBinary => rows,
+        Format::Native(count) => native::receipts(&rows, count)?,
+    };
+    if compressed {
+        Ok(Packed::Lz4(compress(&pieces)?))
+    } else {
+        Ok(Packed::Plain(pieces))
+    }
+}
+
+/// Pieces in ClickHouse's LZ4 frames.
+fn compress(pieces: &[Bytes]) -> Result<Vec<CompressedData>, clickhouse::error::Error> {
+    let parts = pieces.iter().flat_map(|piece| {
+        let starts = (0..piece.len()).step_by(COMPRESS_BYTES);
+        starts.map(|start| piece.slice(start..piece.len().min(start + COMPRESS_BYTES)))
     });
-    pieces
-        .map(|piece| CompressedData::new(&piece, Compression::Lz4))
-        .collect()
+    parts.map(|part| CompressedData::new(&part, Compression::Lz4)).collect()
+}
+
+/// What a server must be told with each statement; the embedded engine rests on it.
+fn on_server(client: Client, config: &WarehouseConfig) -> Client {
+    let client = client
+        // Errors then come instead of an answer, not in the middle of it.
+        .with_setting("wait_end_of_query", "1")
+        .with_setting("session_timezone", "UTC")
+        .with_setting("max_result_rows", config.result_rows_max.to_string())
+        .with_setting("result_overflow_mode", "throw");
+    if config.cluster.is_none() {
+        return client;
+    }
+    let quorum = match config.insert_quorum {
+        0 => "auto".to_owned(),
+        replicas => replicas.to_string(),
+    };
+    client
+        .with_setting("insert_quorum", quorum)
+        .with_setting("insert_quorum_timeout", config.insert_wait_ms_max.to_string())
+        .with_setting("distributed_foreground_insert", "1")
+        .with_setting("distributed_product_mode", "global")
+        .with_setting("load_balancing", "in_order")
+        .with_setting("prefer_localhost_replica", "0")
+        .with_setting("max_replica_delay_for_distributed_queries", REPLICA_DELAY_MAX)
+        .with_setting("fallback_to_stale_replicas_for_distributed_queries", "0")
 }
 
 fn count_error(error: &WarehouseError) {

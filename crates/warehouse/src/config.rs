@@ -2,20 +2,40 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use http::{HeaderValue, Uri};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::tls;
 
 /// How to reach the warehouse, and the limits of the embedded engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WarehouseConfig {
-    /// A ClickHouse server's HTTP address (`http://host:8123`); none means the embedded engine.
+    /// A ClickHouse server's HTTP address (`http://host:8123`, `https://host:8443`); none means the embedded engine.
     pub url: Option<String>,
     /// User of the server. The embedded engine's socket is guarded by its file mode instead.
     pub user: Option<String>,
     /// Password of the server.
-    pub password: Option<String>,
+    pub password: Option<Password>,
+    /// With `https`: PEM certificates of those who may have signed the server's; none means the system's.
+    pub tls_ca_file: Option<PathBuf>,
+    /// With `https`: our own certificate chain in PEM, where the server asks for one.
+    pub tls_certificate_file: Option<PathBuf>,
+    /// The private key of `tls_certificate_file`, in PEM.
+    pub tls_key_file: Option<PathBuf>,
     /// The database that holds our tables.
     pub database: String,
+    /// A cluster of `remote_servers`: tables are then replicated and sharded over it. None means a single server.
+    pub cluster: Option<String>,
+    /// Replicas of a shard that must have an insert before it counts; 0 means most of them.
+    pub insert_quorum: u64,
+    /// Whether tables of a server are made so that an insert is synced to disk before it counts, as in the embedded
+    /// engine. Counts when the tables are made.
+    pub fsync: bool,
+    /// Connections to a server at a time; more statements wait for one.
+    pub connections_max: usize,
+    /// Time one connection may take to be made, in milliseconds.
+    pub connect_wait_ms_max: u64,
     /// Where libchdb.so lies; none means the cache directory that `make chdb` fills.
     pub library: Option<PathBuf>,
     /// Memory the embedded engine may use for queries, inserts and merges, in bytes.
@@ -46,7 +66,15 @@ impl Default for WarehouseConfig {
             url: None,
             user: None,
             password: None,
+            tls_ca_file: None,
+            tls_certificate_file: None,
+            tls_key_file: None,
             database: "receipts".to_owned(),
+            cluster: None,
+            insert_quorum: 0,
+            fsync: true,
+            connections_max: 32,
+            connect_wait_ms_max: 5_000,
             library: None,
             memory_bytes_max: 700 << 20,
             result_rows_max: 1_000_000,
@@ -63,27 +91,66 @@ impl Default for WarehouseConfig {
 }
 
 impl WarehouseConfig {
-    /// What is wrong with the configuration, in words that name the key.
+    /// What is wrong with the configuration, in words that name the key. Reads the files it names.
     ///
     /// # Errors
-    /// The first key that can't be used.
+    /// Every key that can't be used, one a line.
     pub fn validate(&self) -> Result<(), String> {
-        let name_ok = !self.database.is_empty()
-            && self
-                .database
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            && !self.database.as_bytes()[0].is_ascii_digit();
-        if !name_ok {
-            return Err("warehouse.database must be letters, digits and underscores".to_owned());
+        let mut faults = Vec::new();
+        self.check_server(&mut faults);
+        self.check_limits(&mut faults);
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(faults.join("\n"))
+        }
+    }
+
+    /// Whether the server is spoken to in TLS.
+    #[must_use]
+    pub fn is_https(&self) -> bool {
+        self.url.as_deref().is_some_and(is_https)
+    }
+
+    fn check_server(&self, faults: &mut Vec<String>) {
+        if !is_name(&self.database) {
+            faults.push("warehouse.database must be letters, digits and underscores".to_owned());
         }
         if let Some(url) = &self.url
-            && !url.starts_with("http://")
+            && let Err(fault) = check_url(url)
         {
-            return Err("warehouse.url must start with http://".to_owned());
+            faults.push(format!("warehouse.url {fault}"));
         }
+        if let Some(cluster) = &self.cluster {
+            if !is_name(cluster) {
+                faults.push("warehouse.cluster must be letters, digits and underscores".to_owned());
+            }
+            if self.url.is_none() {
+                faults.push("warehouse.cluster needs warehouse.url: the embedded engine is no cluster".to_owned());
+            }
+        }
+        let texts = [
+            ("user", self.user.as_deref()),
+            ("password", self.password.as_ref().map(Password::expose)),
+        ];
+        for (key, text) in texts {
+            if text.is_some_and(|text| HeaderValue::from_str(text).is_err()) {
+                faults.push(format!("warehouse.{key} must be visible ASCII: it is sent in a header"));
+            }
+        }
+        let files = [&self.tls_ca_file, &self.tls_certificate_file, &self.tls_key_file];
+        if self.tls_certificate_file.is_some() != self.tls_key_file.is_some() {
+            faults.push("warehouse.tls_certificate_file and warehouse.tls_key_file must come together".to_owned());
+        } else if self.is_https() {
+            faults.extend(tls::client_config(self).err());
+        } else if files.iter().any(|file| file.is_some()) {
+            faults.push("warehouse.tls_* are for a warehouse.url that starts with https://".to_owned());
+        }
+    }
+
+    fn check_limits(&self, faults: &mut Vec<String>) {
         if self.memory_bytes_max < 200 << 20 {
-            return Err("warehouse.memory_bytes_max must be at least 209715200 (200 MiB)".to_owned());
+            faults.push("warehouse.memory_bytes_max must be at least 209715200 (200 MiB)".to_owned());
         }
         for (name, value) in [
             ("result_rows_max", self.result_rows_max),
@@ -91,19 +158,164 @@ impl WarehouseConfig {
             ("insert_bytes_max", self.insert_bytes_max),
             ("insert_wait_ms_max", self.insert_wait_ms_max),
             ("query_wait_ms_max", self.query_wait_ms_max),
+            ("connect_wait_ms_max", self.connect_wait_ms_max),
         ] {
             if value == 0 {
-                return Err(format!("warehouse.{name} must be above 0"));
+                faults.push(format!("warehouse.{name} must be above 0"));
             }
         }
-        for (name, value) in [("threads", self.threads), ("insert_threads", self.insert_threads)] {
-            if !(1..=64).contains(&value) {
-                return Err(format!("warehouse.{name} must be from 1 to 64"));
+        for (name, value, max) in [
+            ("threads", self.threads, 64),
+            ("insert_threads", self.insert_threads, 64),
+            ("connections_max", self.connections_max, 4_096),
+            ("waiting_max", self.waiting_max, 65_536),
+        ] {
+            if !(1..=max).contains(&value) {
+                faults.push(format!("warehouse.{name} must be from 1 to {max}"));
             }
         }
-        if !(1..=65_536).contains(&self.waiting_max) {
-            return Err("warehouse.waiting_max must be from 1 to 65536".to_owned());
+    }
+}
+
+/// What may stand in SQL as it is.
+fn is_name(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && text.bytes().next().is_some_and(|first| !first.is_ascii_digit())
+}
+
+/// Whether an address asks for TLS.
+pub(crate) fn is_https(url: &str) -> bool {
+    url.starts_with("https://")
+}
+
+fn check_url(url: &str) -> Result<(), &'static str> {
+    if !url.starts_with("http://") && !is_https(url) {
+        return Err("must start with http:// or https://");
+    }
+    let uri: Uri = url
+        .parse()
+        .map_err(|_| "is no address: it must be like https://host:8443")?;
+    let authority = uri.authority().ok_or("must name a host")?;
+    if authority.as_str().contains('@') {
+        return Err("must not hold user or password: they have keys of their own");
+    }
+    if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+        return Err("must end after the port");
+    }
+    Ok(())
+}
+
+/// A password that neither logs nor error messages show.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Password(String);
+
+impl Password {
+    /// The text, for the one who sends it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<T: Into<String>> From<T> for Password {
+    fn from(text: T) -> Self {
+        Self(text.into())
+    }
+}
+
+impl std::fmt::Debug for Password {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("***")
+    }
+}
+
+impl Serialize for Password {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("***")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::WarehouseConfig;
+
+    fn faults(change: impl FnOnce(&mut WarehouseConfig)) -> String {
+        let mut config = WarehouseConfig::default();
+        change(&mut config);
+        config.validate().err().unwrap_or_default()
+    }
+
+    #[test]
+    fn every_fault_names_its_key() {
+        assert_eq!(faults(|_| ()), "");
+        let found = faults(|config| {
+            config.database = "a-b".to_owned();
+            config.cluster = Some("9".to_owned());
+            config.connections_max = 0;
+            config.connect_wait_ms_max = 0;
+            config.tls_key_file = Some("key.pem".into());
+        });
+        for key in [
+            "database",
+            "cluster must",
+            "cluster needs",
+            "connections_max",
+            "connect_wait_ms_max",
+            "tls_key_file",
+        ] {
+            assert!(found.contains(&format!("warehouse.{key}")), "{key} in {found}");
         }
-        Ok(())
+    }
+
+    #[test]
+    fn an_address_is_scheme_host_and_port() {
+        for good in ["http://a:8123", "http://a:8123/", "http://[::1]:8123"] {
+            assert_eq!(faults(|config| config.url = Some(good.to_owned())), "", "{good}");
+        }
+        for bad in [
+            "a:8123",
+            "tcp://a:9000",
+            "http://",
+            "http://u:p@a:8123",
+            "http://a:8123/path",
+            "http://a:8123/?user=u",
+            "http://a b",
+        ] {
+            let found = faults(|config| config.url = Some(bad.to_owned()));
+            assert!(found.starts_with("warehouse.url"), "{bad}: {found}");
+        }
+    }
+
+    #[test]
+    fn certificates_are_read_when_the_configuration_is() {
+        let found = faults(|config| {
+            config.url = Some("https://a:8443".to_owned());
+            config.tls_ca_file = Some("/nowhere/ca.pem".into());
+        });
+        assert!(
+            found.contains("warehouse.tls_ca_file") && found.contains("/nowhere/ca.pem"),
+            "{found}"
+        );
+        let found = faults(|config| {
+            config.url = Some("http://a:8123".to_owned());
+            config.tls_ca_file = Some("/nowhere/ca.pem".into());
+        });
+        assert!(found.contains("https://"), "{found}");
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let config = WarehouseConfig {
+            password: Some("hunter2".into()),
+            ..WarehouseConfig::default()
+        };
+        assert!(!format!("{config:?}").contains("hunter2"));
+        let found = faults(|config| config.password = Some("hunter2\n".into()));
+        assert!(
+            found.contains("warehouse.password") && !found.contains("hunter2"),
+            "{found}"
+        );
     }
 }

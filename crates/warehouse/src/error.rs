@@ -40,12 +40,61 @@ pub enum WarehouseError {
         /// The limit.
         max: u64,
     },
-    /// The configuration can't be used.
+    /// Rows that aren't what their table takes. Nothing was sent.
+    #[error("the rows don't fit the table: {0}")]
+    BadRows(&'static str),
+    /// The warehouse's user may not do what we do.
+    #[error(
+        "the warehouse's user `{user}` lacks a right: {message}; README.md lists the grants that each service needs"
+    )]
+    Denied {
+        /// The user.
+        user: String,
+        /// ClickHouse's message, which names the right.
+        message: String,
+    },
+    /// The configuration can't be used, or the server isn't what it says.
     #[error("{0}")]
     Config(String),
 }
 
+/// What helps against a failed insert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// The same insert again after a pause: the network, load, memory, a replica away.
+    Retry,
+    /// Smaller inserts: something in the rows is refused, or there are too many of them. A row that is refused
+    /// alone is refused for good.
+    Split,
+    /// A person: a wrong password, a missing right or table. The same insert succeeds once that is put right.
+    Person,
+}
+
 impl WarehouseError {
+    /// What helps against it, if it is an insert that failed. A code that we don't know may be about the rows: splitting
+    /// finds out, and [`Warehouse::takes_inserts`](crate::Warehouse::takes_inserts) tells a refused row from a refused
+    /// statement.
+    #[must_use]
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Unavailable(_) => Remedy::Retry,
+            Self::TooLarge { .. } | Self::BadRows(_) => Remedy::Split,
+            Self::Refused { code, .. } if NEEDS_PERSON.contains(code) => Remedy::Person,
+            Self::Refused { .. } => Remedy::Split,
+            Self::Damaged(_) | Self::BadAnswer(_) | Self::Denied { .. } | Self::Config(_) => Remedy::Person,
+        }
+    }
+
+    /// Whether the code is one that only the rows themselves can bring about.
+    #[must_use]
+    pub fn is_about_rows(&self) -> bool {
+        match self {
+            Self::TooLarge { .. } | Self::BadRows(_) => true,
+            Self::Refused { code, .. } => ABOUT_ROWS.contains(code),
+            _ => false,
+        }
+    }
+
     /// Whether the same call may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
@@ -61,6 +110,17 @@ impl WarehouseError {
         }
     }
 
+    /// A refusal for want of a right, as an error that names the user.
+    pub(crate) fn naming(self, user: &str) -> Self {
+        match self {
+            Self::Refused { code: 497, message } => Self::Denied {
+                user: user.to_owned(),
+                message,
+            },
+            other => other,
+        }
+    }
+
     /// The kind as metrics label it.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
@@ -69,20 +129,28 @@ impl WarehouseError {
             Self::Damaged(_) => "damaged",
             Self::BadAnswer(_) => "bad_answer",
             Self::TooLarge { .. } => "too_large",
+            Self::BadRows(_) => "bad_rows",
+            Self::Denied { .. } => "denied",
             Self::Config(_) => "config",
         }
     }
 }
 
-/// ClickHouse's codes for what may pass: time, memory, disk, load, keeper, a closing engine.
-const MAY_PASS: [u32; 26] = [
+/// ClickHouse's codes for what may pass: time, memory, disk, load, network, replicas, keeper, a closing engine.
+const MAY_PASS: [u32; 46] = [
+    40,   // CHECKSUM_DOESNT_MATCH: a damaged transfer
     74,   // CANNOT_READ_FROM_FILE_DESCRIPTOR
     75,   // CANNOT_WRITE_TO_FILE_DESCRIPTOR: a full disk among them
     76,   // CANNOT_OPEN_FILE
+    95,   // CANNOT_READ_FROM_SOCKET
+    96,   // CANNOT_WRITE_TO_SOCKET
+    101,  // UNEXPECTED_PACKET_FROM_CLIENT
+    102,  // UNEXPECTED_PACKET_FROM_SERVER
     159,  // TIMEOUT_EXCEEDED
     160,  // TOO_SLOW
     173,  // CANNOT_ALLOCATE_MEMORY
     198,  // DNS_ERROR
+    201,  // QUOTA_EXCEEDED
     202,  // TOO_MANY_SIMULTANEOUS_QUERIES
     203,  // NO_FREE_CONNECTION
     209,  // SOCKET_TIMEOUT
@@ -90,18 +158,90 @@ const MAY_PASS: [u32; 26] = [
     225,  // NO_ZOOKEEPER
     236,  // ABORTED
     241,  // MEMORY_LIMIT_EXCEEDED
-    242,  // TABLE_IS_READ_ONLY
+    242,  // TABLE_IS_READ_ONLY: a replica that lost its keeper
     243,  // NOT_ENOUGH_SPACE
+    244,  // UNEXPECTED_ZOOKEEPER_ERROR
     252,  // TOO_MANY_PARTS
+    254,  // NO_ACTIVE_REPLICAS
+    265,  // NO_AVAILABLE_REPLICA
+    271,  // CANNOT_DECOMPRESS: a damaged transfer
+    279,  // ALL_CONNECTION_TRIES_FAILED
     285,  // TOO_FEW_LIVE_REPLICAS
+    286,  // UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
+    289,  // REPLICA_IS_NOT_IN_QUORUM
     319,  // UNKNOWN_STATUS_OF_INSERT
     341,  // UNFINISHED
+    369,  // ALL_REPLICAS_ARE_STALE
     394,  // QUERY_WAS_CANCELLED
     425,  // SYSTEM_ERROR
     439,  // CANNOT_SCHEDULE_TASK
-    734,  // QUERY_WAS_CANCELLED_BY_CLIENT; the embedded endpoint when it closes
+    473,  // DEADLOCK_AVOIDED
+    574,  // DISTRIBUTED_TOO_MANY_PENDING_BYTES
+    734,  // CANNOT_WRITE_AFTER_BUFFER_CANCELED: the embedded endpoint when it closes
+    735,  // QUERY_WAS_CANCELLED_BY_CLIENT
+    745,  // SERVER_OVERLOADED
     999,  // KEEPER_EXCEPTION
+    1000, // POCO_EXCEPTION
     1001, // STD_EXCEPTION: file system errors
+    1002, // UNKNOWN_EXCEPTION
+];
+
+/// ClickHouse's codes for what is wrong with the statement, the tables or the account, whatever the rows are.
+const NEEDS_PERSON: [u32; 26] = [
+    10,  // NOT_FOUND_COLUMN_IN_BLOCK
+    16,  // NO_SUCH_COLUMN_IN_TABLE
+    20,  // NUMBER_OF_COLUMNS_DOESNT_MATCH
+    48,  // NOT_IMPLEMENTED
+    60,  // UNKNOWN_TABLE
+    62,  // SYNTAX_ERROR
+    73,  // UNKNOWN_FORMAT
+    81,  // UNKNOWN_DATABASE
+    115, // UNKNOWN_SETTING
+    164, // READONLY
+    170, // BAD_GET
+    192, // UNKNOWN_USER
+    193, // WRONG_PASSWORD
+    194, // REQUIRED_PASSWORD
+    195, // IP_ADDRESS_NOT_ALLOWED
+    218, // TABLE_IS_DROPPED
+    253, // REPLICA_ALREADY_EXISTS
+    344, // SUPPORT_IS_DISABLED
+    392, // QUERY_IS_PROHIBITED
+    415, // ALL_REPLICAS_LOST
+    452, // SETTING_CONSTRAINT_VIOLATION
+    497, // ACCESS_DENIED
+    516, // AUTHENTICATION_FAILED
+    571, // DATABASE_REPLICATION_FAILED
+    578, // INVALID_FORMAT_INSERT_QUERY_WITH_DATA
+    701, // CLUSTER_DOESNT_EXIST
+];
+
+/// ClickHouse's codes for what is wrong with rows, or with how many there are.
+const ABOUT_ROWS: [u32; 24] = [
+    6,   // CANNOT_PARSE_TEXT
+    26,  // CANNOT_PARSE_QUOTED_STRING
+    27,  // CANNOT_PARSE_INPUT_ASSERTION_FAILED
+    32,  // ATTEMPT_TO_READ_AFTER_EOF
+    33,  // CANNOT_READ_ALL_DATA
+    38,  // CANNOT_PARSE_DATE
+    41,  // CANNOT_PARSE_DATETIME
+    53,  // TYPE_MISMATCH
+    69,  // ARGUMENT_OUT_OF_BOUND
+    70,  // CANNOT_CONVERT_TYPE
+    72,  // CANNOT_PARSE_NUMBER
+    117, // INCORRECT_DATA
+    128, // TOO_LARGE_ARRAY_SIZE
+    131, // TOO_LARGE_STRING_SIZE
+    158, // TOO_MANY_ROWS
+    190, // SIZES_OF_ARRAYS_DONT_MATCH
+    307, // TOO_MANY_BYTES
+    321, // VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE
+    349, // CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN
+    376, // CANNOT_PARSE_UUID
+    396, // TOO_MANY_ROWS_OR_BYTES
+    407, // DECIMAL_OVERFLOW
+    441, // CANNOT_PARSE_DOMAIN_VALUE_FROM_STRING
+    469, // VIOLATED_CONSTRAINT
 ];
 
 /// ClickHouse's codes for files of a part that can't be what was written.
@@ -199,4 +339,62 @@ pub enum EngineError {
     /// The engine runs, but the schema couldn't be brought up to date.
     #[error(transparent)]
     Warehouse(#[from] WarehouseError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Remedy, WarehouseError};
+
+    fn of(message: &str) -> WarehouseError {
+        clickhouse::error::Error::BadResponse(message.to_owned()).into()
+    }
+
+    #[test]
+    fn every_failed_insert_has_a_remedy() {
+        for (message, remedy) in [
+            ("Code: 252. DB::Exception: Too many parts (300).", Remedy::Retry),
+            ("Code: 159. DB::Exception: Timeout exceeded", Remedy::Retry),
+            ("Code: 241. DB::Exception: Memory limit exceeded", Remedy::Retry),
+            ("Code: 242. DB::Exception: Table is in readonly mode", Remedy::Retry),
+            (
+                "Code: 285. DB::Exception: Number of alive replicas (1) is less than quorum",
+                Remedy::Retry,
+            ),
+            ("Code: 319. DB::Exception: Unknown quorum status", Remedy::Retry),
+            ("Code: 999. Coordination::Exception: Session expired", Remedy::Retry),
+            ("<html>502 Bad Gateway</html>", Remedy::Retry),
+            ("Code: 516. DB::Exception: Authentication failed", Remedy::Person),
+            ("Code: 497. DB::Exception: Not enough privileges", Remedy::Person),
+            (
+                "Code: 60. DB::Exception: Table receipts.receipts does not exist",
+                Remedy::Person,
+            ),
+            (
+                "Code: 469. DB::Exception: Constraint `c` is violated at row 1",
+                Remedy::Split,
+            ),
+            ("Code: 53. DB::Exception: Type mismatch", Remedy::Split),
+            ("Code: 100000. DB::Exception: from a newer server", Remedy::Split),
+        ] {
+            assert_eq!(of(message).remedy(), remedy, "{message}");
+        }
+        assert!(of("Code: 469. DB::Exception: Constraint").is_about_rows());
+        assert!(!of("Code: 100000. DB::Exception: from a newer server").is_about_rows());
+        let large = WarehouseError::TooLarge {
+            what: "an insert's rows",
+            size: 2,
+            max: 1,
+        };
+        assert_eq!((large.remedy(), large.is_about_rows()), (Remedy::Split, true));
+    }
+
+    #[test]
+    fn no_code_has_two_remedies() {
+        let lists = [&super::MAY_PASS[..], &super::NEEDS_PERSON[..], &super::ABOUT_ROWS[..]];
+        let mut codes: Vec<u32> = lists.concat();
+        let all = codes.len();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), all);
+    }
 }

@@ -3,8 +3,9 @@
 //! - [`config`]: the `[warehouse]` section
 //! - [`client`]: [`Warehouse`], the one way in: inserts, queries, migrations, over HTTP
 //! - [`connector`]: the stream below HTTP, a Unix socket or TCP
-//! - [`row`]: rows of the tables, encoded by hand into RowBinary
-//! - [`migrations`]: the schema, version by version
+//! - [`row`]: rows of the tables, encoded by hand into RowBinary; `native`: into the columns in which they travel
+//! - [`migrations`]: the schema, version by version; `schema`: its tables, on one server or a cluster
+//! - [`server`]: what is asked of a server before it is relied on; `tls`: how it is spoken to
 //! - [`queries`]: what publishers, the audit and the load tests ask, one file per noun
 //! - [`engine`]: libchdb in this process, behind `endpoint`, which speaks ClickHouse's HTTP protocol
 //! - `statements`: the threads and connections between the two; `engine_files`: library, directory, configuration
@@ -23,19 +24,26 @@ mod engine_files;
 pub mod error;
 mod frame;
 pub mod migrations;
+mod native;
+#[cfg(test)]
+mod on_a_cluster;
 pub mod queries;
 pub mod row;
+mod schema;
+pub mod server;
 mod statements;
 mod threads;
+mod tls;
 
 pub use client::Warehouse;
-pub use config::WarehouseConfig;
+pub use config::{Password, WarehouseConfig};
 pub use connector::Target;
 pub use engine::EmbeddedEngine;
-pub use error::{EngineError, WarehouseError};
+pub use error::{EngineError, Remedy, WarehouseError};
 pub use queries::{
     AuditFinding, AuditSums, ClientStats, CommittedOffset, ContentStats, DashboardStats, Filter, GroupBy,
-    Irreplaceable, LedgerRun, LogBegin, Metric, Part, ReceiptFacts, Refusal, RefusalStats, RejectedReceipt, Scope,
+    Irreplaceable, LedgerRun, LogBegin, Metric, Part, REFUSED_BY_WAREHOUSE, ReceiptFacts, Refusal, RefusalStats,
+    Rejected, RejectedCursor, RejectedFilter, RejectedOrder, RejectedReceipt, Replay, Scope, StandingPayload,
     StoredReceipt, TimeseriesPoint, TopClient, TopContent, Totals, UsageByPurpose,
 };
 pub use row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};

@@ -1,157 +1,54 @@
 //! The schema, version by version.
 //!
 //! Every statement can be run again, and a version is recorded only after all its statements: a crash in between, or
-//! two processes at once, ends in the same schema. A version that was ever released is never changed; the next one is
-//! added below it.
+//! several processes at once, ends in the same schema. So there is no lock; on a cluster, each node runs the `ON CLUSTER`
+//! statements of all of them one after another from the keeper's queue. A version that was ever released is never
+//! changed; the next one is added below it.
 
 use crate::client::Call;
-use crate::{LedgerRow, ReceiptRow, RejectedRow, Warehouse, WarehouseError};
+use crate::schema::{LEDGER, RECEIPTS, REJECTED, REPLAYS, Step, VERSIONS};
+use crate::{Warehouse, WarehouseError};
 
 /// One version of the schema.
 struct Migration {
     version: u32,
     name: &'static str,
-    statements: &'static [&'static str],
+    steps: &'static [Step],
 }
 
-const MIGRATIONS: &[Migration] = &[
+static MIGRATIONS: &[Migration] = &[
     Migration {
         version: 1,
         name: "receipts, rejected, ledger",
-        statements: &[RECEIPTS, REJECTED, LEDGER],
+        steps: &[Step::Create(&RECEIPTS), Step::Create(&REJECTED), Step::Create(&LEDGER)],
     },
     Migration {
         version: 2,
         name: "replays",
-        statements: &[REJECTED_CONTEXT, REPLAYS],
+        steps: &[Step::Alter(&REJECTED, REJECTED_CONTEXT), Step::Create(&REPLAYS)],
     },
 ];
 
 /// ClickHouse's UNKNOWN_DATABASE and UNKNOWN_TABLE.
 const NOT_THERE: [u32; 2] = [81, 60];
 
-const VERSIONS: &str = "
-CREATE TABLE IF NOT EXISTS schema_versions
-(
-    version UInt32,
-    name String,
-    applied_at DateTime64(3, 'UTC') DEFAULT now64(3)
-)
-ENGINE = ReplacingMergeTree ORDER BY version
-SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
-    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
-
-/// One row is one receipt's payload; `positions` is the set of log positions it was seen at. The sorting key is
-/// everything a retry repeats, and all else are aggregates, so that merges unite the positions of equal payloads and
-/// writing a block again changes nothing. The four `fsync` settings make a commit survive power loss, before merges
-/// and after.
-const RECEIPTS: &str = "
-CREATE TABLE IF NOT EXISTS receipts
-(
-    publisher String CODEC(ZSTD(1)),
-    timestamp DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
-    entry_id UUID CODEC(ZSTD(1)),
-    receipt_id UUID CODEC(LZ4),
-    payload_hash FixedString(32) CODEC(NONE),
-    positions SimpleAggregateFunction(groupUniqArrayArray, Array(UInt128)) CODEC(ZSTD(1)),
-    received_at SimpleAggregateFunction(min, DateTime64(3, 'UTC')) CODEC(Delta(8), ZSTD(1)),
-    url SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
-    content_hash SimpleAggregateFunction(any, FixedString(32)) CODEC(ZSTD(1)),
-    client_id SimpleAggregateFunction(any, UUID) CODEC(ZSTD(1)),
-    client_name SimpleAggregateFunction(any, LowCardinality(String)),
-    client_version SimpleAggregateFunction(any, LowCardinality(String)),
-    organization SimpleAggregateFunction(any, LowCardinality(String)),
-    key_fingerprint SimpleAggregateFunction(any, FixedString(32)) CODEC(ZSTD(1)),
-    algorithm SimpleAggregateFunction(any, LowCardinality(String)),
-    purpose SimpleAggregateFunction(any, LowCardinality(String)),
-    context SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
-    dataset_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
-    model_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
-    query_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
-    session_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
-    study_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
-    researcher_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
-    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1
-)
-ENGINE = AggregatingMergeTree
-PARTITION BY toYYYYMM(timestamp)
-PRIMARY KEY (publisher, toStartOfHour(timestamp), entry_id, receipt_id)
-ORDER BY (publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp)
-SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
-    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
-
-/// One row is one refused occurrence; its position makes it one.
-const REJECTED: &str = "
-CREATE TABLE IF NOT EXISTS rejected
-(
-    position UInt128 CODEC(ZSTD(1)),
-    reason LowCardinality(String),
-    detail String CODEC(ZSTD(1)),
-    publisher String CODEC(ZSTD(1)),
-    receipt_id Nullable(UUID) CODEC(LZ4),
-    client_id Nullable(UUID) CODEC(ZSTD(1)),
-    entry_id Nullable(UUID) CODEC(ZSTD(1)),
-    payload_hash Nullable(FixedString(32)) CODEC(LZ4),
-    received_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
-    request_id String CODEC(ZSTD(1)),
-    client_address String CODEC(ZSTD(1)),
-    kind LowCardinality(String),
-    raw String CODEC(ZSTD(3)),
-    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1
-)
-ENGINE = ReplacingMergeTree
-PARTITION BY toYYYYMM(received_at)
-ORDER BY (publisher, received_at, position)
-SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
-    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
-
-/// One row is one block of the log; offsets of a partition are contiguous over its blocks.
-const LEDGER: &str = "
-CREATE TABLE IF NOT EXISTS ledger
-(
-    epoch UInt32 CODEC(Delta(4), ZSTD(1)),
-    partition UInt32 CODEC(Delta(4), ZSTD(1)),
-    first_offset UInt64 CODEC(Delta(8), ZSTD(1)),
-    last_offset UInt64 CODEC(Delta(8), ZSTD(1)),
-    records UInt64 CODEC(ZSTD(1)),
-    receipts_in UInt64 CODEC(ZSTD(1)),
-    accepted UInt64 CODEC(ZSTD(1)),
-    rejected UInt64 CODEC(ZSTD(1)),
-    verifier LowCardinality(String),
-    committed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1))
-)
-ENGINE = ReplacingMergeTree
-ORDER BY (epoch, partition, first_offset)
-SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
-    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
-
 /// What a rejected receipt is judged again by. Rows of before have neither: `receipts repair` fills them from the log.
 const REJECTED_CONTEXT: &str = "
-ALTER TABLE rejected
     ADD COLUMN IF NOT EXISTS request_signature Nullable(String) CODEC(ZSTD(1)),
     ADD COLUMN IF NOT EXISTS origin LowCardinality(String)";
 
-/// One row is one rejected receipt that counts now. The rejected row stays: the ledger needs it.
-const REPLAYS: &str = "
-CREATE TABLE IF NOT EXISTS replays
-(
-    position UInt128 CODEC(ZSTD(1)),
-    replayed_as UInt128 CODEC(ZSTD(1)),
-    appended Bool,
-    replayed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
-    replayed_by LowCardinality(String)
-)
-ENGINE = ReplacingMergeTree
-ORDER BY position
-SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
-    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
-
 impl Warehouse {
-    /// Creates the database and brings the schema up to date. Safe to repeat, also after a crash in the middle.
+    /// Creates the database and brings the schema up to date. Safe to repeat, also after a crash in the middle, and from
+    /// several processes at once.
     ///
     /// # Errors
-    /// [`WarehouseError`]; also if the schema is newer than this program knows.
+    /// [`WarehouseError`]: [`Denied`](WarehouseError::Denied) names a missing right; also if the schema is newer than this
+    /// program knows.
     pub async fn migrate(&self) -> Result<(), WarehouseError> {
+        self.bring_up().await.map_err(|error| error.naming(self.user()))
+    }
+
+    async fn bring_up(&self) -> Result<(), WarehouseError> {
         let known = MIGRATIONS.last().map_or(0, |migration| migration.version);
         let found = match self.schema_version().await {
             Err(WarehouseError::Refused { code, .. }) if NOT_THERE.contains(&code) => 0,
@@ -172,11 +69,14 @@ impl Warehouse {
                 ))),
             };
         }
-        self.create_database().await?;
-        self.execute("migrate", Call::new(VERSIONS)).await?;
+        let layout = self.layout();
+        self.outside("migrate", Call::new(layout.database()).slow()).await?;
+        for statement in layout.statements(&Step::Create(&VERSIONS)) {
+            self.execute("migrate", Call::new(statement).slow()).await?;
+        }
         for migration in MIGRATIONS.iter().filter(|migration| migration.version > found) {
-            for &statement in migration.statements {
-                self.execute("migrate", Call::new(statement)).await?;
+            for statement in migration.steps.iter().flat_map(|step| layout.statements(step)) {
+                self.execute("migrate", Call::new(statement).slow()).await?;
             }
             let record =
                 Call::new("INSERT INTO schema_versions (version, name) SELECT {version:UInt32}, {name:String}")
@@ -206,8 +106,10 @@ impl Warehouse {
             }
         };
         if !missing.is_empty() {
-            for statement in MIGRATIONS.iter().flat_map(|migration| migration.statements) {
-                self.execute("migrate", Call::new(*statement)).await?;
+            let layout = self.layout();
+            let steps = MIGRATIONS.iter().flat_map(|migration| migration.steps);
+            for statement in steps.flat_map(|step| layout.statements(step)) {
+                self.execute("migrate", Call::new(statement).slow()).await?;
             }
         }
         self.migrate().await?;
@@ -217,7 +119,7 @@ impl Warehouse {
     async fn missing_tables(&self) -> Result<Vec<String>, WarehouseError> {
         let call = Call::new("SELECT name FROM system.tables WHERE database = currentDatabase()");
         let there: Vec<String> = self.rows("migrate", call).await?;
-        let tables = [ReceiptRow::TABLE, RejectedRow::TABLE, LedgerRow::TABLE];
+        let tables = [&RECEIPTS, &REJECTED, &LEDGER, &REPLAYS].map(|table| table.name);
         let missing = tables.iter().filter(|table| !there.iter().any(|name| name == *table));
         Ok(missing.map(ToString::to_string).collect())
     }
@@ -225,5 +127,53 @@ impl Warehouse {
     async fn schema_version(&self) -> Result<u32, WarehouseError> {
         self.one::<u32>("migrate", Call::new("SELECT max(version) FROM schema_versions"))
             .await
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::MIGRATIONS;
+    use crate::schema::{Layout, Step, VERSIONS};
+
+    /// Every statement of a layout, as it would be sent.
+    pub(crate) fn ddl(layout: Layout<'_>) -> String {
+        let mut statements = vec![layout.database()];
+        statements.extend(layout.statements(&Step::Create(&VERSIONS)));
+        let steps = MIGRATIONS.iter().flat_map(|migration| migration.steps);
+        statements.extend(steps.flat_map(|step| layout.statements(step)));
+        statements.iter().map(|statement| format!("{statement};\n\n")).collect()
+    }
+
+    /// Compares with the file, or writes it with `RECEIPTS_TEST_UPDATE=1`.
+    fn assert_snapshot(name: &str, found: &str) {
+        let path = format!("{}/tests/ddl/{name}.sql", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("RECEIPTS_TEST_UPDATE").is_some() {
+            assert!(std::fs::write(&path, found).is_ok(), "{path}");
+        }
+        let expected = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            found == expected,
+            "{name} differs from {path}; what is generated:\n{found}"
+        );
+    }
+
+    #[test]
+    fn the_tables_of_a_single_server_are_those_written_down() {
+        let layout = Layout {
+            database: "receipts",
+            cluster: None,
+            fsync: true,
+        };
+        assert_snapshot("single", &ddl(layout));
+    }
+
+    #[test]
+    fn the_tables_of_a_cluster_are_those_written_down() {
+        let layout = Layout {
+            database: "receipts",
+            cluster: Some("main"),
+            fsync: false,
+        };
+        assert_snapshot("cluster", &ddl(layout));
     }
 }

@@ -279,7 +279,7 @@ fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// An unsigned LEB128.
-fn put_length(out: &mut Vec<u8>, mut length: usize) {
+pub(crate) fn put_length(out: &mut Vec<u8>, mut length: usize) {
     while length >= 0x80 {
         #[allow(clippy::cast_possible_truncation)] // The low seven bits are meant.
         out.push((length & 0x7f) as u8 | 0x80);

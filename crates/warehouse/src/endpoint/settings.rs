@@ -1,11 +1,19 @@
 //! Which settings a request may carry.
 
 /// Settings that may be set for one request, with how their values look.
-const ALLOWED: [(&str, Value); 18] = [
+const ALLOWED: [(&str, Value); 29] = [
     ("allow_nondeterministic_mutations", Value::Number),
+    ("async_insert", Value::Number),
+    ("distributed_foreground_insert", Value::Number),
+    ("distributed_product_mode", Value::Word),
     ("do_not_merge_across_partitions_select_final", Value::Number),
+    ("fallback_to_stale_replicas_for_distributed_queries", Value::Number),
     ("final", Value::Number),
     ("insert_deduplicate", Value::Number),
+    ("insert_quorum", Value::Word),
+    ("insert_quorum_timeout", Value::Number),
+    ("lightweight_deletes_sync", Value::Number),
+    ("load_balancing", Value::Word),
     ("max_block_size", Value::Number),
     ("max_bytes_before_external_group_by", Value::Number),
     ("max_bytes_before_external_sort", Value::Number),
@@ -13,13 +21,16 @@ const ALLOWED: [(&str, Value); 18] = [
     ("max_insert_block_size", Value::Number),
     ("max_memory_usage", Value::Number),
     ("max_partitions_per_insert_block", Value::Number),
+    ("max_replica_delay_for_distributed_queries", Value::Number),
     ("max_result_bytes", Value::Number),
     ("max_result_rows", Value::Number),
     ("max_threads", Value::Number),
     ("mutations_sync", Value::Number),
     ("optimize_on_insert", Value::Number),
     ("optimize_throw_if_noop", Value::Number),
+    ("prefer_localhost_replica", Value::Number),
     ("result_overflow_mode", Value::Word),
+    ("session_timezone", Value::Word),
 ];
 
 /// Parameters that ClickHouse knows and that mean nothing here: the answer is always whole.

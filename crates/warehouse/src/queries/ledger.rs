@@ -6,6 +6,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 
 use crate::client::Call;
+use crate::schema::LEDGER;
 use crate::{LedgerRow, Warehouse, WarehouseError};
 
 #[derive(Debug, Row, Deserialize)]
@@ -180,11 +181,13 @@ impl Warehouse {
         partition: u32,
         first_offsets: &[u64],
     ) -> Result<(), WarehouseError> {
+        let layout = self.layout();
+        let (ledger, on_cluster) = (layout.stored(&LEDGER), layout.on_cluster());
         for offsets in first_offsets.chunks(5_000) {
             let list: Vec<String> = offsets.iter().map(ToString::to_string).collect();
             // A mutation takes no parameters; these are numbers.
             let sql = format!(
-                "ALTER TABLE ledger DELETE WHERE epoch = {epoch} AND partition = {partition}
+                "ALTER TABLE {ledger}{on_cluster} DELETE WHERE epoch = {epoch} AND partition = {partition}
                     AND first_offset IN ({}) SETTINGS mutations_sync = 2",
                 list.join(", ")
             );

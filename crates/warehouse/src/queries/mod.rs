@@ -13,6 +13,8 @@ mod ledger;
 mod parts;
 mod receipt;
 mod refusals;
+mod refused;
+mod rejected;
 mod timeseries;
 mod totals;
 
@@ -29,6 +31,8 @@ pub use ledger::LedgerRun;
 pub use parts::{Irreplaceable, LogBegin, Part};
 pub use receipt::{ReceiptFacts, RejectedReceipt, StoredReceipt};
 pub use refusals::{Refusal, RefusalStats};
+pub use refused::REFUSED_BY_WAREHOUSE;
+pub use rejected::{Rejected, RejectedCursor, RejectedFilter, RejectedOrder, Replay, StandingPayload};
 pub use timeseries::{GroupBy, Metric, TimeseriesPoint};
 pub use totals::Totals;
 
@@ -62,6 +66,11 @@ const TIME_MS_MAX: i64 = 10_413_791_999_999;
 /// partitions. The bloom index is over a member of the key, so that a skipped granule holds no row of a key that
 /// another granule has. And ClickHouse moves only conditions over the key before the merge, which halves the time.
 const FINAL_SETTINGS: &str = "SETTINGS do_not_merge_across_partitions_select_final = 1, use_skip_indexes_if_final = 1,
+    optimize_move_to_prewhere_if_final = 1";
+
+/// The same over `rejected`, but not over its bloom index: `receipt_id` is no member of its key, so a skipped granule
+/// might hold another version of a row.
+const REJECTED_SETTINGS: &str = "SETTINGS do_not_merge_across_partitions_select_final = 1,
     optimize_move_to_prewhere_if_final = 1";
 
 /// The `WHERE` of a publisher's question over `receipts`.

@@ -4,7 +4,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, Scope};
+use super::{FINAL_SETTINGS, REJECTED_SETTINGS, Replay, Scope};
 use crate::client::Call;
 use crate::{Warehouse, WarehouseError};
 
@@ -46,6 +46,8 @@ pub struct RejectedReceipt {
     pub position: u128,
     /// The publisher it names.
     pub publisher: String,
+    /// When a replay made it count, milliseconds since the Unix epoch.
+    pub replayed_at_ms: Option<i64>,
 }
 
 /// All that is known of a receipt's id.
@@ -124,16 +126,20 @@ impl Warehouse {
              ORDER BY position LIMIT 100 {REJECTED_SETTINGS}"
         );
         let rejected: Vec<RejectedRow> = self.rows("receipt_rejected", call(sql)).await?;
+        let replays = self.replays(rejected.iter().map(|row| row.position).collect()).await?;
+        let replayed_at_ms = |position| replays.get(&position).map(|replay: &Replay| replay.replayed_at_ms);
         Ok(ReceiptFacts {
             stored: stored.into_iter().map(stored_receipt).collect(),
-            rejected: rejected.into_iter().map(rejected_receipt).collect(),
+            rejected: rejected
+                .into_iter()
+                .map(|row| RejectedReceipt {
+                    replayed_at_ms: replayed_at_ms(row.position),
+                    ..rejected_receipt(row)
+                })
+                .collect(),
         })
     }
 }
-
-/// Not over the bloom index: `receipt_id` is no member of this table's key, so a skipped granule might hold another
-/// version of a row. (Versions of one position are equal; this only keeps that from mattering.)
-const REJECTED_SETTINGS: &str = "SETTINGS do_not_merge_across_partitions_select_final = 1";
 
 fn stored_receipt(row: StoredRow) -> StoredReceipt {
     StoredReceipt {
@@ -157,5 +163,6 @@ fn rejected_receipt(row: RejectedRow) -> RejectedReceipt {
         received_at_ms: row.received_ms,
         position: row.position,
         publisher: row.publisher,
+        replayed_at_ms: None,
     }
 }

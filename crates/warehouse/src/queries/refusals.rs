@@ -1,4 +1,4 @@
-//! What was refused and why.
+//! What was refused and why. What counts since a replay is no refusal any more.
 
 use clickhouse::Row;
 use serde::Deserialize;
@@ -59,7 +59,7 @@ struct RefusalRow {
 }
 
 impl Warehouse {
-    /// Refusals received in `[from_ms, to_ms)`, and at most `newest_max` of them in full.
+    /// Refusals received in `[from_ms, to_ms)` that no replay has made good, and at most `newest_max` of them in full.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -75,7 +75,8 @@ impl Warehouse {
         }
         let condition = "publisher IN {publishers:Array(String)}
             AND received_at >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')
-            AND received_at < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')";
+            AND received_at < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')
+            AND position NOT IN (SELECT position FROM replays)";
         let call = |sql: String| {
             Call::new(sql)
                 .with("publishers", scope.publishers.clone())

@@ -62,13 +62,13 @@ fn tcp_wants_user_and_password() {
         };
         let target = Target::Url(format!("http://{address}"));
         let wrong = WarehouseConfig {
-            password: Some("wrong".to_owned()),
+            password: Some("wrong".into()),
             ..config.clone()
         };
         let error = Warehouse::connect(&target, &wrong).await.unwrap_err();
         assert!(matches!(error, WarehouseError::Refused { code: 516, .. }), "{error}");
         let right = WarehouseConfig {
-            password: Some(PASSWORD.to_owned()),
+            password: Some(PASSWORD.into()),
             ..config
         };
         let warehouse = Warehouse::connect(&target, &right).await.unwrap();

@@ -9,6 +9,7 @@
 mod agreement;
 mod audit;
 mod damage;
+mod ddl;
 mod endpoint;
 mod exactness;
 mod full_disk;
@@ -17,4 +18,7 @@ mod kill;
 mod limits;
 mod migrations;
 mod model;
+mod refused;
+mod rejected;
 mod rows;
+mod tls;

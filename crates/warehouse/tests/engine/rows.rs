@@ -4,9 +4,9 @@ use bytes::Bytes;
 use clickhouse::Row;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-use warehouse::{LedgerRow, ReceiptRow, RejectedRow};
+use warehouse::{LedgerRow, ReceiptRow, RejectedRow, WarehouseError};
 
-use crate::harness::{NOON_MS, exchange, fresh, official, position, run, socket, sql};
+use crate::harness::{NOON_MS, Receipt, exchange, fresh, official, position, run, socket, sql};
 
 #[derive(Row, Serialize, Deserialize, Debug, PartialEq, Clone)]
 struct TypedReceipt {
@@ -151,10 +151,14 @@ fn receipts_are_what_the_official_client_writes() {
         let mut bytes = Vec::new();
         row.encode(&mut bytes);
         let encoded = bytes.clone();
-        // Pieces may be cut anywhere.
+        // A row is whole in its piece.
         let (head, tail) = bytes.split_at(777);
-        let pieces = vec![Bytes::copy_from_slice(head), Bytes::new(), Bytes::copy_from_slice(tail)];
-        ours.insert_receipts(pieces, 1).await.unwrap();
+        let cut = vec![Bytes::copy_from_slice(head), Bytes::copy_from_slice(tail)];
+        let error = ours.insert_receipts(cut, 1).await.unwrap_err();
+        assert!(matches!(error, WarehouseError::BadRows(_)), "{error}");
+        ours.insert_receipts(vec![Bytes::new(), bytes.into(), Bytes::new()], 1)
+            .await
+            .unwrap();
 
         let client = official(theirs.database()).await.with_validation(false);
         let mut insert = client.insert::<TypedReceipt>("receipts").await.unwrap();
@@ -284,4 +288,42 @@ fn an_insert_over_its_limits_is_refused_before_anything_is_sent() {
         warehouse.insert_receipts(Vec::new(), 0).await.unwrap();
         assert_eq!(warehouse.totals().await.unwrap().receipts, 0);
     });
+}
+
+#[test]
+fn rows_travel_in_columns_and_arrive_as_they_were() {
+    run(async {
+        let (ours, theirs) = (fresh().await, fresh().await);
+        // More than one Native block, in pieces of odd sizes.
+        let rows: Vec<_> = (0..70_001_u128)
+            .map(|n| {
+                let mut receipt = Receipt::new(n);
+                receipt.publisher = format!("publisher-{}.example", n % 7);
+                receipt.client_name = "n".repeat((n % 300) as usize);
+                receipt.timestamp_ms = NOON_MS - (n as i64 % 50) * 86_400_000;
+                (receipt, position(2, n as u64, 3))
+            })
+            .collect();
+        let pieces: Vec<Bytes> = rows.chunks(9_999).map(|rows| encoded(rows).into()).collect();
+        ours.insert_receipts(pieces, rows.len() as u64).await.unwrap();
+        // The reference: the same bytes as RowBinary, which ClickHouse takes apart itself.
+        let target = format!(
+            "POST /?database={}&query={} HTTP/1.1",
+            theirs.database(),
+            format!("INSERT INTO receipts ({}) FORMAT RowBinary", ReceiptRow::COLUMNS).replace(' ', "%20")
+        );
+        let answer = crate::harness::request(&target, &encoded(&rows)).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let ours = dump(ours.database(), "receipts", ReceiptRow::COLUMNS).await;
+        assert!(ours == dump(theirs.database(), "receipts", ReceiptRow::COLUMNS).await);
+        assert!(ours.len() > rows.len() * 200);
+    });
+}
+
+fn encoded(rows: &[(Receipt, u128)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (receipt, position) in rows {
+        receipt.row(*position).encode(&mut bytes);
+    }
+    bytes
 }

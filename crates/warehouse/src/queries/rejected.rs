@@ -1,0 +1,412 @@
+//! Rejected receipts with everything that is kept of them, for the operator: of all publishers, and to be replayed.
+//!
+//! A page is found by its keys alone, then its rows are fetched by them: the bytes of what isn't shown are never read.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use clickhouse::Row;
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer};
+use uuid::Uuid;
+
+use super::{FINAL_SETTINGS, REJECTED_SETTINGS, TIME_MS_MAX, TIME_MS_MIN};
+use crate::client::Call;
+use crate::{Warehouse, WarehouseError};
+
+/// Rows that one statement names: its parameters travel in the request's URL, which may have 64 KiB.
+const NAMED_MAX: usize = 500;
+
+/// Which rejected receipts. Empty lists and `None` let all pass.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RejectedFilter {
+    /// Only these reasons.
+    pub reasons: Vec<String>,
+    /// Only these publishers, in lower case.
+    pub publishers: Vec<String>,
+    /// Only this `client.id`.
+    pub client_id: Option<Uuid>,
+    /// Only this `receiptId`.
+    pub receipt_id: Option<Uuid>,
+    /// Only at this position.
+    pub position: Option<u128>,
+    /// Received at or after, milliseconds since the Unix epoch.
+    pub from_ms: Option<i64>,
+    /// Received before, milliseconds since the Unix epoch.
+    pub to_ms: Option<i64>,
+    /// Only those that no replay has made good.
+    pub waiting: bool,
+}
+
+/// In which order they are gone through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RejectedOrder {
+    /// By the time they were received, newest first, for people.
+    Newest,
+    /// As the table is sorted, which makes each page as cheap as the first: by publisher, time and position.
+    Stored,
+}
+
+/// A place between two rejected receipts: that of the last one seen.
+#[derive(Debug, Clone, PartialEq, Eq, Row, Deserialize)]
+pub struct RejectedCursor {
+    /// The publisher it names. Only matters in [`RejectedOrder::Stored`].
+    pub publisher: String,
+    /// When it was received, milliseconds since the Unix epoch.
+    pub received_at_ms: i64,
+    /// Where it stands in the log.
+    pub position: u128,
+}
+
+/// One rejected receipt, with all that is kept but its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejected {
+    /// Where in the log it stands.
+    pub position: u128,
+    /// The reason, from the closed list in ARCHITECTURE.md.
+    pub reason: String,
+    /// What exactly was found.
+    pub detail: String,
+    /// The publisher it names, or empty.
+    pub publisher: String,
+    /// The id it names.
+    pub receipt_id: Option<Uuid>,
+    /// The client it names.
+    pub client_id: Option<Uuid>,
+    /// The entry it names.
+    pub entry_id: Option<Uuid>,
+    /// SHA-256 of its canonical bytes.
+    pub payload_hash: Option<[u8; 32]>,
+    /// When the gateway took it, milliseconds since the Unix epoch.
+    pub received_at_ms: i64,
+    /// The request's id.
+    pub request_id: String,
+    /// The peer's address, or empty.
+    pub client_address: String,
+    /// What the log record was: `receipt` or `batch`.
+    pub kind: String,
+    /// `X-Service-Signature` of the request, if it had one; not known where `origin` is empty.
+    pub request_signature: Option<String>,
+    /// What its bytes are of the record, as [`crate::RejectedRow::origin`]; empty for a row of an earlier version.
+    pub origin: String,
+    /// The size of its bytes.
+    pub raw_bytes: u64,
+    /// Where it counts, if a replay made it good.
+    pub replay: Option<Replay>,
+}
+
+/// That a rejected receipt counts now.
+#[derive(Debug, Clone, PartialEq, Eq, Row, Deserialize)]
+pub struct Replay {
+    /// The rejected receipt's position.
+    pub position: u128,
+    /// Where the receipt stands now.
+    pub replayed_as: u128,
+    /// Whether the replay appended it; otherwise its equal stood there before.
+    pub appended: bool,
+    /// When, milliseconds since the Unix epoch.
+    pub replayed_at_ms: i64,
+    /// By whom.
+    pub by: String,
+}
+
+/// A payload, named by what it hashes, and where it counts.
+#[derive(Debug, Clone, PartialEq, Eq, Row, Deserialize)]
+pub struct StandingPayload {
+    /// `receiptId`.
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub id: Uuid,
+    /// SHA-256 of the canonical bytes.
+    pub hash: [u8; 32],
+    /// Its first position.
+    pub first_position: u128,
+}
+
+#[derive(Row, Deserialize)]
+struct RejectedRow {
+    position: u128,
+    reason_text: String,
+    detail: String,
+    publisher: String,
+    #[serde(with = "clickhouse::serde::uuid::option")]
+    receipt_id: Option<Uuid>,
+    #[serde(with = "clickhouse::serde::uuid::option")]
+    client_id: Option<Uuid>,
+    #[serde(with = "clickhouse::serde::uuid::option")]
+    entry_id: Option<Uuid>,
+    payload_hash: Option<[u8; 32]>,
+    received_ms: i64,
+    request_id: String,
+    client_address: String,
+    kind_text: String,
+    request_signature: Option<String>,
+    origin_text: String,
+    raw_bytes: u64,
+}
+
+#[derive(Row, Deserialize)]
+struct RawRow {
+    position: u128,
+    raw: Bytes,
+}
+
+/// A `String` column that needn't be text.
+struct Bytes(Vec<u8>);
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl Visitor<'_> for Any {
+            type Value = Bytes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Bytes, E> {
+                Ok(Bytes(bytes.to_vec()))
+            }
+
+            fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<Bytes, E> {
+                Ok(Bytes(bytes))
+            }
+        }
+        deserializer.deserialize_byte_buf(Any)
+    }
+}
+
+impl RejectedFilter {
+    fn condition(&self) -> String {
+        let mut condition = "received_at >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')
+            AND received_at < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')"
+            .to_owned();
+        for (wanted, text) in [
+            (!self.reasons.is_empty(), " AND reason IN {reasons:Array(String)}"),
+            (
+                !self.publishers.is_empty(),
+                " AND publisher IN {publishers:Array(String)}",
+            ),
+            (self.client_id.is_some(), " AND client_id = {client_id:UUID}"),
+            (self.receipt_id.is_some(), " AND receipt_id = {receipt_id:UUID}"),
+            (self.position.is_some(), " AND position = {position:UInt128}"),
+            (self.waiting, " AND position NOT IN (SELECT position FROM replays)"),
+        ] {
+            if wanted {
+                condition.push_str(text);
+            }
+        }
+        condition
+    }
+
+    /// A call with the parameters of [`condition`](Self::condition) bound.
+    fn call(&self, sql: String) -> Call {
+        let time = |ms: Option<i64>, otherwise| ms.unwrap_or(otherwise).clamp(TIME_MS_MIN, TIME_MS_MAX);
+        let mut call = Call::new(sql)
+            .with("from_ms", time(self.from_ms, TIME_MS_MIN))
+            .with("to_ms", time(self.to_ms, TIME_MS_MAX))
+            .slow();
+        if !self.reasons.is_empty() {
+            call = call.with("reasons", self.reasons.clone());
+        }
+        if !self.publishers.is_empty() {
+            call = call.with("publishers", self.publishers.clone());
+        }
+        if let Some(client_id) = self.client_id {
+            call = call.with("client_id", client_id.to_string());
+        }
+        if let Some(receipt_id) = self.receipt_id {
+            call = call.with("receipt_id", receipt_id.to_string());
+        }
+        if let Some(position) = self.position {
+            call = call.with("position", position);
+        }
+        call
+    }
+}
+
+impl Warehouse {
+    /// How many there are.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn rejected_count(&self, filter: &RejectedFilter) -> Result<u64, WarehouseError> {
+        let condition = filter.condition();
+        let sql = format!("SELECT count() FROM rejected FINAL WHERE {condition} {REJECTED_SETTINGS}");
+        self.one("rejected_count", filter.call(sql)).await
+    }
+
+    /// At most `rows_max` of them that come after `after`, in `order`: only where they stand.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn rejected_keys(
+        &self,
+        filter: &RejectedFilter,
+        order: RejectedOrder,
+        after: Option<&RejectedCursor>,
+        rows_max: u64,
+    ) -> Result<Vec<RejectedCursor>, WarehouseError> {
+        const AFTER_MS: &str = "fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC')";
+        let mut condition = filter.condition();
+        if after.is_some() {
+            condition.push_str(&match order {
+                RejectedOrder::Newest => format!(
+                    " AND (received_at < {AFTER_MS} OR received_at = {AFTER_MS} AND position < {{after_position:UInt128}})"
+                ),
+                // Spelled out, so that the primary key cuts it.
+                RejectedOrder::Stored => format!(
+                    " AND (publisher > {{after_publisher:String}} OR publisher = {{after_publisher:String}}
+                        AND (received_at > {AFTER_MS} OR received_at = {AFTER_MS} AND position > {{after_position:UInt128}}))"
+                ),
+            });
+        }
+        let order_by = match order {
+            RejectedOrder::Newest => "received_at DESC, position DESC",
+            RejectedOrder::Stored => "publisher, received_at, position",
+        };
+        let sql = format!(
+            "SELECT publisher, toUnixTimestamp64Milli(received_at) AS received_at_ms, position
+             FROM rejected FINAL WHERE {condition}
+             ORDER BY {order_by} LIMIT {{rows_max:UInt64}} {REJECTED_SETTINGS}"
+        );
+        let mut call = filter.call(sql).with("rows_max", rows_max);
+        if let Some(after) = after {
+            call = call
+                .with("after_ms", after.received_at_ms)
+                .with("after_position", after.position);
+            if order == RejectedOrder::Stored {
+                call = call.with("after_publisher", after.publisher.clone());
+            }
+        }
+        self.rows("rejected_keys", call).await
+    }
+
+    /// Those that stand at `keys`, in that order, without their bytes. One that is gone since is left out.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn rejected(&self, keys: &[RejectedCursor]) -> Result<Vec<Rejected>, WarehouseError> {
+        let sql = "SELECT position, toString(reason) AS reason_text, detail, publisher, receipt_id, client_id, entry_id,
+                payload_hash, toUnixTimestamp64Milli(received_at) AS received_ms, request_id, client_address,
+                toString(kind) AS kind_text, request_signature, toString(origin) AS origin_text, length(raw) AS raw_bytes";
+        let mut all = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(NAMED_MAX) {
+            let rows: Vec<RejectedRow> = self.rows("rejected", at(keys, sql)).await?;
+            let mut replays = self.replays(rows.iter().map(|row| row.position).collect()).await?;
+            let mut found: HashMap<u128, Rejected> = rows
+                .into_iter()
+                .map(|row| (row.position, rejected(row, &mut replays)))
+                .collect();
+            all.extend(keys.iter().filter_map(|key| found.remove(&key.position)));
+        }
+        Ok(all)
+    }
+
+    /// The bytes of those that stand at `keys`, by position.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn rejected_raw(&self, keys: &[RejectedCursor]) -> Result<HashMap<u128, Vec<u8>>, WarehouseError> {
+        let mut all = HashMap::with_capacity(keys.len());
+        for keys in keys.chunks(NAMED_MAX) {
+            let rows: Vec<RawRow> = self.rows("rejected_raw", at(keys, "SELECT position, raw")).await?;
+            all.extend(rows.into_iter().map(|row| (row.position, row.raw.0)));
+        }
+        Ok(all)
+    }
+
+    /// The replays of these rejected receipts, by position.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn replays(&self, positions: Vec<u128>) -> Result<HashMap<u128, Replay>, WarehouseError> {
+        let sql = "SELECT position, replayed_as, appended, toUnixTimestamp64Milli(replayed_at) AS replayed_at_ms,
+                toString(replayed_by) AS by
+             FROM replays FINAL WHERE position IN {positions:Array(UInt128)}";
+        let mut all = HashMap::new();
+        for positions in positions.chunks(NAMED_MAX) {
+            let call = Call::new(sql).with("positions", positions.to_vec());
+            let rows: Vec<Replay> = self.rows("replays", call).await?;
+            all.extend(rows.into_iter().map(|replay| (replay.position, replay)));
+        }
+        Ok(all)
+    }
+
+    /// Which payloads with these ids count already. What the payloads say of themselves, a range of publishers and one
+    /// of `timestamp`s (milliseconds since the Unix epoch), keeps the search to where they would stand; both inclusive.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn standing(
+        &self,
+        publishers: RangeInclusive<&str>,
+        timestamps_ms: RangeInclusive<i64>,
+        receipt_ids: &[Uuid],
+    ) -> Result<Vec<StandingPayload>, WarehouseError> {
+        let sql = format!(
+            "SELECT receipt_id AS id, payload_hash AS hash, arrayMin(positions) AS first_position FROM receipts FINAL
+             WHERE publisher >= {{publisher_min:String}} AND publisher <= {{publisher_max:String}}
+                AND timestamp >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
+                AND timestamp <= fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')
+                AND receipt_id IN {{receipt_ids:Array(UUID)}} {FINAL_SETTINGS}"
+        );
+        let mut all = Vec::new();
+        for receipt_ids in receipt_ids.chunks(NAMED_MAX) {
+            let call = Call::new(&*sql)
+                .with("publisher_min", (*publishers.start()).to_owned())
+                .with("publisher_max", (*publishers.end()).to_owned())
+                .with("from_ms", (*timestamps_ms.start()).clamp(TIME_MS_MIN, TIME_MS_MAX))
+                .with("to_ms", (*timestamps_ms.end()).clamp(TIME_MS_MIN, TIME_MS_MAX))
+                .with(
+                    "receipt_ids",
+                    receipt_ids.iter().map(Uuid::to_string).collect::<Vec<_>>(),
+                )
+                .slow();
+            let mut rows: Vec<StandingPayload> = self.rows("standing", call).await?;
+            all.append(&mut rows);
+        }
+        Ok(all)
+    }
+}
+
+/// A call over the rows at `keys`. The range of publishers and times is for the primary key.
+fn at(keys: &[RejectedCursor], select: &str) -> Call {
+    let times = || keys.iter().map(|key| key.received_at_ms);
+    let publishers = || keys.iter().map(|key| key.publisher.as_str());
+    let sql = format!(
+        "{select} FROM rejected FINAL
+         WHERE publisher >= {{publisher_min:String}} AND publisher <= {{publisher_max:String}}
+            AND received_at >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
+            AND received_at <= fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')
+            AND position IN {{positions:Array(UInt128)}} {REJECTED_SETTINGS}"
+    );
+    Call::new(sql)
+        .with("publisher_min", publishers().min().unwrap_or_default().to_owned())
+        .with("publisher_max", publishers().max().unwrap_or_default().to_owned())
+        .with("from_ms", times().min().unwrap_or_default())
+        .with("to_ms", times().max().unwrap_or_default())
+        .with("positions", keys.iter().map(|key| key.position).collect::<Vec<_>>())
+        .slow()
+}
+
+fn rejected(row: RejectedRow, replays: &mut HashMap<u128, Replay>) -> Rejected {
+    Rejected {
+        position: row.position,
+        reason: row.reason_text,
+        detail: row.detail,
+        publisher: row.publisher,
+        receipt_id: row.receipt_id,
+        client_id: row.client_id,
+        entry_id: row.entry_id,
+        payload_hash: row.payload_hash,
+        received_at_ms: row.received_ms,
+        request_id: row.request_id,
+        client_address: row.client_address,
+        kind: row.kind_text,
+        request_signature: row.request_signature,
+        origin: row.origin_text,
+        raw_bytes: row.raw_bytes,
+        replay: replays.remove(&row.position),
+    }
+}

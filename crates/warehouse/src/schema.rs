@@ -1,0 +1,235 @@
+//! The tables, and how they are laid out: on one server, or replicated and sharded over a cluster.
+//!
+//! On a cluster each table is two: `<name>_local` on every node, which a shard's replicas keep equal, and `<name>` over
+//! all of them, through which everything is written and read. What is equal in all that makes rows one row goes to one
+//! shard, so that `FINAL` on each shard is `FINAL` over all.
+
+/// A table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Its name in every statement but those that make it.
+    pub(crate) name: &'static str,
+    columns: &'static str,
+    /// The table engine on a single server; on a cluster it is the replicated one of the same kind.
+    engine: &'static str,
+    /// From `PARTITION BY` to `ORDER BY`.
+    keys: &'static str,
+    /// What decides a row's shard, from its sorting key; `None` for a small table that every node has whole.
+    shard_by: Option<&'static str>,
+}
+
+/// One change of the schema, which can be made again.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// A new table.
+    Create(&'static Table),
+    /// What follows `ALTER TABLE <name>`; it must do nothing the second time.
+    Alter(&'static Table, &'static str),
+}
+
+/// How tables are laid out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layout<'a> {
+    /// The database; a name that needs no quotes.
+    pub(crate) database: &'a str,
+    /// The cluster, or a single server.
+    pub(crate) cluster: Option<&'a str>,
+    /// Whether an insert is synced before it counts, before merges and after.
+    pub(crate) fsync: bool,
+}
+
+/// Without all four, a commit doesn't survive power loss: merged parts are synced by settings of their own.
+const FSYNC: &str = "
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
+
+impl Layout<'_> {
+    /// Makes the database.
+    pub(crate) fn database(&self) -> String {
+        format!("CREATE DATABASE IF NOT EXISTS `{}`{}", self.database, self.on_cluster())
+    }
+
+    /// The statements of a step, in order.
+    pub(crate) fn statements(&self, step: &Step) -> Vec<String> {
+        match step {
+            Step::Create(table) => self.create(table),
+            Step::Alter(table, change) => self
+                .names(table)
+                .into_iter()
+                .map(|name| format!("ALTER TABLE {name}{} {change}", self.on_cluster()))
+                .collect(),
+        }
+    }
+
+    /// The table itself, where rows can be deleted: each node's own on a cluster.
+    pub(crate) fn stored(&self, table: &Table) -> String {
+        let name = match (self.cluster, table.shard_by) {
+            (Some(_), Some(_)) => format!("{}_local", table.name),
+            _ => table.name.to_owned(),
+        };
+        format!("`{}`.{name}", self.database)
+    }
+
+    /// ` ON CLUSTER ...`, or nothing.
+    pub(crate) fn on_cluster(&self) -> String {
+        self.cluster
+            .map(|cluster| format!(" ON CLUSTER `{cluster}`"))
+            .unwrap_or_default()
+    }
+
+    /// The table itself, then the one over all nodes.
+    fn names(&self, table: &Table) -> Vec<String> {
+        let mut names = vec![self.stored(table)];
+        if self.cluster.is_some() && table.shard_by.is_some() {
+            names.push(format!("`{}`.{}", self.database, table.name));
+        }
+        names
+    }
+
+    fn create(&self, table: &Table) -> Vec<String> {
+        let stored = self.stored(table);
+        let mut statements = vec![format!(
+            "CREATE TABLE IF NOT EXISTS {stored}{}\n({}\n)\nENGINE = {}{}{}",
+            self.on_cluster(),
+            table.columns,
+            self.engine(table),
+            table.keys,
+            if self.fsync { FSYNC } else { "" },
+        )];
+        if let (Some(cluster), Some(shard_by)) = (self.cluster, table.shard_by) {
+            statements.push(format!(
+                "CREATE TABLE IF NOT EXISTS `{0}`.{1} ON CLUSTER `{cluster}` AS {stored}\n\
+                 ENGINE = Distributed('{cluster}', '{0}', '{1}_local', {shard_by})",
+                self.database, table.name
+            ));
+        }
+        statements
+    }
+
+    /// With its place in the keeper: one for each shard, or one for all nodes, where a replica's name alone isn't unique.
+    fn engine(&self, table: &Table) -> String {
+        let (database, name) = (self.database, table.name);
+        match (self.cluster, table.shard_by) {
+            (None, _) => table.engine.to_owned(),
+            (Some(_), Some(_)) => format!(
+                "Replicated{}('/clickhouse/tables/{{shard}}/{database}/{name}_local', '{{replica}}')",
+                table.engine
+            ),
+            (Some(_), None) => format!(
+                "Replicated{}('/clickhouse/tables/all/{database}/{name}', '{{shard}}-{{replica}}')",
+                table.engine
+            ),
+        }
+    }
+}
+
+/// One row is one version of the schema whose statements have all run.
+pub(crate) static VERSIONS: Table = Table {
+    name: "schema_versions",
+    columns: "
+    version UInt32,
+    name String,
+    applied_at DateTime64(3, 'UTC') DEFAULT now64(3)",
+    engine: "ReplacingMergeTree",
+    keys: "
+ORDER BY version",
+    shard_by: None,
+};
+
+/// One row is one receipt's payload; `positions` is the set of log positions it was seen at. The sorting key is
+/// everything a retry repeats, and all else are aggregates, so that merges unite the positions of equal payloads and
+/// writing a block again changes nothing.
+pub(crate) static RECEIPTS: Table = Table {
+    name: "receipts",
+    columns: "
+    publisher String CODEC(ZSTD(1)),
+    timestamp DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    entry_id UUID CODEC(ZSTD(1)),
+    receipt_id UUID CODEC(LZ4),
+    payload_hash FixedString(32) CODEC(NONE),
+    positions SimpleAggregateFunction(groupUniqArrayArray, Array(UInt128)) CODEC(ZSTD(1)),
+    received_at SimpleAggregateFunction(min, DateTime64(3, 'UTC')) CODEC(Delta(8), ZSTD(1)),
+    url SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    content_hash SimpleAggregateFunction(any, FixedString(32)) CODEC(ZSTD(1)),
+    client_id SimpleAggregateFunction(any, UUID) CODEC(ZSTD(1)),
+    client_name SimpleAggregateFunction(any, LowCardinality(String)),
+    client_version SimpleAggregateFunction(any, LowCardinality(String)),
+    organization SimpleAggregateFunction(any, LowCardinality(String)),
+    key_fingerprint SimpleAggregateFunction(any, FixedString(32)) CODEC(ZSTD(1)),
+    algorithm SimpleAggregateFunction(any, LowCardinality(String)),
+    purpose SimpleAggregateFunction(any, LowCardinality(String)),
+    context SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    dataset_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    model_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    query_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    session_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    study_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    researcher_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1",
+    engine: "AggregatingMergeTree",
+    keys: "
+PARTITION BY toYYYYMM(timestamp)
+PRIMARY KEY (publisher, toStartOfHour(timestamp), entry_id, receipt_id)
+ORDER BY (publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp)",
+    shard_by: Some("cityHash64(publisher, receipt_id)"),
+};
+
+/// One row is one refused occurrence; its position makes it one.
+pub(crate) static REJECTED: Table = Table {
+    name: "rejected",
+    columns: "
+    position UInt128 CODEC(ZSTD(1)),
+    reason LowCardinality(String),
+    detail String CODEC(ZSTD(1)),
+    publisher String CODEC(ZSTD(1)),
+    receipt_id Nullable(UUID) CODEC(LZ4),
+    client_id Nullable(UUID) CODEC(ZSTD(1)),
+    entry_id Nullable(UUID) CODEC(ZSTD(1)),
+    payload_hash Nullable(FixedString(32)) CODEC(LZ4),
+    received_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    request_id String CODEC(ZSTD(1)),
+    client_address String CODEC(ZSTD(1)),
+    kind LowCardinality(String),
+    raw String CODEC(ZSTD(3)),
+    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1",
+    engine: "ReplacingMergeTree",
+    keys: "
+PARTITION BY toYYYYMM(received_at)
+ORDER BY (publisher, received_at, position)",
+    shard_by: Some("cityHash64(position)"),
+};
+
+/// One row is one block of the log; offsets of a partition are contiguous over its blocks.
+pub(crate) static LEDGER: Table = Table {
+    name: "ledger",
+    columns: "
+    epoch UInt32 CODEC(Delta(4), ZSTD(1)),
+    partition UInt32 CODEC(Delta(4), ZSTD(1)),
+    first_offset UInt64 CODEC(Delta(8), ZSTD(1)),
+    last_offset UInt64 CODEC(Delta(8), ZSTD(1)),
+    records UInt64 CODEC(ZSTD(1)),
+    receipts_in UInt64 CODEC(ZSTD(1)),
+    accepted UInt64 CODEC(ZSTD(1)),
+    rejected UInt64 CODEC(ZSTD(1)),
+    verifier LowCardinality(String),
+    committed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1))",
+    engine: "ReplacingMergeTree",
+    keys: "
+ORDER BY (epoch, partition, first_offset)",
+    shard_by: Some("cityHash64(epoch, partition)"),
+};
+
+/// One row is one rejected receipt that counts now. The rejected row stays: the ledger needs it.
+pub(crate) static REPLAYS: Table = Table {
+    name: "replays",
+    columns: "
+    position UInt128 CODEC(ZSTD(1)),
+    replayed_as UInt128 CODEC(ZSTD(1)),
+    appended Bool,
+    replayed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    replayed_by LowCardinality(String)",
+    engine: "ReplacingMergeTree",
+    keys: "
+ORDER BY position",
+    shard_by: Some("cityHash64(position)"),
+};

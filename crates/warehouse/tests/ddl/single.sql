@@ -1,0 +1,105 @@
+CREATE DATABASE IF NOT EXISTS `receipts`;
+
+CREATE TABLE IF NOT EXISTS `receipts`.schema_versions
+(
+    version UInt32,
+    name String,
+    applied_at DateTime64(3, 'UTC') DEFAULT now64(3)
+)
+ENGINE = ReplacingMergeTree
+ORDER BY version
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
+
+CREATE TABLE IF NOT EXISTS `receipts`.receipts
+(
+    publisher String CODEC(ZSTD(1)),
+    timestamp DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    entry_id UUID CODEC(ZSTD(1)),
+    receipt_id UUID CODEC(LZ4),
+    payload_hash FixedString(32) CODEC(NONE),
+    positions SimpleAggregateFunction(groupUniqArrayArray, Array(UInt128)) CODEC(ZSTD(1)),
+    received_at SimpleAggregateFunction(min, DateTime64(3, 'UTC')) CODEC(Delta(8), ZSTD(1)),
+    url SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    content_hash SimpleAggregateFunction(any, FixedString(32)) CODEC(ZSTD(1)),
+    client_id SimpleAggregateFunction(any, UUID) CODEC(ZSTD(1)),
+    client_name SimpleAggregateFunction(any, LowCardinality(String)),
+    client_version SimpleAggregateFunction(any, LowCardinality(String)),
+    organization SimpleAggregateFunction(any, LowCardinality(String)),
+    key_fingerprint SimpleAggregateFunction(any, FixedString(32)) CODEC(ZSTD(1)),
+    algorithm SimpleAggregateFunction(any, LowCardinality(String)),
+    purpose SimpleAggregateFunction(any, LowCardinality(String)),
+    context SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    dataset_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    model_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    query_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    session_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    study_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    researcher_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1
+)
+ENGINE = AggregatingMergeTree
+PARTITION BY toYYYYMM(timestamp)
+PRIMARY KEY (publisher, toStartOfHour(timestamp), entry_id, receipt_id)
+ORDER BY (publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
+
+CREATE TABLE IF NOT EXISTS `receipts`.rejected
+(
+    position UInt128 CODEC(ZSTD(1)),
+    reason LowCardinality(String),
+    detail String CODEC(ZSTD(1)),
+    publisher String CODEC(ZSTD(1)),
+    receipt_id Nullable(UUID) CODEC(LZ4),
+    client_id Nullable(UUID) CODEC(ZSTD(1)),
+    entry_id Nullable(UUID) CODEC(ZSTD(1)),
+    payload_hash Nullable(FixedString(32)) CODEC(LZ4),
+    received_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    request_id String CODEC(ZSTD(1)),
+    client_address String CODEC(ZSTD(1)),
+    kind LowCardinality(String),
+    raw String CODEC(ZSTD(3)),
+    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1
+)
+ENGINE = ReplacingMergeTree
+PARTITION BY toYYYYMM(received_at)
+ORDER BY (publisher, received_at, position)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
+
+CREATE TABLE IF NOT EXISTS `receipts`.ledger
+(
+    epoch UInt32 CODEC(Delta(4), ZSTD(1)),
+    partition UInt32 CODEC(Delta(4), ZSTD(1)),
+    first_offset UInt64 CODEC(Delta(8), ZSTD(1)),
+    last_offset UInt64 CODEC(Delta(8), ZSTD(1)),
+    records UInt64 CODEC(ZSTD(1)),
+    receipts_in UInt64 CODEC(ZSTD(1)),
+    accepted UInt64 CODEC(ZSTD(1)),
+    rejected UInt64 CODEC(ZSTD(1)),
+    verifier LowCardinality(String),
+    committed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1))
+)
+ENGINE = ReplacingMergeTree
+ORDER BY (epoch, partition, first_offset)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
+
+ALTER TABLE `receipts`.rejected 
+    ADD COLUMN IF NOT EXISTS request_signature Nullable(String) CODEC(ZSTD(1)),
+    ADD COLUMN IF NOT EXISTS origin LowCardinality(String);
+
+CREATE TABLE IF NOT EXISTS `receipts`.replays
+(
+    position UInt128 CODEC(ZSTD(1)),
+    replayed_as UInt128 CODEC(ZSTD(1)),
+    appended Bool,
+    replayed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    replayed_by LowCardinality(String)
+)
+ENGINE = ReplacingMergeTree
+ORDER BY position
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
+

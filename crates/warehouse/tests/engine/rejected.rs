@@ -1,0 +1,259 @@
+//! Rejected receipts: every row in any order of pages, exact bytes, and what a replay changes.
+
+use uuid::Uuid;
+use warehouse::{
+    RejectedCursor, RejectedFilter, RejectedOrder, RejectedRow, ReplayRow, Scope, StandingPayload, Warehouse,
+};
+
+use crate::harness::{NOON_MS, Receipt, fresh, insert, insert_rejected, position, rejected, run, sql};
+
+/// All positions of a filter, in pages of `rows_max`.
+async fn paged(warehouse: &Warehouse, filter: &RejectedFilter, order: RejectedOrder, rows_max: u64) -> Vec<u128> {
+    let mut keys: Vec<RejectedCursor> = Vec::new();
+    loop {
+        let page = warehouse
+            .rejected_keys(filter, order, keys.last(), rows_max)
+            .await
+            .unwrap();
+        let last = (page.len() as u64) < rows_max;
+        keys.extend(page);
+        if last {
+            return keys.into_iter().map(|key| key.position).collect();
+        }
+    }
+}
+
+async fn insert_some(warehouse: &Warehouse) {
+    let rows: Vec<_> = (0..40_u16)
+        .map(|n| RejectedRow {
+            publisher: ["", "a.example", "b.example"][usize::from(n) % 3],
+            // Several at one instant, and over two months.
+            received_at_ms: NOON_MS + i64::from(n / 4) * 86_400_000,
+            receipt_id: (n % 2 == 0).then(|| Uuid::from_u128(u128::from(n))),
+            client_id: Some(Uuid::from_u128(u128::from(n % 5))),
+            ..rejected(
+                position(0, 1_000 - u64::from(n), 0),
+                ["malformed", "bad_signature"][usize::from(n) % 2],
+            )
+        })
+        .collect();
+    insert_rejected(warehouse, &rows).await;
+    insert_rejected(warehouse, &rows[..10]).await;
+}
+
+#[test]
+fn pages_hold_each_row_once_in_both_orders() {
+    run(async {
+        let warehouse = fresh().await;
+        insert_some(&warehouse).await;
+        let all = RejectedFilter::default();
+        let whole = warehouse
+            .rejected_keys(&all, RejectedOrder::Newest, None, 1_000)
+            .await
+            .unwrap();
+        assert_eq!(whole.len(), 40);
+        assert!(whole.is_sorted_by_key(|key| std::cmp::Reverse((key.received_at_ms, key.position))));
+        let stored = warehouse
+            .rejected_keys(&all, RejectedOrder::Stored, None, 1_000)
+            .await
+            .unwrap();
+        assert!(stored.is_sorted_by_key(|key| (key.publisher.clone(), key.received_at_ms, key.position)));
+        for (order, whole) in [(RejectedOrder::Newest, whole), (RejectedOrder::Stored, stored)] {
+            let whole: Vec<u128> = whole.into_iter().map(|key| key.position).collect();
+            for rows_max in [1, 3, 40] {
+                assert_eq!(
+                    paged(&warehouse, &all, order, rows_max).await,
+                    whole,
+                    "{order:?} by {rows_max}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn filters_take_what_they_say() {
+    run(async {
+        let warehouse = fresh().await;
+        insert_some(&warehouse).await;
+        let count = async |filter: RejectedFilter| {
+            let (counted, listed) = tokio::join!(
+                warehouse.rejected_count(&filter),
+                warehouse.rejected_keys(&filter, RejectedOrder::Stored, None, 1_000)
+            );
+            assert_eq!(counted.unwrap(), listed.unwrap().len() as u64, "{filter:?}");
+            warehouse.rejected_count(&filter).await.unwrap()
+        };
+        let all = RejectedFilter::default();
+        assert_eq!(count(all.clone()).await, 40);
+        let reasons = vec!["malformed".to_owned()];
+        assert_eq!(count(RejectedFilter { reasons, ..all.clone() }).await, 20);
+        let publishers = vec!["a.example".to_owned(), "b.example".to_owned()];
+        assert_eq!(
+            count(RejectedFilter {
+                publishers,
+                ..all.clone()
+            })
+            .await,
+            26
+        );
+        let client_id = Some(Uuid::from_u128(4));
+        assert_eq!(
+            count(RejectedFilter {
+                client_id,
+                ..all.clone()
+            })
+            .await,
+            8
+        );
+        let receipt_id = Some(Uuid::from_u128(6));
+        assert_eq!(
+            count(RejectedFilter {
+                receipt_id,
+                ..all.clone()
+            })
+            .await,
+            1
+        );
+        let at = Some(position(0, 990, 0));
+        assert_eq!(
+            count(RejectedFilter {
+                position: at,
+                ..all.clone()
+            })
+            .await,
+            1
+        );
+        let times = RejectedFilter {
+            from_ms: Some(NOON_MS + 86_400_000),
+            to_ms: Some(NOON_MS + 2 * 86_400_000),
+            ..all.clone()
+        };
+        assert_eq!(count(times).await, 4);
+        assert_eq!(count(RejectedFilter { waiting: true, ..all }).await, 40);
+    });
+}
+
+#[test]
+fn bytes_come_back_as_they_went_in() {
+    run(async {
+        let warehouse = fresh().await;
+        // A record body of the largest size, of all bytes there are.
+        let large: Vec<u8> = (0..8_u32 << 20)
+            .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+            .collect();
+        let bodies: [&[u8]; 4] = [&large, b"", b"\xff\xfe\x00 \"{", "übér\u{202e}".as_bytes()];
+        let rows: Vec<_> = bodies
+            .iter()
+            .zip(1..)
+            .map(|(raw, n)| RejectedRow {
+                raw,
+                request_signature: (n == 1).then_some("c2ln"),
+                ..rejected(position(0, n, 0), "malformed")
+            })
+            .collect();
+        insert_rejected(&warehouse, &rows).await;
+        let all = RejectedFilter::default();
+        let keys = warehouse
+            .rejected_keys(&all, RejectedOrder::Stored, None, 10)
+            .await
+            .unwrap();
+        let heads = warehouse.rejected(&keys).await.unwrap();
+        let raw = warehouse.rejected_raw(&keys).await.unwrap();
+        assert_eq!((heads.len(), raw.len()), (4, 4));
+        for (head, row) in heads.iter().zip(&rows) {
+            assert_eq!((head.position, head.raw_bytes), (row.position, row.raw.len() as u64));
+            assert!(raw[&row.position] == row.raw, "the bytes differ");
+            assert_eq!(head.request_signature.as_deref(), row.request_signature);
+            assert_eq!((head.origin.as_str(), head.kind.as_str()), ("record", "receipt"));
+            assert_eq!((head.detail.as_str(), head.replay.as_ref()), ("detail", None));
+        }
+    });
+}
+
+#[test]
+fn what_was_replayed_is_no_refusal_any_more_and_stays_in_the_books() {
+    run(async {
+        let warehouse = fresh().await;
+        let rows: Vec<_> = (0..3)
+            .map(|n| RejectedRow {
+                receipt_id: Some(Uuid::from_u128(7)),
+                ..rejected(position(0, n, 0), "bad_signature")
+            })
+            .collect();
+        insert_rejected(&warehouse, &rows).await;
+        let replay = ReplayRow {
+            position: rows[1].position,
+            replayed_as: position(0, 9, 0),
+            appended: true,
+            replayed_at_ms: NOON_MS + 5,
+            replayed_by: "operator".to_owned(),
+        };
+        for _ in 0..2 {
+            warehouse.insert_replays(std::slice::from_ref(&replay)).await.unwrap();
+        }
+        let scope = Scope {
+            publishers: vec!["news.example".to_owned()],
+        };
+        let refusals = warehouse.refusals(&scope, 0, NOON_MS * 2, 10).await.unwrap();
+        assert_eq!(refusals.by_reason, [("bad_signature".to_owned(), 2)]);
+        let newest: Vec<u128> = refusals.newest.iter().map(|refusal| refusal.position).collect();
+        assert_eq!(newest, [rows[2].position, rows[0].position]);
+        let facts = warehouse.receipt(&scope, Uuid::from_u128(7)).await.unwrap();
+        let replayed: Vec<_> = facts.rejected.iter().map(|one| one.replayed_at_ms).collect();
+        assert_eq!(replayed, [None, Some(NOON_MS + 5), None]);
+
+        let all = RejectedFilter::default();
+        let keys = warehouse
+            .rejected_keys(&all, RejectedOrder::Stored, None, 10)
+            .await
+            .unwrap();
+        let replays: Vec<_> = warehouse
+            .rejected(&keys)
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|one| one.replay)
+            .collect();
+        assert_eq!(replays[0], None);
+        let found = replays[1].as_ref().unwrap();
+        assert_eq!(
+            (found.replayed_as, found.appended, found.replayed_at_ms),
+            (position(0, 9, 0), true, NOON_MS + 5)
+        );
+        assert_eq!(found.by, "operator");
+        let waiting = RejectedFilter { waiting: true, ..all };
+        assert_eq!(warehouse.rejected_count(&waiting).await.unwrap(), 2);
+        assert_eq!(warehouse.totals().await.unwrap().rejected, 3);
+        assert_eq!(
+            sql(warehouse.database(), "SELECT count() FROM replays FINAL").await,
+            "1\n"
+        );
+    });
+}
+
+#[test]
+fn standing_payloads_are_found_by_what_they_hash() {
+    run(async {
+        let warehouse = fresh().await;
+        let (one, two) = (Receipt::new(1), Receipt::new(2));
+        let rows = [
+            (one.clone(), position(0, 5, 0)),
+            (one.clone(), position(0, 3, 0)),
+            (two, position(0, 4, 0)),
+        ];
+        insert(&warehouse, &rows).await;
+        let row = one.row(0);
+        let (publisher, at) = (row.publisher, row.timestamp_ms);
+        let ids: Vec<Uuid> = (10..1_200).map(Uuid::from_u128).chain([row.receipt_id]).collect();
+        let standing = warehouse.standing(publisher..=publisher, at..=at, &ids).await;
+        let expected = StandingPayload {
+            id: row.receipt_id,
+            hash: *row.payload_hash,
+            first_position: position(0, 3, 0),
+        };
+        assert_eq!(standing.unwrap(), [expected]);
+        let elsewhere = warehouse.standing(publisher..=publisher, at + 1..=at + 2, &ids).await;
+        assert_eq!(elsewhere.unwrap(), []);
+    });
+}
