@@ -287,10 +287,10 @@ impl<'a> Outline<'_, 'a> {
         fields.version(version);
         let batch_id = fields.string(batch_id, "/batchId");
         if batch_id.as_deref() == Some("") {
-            let detail = "must not be empty";
+            let detail = "name the batch: its batchId must not be empty";
             fields
                 .faults
-                .push("/batchId".to_owned(), FaultCode::MissingMember, detail);
+                .push("/batchId".to_owned(), FaultCode::EmptyBatchId, detail);
         }
         self.check_receipts(&mut fields, receipts);
         let signature = fields.signature(signature);

@@ -50,7 +50,8 @@ pub(crate) fn write_value(tape: &Tape, id: NodeId, text: &str, out: &mut Vec<u8>
             out.push(b']');
         }
         Kind::String => text::write_canonical(out, tape.inner(id, text)),
-        Kind::Number => write_number(tape.raw(id, text), out),
+        // As ECMAScript writes it (RFC 8785 section 3.2.2.3).
+        Kind::Number => out.extend_from_slice(ryu_js::Buffer::new().format_finite(node.number()).as_bytes()),
         Kind::True | Kind::False | Kind::Null => out.extend_from_slice(tape.raw(id, text).as_bytes()),
     }
 }
@@ -79,13 +80,6 @@ pub(crate) fn write_object(tape: &Tape, id: NodeId, text: &str, skip: &[&str], o
         write_value(tape, name + 1, text, out);
     }
     out.push(b'}');
-}
-
-/// Appends an accepted number as ECMAScript writes it (RFC 8785 section 3.2.2.3).
-fn write_number(number: &str, out: &mut Vec<u8>) {
-    // The scanner has parsed it before: it is a finite double.
-    let value = number.parse::<f64>().unwrap_or_default();
-    out.extend_from_slice(ryu_js::Buffer::new().format_finite(value).as_bytes());
 }
 
 /// SHA-256 of a receipt's canonical bytes: what identifies it, besides its `receiptId`. Scans the receipt, but holds it

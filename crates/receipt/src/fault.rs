@@ -77,6 +77,8 @@ codes! {
     ReceiptTooLarge = "receipt_too_large",
     /// A batch is longer than allowed.
     BatchTooLarge = "batch_too_large",
+    /// A batch whose `batchId` is an empty string.
+    EmptyBatchId = "empty_batch_id",
     /// A batch without receipts.
     EmptyBatch = "empty_batch",
     /// A batch with more receipts than allowed.

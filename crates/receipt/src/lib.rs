@@ -29,6 +29,7 @@ mod judge;
 mod key;
 mod key_cache;
 mod limits;
+mod number;
 mod pem;
 mod reason;
 mod receipt;

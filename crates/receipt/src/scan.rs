@@ -11,7 +11,7 @@
 
 use crate::fault::{Fault, FaultCode};
 use crate::tape::{Frame, Kind, NO_KEY, Node, NodeId, Tape, at};
-use crate::text;
+use crate::{number, text};
 
 /// A fault that ends the scan. Boxed to keep the good path's results in a register.
 pub(crate) type Scanned<T> = Result<T, Box<Fault>>;
@@ -370,18 +370,19 @@ impl<'a> Scanner<'a> {
                 return Err(self.unexpected(tape, "a digit in the exponent"));
             }
         }
-        // A few hundred digits can be out of range without an exponent, fewer can't.
-        let text = &self.text[start..self.pos];
-        if !verbatim && !text.parse::<f64>().is_ok_and(f64::is_finite) {
+        if verbatim {
+            return self.push(tape, Kind::Number, start);
+        }
+        let value = number::parse(&self.text[start..self.pos]);
+        if !value.is_finite() {
             let detail = format!("the number at offset {start} is beyond a double's range: send it as a string");
             return Err(self.fault(tape, FaultCode::NumberOutOfRange, detail));
         }
         self.push(tape, Kind::Number, start)?;
-        if !verbatim {
-            tape.dirty += 1;
-            if let Some(node) = tape.nodes.last_mut() {
-                node.verbatim = false;
-            }
+        tape.dirty += 1;
+        if let Some(node) = tape.nodes.last_mut() {
+            node.verbatim = false;
+            node.set_number(value);
         }
         Ok(())
     }

@@ -44,9 +44,9 @@ pub(crate) struct Node {
     pub(crate) end: u32,
     /// The node after this one and everything inside it.
     pub(crate) next: NodeId,
-    /// Objects: where its sorted names begin in `Tape::order`.
+    /// Objects: where its sorted names begin in `Tape::order`. Numbers that aren't verbatim: half of the double's bits.
     pub(crate) order: u32,
-    /// Objects: how many members.
+    /// Objects: how many members. Numbers that aren't verbatim: the other half.
     pub(crate) members: u32,
     pub(crate) kind: Kind,
     /// The text is its own canonical form.
@@ -55,6 +55,19 @@ pub(crate) struct Node {
     pub(crate) escaped: bool,
     /// Strings: ASCII without escapes, so bytes compare like UTF-16 code units.
     pub(crate) plain: bool,
+}
+
+impl Node {
+    #[allow(clippy::cast_possible_truncation)]
+    pub(crate) const fn set_number(&mut self, value: f64) {
+        let bits = value.to_bits();
+        (self.order, self.members) = (bits as u32, (bits >> 32) as u32);
+    }
+
+    /// The value of a number that isn't verbatim.
+    pub(crate) const fn number(&self) -> f64 {
+        f64::from_bits((self.members as u64) << 32 | self.order as u64)
+    }
 }
 
 /// An array or object that is still open.
@@ -98,7 +111,8 @@ pub(crate) struct Tape {
     decoded: String,
 }
 
-/// A position in a body as a node holds it. Bodies are shorter than 4 GiB: `Scanner::new` checks.
+/// A position in a body as a node holds it. Bodies are shorter than 4 GiB: `scan::utf8` refuses longer ones, and whatever is
+/// scanned has come through it.
 #[allow(clippy::cast_possible_truncation)]
 pub(crate) const fn at(pos: usize) -> u32 {
     pos as u32

@@ -435,7 +435,7 @@ fn batches_keep_their_rules() {
         assert_eq!(with(&pointer, json!(null)), one(&pointer, WrongType));
     }
     assert_eq!(with("/version", json!("2.0.0")), one("/version", UnsupportedVersion));
-    assert_eq!(with("/batchId", json!("")), one("/batchId", MissingMember));
+    assert_eq!(with("/batchId", json!("")), one("/batchId", EmptyBatchId));
     assert_eq!(with("/batchId", json!("b".repeat(4097))), one("/batchId", TooLong));
     assert_eq!(with("/signature", json!("=")), one("/signature", InvalidBase64));
     assert_eq!(
@@ -604,7 +604,7 @@ fn codes_are_stable() {
          number_out_of_range missing_member wrong_type invalid_uuid invalid_timestamp timestamp_out_of_range \
          unsupported_version unsupported_algorithm invalid_base64 invalid_public_key key_algorithm_mismatch \
          invalid_content_hash invalid_url invalid_purpose invalid_publisher too_long receipt_too_large batch_too_large \
-         empty_batch too_many_receipts mixed_keys"
+         empty_batch_id empty_batch too_many_receipts mixed_keys"
     );
 }
 
