@@ -29,6 +29,14 @@ pub struct Dashboard {
     complete_through: Timestamp,
 }
 
+impl Dashboard {
+    /// Everything acknowledged before is counted.
+    #[must_use]
+    pub fn complete_through(&self) -> Timestamp {
+        self.complete_through
+    }
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TopContent {
@@ -229,6 +237,16 @@ pub async fn dashboard(http: &HttpClient, plan: &Plan) -> Result<Option<Dashboar
         (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, _) => Ok(None),
         (status, body) => bail!("the dashboard answered {status}: {}", String::from_utf8_lossy(&body)),
     }
+}
+
+/// The status a dashboard is answered with to `key`; `None` where nothing answers.
+pub async fn dashboard_status(http: &HttpClient, analytics: &str, key: &str) -> Option<StatusCode> {
+    let request = http::Request::get(format!("{analytics}/api/v1/analytics/dashboard"))
+        .header(header::AUTHORIZATION, format!("Bearer {key}"))
+        .body(Full::default())
+        .ok()?;
+    let answer = tokio::time::timeout(Duration::from_secs(10), http.request(request)).await;
+    Some(answer.ok()?.ok()?.status())
 }
 
 async fn ask<T: DeserializeOwned>(http: &HttpClient, plan: &Plan, path: &str) -> Result<T> {

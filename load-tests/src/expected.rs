@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
+use jiff::Timestamp;
 use uuid::Uuid;
 
 /// What one receipt in a request must lead to.
@@ -18,6 +19,15 @@ pub struct Item {
     pub purpose: &'static str,
     /// `None`: verified (or a duplicate of a verified one). Otherwise the reason of its rejection.
     pub rejected: Option<&'static str>,
+}
+
+/// When something was acknowledged.
+#[derive(Debug, Clone, Copy)]
+pub struct Acknowledged {
+    /// For delays.
+    pub instant: Instant,
+    /// By the clock on the wall, for the watermark.
+    pub time: Timestamp,
 }
 
 /// Sums over everything acknowledged.
@@ -46,13 +56,16 @@ pub struct Expected {
     /// Answers that were wrong in themselves, the first few.
     pub wrong_answers: Vec<String>,
     /// When the n-th counted receipt was acknowledged.
-    pub acknowledged_at: Vec<Instant>,
+    pub acknowledged_at: Vec<Acknowledged>,
 }
 
 impl Expected {
     /// Takes in one acknowledged request, after `open` tries that left open whether it was stored.
     pub fn acknowledge(&mut self, items: &[Item], open: u32) {
-        let now = Instant::now();
+        let now = Acknowledged {
+            instant: Instant::now(),
+            time: Timestamp::now(),
+        };
         let rejected = items.iter().filter(|item| item.rejected.is_some()).count() as u64;
         self.open_rejected += rejected * u64::from(open);
         self.open_occurrences += (items.len() as u64 - rejected) * u64::from(open);

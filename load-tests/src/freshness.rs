@@ -1,5 +1,6 @@
 //! From acknowledged to counted: the dashboard is asked over and over, and each receipt's delay is the time from its
-//! acknowledgement to the first answer whose total includes it (in the order of acknowledgement), so an upper bound.
+//! acknowledgement to the first answer whose total includes it (in the order of acknowledgement), so an upper bound. No answer
+//! may count less than what was acknowledged before its `completeThrough`, whatever fails meanwhile.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,12 +65,22 @@ async fn sample(
             continue;
         };
         let now = Instant::now();
-        let expected = expected.lock();
+        let mut expected = expected.lock();
+        let complete = seen.complete_through();
+        let due = expected
+            .acknowledged_at
+            .partition_point(|acknowledged| acknowledged.time < complete);
+        if seen.total_receipts < due as u64 {
+            expected.wrong(format!(
+                "the dashboard says that it is complete through {complete} with {} receipts; {due} were acknowledged before",
+                seen.total_receipts
+            ));
+        }
         let counted = usize::try_from(seen.total_receipts)
             .unwrap_or(usize::MAX)
             .min(expected.acknowledged_at.len());
         for acknowledged in expected.acknowledged_at.get(covered..counted).unwrap_or_default() {
-            let delay_ms = now.saturating_duration_since(*acknowledged).as_millis();
+            let delay_ms = now.saturating_duration_since(acknowledged.instant).as_millis();
             delays_ms.saturating_record(u64::try_from(delay_ms).unwrap_or(u64::MAX));
         }
         covered = covered.max(counted);

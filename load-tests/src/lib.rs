@@ -11,14 +11,18 @@
 //! - [`check`]: the dashboard, the refusals and the audit against what was sent
 //! - [`installation`]: what is under test, as a load sees it
 //! - [`process`]: one process under test
+//! - [`fleet`]: separate processes on real engines
 //! - [`proxy`]: a TCP proxy with faults
 //! - [`stack`]: `receipts up` as a process under test
+//! - [`drills`]: faults under load, each ending in an exact audit
 //! - [`report`]: what a person reads, and what a program reads
 
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod drills;
 pub mod expected;
+pub mod fleet;
 pub mod freshness;
 pub mod http;
 pub mod installation;

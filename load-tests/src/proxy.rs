@@ -20,8 +20,6 @@ pub enum Fault {
     Slow(Duration),
     /// Requests arrive, answers don't, and the connection breaks so much later.
     Mute(Duration),
-    /// Every n-th connection is mute for so long; the others are served.
-    MuteSome(u32, Duration),
     /// Nothing arrives; this text is the answer to everything.
     Answer(String),
     /// Connections are closed as soon as they are made.
@@ -76,20 +74,13 @@ impl Proxy {
 async fn serve(listener: TcpListener, target: SocketAddr, fault: watch::Receiver<Fault>) {
     // Ends its connections when it ends.
     let mut connections = tokio::task::JoinSet::new();
-    let mut made = 0_u32;
     loop {
         let Ok((client, _)) = listener.accept().await else {
             continue;
         };
         while connections.try_join_next().is_some() {}
-        made = made.wrapping_add(1);
         let mut changes = fault.clone();
         let fault = changes.borrow_and_update().clone();
-        let fault = match fault {
-            Fault::MuteSome(every, wait) if made.is_multiple_of(every) => Fault::Mute(wait),
-            Fault::MuteSome(..) => Fault::None,
-            other => other,
-        };
         connections.spawn(async move {
             tokio::select! {
                 _ = connection(client, target, fault) => {}
@@ -102,7 +93,7 @@ async fn serve(listener: TcpListener, target: SocketAddr, fault: watch::Receiver
 async fn connection(mut client: TcpStream, target: SocketAddr, fault: Fault) -> std::io::Result<()> {
     client.set_nodelay(true)?;
     let answer_late = match fault {
-        Fault::None | Fault::MuteSome(..) => Duration::ZERO,
+        Fault::None => Duration::ZERO,
         Fault::Slow(late) => late,
         Fault::Away => return Ok(()),
         Fault::Answer(text) => {
@@ -203,12 +194,6 @@ mod tests {
         assert_eq!(ask(&proxy).await, b"");
         proxy.set(Proxy::answer("500 Internal Server Error", "no"));
         assert!(ask(&proxy).await.starts_with(b"HTTP/1.1 500 Internal"));
-        proxy.set(Fault::MuteSome(2, Duration::from_millis(1)));
-        let answers = [ask(&proxy).await, ask(&proxy).await];
-        assert!(
-            answers.contains(&b"ping".to_vec()) && answers.contains(&Vec::new()),
-            "{answers:?}"
-        );
         proxy.set(Fault::None);
         assert_eq!(ask(&proxy).await, b"ping");
     }

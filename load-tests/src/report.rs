@@ -14,9 +14,9 @@ use crate::plan::Plan;
 /// Percentiles of a histogram, in its own unit.
 #[derive(Debug, Serialize)]
 pub struct Percentiles {
-    p50: u64,
+    pub(crate) p50: u64,
     p90: u64,
-    p99: u64,
+    pub(crate) p99: u64,
     p999: u64,
     max: u64,
 }
@@ -39,21 +39,21 @@ impl From<&Histogram<u64>> for Percentiles {
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     requests: u64,
-    receipts: u64,
+    pub(crate) receipts: u64,
     seconds: f64,
-    receipts_per_second: f64,
+    pub(crate) receipts_per_second: f64,
     mode: &'static str,
     batch: usize,
     latency_us: Percentiles,
-    freshness_ms: Option<Percentiles>,
+    pub(crate) freshness_ms: Option<Percentiles>,
     unique: u64,
     occurrences: u64,
     rejected: u64,
     refused: u64,
-    repeated_tries: u64,
+    pub(crate) repeated_tries: u64,
     /// Answers 503, and how long the slowest took.
-    unavailable: u64,
-    slowest_unavailable_ms: u64,
+    pub(crate) unavailable: u64,
+    pub(crate) slowest_unavailable_ms: u64,
     without_retry_after: u64,
     given_up: u64,
     wrong_answers: Vec<String>,
@@ -115,6 +115,19 @@ impl Report {
     #[must_use]
     pub fn passed(&self) -> bool {
         self.passed
+    }
+
+    /// Each thing that is wrong, in words.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let wrong = self.findings.iter().filter(|finding| !finding.right());
+        let differ = wrong.map(|finding| {
+            format!(
+                "{}: {} instead of {}..={}",
+                finding.what, finding.is, finding.at_least, finding.at_most
+            )
+        });
+        self.wrong_answers.iter().cloned().chain(differ).collect()
     }
 
     /// Prints it.

@@ -5,11 +5,13 @@
 //! - [`receipt_position`]: one receipt's place, as people write it
 //! - [`dead_letters`]: rejected receipts for other programs
 //! - [`embedded`]: the segment log, in files under one directory, with no server
+//! - [`kafka`]: the log as a topic of Apache Kafka
 
 #![forbid(unsafe_code)]
 
 pub mod dead_letters;
 pub mod embedded;
+pub mod kafka;
 pub mod receipt_position;
 pub mod record;
 pub mod traits;
@@ -17,6 +19,7 @@ pub mod traits;
 pub use dead_letters::{DeadLetter, DeadLetters, PublishError};
 pub use embedded::{DirectIo, EmbeddedConfig, EmbeddedConsumer, EmbeddedLog, GroupError, OpenError, ReadOnlyLog};
 pub use receipt_position::{NoPosition, ReceiptPosition};
+pub use kafka::{KafkaConfig, KafkaConsumer, KafkaLog, KafkaOpenError};
 pub use record::{LoggedRecord, Position, Record, RecordKind};
 pub use traits::{
     AppendError, Assignment, Commit, CommitError, Committed, ConsumeError, InspectError, LogConsumer, LogInspector,

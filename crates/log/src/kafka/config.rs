@@ -1,0 +1,363 @@
+//! Kafka's settings.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+/// What stands around a record in a batch of Kafka's: the batch's header, the record's own lengths. Generous.
+pub(super) const BATCH_FRAME_BYTES: usize = 1024;
+/// librdkafka looks for messages whose time is over once a second.
+const TIMEOUT_SCAN_MS: u64 = 1_000;
+
+/// How record batches are compressed on the way to the broker and on its disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// Cheap for the gateway.
+    #[default]
+    Lz4,
+    /// Smallest on disk and wire.
+    Zstd,
+}
+
+impl Compression {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+/// How connections to the brokers are secured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SecurityProtocol {
+    /// In the clear, no login.
+    #[default]
+    Plaintext,
+    /// TLS; a login only by client certificate.
+    Ssl,
+    /// In the clear, with a login.
+    #[serde(rename = "sasl_plaintext")]
+    SaslPlaintext,
+    /// TLS, with a login.
+    #[serde(rename = "sasl_ssl")]
+    SaslSsl,
+}
+
+impl SecurityProtocol {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Plaintext => "plaintext",
+            Self::Ssl => "ssl",
+            Self::SaslPlaintext => "sasl_plaintext",
+            Self::SaslSsl => "sasl_ssl",
+        }
+    }
+
+    pub(super) fn has_tls(self) -> bool {
+        matches!(self, Self::Ssl | Self::SaslSsl)
+    }
+
+    pub(super) fn has_login(self) -> bool {
+        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
+    }
+}
+
+/// How the login is proven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub enum SaslMechanism {
+    /// RFC 4616: the password itself, so only within TLS.
+    #[serde(rename = "PLAIN")]
+    Plain,
+    /// RFC 5802 with SHA-256.
+    #[serde(rename = "SCRAM-SHA-256")]
+    ScramSha256,
+    /// RFC 5802 with SHA-512.
+    #[default]
+    #[serde(rename = "SCRAM-SHA-512")]
+    ScramSha512,
+}
+
+impl SaslMechanism {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "PLAIN",
+            Self::ScramSha256 => "SCRAM-SHA-256",
+            Self::ScramSha512 => "SCRAM-SHA-512",
+        }
+    }
+}
+
+/// Something that is never shown.
+#[derive(Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The secret itself, for the one who must know it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(secret: &str) -> Self {
+        Self(secret.to_owned())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "\"\"" } else { "\"***\"" })
+    }
+}
+
+/// Settings of the log on Kafka (`[kafka]` in the configuration file). Given `brokers`, the log is Kafka's, otherwise the
+/// embedded one.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KafkaConfig {
+    /// `host:port`, several with commas between. Empty: the embedded log.
+    pub brokers: String,
+    /// The topic that is the log.
+    pub topic: String,
+    /// The topic of records that can't become receipts.
+    pub rejected_topic: String,
+    /// Whether to create a topic that doesn't exist.
+    pub create_topic: bool,
+    /// Partitions of a created topic: the most verifiers that share the work.
+    pub partitions: u32,
+    /// Copies of each record, at least.
+    pub replication_factor: u32,
+    /// Copies that must exist before a record is acknowledged, at least.
+    pub min_insync_replicas: u32,
+    /// How long records are kept, at least, in milliseconds.
+    pub retention_ms_max: u64,
+    /// How much of a partition is kept, at least, in bytes; 0: no limit.
+    pub retention_bytes_max: u64,
+    /// The largest record in bytes: a batch of 8 MiB and what stands beside it.
+    pub record_bytes_max: usize,
+    /// How batches of records are compressed.
+    pub compression: Compression,
+    /// How long the producer gathers records before it sends them.
+    pub linger_ms: u64,
+    /// Most records that wait for an acknowledgement; beyond it appends are `Busy`.
+    pub queue_records_max: usize,
+    /// Most bytes that wait for an acknowledgement; beyond it appends are `Busy`.
+    pub queue_bytes_max: usize,
+    /// A record that isn't acknowledged by then is given up. At least a second less than the gateway waits, so that
+    /// nothing is delivered after a client was told that it isn't.
+    pub delivery_wait_ms_max: u64,
+    /// A verifier that isn't heard of for so long loses its partitions.
+    pub session_wait_ms_max: u64,
+    /// A verifier that doesn't ask for records for so long loses its partitions, although its process lives.
+    pub poll_interval_ms_max: u64,
+    /// Most bytes fetched ahead of what a consumer was given, over all partitions (one fetch may go over it).
+    pub fetch_queue_bytes_max: usize,
+    /// Most bytes one fetch takes of one partition (or one batch of records, if that is larger).
+    pub fetch_partition_bytes_max: usize,
+    /// How long a request to a broker may take.
+    pub request_wait_ms_max: u64,
+    /// How often librdkafka's statistics become metrics.
+    pub statistics_interval_ms: u64,
+    /// How connections are secured.
+    pub security_protocol: SecurityProtocol,
+    /// PEM file with the authorities to trust; empty: the system's.
+    pub ssl_ca: String,
+    /// PEM file with the client's certificate; empty: none.
+    pub ssl_certificate: String,
+    /// PEM file with the client's key.
+    pub ssl_key: String,
+    /// How the login is proven.
+    pub sasl_mechanism: SaslMechanism,
+    /// The login's name.
+    pub sasl_username: String,
+    /// The login's password.
+    pub sasl_password: Secret,
+}
+
+impl Default for KafkaConfig {
+    fn default() -> Self {
+        Self {
+            brokers: String::new(),
+            topic: "receipts".to_owned(),
+            rejected_topic: "receipts.rejected".to_owned(),
+            create_topic: true,
+            partitions: 12,
+            replication_factor: 3,
+            min_insync_replicas: 2,
+            retention_ms_max: 7 * 24 * 3_600_000,
+            retention_bytes_max: 0,
+            record_bytes_max: (8 << 20) + (64 << 10),
+            compression: Compression::Lz4,
+            linger_ms: 1,
+            queue_records_max: 65_536,
+            queue_bytes_max: 64 << 20,
+            delivery_wait_ms_max: 3_500,
+            session_wait_ms_max: 10_000,
+            poll_interval_ms_max: 120_000,
+            fetch_queue_bytes_max: 32 << 20,
+            fetch_partition_bytes_max: 1 << 20,
+            request_wait_ms_max: 10_000,
+            statistics_interval_ms: 5_000,
+            security_protocol: SecurityProtocol::Plaintext,
+            ssl_ca: String::new(),
+            ssl_certificate: String::new(),
+            ssl_key: String::new(),
+            sasl_mechanism: SaslMechanism::ScramSha512,
+            sasl_username: String::new(),
+            sasl_password: Secret::default(),
+        }
+    }
+}
+
+impl KafkaConfig {
+    /// Whether the log is Kafka's.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        !self.brokers.trim().is_empty()
+    }
+
+    /// Checks the settings against each other.
+    ///
+    /// # Errors
+    /// Each fault with the key it is about.
+    pub fn validate(&self) -> Result<(), Vec<(&'static str, String)>> {
+        let mut faults = Vec::new();
+        let mut check = |key: &'static str, fine: bool, fault: &str| {
+            if !fine {
+                faults.push((key, fault.to_owned()));
+            }
+        };
+        check("topic", is_topic_name(&self.topic), TOPIC_NAME);
+        check("rejected_topic", is_topic_name(&self.rejected_topic), TOPIC_NAME);
+        let apart = self.topic != self.rejected_topic;
+        check("rejected_topic", apart, "must be another topic than kafka.topic");
+        let in_range = |value: u64, allowed: std::ops::RangeInclusive<u64>| allowed.contains(&value);
+        check("partitions", in_range(self.partitions.into(), 1..=10_000), "must be 1 to 10000");
+        let replicas = in_range(self.replication_factor.into(), 1..=100);
+        check("replication_factor", replicas, "must be 1 to 100");
+        let insync = in_range(self.min_insync_replicas.into(), 1..=self.replication_factor.into());
+        check("min_insync_replicas", insync, "must be 1 to kafka.replication_factor");
+        check("retention_ms_max", in_range(self.retention_ms_max, 60_000..=1 << 53), "must be at least 60000");
+        check("retention_bytes_max", self.retention_bytes_max <= 1 << 53, "must be at most 2^53");
+        let record = in_range(self.record_bytes_max as u64, 1024..=512 << 20);
+        check("record_bytes_max", record, "must be 1024 to 536870912");
+        check("linger_ms", self.linger_ms <= 100, "must be at most 100");
+        let records = in_range(self.queue_records_max as u64, 1..=10_000_000);
+        check("queue_records_max", records, "must be 1 to 10000000");
+        let queue = self.queue_bytes_max >= self.record_bytes_max && self.queue_bytes_max <= 64 << 30;
+        check("queue_bytes_max", queue, "must be kafka.record_bytes_max to 68719476736");
+        let delivery = in_range(self.delivery_wait_ms_max, 100..=300_000);
+        check("delivery_wait_ms_max", delivery, "must be 100 to 300000");
+        check("delivery_wait_ms_max", self.delivery_wait_ms_max > self.linger_ms, "must be more than kafka.linger_ms");
+        let session = in_range(self.session_wait_ms_max, 1_000..=1_800_000);
+        check("session_wait_ms_max", session, "must be 1000 to 1800000");
+        let interval = in_range(self.poll_interval_ms_max, self.session_wait_ms_max..=86_400_000);
+        check("poll_interval_ms_max", interval, "must be kafka.session_wait_ms_max to 86400000");
+        let ahead = in_range(self.fetch_queue_bytes_max as u64, 64 << 10..=2 << 30);
+        check("fetch_queue_bytes_max", ahead, "must be 65536 to 2147483648");
+        let fetch = in_range(self.fetch_partition_bytes_max as u64, 4096..=512 << 20);
+        check("fetch_partition_bytes_max", fetch, "must be 4096 to 536870912");
+        let request = in_range(self.request_wait_ms_max, 1_000..=60_000);
+        check("request_wait_ms_max", request, "must be 1000 to 60000");
+        let statistics = in_range(self.statistics_interval_ms, 100..=3_600_000);
+        check("statistics_interval_ms", statistics, "must be 100 to 3600000");
+        self.check_security(&mut check);
+        if faults.is_empty() { Ok(()) } else { Err(faults) }
+    }
+
+    fn check_security(&self, check: &mut impl FnMut(&'static str, bool, &str)) {
+        let protocol = self.security_protocol;
+        for (key, path) in [("ssl_ca", &self.ssl_ca), ("ssl_certificate", &self.ssl_certificate), ("ssl_key", &self.ssl_key)] {
+            let used = path.is_empty() || protocol.has_tls();
+            check(key, used, "is given, but kafka.security_protocol is without TLS");
+        }
+        let pair = self.ssl_certificate.is_empty() == self.ssl_key.is_empty();
+        check("ssl_key", pair, "kafka.ssl_certificate and kafka.ssl_key belong together");
+        let user = !self.sasl_username.is_empty();
+        check("sasl_username", user || !protocol.has_login(), "is missing: kafka.security_protocol wants a login");
+        check("sasl_username", !user || protocol.has_login(), "is given, but kafka.security_protocol is without a login");
+        let password = !self.sasl_password.reveal().is_empty();
+        check("sasl_password", password || !protocol.has_login(), "is missing: kafka.security_protocol wants a login");
+    }
+
+    /// Checks what must fit the gateway: nothing may be delivered after its request was answered.
+    ///
+    /// # Errors
+    /// What doesn't fit.
+    pub fn fits(&self, append_wait_ms_max: u64) -> Result<(), String> {
+        let needed = self.delivery_wait_ms_max.saturating_add(TIMEOUT_SCAN_MS);
+        if !self.is_given() || needed <= append_wait_ms_max {
+            return Ok(());
+        }
+        Err(format!(
+            "kafka.delivery_wait_ms_max is {}, must be at least {TIMEOUT_SCAN_MS} less than gateway.append_wait_ms_max \
+             ({append_wait_ms_max}): a record must not be delivered after its request was answered 503",
+            self.delivery_wait_ms_max
+        ))
+    }
+
+    /// The largest batch of records that the topic must take.
+    pub(super) fn message_bytes_max(&self) -> usize {
+        self.record_bytes_max + BATCH_FRAME_BYTES
+    }
+}
+
+const TOPIC_NAME: &str = "must be 1 to 249 of A-Z a-z 0-9 . _ -, and neither . nor ..";
+
+/// Kafka's own rule (`Topic.validate`).
+fn is_topic_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=249).contains(&name.len()) && name != "." && name != ".." && name.bytes().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use super::*;
+
+    #[test]
+    fn the_defaults_fit_and_a_password_is_never_shown() {
+        assert_eq!(KafkaConfig::default().validate(), Ok(()));
+        let config = KafkaConfig {
+            sasl_password: "hunter2".into(),
+            ..KafkaConfig::default()
+        };
+        assert!(!format!("{config:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn every_fault_is_told_with_its_key() {
+        let config = KafkaConfig {
+            topic: "a/b".to_owned(),
+            min_insync_replicas: 4,
+            poll_interval_ms_max: 9_999,
+            security_protocol: SecurityProtocol::SaslPlaintext,
+            ssl_ca: "ca.pem".to_owned(),
+            ..KafkaConfig::default()
+        };
+        let keys: Vec<&str> = config.validate().unwrap_err().into_iter().map(|(key, _)| key).collect();
+        let expected = ["topic", "min_insync_replicas", "poll_interval_ms_max", "ssl_ca", "sasl_username", "sasl_password"];
+        assert_eq!(keys, expected);
+    }
+
+    #[test]
+    fn a_delivery_must_end_before_the_request_does() {
+        let config = KafkaConfig {
+            brokers: "kafka:9092".to_owned(),
+            delivery_wait_ms_max: 4_000,
+            ..KafkaConfig::default()
+        };
+        assert!(config.fits(5_000).is_ok());
+        assert!(config.fits(4_999).is_err());
+        assert!(KafkaConfig::default().fits(1).is_ok(), "the embedded log has no such limit");
+    }
+}

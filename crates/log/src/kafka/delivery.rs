@@ -1,0 +1,96 @@
+//! One record's way back: the acknowledgement, from librdkafka's thread to whoever awaits it. One allocation for a record.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Instant,
+};
+
+use parking_lot::Mutex;
+
+use crate::{record::Position, traits::AppendError};
+
+type Outcome = Result<Position, AppendError>;
+
+/// A record under way.
+pub(super) struct Delivery {
+    state: Mutex<State>,
+    /// A bound of the record's bytes in the log.
+    pub(super) bytes: usize,
+    /// When it was handed over.
+    pub(super) since: Instant,
+}
+
+enum State {
+    Waiting(Option<Waker>),
+    Ended(Outcome),
+    Told,
+}
+
+impl Delivery {
+    pub(super) fn new(bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State::Waiting(None)),
+            bytes,
+            since: Instant::now(),
+        })
+    }
+
+    /// Tells the outcome.
+    pub(super) fn end(&self, outcome: Outcome) {
+        let before = std::mem::replace(&mut *self.state.lock(), State::Ended(outcome));
+        if let State::Waiting(Some(waker)) = before {
+            waker.wake();
+        }
+    }
+}
+
+/// The outcome of a record under way. Dropping it doesn't take the record back.
+pub(super) struct Delivered(pub(super) Arc<Delivery>);
+
+impl Future for Delivered {
+    type Output = Outcome;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        let mut state = self.0.state.lock();
+        match &mut *state {
+            State::Waiting(waker) => {
+                if !waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
+                    *waker = Some(context.waker().clone());
+                }
+                Poll::Pending
+            }
+            State::Ended(_) => match std::mem::replace(&mut *state, State::Told) {
+                State::Ended(outcome) => Poll::Ready(outcome),
+                State::Waiting(_) | State::Told => Poll::Pending,
+            },
+            State::Told => Poll::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_outcome_comes_whether_it_was_awaited_before_or_not() {
+        let position = Position {
+            epoch: 1,
+            partition: 2,
+            offset: 3,
+        };
+        let delivery = Delivery::new(1);
+        delivery.end(Ok(position));
+        assert_eq!(Delivered(delivery).await.unwrap(), position);
+        let delivery = Delivery::new(1);
+        let waiting = tokio::spawn(Delivered(Arc::clone(&delivery)));
+        tokio::task::yield_now().await;
+        delivery.end(Err(AppendError::Busy));
+        assert!(matches!(waiting.await.unwrap(), Err(AppendError::Busy)));
+    }
+}

@@ -1,0 +1,77 @@
+//! Why Kafka's log was not opened.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// One setting of a topic that isn't as it must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrongSetting {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub found: String,
+    /// What it must be.
+    pub wanted: String,
+    /// Why.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for WrongSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            name,
+            found,
+            wanted,
+            reason,
+        } = self;
+        write!(f, "\n  {name} is {found}, must be {wanted}: {reason}")
+    }
+}
+
+/// Why Kafka's log was not opened.
+#[derive(Debug, Error)]
+pub enum KafkaOpenError {
+    /// Settings that contradict each other.
+    #[error("[kafka] doesn't fit: {}", .0.join("; "))]
+    Config(Vec<String>),
+    /// librdkafka takes the settings not, or no client can be made from them (a certificate that can't be read, say).
+    #[error("no Kafka client can be made: {0}")]
+    Client(String),
+    /// No broker answers, or none takes our login.
+    #[error("no Kafka broker of {brokers} can be used: {detail}")]
+    Unreachable {
+        /// `kafka.brokers`.
+        brokers: String,
+        /// What librdkafka says.
+        detail: String,
+    },
+    /// The topic doesn't exist, and isn't to be created here.
+    #[error("the Kafka topic {topic} doesn't exist; kafka.create_topic creates it, or:\n  {command}")]
+    Missing {
+        /// The topic.
+        topic: String,
+        /// What creates it.
+        command: String,
+    },
+    /// The topic could not be created or looked into.
+    #[error("the Kafka topic {topic} can't be {what}: {detail}")]
+    Refused {
+        /// The topic.
+        topic: String,
+        /// `created` or `described`.
+        what: &'static str,
+        /// What the broker says.
+        detail: String,
+    },
+    /// The topic exists with other settings.
+    #[error("the Kafka topic {topic} has other settings than receipts need:{}\nThis sets them:\n  {command}", .wrong.iter().map(ToString::to_string).collect::<String>())]
+    Settings {
+        /// The topic.
+        topic: String,
+        /// Each wrong one.
+        wrong: Vec<WrongSetting>,
+        /// What sets them right.
+        command: String,
+    },
+}

@@ -1,0 +1,486 @@
+//! Looking at Kafka's log from outside any group, on two threads: one for partitions and commits, which the watermark asks
+//! for many times a second, one for reading records. Each has connections of its own and keeps them.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
+use futures_util::future::{BoxFuture, FutureExt};
+use rdkafka::{
+    Offset, TopicPartitionList,
+    config::FromClientConfigAndContext,
+    consumer::{BaseConsumer, Consumer, ConsumerContext},
+    error::{KafkaError, RDKafkaErrorCode},
+};
+use tokio::sync::oneshot;
+
+use super::{
+    INSPECTOR,
+    client::{self, Events},
+    config::KafkaConfig,
+    error::KafkaOpenError,
+    headers, offsets,
+    topic::Topics,
+};
+use crate::{
+    record::LoggedRecord,
+    traits::{Committed, InspectError, LogInspector, PartitionState},
+};
+
+/// Questions that may wait for each thread; beyond it they are answered `Unavailable`.
+const WAITING_MAX: usize = 64;
+/// Groups whose connections are kept.
+const GROUPS_MAX: usize = 4;
+/// How often a thread without questions serves librdkafka's events.
+const IDLE: Duration = Duration::from_secs(1);
+/// How often the topic's epoch is read again.
+const EPOCH_AGE_MAX: Duration = Duration::from_secs(10);
+
+impl ConsumerContext for Events {}
+
+type Client = BaseConsumer<Events>;
+type States = Result<Vec<PartitionState>, InspectError>;
+type Records = Result<Vec<LoggedRecord>, InspectError>;
+
+struct Look {
+    group: String,
+    answer: oneshot::Sender<States>,
+}
+
+struct Read {
+    partition: u32,
+    offset: u64,
+    bytes_max: usize,
+    answer: oneshot::Sender<Records>,
+}
+
+/// Both threads; they end when this is dropped.
+pub(super) struct Inspector {
+    looks: Sender<Look>,
+    reads: Sender<Read>,
+}
+
+impl Inspector {
+    pub(super) fn start(
+        config: &Arc<KafkaConfig>,
+        epoch: &Arc<AtomicU32>,
+        topics: Arc<Topics>,
+    ) -> Result<Self, KafkaOpenError> {
+        let (looks, asked_looks) = bounded(WAITING_MAX);
+        let (reads, asked_reads) = bounded(WAITING_MAX);
+        let view = View {
+            config: Arc::clone(config),
+            epoch: Arc::clone(epoch),
+        };
+        let looker = Looker {
+            view: view.clone(),
+            topics,
+            epoch_read: Instant::now(),
+            groups: Vec::new(),
+            times: HashMap::new(),
+        };
+        let client = view.client("receipts-inspector", config.fetch_partition_bytes_max)?;
+        let reader = Reader {
+            view,
+            client,
+            cursor: None,
+        };
+        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            let spawned = thread::Builder::new().name(name.to_owned()).spawn(run);
+            spawned.map_err(|error| KafkaOpenError::Client(error.to_string()))
+        };
+        spawn("log-kafka-look", Box::new(move || looker.serve(&asked_looks)))?;
+        spawn("log-kafka-read", Box::new(move || reader.serve(&asked_reads)))?;
+        Ok(Self { looks, reads })
+    }
+}
+
+/// Asks a thread and waits for its answer.
+async fn ask<Q, T>(to: &Sender<Q>, question: Q, answered: oneshot::Receiver<Result<T, InspectError>>) -> Result<T, InspectError> {
+    let refused = match to.try_send(question) {
+        Ok(()) => return answered.await.unwrap_or_else(|_| Err(unavailable("the thread that looks stopped"))),
+        Err(TrySendError::Full(_)) => "too many questions are waiting",
+        Err(TrySendError::Disconnected(_)) => "the log is closed",
+    };
+    Err(unavailable(refused))
+}
+
+impl LogInspector for Inspector {
+    fn partitions(&self, group: &str) -> BoxFuture<'_, States> {
+        let (answer, answered) = oneshot::channel();
+        let group = group.to_owned();
+        ask(&self.looks, Look { group, answer }, answered).boxed()
+    }
+
+    fn read(&self, partition: u32, offset: u64, bytes_max: usize) -> BoxFuture<'_, Records> {
+        let (answer, answered) = oneshot::channel();
+        let question = Read {
+            partition,
+            offset,
+            bytes_max,
+            answer,
+        };
+        ask(&self.reads, question, answered).boxed()
+    }
+}
+
+fn unavailable(detail: impl Into<String>) -> InspectError {
+    InspectError::Unavailable(detail.into())
+}
+
+/// What both threads know.
+#[derive(Clone)]
+struct View {
+    config: Arc<KafkaConfig>,
+    epoch: Arc<AtomicU32>,
+}
+
+impl View {
+    /// A client that reads what it is told and belongs to no group; `group` is whose commits it asks for.
+    fn client(&self, group: &str, fetch_bytes_max: usize) -> Result<Client, KafkaOpenError> {
+        let mut settings = client::base(&self.config, INSPECTOR);
+        settings
+            .set("group.id", group)
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("auto.offset.reset", "error")
+            .set("isolation.level", "read_uncommitted")
+            .set("check.crcs", "true")
+            .set("max.partition.fetch.bytes", fetch_bytes_max.to_string())
+            .set("queued.max.messages.kbytes", self.config.fetch_queue_bytes_max.div_ceil(1024).to_string())
+            .set("fetch.queue.backoff.ms", "10")
+            // A fetch at the end of a partition must not keep the next question's waiting.
+            .set("fetch.wait.max.ms", "10");
+        let client = Client::from_config_and_context(&settings, Events::new(INSPECTOR));
+        client.map_err(|error| KafkaOpenError::Client(error.to_string()))
+    }
+
+    fn wait_max(&self) -> Duration {
+        Duration::from_millis(self.config.request_wait_ms_max)
+    }
+
+    fn topic(&self) -> &str {
+        &self.config.topic
+    }
+
+    fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+}
+
+/// The partitions that the topic has now.
+fn partitions_of(client: &Client, view: &View) -> Result<Vec<u32>, KafkaError> {
+    let metadata = client.fetch_metadata(Some(view.topic()), view.wait_max())?;
+    let topic = metadata.topics().iter().find(|topic| topic.name() == view.topic());
+    let topic = topic.ok_or(KafkaError::MetadataFetch(RDKafkaErrorCode::UnknownTopicOrPartition))?;
+    if let Some(error) = topic.error() {
+        return Err(KafkaError::MetadataFetch(error.into()));
+    }
+    let mut partitions: Vec<u32> =
+        topic.partitions().iter().filter_map(|partition| u32::try_from(partition.id()).ok()).collect();
+    partitions.sort_unstable();
+    Ok(partitions)
+}
+
+fn assign_at(client: &Client, topic: &str, starts: impl IntoIterator<Item = (u32, u64)>) -> Result<(), KafkaError> {
+    let mut list = TopicPartitionList::new();
+    for (partition, offset) in starts {
+        let offset = Offset::Offset(i64::try_from(offset).unwrap_or(i64::MAX));
+        list.add_partition_offset(topic, i32::try_from(partition).unwrap_or(i32::MAX), offset)?;
+    }
+    client.assign(&list)
+}
+
+/// Waits for the next record until `deadline`; errors that librdkafka tries again over are passed over.
+fn next_record(client: &Client, epoch: u32, deadline: Instant) -> Result<Option<LoggedRecord>, KafkaError> {
+    loop {
+        let wait = deadline.saturating_duration_since(Instant::now());
+        match client.poll(wait) {
+            Some(Ok(message)) => return Ok(Some(headers::record_of(&message, epoch))),
+            Some(Err(error)) => match error.rdkafka_error_code() {
+                Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange) => return Err(error),
+                _ => {}
+            },
+            None => {}
+        }
+        if wait.is_zero() {
+            return Ok(None);
+        }
+    }
+}
+
+/// Serves log lines and statistics of a client without an assignment.
+fn serve_events(client: &Client) {
+    let until = Instant::now() + Duration::from_millis(10);
+    while Instant::now() < until && client.poll(Duration::ZERO).is_some() {}
+}
+
+/// Looks at partitions and commits.
+struct Looker {
+    view: View,
+    topics: Arc<Topics>,
+    epoch_read: Instant,
+    /// One client for each group that was asked about, the latest last.
+    groups: Vec<(String, Client)>,
+    /// The append time of the first uncommitted record of a partition, once it had to be read.
+    times: HashMap<u32, (u64, i64)>,
+}
+
+impl Looker {
+    fn serve(mut self, asked: &Receiver<Look>) {
+        loop {
+            match asked.recv_timeout(IDLE) {
+                Ok(Look { group, answer }) => drop(answer.send(self.partitions(&group))),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if self.epoch_read.elapsed() > EPOCH_AGE_MAX {
+                self.read_epoch();
+            }
+            self.groups.iter().for_each(|(_, client)| serve_events(client));
+        }
+    }
+
+    /// The topic may have been recreated under us.
+    fn read_epoch(&mut self) {
+        self.epoch_read = Instant::now();
+        match self.topics.epoch(self.view.topic()) {
+            Ok(Some(epoch)) if epoch != self.view.epoch.swap(epoch, Ordering::Relaxed) => {
+                tracing::warn!(epoch, "the topic has another epoch: it was recreated, or its delete.retention.ms was changed");
+                self.times.clear();
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => tracing::error!("the topic has no epoch any more: its delete.retention.ms was taken away"),
+            Err(error) => tracing::debug!(%error, "the topic's epoch can't be read"),
+        }
+    }
+
+    fn connect(&mut self, group: &str) -> Result<(), InspectError> {
+        match self.groups.iter().position(|(known, _)| known == group) {
+            Some(at) => {
+                let used = self.groups.remove(at);
+                self.groups.push(used);
+            }
+            None => {
+                let client = self.view.client(group, 64 << 10).map_err(|error| unavailable(error.to_string()))?;
+                if self.groups.len() == GROUPS_MAX {
+                    self.groups.remove(0);
+                }
+                self.groups.push((group.to_owned(), client));
+            }
+        }
+        Ok(())
+    }
+
+    /// The order of the looks matters: the instant first, then the commits, then the ends. Whatever is acknowledged before
+    /// the instant is before its end, and a commit is never ahead of an end that was read later.
+    fn partitions(&mut self, group: &str) -> States {
+        let now_ms = now_ms();
+        self.connect(group)?;
+        let Some((_, client)) = self.groups.last() else { return Err(unavailable("no client")) };
+        let explain = |error: KafkaError| unavailable(client.context().explain(&error));
+        let (view, topic, wait_max) = (&self.view, self.view.topic(), self.view.wait_max());
+        let epoch = view.epoch();
+        let partitions = partitions_of(client, view).map_err(explain)?;
+        let committed = offsets::committed(client, topic, &partitions, epoch, wait_max).map_err(explain)?;
+        let begins = offsets::at(client, topic, &partitions, Offset::Beginning, wait_max).map_err(explain)?;
+        let ends = offsets::at(client, topic, &partitions, Offset::End, wait_max).map_err(explain)?;
+        let mut states = Vec::with_capacity(partitions.len());
+        for (((&partition, committed), begin_offset), end_offset) in partitions.iter().zip(committed).zip(begins).zip(ends) {
+            let next_offset = next_of(committed.as_ref(), begin_offset);
+            if next_offset > end_offset {
+                let detail = format!(
+                    "damaged: offset {next_offset} of partition {partition} was committed, but records end at {end_offset}"
+                );
+                return Err(unavailable(detail));
+            }
+            states.push(PartitionState {
+                partition,
+                epoch,
+                begin_offset,
+                end_offset,
+                committed,
+                complete_through_ms: now_ms,
+            });
+        }
+        let waiting = states.iter().filter_map(|state| {
+            let next_offset = next_of(state.committed.as_ref(), state.begin_offset);
+            (next_offset < state.end_offset).then_some((state.partition, next_offset))
+        });
+        let waiting: BTreeMap<u32, u64> = waiting.collect();
+        let times = first_times(client, view, &waiting, &mut self.times)?;
+        for state in &mut states {
+            if let Some(&appended_at_ms) = times.get(&state.partition) {
+                state.complete_through_ms = appended_at_ms;
+            }
+        }
+        client.context().forget_error();
+        Ok(states)
+    }
+}
+
+fn next_of(committed: Option<&Committed>, begin_offset: u64) -> u64 {
+    committed.map_or(0, |made| made.next_offset).max(begin_offset)
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// When the first uncommitted record of each partition in `waiting` was appended: as remembered, or read, all at once.
+fn first_times(
+    client: &Client,
+    view: &View,
+    waiting: &BTreeMap<u32, u64>,
+    remembered: &mut HashMap<u32, (u64, i64)>,
+) -> Result<HashMap<u32, i64>, InspectError> {
+    let mut unknown = waiting.clone();
+    unknown.retain(|partition, offset| remembered.get(partition).is_none_or(|(of, _)| of != offset));
+    if !unknown.is_empty() {
+        let deadline = Instant::now() + view.wait_max();
+        let explain = |error: KafkaError| unavailable(client.context().explain(&error));
+        assign_at(client, view.topic(), unknown.clone()).map_err(explain)?;
+        let mut read = || {
+            while !unknown.is_empty() {
+                let Some(record) = next_record(client, view.epoch(), deadline).map_err(explain)? else {
+                    return Err(unavailable("the first records that aren't verified could not be read in time"));
+                };
+                let partition = record.position.partition;
+                if unknown.remove(&partition).is_some() {
+                    remembered.insert(partition, (record.position.offset, record.appended_at_ms));
+                }
+            }
+            Ok(())
+        };
+        let outcome = read();
+        client.unassign().map_err(explain)?;
+        outcome?;
+    }
+    let time = |(partition, _): (&u32, &u64)| Some((*partition, remembered.get(partition)?.1));
+    Ok(waiting.iter().filter_map(time).collect())
+}
+
+/// Reads records.
+struct Reader {
+    view: View,
+    client: Client,
+    cursor: Option<Cursor>,
+}
+
+/// Where the client reads on.
+struct Cursor {
+    partition: u32,
+    next_offset: u64,
+    /// One past the newest record, as last asked.
+    end_offset: u64,
+    /// A record that was too large for the last answer.
+    left_over: Option<LoggedRecord>,
+}
+
+impl Reader {
+    fn serve(mut self, asked: &Receiver<Read>) {
+        loop {
+            match asked.recv_timeout(IDLE) {
+                Ok(read) => {
+                    let records = self.read(read.partition, read.offset, read.bytes_max);
+                    if records.is_err() {
+                        self.rest();
+                    }
+                    drop(read.answer.send(records));
+                }
+                Err(RecvTimeoutError::Timeout) => self.rest(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Lets go of what was fetched ahead.
+    fn rest(&mut self) {
+        if self.cursor.take().is_some()
+            && let Err(error) = self.client.unassign()
+        {
+            tracing::debug!(%error, "the reader's assignment could not be cleared");
+        }
+        serve_events(&self.client);
+    }
+
+    fn read(&mut self, partition: u32, offset: u64, bytes_max: usize) -> Records {
+        let explain = |error: KafkaError, client: &Client| unavailable(client.context().explain(&error));
+        let (topic, wait_max) = (self.view.topic().to_owned(), self.view.wait_max());
+        let follows = |cursor: &Cursor| cursor.partition == partition && cursor.next_offset == offset;
+        let known_end = self.cursor.as_ref().filter(|cursor| follows(cursor)).map(|cursor| cursor.end_offset);
+        if known_end.is_none_or(|end_offset| offset >= end_offset) {
+            let number = i32::try_from(partition).map_err(|_| no_such(partition))?;
+            if !partitions_of(&self.client, &self.view).map_err(|error| explain(error, &self.client))?.contains(&partition) {
+                return Err(no_such(partition));
+            }
+            let marks = self.client.fetch_watermarks(&topic, number, wait_max);
+            let (begin, end) = marks.map_err(|error| explain(error, &self.client))?;
+            let (begin, end_offset) = (begin.unsigned_abs(), end.unsigned_abs());
+            if offset < begin {
+                return Err(InspectError::Gone {
+                    partition,
+                    offset,
+                    begin,
+                });
+            }
+            if offset >= end_offset {
+                return Ok(Vec::new());
+            }
+            match &mut self.cursor {
+                Some(cursor) if follows(cursor) => cursor.end_offset = end_offset,
+                other => {
+                    assign_at(&self.client, &topic, [(partition, offset)]).map_err(|error| explain(error, &self.client))?;
+                    *other = Some(Cursor {
+                        partition,
+                        next_offset: offset,
+                        end_offset,
+                        left_over: None,
+                    });
+                }
+            }
+        }
+        let Some(cursor) = &mut self.cursor else { return Err(unavailable("no cursor")) };
+        let deadline = Instant::now() + wait_max;
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        while cursor.next_offset < cursor.end_offset {
+            let record = match cursor.left_over.take() {
+                Some(record) => Some(record),
+                None => next_record(&self.client, self.view.epoch(), deadline)
+                    .map_err(|error| explain(error, &self.client))?,
+            };
+            // What came in time is an answer; nothing at all is none.
+            let Some(record) = record else { break };
+            if record.position.partition != partition || record.position.offset < cursor.next_offset {
+                continue;
+            }
+            let size = record.record.body.len();
+            if !records.is_empty() && bytes + size > bytes_max {
+                cursor.left_over = Some(record);
+                break;
+            }
+            bytes += size;
+            cursor.next_offset = record.position.offset + 1;
+            records.push(record);
+            if bytes >= bytes_max {
+                break;
+            }
+        }
+        if records.is_empty() {
+            return Err(unavailable(format!("no record came of partition {partition} from offset {offset} in time")));
+        }
+        Ok(records)
+    }
+}
+
+fn no_such(partition: u32) -> InspectError {
+    unavailable(format!("the topic has no partition {partition}"))
+}

@@ -1,0 +1,469 @@
+//! One member of a consumer group, on a thread of its own.
+//!
+//! librdkafka is polled only while the caller polls: whoever stops asking is taken for stuck after `poll_interval_ms_max`,
+//! leaves the group and loses its partitions, although its process, and librdkafka's heartbeat, live on. Polls and commits
+//! come one after the other, and librdkafka tells of a rebalance only within a poll; so no commit is ever under way while a
+//! partition is given up, and none is made for it afterwards, because it is in `held` no more. Whoever was put out of the
+//! group without knowing it commits with an old generation, which the broker refuses.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use rdkafka::{
+    ClientContext, Offset, Statistics, TopicPartitionList,
+    config::{FromClientConfigAndContext, RDKafkaLogLevel},
+    consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext},
+    error::{KafkaError, RDKafkaErrorCode},
+    types::RDKafkaRespErr,
+};
+
+use super::{
+    MEMBER,
+    client::{self, Events},
+    commits::{self, METADATA_BYTES_MAX},
+    config::KafkaConfig,
+    error::KafkaOpenError,
+    headers,
+    meters::MemberMeters,
+    offsets,
+    topic::Topics,
+};
+use crate::{
+    record::LoggedRecord,
+    traits::{Assignment, Commit, CommitError, ConsumeError, PollLimits, Polled},
+};
+
+/// The longest single wait in librdkafka, so that a caller in a hurry isn't kept.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// What a rebalance did, in order.
+enum Change {
+    Assigned(Vec<u32>),
+    Revoked { partitions: Vec<u32>, lost: bool },
+}
+
+/// Hears of rebalances, within a poll and on its thread.
+struct Rebalances {
+    events: Events,
+    topic: String,
+    changes: Mutex<Vec<Change>>,
+}
+
+impl ClientContext for Rebalances {
+    fn log(&self, level: RDKafkaLogLevel, kind: &str, message: &str) {
+        self.events.log(level, kind, message);
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        self.events.stats(statistics);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.events.error(error, reason);
+    }
+}
+
+impl Rebalances {
+    fn partitions(&self, list: &TopicPartitionList) -> Vec<u32> {
+        let ours = list.elements_for_topic(&self.topic);
+        ours.iter().filter_map(|element| u32::try_from(element.partition()).ok()).collect()
+    }
+}
+
+impl ConsumerContext for Rebalances {
+    /// Answers the group at once. Reading of a new partition starts later, from where [`Member::settle`] says; a partition
+    /// that was never read isn't in librdkafka's assignment, so only the others are taken out of it.
+    fn rebalance(&self, consumer: &BaseConsumer<Self>, what: RDKafkaRespErr, list: &mut TopicPartitionList) {
+        let partitions = self.partitions(list);
+        let answered = if what == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
+            self.changes.lock().push(Change::Assigned(partitions));
+            consumer.incremental_assign(&TopicPartitionList::new())
+        } else {
+            let lost = consumer.assignment_lost();
+            let read = consumer.assignment().map(|read| self.partitions(&read)).unwrap_or_default();
+            let leaving = partitions.iter().copied().filter(|partition| read.contains(partition));
+            let leaving = offsets::list(&self.topic, leaving);
+            self.changes.lock().push(Change::Revoked { partitions, lost });
+            consumer.incremental_unassign(&leaving)
+        };
+        if let Err(error) = answered {
+            tracing::error!(%error, "a rebalance could not be answered");
+        }
+    }
+}
+
+/// A partition of ours.
+struct Held {
+    /// The first offset not yet handed to the caller.
+    next_offset: u64,
+    /// The last commit, ours or an earlier owner's.
+    committed: Option<u64>,
+}
+
+/// The member.
+pub(super) struct Member {
+    consumer: BaseConsumer<Rebalances>,
+    topics: Arc<Topics>,
+    topic: String,
+    epoch: u32,
+    wait_max: Duration,
+    meters: MemberMeters,
+    held: BTreeMap<u32, Held>,
+    /// Partitions given to us whose start isn't known yet.
+    unsettled: Vec<u32>,
+    /// A record too large for the poll that met it.
+    left_over: Option<LoggedRecord>,
+    /// What the next poll fails with.
+    failed: Option<ConsumeError>,
+    /// Set by a caller who wants the poll under way to end.
+    hurry: Arc<AtomicBool>,
+}
+
+impl Member {
+    pub(super) fn join(
+        config: &KafkaConfig,
+        group: &str,
+        epoch: u32,
+        topics: Arc<Topics>,
+        hurry: Arc<AtomicBool>,
+    ) -> Result<Self, KafkaOpenError> {
+        let mut settings = client::base(config, MEMBER);
+        settings
+            .set("group.id", group)
+            .set("partition.assignment.strategy", "cooperative-sticky")
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            // Where to start, `settle` says; an offset that is gone must be an error and never a jump.
+            .set("auto.offset.reset", "error")
+            .set("isolation.level", "read_uncommitted")
+            .set("check.crcs", "true")
+            .set("session.timeout.ms", config.session_wait_ms_max.to_string())
+            .set("heartbeat.interval.ms", (config.session_wait_ms_max / 4).to_string())
+            .set("max.poll.interval.ms", config.poll_interval_ms_max.to_string())
+            .set("queued.max.messages.kbytes", config.fetch_queue_bytes_max.div_ceil(1024).to_string())
+            .set("max.partition.fetch.bytes", config.fetch_partition_bytes_max.to_string())
+            .set("fetch.queue.backoff.ms", "10")
+            .set("fetch.wait.max.ms", "100");
+        let context = Rebalances {
+            events: Events::new(MEMBER),
+            topic: config.topic.clone(),
+            changes: Mutex::default(),
+        };
+        let failed = |error: KafkaError| KafkaOpenError::Client(error.to_string());
+        let consumer = BaseConsumer::from_config_and_context(&settings, context).map_err(failed)?;
+        consumer.subscribe(&[&config.topic]).map_err(failed)?;
+        Ok(Self {
+            consumer,
+            topics,
+            topic: config.topic.clone(),
+            epoch,
+            wait_max: Duration::from_millis(config.request_wait_ms_max),
+            meters: MemberMeters::new(),
+            held: BTreeMap::new(),
+            unsettled: Vec::new(),
+            left_over: None,
+            failed: None,
+            hurry,
+        })
+    }
+
+    pub(super) fn poll(&mut self, limits: PollLimits) -> Result<Polled, ConsumeError> {
+        let mut polled = Polled::default();
+        let gathered = match self.failed.take() {
+            Some(failed) => Err(failed),
+            None => self.gather(limits, &mut polled),
+        };
+        match gathered {
+            // What came before a failure is told first, or it would be passed over.
+            Err(failed) if has_news(&polled) => self.failed = Some(failed),
+            Err(failed) => return Err(failed),
+            Ok(()) => {}
+        }
+        Ok(polled)
+    }
+
+    fn gather(&mut self, limits: PollLimits, polled: &mut Polled) -> Result<(), ConsumeError> {
+        let started = Instant::now();
+        let mut bytes = 0;
+        while let Some(record) = self.left_over.take() {
+            if !self.take(record, limits, polled, &mut bytes)? {
+                return Ok(());
+            }
+        }
+        loop {
+            let wait = match has_news(polled) {
+                true => Duration::ZERO,
+                false => limits.wait_max.saturating_sub(started.elapsed()).min(SLICE),
+            };
+            let came = match self.consumer.poll(wait) {
+                Some(Ok(message)) => Ok(Some(headers::record_of(&message, self.epoch))),
+                Some(Err(error)) => Err(error),
+                None => Ok(None),
+            };
+            self.rebalance(polled);
+            self.settle(polled)?;
+            match came {
+                Ok(Some(record)) => {
+                    if !self.take(record, limits, polled, &mut bytes)? {
+                        return Ok(());
+                    }
+                }
+                Ok(None) => {
+                    let over = started.elapsed() >= limits.wait_max || self.hurry.load(Ordering::Relaxed);
+                    if over || (wait.is_zero() && has_news(polled)) {
+                        return Ok(());
+                    }
+                }
+                Err(error) => self.fault(&error)?,
+            }
+        }
+    }
+
+    /// Puts a record into the poll's result; `false` if the poll is full, and the record waits for the next one.
+    fn take(
+        &mut self,
+        record: LoggedRecord,
+        limits: PollLimits,
+        polled: &mut Polled,
+        bytes: &mut usize,
+    ) -> Result<bool, ConsumeError> {
+        let (partition, offset) = (record.position.partition, record.position.offset);
+        // Of a partition that went away, or from before a seek.
+        let Some(held) = self.held.get_mut(&partition) else { return Ok(true) };
+        if offset < held.next_offset {
+            return Ok(true);
+        }
+        if offset > held.next_offset {
+            return Err(ConsumeError::Damaged {
+                partition,
+                offset: held.next_offset,
+                detail: format!("the next record that Kafka has is {offset}"),
+            });
+        }
+        let size = record.record.body.len();
+        let first = polled.records.is_empty();
+        if !first && (polled.records.len() >= limits.records_max || *bytes + size > limits.bytes_max) {
+            self.left_over = Some(record);
+            return Ok(false);
+        }
+        held.next_offset += 1;
+        *bytes += size;
+        polled.records.push(record);
+        Ok(polled.records.len() < limits.records_max && *bytes < limits.bytes_max)
+    }
+
+    /// Takes over what librdkafka told about rebalances during a poll.
+    fn rebalance(&mut self, polled: &mut Polled) {
+        let changes = std::mem::take(&mut *self.consumer.context().changes.lock());
+        for change in changes {
+            match change {
+                Change::Assigned(partitions) => {
+                    tracing::info!(?partitions, "partitions were given to this verifier");
+                    self.meters.assigned.increment(partitions.len() as u64);
+                    self.unsettled.extend(partitions);
+                }
+                Change::Revoked { partitions, lost } => {
+                    tracing::info!(?partitions, lost, "partitions were taken from this verifier");
+                    let meter = if lost { &self.meters.lost } else { &self.meters.revoked };
+                    meter.increment(partitions.len() as u64);
+                    for partition in partitions {
+                        self.give_up(partition, polled);
+                    }
+                }
+            }
+        }
+        #[allow(clippy::cast_precision_loss)] // a gauge
+        self.meters.partitions.set(self.held.len() as f64);
+    }
+
+    fn give_up(&mut self, partition: u32, polled: &mut Polled) {
+        self.unsettled.retain(|unsettled| *unsettled != partition);
+        self.left_over.take_if(|record| record.position.partition == partition);
+        polled.records.retain(|record| record.position.partition != partition);
+        if self.held.remove(&partition).is_none() {
+            return;
+        }
+        let told = polled.assigned.len();
+        polled.assigned.retain(|assigned| assigned.partition != partition);
+        if polled.assigned.len() == told {
+            polled.revoked.push(partition);
+        }
+    }
+
+    /// Starts reading partitions that are new, behind their last commit.
+    fn settle(&mut self, polled: &mut Polled) -> Result<(), ConsumeError> {
+        if self.unsettled.is_empty() {
+            return Ok(());
+        }
+        let unavailable = |reason: String| ConsumeError::Unavailable(reason);
+        match self.topics.epoch(&self.topic).map_err(|error| unavailable(error.to_string()))? {
+            Some(epoch) if epoch == self.epoch => {}
+            other => {
+                return Err(ConsumeError::Damaged {
+                    partition: self.unsettled[0],
+                    offset: 0,
+                    detail: format!(
+                        "the topic {} isn't the one that this process started with (epoch {}, now {other:?}): it was \
+                         recreated, or its delete.retention.ms was changed. Start again",
+                        self.topic, self.epoch
+                    ),
+                });
+            }
+        }
+        let explain = |error: KafkaError| unavailable(self.consumer.context().events.explain(&error));
+        let partitions = std::mem::take(&mut self.unsettled);
+        let found = offsets::starts(&self.consumer, &self.topic, &partitions, self.epoch, self.wait_max);
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => {
+                self.unsettled = partitions;
+                return Err(explain(error));
+            }
+        };
+        let mut reading = TopicPartitionList::new();
+        for (&partition, start) in partitions.iter().zip(&found) {
+            let raw = i64::try_from(start.next_offset()).unwrap_or(i64::MAX);
+            let number = i32::try_from(partition).unwrap_or(i32::MAX);
+            reading.add_partition_offset(&self.topic, number, Offset::Offset(raw)).map_err(explain)?;
+        }
+        if let Err(error) = self.consumer.incremental_assign(&reading) {
+            self.unsettled = partitions;
+            return Err(explain(error));
+        }
+        for (partition, start) in partitions.into_iter().zip(found) {
+            let next_offset = start.next_offset();
+            let held = Held {
+                next_offset,
+                committed: start.committed.as_ref().map(|made| made.next_offset),
+            };
+            self.held.insert(partition, held);
+            polled.assigned.push(Assignment {
+                partition,
+                epoch: self.epoch,
+                next_offset,
+                committed: start.committed,
+            });
+        }
+        Ok(())
+    }
+
+    /// What an error among the messages means; most pass by themselves.
+    fn fault(&self, error: &KafkaError) -> Result<(), ConsumeError> {
+        let context = self.consumer.context();
+        match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange) => Err(self.out_of_range(error)),
+            Some(RDKafkaErrorCode::PollExceeded) => {
+                tracing::warn!("this verifier didn't poll in time: the group goes on without it until it does");
+                Ok(())
+            }
+            Some(
+                RDKafkaErrorCode::AllBrokersDown
+                | RDKafkaErrorCode::UnknownTopicOrPartition
+                | RDKafkaErrorCode::UnknownTopic
+                | RDKafkaErrorCode::UnknownPartition
+                | RDKafkaErrorCode::TopicAuthorizationFailed
+                | RDKafkaErrorCode::GroupAuthorizationFailed,
+            ) => Err(ConsumeError::Unavailable(context.events.explain(error))),
+            _ if matches!(error, KafkaError::MessageConsumptionFatal(_)) => {
+                Err(ConsumeError::Unavailable(context.events.explain(error)))
+            }
+            // One broker away, leaders moving: librdkafka tries again, and has written it into the log.
+            _ => Ok(()),
+        }
+    }
+
+    /// A partition is to be read where it has no records any more: they were deleted before they were verified.
+    fn out_of_range(&self, error: &KafkaError) -> ConsumeError {
+        for (&partition, held) in &self.held {
+            let number = i32::try_from(partition).unwrap_or(i32::MAX);
+            let marks = self.consumer.fetch_watermarks(&self.topic, number, self.wait_max);
+            let Ok((begin, end)) = marks.map(|(begin, end)| (begin.unsigned_abs(), end.unsigned_abs())) else { continue };
+            let detail = if held.next_offset < begin {
+                format!("it is no longer stored; the oldest is {begin}: retention deleted records before they were verified")
+            } else if held.next_offset > end {
+                format!("the partition ends at {end}: it was set back, or recreated")
+            } else {
+                continue;
+            };
+            return ConsumeError::Damaged {
+                partition,
+                offset: held.next_offset,
+                detail,
+            };
+        }
+        ConsumeError::Unavailable(error.to_string())
+    }
+
+    pub(super) fn seek(&mut self, partition: u32, offset: u64) -> Result<(), ConsumeError> {
+        if !self.held.contains_key(&partition) {
+            return Ok(());
+        }
+        let explain = |error: KafkaError| ConsumeError::Unavailable(self.consumer.context().events.explain(&error));
+        let number = i32::try_from(partition).unwrap_or(i32::MAX);
+        let marks = self.consumer.fetch_watermarks(&self.topic, number, self.wait_max).map_err(explain)?;
+        let (begin, end) = (marks.0.unsigned_abs(), marks.1.unsigned_abs());
+        if offset > end {
+            return Err(ConsumeError::Damaged {
+                partition,
+                offset,
+                detail: format!("the log ends at {end}"),
+            });
+        }
+        let next_offset = offset.max(begin);
+        let raw = Offset::Offset(i64::try_from(next_offset).unwrap_or(i64::MAX));
+        self.consumer.seek(&self.topic, number, raw, self.wait_max).map_err(explain)?;
+        self.left_over.take_if(|record| record.position.partition == partition);
+        if let Some(held) = self.held.get_mut(&partition) {
+            held.next_offset = next_offset;
+        }
+        Ok(())
+    }
+
+    pub(super) fn commit(&mut self, commits: Vec<Commit>) -> Result<(), CommitError> {
+        let Some(first) = commits.first().map(|commit| commit.partition) else { return Ok(()) };
+        let mut list = TopicPartitionList::new();
+        for commit in &commits {
+            let held = self.held.get(&commit.partition);
+            let ours = held.is_some_and(|held| held.committed.is_none_or(|made| made <= commit.next_offset));
+            if !ours || commit.epoch != self.epoch {
+                return Err(CommitError::Fenced(commit.partition));
+            }
+            if commit.metadata.len() > METADATA_BYTES_MAX {
+                let detail = format!(
+                    "its metadata has {} bytes, over the limit of {METADATA_BYTES_MAX}",
+                    commit.metadata.len()
+                );
+                return Err(CommitError::Unavailable(detail));
+            }
+            let number = i32::try_from(commit.partition).unwrap_or(i32::MAX);
+            let mut element = list.add_partition(&self.topic, number);
+            let raw = Offset::Offset(i64::try_from(commit.next_offset).unwrap_or(i64::MAX));
+            element.set_offset(raw).map_err(|error| CommitError::Unavailable(error.to_string()))?;
+            element.set_metadata(commits::to_metadata(commit.epoch, &commit.metadata));
+        }
+        if self.consumer.assignment_lost() {
+            return Err(CommitError::Fenced(first));
+        }
+        if let Err(error) = self.consumer.commit(&list, CommitMode::Sync) {
+            let reason = self.consumer.context().events.explain(&error);
+            return Err(commits::commit_error(&error, first, reason));
+        }
+        for commit in commits {
+            if let Some(held) = self.held.get_mut(&commit.partition) {
+                held.committed = Some(commit.next_offset);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn has_news(polled: &Polled) -> bool {
+    !(polled.records.is_empty() && polled.assigned.is_empty() && polled.revoked.is_empty())
+}

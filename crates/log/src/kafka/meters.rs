@@ -1,0 +1,111 @@
+//! Kafka's metrics, and librdkafka's statistics as metrics. Their names are public interface.
+
+use std::collections::HashMap;
+
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use parking_lot::Mutex;
+use rdkafka::Statistics;
+
+/// Brokers told apart.
+const BROKERS_MAX: usize = 64;
+
+/// What the producer records for each record.
+pub(super) struct WriterMeters {
+    /// Records acknowledged.
+    pub(super) appends: Counter,
+    /// Their bytes.
+    pub(super) append_bytes: Counter,
+    /// Records given up.
+    pub(super) failures: Counter,
+    /// Seconds from an append to its acknowledgement.
+    pub(super) delivery_seconds: Histogram,
+    /// 1 if records are taken, 0 if not.
+    pub(super) writable: Gauge,
+}
+
+impl WriterMeters {
+    pub(super) fn new() -> Self {
+        Self {
+            appends: counter!("receipts_log_appends_total"),
+            append_bytes: counter!("receipts_log_append_bytes_total"),
+            failures: counter!("receipts_kafka_delivery_failures_total"),
+            delivery_seconds: histogram!("receipts_kafka_delivery_seconds"),
+            writable: gauge!("receipts_log_writable"),
+        }
+    }
+}
+
+/// What a member of a consumer group records.
+pub(super) struct MemberMeters {
+    /// Partitions held.
+    pub(super) partitions: Gauge,
+    /// Partitions given, taken in order, and lost.
+    pub(super) assigned: Counter,
+    pub(super) revoked: Counter,
+    pub(super) lost: Counter,
+}
+
+impl MemberMeters {
+    pub(super) fn new() -> Self {
+        Self {
+            partitions: gauge!("receipts_kafka_assigned_partitions"),
+            assigned: counter!("receipts_kafka_rebalanced_total", "what" => "assigned"),
+            revoked: counter!("receipts_kafka_rebalanced_total", "what" => "revoked"),
+            lost: counter!("receipts_kafka_rebalanced_total", "what" => "lost"),
+        }
+    }
+}
+
+/// librdkafka's statistics of one client.
+pub(super) struct ClientMeters {
+    role: &'static str,
+    errors: Counter,
+    timeouts: Counter,
+    latency: Mutex<HashMap<i32, Gauge>>,
+}
+
+impl ClientMeters {
+    pub(super) fn new(role: &'static str) -> Self {
+        Self {
+            role,
+            errors: counter!("receipts_kafka_request_errors_total", "client" => role),
+            timeouts: counter!("receipts_kafka_request_timeouts_total", "client" => role),
+            latency: Mutex::default(),
+        }
+    }
+
+    /// Brings the metrics up to date.
+    #[allow(clippy::cast_precision_loss)] // gauges
+    pub(super) fn take(&self, statistics: &Statistics) {
+        let brokers = statistics.brokers.values();
+        self.errors.absolute(brokers.clone().map(|broker| broker.txerrs + broker.rxerrs).sum());
+        self.timeouts.absolute(brokers.clone().map(|broker| broker.req_timeouts).sum());
+        let mut latency = self.latency.lock();
+        for broker in brokers.filter(|broker| broker.nodeid >= 0) {
+            let Some(rtt) = &broker.rtt else { continue };
+            if !latency.contains_key(&broker.nodeid) && latency.len() == BROKERS_MAX {
+                continue;
+            }
+            let role = self.role;
+            let number = broker.nodeid;
+            let handle = || gauge!("receipts_kafka_broker_rtt_seconds", "client" => role, "broker" => number.to_string());
+            latency.entry(number).or_insert_with(handle).set(rtt.p99 as f64 / 1e6);
+        }
+        drop(latency);
+        let partitions = || statistics.topics.values().flat_map(|topic| topic.partitions.values());
+        match self.role {
+            super::WRITER => {
+                gauge!("receipts_log_queue_bytes").set(statistics.msg_size as f64);
+                gauge!("receipts_kafka_queue_records").set(statistics.msg_cnt as f64);
+            }
+            super::MEMBER => {
+                let fetched: u64 = partitions().map(|partition| partition.fetchq_size).sum();
+                gauge!("receipts_kafka_fetch_queue_bytes").set(fetched as f64);
+                let ours = partitions().filter(|partition| partition.fetch_state == "active");
+                let lag: i64 = ours.map(|partition| partition.consumer_lag.max(0)).sum();
+                gauge!("receipts_kafka_lag_records").set(lag as f64);
+            }
+            _ => {}
+        }
+    }
+}

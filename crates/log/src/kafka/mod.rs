@@ -1,0 +1,291 @@
+//! The log on Apache Kafka 4, through librdkafka. Nothing outside this module knows that.
+//!
+//! A record is one message ([`headers`]) without a key, in the topic whose settings [`topic`] makes and checks. Its way in:
+//! [`writer`] (an idempotent producer; [`delivery`] brings the acknowledgement back). Its way out: [`consumer`], which asks
+//! the thread of [`member`], which commits what [`commits`] describes. [`inspect`] looks from outside any group.
+//!
+//! Durability is Kafka's replication: a broker syncs lazily, so what is acknowledged survives the loss of
+//! `min_insync_replicas - 1` brokers at once, and not the power loss of all of them.
+
+mod client;
+mod commits;
+mod config;
+mod consumer;
+mod delivery;
+mod error;
+mod headers;
+mod inspect;
+mod member;
+mod meters;
+mod offsets;
+mod topic;
+mod writer;
+
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::{BoxFuture, FutureExt, ready};
+use parking_lot::Mutex;
+use rdkafka::{
+    config::FromClientConfigAndContext,
+    consumer::{BaseConsumer, Consumer},
+};
+
+use self::{
+    client::Events,
+    consumer::Membership,
+    inspect::Inspector,
+    member::Member,
+    topic::{TopicPlan, Topics},
+    writer::Writer,
+};
+pub use self::{
+    config::{Compression, KafkaConfig, SaslMechanism, Secret, SecurityProtocol},
+    consumer::KafkaConsumer,
+    error::{KafkaOpenError, WrongSetting},
+};
+use crate::{
+    record::{LoggedRecord, Position, Record},
+    traits::{AppendError, InspectError, LogInspector, LogWriter, PartitionState},
+};
+
+/// What a client is for; the label `client` of the metrics.
+const WRITER: &str = "writer";
+const MEMBER: &str = "member";
+const INSPECTOR: &str = "inspector";
+
+/// The log on Kafka. Clones are the same log; when the last one is dropped it is closed, which waits for the brokers.
+#[derive(Clone)]
+pub struct KafkaLog {
+    open: Arc<Open>,
+}
+
+struct Open {
+    config: Arc<KafkaConfig>,
+    epoch: Arc<AtomicU32>,
+    topics: Arc<Topics>,
+    // Made when they are first needed: a process is a gateway, a verifier or an analytics API, and seldom all.
+    writer: OnceLock<Result<Arc<Writer>, String>>,
+    inspector: OnceLock<Result<Inspector, String>>,
+    members: Mutex<Vec<Membership>>,
+    closed: AtomicBool,
+}
+
+impl std::fmt::Debug for KafkaLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KafkaLog")
+            .field("config", &self.open.config)
+            .field("epoch", &self.epoch())
+            .finish_non_exhaustive()
+    }
+}
+
+impl KafkaLog {
+    /// Opens the log: finds the brokers, creates topics that are missing (if `create_topic`), checks the settings of those
+    /// that are there. Blocks on the brokers, at most a few times `request_wait_ms_max`.
+    ///
+    /// # Errors
+    /// [`KafkaOpenError`]; none of them changes a topic that exists.
+    pub fn open(config: KafkaConfig) -> Result<Self, KafkaOpenError> {
+        Self::open_as(config, true)
+    }
+
+    /// Opens it to look at it: creates nothing, and minds no topic but the log's.
+    ///
+    /// # Errors
+    /// [`KafkaOpenError`]
+    pub fn open_to_look(config: KafkaConfig) -> Result<Self, KafkaOpenError> {
+        Self::open_as(config, false)
+    }
+
+    fn open_as(config: KafkaConfig, may_create: bool) -> Result<Self, KafkaOpenError> {
+        let fault = |(key, fault): (&str, String)| format!("kafka.{key}: {fault}");
+        config.validate().map_err(|faults| KafkaOpenError::Config(faults.into_iter().map(fault).collect()))?;
+        let topics = Topics::new(&config)?;
+        let client = Lookup::new(&config)?;
+        let plan = TopicPlan::log(&config);
+        let may_create = may_create && config.create_topic;
+        let epoch = client.ensure(&topics, &plan, may_create)?.unwrap_or_default();
+        if may_create {
+            client.ensure(&topics, &TopicPlan::rejected(&config), true)?;
+        }
+        tracing::info!(brokers = config.brokers, topic = config.topic, epoch, "the log on Kafka is open");
+        Ok(Self {
+            open: Arc::new(Open {
+                config: Arc::new(config),
+                epoch: Arc::new(AtomicU32::new(epoch)),
+                topics: Arc::new(topics),
+                writer: OnceLock::new(),
+                inspector: OnceLock::new(),
+                members: Mutex::default(),
+                closed: AtomicBool::new(false),
+            }),
+        })
+    }
+
+    /// A new member of `group`: gets its share of the partitions with its first polls. A new group starts with the oldest
+    /// stored record.
+    ///
+    /// # Errors
+    /// [`KafkaOpenError::Client`]
+    pub fn consumer(&self, group: &str) -> Result<KafkaConsumer, KafkaOpenError> {
+        let open = &self.open;
+        let hurry = Arc::new(AtomicBool::new(false));
+        let member = Member::join(&open.config, group, self.epoch(), Arc::clone(&open.topics), Arc::clone(&hurry))?;
+        let started = KafkaConsumer::start(member, hurry);
+        let (consumer, membership) = started.map_err(|error| KafkaOpenError::Client(error.to_string()))?;
+        let mut members = open.members.lock();
+        members.retain(|membership| !membership.is_over());
+        members.push(membership);
+        Ok(consumer)
+    }
+
+    /// The epoch of the topic: a recreated one has another.
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        self.open.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Connects the producer now rather than with the first append.
+    ///
+    /// # Errors
+    /// Why no producer can be made.
+    pub fn ready_to_write(&self) -> Result<(), String> {
+        self.writer().map(|_| ())
+    }
+
+    /// Takes no more records, waits until every record is answered, and until the consumers have left their groups.
+    pub fn close(&self) {
+        self.open.close();
+    }
+
+    fn writer(&self) -> Result<&Arc<Writer>, String> {
+        let open = &self.open;
+        let made = open.writer.get_or_init(|| {
+            Writer::open(&open.config, Arc::clone(&open.epoch)).map_err(|error| error.to_string())
+        });
+        made.as_ref().map_err(Clone::clone)
+    }
+
+    fn inspector(&self) -> Result<&Inspector, InspectError> {
+        let open = &self.open;
+        let made = open.inspector.get_or_init(|| {
+            Inspector::start(&open.config, &open.epoch, Arc::clone(&open.topics)).map_err(|error| error.to_string())
+        });
+        made.as_ref().map_err(|error| InspectError::Unavailable(error.clone()))
+    }
+}
+
+impl Open {
+    fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        if let Some(Ok(writer)) = self.writer.get() {
+            writer.close();
+        }
+        let members = std::mem::take(&mut *self.members.lock());
+        let wait_max = Duration::from_millis(self.config.request_wait_ms_max);
+        members.into_iter().for_each(|membership| membership.end(wait_max));
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl LogWriter for KafkaLog {
+    fn append(&self, record: Record) -> BoxFuture<'_, Result<Position, AppendError>> {
+        if self.open.closed.load(Ordering::Relaxed) {
+            return ready(Err(AppendError::Closed)).boxed();
+        }
+        match self.writer() {
+            Ok(writer) => writer.append(record),
+            Err(reason) => ready(Err(AppendError::Unavailable(reason))).boxed(),
+        }
+    }
+
+    fn writable(&self) -> Result<(), String> {
+        self.writer()?.writable()
+    }
+}
+
+impl LogInspector for KafkaLog {
+    fn partitions(&self, group: &str) -> BoxFuture<'_, Result<Vec<PartitionState>, InspectError>> {
+        match self.inspector() {
+            Ok(inspector) => inspector.partitions(group),
+            Err(error) => ready(Err(error)).boxed(),
+        }
+    }
+
+    fn read(
+        &self,
+        partition: u32,
+        offset: u64,
+        bytes_max: usize,
+    ) -> BoxFuture<'_, Result<Vec<LoggedRecord>, InspectError>> {
+        match self.inspector() {
+            Ok(inspector) => inspector.read(partition, offset, bytes_max),
+            Err(error) => ready(Err(error)).boxed(),
+        }
+    }
+}
+
+/// Finds topics, for opening; says what librdkafka complains about.
+struct Lookup {
+    client: BaseConsumer<Events>,
+    brokers: String,
+    wait_max: Duration,
+}
+
+impl Lookup {
+    fn new(config: &KafkaConfig) -> Result<Self, KafkaOpenError> {
+        let settings = client::base(config, "opening");
+        let client = BaseConsumer::from_config_and_context(&settings, Events::new("opening"));
+        Ok(Self {
+            client: client.map_err(|error| KafkaOpenError::Client(error.to_string()))?,
+            brokers: config.brokers.clone(),
+            wait_max: Duration::from_millis(config.request_wait_ms_max),
+        })
+    }
+
+    /// Makes sure that the topic is there and as it must be; its epoch.
+    fn ensure(&self, topics: &Topics, plan: &TopicPlan, may_create: bool) -> Result<Option<u32>, KafkaOpenError> {
+        let mut created = false;
+        let started = std::time::Instant::now();
+        loop {
+            let metadata = self.client.fetch_metadata(Some(plan.name()), self.wait_max);
+            let metadata = metadata.map_err(|error| {
+                // The reasons wait among the client's events.
+                while self.client.poll(Duration::ZERO).is_some() {}
+                KafkaOpenError::Unreachable {
+                    brokers: self.brokers.clone(),
+                    detail: self.client.context().explain(&error),
+                }
+            })?;
+            let found = metadata.topics().iter().find(|topic| topic.name() == plan.name());
+            let found = found.filter(|topic| topic.error().is_none() && !topic.partitions().is_empty());
+            match found {
+                Some(found) => return topics.check(plan, found),
+                None if !may_create => return Err(topics.missing(plan)),
+                None if !created => {
+                    topics.create(plan)?;
+                    created = true;
+                }
+                // A moment passes until every broker knows of it.
+                None if started.elapsed() < self.wait_max => pause(),
+                None => return Err(topics.missing(plan)),
+            }
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods)] // opening blocks on the brokers anyway
+fn pause() {
+    std::thread::sleep(Duration::from_millis(50));
+}

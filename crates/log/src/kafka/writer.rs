@@ -1,0 +1,324 @@
+//! Appending: an idempotent producer with acks=all, one delivery callback, no task for a record.
+//!
+//! A record that isn't acknowledged within `delivery_wait_ms_max` is given up and answered `Unavailable`. It may be in the log
+//! all the same, if a broker took it and the answer was lost; the client's retry then makes a duplicate, which is counted
+//! as one.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use futures_util::future::{BoxFuture, FutureExt, ready};
+use parking_lot::{Mutex, RwLock};
+use rdkafka::{
+    ClientConfig, ClientContext, Message, Statistics,
+    config::{FromClientConfigAndContext, RDKafkaLogLevel},
+    error::{KafkaError, RDKafkaErrorCode},
+    producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer},
+};
+
+use super::{
+    WRITER,
+    client::{self, Events},
+    config::KafkaConfig,
+    delivery::{Delivered, Delivery},
+    error::KafkaOpenError,
+    headers,
+    meters::WriterMeters,
+};
+use crate::{
+    record::{Position, Record},
+    traits::{AppendError, LogWriter},
+};
+
+/// How often the brokers are asked whether the topic takes records.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);
+/// How long they may take to answer.
+const PROBE_WAIT_MAX: Duration = Duration::from_secs(2);
+
+type Client = ThreadedProducer<Deliveries>;
+
+/// Takes what librdkafka says of each record.
+struct Deliveries {
+    events: Events,
+    shared: Arc<Shared>,
+}
+
+/// What outlives a producer that had to be replaced.
+struct Shared {
+    epoch: Arc<AtomicU32>,
+    record_bytes_max: usize,
+    meters: WriterMeters,
+    /// Why the log takes nothing at the moment.
+    refusal: Mutex<Option<String>>,
+    closed: AtomicBool,
+}
+
+impl Shared {
+    fn refuse(&self, reason: String) {
+        let mut refusal = self.refusal.lock();
+        if refusal.is_none() {
+            tracing::warn!(reason, "the log takes no records");
+        }
+        *refusal = Some(reason);
+        self.meters.writable.set(0.0);
+    }
+
+    fn accept(&self) {
+        if self.refusal.lock().take().is_some() {
+            tracing::info!("the log takes records again");
+        }
+        self.meters.writable.set(1.0);
+    }
+}
+
+impl ClientContext for Deliveries {
+    fn log(&self, level: RDKafkaLogLevel, kind: &str, message: &str) {
+        self.events.log(level, kind, message);
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        self.events.stats(statistics);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.events.error(error, reason);
+    }
+}
+
+impl ProducerContext for Deliveries {
+    type DeliveryOpaque = Arc<Delivery>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, delivery: Arc<Delivery>) {
+        let shared = &self.shared;
+        match result {
+            Ok(message) => {
+                shared.meters.appends.increment(1);
+                shared.meters.append_bytes.increment(delivery.bytes as u64);
+                shared.meters.delivery_seconds.record(delivery.since.elapsed().as_secs_f64());
+                delivery.end(Ok(Position {
+                    epoch: shared.epoch.load(Ordering::Relaxed),
+                    partition: u32::try_from(message.partition()).unwrap_or(0),
+                    offset: u64::try_from(message.offset()).unwrap_or(0),
+                }));
+            }
+            Err((error, _)) => {
+                shared.meters.failures.increment(1);
+                let failed = shared.failed(error, delivery.bytes, || self.events.explain(error));
+                // The probe says when it is over.
+                if let AppendError::Unavailable(reason) = &failed {
+                    shared.refuse(reason.clone());
+                }
+                delivery.end(Err(failed));
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn failed(&self, error: &KafkaError, bytes: usize, explain: impl FnOnce() -> String) -> AppendError {
+        match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::QueueFull) => AppendError::Busy,
+            Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize) => AppendError::TooLarge {
+                size: bytes,
+                max: self.record_bytes_max,
+            },
+            Some(RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight)
+                if self.closed.load(Ordering::Relaxed) =>
+            {
+                AppendError::Closed
+            }
+            _ => AppendError::Unavailable(explain()),
+        }
+    }
+}
+
+/// The producer of a log on Kafka.
+pub(super) struct Writer {
+    settings: ClientConfig,
+    topic: String,
+    shared: Arc<Shared>,
+    delivery_wait_max: Duration,
+    min_insync_replicas: usize,
+    client: RwLock<Client>,
+    watch: Mutex<Option<Watch>>,
+}
+
+struct Watch {
+    stop: Sender<()>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Writer {
+    /// Connects, in the background: a broker that is away now is no fault.
+    pub(super) fn open(config: &KafkaConfig, epoch: Arc<AtomicU32>) -> Result<Arc<Self>, KafkaOpenError> {
+        let settings = settings(config);
+        let shared = Arc::new(Shared {
+            epoch,
+            record_bytes_max: config.record_bytes_max,
+            meters: WriterMeters::new(),
+            refusal: Mutex::default(),
+            closed: AtomicBool::new(false),
+        });
+        shared.accept();
+        let client = connect(&settings, &shared).map_err(|error| KafkaOpenError::Client(error.to_string()))?;
+        let writer = Arc::new(Self {
+            settings,
+            topic: config.topic.clone(),
+            shared,
+            delivery_wait_max: Duration::from_millis(config.delivery_wait_ms_max),
+            min_insync_replicas: config.min_insync_replicas as usize,
+            client: RwLock::new(client),
+            watch: Mutex::default(),
+        });
+        let (stop, stopped) = bounded(0);
+        let watched = Arc::downgrade(&writer);
+        let watching = move || {
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(PROBE_PAUSE) {
+                let Some(writer) = watched.upgrade() else { return };
+                writer.probe();
+            }
+        };
+        let thread = thread::Builder::new().name("log-kafka-watch".to_owned()).spawn(watching);
+        let thread = thread.map_err(|error| KafkaOpenError::Client(error.to_string()))?;
+        *writer.watch.lock() = Some(Watch { stop, thread });
+        Ok(writer)
+    }
+
+    fn send(&self, record: &Record) -> Result<Delivered, AppendError> {
+        let bytes = headers::encoded_len_max(record);
+        let max = self.shared.record_bytes_max;
+        if bytes > max {
+            return Err(AppendError::TooLarge { size: bytes, max });
+        }
+        if self.shared.closed.load(Ordering::Relaxed) {
+            return Err(AppendError::Closed);
+        }
+        let delivery = Delivery::new(bytes);
+        let message = BaseRecord::<(), [u8], _>::with_opaque_to(&self.topic, Arc::clone(&delivery))
+            .payload(&record.body)
+            .headers(headers::headers_of(record));
+        let client = self.client.read();
+        match client.send(message) {
+            Ok(()) => Ok(Delivered(delivery)),
+            Err((error, _)) => {
+                let events = &client.context().events;
+                Err(self.shared.failed(&error, bytes, || events.explain(&error)))
+            }
+        }
+    }
+
+    /// Asks a broker whether every partition has a leader and enough copies, and replaces a producer that gave up.
+    fn probe(&self) {
+        let client = self.client.read().clone();
+        if let Some((code, reason)) = client.client().fatal_error() {
+            self.shared.refuse(format!("{code}: {reason}"));
+            match connect(&self.settings, &self.shared) {
+                // What the old one still holds, it has answered, or does when it is dropped.
+                Ok(fresh) => *self.client.write() = fresh,
+                Err(error) => tracing::error!(%error, "no new producer can be made"),
+            }
+            return;
+        }
+        match client.client().fetch_metadata(Some(&self.topic), PROBE_WAIT_MAX) {
+            Err(error) => self.shared.refuse(client.context().events.explain(&error)),
+            Ok(metadata) => match self.unwritable(metadata.topics()) {
+                Some(reason) => self.shared.refuse(reason),
+                None => {
+                    client.context().events.forget_error();
+                    self.shared.accept();
+                }
+            },
+        }
+    }
+
+    fn unwritable(&self, topics: &[rdkafka::metadata::MetadataTopic]) -> Option<String> {
+        let topic = topics.iter().find(|topic| topic.name() == self.topic)?;
+        if let Some(error) = topic.error() {
+            return Some(format!("topic {}: {}", self.topic, RDKafkaErrorCode::from(error)));
+        }
+        let leaderless = |partition: &rdkafka::metadata::MetadataPartition| partition.leader() < 0;
+        let partitions = topic.partitions();
+        let without = partitions.iter().filter(|partition| leaderless(partition)).count();
+        if without > 0 {
+            return Some(format!("{without} of {} partitions of {} have no leader", partitions.len(), self.topic));
+        }
+        let short = |partition: &&rdkafka::metadata::MetadataPartition| partition.isr().len() < self.min_insync_replicas;
+        let short = partitions.iter().filter(short).count();
+        (short > 0).then(|| {
+            format!(
+                "{short} of {} partitions of {} have fewer than {} copies in sync",
+                partitions.len(),
+                self.topic,
+                self.min_insync_replicas
+            )
+        })
+    }
+
+    /// Takes no more records, and waits until each one that was taken is answered.
+    pub(super) fn close(&self) {
+        if self.shared.closed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if let Some(Watch { stop, thread }) = self.watch.lock().take() {
+            drop(stop);
+            if thread.thread().id() != thread::current().id() && thread.join().is_err() {
+                tracing::error!("the thread that watches the brokers died");
+            }
+        }
+        // A second more than librdkafka takes to give a record up.
+        let wait_max = self.delivery_wait_max + Duration::from_secs(2);
+        if let Err(error) = self.client.read().flush(wait_max) {
+            tracing::warn!(%error, "records were still under way when the log was closed");
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn settings(config: &KafkaConfig) -> ClientConfig {
+    let mut settings = client::base(config, WRITER);
+    let kib = config.queue_bytes_max.div_ceil(1024);
+    settings
+        .set("enable.idempotence", "true")
+        .set("acks", "all")
+        .set("compression.type", config.compression.name())
+        .set("linger.ms", config.linger_ms.to_string())
+        .set("message.max.bytes", config.message_bytes_max().to_string())
+        .set("message.timeout.ms", config.delivery_wait_ms_max.to_string())
+        .set("queue.buffering.max.messages", config.queue_records_max.to_string())
+        .set("queue.buffering.max.kbytes", kib.to_string());
+    settings
+}
+
+fn connect(settings: &ClientConfig, shared: &Arc<Shared>) -> Result<Client, KafkaError> {
+    let context = Deliveries {
+        events: Events::new(WRITER),
+        shared: Arc::clone(shared),
+    };
+    Client::from_config_and_context(settings, context)
+}
+
+impl LogWriter for Writer {
+    /// The record is handed over at once, not when the future is first polled; dropping the future doesn't take it back.
+    fn append(&self, record: Record) -> BoxFuture<'_, Result<Position, AppendError>> {
+        match self.send(&record) {
+            Ok(delivered) => delivered.boxed(),
+            Err(refused) => ready(Err(refused)).boxed(),
+        }
+    }
+
+    fn writable(&self) -> Result<(), String> {
+        self.shared.refusal.lock().clone().map_or(Ok(()), Err)
+    }
+}

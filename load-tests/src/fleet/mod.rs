@@ -1,0 +1,317 @@
+//! An installation of separate processes on real engines: Kafka, Redis, PostgreSQL, ClickHouse's protocol over libchdb, gateways,
+//! verifiers and an analytics API, each started, stopped, killed and frozen at will. All of it ends with this process.
+//!
+//! - [`replica`]: one service's process
+//! - [`ledger`]: the ledger's lines, and who wrote them
+
+pub mod ledger;
+pub mod replica;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use test_engines::{Folder, Kafka, Postgres, Redis};
+
+use crate::http::{HttpClient, client};
+use crate::installation::Installation;
+use crate::process::Process;
+use crate::proxy::Proxy;
+
+use replica::Replica;
+
+/// The database of the accounts.
+const DATABASE: &str = "receipts";
+const ENDPOINT_USER: &str = "receipts";
+const ENDPOINT_PASSWORD: &str = "a-password-for-drills";
+
+/// What a fleet is made of.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    /// The folder with the services' programs.
+    pub programs: PathBuf,
+    /// Gateways.
+    pub gateways: usize,
+    /// Verifiers.
+    pub verifiers: usize,
+    /// The topic's partitions.
+    pub partitions: u32,
+    /// A verifier that isn't heard of for so long loses its partitions.
+    pub session_wait_ms_max: u64,
+    /// Whether the services reach the endpoint past the proxy, at its full speed.
+    pub direct: bool,
+    /// Further lines of Kafka's configuration.
+    pub kafka: Vec<(String, String)>,
+    /// Further variables for every service.
+    pub environment: Vec<(String, String)>,
+}
+
+impl Shape {
+    /// The drills' shape: two gateways, three verifiers.
+    #[must_use]
+    pub fn for_drills(programs: &Path) -> Self {
+        Self {
+            programs: programs.to_owned(),
+            gateways: 2,
+            verifiers: 3,
+            partitions: 6,
+            session_wait_ms_max: 4_000,
+            direct: false,
+            kafka: Vec::new(),
+            environment: Vec::new(),
+        }
+    }
+}
+
+/// A running installation. Fields drop in this order: services before their engines, the folder last.
+pub struct Fleet {
+    /// Gateways.
+    pub gateways: Vec<Replica>,
+    /// Verifiers, those that were killed for good not included.
+    pub verifiers: Vec<Replica>,
+    /// The analytics API.
+    pub analytics: Replica,
+    /// ClickHouse's protocol over libchdb.
+    pub endpoint: Process,
+    /// What stands between the services and the endpoint.
+    pub warehouse: Proxy,
+    /// The broker.
+    pub kafka: Kafka,
+    /// The rate limits' counts.
+    pub redis: Redis,
+    /// The accounts.
+    pub postgres: Postgres,
+    http: HttpClient,
+    endpoint_address: SocketAddr,
+    environment: Vec<(String, String)>,
+    programs: PathBuf,
+    verifiers_made: usize,
+    folder: Folder,
+}
+
+impl Fleet {
+    /// Starts everything and waits until it is ready.
+    ///
+    /// # Errors
+    /// A program is missing, or an engine or service doesn't start; the text holds the end of its log.
+    pub async fn start(shape: &Shape) -> Result<Self> {
+        let folder = Folder::new("fleet")?;
+        let programs = shape.programs.clone();
+        let (kafka, redis, postgres) = tokio::task::block_in_place(|| start_engines(shape))?;
+        let [port] = test_engines::free_ports()?;
+        let endpoint_address = SocketAddr::from(([127, 0, 0, 1], port));
+        let mut endpoint = endpoint_process(&programs, folder.path(), endpoint_address)?;
+        endpoint.start()?;
+        let http = client(4);
+        endpoint.ready(&http).await?;
+        let warehouse = Proxy::start(endpoint_address).await?;
+        let reached = if shape.direct {
+            endpoint_address
+        } else {
+            warehouse.address()
+        };
+        let mut environment = variables(&kafka, &redis, &postgres, reached, shape);
+        environment.extend(shape.environment.iter().cloned());
+
+        let place = Place {
+            programs: &programs,
+            folder: folder.path(),
+            environment: &environment,
+        };
+        let gateways = (1..=shape.gateways)
+            .map(|number| place.replica("gateway", number))
+            .collect::<Result<Vec<_>>>()?;
+        let analytics = place.replica("analytics-api", 1)?;
+        let mut fleet = Self {
+            gateways,
+            verifiers: Vec::new(),
+            analytics,
+            endpoint,
+            warehouse,
+            kafka,
+            redis,
+            postgres,
+            http,
+            endpoint_address,
+            environment,
+            programs,
+            verifiers_made: 0,
+            folder,
+        };
+        for _ in 0..shape.verifiers {
+            fleet.add_verifier()?;
+        }
+        for service in fleet.gateways.iter_mut().chain([&mut fleet.analytics]) {
+            service.process.start()?;
+        }
+        fleet.ready().await?;
+        Ok(fleet)
+    }
+
+    /// How a load reaches it.
+    #[must_use]
+    pub fn installation(&self) -> Installation {
+        Installation {
+            gateways: self.gateways.iter().map(|gateway| gateway.address.clone()).collect(),
+            analytics: self.analytics.address.clone(),
+            receipts: self.programs.join("receipts"),
+            data: self.folder.path().join("receipts"),
+            environment: self.environment.clone(),
+        }
+    }
+
+    /// Starts one more verifier, without waiting for it.
+    ///
+    /// # Errors
+    /// It can't be started.
+    pub fn add_verifier(&mut self) -> Result<()> {
+        self.verifiers_made += 1;
+        let place = Place {
+            programs: &self.programs,
+            folder: self.folder.path(),
+            environment: &self.environment,
+        };
+        let mut verifier = place.replica("verifier", self.verifiers_made)?;
+        verifier.process.start()?;
+        self.verifiers.push(verifier);
+        Ok(())
+    }
+
+    /// Every service's process.
+    pub fn services(&mut self) -> impl Iterator<Item = &mut Replica> {
+        let others = self.verifiers.iter_mut().chain([&mut self.analytics]);
+        self.gateways.iter_mut().chain(others)
+    }
+
+    /// Waits until every service says that it is ready.
+    ///
+    /// # Errors
+    /// One ended, or took too long.
+    pub async fn ready(&mut self) -> Result<()> {
+        let http = self.http.clone();
+        self.endpoint.ready(&http).await?;
+        for service in self.services() {
+            service.process.ready(&http).await?;
+        }
+        Ok(())
+    }
+
+    /// The client that looks at the processes.
+    #[must_use]
+    pub fn http(&self) -> HttpClient {
+        self.http.clone()
+    }
+
+    /// The ledger, past the proxy.
+    ///
+    /// # Errors
+    /// The endpoint doesn't answer.
+    pub async fn ledger(&self) -> Result<ledger::Ledger> {
+        let endpoint = format!("http://{}", self.endpoint_address);
+        ledger::read(&self.http, &endpoint, ENDPOINT_USER, ENDPOINT_PASSWORD).await
+    }
+
+    /// The sum of a metric over the verifiers that live; 0 where none has it yet.
+    pub async fn verifiers_metric(&self, name: &str) -> f64 {
+        let mut sum = 0.0;
+        for verifier in &self.verifiers {
+            sum += verifier.metric(&self.http, name).await.unwrap_or(0.0);
+        }
+        sum
+    }
+
+    /// What every service wrote last, for who looks for the reason of a failure.
+    #[must_use]
+    pub fn logs(&mut self) -> BTreeMap<String, String> {
+        let mut logs: BTreeMap<String, String> = self
+            .services()
+            .map(|service| (service.process.name().to_owned(), service.process.log_tail()))
+            .collect();
+        logs.insert("endpoint".to_owned(), self.endpoint.log_tail());
+        logs
+    }
+
+    /// Where the logs and the data are.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Where replicas run.
+struct Place<'a> {
+    programs: &'a Path,
+    folder: &'a Path,
+    environment: &'a [(String, String)],
+}
+
+impl Place<'_> {
+    fn replica(&self, service: &str, number: usize) -> Result<Replica> {
+        let program = self.programs.join(format!("receipts-{service}"));
+        ensure!(
+            program.is_file(),
+            "{} isn't built: cargo build --workspace --bins",
+            program.display()
+        );
+        Replica::new(service, number, &program, self.folder, self.environment)
+    }
+}
+
+fn start_engines(shape: &Shape) -> Result<(Kafka, Redis, Postgres)> {
+    let mut lines = vec![("group.min.session.timeout.ms", "500")];
+    lines.extend(shape.kafka.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+    let kafka = Kafka::start_with(&lines)?;
+    let redis = Redis::start()?;
+    let postgres = Postgres::start()?;
+    postgres.create_database(DATABASE)?;
+    Ok((kafka, redis, postgres))
+}
+
+fn endpoint_process(programs: &Path, folder: &Path, listen: SocketAddr) -> Result<Process> {
+    let program = programs.join("receipts-endpoint");
+    ensure!(program.is_file(), "{} isn't built", program.display());
+    let data = folder.join("endpoint");
+    std::fs::create_dir_all(&data).context("the endpoint's folder")?;
+    let command = move || {
+        let mut command = test_engines::dying_with_us(&program, "KILL");
+        command.args(["--listen", &listen.to_string(), "--user", ENDPOINT_USER, "--data"]);
+        command
+            .arg(&data)
+            .env("RECEIPTS_LOAD_ENDPOINT_PASSWORD", ENDPOINT_PASSWORD);
+        command
+    };
+    let ready_at = vec![format!("http://{listen}/ping")];
+    Ok(Process::new(
+        "endpoint",
+        &folder.join("endpoint.log"),
+        ready_at,
+        command,
+    ))
+}
+
+/// What leads every process to the same engines.
+fn variables(
+    kafka: &Kafka,
+    redis: &Redis,
+    postgres: &Postgres,
+    endpoint: SocketAddr,
+    shape: &Shape,
+) -> Vec<(String, String)> {
+    let pairs = [
+        ("RECEIPTS_KAFKA_BROKERS", kafka.bootstrap().to_owned()),
+        ("RECEIPTS_KAFKA_PARTITIONS", shape.partitions.to_string()),
+        ("RECEIPTS_KAFKA_REPLICATION_FACTOR", "1".to_owned()),
+        ("RECEIPTS_KAFKA_MIN_INSYNC_REPLICAS", "1".to_owned()),
+        (
+            "RECEIPTS_KAFKA_SESSION_WAIT_MS_MAX",
+            shape.session_wait_ms_max.to_string(),
+        ),
+        ("RECEIPTS_REDIS_URL", redis.url()),
+        ("RECEIPTS_ACCOUNTS_URL", postgres.url(DATABASE)),
+        ("RECEIPTS_WAREHOUSE_URL", format!("http://{endpoint}")),
+        ("RECEIPTS_WAREHOUSE_USER", ENDPOINT_USER.to_owned()),
+        ("RECEIPTS_WAREHOUSE_PASSWORD", ENDPOINT_PASSWORD.to_owned()),
+    ];
+    pairs.map(|(key, value)| (key.to_owned(), value)).to_vec()
+}
