@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use crate::fault::{Fault, Faults, FormatError};
 use crate::scan::utf8;
-use crate::spki::Spki;
 use crate::{Algorithm, Limits, batch, parse_receipt, receipt, rules, scratch};
 
 /// What the answer to a receipt names.
@@ -56,18 +55,10 @@ pub fn check_batch(body: &[u8], received_at_ms: i64, limits: &Limits) -> Result<
     let text = utf8(body)?;
     let mut faults = Faults::default();
     let mut client_id = None;
-    // Nearly always one key: what was found out about the last one holds for the next.
-    let mut last_pem = String::new();
-    let mut last_kind = Err(String::new());
-    let mut key_kind = |pem: &str| {
-        if pem != last_pem || pem.is_empty() {
-            last_kind = Spki::from_pem(pem).map(|spki| spki.algorithm);
-            pem.clone_into(&mut last_pem);
-        }
-        last_kind.clone()
-    };
     let batch = scratch::with(|scratch| {
-        batch::read(text, limits, scratch, &mut |index, tape| {
+        let mut key_kinds = std::mem::take(&mut scratch.key_kinds);
+        let mut key_kind = |pem: &str| key_kinds.of(pem);
+        let batch = batch::read(text, limits, scratch, &mut |index, tape| {
             match receipt::read(tape, text, received_at_ms, limits, &mut key_kind) {
                 Ok(receipt) => {
                     client_id.get_or_insert(receipt.client_id);
@@ -79,7 +70,9 @@ pub fn check_batch(body: &[u8], received_at_ms: i64, limits: &Limits) -> Result<
             } else {
                 ControlFlow::Continue(())
             }
-        })
+        });
+        scratch.key_kinds = key_kinds;
+        batch
     });
     if !faults.is_empty() {
         // JSON that ends badly is the one thing to say; otherwise the batch's own faults follow the receipts'.

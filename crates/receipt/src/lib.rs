@@ -28,6 +28,7 @@ mod fixed_base;
 mod judge;
 mod key;
 mod key_cache;
+mod key_kinds;
 mod limits;
 mod number;
 mod pem;

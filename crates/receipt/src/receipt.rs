@@ -9,7 +9,6 @@ use crate::fault::{FaultCode, Faults, FormatError};
 use crate::fields::Fields;
 use crate::scan::{Scanner, utf8};
 use crate::scratch::Scratch;
-use crate::spki::Spki;
 use crate::tape::{Kind, Tape};
 use crate::{Algorithm, Limits, Purpose, text};
 
@@ -101,9 +100,10 @@ pub fn parse_receipt<'a>(
 ) -> Result<Receipt<'a>, FormatError> {
     check_size(body.len(), limits)?;
     let text = utf8(body)?;
-    Scanner::new(text, limits.depth_max, limits.string_bytes_max).document(&mut scratch.tape)?;
-    let mut key_kind = |pem: &str| Spki::from_pem(pem).map(|spki| spki.algorithm);
-    read(&scratch.tape, text, received_at_ms, limits, &mut key_kind).map_err(|unreadable| unreadable.error)
+    let Scratch { tape, key_kinds, .. } = scratch;
+    Scanner::new(text, limits.depth_max, limits.string_bytes_max).document(tape)?;
+    let mut key_kind = |pem: &str| key_kinds.of(pem);
+    read(tape, text, received_at_ms, limits, &mut key_kind).map_err(|unreadable| unreadable.error)
 }
 
 /// Refuses a receipt that is longer than the limit.

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use crate::key_kinds::KeyKinds;
 use crate::tape::Tape;
 
 /// Reusable buffers for reading receipts. Their size is bounded by the limits they were used with.
@@ -13,6 +14,8 @@ pub struct Scratch {
     pub(crate) own: Tape,
     /// The canonical bytes of the receipt being read.
     pub(crate) canonical: Vec<u8>,
+    /// The keys met last.
+    pub(crate) key_kinds: KeyKinds,
 }
 
 thread_local! {
