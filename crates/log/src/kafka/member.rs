@@ -122,6 +122,8 @@ pub(super) struct Member {
     left_over: Option<LoggedRecord>,
     /// What the next poll fails with.
     failed: Option<ConsumeError>,
+    /// Partitions that the next poll says are gone.
+    gone: Vec<u32>,
     /// Set by a caller who wants the poll under way to end.
     hurry: Arc<AtomicBool>,
 }
@@ -170,12 +172,16 @@ impl Member {
             unsettled: Vec::new(),
             left_over: None,
             failed: None,
+            gone: Vec::new(),
             hurry,
         })
     }
 
     pub(super) fn poll(&mut self, limits: PollLimits) -> Result<Polled, ConsumeError> {
-        let mut polled = Polled::default();
+        let mut polled = Polled {
+            revoked: std::mem::take(&mut self.gone),
+            ..Polled::default()
+        };
         let gathered = match self.failed.take() {
             Some(failed) => Err(failed),
             None => self.gather(limits, &mut polled),
@@ -221,8 +227,32 @@ impl Member {
                         return Ok(());
                     }
                 }
+                Err(error) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::PollExceeded) => {
+                    tracing::warn!("this verifier didn't poll in time, and the group went on without it");
+                    polled.records.clear();
+                    polled.assigned.clear();
+                    self.resign();
+                    polled.revoked.append(&mut self.gone);
+                    return Ok(());
+                }
                 Err(error) => self.fault(&error)?,
             }
+        }
+    }
+
+    /// Gives everything up and joins the group anew, after the group has gone on without this member.
+    ///
+    /// librdkafka notices that by itself, but not while a rebalance of its own waits for our answer, and until then it would
+    /// go on as if nothing had happened.
+    fn resign(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        self.meters.lost.increment(held.len() as u64);
+        self.gone.extend(held.into_keys());
+        self.unsettled.clear();
+        self.left_over = None;
+        self.consumer.unsubscribe();
+        if let Err(error) = self.consumer.subscribe(&[&self.topic]) {
+            self.failed = Some(ConsumeError::Unavailable(error.to_string()));
         }
     }
 
@@ -359,10 +389,6 @@ impl Member {
         let context = self.consumer.context();
         match error.rdkafka_error_code() {
             Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange) => Err(self.out_of_range(error)),
-            Some(RDKafkaErrorCode::PollExceeded) => {
-                tracing::warn!("this verifier didn't poll in time: the group goes on without it until it does");
-                Ok(())
-            }
             Some(
                 RDKafkaErrorCode::AllBrokersDown
                 | RDKafkaErrorCode::UnknownTopicOrPartition
@@ -453,7 +479,11 @@ impl Member {
         }
         if let Err(error) = self.consumer.commit(&list, CommitMode::Sync) {
             let reason = self.consumer.context().events.explain(&error);
-            return Err(commits::commit_error(&error, first, reason));
+            let failed = commits::commit_error(&error, first, reason);
+            if let CommitError::Fenced(_) = failed {
+                self.resign();
+            }
+            return Err(failed);
         }
         for commit in commits {
             if let Some(held) = self.held.get_mut(&commit.partition) {

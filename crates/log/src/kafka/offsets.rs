@@ -1,7 +1,7 @@
 //! Committed positions and the ends of partitions, asked for all partitions at once: one request to the group's
 //! coordinator, one to each leader.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::{
     Offset, TopicPartitionList,
@@ -11,6 +11,9 @@ use rdkafka::{
 
 use super::commits;
 use crate::traits::Committed;
+
+/// Between two questions that met a cluster on the move.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The list of these partitions, without offsets.
 pub(super) fn list(topic: &str, partitions: impl IntoIterator<Item = u32>) -> TopicPartitionList {
@@ -56,7 +59,8 @@ pub(super) fn committed<C: ConsumerContext>(
     epoch: u32,
     wait_max: Duration,
 ) -> Result<Vec<Option<Committed>>, KafkaError> {
-    let found = consumer.committed_offsets(list(topic, partitions.iter().copied()), wait_max)?;
+    let asking = || consumer.committed_offsets(list(topic, partitions.iter().copied()), wait_max);
+    let found = patiently(wait_max, asking)?;
     each(&found, topic, partitions, |offset, metadata| match offset {
         Offset::Offset(offset) => {
             let made = commits::from_metadata(epoch, offset.unsigned_abs(), metadata);
@@ -77,14 +81,46 @@ pub(super) fn at<C: ConsumerContext>(
     which: Offset,
     wait_max: Duration,
 ) -> Result<Vec<u64>, KafkaError> {
-    let mut asked = list(topic, partitions.iter().copied());
-    asked.set_all_offsets(which)?;
-    let found = consumer.offsets_for_times(asked, wait_max)?;
-    each(&found, topic, partitions, |offset, _| match offset {
-        Offset::Offset(offset) => Ok(offset.unsigned_abs()),
-        // As the question stood: no answer came for this one.
-        _ => Err(KafkaError::OffsetFetch(RDKafkaErrorCode::LeaderNotAvailable)),
+    patiently(wait_max, || {
+        let mut asked = list(topic, partitions.iter().copied());
+        asked.set_all_offsets(which)?;
+        let found = consumer.offsets_for_times(asked, wait_max)?;
+        each(&found, topic, partitions, |offset, _| match offset {
+            Offset::Offset(offset) => Ok(offset.unsigned_abs()),
+            // As the question stood: no answer came for this one.
+            _ => Err(KafkaError::OffsetFetch(RDKafkaErrorCode::LeaderNotAvailable)),
+        })
     })
+}
+
+/// Asks again while the cluster is finding out who answers: a coordinator that loads, a leader that moves.
+#[allow(clippy::disallowed_methods)] // on a thread of this engine, which blocks on brokers anyway
+fn patiently<T>(wait_max: Duration, mut ask: impl FnMut() -> Result<T, KafkaError>) -> Result<T, KafkaError> {
+    use RDKafkaErrorCode as Code;
+    let started = Instant::now();
+    loop {
+        let error = match ask() {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        let passes = matches!(
+            error.rdkafka_error_code(),
+            Some(
+                Code::NotCoordinator
+                    | Code::CoordinatorLoadInProgress
+                    | Code::CoordinatorNotAvailable
+                    | Code::WaitingForCoordinator
+                    | Code::LeaderNotAvailable
+                    | Code::NotLeaderForPartition
+                    | Code::FencedLeaderEpoch
+                    | Code::UnknownLeaderEpoch
+            )
+        );
+        if !passes || started.elapsed() >= wait_max {
+            return Err(error);
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 fn each<T>(
