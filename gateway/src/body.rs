@@ -145,6 +145,7 @@ impl Upload {
             declared: declared.is_some(),
             length_max,
             unfinished: None,
+            waited: Duration::ZERO,
         };
         if self.whole {
             return Ok(growing.held);
@@ -158,10 +159,10 @@ impl Upload {
                 Poll::Pending => {
                     growing.account(source).await?;
                     let pace = pace.get_or_insert_with(|| Pace::new(bounds));
-                    match timeout_at(pace.next_look, self.incoming.frame()).await {
+                    match timeout_at(pace.next_look + growing.waited, self.incoming.frame()).await {
                         Ok(frame) => frame,
                         Err(_) => {
-                            self.keep_pace(pace.look(&growing.held))?;
+                            self.keep_pace(pace.look(&growing))?;
                             continue;
                         }
                     }
@@ -179,7 +180,7 @@ impl Upload {
                 break;
             }
             if let Some(pace) = &mut pace {
-                self.keep_pace(pace.look(&growing.held))?;
+                self.keep_pace(pace.look(&growing))?;
             }
         }
         self.whole = true;
@@ -225,6 +226,8 @@ struct Growing {
     length_max: usize,
     /// In the account of its sender, once it turned out not to have come with its head.
     unfinished: Option<Claim>,
+    /// How long it was kept waiting for the budget, which isn't its sender's doing.
+    waited: Duration,
 }
 
 impl Growing {
@@ -269,6 +272,7 @@ impl Growing {
     async fn reserve(&mut self, bytes: usize) -> Result<(), Refusal> {
         let allowed = self.unfinished.as_mut().is_none_or(|claim| claim.try_raise(bytes));
         if !(allowed && self.held.try_grow(bytes)) {
+            let begun = Instant::now();
             let wait_max = self.held.admission().wait_max();
             let waited = tokio::time::timeout(wait_max, async {
                 if let Some(claim) = &mut self.unfinished {
@@ -278,6 +282,7 @@ impl Growing {
             });
             waited.await.unwrap_or(Err(Full)).map_err(|Full| overloaded())?;
             self.held.fit_buffer();
+            self.waited += begun.elapsed();
         }
         Ok(())
     }
@@ -302,9 +307,9 @@ impl Pace {
         }
     }
 
-    fn look(&mut self, held: &Held) -> Result<(), Refusal> {
+    fn look(&mut self, growing: &Growing) -> Result<(), Refusal> {
         let now = Instant::now();
-        if now < self.next_look {
+        if now < self.next_look + growing.waited {
             return Ok(());
         }
         let Bounds {
@@ -312,11 +317,12 @@ impl Pace {
             bytes_per_s_min,
             ..
         } = self.bounds;
-        let spent = now - self.begun;
+        let spent = now.saturating_duration_since(self.begun + growing.waited);
+        let held = &growing.held;
         let (arrived, reserved) = (held.bytes.len() as f64, held.reservation.bytes());
         let trickles = spent >= wait_max / 6 && arrived < spent.as_secs_f64() * f64::from(bytes_per_s_min);
         let grace = wait_max / 12;
-        let share = (spent - grace).as_secs_f64() / (wait_max - grace).as_secs_f64();
+        let share = spent.saturating_sub(grace).as_secs_f64() / (wait_max - grace).as_secs_f64();
         let late = reserved > SMALL_BYTES_MAX && arrived < reserved as f64 * share;
         if spent >= wait_max || trickles || late {
             let allowed = wait_max.as_millis();
@@ -325,7 +331,7 @@ impl Pace {
             );
             return Err(Problem::new(Kind::RequestTimeout, detail).into());
         }
-        self.next_look = (now + wait_max / 12).min(self.begun + wait_max);
+        self.next_look = self.begun + (spent + wait_max / 12).min(wait_max);
         Ok(())
     }
 }

@@ -106,6 +106,34 @@ async fn slow_uploads_cannot_hold_more_than_the_budget_nor_keep_receipts_out() {
 }
 
 #[tokio::test]
+async fn waiting_for_the_budget_is_not_held_against_the_sender() {
+    let gateway = Running::with(|config| {
+        config.body_wait_ms_max = 1_000;
+        config.inflight_wait_ms_max = 60_000;
+        config.append_wait_ms_max = 60_000;
+        config.inflight_bytes_max = 32 << 20;
+    })
+    .await;
+    gateway.log.set(Mood::Silent);
+    let mut padded = batch(3);
+    padded.resize(8 << 20, b' ');
+    // 28 MiB are for large bodies: three are with the log, the fourth waits.
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        let (mut client, body) = (gateway.connect().await, padded.clone());
+        clients.push(tokio::spawn(
+            async move { client.post(BATCH, JSON, &body).await.status },
+        ));
+    }
+    tokio::time::sleep(Duration::from_millis(2_000)).await;
+    gateway.log.set(Mood::Takes);
+    for client in clients {
+        assert_eq!(client.await.unwrap(), 202);
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn connections_over_the_limit_are_turned_away() {
     let gateway = Running::with(|config| {
         config.connections_max = 3;
