@@ -116,11 +116,6 @@ async fn gateway(listener: TcpListener, log: &std::path::Path) -> Result<()> {
         rate_client_receipts_per_s: RATE_RECEIPTS_PER_S,
         ..GatewayConfig::default()
     };
-    let log: Arc<dyn receipt_log::LogWriter> = if std::env::var_os("NOLOG").is_some() {
-        Arc::new(Null)
-    } else {
-        Arc::new(log)
-    };
     let cpu = CpuPool::new("gateway", 0, 1_024)?;
     let shutdown = CancellationToken::new();
     let ending = shutdown.clone();
@@ -129,26 +124,6 @@ async fn gateway(listener: TcpListener, log: &std::path::Path) -> Result<()> {
         ending.cancel();
     });
     let limits = receipt::Limits::default();
-    gateway::run(listener, config, limits, log, cpu, Health::new(), shutdown).await?;
+    gateway::run(listener, config, limits, Arc::new(log), cpu, Health::new(), shutdown).await?;
     Ok(())
-}
-
-struct Null;
-impl receipt_log::LogWriter for Null {
-    fn append(
-        &self,
-        _record: receipt_log::Record,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Result<receipt_log::Position, receipt_log::AppendError>> + Send + '_>>
-    {
-        Box::pin(async {
-            Ok(receipt_log::Position {
-                epoch: 1,
-                partition: 0,
-                offset: 1,
-            })
-        })
-    }
-    fn writable(&self) -> Result<(), String> {
-        Ok(())
-    }
 }
