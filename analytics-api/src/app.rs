@@ -8,7 +8,9 @@ use axum::routing::get;
 use axum::{Router, middleware};
 use warehouse::{Warehouse, WarehouseError};
 
+use crate::completeness::Completeness;
 use crate::config::AnalyticsConfig;
+use crate::conservation::Books;
 use crate::failure::Failure;
 use crate::gate::Gate;
 use crate::watermark::Watermark;
@@ -18,6 +20,7 @@ use crate::{Deps, access, envelope, routes};
 pub(crate) struct App {
     pub(crate) config: AnalyticsConfig,
     pub(crate) deps: Deps,
+    pub(crate) books: Books,
     watermark: Watermark,
     gate: Gate,
 }
@@ -31,6 +34,7 @@ impl App {
             gate: Gate::new(config.concurrent_queries_max, config.waiting_queries_max, wait_max),
             config,
             deps,
+            books: Books::default(),
         }
     }
 
@@ -39,15 +43,16 @@ impl App {
     }
 
     /// Reads the watermark and then runs `query`, in its turn and within its time. In this order the answer holds at least
-    /// what the watermark, in milliseconds since the Unix epoch, promises.
+    /// what the watermark promises.
     pub(crate) async fn ask<T>(
         &self,
         query: impl Future<Output = Result<T, WarehouseError>>,
-    ) -> Result<(i64, T), Failure> {
+    ) -> Result<(Completeness, T), Failure> {
         self.gate
             .run(async {
                 let complete_ms = self.watermark.complete_through_ms().await?;
-                Ok((complete_ms, query.await?))
+                let answer = query.await?;
+                Ok((Completeness::new(complete_ms, self.books.are_off()), answer))
             })
             .await
     }

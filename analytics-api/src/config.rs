@@ -35,6 +35,9 @@ pub struct AnalyticsConfig {
     pub head_wait_ms_max: u64,
     /// Pause between two looks at the engines, for readiness, in milliseconds.
     pub health_interval_ms: u64,
+    /// Least pause between two checks of the ledger against the tables, in milliseconds; it grows so that checking takes
+    /// at most 2% of the time.
+    pub audit_interval_ms: u64,
     /// Time to finish requests after a shutdown signal, in milliseconds.
     pub drain_ms_max: u64,
 }
@@ -55,6 +58,7 @@ impl Default for AnalyticsConfig {
             head_bytes_max: 16 << 10,
             head_wait_ms_max: 10_000,
             health_interval_ms: 2_000,
+            audit_interval_ms: 60_000,
             drain_ms_max: 10_000,
         }
     }
@@ -83,6 +87,7 @@ impl Validate for AnalyticsConfig {
         faults.range("head_bytes_max", self.head_bytes_max, 8 << 10..=1 << 20);
         faults.range("head_wait_ms_max", self.head_wait_ms_max, 1..=600_000);
         faults.range("health_interval_ms", self.health_interval_ms, 10..=600_000);
+        faults.range("audit_interval_ms", self.audit_interval_ms, 10..=86_400_000);
         faults.range("drain_ms_max", self.drain_ms_max, 0..=600_000);
     }
 }

@@ -9,7 +9,7 @@
 //! - [`buckets`]: where the points of a time series begin and end
 //! - [`watermark`], [`gate`]: `completeThrough`, and how many queries are at work
 //! - [`format`]: JSON or CSV
-//! - `readiness`: whether the engines answer
+//! - `readiness`: whether the engines answer; `conservation`: whether the tables hold what the ledger counts
 //!
 //! Every answer is scoped to the verified domains of the caller's key, and says by `completeThrough` up to when everything
 //! acknowledged is counted in it. Ranges are half-open, `[from, to)`, over the time of access that a receipt states
@@ -21,7 +21,9 @@
 mod access;
 mod app;
 pub mod buckets;
+pub mod completeness;
 pub mod config;
+mod conservation;
 mod envelope;
 pub mod failure;
 pub mod format;
@@ -68,6 +70,8 @@ pub async fn run(listener: TcpListener, config: AnalyticsConfig, deps: Deps, shu
     let engines = readiness::Engines::register(&deps.health);
     let app = Arc::new(app::App::new(config, deps));
     let watching = tokio::spawn(engines.watch(Arc::clone(&app)));
+    let auditing = tokio::spawn(conservation::watch(Arc::clone(&app)));
     serve::serve(listener, app::router(Arc::clone(&app)), &app.config, &shutdown).await;
     watching.abort();
+    auditing.abort();
 }

@@ -24,10 +24,10 @@ struct Up {
 
 impl Up {
     fn start_unready(data: &Path) -> Self {
-        Self::start_with(data, Stdio::null())
+        Self::start_with(data, &[], Stdio::null())
     }
 
-    fn start_with(data: &Path, stdout: Stdio) -> Self {
+    fn start_with(data: &Path, args: &[&str], stdout: Stdio) -> Self {
         let child = command()
             .args([
                 "up",
@@ -38,6 +38,7 @@ impl Up {
             ])
             .args(["--metrics-listen", "127.0.0.1:0", "--data"])
             .arg(data)
+            .args(args)
             .stdout(stdout)
             .stderr(Stdio::null())
             .spawn()
@@ -98,6 +99,16 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
         assert!(started.elapsed() < WAIT_MAX, "waiting for {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+fn text(url: &str, path: &str) -> String {
+    let host = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text);
+    text
 }
 
 fn get(url: &str, path: &str, api_key: &str) -> (u16, Value) {
@@ -341,13 +352,10 @@ fn a_flipped_bit_in_the_warehouse_is_told_and_repaired() {
     let told = on(&data, &["audit"]).expect(3).stderr;
     assert!(told.contains("damaged") && told.contains("receipts repair"), "{told}");
     let up = Up::start_unready(&data);
+    let dashboard = get(&up.url("analytics"), "/api/v1/analytics/dashboard?limit=5", api_key);
+    assert_eq!(dashboard.0, 503, "{dashboard:?}");
     let mut ready = Value::Null;
     until("readiness to tell", || {
-        // Whoever reads the part first finds out.
-        assert_eq!(
-            get(&up.url("analytics"), "/api/v1/analytics/dashboard?limit=5", api_key).0,
-            503
-        );
         ready = get(&up.url("analytics"), "/readyz", "").1;
         ready["status"] == "not_ready"
     });
@@ -369,6 +377,55 @@ fn a_flipped_bit_in_the_warehouse_is_told_and_repaired() {
         on(&data, &["audit", "--json"]).expect(0).json()["totals"],
         before["totals"]
     );
+    assert_eq!(up.stop(), 0);
+}
+
+#[test]
+fn lost_rows_are_told_while_it_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let config = dir.path().join("receipts.toml");
+    std::fs::write(&config, "[analytics]\naudit_interval_ms = 10\n").unwrap();
+    let (key_path, public) = key(dir.path(), "Ed25519");
+    let made = ["keys", "create", "--domain", "news.example", "--json"];
+    let made = on(&data, &made).expect(0).json();
+    let api_key = made["apiKey"].as_str().unwrap();
+    let up = Up::start_with(&data, &["--config", config.to_str().unwrap()], Stdio::null());
+    let gateway = up.url("gateway");
+    let send = ["send", "--url", &gateway, "--key", key_path.to_str().unwrap()];
+    // The last block may be on its way, so it isn't looked at: two are wanted.
+    for committed in [3, 6] {
+        let signed = sign(&key_path, &[(); 3].map(|()| receipt(&public)));
+        receipts(&send, ndjson(&signed).as_bytes()).expect(0);
+        until("the verifier", || {
+            on(&data, &["audit", "--json"]).expect(0).json()["partitions"][0]["committedOffset"] == json!(committed)
+        });
+    }
+    let dashboard = || get(&up.url("analytics"), "/api/v1/analytics/dashboard", api_key).1;
+    let metric = |name: &str| {
+        let text = text(&up.url("metrics"), "/metrics");
+        let line = text.lines().find(|line| line.starts_with(&format!("{name} ")));
+        line.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+    };
+    until("a check", || {
+        metric("receipts_audit_last_good_timestamp_seconds").is_some()
+    });
+    assert_eq!(
+        (metric("receipts_audit_findings"), dashboard()["incomplete"].clone()),
+        (Some(0.0), Value::Null)
+    );
+    execute(&data, "TRUNCATE TABLE receipts");
+    until("the loss to be told", || dashboard()["incomplete"] == true);
+    assert_eq!(metric("receipts_audit_findings"), Some(1.0));
+    assert!(metric("receipts_audit_off_by_receipts") >= Some(3.0));
+    assert_eq!(
+        get(&up.url("analytics"), "/readyz", "").0,
+        200,
+        "what is there is still served"
+    );
+    on(&data, &["repair"]).expect(0);
+    until("the repair to be told", || dashboard()["incomplete"].is_null());
+    assert_eq!(metric("receipts_audit_off_by_receipts"), Some(0.0));
     assert_eq!(up.stop(), 0);
 }
 
@@ -562,7 +619,7 @@ fn a_damaged_account_store_is_named_with_the_remedy() {
 #[test]
 fn services_run_where_standard_output_is_full_and_tools_say_when_the_socket_is_gone() {
     let dir = tempfile::tempdir().unwrap();
-    let up = Up::start_with(dir.path(), full().into());
+    let up = Up::start_with(dir.path(), &[], full().into());
     std::fs::remove_file(dir.path().join("warehouse.sock")).unwrap();
     let told = on(dir.path(), &["audit"]).expect(3).stderr;
     for part in ["warehouse.sock", "isn't there", "start it again"] {

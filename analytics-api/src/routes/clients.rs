@@ -11,6 +11,7 @@ use super::dashboard::TOP;
 use super::{ContentCount, PurposeCounts};
 use crate::access::Access;
 use crate::app::App;
+use crate::completeness::Completeness;
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::params::{Params, parse_uuid};
@@ -35,7 +36,8 @@ pub(crate) struct Client {
     last_seen: Option<String>,
     from: Option<String>,
     to: Option<String>,
-    complete_through: String,
+    #[serde(flatten)]
+    completeness: Completeness,
 }
 
 pub(crate) async fn client(
@@ -55,7 +57,7 @@ pub(crate) async fn client(
         .count("limit", app.config.top_max)?
         .unwrap_or(TOP.min(app.config.top_max));
     let warehouse = app.warehouse();
-    let (complete_ms, stats) = app
+    let (completeness, stats) = app
         .ask(async {
             let stats = warehouse.client(&scope, &filter, client_id, top_max).await?;
             if stats.total_receipts > 0 || !narrows(&params) {
@@ -81,6 +83,6 @@ pub(crate) async fn client(
         last_seen: stats.last_seen_ms.map(rfc3339_ms),
         from,
         to,
-        complete_through: rfc3339_ms(complete_ms),
+        completeness,
     }))
 }

@@ -11,6 +11,7 @@ use super::PurposeCounts;
 use super::dashboard::TOP;
 use crate::access::Access;
 use crate::app::App;
+use crate::completeness::Completeness;
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::params::{Params, parse_uuid};
@@ -37,7 +38,8 @@ pub(crate) struct Content {
     last_seen: Option<String>,
     from: Option<String>,
     to: Option<String>,
-    complete_through: String,
+    #[serde(flatten)]
+    completeness: Completeness,
 }
 
 /// A member of `topClients`.
@@ -67,7 +69,7 @@ pub(crate) async fn content(
         .count("limit", app.config.top_max)?
         .unwrap_or(TOP.min(app.config.top_max));
     let warehouse = app.warehouse();
-    let (complete_ms, stats) = app
+    let (completeness, stats) = app
         .ask(async {
             let stats = warehouse.content(&scope, &filter, entry_id, top_max).await?;
             if stats.total_receipts > 0 || !narrows(&params) {
@@ -103,6 +105,6 @@ pub(crate) async fn content(
         last_seen: stats.last_seen_ms.map(rfc3339_ms),
         from,
         to,
-        complete_through: rfc3339_ms(complete_ms),
+        completeness,
     }))
 }

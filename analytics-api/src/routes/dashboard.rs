@@ -11,10 +11,10 @@ use warehouse::DashboardStats;
 use super::{ContentCount, PurposeCounts};
 use crate::access::Access;
 use crate::app::App;
+use crate::completeness::Completeness;
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::params::Params;
-use crate::range::rfc3339_ms;
 use crate::selection::{OpenRange, filter};
 
 const PARAMETERS: &[&str] = &["from", "to", "tz", "purpose", "clientId", "entryId", "domain", "limit"];
@@ -32,7 +32,8 @@ pub(crate) struct Dashboard {
     usage_by_purpose: PurposeCounts,
     from: Option<String>,
     to: Option<String>,
-    complete_through: String,
+    #[serde(flatten)]
+    completeness: Completeness,
 }
 
 pub(crate) async fn dashboard(
@@ -49,7 +50,7 @@ pub(crate) async fn dashboard(
     let top_max = params
         .count("limit", app.config.top_max)?
         .unwrap_or(TOP.min(app.config.top_max));
-    let (complete_ms, stats) = app.ask(app.warehouse().dashboard(&scope, &filter, top_max)).await?;
+    let (completeness, stats) = app.ask(app.warehouse().dashboard(&scope, &filter, top_max)).await?;
     let DashboardStats {
         total_receipts,
         unique_clients,
@@ -64,6 +65,6 @@ pub(crate) async fn dashboard(
         usage_by_purpose: usage_by_purpose.into(),
         from,
         to,
-        complete_through: rfc3339_ms(complete_ms),
+        completeness,
     }))
 }

@@ -13,11 +13,13 @@ use http::{HeaderName, HeaderValue, header};
 use serde::Serialize;
 use warehouse::{TopContent, UsageByPurpose};
 
+use crate::completeness::Completeness;
 use crate::format::Csv;
-use crate::range::rfc3339_ms;
 
 /// `completeThrough` of a CSV answer, which has no other place for it.
 const COMPLETE_THROUGH: HeaderName = HeaderName::from_static("x-complete-through");
+/// `incomplete` of a CSV answer.
+const INCOMPLETE: HeaderName = HeaderName::from_static("x-incomplete");
 
 /// `usageByPurpose`.
 #[derive(Debug, Serialize)]
@@ -61,12 +63,18 @@ impl From<TopContent> for ContentCount {
 }
 
 /// A CSV answer.
-fn csv(csv: Csv, complete_ms: i64) -> Response {
-    let complete = HeaderValue::from_str(&rfc3339_ms(complete_ms)).unwrap_or(HeaderValue::from_static(""));
+fn csv(csv: Csv, completeness: &Completeness) -> Response {
+    let complete = HeaderValue::from_str(&completeness.complete_through).unwrap_or(HeaderValue::from_static(""));
     let kind = HeaderValue::from_static("text/csv; charset=utf-8; header=present");
-    (
+    let mut response = (
         [(header::CONTENT_TYPE, kind), (COMPLETE_THROUGH, complete)],
         csv.into_text(),
     )
-        .into_response()
+        .into_response();
+    if completeness.incomplete {
+        response
+            .headers_mut()
+            .insert(INCOMPLETE, HeaderValue::from_static("true"));
+    }
+    response
 }

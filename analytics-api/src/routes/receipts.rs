@@ -14,6 +14,7 @@ use warehouse::{ReceiptFacts, RejectedReceipt, StoredReceipt};
 
 use crate::access::Access;
 use crate::app::App;
+use crate::completeness::Completeness;
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::params::{Params, parse_uuid};
@@ -39,7 +40,8 @@ pub(crate) struct Receipt {
     received_at: Option<String>,
     receipts: Vec<Payload>,
     rejections: Vec<Rejection>,
-    complete_through: String,
+    #[serde(flatten)]
+    completeness: Completeness,
 }
 
 /// One payload stored under the id.
@@ -99,7 +101,7 @@ impl From<RejectedReceipt> for Rejection {
 }
 
 impl Receipt {
-    fn new(receipt_id: Uuid, facts: ReceiptFacts, complete_ms: i64) -> Self {
+    fn new(receipt_id: Uuid, facts: ReceiptFacts, completeness: Completeness) -> Self {
         let conflict = facts.conflict();
         let receipts: Vec<Payload> = facts.stored.into_iter().map(Payload::from).collect();
         let rejections: Vec<Rejection> = facts.rejected.into_iter().map(Rejection::from).collect();
@@ -128,7 +130,7 @@ impl Receipt {
                 .or_else(|| refusal.map(|r| r.received_at.clone())),
             receipts,
             rejections,
-            complete_through: rfc3339_ms(complete_ms),
+            completeness,
         }
     }
 }
@@ -144,8 +146,8 @@ pub(crate) async fn receipt(
     let params = Params::parse(&uri, &["domain"])?;
     let receipt_id = parse_uuid("receiptId", &receipt_id)?;
     let scope = access.scope(&params)?;
-    let (complete_ms, facts) = app.ask(app.warehouse().receipt(&scope, receipt_id)).await?;
-    Ok(Json(Receipt::new(receipt_id, facts, complete_ms)))
+    let (completeness, facts) = app.ask(app.warehouse().receipt(&scope, receipt_id)).await?;
+    Ok(Json(Receipt::new(receipt_id, facts, completeness)))
 }
 
 /// `sha256:<hex>`, as receipts write their content hash.

@@ -14,6 +14,7 @@ use super::csv;
 use super::dashboard::TOP;
 use crate::access::Access;
 use crate::app::App;
+use crate::completeness::Completeness;
 use crate::failure::Failure;
 use crate::format::{Csv, Format};
 use crate::params::Params;
@@ -32,7 +33,8 @@ struct Refusals {
     newest: Vec<Refused>,
     from: Option<String>,
     to: Option<String>,
-    complete_through: String,
+    #[serde(flatten)]
+    completeness: Completeness,
 }
 
 /// A member of `newest`. What couldn't be read out of the receipt is null.
@@ -87,10 +89,10 @@ pub(crate) async fn refusals(
     let query = app
         .warehouse()
         .refusals(&scope, range.start_ms(), range.end_ms(), newest_max);
-    let (complete_ms, stats) = app.ask(query).await?;
+    let (completeness, stats) = app.ask(query).await?;
     let newest: Vec<Refused> = stats.newest.into_iter().map(Refused::from).collect();
     if format == Format::Csv {
-        return Ok(csv(table(&newest), complete_ms));
+        return Ok(csv(table(&newest), &completeness));
     }
     let (from, to) = range.texts();
     let answer = Refusals {
@@ -99,7 +101,7 @@ pub(crate) async fn refusals(
         newest,
         from,
         to,
-        complete_through: rfc3339_ms(complete_ms),
+        completeness,
     };
     Ok(Json(answer).into_response())
 }

@@ -16,10 +16,11 @@ use super::csv;
 use crate::access::Access;
 use crate::app::App;
 use crate::buckets::{BucketError, INTERVALS, Interval, back, boundaries, recent};
+use crate::completeness::Completeness;
 use crate::failure::Failure;
 use crate::format::{Csv, Format};
 use crate::params::{InvalidQuery, Params};
-use crate::range::{self, rfc3339, rfc3339_ms};
+use crate::range::{self, rfc3339};
 use crate::selection::{PURPOSES, ends, filter};
 
 const PARAMETERS: &[&str] = &[
@@ -47,7 +48,8 @@ struct Answer {
     tz: String,
     from: String,
     to: String,
-    complete_through: String,
+    #[serde(flatten)]
+    completeness: Completeness,
     #[serde(skip_serializing_if = "Option::is_none")]
     group_by: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -254,7 +256,7 @@ pub(crate) async fn timeseries(
         group_by,
         question.series_max,
     );
-    let (complete_ms, points) = app.ask(query).await?;
+    let (completeness, points) = app.ask(query).await?;
     let (points, series) = if group_name.is_some() {
         (None, Some(question.series(points)))
     } else {
@@ -269,7 +271,7 @@ pub(crate) async fn timeseries(
         interval: question.interval.name(),
         from: rfc3339(question.from()),
         to: rfc3339(question.to()),
-        complete_through: rfc3339_ms(complete_ms),
+        completeness,
         group_by: group_name,
         series_max: series.is_some().then_some(question.series_max),
         tz: question.tz_name,
@@ -278,7 +280,7 @@ pub(crate) async fn timeseries(
     };
     Ok(match format {
         Format::Json => Json(answer).into_response(),
-        Format::Csv => csv(table(&answer), complete_ms),
+        Format::Csv => csv(table(&answer), &answer.completeness),
     })
 }
 

@@ -310,6 +310,32 @@ pub const METRICS: &[MetricDoc] = &[
         &["table"],
         "Writes of rows or dead letters that were refused or lost, tried again.",
     ),
+    // audit, by whoever runs the analytics API
+    counter(
+        "receipts_audit_checks_total",
+        "checks",
+        &[],
+        "Checks of the ledger against the tables that came to an end.",
+    ),
+    gauge(
+        "receipts_audit_findings",
+        "findings",
+        &[],
+        "Differences that the last check found; each hides receipts, so alert above 0.",
+    ),
+    gauge(
+        "receipts_audit_last_good_timestamp_seconds",
+        "seconds",
+        &[],
+        "When a check last found nothing, since the Unix epoch.",
+    ),
+    gauge(
+        "receipts_audit_off_by_receipts",
+        "receipts",
+        &[],
+        "By how many receipts the tables differ from the ledger, and records that it doesn't count.",
+    ),
+    histogram("receipts_audit_seconds", "seconds", &[], "Time a check took."),
     // warehouse
     gauge(
         "receipts_warehouse_broken_parts",

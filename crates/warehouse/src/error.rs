@@ -102,10 +102,12 @@ impl WarehouseError {
     }
 
     /// The error as a statement over stored data meets it: some codes then mean a damaged file, which for an insert
-    /// mean a damaged request.
+    /// mean a damaged request or a damaged transfer.
     pub(crate) fn of_stored_data(self) -> Self {
+        let damage = |code| DAMAGE.contains(&code);
         match self {
-            Self::Refused { code, message } if DAMAGE.contains(&code) => Self::Damaged(message),
+            Self::Refused { code, message } if damage(code) => Self::Damaged(message),
+            Self::Unavailable(message) if code_in(&message).is_some_and(damage) => Self::Damaged(message),
             other => other,
         }
     }
