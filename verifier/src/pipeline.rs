@@ -55,7 +55,11 @@ pub struct Deps {
 #[derive(Debug, Error)]
 pub enum VerifierError {
     /// A stored record is damaged: going on would lose it in silence.
-    #[error("{0}")]
+    #[error(
+        "{0}. Nothing is skipped in silence, so the verifier stops here; everything before is in the warehouse. With the \
+         embedded log: to go on without what comes after, stop, move log/ aside (keep it) and start again; receipts \
+         acknowledged and not yet verified are then only in the log moved aside"
+    )]
     Damaged(ConsumeError),
     /// The ledger has lines for records that the log doesn't hold, or holds others in their place.
     #[error(

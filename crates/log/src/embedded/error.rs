@@ -20,12 +20,31 @@ pub enum OpenError {
     #[error("{} holds no log", .0.display())]
     Missing(PathBuf),
     /// A file that no crash explains: records that were acknowledged are lost or changed. Needs a person.
-    #[error("the log is damaged: {} at byte {at}: {detail}", file.display())]
+    #[error(
+        "the log is damaged: {} at byte {at}: {detail}. It is not opened, because records that were acknowledged are lost \
+         or changed. To go on without them, move the log's directory aside (keep it: receipts acknowledged and not yet \
+         verified are only there) and start again: a new log with a new epoch begins, and what was verified stays in the \
+         warehouse. `receipts audit` can then hold the old epoch's ledger only against the tables, and `receipts repair` \
+         can't rebuild its rows",
+        file.display()
+    )]
     Damaged {
         /// The damaged file.
         file: PathBuf,
         /// Where in the file, in bytes.
         at: u64,
+        /// What is wrong there.
+        detail: String,
+    },
+    /// A group's stored position can't be read. The log itself isn't touched by that.
+    #[error(
+        "the committed position in {} is damaged: {detail}. Remove the file and start again: the verifier finds from the \
+         ledger how far it has come (other groups read from the log's beginning)",
+        file.display()
+    )]
+    DamagedPosition {
+        /// The position file.
+        file: PathBuf,
         /// What is wrong there.
         detail: String,
     },

@@ -96,7 +96,10 @@ pub(super) fn load_one(log_dir: &Path, group: &str, epoch: u32) -> Result<Option
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(OpenError::io(&path)(error)),
     };
-    let (stored_epoch, committed) = decode(&bytes).map_err(|fault| OpenError::damaged(&path, 0, fault))?;
+    let (stored_epoch, committed) = decode(&bytes).map_err(|fault| OpenError::DamagedPosition {
+        file: path.clone(),
+        detail: fault.to_owned(),
+    })?;
     if stored_epoch != epoch {
         tracing::warn!(
             group,
