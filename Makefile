@@ -55,6 +55,11 @@ bench: deps chdb ## Criterion benches, and the comparison that writes benches/ru
 	cargo bench --locked --package benches
 	cargo run --release --locked --package benches --bin compare
 
+.PHONY: drills
+drills: deps chdb kafka ## Fault drills on Kafka, ClickHouse's protocol, PostgreSQL and Redis (half an hour; DRILLS="--short --only kafka" for less)
+	cargo build --release --locked --workspace --bins
+	$(TARGET)/release/receipts-drills $(DRILLS)
+
 .PHONY: clean
 clean: ## Remove what was built (the cached engines stay)
 	cargo clean
