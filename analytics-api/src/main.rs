@@ -14,7 +14,7 @@ use service::admin::serve_admin;
 use service::config::Source;
 use service::data::DataConfig;
 use service::health::Health;
-use service::rate_limit::{InProcessLimiter, QuotasConfig};
+use service::rate_limit::{QuotasConfig, RedisConfig, limiter};
 use service::telemetry::{TelemetryConfig, init_logging, install_metrics};
 use service::{listen, shutdown};
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,7 @@ struct Config {
     warehouse: WarehouseConfig,
     accounts: AccountsConfig,
     quotas: QuotasConfig,
+    redis: RedisConfig,
     telemetry: TelemetryConfig,
     data: DataConfig,
 }
@@ -50,6 +51,7 @@ impl Config {
                     .for_each(|(key, what)| faults.push(key, what));
             }),
             quotas: source.section("quotas"),
+            redis: source.section("redis"),
             telemetry: source.section("telemetry"),
             data: source.section("data"),
         };
@@ -65,6 +67,7 @@ async fn main() -> anyhow::Result<()> {
         warehouse,
         accounts,
         quotas,
+        redis,
         telemetry,
         data,
     } = Config::load()?;
@@ -77,7 +80,7 @@ async fn main() -> anyhow::Result<()> {
         warehouse: Warehouse::new(&target(&warehouse, &data.dir), &warehouse)?,
         accounts: Accounts::open(&accounts, &data.dir).await?,
         log: Arc::new(log),
-        limiter: Arc::new(InProcessLimiter::new(quotas.keys_max)),
+        limiter: limiter(&redis, quotas.keys_max, &health).await?,
         quotas,
         health: health.clone(),
     };
