@@ -11,7 +11,7 @@ TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .PHONY: deps
 deps: ## Install what building and testing need (Debian packages; needs root or sudo only if something is missing)
@@ -36,6 +36,11 @@ demo: deps chdb ## The whole thing on this machine: outside-signed receipts in, 
 .PHONY: run
 run: deps chdb ## Start all services on ./data
 	cargo run --release --locked --package receipts-cli --bin receipts -- up --data ./data
+
+.PHONY: run-prod-like
+run-prod-like: deps chdb kafka ## Two gateways, three verifiers and the analytics API on Kafka, ClickHouse's protocol, PostgreSQL and Redis
+	cargo build --release --locked --workspace --bins
+	@$(TARGET)/release/receipts-prod-like
 
 .PHONY: test
 test: deps chdb kafka lint ## Everything CI runs
