@@ -1,15 +1,14 @@
 //! `receipts-analytics-api`: the analytics API as a process of its own, beside a `receipts up` on the same `[data] dir` (its log,
-//! account store and warehouse socket are read, never written), or on a ClickHouse and a PostgreSQL that `[warehouse] url` and
-//! `[accounts] url` name.
+//! account store and warehouse socket are read, never written), or on the Kafka, the ClickHouse and the PostgreSQL that
+//! `[kafka] brokers`, `[warehouse] url` and `[accounts] url` name.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
-use std::sync::Arc;
 
 use accounts::{Accounts, AccountsConfig};
 use analytics_api::{AnalyticsConfig, Deps};
 use anyhow::Context;
-use receipt_log::EmbeddedLog;
+use receipt_log::{KafkaConfig, Log};
 use service::admin::serve_admin;
 use service::config::Source;
 use service::data::DataConfig;
@@ -26,6 +25,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The sections this process reads.
 struct Config {
     analytics: AnalyticsConfig,
+    kafka: KafkaConfig,
     warehouse: WarehouseConfig,
     accounts: AccountsConfig,
     quotas: QuotasConfig,
@@ -39,6 +39,16 @@ impl Config {
         let mut source = Source::load(None)?;
         let config = Self {
             analytics: source.section("analytics"),
+            kafka: source.section_with("kafka", |kafka: &KafkaConfig, faults| {
+                for (key, what) in kafka.validate().err().unwrap_or_default() {
+                    faults.push(key, what);
+                }
+            }),
+            kafka: source.section_with("kafka", |kafka: &KafkaConfig, faults| {
+                for (key, fault) in kafka.validate().err().unwrap_or_default() {
+                    faults.push(key, fault);
+                }
+            }),
             warehouse: source.section_with("warehouse", |warehouse: &WarehouseConfig, faults| {
                 if let Err(what) = warehouse.validate() {
                     faults.push("", what);
@@ -64,6 +74,7 @@ impl Config {
 async fn main() -> anyhow::Result<()> {
     let Config {
         analytics,
+        kafka,
         warehouse,
         accounts,
         quotas,
@@ -75,11 +86,12 @@ async fn main() -> anyhow::Result<()> {
     let metrics = install_metrics()?;
     let health = Health::new();
     // First, because it creates nothing: a wrong directory is left as it is.
-    let log = EmbeddedLog::open_read_only(&data.dir.join("log")).context("opening the receipt log")?;
+    let log = tokio::task::block_in_place(|| Log::open_to_look(&kafka, &data.dir.join("log")));
+    let log = log.context("opening the receipt log")?;
     let deps = Deps {
         warehouse: Warehouse::new(&target(&warehouse, &data.dir), &warehouse)?,
         accounts: Accounts::open(&accounts, &data.dir).await?,
-        log: Arc::new(log),
+        log,
         limiter: limiter(&redis, quotas.keys_max, &health).await?,
         quotas,
         health: health.clone(),
