@@ -11,7 +11,7 @@ TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .PHONY: deps
 deps: ## Install what building and testing need (Debian packages; needs root or sudo only if something is missing)
@@ -37,6 +37,11 @@ demo: deps chdb ## The whole thing on this machine: outside-signed receipts in, 
 run: deps chdb ## Start all services on ./data
 	cargo run --release --locked --package receipts-cli --bin receipts -- up --data ./data
 
+.PHONY: run-prod-like
+run-prod-like: deps chdb kafka ## Two gateways, three verifiers and the analytics API on Kafka, ClickHouse's protocol, PostgreSQL and Redis
+	cargo build --release --locked --workspace --bins
+	@$(TARGET)/release/receipts-prod-like
+
 .PHONY: test
 test: deps chdb kafka lint ## Everything CI runs
 	cargo test --workspace --locked
@@ -54,6 +59,11 @@ lint: deps ## Format and lints
 bench: deps chdb ## Criterion benches, and the comparison that writes benches/runs/
 	cargo bench --locked --package benches
 	cargo run --release --locked --package benches --bin compare
+
+.PHONY: drills
+drills: deps chdb kafka ## Fault drills on Kafka, ClickHouse's protocol, PostgreSQL and Redis (half an hour; DRILLS="--short --only kafka" for less)
+	cargo build --release --locked --workspace --bins
+	$(TARGET)/release/receipts-drills $(DRILLS)
 
 .PHONY: clean
 clean: ## Remove what was built (the cached engines stay)

@@ -1,20 +1,19 @@
 //! `receipts-analytics-api`: the analytics API as a process of its own, beside a `receipts up` on the same `[data] dir` (its log,
-//! account store and warehouse socket are read, never written), or on a ClickHouse and a PostgreSQL that `[warehouse] url` and
-//! `[accounts] url` name.
+//! account store and warehouse socket are read, never written), or on the Kafka, the ClickHouse and the PostgreSQL that
+//! `[kafka] brokers`, `[warehouse] url` and `[accounts] url` name.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
-use std::sync::Arc;
 
 use accounts::{Accounts, AccountsConfig};
 use analytics_api::{AnalyticsConfig, Deps};
 use anyhow::Context;
-use receipt_log::EmbeddedLog;
+use receipt_log::{KafkaConfig, Log};
 use service::admin::serve_admin;
 use service::config::Source;
 use service::data::DataConfig;
 use service::health::Health;
-use service::rate_limit::{InProcessLimiter, QuotasConfig};
+use service::rate_limit::{QuotasConfig, RedisConfig, limiter};
 use service::telemetry::{TelemetryConfig, init_logging, install_metrics};
 use service::{listen, shutdown};
 use tokio_util::sync::CancellationToken;
@@ -26,9 +25,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The sections this process reads.
 struct Config {
     analytics: AnalyticsConfig,
+    kafka: KafkaConfig,
     warehouse: WarehouseConfig,
     accounts: AccountsConfig,
     quotas: QuotasConfig,
+    redis: RedisConfig,
     telemetry: TelemetryConfig,
     data: DataConfig,
 }
@@ -38,6 +39,16 @@ impl Config {
         let mut source = Source::load(None)?;
         let config = Self {
             analytics: source.section("analytics"),
+            kafka: source.section_with("kafka", |kafka: &KafkaConfig, faults| {
+                for (key, what) in kafka.validate().err().unwrap_or_default() {
+                    faults.push(key, what);
+                }
+            }),
+            kafka: source.section_with("kafka", |kafka: &KafkaConfig, faults| {
+                for (key, fault) in kafka.validate().err().unwrap_or_default() {
+                    faults.push(key, fault);
+                }
+            }),
             warehouse: source.section_with("warehouse", |warehouse: &WarehouseConfig, faults| {
                 if let Err(what) = warehouse.validate() {
                     faults.push("", what);
@@ -50,6 +61,7 @@ impl Config {
                     .for_each(|(key, what)| faults.push(key, what));
             }),
             quotas: source.section("quotas"),
+            redis: source.section("redis"),
             telemetry: source.section("telemetry"),
             data: source.section("data"),
         };
@@ -62,9 +74,11 @@ impl Config {
 async fn main() -> anyhow::Result<()> {
     let Config {
         analytics,
+        kafka,
         warehouse,
         accounts,
         quotas,
+        redis,
         telemetry,
         data,
     } = Config::load()?;
@@ -72,12 +86,13 @@ async fn main() -> anyhow::Result<()> {
     let metrics = install_metrics()?;
     let health = Health::new();
     // First, because it creates nothing: a wrong directory is left as it is.
-    let log = EmbeddedLog::open_read_only(&data.dir.join("log")).context("opening the receipt log")?;
+    let log = tokio::task::block_in_place(|| Log::open_to_look(&kafka, &data.dir.join("log")));
+    let log = log.context("opening the receipt log")?;
     let deps = Deps {
         warehouse: Warehouse::new(&target(&warehouse, &data.dir), &warehouse)?,
         accounts: Accounts::open(&accounts, &data.dir).await?,
-        log: Arc::new(log),
-        limiter: Arc::new(InProcessLimiter::new(quotas.keys_max)),
+        log,
+        limiter: limiter(&redis, quotas.keys_max, &health).await?,
         quotas,
         health: health.clone(),
     };

@@ -105,7 +105,11 @@ impl Print {
 /// Every section as TOML, without its secrets.
 fn effective(settings: &Settings) -> Result<String, toml::ser::Error> {
     let mut settings = settings.clone();
-    for url in [&mut settings.accounts.url, &mut settings.warehouse.url] {
+    for url in [
+        &mut settings.accounts.url,
+        &mut settings.warehouse.url,
+        &mut settings.redis.url,
+    ] {
         *url = url.take().filter(|url| !url.trim().is_empty()).map(|url| masked(&url));
     }
     let data = DataConfig {
@@ -125,6 +129,7 @@ fn effective(settings: &Settings) -> Result<String, toml::ser::Error> {
     write("telemetry", toml::to_string(&settings.telemetry))?;
     write("limits", toml::to_string(&settings.limits))?;
     write("quotas", toml::to_string(&settings.quotas))?;
+    write("redis", toml::to_string(&settings.redis))?;
     Ok(text)
 }
 
@@ -169,6 +174,7 @@ mod tests {
                 "postgres://u:pass@h/db?sslPassword=pass",
                 "postgres://u:***@h/db?sslPassword=***",
             ),
+            ("rediss://:pass@h/1", "rediss://:***@h/1"),
             ("http://u:pass@[::1]:8123", "http://u:***@[::1]:8123"),
         ] {
             assert_eq!(masked(url), shown);

@@ -9,7 +9,7 @@ use receipt::Limits;
 use receipt_log::EmbeddedConfig;
 use service::config::{ConfigError, Source, known_keys};
 use service::data::DataConfig;
-use service::rate_limit::QuotasConfig;
+use service::rate_limit::{QuotasConfig, RedisConfig};
 use service::telemetry::TelemetryConfig;
 use verifier::VerifierConfig;
 use warehouse::WarehouseConfig;
@@ -54,6 +54,8 @@ pub struct Settings {
     pub limits: Limits,
     /// `[quotas]`.
     pub quotas: QuotasConfig,
+    /// `[redis]`.
+    pub redis: RedisConfig,
 }
 
 impl SettingsArgs {
@@ -106,6 +108,7 @@ impl Settings {
                 }
             }),
             quotas: source.section("quotas"),
+            redis: source.section("redis"),
         };
         source.finish()?;
         Ok(settings)
@@ -146,5 +149,6 @@ pub fn keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("telemetry", known_keys::<TelemetryConfig>()),
         ("limits", known_keys::<Limits>()),
         ("quotas", known_keys::<QuotasConfig>()),
+        ("redis", known_keys::<RedisConfig>()),
     ]
 }

@@ -1,15 +1,13 @@
-//! `receipts-gateway`: the gateway as a process of its own, on an embedded log under `[data] dir`.
+//! `receipts-gateway`: the gateway as a process of its own, on the Kafka that `[kafka] brokers` names.
 //!
-//! The embedded log belongs to one process; until the log can be a server's, `receipts up` is what runs gateway and verifier
-//! together, and this binary is for looking at the gateway alone.
+//! Without it, it takes the embedded log under `[data] dir`, which belongs to one process: `receipts up` runs gateway and
+//! verifier together on it, and this binary then shows the gateway alone.
 #![forbid(unsafe_code)]
-
-use std::sync::Arc;
 
 use anyhow::Context;
 use gateway::GatewayConfig;
 use receipt::Limits;
-use receipt_log::{EmbeddedConfig, EmbeddedLog};
+use receipt_log::{EmbeddedConfig, KafkaConfig, Log};
 use serde::Deserialize;
 use service::admin::serve_admin;
 use service::config::{Faults, Source, Validate};
@@ -55,10 +53,24 @@ impl Validate for LogSection {
     }
 }
 
+/// `[kafka]`
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+struct KafkaSection(KafkaConfig);
+
+impl Validate for KafkaSection {
+    fn validate(&self, faults: &mut Faults) {
+        for (key, fault) in self.0.validate().err().unwrap_or_default() {
+            faults.push(key, fault);
+        }
+    }
+}
+
 struct Settings {
     gateway: GatewayConfig,
     limits: Limits,
     log: EmbeddedConfig,
+    kafka: KafkaConfig,
     telemetry: TelemetryConfig,
     data: DataConfig,
 }
@@ -67,15 +79,21 @@ fn settings() -> anyhow::Result<Settings> {
     let mut source = Source::load(None)?;
     let LimitsSection(limits) = source.section("limits");
     let LogSection(log) = source.section("log");
+    let KafkaSection(kafka) = source.section("kafka");
     let settings = Settings {
         gateway: source.section("gateway"),
         limits,
         log,
+        kafka,
         telemetry: source.section("telemetry"),
         data: source.section("data"),
     };
     source.finish()?;
     settings.gateway.fits(&settings.limits).map_err(anyhow::Error::msg)?;
+    let fits = settings
+        .kafka
+        .fits(settings.gateway.append_wait_ms_max, settings.limits.batch_bytes_max);
+    fits.map_err(anyhow::Error::msg)?;
     Ok(settings)
 }
 
@@ -84,10 +102,9 @@ fn main() -> anyhow::Result<()> {
     init_logging(&settings.telemetry)?;
     // Before the log, which takes its metrics' handles when it opens.
     let metrics = install_metrics()?;
-    let folder = settings.data.dir.join(LOG_FOLDER);
-    std::fs::create_dir_all(&folder).with_context(|| format!("can't create {}", folder.display()))?;
-    // Opening and closing wait for the disk: before and after the runtime, not on it.
-    let log = EmbeddedLog::open(&std::path::absolute(&folder)?, settings.log.clone())?;
+    let folder = std::path::absolute(settings.data.dir.join(LOG_FOLDER))?;
+    // Opening and closing wait for the disk or the brokers: before and after the runtime, not on it.
+    let log = Log::open(&settings.kafka, &settings.log, &folder).context("opening the receipt log")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(serve(settings, log.clone(), metrics));
     drop(runtime);
@@ -95,7 +112,7 @@ fn main() -> anyhow::Result<()> {
     ended
 }
 
-async fn serve(settings: Settings, log: EmbeddedLog, metrics: PrometheusHandle) -> anyhow::Result<()> {
+async fn serve(settings: Settings, log: Log, metrics: PrometheusHandle) -> anyhow::Result<()> {
     listen::lift_open_files();
     let cpu = CpuPool::new("gateway", 0, CPU_QUEUE_MAX)?;
     let health = Health::new();
@@ -109,7 +126,7 @@ async fn serve(settings: Settings, log: EmbeddedLog, metrics: PrometheusHandle) 
         listener,
         settings.gateway,
         settings.limits,
-        Arc::new(log),
+        log.writer()?,
         cpu,
         health,
         shutdown,

@@ -14,6 +14,9 @@ use crate::http::{HttpClient, status_of};
 const READY_WAIT_MAX: Duration = Duration::from_secs(120);
 /// The longest an orderly end may take: longer than any drain.
 const STOP_WAIT_MAX: Duration = Duration::from_secs(90);
+/// What is shown of a log.
+const TAIL_LINES: usize = 20;
+const LINE_CHARS_MAX: usize = 400;
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 /// What one process weighs, in bytes.
@@ -187,8 +190,11 @@ impl Process {
     pub fn log_tail(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(30)..].join("\n")
+        let lines: Vec<String> = text
+            .lines()
+            .map(|line| line.chars().take(LINE_CHARS_MAX).collect())
+            .collect();
+        lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
     }
 
     fn signal(&self, signal: Signal) -> Result<()> {

@@ -3,32 +3,29 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use rayon::prelude::*;
 use receipt::{Arrival, BodyKind, Judge, Judged, RejectReason, RejectedReceipt, VerifiedReceipt};
 use receipt_log::{DeadLetter, LoggedRecord, ReceiptPosition, RecordKind};
 use warehouse::{LedgerRow, ReceiptRow, RejectedRow};
 
 use crate::block::Block;
-
-/// Rows are handed to the warehouse in pieces of about this size, so that no single buffer grows without need.
-const PIECE_BYTES: usize = 1 << 20;
+use crate::rows::{Rows, RowsBuilder, Source};
 
 /// A block whose receipts all have their outcome, encoded for the warehouse.
 #[derive(Debug)]
 #[must_use = "a judged block holds outcomes that must be written"]
 pub struct JudgedBlock {
     /// `RowBinary` for the table of receipts.
-    pub receipts: Vec<Bytes>,
+    pub receipts: Rows,
     /// `RowBinary` for the table of rejected receipts.
-    pub rejected: Vec<Bytes>,
+    pub rejected: Rows,
     /// A copy of each rejected receipt for the dead letters, if they are [kept](Letters::Keep).
     pub letters: Vec<DeadLetter>,
     /// One ledger line per run of offsets without a gap, in order within each partition, without its time of commit.
     pub lines: Vec<LedgerRow>,
     /// Rejections by reason.
     pub reasons: BTreeMap<&'static str, u64>,
-    /// The block's records are gone; what remains of it is its claims and its age.
+    /// The block itself. Its records stay until its rows are written: a row that the warehouse refuses needs its own.
     pub block: Block,
 }
 
@@ -67,19 +64,19 @@ struct JudgedRecord {
 }
 
 /// Judges every receipt of a block. Runs on the calling thread's rayon pool.
-pub fn judge_block(judge: &Judge, mut block: Block, verifier: &str, letters: Letters) -> JudgedBlock {
+pub fn judge_block(judge: &Judge, block: Block, verifier: &str, letters: Letters) -> JudgedBlock {
     let judged: Vec<JudgedRecord> = block
         .records
         .par_iter()
         .map(|logged| judge_record(judge, logged, letters))
         .collect();
 
-    let mut receipts = Pieces::default();
-    let mut rejected = Pieces::default();
+    let mut receipts = RowsBuilder::default();
+    let mut rejected = RowsBuilder::default();
     let mut letters = Vec::new();
     let mut reasons = BTreeMap::new();
     let mut lines: BTreeMap<u32, Vec<LedgerRow>> = BTreeMap::new();
-    for (logged, outcome) in block.records.iter().zip(judged) {
+    for (record, (logged, outcome)) in (0_u32..).zip(block.records.iter().zip(judged)) {
         let position = logged.position;
         let runs = lines.entry(position.partition).or_default();
         // A gap stands where an earlier line has done the records (see `resuming`): no line may cover it again.
@@ -102,22 +99,22 @@ pub fn judge_block(judge: &Judge, mut block: Block, verifier: &str, letters: Let
         line.last_offset = position.offset;
         line.records += 1;
         line.receipts_in += outcome.rows.len() as u64;
-        for row in outcome.rows {
+        for (index, row) in (0_u16..).zip(outcome.rows) {
+            let source = Source { record, index };
             match row {
                 Row::Receipt(bytes) => {
                     line.accepted += 1;
-                    receipts.push(&bytes);
+                    receipts.push(&bytes, source);
                 }
                 Row::Rejected(reason, bytes, letter) => {
                     line.rejected += 1;
                     *reasons.entry(reason.as_str()).or_insert(0) += 1;
-                    rejected.push(&bytes);
+                    rejected.push(&bytes, source);
                     letters.extend(letter.map(|letter| *letter));
                 }
             }
         }
     }
-    block.records = Vec::new();
     JudgedBlock {
         receipts: receipts.finish(),
         rejected: rejected.finish(),
@@ -128,8 +125,9 @@ pub fn judge_block(judge: &Judge, mut block: Block, verifier: &str, letters: Let
     }
 }
 
-fn judge_record(judge: &Judge, logged: &LoggedRecord, letters: Letters) -> JudgedRecord {
-    let arrival = Arrival {
+/// A record as the judge takes it.
+pub(crate) fn arrival(logged: &LoggedRecord) -> Arrival<'_> {
+    Arrival {
         kind: match logged.record.kind {
             RecordKind::Receipt => BodyKind::Receipt,
             RecordKind::Batch => BodyKind::Batch,
@@ -137,8 +135,11 @@ fn judge_record(judge: &Judge, logged: &LoggedRecord, letters: Letters) -> Judge
         body: &logged.record.body,
         request_signature: logged.record.request_signature.as_deref(),
         received_at_ms: logged.record.received_at_ms,
-    };
-    let rows = judge.judge(&arrival, &|index, judged| match judged {
+    }
+}
+
+fn judge_record(judge: &Judge, logged: &LoggedRecord, letters: Letters) -> JudgedRecord {
+    let rows = judge.judge(&arrival(logged), &|index, judged| match judged {
         Judged::Verified(verified) => Row::Receipt(encode_receipt(logged, index, &verified)),
         Judged::Rejected(rejected) => Row::Rejected(
             rejected.reason,
@@ -181,7 +182,7 @@ fn encode_receipt(logged: &LoggedRecord, index: u16, verified: &VerifiedReceipt<
     out
 }
 
-fn encode_rejected(logged: &LoggedRecord, index: u16, rejected: &RejectedReceipt<'_>) -> Vec<u8> {
+pub(crate) fn encode_rejected(logged: &LoggedRecord, index: u16, rejected: &RejectedReceipt<'_>) -> Vec<u8> {
     let address = logged
         .record
         .client_address
@@ -212,7 +213,7 @@ fn encode_rejected(logged: &LoggedRecord, index: u16, rejected: &RejectedReceipt
     out
 }
 
-fn dead_letter(logged: &LoggedRecord, index: u16, rejected: RejectedReceipt<'_>) -> DeadLetter {
+pub(crate) fn dead_letter(logged: &LoggedRecord, index: u16, rejected: RejectedReceipt<'_>) -> DeadLetter {
     let record = &logged.record;
     DeadLetter {
         position: ReceiptPosition {
@@ -230,31 +231,5 @@ fn dead_letter(logged: &LoggedRecord, index: u16, rejected: RejectedReceipt<'_>)
         request_id: record.request_id.clone(),
         request_signature: record.request_signature.clone(),
         client_address: record.client_address,
-    }
-}
-
-/// Rows put together into pieces.
-#[derive(Default)]
-struct Pieces {
-    done: Vec<Bytes>,
-    open: Vec<u8>,
-}
-
-impl Pieces {
-    fn push(&mut self, row: &[u8]) {
-        if self.open.capacity() == 0 {
-            self.open.reserve(PIECE_BYTES);
-        }
-        self.open.extend_from_slice(row);
-        if self.open.len() >= PIECE_BYTES {
-            self.done.push(std::mem::take(&mut self.open).into());
-        }
-    }
-
-    fn finish(mut self) -> Vec<Bytes> {
-        if !self.open.is_empty() {
-            self.done.push(self.open.into());
-        }
-        self.done
     }
 }

@@ -3,7 +3,10 @@
 //! - [`pipeline`]: the whole of it, one function that reads like the diagram in ARCHITECTURE.md
 //! - [`block`]: gathering records into blocks, and which partitions are ours
 //! - [`judging`]: records to encoded rows, a pure function
-//! - [`writing`]: rows to the warehouse, with retries
+//! - [`rows`]: a block's rows, which can be cut anywhere
+//! - [`writing`]: rows to the warehouse, with retries, and what it refuses by itself
+//! - [`refusing`]: receipts that it refuses, as rejected ones
+//! - [`standing`]: what keeps the verifier from getting on, for readiness
 //! - [`ledger`]: the conservation ledger's lines, as commit metadata and as rows
 //! - [`resuming`]: where reading goes on when a committed position is lost
 //! - [`repair`]: rows lost with a damaged part, rebuilt from the log
@@ -19,8 +22,11 @@ pub mod config;
 pub mod judging;
 pub mod ledger;
 pub mod pipeline;
+pub mod refusing;
 pub mod repair;
 pub mod resuming;
+pub mod rows;
+pub mod standing;
 pub mod writing;
 
 pub use config::VerifierConfig;

@@ -1,6 +1,7 @@
-//! `receipts-verifier`: the verifier as a process of its own, over the log and the warehouse under `[data] dir`.
+//! `receipts-verifier`: the verifier as a process of its own, on the Kafka and the ClickHouse that `[kafka] brokers` and
+//! `[warehouse] url` name; any number of them share the work.
 //!
-//! The embedded log and the embedded engine belong to one process, so this one is for a log that no other process holds;
+//! The embedded log and the embedded engine under `[data] dir`, taken without those, belong to one process;
 //! `receipts up` runs the same library beside the other services.
 #![forbid(unsafe_code)]
 
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use receipt::{Judge, Limits};
-use receipt_log::{EmbeddedConfig, EmbeddedLog};
+use receipt_log::{EmbeddedConfig, KafkaConfig, Log};
 use service::admin::serve_admin;
 use service::config::{Faults, Source};
 use service::cpu::CpuPool;
@@ -30,6 +31,7 @@ struct Settings {
     verifier: VerifierConfig,
     limits: Limits,
     log: EmbeddedConfig,
+    kafka: KafkaConfig,
     warehouse: WarehouseConfig,
     telemetry: TelemetryConfig,
     data: DataConfig,
@@ -52,6 +54,14 @@ fn settings() -> anyhow::Result<Settings> {
                 .flatten()
                 .for_each(|fault| faults.push("", fault));
         }),
+        kafka: source.section_with("kafka", |kafka: &KafkaConfig, faults| {
+            kafka
+                .validate()
+                .err()
+                .into_iter()
+                .flatten()
+                .for_each(|(key, fault)| faults.push(key, fault));
+        }),
         warehouse: source.section_with("warehouse", |config: &WarehouseConfig, faults| {
             first(faults, config.validate())
         }),
@@ -68,10 +78,9 @@ fn main() -> anyhow::Result<()> {
     // Before the log, which takes its metrics' handles when it opens.
     let metrics = install_metrics()?;
     let directory = std::path::absolute(&settings.data.dir)?;
-    std::fs::create_dir_all(directory.join("log")).with_context(|| format!("can't create {}", directory.display()))?;
-    // Opening and closing wait for the disk: before and after the runtime, not on it.
-    let log = EmbeddedLog::open(&directory.join("log"), settings.log.clone())?;
-    let consumer = log.consumer(GROUP)?;
+    // Opening and closing wait for the disk or the brokers: before and after the runtime, not on it.
+    let log = Log::open(&settings.kafka, &settings.log, &directory.join("log")).context("opening the receipt log")?;
+    let dead_letters = log.dead_letters()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let (warehouse, embedded) = match &settings.warehouse.url {
@@ -86,10 +95,11 @@ fn main() -> anyhow::Result<()> {
                 (engine.warehouse(), Some(engine))
             }
         };
+        // Last: a member of the group that doesn't poll keeps its partitions from the others.
         let deps = Deps {
-            consumer: Box::new(consumer),
+            consumer: tokio::task::block_in_place(|| log.consumer(GROUP))?,
             warehouse,
-            dead_letters: None,
+            dead_letters,
             cpu: CpuPool::new("verifier", 0, CPU_QUEUE_MAX)?,
             judge: Arc::new(Judge::new(
                 settings.limits.clone(),

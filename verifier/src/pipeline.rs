@@ -17,7 +17,7 @@ use service::cpu::CpuPool;
 use service::health::Health;
 use thiserror::Error;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{error, info, warn};
@@ -28,6 +28,7 @@ use crate::config::VerifierConfig;
 use crate::judging::{JudgedBlock, Letters, judge_block};
 use crate::ledger;
 use crate::resuming::{NotResumed, Resuming};
+use crate::standing::Standing;
 use crate::writing::{Backoff, Stopped, Writer};
 
 /// The longest one poll waits while nothing is under way, so that a stop is noticed.
@@ -94,21 +95,20 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
         judge,
         health,
     } = deps;
-    let component = health.register("verifier");
-    component.ready();
     let give_up = CancellationToken::new();
-    let letters = if dead_letters.is_some() {
-        Letters::Keep
-    } else {
-        Letters::Drop
-    };
+    // Whatever ends this function ends the trying in its stages.
+    let _given_up = give_up.clone().drop_guard();
     let writer = Writer {
         warehouse,
         dead_letters,
+        cpu: cpu.clone(),
+        judge: Arc::clone(&judge),
+        refused_before: Arc::default(),
         config: config.clone(),
-        health: component,
+        standing: Standing::new(health.register("verifier")),
         stop: give_up.clone(),
     };
+    let letters = writer.letters();
     let name: Arc<str> = format!("{}-{:08x}", std::process::id(), rand::random::<u32>()).into();
 
     let (to_judge, gathered) = mpsc::channel(1);
@@ -126,16 +126,11 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
     let mut resuming = Resuming::default();
     let mut backoff = Backoff::new(&config);
     let mut under_way = 0_usize;
-    let drain_wait_max = Duration::from_millis(config.drain_ms_max);
-    let _trying_ends = AbortOnDropHandle::new(tokio::spawn({
-        // Also where the loop itself waits for an engine that is away.
-        let (shutdown, give_up) = (shutdown.clone(), give_up.clone());
-        async move {
-            shutdown.cancelled().await;
-            tokio::time::sleep(drain_wait_max).await;
-            give_up.cancel();
-        }
-    }));
+    let _trying_ends = AbortOnDropHandle::new(tokio::spawn(drain(
+        shutdown.clone(),
+        give_up.clone(),
+        config.drain_ms_max,
+    )));
 
     while !shutdown.is_cancelled() {
         while let Ok(block) = written.try_recv() {
@@ -169,6 +164,7 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
         match consumer.poll(limits).await {
             Ok(mut polled) => {
                 backoff = Backoff::new(&config);
+                writer.standing.well("log");
                 for partition in polled.revoked {
                     claims.revoke(partition);
                     gathering.forget(partition);
@@ -189,6 +185,9 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
                         Err(NotResumed::Failed(failed)) => return Err(stopping(failed, &writer)),
                     }
                 }
+                if writer.recall_refused(&polled.assigned).await.is_err() {
+                    continue;
+                }
                 let done = resuming.pass_over(&mut polled.records);
                 for line in done.map_err(|failed| stopping(failed, &writer))? {
                     if let Err(NotCommitted::Fenced) = commit_line(consumer.as_mut(), &line, &writer, &config).await {
@@ -202,19 +201,19 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
                 return Err(stopping(VerifierError::Damaged(damaged), &writer));
             }
             Err(ConsumeError::Unavailable(reason)) => {
-                writer.health.not_ready(format!("the log can't be read: {reason}"));
+                writer
+                    .standing
+                    .failing("log", format!("the log can't be read: {reason}"));
                 warn!(reason, "the log can't be read; trying again");
                 counter!("receipts_verifier_poll_failures_total").increment(1);
                 tokio::time::sleep(backoff.next_wait()).await;
-                writer.health.ready();
             }
         }
     }
 
     // What is in hand is finished; what was only gathered is read again by whoever comes next.
     drop(to_judge);
-    let deadline = Instant::now() + drain_wait_max;
-    while let Ok(Some(block)) = timeout_at(deadline, written.recv()).await {
+    while let Some(Some(block)) = give_up.run_until_cancelled(written.recv()).await {
         commit(consumer.as_mut(), &mut claims, block, &writer, &config).await;
     }
     give_up.cancel();
@@ -224,9 +223,17 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
     Ok(())
 }
 
+/// Lets the blocks in hand be finished for so long after the signal to stop, then ends the trying, also where the loop
+/// itself waits for an engine that is away.
+async fn drain(shutdown: CancellationToken, give_up: CancellationToken, wait_ms_max: u64) {
+    shutdown.cancelled().await;
+    tokio::time::sleep(Duration::from_millis(wait_ms_max)).await;
+    give_up.cancel();
+}
+
 /// Says why the verifier stops.
 fn stopping(failed: VerifierError, writer: &Writer) -> VerifierError {
-    writer.health.not_ready(failed.to_string());
+    writer.standing.failing("log", failed.to_string());
     error!(error = %failed, "stopping rather than skipping records");
     failed
 }
@@ -264,7 +271,7 @@ async fn judge_stage(
 async fn write_stage(mut judged: mpsc::Receiver<JudgedBlock>, to_commit: mpsc::Sender<JudgedBlock>, writer: Writer) {
     while let Some(mut block) = judged.recv().await {
         let started = Instant::now();
-        if writer.write(&block).await.is_err() {
+        if writer.write(&mut block).await.is_err() {
             return;
         }
         // Only what stands in the table is published, and before the commit: at least once.
@@ -345,7 +352,10 @@ async fn commit_line(
     let mut backoff = Backoff::new(config);
     loop {
         match consumer.commit(vec![commit.clone()]).await {
-            Ok(()) => return Ok(()),
+            Ok(()) => {
+                writer.standing.well("commit");
+                return Ok(());
+            }
             Err(CommitError::Fenced(partition)) => {
                 counter!("receipts_verifier_fenced_total").increment(1);
                 info!(
@@ -356,12 +366,12 @@ async fn commit_line(
             }
             Err(CommitError::Unavailable(reason)) => {
                 writer
-                    .health
-                    .not_ready(format!("positions can't be committed: {reason}"));
+                    .standing
+                    .failing("commit", format!("positions can't be committed: {reason}"));
                 warn!(reason, "positions can't be committed; trying again");
                 tokio::select! {
                     () = writer.stop.cancelled() => return Err(NotCommitted::Stopped),
-                    () = tokio::time::sleep(backoff.next_wait()) => writer.health.ready(),
+                    () = tokio::time::sleep(backoff.next_wait()) => {}
                 }
             }
         }

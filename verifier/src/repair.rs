@@ -2,7 +2,7 @@
 //! positions is judged and written again. Rows are a pure function of their record, so what was not lost doesn't change,
 //! and neither the ledger nor the positions are touched.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use receipt::Judge;
@@ -10,11 +10,12 @@ use receipt_log::{InspectError, LogInspector};
 use service::cpu::{CpuError, CpuPool};
 use thiserror::Error;
 use tokio::time::Instant;
-use warehouse::{Warehouse, WarehouseError};
+use warehouse::{CommittedOffset, Warehouse, WarehouseError};
 
 use crate::GROUP;
 use crate::block::Block;
 use crate::judging::{Letters, judge_block};
+use crate::rows::Source;
 
 /// Bodies read and written at a time, in bytes.
 const STEP_BYTES: usize = 8 << 20;
@@ -73,6 +74,12 @@ pub async fn repair(
     let mut repaired = Repaired::default();
     for state in &partitions {
         repaired.gone += state.begin_offset.min(committed(state));
+        let begin = CommittedOffset {
+            epoch: state.epoch,
+            partition: state.partition,
+            next_offset: state.begin_offset,
+        };
+        let refused: HashSet<u128> = warehouse.refused_above(&[begin], u64::MAX).await?.into_iter().collect();
         let mut offset = state.begin_offset;
         while offset < committed(state) {
             let mut records = log.read(state.partition, offset, STEP_BYTES).await?;
@@ -89,9 +96,15 @@ pub async fn repair(
             let judged = cpu
                 .run_waiting(move || judge_block(&judge, block, "repair", Letters::Drop))
                 .await?;
-            let (accepted, rejected) = (judged.accepted(), judged.rejections());
-            warehouse.insert_receipts(judged.receipts, accepted).await?;
-            warehouse.insert_rejected(judged.rejected, rejected).await?;
+            // Those that the warehouse once refused are rejected, whatever it takes now: the ledger says so.
+            let position = |source: Source| {
+                let logged = &judged.block.records[source.record as usize];
+                logged.position.receipt(source.index)
+            };
+            let receipts = judged.receipts.retained(|source| !refused.contains(&position(source)));
+            let (accepted, rejected) = (receipts.count() as u64, judged.rejections());
+            warehouse.insert_receipts(receipts.all(), accepted).await?;
+            warehouse.insert_rejected(judged.rejected.all(), rejected).await?;
             repaired.accepted += accepted;
             repaired.rejected += rejected;
             progress(repaired.records, total);

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod engine_faults;
 mod world;
 
 use std::path::Path;
@@ -36,6 +37,7 @@ fn pipeline() {
         a_gap_in_the_ledger_is_judged_again(world("gap").await).await;
         a_log_that_was_set_back_is_refused(world("set_back").await).await;
         a_random_schedule_of_crashes_stays_exact(world("schedule").await).await;
+        engine_faults::all(&engine, directory.path()).await;
         engine.stop().await;
     });
 }

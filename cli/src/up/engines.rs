@@ -1,7 +1,11 @@
-//! The engines below the services: log, warehouse, accounts.
+//! The engines below the services: log, warehouse, accounts, and the counts of the rate limits.
+
+use std::sync::Arc;
 
 use accounts::Accounts;
 use receipt_log::EmbeddedLog;
+use service::health::Health;
+use service::rate_limit::{RateLimiter, limiter};
 use tracing::info;
 use warehouse::{EmbeddedEngine, Target, Warehouse};
 
@@ -16,6 +20,8 @@ pub struct Engines {
     pub warehouse: Warehouse,
     /// Accounts, domains, API keys.
     pub accounts: Accounts,
+    /// Requests of each API key.
+    pub limiter: Arc<dyn RateLimiter>,
     embedded: Option<EmbeddedEngine>,
 }
 
@@ -24,7 +30,10 @@ impl Engines {
     ///
     /// # Errors
     /// The first engine that can't be opened, and why.
-    pub async fn open(settings: &Settings) -> Result<Self, Failure> {
+    pub async fn open(settings: &Settings, health: &Health) -> Result<Self, Failure> {
+        let limiter = limiter(&settings.redis, settings.quotas.keys_max, health)
+            .await
+            .map_err(Failure::input)?;
         let log = tokio::task::block_in_place(|| EmbeddedLog::open(&settings.data.log(), settings.log.clone()));
         let log = log.map_err(Failure::unavailable)?;
         let accounts = Accounts::open(&settings.accounts, settings.data.root())
@@ -51,6 +60,7 @@ impl Engines {
             log,
             warehouse,
             accounts,
+            limiter,
             embedded,
         })
     }

@@ -108,7 +108,7 @@ async fn run(settings: &Settings) -> Result<(), Failure> {
     ));
 
     let engines = tokio::select! {
-        opened = Engines::open(settings) => opened?,
+        opened = Engines::open(settings, &health) => opened?,
         () = shutdown.cancelled() => return Ok(()),
     };
     let ended = serve(settings, listeners, &addresses, &engines, &health, &shutdown).await;

@@ -8,7 +8,6 @@ use receipt::Judge;
 use receipt_log::LogInspector;
 use service::cpu::CpuPool;
 use service::health::Health;
-use service::rate_limit::InProcessLimiter;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -165,7 +164,7 @@ impl Services {
             warehouse: engines.warehouse.clone(),
             accounts: engines.accounts.clone(),
             log: Arc::new(engines.log.clone()),
-            limiter: Arc::new(InProcessLimiter::new(settings.quotas.keys_max)),
+            limiter: Arc::clone(&engines.limiter),
             quotas: settings.quotas.clone(),
             health: health.clone(),
         };

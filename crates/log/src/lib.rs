@@ -6,6 +6,7 @@
 //! - [`dead_letters`]: rejected receipts for other programs
 //! - [`embedded`]: the segment log, in files under one directory, with no server
 //! - [`kafka`]: the log as a topic of Apache Kafka
+//! - [`open`]: whichever of the two the configuration names
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,7 @@ pub mod dead_letters;
 pub mod embedded;
 pub mod kafka;
 pub mod receipt_position;
+pub mod open;
 pub mod record;
 pub mod traits;
 
@@ -20,6 +22,7 @@ pub use dead_letters::{DeadLetter, DeadLetters, PublishError};
 pub use embedded::{DirectIo, EmbeddedConfig, EmbeddedConsumer, EmbeddedLog, GroupError, OpenError, ReadOnlyLog};
 pub use receipt_position::{NoPosition, ReceiptPosition};
 pub use kafka::{KafkaConfig, KafkaConsumer, KafkaLog, KafkaOpenError};
+pub use open::{Log, LogOpenError};
 pub use record::{LoggedRecord, Position, Record, RecordKind};
 pub use traits::{
     AppendError, Assignment, Commit, CommitError, Committed, ConsumeError, InspectError, LogConsumer, LogInspector,

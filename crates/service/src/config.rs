@@ -37,11 +37,13 @@ pub const SECTIONS: &[&str] = &[
     "verifier",
     "analytics",
     "log",
+    "kafka",
     "warehouse",
     "accounts",
     "telemetry",
     "limits",
     "quotas",
+    "redis",
     "data",
 ];
 

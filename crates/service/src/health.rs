@@ -27,6 +27,8 @@ struct State {
 pub enum Status {
     /// It can do its work.
     Ready,
+    /// It can, with less than it should have; the reason says what is missing. As good as ready for load balancers.
+    Degraded,
     /// It can't now; the reason says why.
     NotReady,
     /// The process takes no new work and finishes what it has.
@@ -38,7 +40,7 @@ pub enum Status {
 pub struct ComponentHealth {
     /// Ready or not.
     pub status: Status,
-    /// Why not.
+    /// Why not, or what is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -46,7 +48,7 @@ pub struct ComponentHealth {
 /// Everything at one instant; the body of `/readyz`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Snapshot {
-    /// `ready` only if every component is, and the process isn't draining.
+    /// `ready` only if every component is, or at least degraded, and the process isn't draining.
     pub status: Status,
     /// Each registered component.
     pub components: BTreeMap<String, ComponentHealth>,
@@ -94,7 +96,7 @@ impl Health {
         let all_ready = state
             .components
             .values()
-            .all(|component| component.status == Status::Ready);
+            .all(|component| component.status != Status::NotReady);
         let status = match (state.draining, all_ready) {
             (true, _) => Status::Draining,
             (false, true) => Status::Ready,
@@ -154,6 +156,14 @@ impl Component {
         });
     }
 
+    /// It can, with less than it should have: a sentence for the operator.
+    pub fn degraded(&self, reason: impl Into<String>) {
+        self.set(ComponentHealth {
+            status: Status::Degraded,
+            reason: Some(reason.into()),
+        });
+    }
+
     /// It can't, and why: a sentence for the operator.
     pub fn not_ready(&self, reason: impl Into<String>) {
         self.set(ComponentHealth {
@@ -171,6 +181,9 @@ impl Component {
         }
         match &new.reason {
             None => tracing::info!(component = %self.name, "ready"),
+            Some(reason) if new.status == Status::Degraded => {
+                tracing::warn!(component = %self.name, reason, "degraded");
+            }
             Some(reason) if old.is_none() => tracing::debug!(component = %self.name, reason, "registered"),
             Some(reason) => tracing::warn!(component = %self.name, reason, "not ready"),
         }
@@ -199,6 +212,20 @@ mod tests {
         let wanted = serde_json::json!({"status": "not_ready", "components": {
             "log": {"status": "not_ready", "reason": "disk full"}, "warehouse": {"status": "ready"}}});
         assert_eq!(json, wanted);
+    }
+
+    #[test]
+    fn a_degraded_component_is_shown_and_does_not_fail_readiness() {
+        let health = Health::new();
+        let redis = health.register("redis");
+        redis.degraded("it doesn't answer");
+        assert_eq!(health.readiness_response().status(), StatusCode::OK);
+        let json = serde_json::to_value(health.snapshot()).unwrap();
+        let wanted = serde_json::json!({"status": "ready", "components": {
+            "redis": {"status": "degraded", "reason": "it doesn't answer"}}});
+        assert_eq!(json, wanted);
+        health.register("log").not_ready("disk full");
+        assert_eq!(health.snapshot().status, Status::NotReady);
     }
 
     #[test]

@@ -111,6 +111,24 @@ pub const METRICS: &[MetricDoc] = &[
     ),
     histogram("receipts_cpu_run_seconds", "seconds", &["pool"], "Time a CPU job ran."),
     gauge(
+        "receipts_limiter_degraded",
+        "",
+        &[],
+        "1 while the limiter counts in this process alone because Redis is away, else 0.",
+    ),
+    counter(
+        "receipts_limiter_fallback_total",
+        "requests",
+        &["reason"],
+        "Requests counted in this process alone: Redis was away, timed_out, refused, or too many were waiting (busy).",
+    ),
+    histogram(
+        "receipts_limiter_redis_seconds",
+        "seconds",
+        &[],
+        "Time of the limiter's question to Redis, answered ones only.",
+    ),
+    gauge(
         "receipts_rate_limit_keys",
         "keys",
         &[],
@@ -247,7 +265,68 @@ pub const METRICS: &[MetricDoc] = &[
         "receipts_log_writable",
         "1",
         &[],
-        "1 if the log takes records, 0 if not: a full or failing disk.",
+        "1 if the log takes records, 0 if not: a full or failing disk, brokers away or too few in sync.",
+    ),
+    // log on Kafka
+    gauge(
+        "receipts_kafka_assigned_partitions",
+        "partitions",
+        &[],
+        "Partitions that this verifier holds.",
+    ),
+    gauge(
+        "receipts_kafka_broker_rtt_seconds",
+        "seconds",
+        &["client", "broker"],
+        "Time of a request to a broker, 99th percentile of the last statistics interval.",
+    ),
+    counter(
+        "receipts_kafka_delivery_failures_total",
+        "records",
+        &[],
+        "Records that no broker acknowledged in time, or at all.",
+    ),
+    histogram(
+        "receipts_kafka_delivery_seconds",
+        "seconds",
+        &[],
+        "Time from an append to its acknowledgement.",
+    ),
+    gauge(
+        "receipts_kafka_fetch_queue_bytes",
+        "bytes",
+        &[],
+        "Bytes of records fetched ahead of what the verifier was given.",
+    ),
+    gauge(
+        "receipts_kafka_lag_records",
+        "records",
+        &[],
+        "Records that the partitions of this verifier hold beyond what it was given.",
+    ),
+    gauge(
+        "receipts_kafka_queue_records",
+        "records",
+        &[],
+        "Records that wait for an acknowledgement.",
+    ),
+    counter(
+        "receipts_kafka_rebalanced_total",
+        "partitions",
+        &["what"],
+        "Partitions assigned to this verifier, revoked in order, and lost because the group went on without it.",
+    ),
+    counter(
+        "receipts_kafka_request_errors_total",
+        "requests",
+        &["client"],
+        "Requests to brokers that could not be sent or whose answer could not be read.",
+    ),
+    counter(
+        "receipts_kafka_request_timeouts_total",
+        "requests",
+        &["client"],
+        "Requests that brokers didn't answer in time.",
     ),
     // verifier
     histogram(
@@ -297,6 +376,12 @@ pub const METRICS: &[MetricDoc] = &[
         "receipts",
         &["reason"],
         "Rejected receipts by reason.",
+    ),
+    counter(
+        "receipts_verifier_splits_total",
+        "inserts",
+        &[],
+        "Inserts that the warehouse refused for what their rows hold, halved to find the rows.",
     ),
     histogram(
         "receipts_verifier_stage_seconds",

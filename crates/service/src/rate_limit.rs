@@ -5,6 +5,10 @@
 
 mod in_process;
 mod quota;
+mod redis;
+mod window;
+
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use http::header::RETRY_AFTER;
@@ -12,7 +16,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 pub use in_process::InProcessLimiter;
 pub use quota::{Quota, QuotasConfig};
+pub use redis::{RedisConfig, RedisError, RedisLimiter};
 
+use crate::health::Health;
 use crate::problem::{Kind, Problem};
 
 /// Requests allowed in the window.
@@ -27,6 +33,23 @@ pub trait RateLimiter: Send + Sync {
     /// Takes `cost` requests from `key`'s quota, or nothing if that is more than is left. Never fails: a limiter whose store is
     /// away counts by itself.
     fn take<'a>(&'a self, key: &'a str, cost: u32, quota: &'a Quota) -> BoxFuture<'a, Decision>;
+}
+
+/// The limiter that `config` asks for: shared over Redis if it names one, else this process's own. A Redis that can't be reached is no error:
+/// it shows in `health` as degraded.
+///
+/// # Errors
+/// What `config` says can't be used.
+pub async fn limiter(
+    config: &RedisConfig,
+    keys_max: usize,
+    health: &Health,
+) -> Result<Arc<dyn RateLimiter>, RedisError> {
+    let local = InProcessLimiter::new(keys_max);
+    if config.url().is_none() {
+        return Ok(Arc::new(local));
+    }
+    Ok(Arc::new(RedisLimiter::start(config, local, health).await?))
 }
 
 /// A limiter's answer. It tells of the window that has the least left, or the one that refused.

@@ -42,6 +42,7 @@ pub(crate) struct World {
     pub(crate) cpu: CpuPool,
     pub(crate) judge: Arc<Judge>,
     pub(crate) dead_letters: Option<Arc<Published>>,
+    pub(crate) health: Health,
 }
 
 impl World {
@@ -50,9 +51,12 @@ impl World {
             database: format!("v_{name}"),
             ..WarehouseConfig::default()
         };
-        let warehouse = Warehouse::connect(&Target::Socket(directory.join("w.sock")), &config)
-            .await
-            .unwrap();
+        Self::over(directory, name, &Target::Socket(directory.join("w.sock")), &config).await
+    }
+
+    /// A world whose warehouse is somewhere else than the engine's socket.
+    pub(crate) async fn over(directory: &Path, name: &str, target: &Target, config: &WarehouseConfig) -> Self {
+        let warehouse = Warehouse::connect(target, config).await.unwrap();
         warehouse.migrate().await.unwrap();
         let log_dir = directory.join(name);
         let log = EmbeddedLog::open(&log_dir, EmbeddedConfig::default()).unwrap();
@@ -66,6 +70,7 @@ impl World {
             cpu,
             judge,
             dead_letters: None,
+            health: Health::new(),
         }
     }
 
@@ -88,7 +93,7 @@ impl World {
             dead_letters: self.dead_letters.clone().map(|letters| letters as Arc<dyn DeadLetters>),
             cpu: self.cpu.clone(),
             judge: Arc::clone(&self.judge),
-            health: Health::new(),
+            health: self.health.clone(),
         };
         let config = VerifierConfig {
             block_wait_ms_max: 20,

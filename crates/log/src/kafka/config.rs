@@ -6,6 +6,10 @@ use serde::Deserialize;
 
 /// What stands around a record in a batch of Kafka's: the batch's header, the record's own lengths. Generous.
 pub(super) const BATCH_FRAME_BYTES: usize = 1024;
+/// What a dead letter says beside its body: identifiers and a signature of a few KiB each.
+const LETTER_FRAME_BYTES: usize = 64 << 10;
+/// What a record weighs beside its body, in bytes: more than its headers take.
+const RECORD_FRAME_BYTES: usize = 4 << 10;
 /// librdkafka looks for messages whose time is over once a second.
 const TIMEOUT_SCAN_MS: u64 = 1_000;
 
@@ -288,20 +292,35 @@ impl KafkaConfig {
         check("sasl_password", password || !protocol.has_login(), "is missing: kafka.security_protocol wants a login");
     }
 
-    /// Checks what must fit the gateway: nothing may be delivered after its request was answered.
+    /// Checks what must fit the gateway: `gateway.append_wait_ms_max`, because nothing may be delivered after its request
+    /// was answered, and `limits.batch_bytes_max`, because the log must take what the gateway takes.
     ///
     /// # Errors
     /// What doesn't fit.
-    pub fn fits(&self, append_wait_ms_max: u64) -> Result<(), String> {
-        let needed = self.delivery_wait_ms_max.saturating_add(TIMEOUT_SCAN_MS);
-        if !self.is_given() || needed <= append_wait_ms_max {
+    pub fn fits(&self, append_wait_ms_max: u64, batch_bytes_max: usize) -> Result<(), String> {
+        if !self.is_given() {
             return Ok(());
         }
-        Err(format!(
-            "kafka.delivery_wait_ms_max is {}, must be at least {TIMEOUT_SCAN_MS} less than gateway.append_wait_ms_max \
-             ({append_wait_ms_max}): a record must not be delivered after its request was answered 503",
-            self.delivery_wait_ms_max
-        ))
+        if self.delivery_wait_ms_max.saturating_add(TIMEOUT_SCAN_MS) > append_wait_ms_max {
+            return Err(format!(
+                "kafka.delivery_wait_ms_max is {}, must be at least {TIMEOUT_SCAN_MS} less than gateway.append_wait_ms_max \
+                 ({append_wait_ms_max}): a record must not be delivered after its request was answered 503",
+                self.delivery_wait_ms_max
+            ));
+        }
+        let needed = batch_bytes_max.saturating_add(RECORD_FRAME_BYTES);
+        if self.record_bytes_max < needed {
+            return Err(format!(
+                "kafka.record_bytes_max is {}, must be at least {needed}: limits.batch_bytes_max and {RECORD_FRAME_BYTES} bytes more",
+                self.record_bytes_max
+            ));
+        }
+        Ok(())
+    }
+
+    /// The largest message that the topic of rejected receipts must take: whatever the log takes, and what is said of it.
+    pub(super) fn letter_bytes_max(&self) -> usize {
+        self.message_bytes_max() + LETTER_FRAME_BYTES
     }
 
     /// The largest batch of records that the topic must take.
@@ -350,14 +369,15 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_must_end_before_the_request_does() {
+    fn a_delivery_must_end_before_the_request_does_and_a_batch_must_fit() {
         let config = KafkaConfig {
             brokers: "kafka:9092".to_owned(),
             delivery_wait_ms_max: 4_000,
             ..KafkaConfig::default()
         };
-        assert!(config.fits(5_000).is_ok());
-        assert!(config.fits(4_999).is_err());
-        assert!(KafkaConfig::default().fits(1).is_ok(), "the embedded log has no such limit");
+        assert!(config.fits(5_000, 8 << 20).is_ok());
+        assert!(config.fits(4_999, 8 << 20).is_err());
+        assert!(config.fits(5_000, 9 << 20).is_err());
+        assert!(KafkaConfig::default().fits(1, 9 << 20).is_ok(), "the embedded log has limits of its own");
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A record is one message ([`headers`]) without a key, in the topic whose settings [`topic`] makes and checks. Its way in:
 //! [`writer`] (an idempotent producer; [`delivery`] brings the acknowledgement back). Its way out: [`consumer`], which asks
-//! the thread of [`member`], which commits what [`commits`] describes. [`inspect`] looks from outside any group.
+//! the thread of [`member`], which commits what [`commits`] describes. [`inspect`] looks from outside any group;
+//! [`letters`] is the topic of rejected receipts.
 //!
 //! Durability is Kafka's replication: a broker syncs lazily, so what is acknowledged survives the loss of
 //! `min_insync_replicas - 1` brokers at once, and not the power loss of all of them.
@@ -15,9 +16,11 @@ mod delivery;
 mod error;
 mod headers;
 mod inspect;
+mod letters;
 mod member;
 mod meters;
 mod offsets;
+mod producer;
 mod topic;
 mod writer;
 
@@ -40,6 +43,7 @@ use self::{
     client::Events,
     consumer::Membership,
     inspect::Inspector,
+    letters::Letters,
     member::Member,
     topic::{TopicPlan, Topics},
     writer::Writer,
@@ -50,6 +54,7 @@ pub use self::{
     error::{KafkaOpenError, WrongSetting},
 };
 use crate::{
+    dead_letters::DeadLetters,
     record::{LoggedRecord, Position, Record},
     traits::{AppendError, InspectError, LogInspector, LogWriter, PartitionState},
 };
@@ -58,6 +63,7 @@ use crate::{
 const WRITER: &str = "writer";
 const MEMBER: &str = "member";
 const INSPECTOR: &str = "inspector";
+const LETTERS: &str = "letters";
 
 /// The log on Kafka. Clones are the same log; when the last one is dropped it is closed, which waits for the brokers.
 #[derive(Clone)]
@@ -86,8 +92,8 @@ impl std::fmt::Debug for KafkaLog {
 }
 
 impl KafkaLog {
-    /// Opens the log: finds the brokers, creates topics that are missing (if `create_topic`), checks the settings of those
-    /// that are there. Blocks on the brokers, at most a few times `request_wait_ms_max`.
+    /// Opens the log: finds the brokers, creates the topic if it is missing (and `create_topic`), checks the settings of one
+    /// that is there. Blocks on the brokers, at most a few times `request_wait_ms_max`.
     ///
     /// # Errors
     /// [`KafkaOpenError`]; none of them changes a topic that exists.
@@ -95,7 +101,7 @@ impl KafkaLog {
         Self::open_as(config, true)
     }
 
-    /// Opens it to look at it: creates nothing, and minds no topic but the log's.
+    /// Opens it to look at it: creates nothing.
     ///
     /// # Errors
     /// [`KafkaOpenError`]
@@ -107,13 +113,9 @@ impl KafkaLog {
         let fault = |(key, fault): (&str, String)| format!("kafka.{key}: {fault}");
         config.validate().map_err(|faults| KafkaOpenError::Config(faults.into_iter().map(fault).collect()))?;
         let topics = Topics::new(&config)?;
-        let client = Lookup::new(&config)?;
-        let plan = TopicPlan::log(&config);
         let may_create = may_create && config.create_topic;
-        let epoch = client.ensure(&topics, &plan, may_create)?.unwrap_or_default();
-        if may_create {
-            client.ensure(&topics, &TopicPlan::rejected(&config), true)?;
-        }
+        let epoch = Lookup::new(&config)?.ensure(&topics, &TopicPlan::log(&config), may_create)?;
+        let epoch = epoch.unwrap_or_default();
         tracing::info!(brokers = config.brokers, topic = config.topic, epoch, "the log on Kafka is open");
         Ok(Self {
             open: Arc::new(Open {
@@ -145,18 +147,28 @@ impl KafkaLog {
         Ok(consumer)
     }
 
+    /// The topic of rejected receipts, created and checked as the log's own. Blocks on the brokers.
+    ///
+    /// # Errors
+    /// [`KafkaOpenError`]
+    pub fn dead_letters(&self) -> Result<Arc<dyn DeadLetters>, KafkaOpenError> {
+        let config = &self.open.config;
+        Lookup::new(config)?.ensure(&self.open.topics, &TopicPlan::rejected(config), config.create_topic)?;
+        Ok(Arc::new(Letters::open(config)?))
+    }
+
     /// The epoch of the topic: a recreated one has another.
     #[must_use]
     pub fn epoch(&self) -> u32 {
         self.open.epoch.load(Ordering::Relaxed)
     }
 
-    /// Connects the producer now rather than with the first append.
+    /// Makes the producer now rather than with the first append.
     ///
     /// # Errors
-    /// Why no producer can be made.
-    pub fn ready_to_write(&self) -> Result<(), String> {
-        self.writer().map(|_| ())
+    /// [`KafkaOpenError::Client`]
+    pub fn ready_to_write(&self) -> Result<(), KafkaOpenError> {
+        self.writer().map(|_| ()).map_err(KafkaOpenError::Client)
     }
 
     /// Takes no more records, waits until every record is answered, and until the consumers have left their groups.

@@ -78,16 +78,16 @@ impl TopicPlan {
     pub(super) fn log(config: &KafkaConfig) -> Self {
         Self {
             has_epoch: true,
-            ..Self::of(config, &config.topic, config.partitions)
+            ..Self::of(config, &config.topic, config.partitions, config.message_bytes_max())
         }
     }
 
-    /// The topic of what can't become receipts.
+    /// The topic of rejected receipts.
     pub(super) fn rejected(config: &KafkaConfig) -> Self {
-        Self::of(config, &config.rejected_topic, 1)
+        Self::of(config, &config.rejected_topic, 1, config.letter_bytes_max())
     }
 
-    fn of(config: &KafkaConfig, name: &str, partitions: u32) -> Self {
+    fn of(config: &KafkaConfig, name: &str, partitions: u32, message_bytes_max: usize) -> Self {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let setting = |name, wanted, reason| Setting { name, wanted, reason };
         let retention_bytes = match config.retention_bytes_max {
@@ -117,7 +117,7 @@ impl TopicPlan {
             ),
             setting(
                 "max.message.bytes",
-                Wanted::AtLeast(number(config.message_bytes_max() as u64)),
+                Wanted::AtLeast(number(message_bytes_max as u64)),
                 "the largest batch must fit: kafka.record_bytes_max and a frame",
             ),
             setting(

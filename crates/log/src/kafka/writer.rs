@@ -17,20 +17,20 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use parking_lot::{Mutex, RwLock};
 use rdkafka::{
-    ClientConfig, ClientContext, Message, Statistics,
-    config::{FromClientConfigAndContext, RDKafkaLogLevel},
+    ClientConfig,
     error::{KafkaError, RDKafkaErrorCode},
-    producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer},
+    producer::{BaseRecord, Producer as _},
 };
 
 use super::{
     WRITER,
-    client::{self, Events},
+    client::Events,
     config::KafkaConfig,
     delivery::{Delivered, Delivery},
     error::KafkaOpenError,
     headers,
     meters::WriterMeters,
+    producer::{self, Heard, Producer},
 };
 use crate::{
     record::{Position, Record},
@@ -41,14 +41,6 @@ use crate::{
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
 /// How long they may take to answer.
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(2);
-
-type Client = ThreadedProducer<Deliveries>;
-
-/// Takes what librdkafka says of each record.
-struct Deliveries {
-    events: Events,
-    shared: Arc<Shared>,
-}
 
 /// What outlives a producer that had to be replaced.
 struct Shared {
@@ -78,42 +70,25 @@ impl Shared {
     }
 }
 
-impl ClientContext for Deliveries {
-    fn log(&self, level: RDKafkaLogLevel, kind: &str, message: &str) {
-        self.events.log(level, kind, message);
-    }
-
-    fn stats(&self, statistics: Statistics) {
-        self.events.stats(statistics);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        self.events.error(error, reason);
-    }
-}
-
-impl ProducerContext for Deliveries {
-    type DeliveryOpaque = Arc<Delivery>;
-
-    fn delivery(&self, result: &DeliveryResult<'_>, delivery: Arc<Delivery>) {
-        let shared = &self.shared;
-        match result {
-            Ok(message) => {
-                shared.meters.appends.increment(1);
-                shared.meters.append_bytes.increment(delivery.bytes as u64);
-                shared.meters.delivery_seconds.record(delivery.since.elapsed().as_secs_f64());
+impl Heard for Shared {
+    fn heard(&self, events: &Events, delivery: &Delivery, outcome: Result<(u32, u64), &KafkaError>) {
+        match outcome {
+            Ok((partition, offset)) => {
+                self.meters.appends.increment(1);
+                self.meters.append_bytes.increment(delivery.bytes as u64);
+                self.meters.delivery_seconds.record(delivery.since.elapsed().as_secs_f64());
                 delivery.end(Ok(Position {
-                    epoch: shared.epoch.load(Ordering::Relaxed),
-                    partition: u32::try_from(message.partition()).unwrap_or(0),
-                    offset: u64::try_from(message.offset()).unwrap_or(0),
+                    epoch: self.epoch.load(Ordering::Relaxed),
+                    partition,
+                    offset,
                 }));
             }
-            Err((error, _)) => {
-                shared.meters.failures.increment(1);
-                let failed = shared.failed(error, delivery.bytes, || self.events.explain(error));
+            Err(error) => {
+                self.meters.failures.increment(1);
+                let failed = self.failed(error, delivery.bytes, || events.explain(error));
                 // The probe says when it is over.
                 if let AppendError::Unavailable(reason) = &failed {
-                    shared.refuse(reason.clone());
+                    self.refuse(reason.clone());
                 }
                 delivery.end(Err(failed));
             }
@@ -146,7 +121,7 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     delivery_wait_max: Duration,
     min_insync_replicas: usize,
-    client: RwLock<Client>,
+    client: RwLock<Producer<Shared>>,
     watch: Mutex<Option<Watch>>,
 }
 
@@ -158,7 +133,7 @@ struct Watch {
 impl Writer {
     /// Connects, in the background: a broker that is away now is no fault.
     pub(super) fn open(config: &KafkaConfig, epoch: Arc<AtomicU32>) -> Result<Arc<Self>, KafkaOpenError> {
-        let settings = settings(config);
+        let settings = producer::settings(config, WRITER, config.message_bytes_max());
         let shared = Arc::new(Shared {
             epoch,
             record_bytes_max: config.record_bytes_max,
@@ -167,7 +142,8 @@ impl Writer {
             closed: AtomicBool::new(false),
         });
         shared.accept();
-        let client = connect(&settings, &shared).map_err(|error| KafkaOpenError::Client(error.to_string()))?;
+        let client = producer::connect(&settings, WRITER, &shared);
+        let client = client.map_err(|error| KafkaOpenError::Client(error.to_string()))?;
         let writer = Arc::new(Self {
             settings,
             topic: config.topic.clone(),
@@ -219,7 +195,7 @@ impl Writer {
         let client = self.client.read().clone();
         if let Some((code, reason)) = client.client().fatal_error() {
             self.shared.refuse(format!("{code}: {reason}"));
-            match connect(&self.settings, &self.shared) {
+            match producer::connect(&self.settings, WRITER, &self.shared) {
                 // What the old one still holds, it has answered, or does when it is dropped.
                 Ok(fresh) => *self.client.write() = fresh,
                 Err(error) => tracing::error!(%error, "no new producer can be made"),
@@ -284,29 +260,6 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-fn settings(config: &KafkaConfig) -> ClientConfig {
-    let mut settings = client::base(config, WRITER);
-    let kib = config.queue_bytes_max.div_ceil(1024);
-    settings
-        .set("enable.idempotence", "true")
-        .set("acks", "all")
-        .set("compression.type", config.compression.name())
-        .set("linger.ms", config.linger_ms.to_string())
-        .set("message.max.bytes", config.message_bytes_max().to_string())
-        .set("message.timeout.ms", config.delivery_wait_ms_max.to_string())
-        .set("queue.buffering.max.messages", config.queue_records_max.to_string())
-        .set("queue.buffering.max.kbytes", kib.to_string());
-    settings
-}
-
-fn connect(settings: &ClientConfig, shared: &Arc<Shared>) -> Result<Client, KafkaError> {
-    let context = Deliveries {
-        events: Events::new(WRITER),
-        shared: Arc::clone(shared),
-    };
-    Client::from_config_and_context(settings, context)
 }
 
 impl LogWriter for Writer {

@@ -1,0 +1,190 @@
+//! The section `[redis]` of the configuration.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use redis::{ConnectionAddr, ConnectionInfo};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::config::{Faults, Validate};
+
+/// Where the limiter's shared counts are, and the bounds of asking.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RedisConfig {
+    /// `redis://host:port`, or `rediss://` for TLS, with `/database` if it isn't 0; not given or empty: each process counts by itself.
+    pub url: Option<String>,
+    /// The user of an access list; none: Redis's default user.
+    pub user: Option<String>,
+    /// The password, serialized as `***`.
+    #[serde(serialize_with = "masked")]
+    pub password: Option<String>,
+    /// PEM certificates of the authorities to trust instead of the system's.
+    pub tls_ca_file: Option<PathBuf>,
+    /// What every key begins with.
+    pub prefix: String,
+    /// Time to connect, log in and ask once, in milliseconds.
+    pub connect_ms_max: u64,
+    /// Time for one answer, in milliseconds; then this process counts by itself.
+    pub command_ms_max: u64,
+    /// Questions that may wait for an answer; further ones are counted by this process.
+    pub in_flight_max: usize,
+}
+
+impl Default for RedisConfig {
+    fn default() -> Self {
+        Self {
+            url: None,
+            user: None,
+            password: None,
+            tls_ca_file: None,
+            prefix: "receipts:limit:".to_owned(),
+            connect_ms_max: 1_000,
+            command_ms_max: 50,
+            in_flight_max: 1_024,
+        }
+    }
+}
+
+impl RedisConfig {
+    /// The URL, if there is one.
+    #[must_use]
+    pub fn url(&self) -> Option<&str> {
+        self.url.as_deref().map(str::trim).filter(|url| !url.is_empty())
+    }
+
+    /// Address and login; a sentence without the URL, which may hold a password, if it can't be read.
+    pub(super) fn connection(&self) -> Result<ConnectionInfo, String> {
+        let url = self.url().unwrap_or_default();
+        let form = "must be redis://host:port or rediss://host:port, with /database if it isn't 0";
+        if !["redis://", "rediss://"].iter().any(|scheme| url.starts_with(scheme)) || url.contains('#') {
+            return Err(form.to_owned());
+        }
+        let info: ConnectionInfo = url.parse().map_err(|_| form.to_owned())?;
+        let mut login = info.redis_settings().clone();
+        let given_twice = (login.username().is_some() && self.user.is_some())
+            || (login.password().is_some() && self.password.is_some());
+        if given_twice {
+            return Err("holds a user or password that is given by a key of its own as well".to_owned());
+        }
+        if let Some(user) = &self.user {
+            login = login.set_username(user);
+        }
+        if let Some(password) = &self.password {
+            login = login.set_password(password);
+        }
+        if login.username().is_some() && login.password().is_none() {
+            return Err("names a user without a password: set redis.password".to_owned());
+        }
+        let quick = info.tcp_settings().clone().set_nodelay(true);
+        Ok(info.set_redis_settings(login).set_tcp_settings(quick))
+    }
+}
+
+impl Validate for RedisConfig {
+    fn validate(&self, faults: &mut Faults) {
+        if self.url().is_some() {
+            match self.connection() {
+                Err(what) => faults.push("url", what),
+                Ok(info) if self.tls_ca_file.is_some() && !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) => {
+                    faults.push("tls_ca_file", "needs a url that begins with rediss://");
+                }
+                Ok(_) => {}
+            }
+        }
+        let plain =
+            !self.prefix.is_empty() && self.prefix.len() <= 64 && self.prefix.bytes().all(|b| b.is_ascii_graphic());
+        faults.require("prefix", plain, "must be 1 to 64 visible ASCII characters");
+        faults.range("connect_ms_max", self.connect_ms_max, 10..=60_000);
+        faults.range("command_ms_max", self.command_ms_max, 1..=10_000);
+        faults.range("in_flight_max", self.in_flight_max, 1..=100_000);
+    }
+}
+
+fn masked<S: Serializer>(password: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    password.as_ref().map(|_| "***").serialize(serializer)
+}
+
+impl fmt::Debug for RedisConfig {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("RedisConfig")
+            .field("url", &self.url().map(|_| "redis://..."))
+            .field("user", &self.user)
+            .field("password", &self.password.as_ref().map(|_| "..."))
+            .field("tls_ca_file", &self.tls_ca_file)
+            .field("prefix", &self.prefix)
+            .field("connect_ms_max", &self.connect_ms_max)
+            .field("command_ms_max", &self.command_ms_max)
+            .field("in_flight_max", &self.in_flight_max)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(config: &RedisConfig) -> Vec<String> {
+        let mut faults = Faults::new("redis");
+        config.validate(&mut faults);
+        faults
+            .into_vec()
+            .iter()
+            .map(|fault| format!("{}: {}", fault.place, fault.what))
+            .collect()
+    }
+
+    fn of(url: &str) -> RedisConfig {
+        RedisConfig {
+            url: Some(url.to_owned()),
+            ..RedisConfig::default()
+        }
+    }
+
+    #[test]
+    fn the_forms_of_a_url() {
+        assert_eq!(faults(&RedisConfig::default()), [""; 0]);
+        for good in [
+            " ",
+            "redis://h",
+            "redis://h:1/2",
+            "rediss://u:p@h:1",
+            "redis://:p@[::1]:1",
+        ] {
+            assert_eq!(faults(&of(good)), [""; 0], "{good}");
+        }
+        for bad in [
+            "h:1",
+            "http://h",
+            "unix:///s",
+            "redis://",
+            "rediss://h/#insecure",
+            "redis://h/x",
+            "redis://u@h",
+            "redis://h:99999",
+        ] {
+            assert_eq!(faults(&of(bad)).len(), 1, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_go_together_is_named_and_no_password_shown() {
+        let wrong = RedisConfig {
+            user: Some("u".to_owned()),
+            password: Some("secret".to_owned()),
+            tls_ca_file: Some("ca.pem".into()),
+            prefix: "a b".to_owned(),
+            command_ms_max: 0,
+            ..of("redis://:secret@h")
+        };
+        let found = faults(&wrong);
+        let keys: Vec<&str> = found.iter().filter_map(|fault| fault.split(':').next()).collect();
+        assert_eq!(keys, ["redis.url", "redis.prefix", "redis.command_ms_max"]);
+        let without = RedisConfig {
+            password: None,
+            ..wrong.clone()
+        };
+        assert!(faults(&without)[0].starts_with("redis.tls_ca_file"));
+        assert!(!format!("{found:?} {wrong:?}").contains("secret"));
+    }
+}
