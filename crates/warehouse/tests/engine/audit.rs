@@ -71,6 +71,7 @@ fn a_sound_ledger_has_no_findings() {
             stored_rejected: 1,
             receipts: 12,
             uncommitted_positions: 0,
+            off_by: 0,
             findings: Vec::new(),
         };
         assert_eq!(sums, expected);
