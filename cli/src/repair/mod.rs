@@ -212,8 +212,10 @@ async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) ->
         ledger_lines_deleted = ledger_overlaps::settle(inspection).await?;
         ledger_lines = ledger_gaps::fill(inspection, &cpu, &judge).await?;
     }
-    if damaged.iter().all(|part| part.detached) {
-        report = Some(audit(settings, inspection, Depth::Count).await?);
+    match audit(settings, inspection, Depth::Count).await {
+        Ok(found) => report = Some(found),
+        Err(_) if damaged.iter().any(|part| !part.detached) => {}
+        Err(error) => return Err(error),
     }
     Ok(Done {
         tables_restored: inspection.tables_restored.clone(),

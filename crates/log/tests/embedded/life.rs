@@ -196,6 +196,29 @@ async fn retention_deletes_only_what_every_group_has_committed() {
 }
 
 #[tokio::test]
+async fn a_damaged_position_says_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+    append_all(&log, 0..3).await;
+    log.consumer("readers").unwrap().commit(commit(&log, 2)).await.unwrap();
+    drop(log);
+    let file = dir.path().join("positions/readers");
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[17] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let Err(refused) = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)) else {
+        panic!("a damaged position was taken");
+    };
+    assert!(
+        refused.to_string().contains("Remove the file and start again"),
+        "{refused}"
+    );
+    fs::remove_file(&file).unwrap();
+    let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+    assert_eq!(log.append(record(1)).await.unwrap().offset, 3);
+}
+
+#[tokio::test]
 async fn another_directory_is_another_epoch_and_positions_without_segments_are_damage() {
     let dir = tempfile::tempdir().unwrap();
     let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();

@@ -120,6 +120,10 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn irreplaceable(&self, part: &Part, log: &[LogBegin]) -> Result<Irreplaceable, WarehouseError> {
+        // First, because a damaged part may also read as what it isn't.
+        if self.all_in(log).await? {
+            return Ok(Irreplaceable::Rows(0));
+        }
         let key = |epoch: u32, partition: u32| (u64::from(epoch) << 32) | u64::from(partition);
         // `transform` takes no empty arrays; this key stands nowhere.
         let keys: Vec<u64> = log
@@ -153,7 +157,6 @@ impl Warehouse {
             .await
         {
             Ok(rows) => Ok(Irreplaceable::Rows(rows)),
-            Err(WarehouseError::Damaged(_)) if self.all_in(log).await? => Ok(Irreplaceable::Rows(0)),
             Err(WarehouseError::Damaged(_)) => Ok(Irreplaceable::UpTo(part.rows)),
             Err(error) => Err(error),
         }
