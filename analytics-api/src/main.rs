@@ -44,11 +44,6 @@ impl Config {
                     faults.push(key, what);
                 }
             }),
-            kafka: source.section_with("kafka", |kafka: &KafkaConfig, faults| {
-                for (key, fault) in kafka.validate().err().unwrap_or_default() {
-                    faults.push(key, fault);
-                }
-            }),
             warehouse: source.section_with("warehouse", |warehouse: &WarehouseConfig, faults| {
                 if let Err(what) = warehouse.validate() {
                     faults.push("", what);

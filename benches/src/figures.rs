@@ -5,6 +5,7 @@ mod gateway;
 mod log;
 mod service;
 mod verify;
+mod warehouse;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
@@ -59,6 +60,10 @@ const FIGURES: &[Figure] = &[
     Figure {
         name: "log",
         measure: log::measure,
+    },
+    Figure {
+        name: "warehouse",
+        measure: warehouse::measure,
     },
     Figure {
         name: "gateway-singles",

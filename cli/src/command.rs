@@ -3,7 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::failure::{Answer, EXIT_CODES, Failure};
-use crate::{audit, canonicalize, check_signature, config, explain, keygen, keys, repair, send, sign, up, verify};
+use crate::{
+    audit, canonicalize, check_signature, config, explain, keygen, keys, rejected, repair, send, sign, up, verify,
+};
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
 #[derive(Debug, Parser)]
@@ -25,6 +27,7 @@ enum Command {
     Up(Box<up::Up>),
     Keys(keys::Keys),
     Audit(audit::Audit),
+    Rejected(rejected::RejectedCommand),
     Repair(repair::Repair),
     Config(config::Config),
 }
@@ -46,6 +49,7 @@ impl Cli {
             Command::Up(command) => command.run(),
             Command::Keys(command) => command.run(),
             Command::Audit(command) => command.run(),
+            Command::Rejected(command) => command.run(),
             Command::Repair(command) => command.run(),
             Command::Config(command) => command.run(),
         }

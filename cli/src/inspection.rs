@@ -1,6 +1,8 @@
 //! Looking into a data directory, whether `receipts up` holds it or not.
 
-use receipt_log::{EmbeddedLog, LogInspector, ReadOnlyLog};
+use std::sync::Arc;
+
+use receipt_log::{Log, LogInspector};
 use verifier::ledger;
 use warehouse::{EmbeddedEngine, LedgerRow, LogBegin, Target, Warehouse};
 
@@ -11,10 +13,10 @@ use crate::settings::Settings;
 /// The log, read only, and the warehouse: the running one through its socket, or one opened here.
 pub struct Inspection {
     /// The log.
-    pub log: ReadOnlyLog,
+    pub log: Arc<dyn LogInspector>,
     /// The warehouse.
     pub warehouse: Warehouse,
-    /// Whether `receipts up` runs beside us.
+    /// Whether `receipts up` runs beside us, or the services of a log and a warehouse that are servers' may.
     pub live: bool,
     /// Tables that were gone and have been made anew, empty: only for a repair.
     pub tables_restored: Vec<String>,
@@ -53,12 +55,18 @@ impl Inspection {
     /// # Errors
     /// There is no such data, or an engine is unavailable.
     pub async fn open(settings: &Settings, purpose: Purpose) -> Result<Self, Failure> {
-        settings.data.require()?;
-        settings.data.create()?;
-        let lock = settings.data.lock()?;
+        let lock = if settings.kafka.is_given() && settings.warehouse.url.is_some() {
+            None
+        } else {
+            if !settings.kafka.is_given() {
+                settings.data.require()?;
+            }
+            settings.data.create()?;
+            settings.data.lock()?
+        };
         let live = lock.is_none();
-        let log = tokio::task::block_in_place(|| EmbeddedLog::open_read_only(&settings.data.log()));
-        let log = log.map_err(Failure::unavailable)?;
+        let open = || Log::open_to_look(&settings.kafka, &settings.data.log());
+        let log = tokio::task::block_in_place(open).map_err(Failure::unavailable)?;
         let mut tables_restored = Vec::new();
         let (warehouse, embedded) = match (&settings.warehouse.url, lock) {
             (Some(url), _) => {

@@ -5,7 +5,7 @@
 //!   [`check_signature`]
 //! - against a gateway: [`send`]
 //! - on a data directory: [`up`] (all services in one process), [`keys`], [`audit`], [`repair`],
-//!   [`config`]
+//!   [`rejected`] (list, show, replay), [`config`]
 //! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in parallel),
 //!   [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes), [`settings`], [`data_dir`], [`inspection`]
 //!
@@ -27,6 +27,7 @@ pub mod inspection;
 pub mod key_file;
 pub mod keygen;
 pub mod keys;
+pub mod rejected;
 pub mod repair;
 pub mod send;
 pub mod settings;

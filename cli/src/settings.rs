@@ -6,7 +6,7 @@ use accounts::AccountsConfig;
 use analytics_api::AnalyticsConfig;
 use gateway::GatewayConfig;
 use receipt::Limits;
-use receipt_log::EmbeddedConfig;
+use receipt_log::{EmbeddedConfig, KafkaConfig};
 use service::config::{ConfigError, Source, known_keys};
 use service::data::DataConfig;
 use service::rate_limit::{QuotasConfig, RedisConfig};
@@ -44,6 +44,8 @@ pub struct Settings {
     pub analytics: AnalyticsConfig,
     /// `[log]`.
     pub log: EmbeddedConfig,
+    /// `[kafka]`.
+    pub kafka: KafkaConfig,
     /// `[warehouse]`.
     pub warehouse: WarehouseConfig,
     /// `[accounts]`.
@@ -91,6 +93,11 @@ impl Settings {
                     faults.push("", fault);
                 }
             }),
+            kafka: source.section_with("kafka", |kafka: &KafkaConfig, faults| {
+                for (key, fault) in kafka.validate().err().unwrap_or_default() {
+                    faults.push(key, fault);
+                }
+            }),
             warehouse: source.section_with("warehouse", |warehouse: &WarehouseConfig, faults| {
                 if let Err(fault) = warehouse.validate() {
                     faults.push("", fault);
@@ -117,11 +124,21 @@ impl Settings {
     /// What no section can say alone.
     fn fit(&self) -> Result<(), Failure> {
         self.gateway.fits(&self.limits).map_err(Failure::Input)?;
+        let kafka = self
+            .kafka
+            .fits(self.gateway.append_wait_ms_max, self.limits.batch_bytes_max);
+        kafka.map_err(Failure::Input)?;
         let needed = self.limits.batch_bytes_max.saturating_add(RECORD_FRAME_BYTES);
-        if self.log.record_bytes_max < needed {
+        if !self.kafka.is_given() && self.log.record_bytes_max < needed {
             return Err(Failure::Input(format!(
                 "log.record_bytes_max is {}, must be at least {needed}: limits.batch_bytes_max and {RECORD_FRAME_BYTES} bytes more",
                 self.log.record_bytes_max
+            )));
+        }
+        if self.warehouse.insert_bytes_max < needed as u64 {
+            return Err(Failure::Input(format!(
+                "warehouse.insert_bytes_max is {}, must be at least {needed}: a rejected batch is one row",
+                self.warehouse.insert_bytes_max
             )));
         }
         if self.analytics.group != verifier::GROUP {
@@ -144,6 +161,7 @@ pub fn keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("verifier", known_keys::<VerifierConfig>()),
         ("analytics", known_keys::<AnalyticsConfig>()),
         ("log", known_keys::<EmbeddedConfig>()),
+        ("kafka", known_keys::<KafkaConfig>()),
         ("warehouse", known_keys::<WarehouseConfig>()),
         ("accounts", known_keys::<AccountsConfig>()),
         ("telemetry", known_keys::<TelemetryConfig>()),

@@ -2,138 +2,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod command;
+mod running;
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
-use command::{Ran, command, key, ndjson, receipt, receipts, sign};
+use command::{command, key, ndjson, receipt, receipts, sign};
+use running::{Up, execute, get, on, text, until};
 use serde_json::{Value, json};
 use service::config::Source;
-
-/// Longer than any start or drain takes: reaching it is a failure.
-const WAIT_MAX: Duration = Duration::from_secs(120);
-
-struct Up {
-    child: Child,
-    addresses: Value,
-}
-
-impl Up {
-    fn start_unready(data: &Path) -> Self {
-        Self::start_with(data, &[], Stdio::null())
-    }
-
-    fn start_with(data: &Path, args: &[&str], stdout: Stdio) -> Self {
-        let child = command()
-            .args([
-                "up",
-                "--gateway-listen",
-                "127.0.0.1:0",
-                "--analytics-listen",
-                "127.0.0.1:0",
-            ])
-            .args(["--metrics-listen", "127.0.0.1:0", "--data"])
-            .arg(data)
-            .args(args)
-            .stdout(stdout)
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut up = Self {
-            child,
-            addresses: Value::Null,
-        };
-        let file = data.join("addresses.json");
-        until("addresses.json", || {
-            assert!(up.child.try_wait().unwrap().is_none(), "receipts up ended");
-            let text = std::fs::read_to_string(&file).unwrap_or_default();
-            up.addresses = serde_json::from_str(&text).unwrap_or_default();
-            up.addresses["pid"] == json!(up.child.id())
-        });
-        up
-    }
-
-    fn start(data: &Path) -> Self {
-        let up = Self::start_unready(data);
-        until("readiness", || {
-            ["gateway", "analytics", "metrics"]
-                .iter()
-                .all(|name| get(&up.url(name), "/readyz", "").0 == 200)
-        });
-        up
-    }
-
-    fn url(&self, name: &str) -> String {
-        self.addresses[name].as_str().unwrap().to_owned()
-    }
-
-    /// SIGTERM; returns the exit code.
-    fn stop(mut self) -> i32 {
-        let pid = self.child.id().to_string();
-        assert!(
-            std::process::Command::new("kill")
-                .args(["-TERM", &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
-        until("the drain", || self.child.try_wait().unwrap().is_some());
-        self.child.wait().unwrap().code().unwrap()
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !done() {
-        assert!(started.elapsed() < WAIT_MAX, "waiting for {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn text(url: &str, path: &str) -> String {
-    let host = url.strip_prefix("http://").unwrap();
-    let mut stream = TcpStream::connect(host).unwrap();
-    let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut text = String::new();
-    let _ = stream.read_to_string(&mut text);
-    text
-}
-
-fn get(url: &str, path: &str, api_key: &str) -> (u16, Value) {
-    let host = url.strip_prefix("http://").unwrap();
-    let Ok(mut stream) = TcpStream::connect(host) else {
-        return (0, Value::Null);
-    };
-    let head =
-        format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {api_key}\r\nConnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut text = String::new();
-    let _ = stream.read_to_string(&mut text);
-    let status = text
-        .split(' ')
-        .nth(1)
-        .and_then(|status| status.parse().ok())
-        .unwrap_or(0);
-    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    (status, serde_json::from_str(body).unwrap_or_default())
-}
-
-fn on(data: &Path, args: &[&str]) -> Ran {
-    let args: Vec<&str> = args.iter().copied().chain(["--data", data.to_str().unwrap()]).collect();
-    receipts(&args, b"")
-}
 
 #[test]
 fn receipts_go_in_and_numbers_come_out_that_add_up() {
@@ -237,20 +114,6 @@ fn receipts_go_in_and_numbers_come_out_that_add_up() {
         totals(&live),
         "a repair of nothing changes nothing"
     );
-}
-
-/// Has the running engine execute a statement, which no service would.
-fn execute(data: &Path, statement: &str) {
-    let mut stream = UnixStream::connect(data.join("warehouse.sock")).unwrap();
-    let length = statement.len();
-    let head = format!(
-        "POST /?database=receipts HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(statement.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
 #[test]

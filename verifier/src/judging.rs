@@ -80,9 +80,8 @@ pub fn judge_block(judge: &Judge, block: Block, verifier: &str, letters: Letters
         let position = logged.position;
         let runs = lines.entry(position.partition).or_default();
         // A gap stands where an earlier line has done the records (see `resuming`): no line may cover it again.
-        let line = match runs.pop_if(|line| line.last_offset + 1 == position.offset) {
-            Some(line) => line,
-            None => LedgerRow {
+        if runs.last().is_none_or(|line| line.last_offset + 1 != position.offset) {
+            runs.push(LedgerRow {
                 epoch: position.epoch,
                 partition: position.partition,
                 first_offset: position.offset,
@@ -93,9 +92,10 @@ pub fn judge_block(judge: &Judge, block: Block, verifier: &str, letters: Letters
                 rejected: 0,
                 verifier: verifier.to_owned(),
                 committed_at_ms: 0,
-            },
-        };
-        let line = runs.push_mut(line);
+            });
+        }
+        let last = runs.len() - 1;
+        let line = &mut runs[last];
         line.last_offset = position.offset;
         line.records += 1;
         line.receipts_in += outcome.rows.len() as u64;

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use receipt::{Judge, Judged, RejectReason};
 use receipt_log::{DeadLetter, LoggedRecord};
 use uuid::Uuid;
+use warehouse::LedgerRow;
 
 use crate::judging::{JudgedBlock, Letters, arrival, dead_letter, encode_rejected};
 use crate::rows::{Rows, RowsBuilder, Source};
@@ -79,8 +80,12 @@ impl JudgedBlock {
     pub fn reject(&mut self, turned: Vec<Turned>) -> Rows {
         let mut rows = RowsBuilder::default();
         for one in turned {
-            let partition = self.block.records[one.source.record as usize].position.partition;
-            if let Some(line) = self.lines.iter_mut().find(|line| line.partition == partition) {
+            let position = self.block.records[one.source.record as usize].position;
+            let covers = |line: &&mut LedgerRow| {
+                line.partition == position.partition
+                    && (line.first_offset..=line.last_offset).contains(&position.offset)
+            };
+            if let Some(line) = self.lines.iter_mut().find(covers) {
                 line.accepted -= 1;
                 line.rejected += 1;
             }
@@ -92,5 +97,92 @@ impl JudgedBlock {
             self.letters.extend(one.letter);
         }
         rows.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use bytes::Bytes;
+    use receipt_log::{LoggedRecord, Position, Record, RecordKind};
+    use tokio::time::Instant;
+    use uuid::Uuid;
+    use warehouse::LedgerRow;
+
+    use super::{Turned, detail};
+    use crate::block::Block;
+    use crate::judging::JudgedBlock;
+    use crate::rows::{Rows, Source};
+
+    fn logged(offset: u64) -> LoggedRecord {
+        LoggedRecord {
+            position: Position {
+                epoch: 1,
+                partition: 0,
+                offset,
+            },
+            appended_at_ms: 0,
+            record: Record {
+                kind: RecordKind::Receipt,
+                body: Bytes::new(),
+                request_signature: None,
+                request_id: String::new(),
+                received_at_ms: 0,
+                client_address: None,
+            },
+        }
+    }
+
+    fn line(offset: u64) -> LedgerRow {
+        LedgerRow {
+            epoch: 1,
+            partition: 0,
+            first_offset: offset,
+            last_offset: offset,
+            records: 1,
+            receipts_in: 1,
+            accepted: 1,
+            rejected: 0,
+            verifier: String::new(),
+            committed_at_ms: 0,
+        }
+    }
+
+    /// A partition has several lines where earlier ones have done the records between.
+    #[test]
+    fn the_line_that_covers_the_record_counts_it() {
+        let source = Source { record: 1, index: 0 };
+        let mut block = JudgedBlock {
+            receipts: Rows::default(),
+            rejected: Rows::default(),
+            letters: Vec::new(),
+            lines: vec![line(3), line(9)],
+            reasons: std::collections::BTreeMap::new(),
+            block: Block {
+                records: vec![logged(3), logged(9)],
+                opened: Instant::now(),
+                claims: HashMap::new(),
+            },
+        };
+        let turned = Turned {
+            source,
+            position: logged(9).position.receipt(0),
+            receipt_id: Uuid::nil(),
+            row: vec![1, 2, 3],
+            letter: None,
+        };
+        let rows = block.reject(vec![turned]);
+        assert_eq!(rows.all().concat(), [1, 2, 3]);
+        let counted: Vec<_> = block.lines.iter().map(|line| (line.accepted, line.rejected)).collect();
+        assert_eq!(counted, [(1, 0), (0, 1)]);
+        assert_eq!(block.reasons["refused_by_warehouse"], 1);
+    }
+
+    #[test]
+    fn words_are_kept_up_to_a_length_in_whole_characters() {
+        assert!(detail("short").ends_with(": short"));
+        let long = detail(&"ä".repeat(2_000));
+        assert!(long.len() < 1_100 && long.ends_with('ä'));
     }
 }

@@ -10,7 +10,7 @@ use receipt_log::{InspectError, LogInspector};
 use service::cpu::{CpuError, CpuPool};
 use thiserror::Error;
 use tokio::time::Instant;
-use warehouse::{CommittedOffset, Warehouse, WarehouseError};
+use warehouse::{StandingRejection, Warehouse, WarehouseError};
 
 use crate::GROUP;
 use crate::block::Block;
@@ -74,18 +74,16 @@ pub async fn repair(
     let mut repaired = Repaired::default();
     for state in &partitions {
         repaired.gone += state.begin_offset.min(committed(state));
-        let begin = CommittedOffset {
-            epoch: state.epoch,
-            partition: state.partition,
-            next_offset: state.begin_offset,
-        };
-        let refused: HashSet<u128> = warehouse.refused_above(&[begin], u64::MAX).await?.into_iter().collect();
         let mut offset = state.begin_offset;
         while offset < committed(state) {
             let mut records = log.read(state.partition, offset, STEP_BYTES).await?;
             records.retain(|logged| logged.position.offset < committed(state));
-            let Some(last) = records.last() else { break };
+            let (Some(first), Some(last)) = (records.first(), records.last()) else {
+                break;
+            };
             offset = last.position.offset + 1;
+            let (first, last) = (first.position.receipt(0), last.position.receipt(u16::MAX));
+            let standing = warehouse.standing_rejections(first, last).await?;
             repaired.records += records.len() as u64;
             let block = Block {
                 records,
@@ -96,15 +94,23 @@ pub async fn repair(
             let judged = cpu
                 .run_waiting(move || judge_block(&judge, block, "repair", Letters::Drop))
                 .await?;
-            // Those that the warehouse once refused are rejected, whatever it takes now: the ledger says so.
+            // What was once rejected is rejected, whatever the rules or the warehouse say now: the ledger says so. A
+            // batch that was rejected whole is one receipt there, and its row has its bytes.
+            let whole = |one: &StandingRejection| one.whole_batch.then_some(one.position >> 16);
+            let whole: HashSet<u128> = standing.iter().filter_map(whole).collect();
+            let standing: HashSet<u128> = standing.iter().map(|one| one.position).collect();
             let position = |source: Source| {
                 let logged = &judged.block.records[source.record as usize];
                 logged.position.receipt(source.index)
             };
-            let receipts = judged.receipts.retained(|source| !refused.contains(&position(source)));
-            let (accepted, rejected) = (receipts.count() as u64, judged.rejections());
+            let apart = |source: Source| !whole.contains(&(position(source) >> 16));
+            let receipts = judged
+                .receipts
+                .retained(|source| apart(source) && !standing.contains(&position(source)));
+            let rejections = judged.rejected.retained(apart);
+            let (accepted, rejected) = (receipts.count() as u64, rejections.count() as u64);
             warehouse.insert_receipts(receipts.all(), accepted).await?;
-            warehouse.insert_rejected(judged.rejected.all(), rejected).await?;
+            warehouse.insert_rejected(rejections.all(), rejected).await?;
             repaired.accepted += accepted;
             repaired.rejected += rejected;
             progress(repaired.records, total);

@@ -1,9 +1,11 @@
 //! The ledger's blocks against the records in the log.
 
+use std::collections::HashMap;
+
 use rayon::prelude::*;
 use receipt::{Arrival, BodyKind, Judge, Judged, check_batch};
-use receipt_log::{InspectError, LogInspector, LoggedRecord, RecordKind};
-use warehouse::{AuditFinding, LedgerRow};
+use receipt_log::{InspectError, LogInspector, LoggedRecord, Position, RecordKind};
+use warehouse::{AuditFinding, LedgerRow, StandingRejection};
 
 use crate::failure::Failure;
 use crate::inspection::{CommittedPartition, Inspection};
@@ -104,9 +106,13 @@ impl Counter<'_> {
             for line in lines.iter().filter(|line| line.last_offset < partition.next_offset) {
                 counted.blocks += 1;
                 covered = covered.max(line.last_offset + 1);
-                let Some((records, tally)) = self.block(partition, line, &mut ahead, &mut counted).await? else {
+                let Some((records, mut tally)) = self.block(partition, line, &mut ahead, &mut counted).await? else {
                     continue;
                 };
+                if self.difference(line, records, tally).is_some() {
+                    // By the present rules; the ledger was written by those of its time.
+                    tally = self.recount(line, tally).await?;
+                }
                 if let Some(detail) = self.difference(line, records, tally) {
                     wrong += 1;
                     if wrong <= FINDINGS_MAX {
@@ -206,15 +212,65 @@ impl Counter<'_> {
         ahead.next_offset = last.position.offset + 1;
         let tallies: Vec<(u64, Tally)> = records
             .par_iter()
-            .map(|record| (record.position.offset, self.tally(record)))
+            .map(|record| (record.position.offset, self.tally(record, &HashMap::new())))
             .collect();
         ahead.tallies.extend(tallies);
         Ok(())
     }
 
-    /// The receipts of one record. What isn't a receipt or batch at all counts as one, rejected.
-    fn tally(&self, logged: &LoggedRecord) -> Tally {
+    /// Counts a block again with the verdicts that stand: a batch once rejected whole is one receipt, and what was
+    /// replayed was rejected, although both may pass by the present rules.
+    async fn recount(&self, line: &LedgerRow, by_present_rules: Tally) -> Result<Tally, Failure> {
+        let at = |offset, index| {
+            let (epoch, partition) = (line.epoch, line.partition);
+            let record = Position {
+                epoch,
+                partition,
+                offset,
+            };
+            record.receipt(index)
+        };
+        let (first, last) = (at(line.first_offset, 0), at(line.last_offset, u16::MAX));
+        let standing = self.inspection.warehouse.standing_rejections(first, last).await;
+        let standing: HashMap<u128, StandingRejection> = standing
+            .map_err(Failure::unavailable)?
+            .into_iter()
+            .filter(|one| one.whole_batch || one.passes_now)
+            .map(|one| (one.position, one))
+            .collect();
+        if standing.is_empty() {
+            return Ok(by_present_rules);
+        }
+        let mut tally = Tally::default();
+        let mut offset = line.first_offset;
+        while offset <= line.last_offset {
+            let log = &self.inspection.log;
+            let mut records = match log.read(line.partition, offset, STEP_BYTES).await {
+                Ok(records) => records,
+                // Retention went on since: what was counted stays a finding.
+                Err(InspectError::Gone { .. }) => return Ok(by_present_rules),
+                Err(error) => return Err(Failure::unavailable(error)),
+            };
+            records.retain(|record| record.position.offset <= line.last_offset);
+            let Some(read) = records.last() else { break };
+            offset = read.position.offset + 1;
+            let tallies: Vec<Tally> = records.par_iter().map(|record| self.tally(record, &standing)).collect();
+            tally = tallies.into_iter().fold(tally, Tally::add);
+        }
+        Ok(tally)
+    }
+
+    /// The receipts of one record. What isn't a receipt or batch at all counts as one, rejected; `standing` are verdicts
+    /// that go before the present rules.
+    fn tally(&self, logged: &LoggedRecord, standing: &HashMap<u128, StandingRejection>) -> Tally {
         let record = &logged.record;
+        let stands = |index| standing.get(&logged.position.receipt(index));
+        if stands(0).is_some_and(|one| one.whole_batch) {
+            return Tally {
+                receipts: 1,
+                rejected: 1,
+            };
+        }
         let kind = match record.kind {
             RecordKind::Receipt => BodyKind::Receipt,
             RecordKind::Batch => BodyKind::Batch,
@@ -239,9 +295,9 @@ impl Counter<'_> {
             request_signature: record.request_signature.as_deref(),
             received_at_ms: record.received_at_ms,
         };
-        let rejected = self
-            .judge
-            .judge(&arrival, &|_, judged| matches!(judged, Judged::Rejected(_)));
+        let rejected = self.judge.judge(&arrival, &|index, judged| {
+            matches!(judged, Judged::Rejected(_)) || stands(index).is_some()
+        });
         Tally {
             receipts: rejected.len() as u64,
             rejected: rejected.into_iter().map(u64::from).sum(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use accounts::Accounts;
-use receipt_log::EmbeddedLog;
+use receipt_log::Log;
 use service::health::Health;
 use service::rate_limit::{RateLimiter, limiter};
 use tracing::info;
@@ -14,8 +14,8 @@ use crate::settings::Settings;
 
 /// The open engines.
 pub struct Engines {
-    /// The embedded log.
-    pub log: EmbeddedLog,
+    /// The log.
+    pub log: Log,
     /// A client of the warehouse.
     pub warehouse: Warehouse,
     /// Accounts, domains, API keys.
@@ -34,8 +34,8 @@ impl Engines {
         let limiter = limiter(&settings.redis, settings.quotas.keys_max, health)
             .await
             .map_err(Failure::input)?;
-        let log = tokio::task::block_in_place(|| EmbeddedLog::open(&settings.data.log(), settings.log.clone()));
-        let log = log.map_err(Failure::unavailable)?;
+        let open = || Log::open(&settings.kafka, &settings.log, &settings.data.log());
+        let log = tokio::task::block_in_place(open).map_err(Failure::unavailable)?;
         let accounts = Accounts::open(&settings.accounts, settings.data.root())
             .await
             .map_err(Failure::unavailable)?;

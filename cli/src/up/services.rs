@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use receipt::Judge;
-use receipt_log::LogInspector;
+use receipt_log::LogOpenError;
 use service::cpu::CpuPool;
 use service::health::Health;
 use tokio::net::TcpListener;
@@ -150,9 +150,9 @@ impl Services {
             pool("verifier", VERIFIER_QUEUE_MAX)?,
         );
         let verifier_deps = verifier::Deps {
-            consumer: Box::new(engines.log.consumer(verifier::GROUP).map_err(Failure::unavailable)?),
+            consumer: blocking(|| engines.log.consumer(verifier::GROUP))?,
             warehouse: engines.warehouse.clone(),
-            dead_letters: None,
+            dead_letters: blocking(|| engines.log.dead_letters())?,
             cpu: verifier_cpu,
             judge: Arc::new(Judge::new(
                 settings.limits.clone(),
@@ -163,14 +163,14 @@ impl Services {
         let analytics_deps = analytics_api::Deps {
             warehouse: engines.warehouse.clone(),
             accounts: engines.accounts.clone(),
-            log: Arc::new(engines.log.clone()),
+            log: engines.log.inspector(),
             limiter: Arc::clone(&engines.limiter),
             quotas: settings.quotas.clone(),
             health: health.clone(),
         };
         let (gateway_config, verifier_config) = (settings.gateway.clone(), settings.verifier.clone());
         let (analytics_config, limits) = (settings.analytics.clone(), settings.limits.clone());
-        let (log, gateway_health) = (Arc::new(engines.log.clone()), health.clone());
+        let (log, gateway_health) = (blocking(|| engines.log.writer())?, health.clone());
         let ServicePorts {
             gateway: gateway_port,
             analytics: analytics_port,
@@ -253,9 +253,10 @@ impl Services {
 /// Waits until the verifier has committed everything in the log, or until `wait_max` is over: the rest is verified
 /// at the next start.
 async fn catch_up(engines: &Engines, wait_max: Duration) {
+    let log = engines.log.inspector();
     let deadline = Instant::now() + wait_max;
     loop {
-        let behind: u64 = match engines.log.partitions(verifier::GROUP).await {
+        let behind: u64 = match log.partitions(verifier::GROUP).await {
             Ok(partitions) => partitions.iter().map(behind).sum(),
             Err(error) => {
                 warn!(%error, "can't tell whether the verifier has caught up");
@@ -271,6 +272,11 @@ async fn catch_up(engines: &Engines, wait_max: Duration) {
         }
         tokio::time::sleep(CATCH_UP_EVERY).await;
     }
+}
+
+/// Asks the log for what waits for the disk or the brokers.
+fn blocking<T>(ask: impl FnOnce() -> Result<T, LogOpenError>) -> Result<T, Failure> {
+    tokio::task::block_in_place(ask).map_err(Failure::unavailable)
 }
 
 fn behind(partition: &receipt_log::PartitionState) -> u64 {

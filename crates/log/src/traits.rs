@@ -1,6 +1,6 @@
 //! Writing, consuming and inspecting a log. Kafka and the embedded log both stand behind these.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use thiserror::Error;
@@ -192,4 +192,19 @@ pub trait LogInspector: Send + Sync + 'static {
         offset: u64,
         bytes_max: usize,
     ) -> BoxFuture<'_, Result<Vec<LoggedRecord>, InspectError>>;
+}
+
+impl<T: LogInspector + ?Sized> LogInspector for Arc<T> {
+    fn partitions(&self, group: &str) -> BoxFuture<'_, Result<Vec<PartitionState>, InspectError>> {
+        (**self).partitions(group)
+    }
+
+    fn read(
+        &self,
+        partition: u32,
+        offset: u64,
+        bytes_max: usize,
+    ) -> BoxFuture<'_, Result<Vec<LoggedRecord>, InspectError>> {
+        (**self).read(partition, offset, bytes_max)
+    }
 }

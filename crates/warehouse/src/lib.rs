@@ -44,6 +44,6 @@ pub use queries::{
     AuditFinding, AuditSums, ClientStats, CommittedOffset, ContentStats, DashboardStats, Filter, GroupBy,
     Irreplaceable, LedgerRun, LogBegin, Metric, Part, REFUSED_BY_WAREHOUSE, ReceiptFacts, Refusal, RefusalStats,
     Rejected, RejectedCursor, RejectedFilter, RejectedOrder, RejectedReceipt, Replay, Scope, StandingPayload,
-    StoredReceipt, TimeseriesPoint, TopClient, TopContent, Totals, UsageByPurpose,
+    StandingRejection, StoredReceipt, TimeseriesPoint, TopClient, TopContent, Totals, UsageByPurpose,
 };
 pub use row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};

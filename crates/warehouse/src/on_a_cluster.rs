@@ -18,6 +18,7 @@ use crate::engine_files::library_path;
 use crate::migrations::tests::ddl;
 use crate::schema::Layout;
 use crate::statements::{Lane, Opener};
+use crate::threads::on_own_thread;
 use crate::{
     CommittedOffset, Filter, GroupBy, LedgerRow, Metric, REFUSED_BY_WAREHOUSE, ReceiptRow, RejectedRow, Scope, Target,
     Warehouse, WarehouseConfig, WarehouseError,
@@ -107,18 +108,18 @@ async fn make_tables(warehouse: &Warehouse, layout: Layout<'_>) {
     }
 }
 
-fn receipt(number: u128, offset: u64, out: &mut Vec<u8>) {
+fn receipt(number: u8, offset: u64, out: &mut Vec<u8>) {
     ReceiptRow {
-        publisher: ["a.example", "b.example"][(number % 2) as usize],
+        publisher: ["a.example", "b.example"][usize::from(number % 2)],
         timestamp_ms: NOON_MS,
         entry_id: Uuid::from_u128(7),
-        receipt_id: Uuid::from_u128(number),
-        payload_hash: &[number as u8; 32],
+        receipt_id: Uuid::from_u128(number.into()),
+        payload_hash: &[number; 32],
         position: position(offset),
         received_at_ms: NOON_MS,
         url: "https://a.example/7",
         content_hash: &[3; 32],
-        client_id: Uuid::from_u128(number % 3),
+        client_id: Uuid::from_u128(u128::from(number % 3)),
         client_name: "reader",
         client_version: "1",
         organization: "Readers",
@@ -177,7 +178,7 @@ fn everything_is_written_and_read_through_distributed_tables() {
         every_question_is_answered(&warehouse).await;
         what_is_missing_is_named(&config).await;
         stop.send_replace(true);
-        tokio::task::spawn_blocking(move || endpoint.stop()).await.unwrap();
+        on_own_thread("stop", move || endpoint.stop()).await.unwrap();
     });
 }
 
@@ -185,7 +186,7 @@ fn everything_is_written_and_read_through_distributed_tables() {
 async fn rows_count_once(warehouse: &Warehouse) {
     for _ in 0..2 {
         let mut rows = Vec::new();
-        (0..20).for_each(|number| receipt(number, number as u64, &mut rows));
+        (0..20).for_each(|number| receipt(number, number.into(), &mut rows));
         receipt(0, 20, &mut rows);
         warehouse.insert_receipts(vec![Bytes::from(rows)], 21).await.unwrap();
         let mut rows = Vec::new();

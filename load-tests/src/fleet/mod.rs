@@ -142,9 +142,14 @@ impl Fleet {
         for _ in 0..shape.verifiers {
             fleet.add_verifier()?;
         }
-        for service in fleet.gateways.iter_mut().chain([&mut fleet.analytics]) {
-            service.process.start()?;
+        for gateway in &mut fleet.gateways {
+            gateway.process.start()?;
         }
+        // The gateways make the topic; who only looks at it doesn't, and ends if it isn't there.
+        for gateway in &mut fleet.gateways {
+            gateway.process.ready(&fleet.http).await?;
+        }
+        fleet.analytics.process.start()?;
         fleet.ready().await?;
         Ok(fleet)
     }

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 use warehouse::{EmbeddedEngine, REFUSED_BY_WAREHOUSE, Target, WarehouseConfig};
 
-use crate::world::{Fault, World, batch, record, single};
+use crate::world::{Fault, Published, World, batch, record, single};
 
 const USER: &str = "verifier";
 const PASSWORD: &str = "secret";
@@ -113,7 +113,9 @@ async fn outcomes(world: &World) -> (u64, u64) {
     (totals.occurrences, refused)
 }
 
-async fn refused_rows_are_rejected_alone(world: World, directory: &Path) {
+async fn refused_rows_are_rejected_alone(mut world: World, directory: &Path) {
+    let published = Published::failing(&world.warehouse, 0);
+    world.dead_letters = Some(published.clone());
     let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
     constrain(directory, &world, POISON).await;
     world.append(batch(&key, 0..40)).await;
@@ -122,6 +124,8 @@ async fn refused_rows_are_rejected_alone(world: World, directory: &Path) {
     world.run_until_caught_up().await;
     assert_eq!(outcomes(&world).await, (35, 7));
     world.assert_audit(42).await;
+    let letters = published.letters.lock().unwrap().len();
+    assert_eq!(letters, 7, "each is a dead letter too");
     // With its bytes and the warehouse's words.
     let kept = sql(
         directory,

@@ -32,7 +32,9 @@ pub use parts::{Irreplaceable, LogBegin, Part};
 pub use receipt::{ReceiptFacts, RejectedReceipt, StoredReceipt};
 pub use refusals::{Refusal, RefusalStats};
 pub use refused::REFUSED_BY_WAREHOUSE;
-pub use rejected::{Rejected, RejectedCursor, RejectedFilter, RejectedOrder, Replay, StandingPayload};
+pub use rejected::{
+    Rejected, RejectedCursor, RejectedFilter, RejectedOrder, Replay, StandingPayload, StandingRejection,
+};
 pub use timeseries::{GroupBy, Metric, TimeseriesPoint};
 pub use totals::Totals;
 

@@ -11,7 +11,7 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, REJECTED_SETTINGS, TIME_MS_MAX, TIME_MS_MIN};
+use super::{FINAL_SETTINGS, REFUSED_BY_WAREHOUSE, REJECTED_SETTINGS, TIME_MS_MAX, TIME_MS_MIN};
 use crate::client::Call;
 use crate::{Warehouse, WarehouseError};
 
@@ -109,6 +109,17 @@ pub struct Replay {
     pub replayed_at_ms: i64,
     /// By whom.
     pub by: String,
+}
+
+/// A verdict that stands in the books, whatever the present rules say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Row, Deserialize)]
+pub struct StandingRejection {
+    /// The rejected receipt's position.
+    pub position: u128,
+    /// Whether it is a whole batch, in which no receipt could be told apart: it is one receipt in the ledger.
+    pub whole_batch: bool,
+    /// Whether judging it again is expected to say otherwise: it was replayed, or only the warehouse refused it.
+    pub passes_now: bool,
 }
 
 /// A payload, named by what it hashes, and where it counts.
@@ -331,6 +342,21 @@ impl Warehouse {
             all.extend(rows.into_iter().map(|replay| (replay.position, replay)));
         }
         Ok(all)
+    }
+
+    /// The rejected receipts from `first` to `last`, both inclusive, in log order.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn standing_rejections(&self, first: u128, last: u128) -> Result<Vec<StandingRejection>, WarehouseError> {
+        let sql = format!(
+            "SELECT position, toBool(origin = 'record' AND kind = 'batch') AS whole_batch,
+                toBool(reason = '{REFUSED_BY_WAREHOUSE}' OR position IN (SELECT position FROM replays)) AS passes_now
+             FROM rejected FINAL WHERE position >= {{first:UInt128}} AND position <= {{last:UInt128}}
+             ORDER BY position {REJECTED_SETTINGS}"
+        );
+        let call = Call::new(sql).with("first", first).with("last", last).slow();
+        self.rows("standing_rejections", call).await
     }
 
     /// Which payloads with these ids count already. What the payloads say of themselves, a range of publishers and one

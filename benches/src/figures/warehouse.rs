@@ -1,0 +1,236 @@
+//! The verifier's way into the warehouse beside the engine's own fastest format, over the same engine and the same rows.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use ::warehouse::{EmbeddedEngine, ReceiptRow, Target, Warehouse, WarehouseConfig};
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::runtime::Runtime;
+use uuid::Uuid;
+
+use super::Setting;
+use crate::rounds::Samples;
+use crate::row::{Row, Target as Goal, number};
+
+/// 2026-11-15T12:00:00Z.
+const NOON_MS: i64 = 1_794_744_000_000;
+/// The verifier hands rows over in pieces of about this size, in bytes.
+const PIECE_BYTES: usize = 1 << 20;
+const USER: &str = "bench";
+const PASSWORD: &str = "bench";
+
+/// What a receipt's row is made of. 200 publishers of 50 entries, 40 clients, the last 24 hours.
+struct Facts {
+    publisher: String,
+    url: String,
+    entry: u128,
+    client: u128,
+    hash: [u8; 32],
+    at_ms: i64,
+}
+
+fn facts(rows: usize) -> Vec<Facts> {
+    let fact = |number: usize| {
+        let hash: [u8; 32] = Sha256::digest(number.to_le_bytes()).into();
+        let (publisher, entry, client) = (hash[0] % 200, hash[1] % 50, hash[2] % 40);
+        Facts {
+            publisher: format!("publisher-{publisher}.example"),
+            url: format!("https://publisher-{publisher}.example/articles/2026/11/{entry}-a-title-of-some-length"),
+            entry: u128::from(publisher) << 64 | u128::from(entry),
+            client: u128::from(client),
+            at_ms: NOON_MS - i64::from(u32::from_le_bytes([hash[3], hash[4], hash[5], 0])) * 5,
+            hash,
+        }
+    };
+    (0..rows).map(fact).collect()
+}
+
+/// Rows as the verifier encodes them.
+fn encode(facts: &[Facts]) -> Vec<Bytes> {
+    let mut pieces = Vec::new();
+    let mut piece = Vec::with_capacity(PIECE_BYTES + 4_096);
+    for (number, fact) in facts.iter().enumerate() {
+        let mut id = [0; 16];
+        id.copy_from_slice(&fact.hash[16..]);
+        ReceiptRow {
+            publisher: &fact.publisher,
+            timestamp_ms: fact.at_ms,
+            entry_id: Uuid::from_u128(fact.entry),
+            receipt_id: Uuid::from_bytes(id),
+            payload_hash: &fact.hash,
+            position: (1 << 96) | ((number as u128) << 16),
+            received_at_ms: NOON_MS,
+            url: &fact.url,
+            content_hash: &[7; 32],
+            client_id: Uuid::from_u128(fact.client),
+            client_name: "SomeModel",
+            client_version: "4.1.0",
+            organization: "Some Organization",
+            key_fingerprint: &[9; 32],
+            algorithm: "Ed25519",
+            purpose: ["training", "inference", "research"][usize::from(fact.hash[6] % 3)],
+            context: "answering a question",
+            dataset_id: "dataset-2026-11",
+            model_id: "model-4.1",
+            query_id: "",
+            session_id: "",
+            study_id: "",
+            researcher_id: "",
+        }
+        .encode(&mut piece);
+        if piece.len() >= PIECE_BYTES {
+            pieces.push(std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES + 4_096)).into());
+        }
+    }
+    pieces.push(piece.into());
+    pieces
+}
+
+/// How the engine is reached, past the client.
+enum Way {
+    Socket(PathBuf),
+    Tcp(std::net::SocketAddr),
+}
+
+impl Way {
+    /// Sends a statement with its data; the answer's body.
+    async fn send(&self, sql: &str, body: &[u8]) -> Result<Vec<u8>> {
+        match self {
+            Self::Socket(path) => exchange(UnixStream::connect(path).await?, sql, body).await,
+            Self::Tcp(address) => {
+                let stream = TcpStream::connect(address).await?;
+                stream.set_nodelay(true)?;
+                exchange(stream, sql, body).await
+            }
+        }
+    }
+}
+
+async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, sql: &str, body: &[u8]) -> Result<Vec<u8>> {
+    let query: String = sql.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let head = format!(
+        "POST /?database=receipts&query={query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+         X-ClickHouse-User: {USER}\r\nX-ClickHouse-Key: {PASSWORD}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    let end = answer
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .context("no answer")?;
+    ensure!(
+        answer.starts_with(b"HTTP/1.1 200"),
+        "{sql}: {}",
+        String::from_utf8_lossy(&answer)
+    );
+    Ok(answer.split_off(end + 4))
+}
+
+/// One kind of block over one way.
+struct Round<'a> {
+    runtime: &'a Runtime,
+    warehouse: &'a Warehouse,
+    way: &'a Way,
+    facts: &'a [Facts],
+    native: &'a [u8],
+    blocks: usize,
+}
+
+impl Round<'_> {
+    /// Encodes and inserts; rows a second.
+    fn ours(&self) -> Result<f64> {
+        self.timed(async || {
+            let pieces = encode(self.facts);
+            Ok(self.warehouse.insert_receipts(pieces, self.facts.len() as u64).await?)
+        })
+    }
+
+    /// Inserts the same rows as the engine itself wrote them down.
+    fn reference(&self) -> Result<f64> {
+        let sql = format!("INSERT INTO receipts ({}) FORMAT Native", ReceiptRow::COLUMNS);
+        self.timed(async || self.way.send(&sql, self.native).await.map(drop))
+    }
+
+    fn timed(&self, insert: impl AsyncFn() -> Result<()>) -> Result<f64> {
+        self.runtime.block_on(async {
+            // An empty table each time, so that merges of earlier rounds don't run into this one.
+            self.way.send("TRUNCATE TABLE receipts", b"").await?;
+            let began = Instant::now();
+            for _ in 0..self.blocks {
+                insert().await?;
+            }
+            Ok((self.blocks * self.facts.len()) as f64 / began.elapsed().as_secs_f64())
+        })
+    }
+}
+
+async fn start(directory: &Path) -> Result<(EmbeddedEngine, PathBuf, std::net::SocketAddr)> {
+    let socket = directory.join("w.sock");
+    let engine = EmbeddedEngine::start(&WarehouseConfig::default(), &directory.join("warehouse"), &socket).await?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    engine.serve_tcp(listener, USER, PASSWORD)?;
+    Ok((engine, socket, address))
+}
+
+pub(super) fn measure(setting: &Setting<'_>) -> Result<Vec<Row>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let directory = setting.scratch.folder("warehouse")?;
+    let (engine, socket, address) = runtime.block_on(start(&directory))?;
+    let local = engine.warehouse();
+    let url = format!("http://{address}");
+    let config = WarehouseConfig {
+        url: Some(url.clone()),
+        user: Some(USER.to_owned()),
+        password: Some(PASSWORD.into()),
+        ..WarehouseConfig::default()
+    };
+    let remote = Warehouse::new(&Target::Url(url), &config)?;
+    let (socket, tcp) = (Way::Socket(socket), Way::Tcp(address));
+    let mut rows = Vec::new();
+    for (name, place, warehouse, way, block) in [
+        ("warehouse-1k", "socket", &local, &socket, 1_000),
+        ("warehouse-10k", "socket", &local, &socket, 10_000),
+        ("warehouse-50k", "socket", &local, &socket, 50_000),
+        ("warehouse-tcp-10k", "TCP, LZ4", &remote, &tcp, 10_000),
+    ] {
+        let what = format!("verifier to warehouse, blocks of {block} rows, {place}, synced");
+        setting.progress.step("warehouse", &what);
+        let facts = facts(block);
+        let native = runtime.block_on(async {
+            way.send("TRUNCATE TABLE receipts", b"").await?;
+            local.insert_receipts(encode(&facts), block as u64).await?;
+            let sql = format!("SELECT {} FROM receipts FORMAT Native", ReceiptRow::COLUMNS);
+            socket.send(&sql, b"").await
+        })?;
+        let round = Round {
+            runtime: &runtime,
+            warehouse,
+            way,
+            facts: &facts,
+            native: &native,
+            blocks: (100_000 / block).clamp(2, 40),
+        };
+        let samples = Samples::take(setting.effort.rounds, || round.ours(), || round.reference())?;
+        let sizes = format!(
+            "bytes a row: {} as RowBinary, {} as the engine's Native",
+            number(encode(&facts).iter().map(Bytes::len).sum::<usize>() as f64 / block as f64),
+            number(native.len() as f64 / block as f64)
+        );
+        rows.push(
+            Row::measured(name, what, "rows/s", samples)
+                .against("the same rows in the engine's own Native")
+                .target(Goal::RatioAtLeast(0.7))
+                .note(sizes),
+        );
+    }
+    runtime.block_on(engine.stop());
+    Ok(rows)
+}

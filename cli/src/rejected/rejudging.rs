@@ -1,0 +1,170 @@
+//! A rejected receipt judged again by the present rules, in its original context: when it came, how, and with what.
+
+use std::ops::RangeInclusive;
+
+use bytes::Bytes;
+use receipt::{Arrival, BodyKind, Judge, Judged, Origin, RejectReason, VerifiedReceipt};
+use receipt_log::{Record, RecordKind};
+use uuid::Uuid;
+use warehouse::Rejected;
+
+/// What came of it.
+#[derive(Debug, Clone)]
+pub enum Verdict {
+    /// It passes: this record makes it count.
+    Passes(Box<Passing>),
+    /// It is rejected, as before or for another reason.
+    Rejected(RejectReason),
+}
+
+/// What goes to the log, and what will count then.
+#[derive(Debug, Clone)]
+pub struct Passing {
+    /// The receipt, or the whole record where no receipt could be told apart before. Times, ids and address are those
+    /// of its first arrival.
+    pub record: Record,
+    /// The receipts in it that pass. Never empty.
+    pub payloads: Vec<Payload>,
+}
+
+/// One receipt that would count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payload {
+    /// `content.publisher`.
+    pub publisher: String,
+    /// `timestamp`, in milliseconds since the Unix epoch.
+    pub timestamp_ms: i64,
+    /// `receiptId`.
+    pub receipt_id: Uuid,
+    /// SHA-256 of the canonical bytes.
+    pub hash: [u8; 32],
+}
+
+/// What makes two payloads one receipt: `receiptId`, and the hash of the canonical bytes.
+pub type PayloadKey = (Uuid, [u8; 32]);
+
+impl Passing {
+    /// Its payloads, as the table of receipts tells them apart.
+    pub fn keys(&self) -> impl Iterator<Item = PayloadKey> + '_ {
+        self.payloads.iter().map(|payload| (payload.receipt_id, payload.hash))
+    }
+}
+
+/// A record of the log judged again, receipt by receipt.
+#[derive(Debug)]
+pub struct RejudgedRecord {
+    record: Record,
+    receipts: Vec<Result<(Payload, Bytes), RejectReason>>,
+}
+
+/// The ranges that hold all payloads: of publishers, and of timestamps.
+#[must_use]
+pub fn ranges(payloads: &[&Payload]) -> Option<(RangeInclusive<String>, RangeInclusive<i64>)> {
+    let publishers = || payloads.iter().map(|payload| payload.publisher.clone());
+    let times = || payloads.iter().map(|payload| payload.timestamp_ms);
+    Some((
+        publishers().min()?..=publishers().max()?,
+        times().min()?..=times().max()?,
+    ))
+}
+
+/// Judges it by what is kept with it. `None` if that isn't enough: a receipt out of a batch whose signature wasn't good
+/// needs the batch, and a row of an earlier version its record.
+#[must_use]
+pub fn judge_alone(judge: &Judge, rejected: &Rejected, raw: &Bytes) -> Option<Verdict> {
+    let whole = rejected.origin == Origin::Record.as_str();
+    if !whole && rejected.origin != Origin::SignedBatch.as_str() {
+        return None;
+    }
+    // A receipt of a signed batch stands for itself: what the batch's signature said of it was checked then.
+    let kind = if whole && rejected.kind == "batch" {
+        RecordKind::Batch
+    } else {
+        RecordKind::Receipt
+    };
+    let record = Record {
+        kind,
+        body: raw.clone(),
+        request_signature: rejected.request_signature.clone().filter(|_| whole),
+        request_id: rejected.request_id.clone(),
+        received_at_ms: rejected.received_at_ms,
+        client_address: rejected.client_address.parse().ok(),
+    };
+    let judged = RejudgedRecord::new(judge, record);
+    Some(judged.whole())
+}
+
+impl RejudgedRecord {
+    /// Judges a record.
+    #[must_use]
+    pub fn new(judge: &Judge, record: Record) -> Self {
+        let arrival = Arrival {
+            kind: match record.kind {
+                RecordKind::Receipt => BodyKind::Receipt,
+                RecordKind::Batch => BodyKind::Batch,
+            },
+            body: &record.body,
+            request_signature: record.request_signature.as_deref(),
+            received_at_ms: record.received_at_ms,
+        };
+        let receipts = judge.judge(&arrival, &|_, judged| match judged {
+            Judged::Verified(verified) => Ok((payload(&verified), record.body.slice_ref(verified.receipt.raw))),
+            Judged::Rejected(rejected) => Err(rejected.reason),
+        });
+        Self { record, receipts }
+    }
+
+    /// The verdict on what was rejected at `index`, whose bytes were `raw`.
+    #[must_use]
+    pub fn verdict(&self, index: u16, raw: &[u8]) -> Verdict {
+        if raw == self.record.body {
+            return self.whole();
+        }
+        match self.receipts.get(usize::from(index)) {
+            Some(Ok((payload, body))) => Verdict::Passes(Box::new(Passing {
+                record: Record {
+                    kind: RecordKind::Receipt,
+                    body: body.clone(),
+                    // Only single receipts have one that is looked at, and they are whole records.
+                    request_signature: None,
+                    ..self.record.clone()
+                },
+                payloads: vec![payload.clone()],
+            })),
+            Some(Err(reason)) => Verdict::Rejected(*reason),
+            None => self.whole_rejected(),
+        }
+    }
+
+    /// The verdict on the record where nothing in it could be told apart before: it passes if anything in it does, and
+    /// what doesn't is rejected for itself then.
+    fn whole(&self) -> Verdict {
+        let payloads: Vec<Payload> = self
+            .receipts
+            .iter()
+            .flatten()
+            .map(|(payload, _)| payload.clone())
+            .collect();
+        if payloads.is_empty() {
+            return self.whole_rejected();
+        }
+        Verdict::Passes(Box::new(Passing {
+            record: self.record.clone(),
+            payloads,
+        }))
+    }
+
+    fn whole_rejected(&self) -> Verdict {
+        let reason = self.receipts.iter().find_map(|receipt| receipt.as_ref().err());
+        Verdict::Rejected(reason.copied().unwrap_or(RejectReason::Malformed))
+    }
+}
+
+fn payload(verified: &VerifiedReceipt<'_>) -> Payload {
+    Payload {
+        publisher: verified.receipt.publisher.to_string(),
+        timestamp_ms: verified.receipt.timestamp_ms,
+        receipt_id: verified.receipt.receipt_id,
+        hash: verified.payload_hash,
+    }
+}

@@ -1,0 +1,158 @@
+//! `receipts up` as a child process, and what a test asks of it and of its data directory.
+#![allow(dead_code)] // each test binary uses its own part
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::command::{Ran, command, receipts};
+
+/// Longer than any start or drain takes: reaching it is a failure.
+const WAIT_MAX: Duration = Duration::from_secs(120);
+
+pub(crate) struct Up {
+    child: Child,
+    addresses: Value,
+}
+
+impl Up {
+    pub(crate) fn start_unready(data: &Path) -> Self {
+        Self::start_with(data, &[], Stdio::null())
+    }
+
+    pub(crate) fn start_with(data: &Path, args: &[&str], stdout: Stdio) -> Self {
+        Self::spawn(data, args, &[], stdout)
+    }
+
+    fn spawn(data: &Path, args: &[&str], variables: &[(&str, &str)], stdout: Stdio) -> Self {
+        let child = command()
+            .envs(variables.iter().copied())
+            .args([
+                "up",
+                "--gateway-listen",
+                "127.0.0.1:0",
+                "--analytics-listen",
+                "127.0.0.1:0",
+            ])
+            .args(["--metrics-listen", "127.0.0.1:0", "--data"])
+            .arg(data)
+            .args(args)
+            .stdout(stdout)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut up = Self {
+            child,
+            addresses: Value::Null,
+        };
+        let file = data.join("addresses.json");
+        until("addresses.json", || {
+            assert!(up.child.try_wait().unwrap().is_none(), "receipts up ended");
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            up.addresses = serde_json::from_str(&text).unwrap_or_default();
+            up.addresses["pid"] == json!(up.child.id())
+        });
+        up
+    }
+
+    pub(crate) fn start(data: &Path) -> Self {
+        Self::start_set(data, &[])
+    }
+
+    /// With settings as environment variables.
+    pub(crate) fn start_set(data: &Path, variables: &[(&str, &str)]) -> Self {
+        let up = Self::spawn(data, &[], variables, Stdio::null());
+        until("readiness", || {
+            ["gateway", "analytics", "metrics"]
+                .iter()
+                .all(|name| get(&up.url(name), "/readyz", "").0 == 200)
+        });
+        up
+    }
+
+    pub(crate) fn url(&self, name: &str) -> String {
+        self.addresses[name].as_str().unwrap().to_owned()
+    }
+
+    /// SIGTERM; returns the exit code.
+    pub(crate) fn stop(mut self) -> i32 {
+        let pid = self.child.id().to_string();
+        assert!(
+            std::process::Command::new("kill")
+                .args(["-TERM", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        until("the drain", || self.child.try_wait().unwrap().is_some());
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < WAIT_MAX, "waiting for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub(crate) fn text(url: &str, path: &str) -> String {
+    let host = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text);
+    text
+}
+
+pub(crate) fn get(url: &str, path: &str, api_key: &str) -> (u16, Value) {
+    let host = url.strip_prefix("http://").unwrap();
+    let Ok(mut stream) = TcpStream::connect(host) else {
+        return (0, Value::Null);
+    };
+    let head =
+        format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {api_key}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text);
+    let status = text
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .unwrap_or(0);
+    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    (status, serde_json::from_str(body).unwrap_or_default())
+}
+
+pub(crate) fn on(data: &Path, args: &[&str]) -> Ran {
+    let args: Vec<&str> = args.iter().copied().chain(["--data", data.to_str().unwrap()]).collect();
+    receipts(&args, b"")
+}
+
+/// Has the running engine execute a statement, which no service would.
+pub(crate) fn execute(data: &Path, statement: &str) {
+    let mut stream = UnixStream::connect(data.join("warehouse.sock")).unwrap();
+    let length = statement.len();
+    let head = format!(
+        "POST /?database=receipts HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(statement.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
