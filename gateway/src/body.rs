@@ -133,7 +133,7 @@ impl Upload {
         &mut self,
         bounds: Bounds,
         admission: &Arc<Admission>,
-        source: &Arc<Source>,
+        source: Source<'_>,
     ) -> Result<Held, Refusal> {
         let declared = self.incoming.size_hint().exact();
         let length_max = declared.map_or(bounds.bytes_max, |length| usize::try_from(length).unwrap_or(usize::MAX));
@@ -232,7 +232,7 @@ struct Growing {
 
 impl Growing {
     /// Puts it into its sender's account.
-    async fn account(&mut self, source: &Arc<Source>) -> Result<(), Refusal> {
+    async fn account(&mut self, source: Source<'_>) -> Result<(), Refusal> {
         if self.unfinished.is_none() {
             self.unfinished = Some(source.begin().map_err(|Full| address_overloaded())?);
             self.reserve(self.held.reservation.bytes()).await?;

@@ -9,18 +9,18 @@ use uuid::Uuid;
 
 use crate::answer::Refusal;
 use crate::body::{Held, Upload};
-use crate::connection::Peer;
 use crate::encoding;
 use crate::inflate::inflate;
 use crate::rate::{Exceeded, Rate, Standing};
+use crate::sender::Sender;
 use crate::shared::Shared;
 use crate::source::Source;
 
 /// One request that brings receipts.
 pub(crate) struct Call<'a> {
     pub(crate) shared: &'a Arc<Shared>,
-    pub(crate) peer: Peer,
-    pub(crate) source: &'a Arc<Source>,
+    pub(crate) sender: Sender,
+    pub(crate) source: Source<'a>,
     pub(crate) id: &'a RequestId,
     /// Unix time in milliseconds.
     pub(crate) arrived_ms: i64,
@@ -33,7 +33,7 @@ impl Call<'_> {
     pub(crate) fn charge_address(&mut self) -> Result<(), Refusal> {
         self.charge(
             self.shared.address_rate.as_ref(),
-            self.peer.key,
+            self.sender.key,
             1,
             0,
             "from this address",
@@ -48,7 +48,7 @@ impl Call<'_> {
         self.standing = None;
         self.charge(
             self.shared.address_rate.as_ref(),
-            self.peer.key,
+            self.sender.key,
             receipts - 1,
             1,
             "from this address",

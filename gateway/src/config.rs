@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use service::config::{Faults, Validate};
 
+use crate::sender::Network;
+
 /// Where a single receipt's request signature is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -22,6 +24,9 @@ pub enum RequestSignature {
 pub struct GatewayConfig {
     /// Where to listen.
     pub listen: SocketAddr,
+    /// Proxies whose `X-Forwarded-For` says who sent a request: limits by address, and the recorded one, are the sender's.
+    /// Each must add the address it was called from, and drop or keep what came.
+    pub trusted_proxies: Vec<Network>,
     /// The most connections at a time. Further ones are answered 503 and closed.
     pub connections_max: usize,
     /// The most requests at a time, over all connections (HTTP/2 carries many in one). Further ones are answered 503.
@@ -40,7 +45,7 @@ pub struct GatewayConfig {
     /// are answered 408. 0 for none.
     pub body_rate_bytes_per_s_min: u32,
     /// How much of `connections_max`, and of `requests_max` and `inflight_bytes_max` what is unfinished, one address (IPv6: one
-    /// /64) may hold, in percent. 100 where one proxy brings everything.
+    /// /64) may hold, in percent. A trusted proxy may have all connections.
     pub address_share_percent_max: usize,
     /// The bytes of bodies, as received and as decoded, that may be in memory until the log has acknowledged them. An
     /// eighth is kept for bodies up to 64 KiB. At least four of the longest batches.
@@ -69,6 +74,7 @@ impl Default for GatewayConfig {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            trusted_proxies: Vec::new(),
             connections_max: 10_000,
             requests_max: 20_000,
             // RFC 9113, 6.5.2 recommends at least 100: clients open as many before they know.
@@ -96,8 +102,18 @@ impl Default for GatewayConfig {
 /// An hour: no wait here is meant to be longer.
 const WAIT_MS_MAX: u64 = 3_600_000;
 
+/// Each is looked at for every connection.
+const TRUSTED_PROXIES_MAX: usize = 256;
+
 impl Validate for GatewayConfig {
     fn validate(&self, faults: &mut Faults) {
+        if self.trusted_proxies.len() > TRUSTED_PROXIES_MAX {
+            let given = self.trusted_proxies.len();
+            faults.push(
+                "trusted_proxies",
+                format!("{given} are given, at most {TRUSTED_PROXIES_MAX} may be"),
+            );
+        }
         faults.range("connections_max", self.connections_max, 1..=1_000_000);
         faults.range("requests_max", self.requests_max, 1..=10_000_000);
         faults.range("streams_max", self.streams_max, 1..=10_000);

@@ -1,7 +1,6 @@
 //! A connection: HTTP/1.1 or h2c by prior knowledge on one socket, under a watch.
 
 use std::future::poll_fn;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -16,9 +15,8 @@ use tokio_util::task::TaskTracker;
 use crate::config::GatewayConfig;
 use crate::exchange;
 use crate::pulse::{Order, Phase, Pulse};
-use crate::rate::address_key;
+use crate::sender::Sender;
 use crate::shared::Shared;
-use crate::source::Seat;
 use crate::wire::Wire;
 
 /// The most that is read from a socket ahead of the one who wants it, and the most that waits to be written, unless twice the
@@ -40,26 +38,15 @@ const PING_WAIT_MAX: Duration = Duration::from_secs(20);
 /// Who is at the other end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
-    pub(crate) address: IpAddr,
-    /// Its key in the rate limiter.
-    pub(crate) key: u128,
-}
-
-impl From<SocketAddr> for Peer {
-    fn from(peer: SocketAddr) -> Self {
-        let address = peer.ip().to_canonical();
-        Self {
-            address,
-            key: address_key(address),
-        }
-    }
+    pub(crate) sender: Sender,
+    /// A trusted proxy, which sends for others.
+    pub(crate) is_proxy: bool,
 }
 
 /// What the requests of one connection share.
 pub(crate) struct Line {
     pub(crate) shared: Arc<Shared>,
     pub(crate) peer: Peer,
-    pub(crate) seat: Seat,
     pub(crate) pulse: Arc<Pulse>,
 }
 
@@ -106,7 +93,6 @@ pub(crate) fn protocol(config: &GatewayConfig, tasks: TaskTracker) -> Builder<St
 pub(crate) async fn serve(
     stream: TcpStream,
     peer: Peer,
-    seat: Seat,
     shared: Arc<Shared>,
     protocol: Arc<Builder<Streams>>,
     pulse: Arc<Pulse>,
@@ -116,7 +102,6 @@ pub(crate) async fn serve(
     let line = Arc::new(Line {
         shared,
         peer,
-        seat,
         pulse: Arc::clone(&pulse),
     });
     let service = service_fn(move |request| exchange::answer(Arc::clone(&line), request));
@@ -135,7 +120,7 @@ pub(crate) async fn serve(
         }
         connection.as_mut().poll(context).map(|ended| {
             if let Err(error) = ended {
-                tracing::debug!(peer = %peer.address, error, "connection ended");
+                tracing::debug!(peer = %peer.sender.address, error, "connection ended");
             }
             false
         })

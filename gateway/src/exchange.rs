@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use http::header::{ALLOW, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{HeaderValue, Request, Version};
+use http::{HeaderMap, HeaderValue, Request, Version};
 use hyper::body::Incoming;
 use service::instant::now_ms;
 use service::problem::{Kind, Problem};
@@ -20,6 +20,8 @@ use crate::connection::Line;
 use crate::outgoing::{Sent, outgoing};
 use crate::rate::Standing;
 use crate::route::Route;
+use crate::sender::{Sender, forwarded_for};
+use crate::source::Source;
 use crate::{explain, submit};
 
 /// Counts a request as under way, until it is answered or given up.
@@ -51,6 +53,7 @@ pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Resul
     let id = RequestId::of(&parts.headers);
     let route = Route::of(parts.uri.path());
     let mut upload = Upload::new(incoming, parts.version, &parts.headers);
+    let sender = sender(&under_way.line, &parts.headers);
     let arrived_ms = now_ms();
     let mut standing = None;
     let result = if others >= shared.config.requests_max {
@@ -58,8 +61,8 @@ pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Resul
     } else {
         let mut call = Call {
             shared,
-            peer: under_way.line.peer,
-            source: under_way.line.seat.source(),
+            sender,
+            source: Source::new(&shared.sources, sender.key),
             id: &id,
             arrived_ms,
             standing: None,
@@ -69,7 +72,13 @@ pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Resul
         result
     };
     upload.discard(shared.leftover());
-    let answer = finish(&under_way.line, result, &id, standing, arrived_ms);
+    let result = result.map_err(|refusal| {
+        let problem = refusal.into_problem();
+        shared.meters.refused(problem.code());
+        tracing::debug!(%id, sender = %sender.address, code = problem.code(), detail = problem.detail, "refused");
+        problem
+    });
+    let answer = finish(result, &id, standing, arrived_ms);
     shared.meters.answered(route, answer.status(), begun.elapsed());
     Ok(outgoing(answer, &under_way.line))
 }
@@ -137,24 +146,22 @@ fn check_http1(head: &Parts) -> Result<(), Refusal> {
     }
 }
 
-fn finish(
-    line: &Line,
-    result: Result<Answer, Refusal>,
-    id: &RequestId,
-    standing: Option<Standing>,
-    arrived_ms: i64,
-) -> Answer {
+/// The peer, or whom it sends for.
+fn sender(line: &Line, headers: &HeaderMap) -> Sender {
+    let peer = line.peer;
+    if !peer.is_proxy {
+        return peer.sender;
+    }
+    forwarded_for(headers, &line.shared.config.trusted_proxies).map_or(peer.sender, Sender::from)
+}
+
+fn finish(result: Result<Answer, Problem>, id: &RequestId, standing: Option<Standing>, arrived_ms: i64) -> Answer {
     let mut answer = match result {
         Ok(mut answer) => {
             answer.headers_mut().insert(request_id::HEADER, id.header_value());
             answer
         }
-        Err(refusal) => {
-            let problem = refusal.into_problem();
-            line.shared.meters.refused(problem.code());
-            tracing::debug!(%id, peer = %line.peer.address, code = problem.code(), detail = problem.detail, "refused");
-            problem.into_response(id)
-        }
+        Err(problem) => problem.into_response(id),
     };
     if let Some(standing) = standing {
         standing.write(answer.headers_mut(), arrived_ms);

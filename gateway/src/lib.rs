@@ -7,7 +7,7 @@
 //! | `exchange`, `route`, `call` | one request and its answer: what it asks for, who sent it, where that one stands |
 //! | `submit`, `append`, `explain` | what is done with receipts |
 //! | `body`, `encoding`, `inflate`, `admission`, `buffer` | from the socket to decoded bytes, bounded in bytes, time and pace |
-//! | `rate`, `source` | receipts a second for each address and client, and what one address may hold unfinished |
+//! | `sender`, `rate`, `source` | who sends, receipts a second for each address and client, what one address may hold unfinished |
 //! | `answer`, `outgoing`, `meters` | what goes out: answers, problems, metrics |
 #![forbid(unsafe_code)]
 
@@ -29,6 +29,7 @@ mod outgoing;
 mod pulse;
 mod rate;
 mod route;
+mod sender;
 mod shared;
 mod source;
 mod submit;
@@ -47,6 +48,7 @@ use tokio_util::sync::CancellationToken;
 use shared::Shared;
 
 pub use config::{GatewayConfig, RequestSignature};
+pub use sender::Network;
 
 /// Why the gateway couldn't run, or didn't end well.
 #[derive(Debug, thiserror::Error)]

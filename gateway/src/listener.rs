@@ -17,8 +17,9 @@ use tokio_util::task::TaskTracker;
 use crate::GatewayError;
 use crate::connection::{Peer, protocol, serve};
 use crate::pulse::Pulse;
+use crate::sender::{Sender, is_trusted};
 use crate::shared::Shared;
-use crate::source::Sources;
+use crate::source::Seat;
 use crate::watch::Watch;
 
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,9 +29,6 @@ const FORGET_ROUNDS: u64 = 10;
 
 /// How long accepting pauses when the system has no file or memory for another connection.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
-
-/// How much of the room for connections is the gateway's; the rest is for the analytics API, often in the same process.
-const FILES_PERCENT: u64 = 75;
 
 /// One line for all the failures of a while.
 static CANNOT_ACCEPT: LineLimit = LineLimit::new("gateway accept", Duration::from_secs(10));
@@ -54,9 +52,8 @@ pub(crate) async fn listen(
 ) -> Result<(), GatewayError> {
     let tasks = TaskTracker::new();
     let protocol = Arc::new(protocol(&shared.config, tasks.clone()));
-    let connections_max = service::listen::connections_within("gateway", shared.config.connections_max, FILES_PERCENT);
+    let connections_max = shared.connections_max;
     let places = Arc::new(Semaphore::new(connections_max));
-    let sources = Arc::new(Sources::new(&shared.config, connections_max));
     let watch = Arc::new(Watch::new(&shared.config));
     let watching = AbortOnDrop(tokio::spawn(look_about(Arc::clone(&watch))));
     let cut = Arc::new(AtomicUsize::new(0));
@@ -74,21 +71,23 @@ pub(crate) async fn listen(
             }
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    let peer = Peer::from(peer);
+                    let sender = Sender::from(peer.ip());
+                    let is_proxy = is_trusted(&shared.config.trusted_proxies, sender.address);
+                    let peer = Peer { sender, is_proxy };
                     let place = Arc::clone(&places).try_acquire_owned().ok();
-                    let Some((place, seat)) = place.and_then(|place| Some((place, sources.connect(peer.key)?))) else {
+                    let Some((place, seat)) = place.and_then(|place| Some((place, seat(peer, &shared)?))) else {
                         turn_away(stream, peer, &shared);
                         continue;
                     };
                     let pulse = Arc::new(Pulse::new());
                     let watched = watch.add(Arc::clone(&pulse));
-                    let connection = serve(stream, peer, seat, Arc::clone(&shared), Arc::clone(&protocol), pulse);
+                    let connection = serve(stream, peer, Arc::clone(&shared), Arc::clone(&protocol), pulse);
                     let cut = Arc::clone(&cut);
                     tasks.spawn(async move {
                         if connection.await {
                             cut.fetch_add(1, Ordering::Relaxed);
                         }
-                        drop((watched, place));
+                        drop((watched, place, seat));
                     });
                 }
                 Err(error) => pause_if_exhausted(&error).await,
@@ -111,6 +110,14 @@ pub(crate) async fn listen(
         connections,
         limit_ms: shared.config.drain_ms_max,
     })
+}
+
+/// A place in the account of the connection's address. A trusted proxy needs none: its address sends nothing itself.
+fn seat(peer: Peer, shared: &Shared) -> Option<Option<Seat>> {
+    if peer.is_proxy {
+        return Some(None);
+    }
+    shared.sources.connect(peer.sender.key).map(Some)
 }
 
 async fn look_about(watch: Arc<Watch>) {
@@ -147,7 +154,7 @@ fn keep_house(shared: &Shared, log: &Component, connections: usize, round: u64) 
 /// Says why and closes. What has come already is read first: a socket closed with bytes unread is reset, and the answer lost.
 fn turn_away(stream: TcpStream, peer: Peer, shared: &Shared) {
     shared.meters.connection_refused();
-    tracing::debug!(peer = %peer.address, "turned away: as many connections as allowed");
+    tracing::debug!(peer = %peer.sender.address, "turned away: as many connections as allowed");
     let Ok(mut stream) = stream.into_std() else { return };
     // Neither may block, tokio's sockets don't; whether the answer fits is up to a socket buffer that is still empty.
     let mut came = [0; 2_048];

@@ -14,9 +14,13 @@ use crate::body::Bounds;
 use crate::config::GatewayConfig;
 use crate::meters::Meters;
 use crate::rate::Rate;
+use crate::source::Sources;
 
 /// Parsed public keys that stay at hand for `explain` and inline request signatures.
 const KEYS_CACHED_MAX: usize = 4_096;
+
+/// How much of the room for connections is the gateway's; the rest is for the analytics API, often in the same process.
+const FILES_PERCENT: u64 = 75;
 
 /// The engines, limits and counters of one gateway.
 pub(crate) struct Shared {
@@ -30,6 +34,9 @@ pub(crate) struct Shared {
     pub(crate) address_rate: Option<Rate>,
     pub(crate) client_rate: Option<Rate>,
     pub(crate) meters: Meters,
+    /// How many connections are really taken.
+    pub(crate) connections_max: usize,
+    pub(crate) sources: Arc<Sources>,
     /// Requests under way.
     pub(crate) requests: AtomicUsize,
     /// Explanations under way: they take the same CPU that receipts need, so few run at a time.
@@ -44,6 +51,7 @@ impl Shared {
         cpu: CpuPool,
         health: Health,
     ) -> Self {
+        let connections_max = service::listen::connections_within("gateway", config.connections_max, FILES_PERCENT);
         let rate = |per_s| Rate::new(per_s, config.rate_burst_s, config.rate_keys_max);
         Self {
             judge: Judge::new(limits.clone(), KEYS_CACHED_MAX),
@@ -51,6 +59,8 @@ impl Shared {
             address_rate: rate(config.rate_address_receipts_per_s),
             client_rate: rate(config.rate_client_receipts_per_s),
             meters: Meters::new(),
+            connections_max,
+            sources: Arc::new(Sources::new(&config, connections_max)),
             requests: AtomicUsize::new(0),
             explaining: Semaphore::new((cpu.threads() / 2).max(1)),
             config,

@@ -2,11 +2,11 @@
 //!
 //! An address may hold a share of the connections, of the unfinished exchanges (a body that isn't whole, an explanation that
 //! isn't read) and of their bytes. What has arrived whole is no longer its sender's doing, and isn't counted here: so most
-//! requests, which come in one piece, cost no account, and an honest proxy keeps far below its share.
+//! requests, which come in one piece, cost no account. A trusted proxy's connection carries requests of many addresses, so
+//! what is unfinished is counted for each request's own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -22,26 +22,27 @@ struct Allowed {
     bytes: usize,
 }
 
-/// All addresses that are connected.
+/// All addresses that hold something.
 #[derive(Debug)]
 pub(crate) struct Sources {
     allowed: Allowed,
-    connected: Mutex<HashMap<u128, Connected>>,
+    accounts: Mutex<HashMap<u128, Account>>,
 }
 
+/// What one address (IPv6: one /64) holds.
 #[derive(Debug)]
-struct Connected {
+struct Account {
     connections: usize,
-    source: Arc<Source>,
+    unfinished: usize,
+    /// Bytes it may still hold.
+    bytes: Arc<Semaphore>,
 }
 
-/// One address (IPv6: one /64), as its connections know it.
-#[derive(Debug)]
-pub(crate) struct Source {
-    allowed: Allowed,
-    unfinished: AtomicUsize,
-    /// Bytes it may still hold.
-    bytes: Semaphore,
+/// One address, whose account is opened when there is something to put into it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Source<'a> {
+    sources: &'a Arc<Sources>,
+    key: u128,
 }
 
 /// A connection's place in the account of its address, given up when dropped.
@@ -49,13 +50,14 @@ pub(crate) struct Source {
 pub(crate) struct Seat {
     sources: Arc<Sources>,
     key: u128,
-    source: Arc<Source>,
 }
 
 /// An unfinished exchange in the account of its address, with the bytes it holds; given up when dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    source: Arc<Source>,
+    sources: Arc<Sources>,
+    key: u128,
+    allowance: Arc<Semaphore>,
     bytes: usize,
 }
 
@@ -69,68 +71,69 @@ impl Sources {
                 unfinished: share(config.requests_max),
                 bytes: share(config.inflight_bytes_max),
             },
-            connected: Mutex::default(),
+            accounts: Mutex::default(),
         }
     }
 
     /// A place for one more connection from `key`, if its address may have it.
     pub(crate) fn connect(self: &Arc<Self>, key: u128) -> Option<Seat> {
-        let mut connected = self.connected.lock();
-        let of_address = connected.entry(key).or_insert_with(|| Connected {
-            connections: 0,
-            source: Arc::new(Source::new(self.allowed)),
-        });
-        if of_address.connections >= self.allowed.connections {
+        let mut accounts = self.accounts.lock();
+        let account = accounts.entry(key).or_insert_with(|| Account::new(self.allowed));
+        if account.connections >= self.allowed.connections {
             return None;
         }
-        of_address.connections += 1;
-        Some(Seat {
-            sources: Arc::clone(self),
-            key,
-            source: Arc::clone(&of_address.source),
-        })
+        account.connections += 1;
+        let sources = Arc::clone(self);
+        Some(Seat { sources, key })
     }
-}
 
-impl Seat {
-    pub(crate) fn source(&self) -> &Arc<Source> {
-        &self.source
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let mut connected = self.sources.connected.lock();
-        if let Some(of_address) = connected.get_mut(&self.key) {
-            of_address.connections -= 1;
-            if of_address.connections == 0 {
-                connected.remove(&self.key);
+    fn settle(&self, key: u128, change: impl FnOnce(&mut Account)) {
+        let mut accounts = self.accounts.lock();
+        if let Some(account) = accounts.get_mut(&key) {
+            change(account);
+            if account.connections == 0 && account.unfinished == 0 {
+                accounts.remove(&key);
             }
         }
     }
 }
 
-impl Source {
+impl Account {
     fn new(allowed: Allowed) -> Self {
         Self {
-            allowed,
-            unfinished: AtomicUsize::new(0),
-            bytes: Semaphore::new(allowed.bytes),
+            connections: 0,
+            unfinished: 0,
+            bytes: Arc::new(Semaphore::new(allowed.bytes)),
         }
+    }
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(sources: &'a Arc<Sources>, key: u128) -> Self {
+        Self { sources, key }
     }
 
     /// One more unfinished exchange, of no bytes yet.
-    pub(crate) fn begin(self: &Arc<Self>) -> Result<Claim, Full> {
-        let others = self.unfinished.fetch_add(1, Ordering::Relaxed);
-        let claim = Claim {
-            source: Arc::clone(self),
-            bytes: 0,
-        };
-        if others < self.allowed.unfinished {
-            Ok(claim)
-        } else {
-            Err(Full)
+    pub(crate) fn begin(self) -> Result<Claim, Full> {
+        let Self { sources, key } = self;
+        let mut accounts = sources.accounts.lock();
+        let account = accounts.entry(key).or_insert_with(|| Account::new(sources.allowed));
+        if account.unfinished >= sources.allowed.unfinished {
+            return Err(Full);
         }
+        account.unfinished += 1;
+        Ok(Claim {
+            sources: Arc::clone(sources),
+            key,
+            allowance: Arc::clone(&account.bytes),
+            bytes: 0,
+        })
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.sources.settle(self.key, |account| account.connections -= 1);
     }
 }
 
@@ -141,7 +144,7 @@ impl Claim {
             return true;
         };
         let Ok(permits) = u32::try_from(more) else { return false };
-        match self.source.bytes.try_acquire_many(permits) {
+        match self.allowance.try_acquire_many(permits) {
             Ok(taken) => taken.forget(),
             Err(_) => return false,
         }
@@ -155,12 +158,7 @@ impl Claim {
             return Ok(());
         };
         let permits = u32::try_from(more).map_err(|_| Full)?;
-        self.source
-            .bytes
-            .acquire_many(permits)
-            .await
-            .map_err(|_| Full)?
-            .forget();
+        self.allowance.acquire_many(permits).await.map_err(|_| Full)?.forget();
         self.bytes = bytes;
         Ok(())
     }
@@ -168,8 +166,8 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.source.unfinished.fetch_sub(1, Ordering::Relaxed);
-        self.source.bytes.add_permits(self.bytes);
+        self.allowance.add_permits(self.bytes);
+        self.sources.settle(self.key, |account| account.unfinished -= 1);
     }
 }
 
@@ -198,29 +196,35 @@ mod tests {
         seats.push(sources.connect(1).unwrap());
         assert!(sources.connect(1).is_none());
         drop((seats, other));
-        assert!(sources.connected.lock().is_empty());
+        assert!(sources.accounts.lock().is_empty());
     }
 
     #[test]
-    fn its_connections_share_one_account_of_what_is_unfinished() {
+    fn all_of_one_address_share_an_account_of_what_is_unfinished() {
         let sources = sources();
-        let seats = [1, 1, 2].map(|key| sources.connect(key).unwrap());
-        let [mut first, second] = [0, 1].map(|seat: usize| seats[seat].source().begin().unwrap());
-        assert_eq!(seats[0].source().begin().unwrap_err(), Full);
+        let seat = sources.connect(1).unwrap();
+        let begin = |key| Source::new(&sources, key).begin();
+        let (mut first, second) = (begin(1).unwrap(), begin(1).unwrap());
+        assert_eq!(begin(1).unwrap_err(), Full);
         assert!(first.try_raise(300) && first.try_raise(500) && first.try_raise(10));
         assert!(!first.try_raise(501));
-        let mut other = seats[2].source().begin().unwrap();
+        let mut other = begin(2).unwrap();
         assert!(other.try_raise(500));
-        drop((first, second));
-        let mut again = seats[1].source().begin().unwrap();
+        drop((seat, second));
+        // The account stays as long as anything is in it.
+        let mut again = begin(1).unwrap();
+        assert!(!again.try_raise(1));
+        drop(first);
         assert!(again.try_raise(500));
+        drop((other, again));
+        assert!(sources.accounts.lock().is_empty());
     }
 
     #[tokio::test]
     async fn a_claim_waits_for_what_its_address_gives_back() {
-        let seat = sources().connect(1).unwrap();
-        let mut first = seat.source().begin().unwrap();
-        let mut second = seat.source().begin().unwrap();
+        let sources = sources();
+        let begin = || Source::new(&sources, 1).begin().unwrap();
+        let (mut first, mut second) = (begin(), begin());
         first.raise(400).await.unwrap();
         let mut waiting = Box::pin(second.raise(200));
         assert!(futures_util::poll!(&mut waiting).is_pending());

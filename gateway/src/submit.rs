@@ -153,7 +153,7 @@ async fn store(
         request_signature,
         request_id: call.id.as_str().to_owned(),
         received_at_ms: call.arrived_ms,
-        client_address: Some(call.peer.address),
+        client_address: Some(call.sender.address),
     };
     let append = Append::new(Arc::clone(&call.shared.log), record, reservation);
     match timeout(call.shared.config.append_wait(), append).await {

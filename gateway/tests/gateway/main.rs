@@ -14,6 +14,7 @@ mod http1;
 mod http2;
 mod log;
 mod overload;
+mod proxies;
 mod rates;
 mod running;
 mod sample;

@@ -1,0 +1,240 @@
+//! The sender of a request: the peer of its connection, or whom a trusted proxy names.
+//!
+//! A proxy adds the address it was called from at the end of `X-Forwarded-For`, and keeps what was there: so the list is read
+//! from its end, as far as trusted proxies wrote it. `Forwarded` (RFC 7239) isn't read: a proxy that writes one of the two
+//! passes on the other as anyone sent it.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use http::{HeaderMap, HeaderName};
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::rate::address_key;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Who sends a request, as limits and records know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sender {
+    pub(crate) address: IpAddr,
+    /// The key of its limits.
+    pub(crate) key: u128,
+}
+
+impl From<IpAddr> for Sender {
+    fn from(address: IpAddr) -> Self {
+        let address = address.to_canonical();
+        Self {
+            address,
+            key: address_key(address),
+        }
+    }
+}
+
+/// An address, or a network in CIDR notation (RFC 4632, RFC 4291 2.3), as `192.0.2.7` or `2001:db8::/32`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Network(IpNet);
+
+impl Network {
+    /// Whether `address` is in it. An IPv4 address is the same in IPv6's notation.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.0.contains(&address.to_canonical())
+    }
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(Self(IpNet::from(address.to_canonical())));
+        }
+        let network: IpNet = text
+            .parse()
+            .map_err(|_| format!("{text:?} is no address or network, as 192.0.2.7 or 10.0.0.0/8"))?;
+        // Either a slip, which would trust more than was meant, or an address that means itself.
+        if network.addr() != network.network() {
+            let meant = network.trunc();
+            return Err(format!(
+                "{text:?} has bits after its prefix: {meant} or {}?",
+                network.addr()
+            ));
+        }
+        // No address would match it: those are compared as IPv4.
+        if matches!(network, IpNet::V6(v6) if v6.addr().to_ipv4_mapped().is_some()) {
+            return Err(format!("{text:?} is a network of IPv4 addresses, write it as one"));
+        }
+        Ok(Self(network))
+    }
+}
+
+impl TryFrom<String> for Network {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Network> for String {
+    fn from(network: Network) -> Self {
+        network.to_string()
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// Whether `address` is one of `proxies`.
+pub(crate) fn is_trusted(proxies: &[Network], address: IpAddr) -> bool {
+    proxies.iter().any(|proxy| proxy.contains(address))
+}
+
+/// Whom a trusted proxy names: the last in the list that isn't itself one of `proxies`, or the first of all where every one
+/// is. `None` if there is no list, or something else than an address is met first.
+pub(crate) fn forwarded_for(headers: &HeaderMap, proxies: &[Network]) -> Option<IpAddr> {
+    let mut farthest = None;
+    for line in headers.get_all(FORWARDED_FOR).iter().rev() {
+        for entry in line.to_str().ok()?.rsplit(',') {
+            let entry = entry.trim_matches([' ', '\t']);
+            // Empty elements of a list say nothing (RFC 9110, 5.6.1.2).
+            if entry.is_empty() {
+                continue;
+            }
+            let address = address_of(entry)?;
+            if !is_trusted(proxies, address) {
+                return Some(address);
+            }
+            farthest = Some(address);
+        }
+    }
+    farthest
+}
+
+/// An address as proxies write it: plain, in brackets, with or without a port.
+fn address_of(entry: &str) -> Option<IpAddr> {
+    if let Ok(address) = entry.parse::<IpAddr>() {
+        return Some(address);
+    }
+    if let Ok(with_port) = entry.parse::<SocketAddr>() {
+        return Some(with_port.ip());
+    }
+    entry.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn network(text: &str) -> Network {
+        text.parse().unwrap()
+    }
+
+    fn named(lines: &[&str]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(FORWARDED_FOR, HeaderValue::from_str(line).unwrap());
+        }
+        let proxies = [network("10.0.0.0/8"), network("2001:db8:1::/48"), network("192.0.2.7")];
+        forwarded_for(&headers, &proxies).map(|address| address.to_string())
+    }
+
+    #[test]
+    fn the_last_that_is_no_proxy_is_the_sender() {
+        for (lines, sender) in [
+            (["203.0.113.5"].as_slice(), "203.0.113.5"),
+            // What is before it, anyone may have written.
+            (&["198.51.100.1, nonsense, 203.0.113.5"], "203.0.113.5"),
+            (&["203.0.113.5, 10.1.2.3"], "203.0.113.5"),
+            (&["198.51.100.1,203.0.113.5,10.1.2.3,192.0.2.7"], "203.0.113.5"),
+            (&["198.51.100.1", "203.0.113.5", "10.1.2.3"], "203.0.113.5"),
+            (&["198.51.100.1, 203.0.113.5", "2001:db8:1::7"], "203.0.113.5"),
+            (&["203.0.113.5,, 10.1.2.3 ,"], "203.0.113.5"),
+            // A request of the proxies' own network.
+            (&["10.0.0.9, 10.1.2.3"], "10.0.0.9"),
+        ] {
+            assert_eq!(named(lines).as_deref(), Some(sender), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_in_their_spellings() {
+        for (entry, sender) in [
+            ("203.0.113.5:4711", "203.0.113.5"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("[2001:db8::1]:4711", "2001:db8::1"),
+            ("2001:DB8:0:0::1, [::ffff:10.1.2.3]:80, ::ffff:10.1.2.4", "2001:db8::1"),
+        ] {
+            assert_eq!(named(&[entry]).as_deref(), Some(sender), "{entry}");
+        }
+    }
+
+    #[test]
+    fn something_else_names_nobody() {
+        for list in [
+            "",
+            ",",
+            "unknown",
+            "203.0.113.5, unknown",
+            "203.0.113.5, unknown, 10.1.2.3",
+            "203.0.113.5:",
+            "203.0.113.5:99999",
+            "203.0.113.5 10.1.2.3",
+            "203.0.113.500",
+            "203.0.113.5/32",
+            "[203.0.113.5]",
+            "[2001:db8::1",
+            "2001:db8::1]:80",
+            "fe80::1%eth0",
+            "\"203.0.113.5\"",
+            "0x7f.1",
+            "example.com",
+        ] {
+            assert_eq!(named(&[list]), None, "{list}");
+        }
+        assert_eq!(named(&[]), None);
+        let mut headers = HeaderMap::new();
+        headers.append(FORWARDED_FOR, HeaderValue::from_bytes(b"203.0.113.5, \xff").unwrap());
+        assert_eq!(forwarded_for(&headers, &[]), None);
+    }
+
+    #[test]
+    fn networks_are_read_strictly_and_written_back() {
+        for (text, written) in [
+            ("192.0.2.7", "192.0.2.7/32"),
+            ("10.0.0.0/8", "10.0.0.0/8"),
+            ("2001:db8::/32", "2001:db8::/32"),
+            ("::1", "::1/128"),
+            ("::ffff:192.0.2.7", "192.0.2.7/32"),
+            ("0.0.0.0/0", "0.0.0.0/0"),
+        ] {
+            assert_eq!(network(text).to_string(), written);
+        }
+        for wrong in [
+            "",
+            "10.0.0.0/33",
+            "10.0.0.1/8",
+            "::ffff:10.0.0.0/104",
+            "2001:db8::1/32",
+            "10.0.0/8",
+            "proxy.example",
+            "10.0.0.0/",
+        ] {
+            assert!(wrong.parse::<Network>().is_err(), "{wrong}");
+        }
+        assert!(network("10.0.0.0/8").contains("::ffff:10.1.2.3".parse().unwrap()));
+        assert!(!network("::/0").contains("10.1.2.3".parse().unwrap()));
+    }
+}
