@@ -39,10 +39,11 @@ impl AsRef<[u8]> for Written {
 pub(crate) async fn explain(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut Upload) -> Result<Answer, Refusal> {
     let signature = optional_signature(headers)?;
     let shared = Arc::clone(call.shared);
+    let body = call.receive(headers, upload, shared.limits.batch_bytes_max).await?;
+    // Not before the body is here: few slow senders would keep all others out.
     let Ok(_place) = shared.explaining.try_acquire() else {
         return Err(overloaded());
     };
-    let body = call.receive(headers, upload, shared.limits.batch_bytes_max).await?;
     let received_at_ms = call.arrived_ms;
     let judge = Arc::clone(&shared);
     let explained = shared.cpu.run(move || {

@@ -1,5 +1,8 @@
 //! Explanations: a dry run of a receipt or batch.
 
+use std::time::Duration;
+
+use crate::client::post_head;
 use crate::running::Running;
 use crate::sample::{EXPLAIN, JSON, batch, receipt};
 
@@ -45,5 +48,21 @@ async fn a_request_signature_is_explained_too() {
         (&explained["outcome"], &explained["reason"]),
         (&"rejected".into(), &"bad_request_signature".into())
     );
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn explanations_are_not_kept_out_by_bodies_that_do_not_come() {
+    let gateway = Running::start().await;
+    let mut hoard = Vec::new();
+    for _ in 0..4 {
+        let mut client = gateway.connect().await;
+        client.send(post_head(EXPLAIN, JSON, 1_000).as_bytes()).await;
+        client.send(b"{").await;
+        hoard.push(client);
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(gateway.post(EXPLAIN, JSON, &receipt().0).await.status, 200);
+    drop(hoard);
     gateway.stop().await;
 }
