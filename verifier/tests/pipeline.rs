@@ -239,17 +239,17 @@ async fn lost_positions_go_on_behind_the_ledger(mut world: World) {
     let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
     judged_in_blocks(&world, &key, 0..4).await;
     // With nothing new, the position is committed where the lines end.
-    world.reopen(remove_positions);
+    world.reopen(remove_positions).await;
     world.run_until_caught_up().await;
     world.assert_audit(8).await;
     // Set back to an earlier commit, with a block that was written and not committed, and with more to read.
     let earlier = tempfile::tempdir().unwrap();
     let kept = earlier.path().join("verifier");
-    world.reopen(|dir| copied(&dir.join("positions/verifier"), &kept));
+    world.reopen(|dir| copied(&dir.join("positions/verifier"), &kept)).await;
     judged_in_blocks(&world, &key, 4..8).await;
     world.append(batch(&key, 100..110)).await;
     world.run_faulty(Fault::HangBeforeCommit).await;
-    world.reopen(|dir| copied(&kept, &dir.join("positions/verifier")));
+    world.reopen(|dir| copied(&kept, &dir.join("positions/verifier"))).await;
     assert_eq!(world.committed().await, 4);
     world.append(batch(&key, 110..120)).await;
     world.run_until_caught_up().await;
@@ -265,7 +265,7 @@ async fn a_gap_in_the_ledger_is_judged_again(mut world: World) {
     world
         .execute("ALTER TABLE ledger DELETE WHERE first_offset IN (2, 3)")
         .await;
-    world.reopen(remove_positions);
+    world.reopen(remove_positions).await;
     world.append(batch(&key, 100..103)).await;
     world.run_until_caught_up().await;
     world.assert_audit(15).await;
@@ -275,12 +275,14 @@ async fn a_log_that_was_set_back_is_refused(mut world: World) {
     let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
     judged_in_blocks(&world, &key, 0..2).await;
     let kept = tempfile::tempdir().unwrap();
-    world.reopen(|dir| copied(dir, kept.path()));
+    world.reopen(|dir| copied(dir, kept.path())).await;
     judged_in_blocks(&world, &key, 2..4).await;
-    world.reopen(|dir| {
-        std::fs::remove_dir_all(dir).unwrap();
-        copied(kept.path(), dir);
-    });
+    world
+        .reopen(|dir| {
+            std::fs::remove_dir_all(dir).unwrap();
+            copied(kept.path(), dir);
+        })
+        .await;
     let ended = world.spawn(Box::new(world.consumer()), CancellationToken::new());
     let error = ended.await.unwrap().unwrap_err().to_string();
     assert!(

@@ -30,7 +30,7 @@ Exit codes:
   0  everything adds up
   1  something doesn't; each difference is listed
   2  wrong usage, or there is no such data directory
-  3  an engine is unavailable";
+  3  an engine is unavailable, or its stored data is damaged (see `receipts repair --help`)";
 
 /// Check the conservation ledger against log and tables
 #[derive(Debug, clap::Args)]

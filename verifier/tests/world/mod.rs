@@ -137,7 +137,7 @@ impl World {
     }
 
     /// Closes the log, has `change` done to its directory, and opens it again.
-    pub(crate) fn reopen(&mut self, change: impl FnOnce(&Path)) {
+    pub(crate) async fn reopen(&mut self, change: impl FnOnce(&Path)) {
         self.log.close();
         change(&self.log_dir);
         let deadline = Instant::now() + Duration::from_secs(60);
@@ -147,7 +147,7 @@ impl World {
                 Ok(log) => break log,
                 Err(error) => assert!(Instant::now() < deadline, "{error}"),
             }
-            std::thread::sleep(Duration::from_millis(10));
+            tokio::time::sleep(Duration::from_millis(10)).await;
         };
     }
 
