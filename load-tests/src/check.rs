@@ -99,15 +99,26 @@ impl Finding {
     }
 }
 
+/// What the comparison came to.
+#[derive(Debug)]
+pub struct Checked {
+    /// Every number.
+    pub findings: Vec<Finding>,
+    /// When everything acknowledged was seen to be counted; `None` where nobody may ask.
+    pub complete_at: Option<Instant>,
+}
+
 /// Waits until the watermark has passed the last acknowledgement, then compares every number.
 ///
 /// # Errors
 /// The service can't be asked, or its watermark doesn't get there in time.
-pub async fn run(plan: &Arc<Plan>, expected: &Mutex<Expected>, before: Option<AuditTotals>) -> Result<Vec<Finding>> {
+pub async fn run(plan: &Arc<Plan>, expected: &Mutex<Expected>, before: Option<AuditTotals>) -> Result<Checked> {
     let mut findings = Vec::new();
+    let mut complete_at = None;
     if plan.api_key.is_some() {
         let http = client(1);
         let seen = wait_for_watermark(&http, plan, Timestamp::now()).await?;
+        complete_at = Some(Instant::now());
         let expected = expected.lock().clone();
         compare_dashboard(&mut findings, &expected, &seen);
         compare_time_series(&mut findings, &expected, &http, plan).await?;
@@ -131,7 +142,7 @@ pub async fn run(plan: &Arc<Plan>, expected: &Mutex<Expected>, before: Option<Au
             after.rejected - before.rejected,
         ));
     }
-    Ok(findings)
+    Ok(Checked { findings, complete_at })
 }
 
 fn compare_dashboard(findings: &mut Vec<Finding>, expected: &Expected, seen: &Dashboard) {

@@ -11,6 +11,7 @@ use receipt::Algorithm;
 #[derive(Debug, Parser)]
 #[command(
     version,
+    args_override_self = true,
     after_help = "Examples:
   receipts-load --gateway http://127.0.0.1:8080 --analytics http://127.0.0.1:8081 --api-key KEY --publisher example.com --count 100000 --batch 500
   receipts-load ... --rate 2000 --duration 30        open loop: 2,000 receipts/s for 30 s, latency from the intended start

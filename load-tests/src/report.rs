@@ -5,6 +5,7 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Result;
 use hdrhistogram::Histogram;
 use serde::Serialize;
+use std::time::Duration;
 
 use crate::check::Finding;
 use crate::expected::Expected;
@@ -42,6 +43,8 @@ pub struct Report {
     pub(crate) receipts: u64,
     seconds: f64,
     pub(crate) receipts_per_second: f64,
+    /// The same until everything acknowledged was counted.
+    pub(crate) counted_per_second: Option<f64>,
     mode: &'static str,
     batch: usize,
     latency_us: Percentiles,
@@ -70,6 +73,7 @@ impl Report {
         freshness: Option<Histogram<u64>>,
         expected: Expected,
         findings: Vec<Finding>,
+        counted_in: Option<Duration>,
     ) -> Self {
         let mut findings = findings;
         findings.push(Finding {
@@ -85,6 +89,7 @@ impl Report {
             receipts: paced.receipts,
             seconds,
             receipts_per_second: paced.receipts as f64 / seconds,
+            counted_per_second: counted_in.map(|time| paced.receipts as f64 / time.as_secs_f64()),
             mode: if plan.rate.is_some() {
                 "open loop"
             } else {
@@ -115,6 +120,17 @@ impl Report {
     #[must_use]
     pub fn passed(&self) -> bool {
         self.passed
+    }
+
+    /// How long acknowledgements took.
+    #[must_use]
+    pub fn latency_line(&self) -> String {
+        let ms = |us: u64| us as f64 / 1000.0;
+        format!(
+            "p50 {:.1} ms, p99 {:.1} ms",
+            ms(self.latency_us.p50),
+            ms(self.latency_us.p99)
+        )
     }
 
     /// Each thing that is wrong, in words.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
@@ -24,6 +25,7 @@ pub struct Run {
     sending: tokio::task::JoinHandle<Result<Paced>>,
     sampler: Sampler,
     stop: CancellationToken,
+    began: Instant,
 }
 
 impl Run {
@@ -47,6 +49,7 @@ impl Run {
             sending: tokio::spawn(sending),
             sampler,
             stop,
+            began: Instant::now(),
         })
     }
 
@@ -71,10 +74,18 @@ impl Run {
         self.signing
             .join()
             .map_err(|_| anyhow::anyhow!("the signing thread panicked"))??;
-        let findings = check::run(&self.plan, &self.expected, self.before).await?;
+        let checked = check::run(&self.plan, &self.expected, self.before).await?;
+        let counted_in = checked.complete_at.map(|at| at - self.began);
         let freshness = self.sampler.finish().await?;
         let expected = self.expected.lock().clone();
-        Ok(Report::new(&self.plan, paced, freshness, expected, findings))
+        Ok(Report::new(
+            &self.plan,
+            paced,
+            freshness,
+            expected,
+            checked.findings,
+            counted_in,
+        ))
     }
 }
 

@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 use receipt::Judge;
-use receipt_log::{AppendError, EmbeddedLog, LogWriter, Position, ReceiptPosition, Record};
+use receipt_log::{AppendError, Log, LogOpenError, LogWriter, OpenError, Position, ReceiptPosition, Record};
 use service::cpu::CpuPool;
 use service::instant::now_ms;
 use uuid::Uuid;
@@ -46,7 +46,8 @@ What is still rejected stays where it is. What passes is appended to the log wit
 signature and address, and the verifier counts it like any other; its rejected row stays for the books, marked as \
 replayed. It can be interrupted and run again: nothing counts twice.
 
-The embedded log has one writer, so stop `receipts up` first; --dry-run works beside it.
+The embedded log has one writer, so stop `receipts up` first; --dry-run works beside it. On Kafka it all works beside \
+the running services.
 
 Examples:
   receipts rejected replay --dry-run
@@ -99,15 +100,19 @@ impl Replay {
                 settings.data.holder()
             ))
         };
-        if inspection.live {
+        // Kafka's log has any number of writers.
+        if inspection.live && !settings.kafka.is_given() {
             return Err(held());
         }
-        let log = tokio::task::block_in_place(|| EmbeddedLog::open(&settings.data.log(), settings.log.clone()));
-        let log = log.map_err(|error| match error {
-            receipt_log::OpenError::InUse(_) => held(),
+        let open = || Log::open(&settings.kafka, &settings.log, &settings.data.log());
+        let log = tokio::task::block_in_place(open).map_err(|error| match error {
+            LogOpenError::Embedded(OpenError::InUse(_)) => held(),
             error => Failure::unavailable(error),
         })?;
-        let tally = self.replay(settings, inspection, Some(&log)).await;
+        let tally = match tokio::task::block_in_place(|| log.writer()) {
+            Ok(writer) => self.replay(settings, inspection, Some(&*writer)).await,
+            Err(error) => Err(Failure::unavailable(error)),
+        };
         tokio::task::block_in_place(|| log.close());
         tally
     }
@@ -128,7 +133,7 @@ impl Replay {
         let mut run = Run {
             warehouse,
             log,
-            retained: Retained::of(&inspection.log).await?,
+            retained: Retained::of(&*inspection.log).await?,
             cpu: CpuPool::new("replay", 0, 4).map_err(Failure::unavailable)?,
             judge: Arc::new(Judge::new(
                 settings.limits.clone(),

@@ -13,16 +13,16 @@
 pub mod dead_letters;
 pub mod embedded;
 pub mod kafka;
-pub mod receipt_position;
 pub mod open;
+pub mod receipt_position;
 pub mod record;
 pub mod traits;
 
 pub use dead_letters::{DeadLetter, DeadLetters, PublishError};
 pub use embedded::{DirectIo, EmbeddedConfig, EmbeddedConsumer, EmbeddedLog, GroupError, OpenError, ReadOnlyLog};
-pub use receipt_position::{NoPosition, ReceiptPosition};
 pub use kafka::{KafkaConfig, KafkaConsumer, KafkaLog, KafkaOpenError};
 pub use open::{Log, LogOpenError};
+pub use receipt_position::{NoPosition, ReceiptPosition};
 pub use record::{LoggedRecord, Position, Record, RecordKind};
 pub use traits::{
     AppendError, Assignment, Commit, CommitError, Committed, ConsumeError, InspectError, LogConsumer, LogInspector,

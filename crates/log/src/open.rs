@@ -5,8 +5,8 @@ use std::{path::Path, sync::Arc};
 use thiserror::Error;
 
 use crate::{
-    DeadLetters, EmbeddedConfig, EmbeddedLog, GroupError, KafkaConfig, KafkaLog, KafkaOpenError, LogConsumer, LogInspector, LogWriter,
-    OpenError,
+    DeadLetters, EmbeddedConfig, EmbeddedLog, GroupError, KafkaConfig, KafkaLog, KafkaOpenError, LogConsumer,
+    LogInspector, LogWriter, OpenError,
 };
 
 /// Why a log was not opened, or gave no consumer.

@@ -3,10 +3,12 @@
 //! - [`stage`]: a fleet under load, and what a drill can do with it
 //! - [`processes`]: kills, restarts, freezes and wrong clocks of our own processes
 //! - [`engines`]: Kafka, ClickHouse, Redis and PostgreSQL away, frozen, slow and refusing
+//! - [`calm`]: no fault at all: rate and freshness
 //! - [`clients`]: a client that retries every time-out
 //! - [`disks`]: full disks
 //! - [`show`]: running them, with progress and a summary
 
+pub mod calm;
 pub mod clients;
 pub mod disks;
 pub mod engines;
@@ -80,6 +82,11 @@ macro_rules! own {
 
 /// All drills, in the order they run.
 pub const DRILLS: &[Drill] = &[
+    own!(
+        "calm",
+        "no fault: rate and freshness of two gateways and three verifiers",
+        calm::calm
+    ),
     shared!(
         "kill-gateway",
         "kill -9 of a gateway at random instants",

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use rdkafka::{
     ClientConfig, ClientContext, Statistics,
     config::RDKafkaLogLevel,
+    consumer::{BaseConsumer, Consumer, ConsumerContext},
     error::{KafkaError, RDKafkaErrorCode},
 };
 
@@ -16,6 +17,8 @@ use super::{config::KafkaConfig, meters::ClientMeters};
 
 /// One kind of librdkafka's log lines is written once in so long.
 const LOG_PAUSE: Duration = Duration::from_secs(10);
+/// Events served at one time.
+const EVENTS_MAX: usize = 32;
 /// Kinds of log lines told apart; librdkafka has fewer.
 const LOG_KINDS_MAX: usize = 64;
 
@@ -55,6 +58,14 @@ pub(super) fn base(config: &KafkaConfig, role: &str) -> ClientConfig {
             .set("sasl.password", config.sasl_password.reveal());
     }
     client
+}
+
+/// Serves log lines, errors and statistics of a client that reads nothing now.
+pub(super) fn serve_events<C: ConsumerContext>(client: &BaseConsumer<C>) {
+    // A poll ends after an event as it does without one, so there is no telling when none is left.
+    for _ in 0..EVENTS_MAX {
+        client.poll(Duration::ZERO);
+    }
 }
 
 /// Takes a client's log lines, errors and statistics.
@@ -126,7 +137,9 @@ impl ClientContext for Events {
                 tracing::error!(client, kind, left_out, "kafka: {message}");
             }
             RDKafkaLogLevel::Warning => tracing::warn!(client, kind, left_out, "kafka: {message}"),
-            RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info => tracing::info!(client, kind, left_out, "kafka: {message}"),
+            RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info => {
+                tracing::info!(client, kind, left_out, "kafka: {message}")
+            }
             RDKafkaLogLevel::Debug => tracing::debug!(client, kind, left_out, "kafka: {message}"),
         }
     }
@@ -145,6 +158,14 @@ impl ClientContext for Events {
             tracing::warn!(client = self.role, left_out, "kafka: {reason}");
         }
     }
+}
+
+impl ConsumerContext for Events {}
+
+/// What a failed question to the brokers means, for people.
+pub(super) fn explain(client: &BaseConsumer<Events>, error: &KafkaError) -> String {
+    serve_events(client);
+    client.context().explain(error)
 }
 
 #[cfg(test)]

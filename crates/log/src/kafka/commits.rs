@@ -20,7 +20,9 @@ pub(super) fn to_metadata(epoch: u32, line: &str) -> String {
 /// Metadata that isn't ours is another tool's, as when a person resets the group's offsets: it counts for the topic that there
 /// is, and carries no line.
 pub(super) fn from_metadata(epoch: u32, offset: u64, metadata: &str) -> Option<Committed> {
-    let ours = metadata.split_once(' ').and_then(|(of, line)| Some((of.parse::<u32>().ok()?, line)));
+    let ours = metadata
+        .split_once(' ')
+        .and_then(|(of, line)| Some((of.parse::<u32>().ok()?, line)));
     let (of, line) = ours.unwrap_or((epoch, ""));
     (of == epoch).then(|| Committed {
         epoch,

@@ -244,27 +244,51 @@ impl KafkaConfig {
         let apart = self.topic != self.rejected_topic;
         check("rejected_topic", apart, "must be another topic than kafka.topic");
         let in_range = |value: u64, allowed: std::ops::RangeInclusive<u64>| allowed.contains(&value);
-        check("partitions", in_range(self.partitions.into(), 1..=10_000), "must be 1 to 10000");
+        check(
+            "partitions",
+            in_range(self.partitions.into(), 1..=10_000),
+            "must be 1 to 10000",
+        );
         let replicas = in_range(self.replication_factor.into(), 1..=100);
         check("replication_factor", replicas, "must be 1 to 100");
         let insync = in_range(self.min_insync_replicas.into(), 1..=self.replication_factor.into());
         check("min_insync_replicas", insync, "must be 1 to kafka.replication_factor");
-        check("retention_ms_max", in_range(self.retention_ms_max, 60_000..=1 << 53), "must be at least 60000");
-        check("retention_bytes_max", self.retention_bytes_max <= 1 << 53, "must be at most 2^53");
+        check(
+            "retention_ms_max",
+            in_range(self.retention_ms_max, 60_000..=1 << 53),
+            "must be at least 60000",
+        );
+        check(
+            "retention_bytes_max",
+            self.retention_bytes_max <= 1 << 53,
+            "must be at most 2^53",
+        );
         let record = in_range(self.record_bytes_max as u64, 1024..=512 << 20);
         check("record_bytes_max", record, "must be 1024 to 536870912");
         check("linger_ms", self.linger_ms <= 100, "must be at most 100");
         let records = in_range(self.queue_records_max as u64, 1..=10_000_000);
         check("queue_records_max", records, "must be 1 to 10000000");
         let queue = self.queue_bytes_max >= self.record_bytes_max && self.queue_bytes_max <= 64 << 30;
-        check("queue_bytes_max", queue, "must be kafka.record_bytes_max to 68719476736");
+        check(
+            "queue_bytes_max",
+            queue,
+            "must be kafka.record_bytes_max to 68719476736",
+        );
         let delivery = in_range(self.delivery_wait_ms_max, 100..=300_000);
         check("delivery_wait_ms_max", delivery, "must be 100 to 300000");
-        check("delivery_wait_ms_max", self.delivery_wait_ms_max > self.linger_ms, "must be more than kafka.linger_ms");
+        check(
+            "delivery_wait_ms_max",
+            self.delivery_wait_ms_max > self.linger_ms,
+            "must be more than kafka.linger_ms",
+        );
         let session = in_range(self.session_wait_ms_max, 1_000..=1_800_000);
         check("session_wait_ms_max", session, "must be 1000 to 1800000");
         let interval = in_range(self.poll_interval_ms_max, self.session_wait_ms_max..=86_400_000);
-        check("poll_interval_ms_max", interval, "must be kafka.session_wait_ms_max to 86400000");
+        check(
+            "poll_interval_ms_max",
+            interval,
+            "must be kafka.session_wait_ms_max to 86400000",
+        );
         let ahead = in_range(self.fetch_queue_bytes_max as u64, 64 << 10..=2 << 30);
         check("fetch_queue_bytes_max", ahead, "must be 65536 to 2147483648");
         let fetch = in_range(self.fetch_partition_bytes_max as u64, 4096..=512 << 20);
@@ -279,17 +303,37 @@ impl KafkaConfig {
 
     fn check_security(&self, check: &mut impl FnMut(&'static str, bool, &str)) {
         let protocol = self.security_protocol;
-        for (key, path) in [("ssl_ca", &self.ssl_ca), ("ssl_certificate", &self.ssl_certificate), ("ssl_key", &self.ssl_key)] {
+        for (key, path) in [
+            ("ssl_ca", &self.ssl_ca),
+            ("ssl_certificate", &self.ssl_certificate),
+            ("ssl_key", &self.ssl_key),
+        ] {
             let used = path.is_empty() || protocol.has_tls();
             check(key, used, "is given, but kafka.security_protocol is without TLS");
         }
         let pair = self.ssl_certificate.is_empty() == self.ssl_key.is_empty();
-        check("ssl_key", pair, "kafka.ssl_certificate and kafka.ssl_key belong together");
+        check(
+            "ssl_key",
+            pair,
+            "kafka.ssl_certificate and kafka.ssl_key belong together",
+        );
         let user = !self.sasl_username.is_empty();
-        check("sasl_username", user || !protocol.has_login(), "is missing: kafka.security_protocol wants a login");
-        check("sasl_username", !user || protocol.has_login(), "is given, but kafka.security_protocol is without a login");
+        check(
+            "sasl_username",
+            user || !protocol.has_login(),
+            "is missing: kafka.security_protocol wants a login",
+        );
+        check(
+            "sasl_username",
+            !user || protocol.has_login(),
+            "is given, but kafka.security_protocol is without a login",
+        );
         let password = !self.sasl_password.reveal().is_empty();
-        check("sasl_password", password || !protocol.has_login(), "is missing: kafka.security_protocol wants a login");
+        check(
+            "sasl_password",
+            password || !protocol.has_login(),
+            "is missing: kafka.security_protocol wants a login",
+        );
     }
 
     /// Checks what must fit the gateway: `gateway.append_wait_ms_max`, because nothing may be delivered after its request
@@ -364,7 +408,14 @@ mod tests {
             ..KafkaConfig::default()
         };
         let keys: Vec<&str> = config.validate().unwrap_err().into_iter().map(|(key, _)| key).collect();
-        let expected = ["topic", "min_insync_replicas", "poll_interval_ms_max", "ssl_ca", "sasl_username", "sasl_password"];
+        let expected = [
+            "topic",
+            "min_insync_replicas",
+            "poll_interval_ms_max",
+            "ssl_ca",
+            "sasl_username",
+            "sasl_password",
+        ];
         assert_eq!(keys, expected);
     }
 
@@ -378,6 +429,9 @@ mod tests {
         assert!(config.fits(5_000, 8 << 20).is_ok());
         assert!(config.fits(4_999, 8 << 20).is_err());
         assert!(config.fits(5_000, 9 << 20).is_err());
-        assert!(KafkaConfig::default().fits(1, 9 << 20).is_ok(), "the embedded log has limits of its own");
+        assert!(
+            KafkaConfig::default().fits(1, 9 << 20).is_ok(),
+            "the embedded log has limits of its own"
+        );
     }
 }

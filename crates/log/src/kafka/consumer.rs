@@ -42,7 +42,10 @@ pub(super) struct Membership {
 
 impl Membership {
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.has_left.try_recv(), Err(crossbeam_channel::TryRecvError::Disconnected))
+        matches!(
+            self.has_left.try_recv(),
+            Err(crossbeam_channel::TryRecvError::Disconnected)
+        )
     }
 
     /// Leaves the group, also if the consumer is still there; waits at most so long.
@@ -78,7 +81,9 @@ impl KafkaConsumer {
             serve(member, &asked, &stopped);
             drop::<Sender<()>>(left);
         };
-        thread::Builder::new().name("log-kafka-member".to_owned()).spawn(serving)?;
+        thread::Builder::new()
+            .name("log-kafka-member".to_owned())
+            .spawn(serving)?;
         let membership = Membership {
             stop,
             has_left,
@@ -103,7 +108,9 @@ impl KafkaConsumer {
         if matches!(self.polling, Polling::Nothing) {
             let (answer, answered) = oneshot::channel();
             self.hurry.store(false, Ordering::Relaxed);
-            self.questions.try_send(Question::Poll(limits, answer)).map_err(|_| died())?;
+            self.questions
+                .try_send(Question::Poll(limits, answer))
+                .map_err(|_| died())?;
             self.polling = Polling::Asked(answered);
         }
         self.answered().await;

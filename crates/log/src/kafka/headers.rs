@@ -57,7 +57,9 @@ pub(super) fn headers_of(record: &Record) -> OwnedHeaders {
 /// A bound of what `record` takes in the log, in bytes.
 pub(super) fn encoded_len_max(record: &Record) -> usize {
     let mut bytes = record.body.len() + RECORD_FRAME_BYTES;
-    for_each(record, |key, value| bytes += key.len() + value.len() + HEADER_FRAME_BYTES);
+    for_each(record, |key, value| {
+        bytes += key.len() + value.len() + HEADER_FRAME_BYTES
+    });
     bytes
 }
 
@@ -112,7 +114,9 @@ pub(super) fn record_of(message: &impl Message, epoch: u32) -> LoggedRecord {
 /// One header; none if its name isn't text. rdkafka panics over such a name, and one foreign record must not stop the log.
 fn header(message: &impl Message, index: usize) -> Option<Header<'_, &[u8]>> {
     let read = || message.headers().and_then(|headers| headers.try_get(index));
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)).ok().flatten()
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
+        .ok()
+        .flatten()
 }
 
 #[cfg(test)]
@@ -125,7 +129,15 @@ mod tests {
 
     fn message(payload: Option<&[u8]>, headers: Option<OwnedHeaders>) -> OwnedMessage {
         let payload = payload.map(<[u8]>::to_vec);
-        OwnedMessage::new(payload, None, "t".to_owned(), Timestamp::LogAppendTime(77), 3, 9, headers)
+        OwnedMessage::new(
+            payload,
+            None,
+            "t".to_owned(),
+            Timestamp::LogAppendTime(77),
+            3,
+            9,
+            headers,
+        )
     }
 
     #[test]
@@ -170,12 +182,19 @@ mod tests {
             (CLIENT_ADDRESS, Some(b"here")),
             ("traceparent", None),
         ];
-        let headers = odd
-            .into_iter()
-            .fold(OwnedHeaders::new(), |headers, (key, value)| headers.insert(Header { key, value }));
+        let headers = odd.into_iter().fold(OwnedHeaders::new(), |headers, (key, value)| {
+            headers.insert(Header { key, value })
+        });
         let odd = record_of(&message(Some(b"\0"), Some(headers)), 1).record;
-        assert_eq!((odd.kind, odd.received_at_ms, odd.client_address), (RecordKind::Receipt, 77, None));
+        assert_eq!(
+            (odd.kind, odd.received_at_ms, odd.client_address),
+            (RecordKind::Receipt, 77, None)
+        );
         assert!(odd.request_id.is_empty());
-        assert_eq!(odd.request_signature.as_deref(), Some("\u{fffd}"), "a wrong signature doesn't become none");
+        assert_eq!(
+            odd.request_signature.as_deref(),
+            Some("\u{fffd}"),
+            "a wrong signature doesn't become none"
+        );
     }
 }

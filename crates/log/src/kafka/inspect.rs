@@ -16,14 +16,14 @@ use futures_util::future::{BoxFuture, FutureExt};
 use rdkafka::{
     Offset, TopicPartitionList,
     config::FromClientConfigAndContext,
-    consumer::{BaseConsumer, Consumer, ConsumerContext},
+    consumer::{BaseConsumer, Consumer},
     error::{KafkaError, RDKafkaErrorCode},
 };
 use tokio::sync::oneshot;
 
 use super::{
     INSPECTOR,
-    client::{self, Events},
+    client::{self, Events, serve_events},
     config::KafkaConfig,
     error::KafkaOpenError,
     headers, offsets,
@@ -42,8 +42,6 @@ const GROUPS_MAX: usize = 4;
 const IDLE: Duration = Duration::from_secs(1);
 /// How often the topic's epoch is read again.
 const EPOCH_AGE_MAX: Duration = Duration::from_secs(10);
-
-impl ConsumerContext for Events {}
 
 type Client = BaseConsumer<Events>;
 type States = Result<Vec<PartitionState>, InspectError>;
@@ -103,9 +101,17 @@ impl Inspector {
 }
 
 /// Asks a thread and waits for its answer.
-async fn ask<Q, T>(to: &Sender<Q>, question: Q, answered: oneshot::Receiver<Result<T, InspectError>>) -> Result<T, InspectError> {
+async fn ask<Q, T>(
+    to: &Sender<Q>,
+    question: Q,
+    answered: oneshot::Receiver<Result<T, InspectError>>,
+) -> Result<T, InspectError> {
     let refused = match to.try_send(question) {
-        Ok(()) => return answered.await.unwrap_or_else(|_| Err(unavailable("the thread that looks stopped"))),
+        Ok(()) => {
+            return answered
+                .await
+                .unwrap_or_else(|_| Err(unavailable("the thread that looks stopped")));
+        }
         Err(TrySendError::Full(_)) => "too many questions are waiting",
         Err(TrySendError::Disconnected(_)) => "the log is closed",
     };
@@ -154,7 +160,10 @@ impl View {
             .set("isolation.level", "read_uncommitted")
             .set("check.crcs", "true")
             .set("max.partition.fetch.bytes", fetch_bytes_max.to_string())
-            .set("queued.max.messages.kbytes", self.config.fetch_queue_bytes_max.div_ceil(1024).to_string())
+            .set(
+                "queued.max.messages.kbytes",
+                self.config.fetch_queue_bytes_max.div_ceil(1024).to_string(),
+            )
             .set("fetch.queue.backoff.ms", "10")
             // A fetch at the end of a partition must not keep the next question's waiting.
             .set("fetch.wait.max.ms", "10");
@@ -183,8 +192,11 @@ fn partitions_of(client: &Client, view: &View) -> Result<Vec<u32>, KafkaError> {
     if let Some(error) = topic.error() {
         return Err(KafkaError::MetadataFetch(error.into()));
     }
-    let mut partitions: Vec<u32> =
-        topic.partitions().iter().filter_map(|partition| u32::try_from(partition.id()).ok()).collect();
+    let mut partitions: Vec<u32> = topic
+        .partitions()
+        .iter()
+        .filter_map(|partition| u32::try_from(partition.id()).ok())
+        .collect();
     partitions.sort_unstable();
     Ok(partitions)
 }
@@ -214,12 +226,6 @@ fn next_record(client: &Client, epoch: u32, deadline: Instant) -> Result<Option<
             return Ok(None);
         }
     }
-}
-
-/// Serves log lines and statistics of a client without an assignment.
-fn serve_events(client: &Client) {
-    let until = Instant::now() + Duration::from_millis(10);
-    while Instant::now() < until && client.poll(Duration::ZERO).is_some() {}
 }
 
 /// Looks at partitions and commits.
@@ -253,7 +259,10 @@ impl Looker {
         self.epoch_read = Instant::now();
         match self.topics.epoch(self.view.topic()) {
             Ok(Some(epoch)) if epoch != self.view.epoch.swap(epoch, Ordering::Relaxed) => {
-                tracing::warn!(epoch, "the topic has another epoch: it was recreated, or its delete.retention.ms was changed");
+                tracing::warn!(
+                    epoch,
+                    "the topic has another epoch: it was recreated, or its delete.retention.ms was changed"
+                );
                 self.times.clear();
             }
             Ok(Some(_)) => {}
@@ -269,7 +278,10 @@ impl Looker {
                 self.groups.push(used);
             }
             None => {
-                let client = self.view.client(group, 64 << 10).map_err(|error| unavailable(error.to_string()))?;
+                let client = self
+                    .view
+                    .client(group, 64 << 10)
+                    .map_err(|error| unavailable(error.to_string()))?;
                 if self.groups.len() == GROUPS_MAX {
                     self.groups.remove(0);
                 }
@@ -284,8 +296,10 @@ impl Looker {
     fn partitions(&mut self, group: &str) -> States {
         let now_ms = now_ms();
         self.connect(group)?;
-        let Some((_, client)) = self.groups.last() else { return Err(unavailable("no client")) };
-        let explain = |error: KafkaError| unavailable(client.context().explain(&error));
+        let Some((_, client)) = self.groups.last() else {
+            return Err(unavailable("no client"));
+        };
+        let explain = |error: KafkaError| unavailable(client::explain(client, &error));
         let (view, topic, wait_max) = (&self.view, self.view.topic(), self.view.wait_max());
         let epoch = view.epoch();
         let partitions = partitions_of(client, view).map_err(explain)?;
@@ -293,7 +307,9 @@ impl Looker {
         let begins = offsets::at(client, topic, &partitions, Offset::Beginning, wait_max).map_err(explain)?;
         let ends = offsets::at(client, topic, &partitions, Offset::End, wait_max).map_err(explain)?;
         let mut states = Vec::with_capacity(partitions.len());
-        for (((&partition, committed), begin_offset), end_offset) in partitions.iter().zip(committed).zip(begins).zip(ends) {
+        for (((&partition, committed), begin_offset), end_offset) in
+            partitions.iter().zip(committed).zip(begins).zip(ends)
+        {
             let next_offset = next_of(committed.as_ref(), begin_offset);
             if next_offset > end_offset {
                 let detail = format!(
@@ -346,12 +362,14 @@ fn first_times(
     unknown.retain(|partition, offset| remembered.get(partition).is_none_or(|(of, _)| of != offset));
     if !unknown.is_empty() {
         let deadline = Instant::now() + view.wait_max();
-        let explain = |error: KafkaError| unavailable(client.context().explain(&error));
+        let explain = |error: KafkaError| unavailable(client::explain(client, &error));
         assign_at(client, view.topic(), unknown.clone()).map_err(explain)?;
         let mut read = || {
             while !unknown.is_empty() {
                 let Some(record) = next_record(client, view.epoch(), deadline).map_err(explain)? else {
-                    return Err(unavailable("the first records that aren't verified could not be read in time"));
+                    return Err(unavailable(
+                        "the first records that aren't verified could not be read in time",
+                    ));
                 };
                 let partition = record.position.partition;
                 if unknown.remove(&partition).is_some() {
@@ -413,13 +431,20 @@ impl Reader {
     }
 
     fn read(&mut self, partition: u32, offset: u64, bytes_max: usize) -> Records {
-        let explain = |error: KafkaError, client: &Client| unavailable(client.context().explain(&error));
+        let explain = |error: KafkaError, client: &Client| unavailable(client::explain(client, &error));
         let (topic, wait_max) = (self.view.topic().to_owned(), self.view.wait_max());
         let follows = |cursor: &Cursor| cursor.partition == partition && cursor.next_offset == offset;
-        let known_end = self.cursor.as_ref().filter(|cursor| follows(cursor)).map(|cursor| cursor.end_offset);
+        let known_end = self
+            .cursor
+            .as_ref()
+            .filter(|cursor| follows(cursor))
+            .map(|cursor| cursor.end_offset);
         if known_end.is_none_or(|end_offset| offset >= end_offset) {
             let number = i32::try_from(partition).map_err(|_| no_such(partition))?;
-            if !partitions_of(&self.client, &self.view).map_err(|error| explain(error, &self.client))?.contains(&partition) {
+            if !partitions_of(&self.client, &self.view)
+                .map_err(|error| explain(error, &self.client))?
+                .contains(&partition)
+            {
                 return Err(no_such(partition));
             }
             let marks = self.client.fetch_watermarks(&topic, number, wait_max);
@@ -438,7 +463,8 @@ impl Reader {
             match &mut self.cursor {
                 Some(cursor) if follows(cursor) => cursor.end_offset = end_offset,
                 other => {
-                    assign_at(&self.client, &topic, [(partition, offset)]).map_err(|error| explain(error, &self.client))?;
+                    assign_at(&self.client, &topic, [(partition, offset)])
+                        .map_err(|error| explain(error, &self.client))?;
                     *other = Some(Cursor {
                         partition,
                         next_offset: offset,
@@ -448,7 +474,9 @@ impl Reader {
                 }
             }
         }
-        let Some(cursor) = &mut self.cursor else { return Err(unavailable("no cursor")) };
+        let Some(cursor) = &mut self.cursor else {
+            return Err(unavailable("no cursor"));
+        };
         let deadline = Instant::now() + wait_max;
         let (mut records, mut bytes) = (Vec::new(), 0);
         while cursor.next_offset < cursor.end_offset {
@@ -475,7 +503,9 @@ impl Reader {
             }
         }
         if records.is_empty() {
-            return Err(unavailable(format!("no record came of partition {partition} from offset {offset} in time")));
+            return Err(unavailable(format!(
+                "no record came of partition {partition} from offset {offset} in time"
+            )));
         }
         Ok(records)
     }

@@ -1,7 +1,11 @@
 //! Rejected receipts as messages of the topic `kafka.rejected_topic`: the bytes as payload, the position as key, all else as
 //! headers ([`DeadLetter::headers`]).
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use rdkafka::{
@@ -23,6 +27,9 @@ use crate::{
     record::Position,
     traits::AppendError,
 };
+
+/// Between two tries at a full queue with nothing of ours in it.
+const FULL_PAUSE: Duration = Duration::from_millis(1);
 
 /// Hands outcomes on.
 struct Outcomes;
@@ -61,6 +68,8 @@ impl Letters {
     async fn publish(&self, letters: &[DeadLetter]) -> Result<(), PublishError> {
         let failed = |error: AppendError| PublishError(error.to_string());
         let mut under_way = VecDeque::new();
+        // What is taken is delivered or given up within `delivery_wait_max`, and so is what it keeps waiting.
+        let (started, full_wait_max) = (Instant::now(), 4 * self.delivery_wait_max);
         for letter in letters {
             let delivery = Delivery::new(letter.body.len());
             let key = letter.position.to_string();
@@ -69,11 +78,17 @@ impl Letters {
                     .key(&key)
                     .payload(&*letter.body)
                     .headers(headers_of(letter));
-                let Err((error, _)) = self.producer.send(message) else { break };
-                let full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
-                match under_way.pop_front().filter(|_| full) {
+                let Err((error, _)) = self.producer.send(message) else {
+                    break;
+                };
+                if error.rdkafka_error_code() != Some(RDKafkaErrorCode::QueueFull) || started.elapsed() > full_wait_max
+                {
+                    return Err(PublishError(error.to_string()));
+                }
+                match under_way.pop_front() {
                     Some(oldest) => Delivered(oldest).await.map(drop).map_err(failed)?,
-                    None => return Err(PublishError(error.to_string())),
+                    // A place in the queue becomes free a moment after its delivery was told.
+                    None => tokio::time::sleep(FULL_PAUSE).await,
                 }
             }
             under_way.push_back(delivery);

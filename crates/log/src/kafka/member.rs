@@ -73,7 +73,9 @@ impl ClientContext for Rebalances {
 impl Rebalances {
     fn partitions(&self, list: &TopicPartitionList) -> Vec<u32> {
         let ours = list.elements_for_topic(&self.topic);
-        ours.iter().filter_map(|element| u32::try_from(element.partition()).ok()).collect()
+        ours.iter()
+            .filter_map(|element| u32::try_from(element.partition()).ok())
+            .collect()
     }
 }
 
@@ -87,7 +89,10 @@ impl ConsumerContext for Rebalances {
             consumer.incremental_assign(&TopicPartitionList::new())
         } else {
             let lost = consumer.assignment_lost();
-            let read = consumer.assignment().map(|read| self.partitions(&read)).unwrap_or_default();
+            let read = consumer
+                .assignment()
+                .map(|read| self.partitions(&read))
+                .unwrap_or_default();
             let leaving = partitions.iter().copied().filter(|partition| read.contains(partition));
             let leaving = offsets::list(&self.topic, leaving);
             self.changes.lock().push(Change::Revoked { partitions, lost });
@@ -149,8 +154,14 @@ impl Member {
             .set("session.timeout.ms", config.session_wait_ms_max.to_string())
             .set("heartbeat.interval.ms", (config.session_wait_ms_max / 4).to_string())
             .set("max.poll.interval.ms", config.poll_interval_ms_max.to_string())
-            .set("queued.max.messages.kbytes", config.fetch_queue_bytes_max.div_ceil(1024).to_string())
-            .set("max.partition.fetch.bytes", config.fetch_partition_bytes_max.to_string())
+            .set(
+                "queued.max.messages.kbytes",
+                config.fetch_queue_bytes_max.div_ceil(1024).to_string(),
+            )
+            .set(
+                "max.partition.fetch.bytes",
+                config.fetch_partition_bytes_max.to_string(),
+            )
             .set("fetch.queue.backoff.ms", "10")
             .set("fetch.wait.max.ms", "100");
         let context = Rebalances {
@@ -266,7 +277,9 @@ impl Member {
     ) -> Result<bool, ConsumeError> {
         let (partition, offset) = (record.position.partition, record.position.offset);
         // Of a partition that went away, or from before a seek.
-        let Some(held) = self.held.get_mut(&partition) else { return Ok(true) };
+        let Some(held) = self.held.get_mut(&partition) else {
+            return Ok(true);
+        };
         if offset < held.next_offset {
             return Ok(true);
         }
@@ -333,7 +346,11 @@ impl Member {
             return Ok(());
         }
         let unavailable = |reason: String| ConsumeError::Unavailable(reason);
-        match self.topics.epoch(&self.topic).map_err(|error| unavailable(error.to_string()))? {
+        match self
+            .topics
+            .epoch(&self.topic)
+            .map_err(|error| unavailable(error.to_string()))?
+        {
             Some(epoch) if epoch == self.epoch => {}
             other => {
                 return Err(ConsumeError::Damaged {
@@ -361,7 +378,9 @@ impl Member {
         for (&partition, start) in partitions.iter().zip(&found) {
             let raw = i64::try_from(start.next_offset()).unwrap_or(i64::MAX);
             let number = i32::try_from(partition).unwrap_or(i32::MAX);
-            reading.add_partition_offset(&self.topic, number, Offset::Offset(raw)).map_err(explain)?;
+            reading
+                .add_partition_offset(&self.topic, number, Offset::Offset(raw))
+                .map_err(explain)?;
         }
         if let Err(error) = self.consumer.incremental_assign(&reading) {
             self.unsettled = partitions;
@@ -388,7 +407,9 @@ impl Member {
     fn fault(&self, error: &KafkaError) -> Result<(), ConsumeError> {
         let context = self.consumer.context();
         match error.rdkafka_error_code() {
-            Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange) => Err(self.out_of_range(error)),
+            Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange) => {
+                Err(self.out_of_range(error))
+            }
             Some(
                 RDKafkaErrorCode::AllBrokersDown
                 | RDKafkaErrorCode::UnknownTopicOrPartition
@@ -410,9 +431,13 @@ impl Member {
         for (&partition, held) in &self.held {
             let number = i32::try_from(partition).unwrap_or(i32::MAX);
             let marks = self.consumer.fetch_watermarks(&self.topic, number, self.wait_max);
-            let Ok((begin, end)) = marks.map(|(begin, end)| (begin.unsigned_abs(), end.unsigned_abs())) else { continue };
+            let Ok((begin, end)) = marks.map(|(begin, end)| (begin.unsigned_abs(), end.unsigned_abs())) else {
+                continue;
+            };
             let detail = if held.next_offset < begin {
-                format!("it is no longer stored; the oldest is {begin}: retention deleted records before they were verified")
+                format!(
+                    "it is no longer stored; the oldest is {begin}: retention deleted records before they were verified"
+                )
             } else if held.next_offset > end {
                 format!("the partition ends at {end}: it was set back, or recreated")
             } else {
@@ -433,7 +458,10 @@ impl Member {
         }
         let explain = |error: KafkaError| ConsumeError::Unavailable(self.consumer.context().events.explain(&error));
         let number = i32::try_from(partition).unwrap_or(i32::MAX);
-        let marks = self.consumer.fetch_watermarks(&self.topic, number, self.wait_max).map_err(explain)?;
+        let marks = self
+            .consumer
+            .fetch_watermarks(&self.topic, number, self.wait_max)
+            .map_err(explain)?;
         let (begin, end) = (marks.0.unsigned_abs(), marks.1.unsigned_abs());
         if offset > end {
             return Err(ConsumeError::Damaged {
@@ -444,7 +472,13 @@ impl Member {
         }
         let next_offset = offset.max(begin);
         let raw = Offset::Offset(i64::try_from(next_offset).unwrap_or(i64::MAX));
-        self.consumer.seek(&self.topic, number, raw, self.wait_max).map_err(explain)?;
+        if self.consumer.seek(&self.topic, number, raw, self.wait_max).is_err() {
+            // Its reading has ended, as after an offset that is gone: begin it anew.
+            let mut there = TopicPartitionList::new();
+            there.add_partition_offset(&self.topic, number, raw).map_err(explain)?;
+            self.consumer.incremental_unassign(&there).map_err(explain)?;
+            self.consumer.incremental_assign(&there).map_err(explain)?;
+        }
         self.left_over.take_if(|record| record.position.partition == partition);
         if let Some(held) = self.held.get_mut(&partition) {
             held.next_offset = next_offset;
@@ -453,7 +487,9 @@ impl Member {
     }
 
     pub(super) fn commit(&mut self, commits: Vec<Commit>) -> Result<(), CommitError> {
-        let Some(first) = commits.first().map(|commit| commit.partition) else { return Ok(()) };
+        let Some(first) = commits.first().map(|commit| commit.partition) else {
+            return Ok(());
+        };
         let mut list = TopicPartitionList::new();
         for commit in &commits {
             let held = self.held.get(&commit.partition);
@@ -471,7 +507,9 @@ impl Member {
             let number = i32::try_from(commit.partition).unwrap_or(i32::MAX);
             let mut element = list.add_partition(&self.topic, number);
             let raw = Offset::Offset(i64::try_from(commit.next_offset).unwrap_or(i64::MAX));
-            element.set_offset(raw).map_err(|error| CommitError::Unavailable(error.to_string()))?;
+            element
+                .set_offset(raw)
+                .map_err(|error| CommitError::Unavailable(error.to_string()))?;
             element.set_metadata(commits::to_metadata(commit.epoch, &commit.metadata));
         }
         if self.consumer.assignment_lost() {

@@ -78,8 +78,10 @@ impl ClientMeters {
     #[allow(clippy::cast_precision_loss)] // gauges
     pub(super) fn take(&self, statistics: &Statistics) {
         let brokers = statistics.brokers.values();
-        self.errors.absolute(brokers.clone().map(|broker| broker.txerrs + broker.rxerrs).sum());
-        self.timeouts.absolute(brokers.clone().map(|broker| broker.req_timeouts).sum());
+        self.errors
+            .absolute(brokers.clone().map(|broker| broker.txerrs + broker.rxerrs).sum());
+        self.timeouts
+            .absolute(brokers.clone().map(|broker| broker.req_timeouts).sum());
         let mut latency = self.latency.lock();
         for broker in brokers.filter(|broker| broker.nodeid >= 0) {
             let Some(rtt) = &broker.rtt else { continue };
@@ -88,7 +90,8 @@ impl ClientMeters {
             }
             let role = self.role;
             let number = broker.nodeid;
-            let handle = || gauge!("receipts_kafka_broker_rtt_seconds", "client" => role, "broker" => number.to_string());
+            let handle =
+                || gauge!("receipts_kafka_broker_rtt_seconds", "client" => role, "broker" => number.to_string());
             latency.entry(number).or_insert_with(handle).set(rtt.p99 as f64 / 1e6);
         }
         drop(latency);

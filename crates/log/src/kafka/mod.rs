@@ -111,12 +111,19 @@ impl KafkaLog {
 
     fn open_as(config: KafkaConfig, may_create: bool) -> Result<Self, KafkaOpenError> {
         let fault = |(key, fault): (&str, String)| format!("kafka.{key}: {fault}");
-        config.validate().map_err(|faults| KafkaOpenError::Config(faults.into_iter().map(fault).collect()))?;
+        config
+            .validate()
+            .map_err(|faults| KafkaOpenError::Config(faults.into_iter().map(fault).collect()))?;
         let topics = Topics::new(&config)?;
         let may_create = may_create && config.create_topic;
         let epoch = Lookup::new(&config)?.ensure(&topics, &TopicPlan::log(&config), may_create)?;
         let epoch = epoch.unwrap_or_default();
-        tracing::info!(brokers = config.brokers, topic = config.topic, epoch, "the log on Kafka is open");
+        tracing::info!(
+            brokers = config.brokers,
+            topic = config.topic,
+            epoch,
+            "the log on Kafka is open"
+        );
         Ok(Self {
             open: Arc::new(Open {
                 config: Arc::new(config),
@@ -138,7 +145,13 @@ impl KafkaLog {
     pub fn consumer(&self, group: &str) -> Result<KafkaConsumer, KafkaOpenError> {
         let open = &self.open;
         let hurry = Arc::new(AtomicBool::new(false));
-        let member = Member::join(&open.config, group, self.epoch(), Arc::clone(&open.topics), Arc::clone(&hurry))?;
+        let member = Member::join(
+            &open.config,
+            group,
+            self.epoch(),
+            Arc::clone(&open.topics),
+            Arc::clone(&hurry),
+        )?;
         let started = KafkaConsumer::start(member, hurry);
         let (consumer, membership) = started.map_err(|error| KafkaOpenError::Client(error.to_string()))?;
         let mut members = open.members.lock();
@@ -178,9 +191,9 @@ impl KafkaLog {
 
     fn writer(&self) -> Result<&Arc<Writer>, String> {
         let open = &self.open;
-        let made = open.writer.get_or_init(|| {
-            Writer::open(&open.config, Arc::clone(&open.epoch)).map_err(|error| error.to_string())
-        });
+        let made = open
+            .writer
+            .get_or_init(|| Writer::open(&open.config, Arc::clone(&open.epoch)).map_err(|error| error.to_string()));
         made.as_ref().map_err(Clone::clone)
     }
 
@@ -272,13 +285,9 @@ impl Lookup {
         let started = std::time::Instant::now();
         loop {
             let metadata = self.client.fetch_metadata(Some(plan.name()), self.wait_max);
-            let metadata = metadata.map_err(|error| {
-                // The reasons wait among the client's events.
-                while self.client.poll(Duration::ZERO).is_some() {}
-                KafkaOpenError::Unreachable {
-                    brokers: self.brokers.clone(),
-                    detail: self.client.context().explain(&error),
-                }
+            let metadata = metadata.map_err(|error| KafkaOpenError::Unreachable {
+                brokers: self.brokers.clone(),
+                detail: client::explain(&self.client, &error),
             })?;
             let found = metadata.topics().iter().find(|topic| topic.name() == plan.name());
             let found = found.filter(|topic| topic.error().is_none() && !topic.partitions().is_empty());

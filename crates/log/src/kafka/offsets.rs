@@ -33,7 +33,9 @@ pub(super) struct Start {
 impl Start {
     /// Behind the commit, also where retention has passed it: reading there fails, and must.
     pub(super) fn next_offset(&self) -> u64 {
-        self.committed.as_ref().map_or(self.begin_offset, |made| made.next_offset)
+        self.committed
+            .as_ref()
+            .map_or(self.begin_offset, |made| made.next_offset)
     }
 }
 
@@ -48,7 +50,12 @@ pub(super) fn starts<C: ConsumerContext>(
     let committed = committed(consumer, topic, partitions, epoch, wait_max)?;
     let begins = at(consumer, topic, partitions, Offset::Beginning, wait_max)?;
     let starts = committed.into_iter().zip(begins);
-    Ok(starts.map(|(committed, begin_offset)| Start { committed, begin_offset }).collect())
+    Ok(starts
+        .map(|(committed, begin_offset)| Start {
+            committed,
+            begin_offset,
+        })
+        .collect())
 }
 
 /// The group's commits of this epoch, in the order of `partitions`.
@@ -65,7 +72,11 @@ pub(super) fn committed<C: ConsumerContext>(
         Offset::Offset(offset) => {
             let made = commits::from_metadata(epoch, offset.unsigned_abs(), metadata);
             if made.is_none() {
-                tracing::warn!(epoch, metadata, "a committed position is of another epoch of the topic: ignored");
+                tracing::warn!(
+                    epoch,
+                    metadata,
+                    "a committed position is of another epoch of the topic: ignored"
+                );
             }
             Ok(made)
         }

@@ -76,7 +76,11 @@ pub(super) fn settings(config: &KafkaConfig, role: &str, message_bytes_max: usiz
 }
 
 /// Connects, in the background: a broker that is away now is no fault.
-pub(super) fn connect<H: Heard>(settings: &ClientConfig, role: &'static str, heard: &Arc<H>) -> Result<Producer<H>, KafkaError> {
+pub(super) fn connect<H: Heard>(
+    settings: &ClientConfig,
+    role: &'static str,
+    heard: &Arc<H>,
+) -> Result<Producer<H>, KafkaError> {
     let context = Deliveries {
         events: Events::new(role),
         heard: Arc::clone(heard),

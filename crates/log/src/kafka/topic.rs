@@ -125,7 +125,11 @@ impl TopicPlan {
                 Wanted::AtLeast(number(config.retention_ms_max)),
                 "kafka.retention_ms_max says so",
             ),
-            setting("retention.bytes", Wanted::AtLeast(retention_bytes), "kafka.retention_bytes_max says so"),
+            setting(
+                "retention.bytes",
+                Wanted::AtLeast(retention_bytes),
+                "kafka.retention_bytes_max says so",
+            ),
         ];
         Self {
             name: name.to_owned(),
@@ -142,7 +146,11 @@ impl TopicPlan {
 
     /// What the topic is created with.
     fn given(&self) -> Vec<(&'static str, String)> {
-        let mut given: Vec<_> = self.settings.iter().map(|setting| (setting.name, setting.wanted.value())).collect();
+        let mut given: Vec<_> = self
+            .settings
+            .iter()
+            .map(|setting| (setting.name, setting.wanted.value()))
+            .collect();
         if self.has_epoch {
             given.push((EPOCH, fresh_epoch().to_string()));
         }
@@ -150,7 +158,11 @@ impl TopicPlan {
     }
 
     fn creating_command(&self, brokers: &str) -> String {
-        let settings: String = self.given().iter().map(|(name, value)| format!(" --config {name}={value}")).collect();
+        let settings: String = self
+            .given()
+            .iter()
+            .map(|(name, value)| format!(" --config {name}={value}"))
+            .collect();
         format!(
             "kafka-topics.sh --bootstrap-server {brokers} --create --topic {} --partitions {} --replication-factor {}{settings}",
             self.name, self.partitions, self.replication_factor
@@ -162,7 +174,9 @@ impl TopicPlan {
         let mut wrong = Vec::new();
         for setting in &self.settings {
             // A broker that doesn't know a setting can't break it.
-            let Some(value) = found.get(setting.name).and_then(|entry| entry.value.as_deref()) else { continue };
+            let Some(value) = found.get(setting.name).and_then(|entry| entry.value.as_deref()) else {
+                continue;
+            };
             if !setting.wanted.accepts(value) {
                 wrong.push(WrongSetting {
                     name: setting.name.to_owned(),
@@ -184,7 +198,10 @@ impl TopicPlan {
         if wrong.is_empty() {
             return None;
         }
-        let settings: Vec<String> = wrong.iter().map(|wrong| format!("{}={}", wrong.name, wrong.wanted)).collect();
+        let settings: Vec<String> = wrong
+            .iter()
+            .map(|wrong| format!("{}={}", wrong.name, wrong.wanted))
+            .collect();
         let command = format!(
             "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics --entity-name {} --add-config {}",
             self.name,
@@ -213,7 +230,9 @@ fn outlive(epoch: u32) {
 
 /// The epoch that the topic was given; none if it only has the broker's default.
 fn epoch_of(topic: &ConfigResource) -> Option<u32> {
-    let entry = topic.get(EPOCH).filter(|entry| entry.source == ConfigSource::DynamicTopic)?;
+    let entry = topic
+        .get(EPOCH)
+        .filter(|entry| entry.source == ConfigSource::DynamicTopic)?;
     let epoch: u32 = entry.value.as_deref()?.parse().ok()?;
     (1..=0x7fff_ffff).contains(&epoch).then_some(epoch)
 }
@@ -285,7 +304,10 @@ impl Topics {
             what: "described",
             detail,
         };
-        let described = block_on(self.admin.describe_configs([&ResourceSpecifier::Topic(topic)], &self.options()));
+        let described = block_on(
+            self.admin
+                .describe_configs([&ResourceSpecifier::Topic(topic)], &self.options()),
+        );
         let described = described.map_err(|error| refused(error.to_string()))?.pop();
         let described = described.ok_or_else(|| refused("no answer about it".to_owned()))?;
         described.map_err(|code| refused(code.to_string()))
@@ -383,15 +405,29 @@ mod tests {
             assert!(plan.faults(&found, "b:1").is_none());
         }
         let plan = TopicPlan::log(&config);
-        let generous = [("retention.ms", "-1"), ("max.message.bytes", "99999999"), ("min.insync.replicas", "3")];
-        assert!(plan.faults(&topic(&plan, &generous, || ConfigSource::DynamicTopic), "b:1").is_none());
+        let generous = [
+            ("retention.ms", "-1"),
+            ("max.message.bytes", "99999999"),
+            ("min.insync.replicas", "3"),
+        ];
+        assert!(
+            plan.faults(&topic(&plan, &generous, || ConfigSource::DynamicTopic), "b:1")
+                .is_none()
+        );
     }
 
     #[test]
     fn every_wrong_setting_is_told_with_the_command_that_fixes_it() {
         let plan = TopicPlan::log(&KafkaConfig::default());
-        let changed = [("cleanup.policy", "compact,delete"), ("retention.ms", "1000"), ("max.message.bytes", "1048588")];
-        let told = plan.faults(&topic(&plan, &changed, || ConfigSource::DynamicTopic), "b:1").unwrap().to_string();
+        let changed = [
+            ("cleanup.policy", "compact,delete"),
+            ("retention.ms", "1000"),
+            ("max.message.bytes", "1048588"),
+        ];
+        let told = plan
+            .faults(&topic(&plan, &changed, || ConfigSource::DynamicTopic), "b:1")
+            .unwrap()
+            .to_string();
         for part in [
             "cleanup.policy is compact,delete, must be delete",
             "retention.ms is 1000, must be 604800000",
@@ -406,7 +442,10 @@ mod tests {
     #[test]
     fn a_default_is_no_epoch() {
         let plan = TopicPlan::log(&KafkaConfig::default());
-        let told = plan.faults(&topic(&plan, &[], || ConfigSource::Default), "b:1").unwrap().to_string();
+        let told = plan
+            .faults(&topic(&plan, &[], || ConfigSource::Default), "b:1")
+            .unwrap()
+            .to_string();
         assert!(told.contains("delete.retention.ms"), "{told}");
         for value in ["0", "-1", "2147483648", "x"] {
             let found = topic(&plan, &[("delete.retention.ms", value)], || ConfigSource::DynamicTopic);

@@ -76,7 +76,9 @@ impl Heard for Shared {
             Ok((partition, offset)) => {
                 self.meters.appends.increment(1);
                 self.meters.append_bytes.increment(delivery.bytes as u64);
-                self.meters.delivery_seconds.record(delivery.since.elapsed().as_secs_f64());
+                self.meters
+                    .delivery_seconds
+                    .record(delivery.since.elapsed().as_secs_f64());
                 delivery.end(Ok(Position {
                     epoch: self.epoch.load(Ordering::Relaxed),
                     partition,
@@ -100,10 +102,12 @@ impl Shared {
     fn failed(&self, error: &KafkaError, bytes: usize, explain: impl FnOnce() -> String) -> AppendError {
         match error.rdkafka_error_code() {
             Some(RDKafkaErrorCode::QueueFull) => AppendError::Busy,
-            Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize) => AppendError::TooLarge {
-                size: bytes,
-                max: self.record_bytes_max,
-            },
+            Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize) => {
+                AppendError::TooLarge {
+                    size: bytes,
+                    max: self.record_bytes_max,
+                }
+            }
             Some(RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight)
                 if self.closed.load(Ordering::Relaxed) =>
             {
@@ -161,7 +165,9 @@ impl Writer {
                 writer.probe();
             }
         };
-        let thread = thread::Builder::new().name("log-kafka-watch".to_owned()).spawn(watching);
+        let thread = thread::Builder::new()
+            .name("log-kafka-watch".to_owned())
+            .spawn(watching);
         let thread = thread.map_err(|error| KafkaOpenError::Client(error.to_string()))?;
         *writer.watch.lock() = Some(Watch { stop, thread });
         Ok(writer)
@@ -223,9 +229,14 @@ impl Writer {
         let partitions = topic.partitions();
         let without = partitions.iter().filter(|partition| leaderless(partition)).count();
         if without > 0 {
-            return Some(format!("{without} of {} partitions of {} have no leader", partitions.len(), self.topic));
+            return Some(format!(
+                "{without} of {} partitions of {} have no leader",
+                partitions.len(),
+                self.topic
+            ));
         }
-        let short = |partition: &&rdkafka::metadata::MetadataPartition| partition.isr().len() < self.min_insync_replicas;
+        let short =
+            |partition: &&rdkafka::metadata::MetadataPartition| partition.isr().len() < self.min_insync_replicas;
         let short = partitions.iter().filter(short).count();
         (short > 0).then(|| {
             format!(

@@ -9,6 +9,12 @@
 
 #[path = "../contract/mod.rs"]
 mod contract;
+mod foreign;
+mod group;
+mod outage;
+mod secure;
+mod topics;
+mod zombie;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
