@@ -9,7 +9,7 @@ use clickhouse::query::Query;
 use clickhouse::{Client, Compression, RowOwned, RowRead};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 
 use crate::config::{Password, is_https};
 use crate::connector::Connector;
@@ -29,6 +29,8 @@ const ANSWER_SLACK: Duration = Duration::from_secs(5);
 const SLOW_WAIT_MAX: Duration = Duration::from_secs(600);
 /// Bytes compressed at a time for a remote server.
 const COMPRESS_BYTES: usize = 1 << 20;
+/// Packed pieces of an insert that may wait to be sent.
+const PACKED_MAX: usize = 2;
 
 /// Settings that a server must have, and whether it is a cluster's. (The embedded engine rests on its own.)
 pub(crate) const SERVER_SETTINGS: [(&str, bool); 13] = [
@@ -324,14 +326,6 @@ impl Warehouse {
     }
 
     async fn send(&self, sql: String, rows: Vec<Bytes>, format: Format) -> Result<(), WarehouseError> {
-        let compressed = self.compressed;
-        let body = match format {
-            Format::RowBinary if !compressed => Packed::Plain(rows),
-            _ => {
-                let packed = on_own_thread("warehouse-pack", move || pack(rows, format, compressed)).await;
-                packed.map_err(|error| WarehouseError::Unavailable(error.to_string()))??
-            }
-        };
         let mut insert = self
             .client
             .insert_formatted_with(sql)
@@ -341,18 +335,29 @@ impl Warehouse {
             .with_setting("optimize_on_insert", "0")
             // A rewritten block must be written: the one of before may have been lost since.
             .with_setting("insert_deduplicate", "0");
-        match body {
-            Packed::Plain(pieces) => {
-                for piece in pieces {
-                    insert.send(piece).await?;
-                }
+        if matches!(format, Format::RowBinary) && !self.compressed {
+            for piece in rows {
+                insert.send(piece).await?;
             }
-            Packed::Lz4(frames) => {
-                for frame in frames {
-                    insert.send_compressed(frame).await?;
-                }
-            }
+            insert.end().await?;
+            return Ok(());
         }
+        let compressed = self.compressed;
+        let (packed, mut pieces) = mpsc::channel(PACKED_MAX);
+        let packing = on_own_thread("warehouse-pack", move || pack(&rows, format, compressed, &packed));
+        let sending = async move {
+            while let Some(piece) = pieces.recv().await {
+                match piece {
+                    Packed::Plain(piece) => insert.send(piece).await?,
+                    Packed::Lz4(frame) => insert.send_compressed(frame).await?,
+                }
+            }
+            Ok::<_, WarehouseError>(insert)
+        };
+        let (packed, sent) = tokio::join!(packing, sending);
+        let insert = sent?;
+        // Only what was packed to its end may be inserted; dropping the insert breaks it off.
+        packed.map_err(|error| WarehouseError::Unavailable(error.to_string()))??;
         insert.end().await?;
         Ok(())
     }
@@ -479,32 +484,38 @@ impl Format {
     }
 }
 
-/// An insert's body.
+/// A piece of an insert's body.
 enum Packed {
-    Plain(Vec<Bytes>),
-    Lz4(Vec<CompressedData>),
+    Plain(Bytes),
+    Lz4(CompressedData),
 }
 
-/// Rows as they travel. Takes a millisecond for every few thousand of them.
-fn pack(rows: Vec<Bytes>, format: Format, compressed: bool) -> Result<Packed, WarehouseError> {
-    let pieces = match format {
-        Format::RowBinary => rows,
-        Format::Native(count) => native::receipts(&rows, count)?,
-    };
-    if compressed {
-        Ok(Packed::Lz4(compress(&pieces)?))
-    } else {
-        Ok(Packed::Plain(pieces))
-    }
-}
-
-/// Pieces in ClickHouse's LZ4 frames.
-fn compress(pieces: &[Bytes]) -> Result<Vec<CompressedData>, clickhouse::error::Error> {
-    let parts = pieces.iter().flat_map(|piece| {
+/// Packs rows as they travel, and hands each piece over as soon as it is ready. Takes a millisecond for every few thousand
+/// rows; sending goes on beside it.
+fn pack(rows: &[Bytes], format: Format, compressed: bool, packed: &mpsc::Sender<Packed>) -> Result<(), WarehouseError> {
+    let mut failed = None;
+    // A receiver that is gone has an error of its own to tell.
+    let mut hand_over = |piece: Bytes| {
+        if !compressed {
+            return packed.blocking_send(Packed::Plain(piece)).is_ok();
+        }
         let starts = (0..piece.len()).step_by(COMPRESS_BYTES);
-        starts.map(|start| piece.slice(start..piece.len().min(start + COMPRESS_BYTES)))
-    });
-    parts.map(|part| CompressedData::new(&part, Compression::Lz4)).collect()
+        let mut parts = starts.map(|start| &piece[start..piece.len().min(start + COMPRESS_BYTES)]);
+        parts.all(|part| match CompressedData::new(part, Compression::Lz4) {
+            Ok(frame) => packed.blocking_send(Packed::Lz4(frame)).is_ok(),
+            Err(error) => {
+                failed = Some(error);
+                false
+            }
+        })
+    };
+    match format {
+        Format::RowBinary => {
+            let _ = rows.iter().all(|piece| hand_over(piece.clone()));
+        }
+        Format::Native(count) => native::receipts(rows, count, hand_over)?,
+    }
+    failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// What a server must be told with each statement; the embedded engine rests on it.

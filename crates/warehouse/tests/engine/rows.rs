@@ -306,6 +306,14 @@ fn rows_travel_in_columns_and_arrive_as_they_were() {
             .collect();
         let pieces: Vec<Bytes> = rows.chunks(9_999).map(|rows| encoded(rows).into()).collect();
         ours.insert_receipts(pieces, rows.len() as u64).await.unwrap();
+        let parts =
+            "SELECT count(), sum(rows), uniqExact(partition) FROM system.parts WHERE active AND table = 'receipts'
+            AND database = currentDatabase() AND level = 0";
+        assert_eq!(
+            sql(ours.database(), parts).await,
+            "3\t70001\t3\n",
+            "one part a month, however many blocks"
+        );
         // The reference: the same bytes as RowBinary, which ClickHouse takes apart itself.
         let target = format!(
             "POST /?database={}&query={} HTTP/1.1",
