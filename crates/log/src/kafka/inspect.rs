@@ -210,17 +210,22 @@ fn assign_at(client: &Client, topic: &str, starts: impl IntoIterator<Item = (u32
     client.assign(&list)
 }
 
+fn is_out_of_range(error: &KafkaError) -> bool {
+    let code = error.rdkafka_error_code();
+    matches!(
+        code,
+        Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange)
+    )
+}
+
 /// Waits for the next record until `deadline`; errors that librdkafka tries again over are passed over.
 fn next_record(client: &Client, epoch: u32, deadline: Instant) -> Result<Option<LoggedRecord>, KafkaError> {
     loop {
         let wait = deadline.saturating_duration_since(Instant::now());
         match client.poll(wait) {
             Some(Ok(message)) => return Ok(Some(headers::record_of(&message, epoch))),
-            Some(Err(error)) => match error.rdkafka_error_code() {
-                Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange) => return Err(error),
-                _ => {}
-            },
-            None => {}
+            Some(Err(error)) if is_out_of_range(&error) => return Err(error),
+            Some(Err(_)) | None => {}
         }
         if wait.is_zero() {
             return Ok(None);

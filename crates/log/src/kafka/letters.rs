@@ -68,11 +68,12 @@ impl Letters {
     async fn publish(&self, letters: &[DeadLetter]) -> Result<(), PublishError> {
         let failed = |error: AppendError| PublishError(error.to_string());
         let mut under_way = VecDeque::new();
-        // What is taken is delivered or given up within `delivery_wait_max`, and so is what it keeps waiting.
-        let (started, full_wait_max) = (Instant::now(), 4 * self.delivery_wait_max);
+        // What is taken is delivered or given up within `delivery_wait_max`, so a queue stays full no longer.
+        let full_wait_max = 2 * self.delivery_wait_max;
         for letter in letters {
             let delivery = Delivery::new(letter.body.len());
             let key = letter.position.to_string();
+            let started = Instant::now();
             loop {
                 let message = BaseRecord::with_opaque_to(&self.topic, Arc::clone(&delivery))
                     .key(&key)

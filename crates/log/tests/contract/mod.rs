@@ -254,7 +254,7 @@ pub async fn reads_on_from_where_it_is_told<E: Engine>() {
             .iter()
             .all(|logged| logged.position.offset >= ends[&logged.position.partition] / 2)
     );
-    for (&partition, _) in &ends {
+    for &partition in ends.keys() {
         consumer.seek(partition, 0).await.unwrap();
     }
     let limits = PollLimits { records_max: 1, ..ALL };
