@@ -36,10 +36,10 @@ pub(super) fn commit_error(error: &KafkaError, partition: u32, reason: String) -
     use RDKafkaErrorCode as Code;
     match error.rdkafka_error_code() {
         // The group went on without this member. librdkafka gives its partitions up, and the next poll says so.
-        Some(Code::UnknownMemberId | Code::IllegalGeneration | Code::FencedInstanceId | Code::AssignmentLost) => {
-            CommitError::Fenced(partition)
-        }
-        // Among the rest `RebalanceInProgress`: the partition is ours until this member has been told otherwise.
+        Some(Code::UnknownMemberId | Code::FencedInstanceId | Code::AssignmentLost) => CommitError::Fenced(partition),
+        // Among the rest `RebalanceInProgress`, and `IllegalGeneration`, which a commit meets that crosses the answer to a join: the
+        // partition is ours until this member has been told otherwise. Outside of a rebalance librdkafka takes the latter for
+        // the loss of all partitions, and then the next try is fenced.
         _ => CommitError::Unavailable(reason),
     }
 }

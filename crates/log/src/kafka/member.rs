@@ -12,12 +12,13 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
     time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
 use rdkafka::{
-    ClientContext, Offset, Statistics, TopicPartitionList,
+    ClientConfig, ClientContext, Offset, Statistics, TopicPartitionList,
     config::{FromClientConfigAndContext, RDKafkaLogLevel},
     consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext},
     error::{KafkaError, RDKafkaErrorCode},
@@ -115,6 +116,7 @@ struct Held {
 /// The member.
 pub(super) struct Member {
     consumer: BaseConsumer<Rebalances>,
+    settings: ClientConfig,
     topics: Arc<Topics>,
     topic: String,
     epoch: u32,
@@ -131,6 +133,18 @@ pub(super) struct Member {
     gone: Vec<u32>,
     /// Set by a caller who wants the poll under way to end.
     hurry: Arc<AtomicBool>,
+}
+
+/// A client that is about to join.
+fn connect(settings: &ClientConfig, topic: &str) -> Result<BaseConsumer<Rebalances>, KafkaError> {
+    let context = Rebalances {
+        events: Events::new(MEMBER),
+        topic: topic.to_owned(),
+        changes: Mutex::default(),
+    };
+    let consumer = BaseConsumer::from_config_and_context(settings, context)?;
+    consumer.subscribe(&[topic])?;
+    Ok(consumer)
 }
 
 impl Member {
@@ -164,16 +178,10 @@ impl Member {
             )
             .set("fetch.queue.backoff.ms", "10")
             .set("fetch.wait.max.ms", "100");
-        let context = Rebalances {
-            events: Events::new(MEMBER),
-            topic: config.topic.clone(),
-            changes: Mutex::default(),
-        };
-        let failed = |error: KafkaError| KafkaOpenError::Client(error.to_string());
-        let consumer = BaseConsumer::from_config_and_context(&settings, context).map_err(failed)?;
-        consumer.subscribe(&[&config.topic]).map_err(failed)?;
+        let consumer = connect(&settings, &config.topic).map_err(|error| KafkaOpenError::Client(error.to_string()))?;
         Ok(Self {
             consumer,
+            settings,
             topics,
             topic: config.topic.clone(),
             epoch,
@@ -254,16 +262,21 @@ impl Member {
     /// Gives everything up and joins the group anew, after the group has gone on without this member.
     ///
     /// librdkafka notices that by itself, but not while a rebalance of its own waits for our answer, and until then it would
-    /// go on as if nothing had happened.
+    /// go on as if nothing had happened. Nor does it forget what it was given when it unsubscribes in the middle of one: the
+    /// group would give it the same partitions again, and it would say that nothing is new. So the new member is a new client.
     fn resign(&mut self) {
         let held = std::mem::take(&mut self.held);
         self.meters.lost.increment(held.len() as u64);
         self.gone.extend(held.into_keys());
         self.unsettled.clear();
         self.left_over = None;
-        self.consumer.unsubscribe();
-        if let Err(error) = self.consumer.subscribe(&[&self.topic]) {
-            self.failed = Some(ConsumeError::Unavailable(error.to_string()));
+        match connect(&self.settings, &self.topic) {
+            Ok(consumer) => {
+                let left = std::mem::replace(&mut self.consumer, consumer);
+                // It may wait for a broker that is away.
+                thread::spawn(move || drop(left));
+            }
+            Err(error) => self.failed = Some(ConsumeError::Unavailable(error.to_string())),
         }
     }
 

@@ -21,7 +21,7 @@ use test_engines::Kafka;
 
 use crate::{
     config,
-    contract::{ALL, append_all, record},
+    contract::{ALL, append_all, poll_records, record},
 };
 
 const PARTITIONS: u32 = 6;
@@ -56,7 +56,13 @@ async fn work(mut consumer: KafkaConsumer, journal: Arc<Mutex<Journal>>, stop: A
                 next_offset: last + 1,
                 metadata: format!("{first}"),
             };
-            match consumer.commit(vec![commit]).await {
+            let mut committed = consumer.commit(vec![commit.clone()]).await;
+            // As during a rebalance.
+            while let Err(CommitError::Unavailable(_)) = committed {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                committed = consumer.commit(vec![commit.clone()]).await;
+            }
+            match committed {
                 Ok(()) => {
                     let mut journal = journal.lock();
                     let before = journal.done.insert(partition, last + 1).unwrap_or(0);
@@ -119,6 +125,41 @@ async fn consumers_that_come_and_go_do_every_record_once() {
         );
     }
     assert_eq!(journal.lock().records, appended);
+}
+
+/// A commit that crosses the answer to a join has the generation before it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rebalance_under_way_fences_nobody() {
+    let config = KafkaConfig {
+        poll_interval_ms_max: 60_000,
+        ..config(Kafka::shared().unwrap().bootstrap())
+    };
+    let topic = config.topic.clone();
+    let log = KafkaLog::open(config).unwrap();
+    append_all(&log, 0..60).await;
+    for round in 0..8 {
+        let group = format!("{topic}-{round}");
+        let mut first = log.consumer(&group).unwrap();
+        let records = poll_records(&mut first, 60).await;
+        let last = records.last().unwrap().position;
+        let commit = Commit {
+            partition: last.partition,
+            epoch: last.epoch,
+            next_offset: last.offset + 1,
+            metadata: String::new(),
+        };
+        let second = log.consumer(&group).unwrap();
+        // It doesn't poll, so nothing is taken from it, but the group goes from one generation to the next.
+        let until = tokio::time::Instant::now() + Duration::from_secs(4);
+        while tokio::time::Instant::now() < until {
+            match first.commit(vec![commit.clone()]).await {
+                Ok(()) | Err(CommitError::Unavailable(_)) => {}
+                Err(fenced) => panic!("{fenced}"),
+            }
+        }
+        first.commit(vec![commit]).await.unwrap();
+        drop(second);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

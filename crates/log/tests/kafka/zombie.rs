@@ -55,6 +55,9 @@ async fn child() {
         revoked = polled.revoked;
     }
     writeln!(std::io::stdout(), "said: fenced {fenced} revoked {revoked:?}").unwrap();
+    let again = poll_records(&mut consumer, 5).await;
+    let first = again[0].position.offset;
+    writeln!(std::io::stdout(), "said: went on from {first}").unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -86,6 +89,9 @@ async fn a_thawed_consumer_is_fenced_and_knows_it() {
     signal("-CONT");
     writeln!(stdin, "go on").unwrap();
     assert_eq!(said().unwrap(), "fenced true revoked [0]");
+    drop(heir);
+    append_all(&log, 20..25).await;
+    assert_eq!(said().unwrap(), "went on from 20", "it is a member again");
     assert!(child.wait().unwrap().success());
     let state = log.partitions(&topic).await.unwrap().remove(0);
     let committed = state.committed.unwrap();
