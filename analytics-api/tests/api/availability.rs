@@ -86,10 +86,11 @@ pub(crate) async fn the_watermark_is_read_before_the_query(stack: &Stack) {
     let answer = server.get(PATH, &stack.keys.publisher, &[]).await;
     stack.log.away.store(false, Ordering::SeqCst);
     expect_unavailable(&answer, "log_unavailable");
-    // Readiness asked the warehouse once; the query never did.
+    // Readiness and the running audit asked the warehouse once each; the query never did.
     listener.accept().await.unwrap();
-    let second = tokio::time::timeout(Duration::from_millis(20), listener.accept()).await;
-    assert!(second.is_err());
+    listener.accept().await.unwrap();
+    let third = tokio::time::timeout(Duration::from_millis(20), listener.accept()).await;
+    assert!(third.is_err());
     server.stop().await;
 }
 
@@ -164,8 +165,11 @@ pub(crate) async fn requests_under_way_end_before_the_process(stack: &Stack) {
         stack.keys.publisher
     );
     stream.write_all(head.as_bytes()).await.unwrap();
-    // Two connections: one for readiness, which asks once, and one for the query, which so has begun.
-    let _connections = [listener.accept().await.unwrap(), listener.accept().await.unwrap()];
+    // Three connections: for readiness and the running audit, which ask once each, and for the query, which so has begun.
+    let mut connections = Vec::new();
+    for _ in 0..3 {
+        connections.push(listener.accept().await.unwrap());
+    }
     server.shutdown.cancel();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
