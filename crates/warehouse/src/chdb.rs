@@ -6,6 +6,9 @@
 //! its partial output in front of the next result.
 #![allow(unsafe_code)]
 
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod failed_writes;
+
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
@@ -104,7 +107,15 @@ impl Chdb {
                 stream_destroy: *library.get(b"chdb_destroy_insert_stream\0").map_err(unusable)?,
             }
         };
-        std::mem::forget(library);
+        let handle = library.into_raw();
+        #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+        // SAFETY: the handle is open and never closed; of the library only its switch for signal handlers was called.
+        unsafe { failed_writes::notice(handle) }.map_err(|what| EngineError::LibraryUnusable {
+            path: path.to_owned(),
+            detail: format!("its failed writes would go unnoticed ({what})"),
+        })?;
+        #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+        let _: *mut c_void = handle;
         let chdb = Self {
             functions: Box::leak(Box::new(functions)),
         };

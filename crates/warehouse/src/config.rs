@@ -40,6 +40,9 @@ pub struct WarehouseConfig {
     pub library: Option<PathBuf>,
     /// Memory the embedded engine may use for queries, inserts and merges, in bytes.
     pub memory_bytes_max: u64,
+    /// Free bytes of its file system that the embedded engine leaves alone: what would take of them is refused, an insert
+    /// with an error that may pass. Below the log's own limit, so that what the log has taken can still be counted.
+    pub min_free_bytes: u64,
     /// Result rows of one query. A query that would return more is refused.
     pub result_rows_max: u64,
     /// Rows of one insert. More are refused before anything is sent.
@@ -77,6 +80,7 @@ impl Default for WarehouseConfig {
             connect_wait_ms_max: 5_000,
             library: None,
             memory_bytes_max: 700 << 20,
+            min_free_bytes: 64 << 20,
             result_rows_max: 1_000_000,
             insert_rows_max: 200_000,
             insert_bytes_max: 64 << 20,
@@ -239,7 +243,8 @@ impl Serialize for Password {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::WarehouseConfig;
+    use super::{Password, WarehouseConfig};
+    use serde::Serialize;
 
     fn faults(change: impl FnOnce(&mut WarehouseConfig)) -> String {
         let mut config = WarehouseConfig::default();
@@ -312,6 +317,14 @@ mod tests {
             ..WarehouseConfig::default()
         };
         assert!(!format!("{config:?}").contains("hunter2"));
+        struct Serialized<'a>(&'a Password);
+        impl std::fmt::Display for Serialized<'_> {
+            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.serialize(formatter)
+            }
+        }
+        let password = config.password.as_ref().unwrap();
+        assert_eq!(Serialized(password).to_string(), "***");
         let found = faults(|config| config.password = Some("hunter2\n".into()));
         assert!(
             found.contains("warehouse.password") && !found.contains("hunter2"),

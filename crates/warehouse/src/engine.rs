@@ -189,7 +189,7 @@ impl EmbeddedEngine {
         }
         let access = Access::Password {
             user: user.to_owned(),
-            password: password.to_owned(),
+            password: password.into(),
         };
         self.listen(Listener::Tcp(listener), access);
         Ok(())

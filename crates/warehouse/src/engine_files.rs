@@ -112,12 +112,16 @@ fn engine_xml(users: &str, config: &WarehouseConfig) -> String {
   <primary_index_cache_size>33554432</primary_index_cache_size>
   <query_condition_cache_size>8388608</query_condition_cache_size>
   <compiled_expression_cache_size>16777216</compiled_expression_cache_size>
+  <storage_configuration><disks><default>
+    <keep_free_space_bytes>{free}</keep_free_space_bytes>
+  </default></disks></storage_configuration>
   <merge_tree>
     <max_suspicious_broken_parts>{broken}</max_suspicious_broken_parts>
   </merge_tree>
 </clickhouse>
 ",
         memory = config.memory_bytes_max,
+        free = config.min_free_bytes,
         broken = config.broken_parts_max,
     )
 }

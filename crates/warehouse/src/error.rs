@@ -139,7 +139,7 @@ impl WarehouseError {
 }
 
 /// ClickHouse's codes for what may pass: time, memory, disk, load, network, replicas, keeper, a closing engine.
-const MAY_PASS: [u32; 46] = [
+const MAY_PASS: [u32; 47] = [
     40,   // CHECKSUM_DOESNT_MATCH: a damaged transfer
     74,   // CANNOT_READ_FROM_FILE_DESCRIPTOR
     75,   // CANNOT_WRITE_TO_FILE_DESCRIPTOR: a full disk among them
@@ -156,6 +156,7 @@ const MAY_PASS: [u32; 46] = [
     202,  // TOO_MANY_SIMULTANEOUS_QUERIES
     203,  // NO_FREE_CONNECTION
     209,  // SOCKET_TIMEOUT
+    204,  // CANNOT_FSYNC: a failed write among them
     210,  // NETWORK_ERROR
     225,  // NO_ZOOKEEPER
     236,  // ABORTED

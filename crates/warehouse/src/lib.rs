@@ -9,7 +9,7 @@
 //! - [`queries`]: what publishers, the audit and the load tests ask, one file per noun
 //! - [`engine`]: libchdb in this process, behind `endpoint`, which speaks ClickHouse's HTTP protocol
 //! - `statements`: the threads and connections between the two; `engine_files`: library, directory, configuration
-//! - `chdb`: the only `unsafe` code of the project: libchdb's C functions
+//! - `chdb`: the only `unsafe` code of the project: libchdb's C functions, and the writes it fails to check
 //!
 //! Services see only [`Warehouse`]; whether a server or the engine in this process answers is a matter of
 //! configuration.

@@ -88,6 +88,7 @@ pub(super) async fn embedded(setting: Setting) -> Result<Figures> {
     let environment = [
         ("RECEIPTS_LOG_SEGMENT_BYTES", "16777216"),
         ("RECEIPTS_LOG_MIN_FREE_BYTES", "0"),
+        ("RECEIPTS_WAREHOUSE_MIN_FREE_BYTES", "0"),
     ];
     let receipts = setting.programs.join("receipts");
     let mut stack = Stack::new(&receipts, &disk.path().join("data"), &environment)?;

@@ -33,6 +33,7 @@ use tokio::sync::{Semaphore, watch};
 use self::answer::Fault;
 use self::body::{Body, BodyBudget};
 use self::request::Head;
+use crate::Password;
 use crate::statements::{Lane, StatementKind};
 
 /// Connections one listener holds at a time.
@@ -52,7 +53,7 @@ pub(crate) enum Access {
         /// The user.
         user: String,
         /// The password.
-        password: String,
+        password: Password,
     },
 }
 
@@ -131,7 +132,7 @@ fn allowed(access: &Access, (given_user, given_password): (&str, &str)) -> bool 
         Access::FileMode => true,
         Access::Password { user, password } => {
             let user = user.as_bytes().ct_eq(given_user.as_bytes());
-            let password = password.as_bytes().ct_eq(given_password.as_bytes());
+            let password = password.expose().as_bytes().ct_eq(given_password.as_bytes());
             bool::from(user & password)
         }
     }

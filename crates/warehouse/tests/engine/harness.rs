@@ -324,6 +324,8 @@ fn in_a_child() {
         match name.as_str() {
             "insert_until_killed" => crate::kill::insert_until_killed(&dir, number("FIRST")).await,
             "audit" => crate::kill::audit(&dir, number("BLOCKS")).await,
+            "leave_some_free" => crate::full_disk::leave_some_free(&dir).await,
+            "write_too_much" => crate::full_disk::write_too_much(&dir).await,
             "fill_the_disk" => crate::full_disk::fill_the_disk(&dir).await,
             "fill" => crate::damage::fill(&dir).await,
             "look" => crate::damage::look(&dir).await,
