@@ -1,10 +1,10 @@
 //! The thread for everything that must not delay a write: spare segments, retention, free space, gauges.
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{fs, io, sync::Arc, time::Duration};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use super::{retention, segment_file::sealed_length, shared::Shared, writer::Sealed};
+use super::{config::EmbeddedConfig, retention, segment_file::sealed_length, shared::Shared, writer::Sealed};
 
 /// How often upkeep looks around when nothing happens.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -41,6 +41,7 @@ pub(super) fn look_around(shared: &Shared) {
     retention::enforce(shared);
     let refusal = low_space(shared);
     if refusal.is_none()
+        && room_for_segment(shared).is_ok()
         && let Err(error) = shared.spare.prepare()
     {
         // Not a failure yet: the writer finds out when it needs the segment.
@@ -60,11 +61,30 @@ pub(super) fn look_around(shared: &Shared) {
 
 /// Why no records should be taken although the disk takes them still.
 fn low_space(shared: &Shared) -> Option<Arc<str>> {
-    let least = shared.config.min_free_bytes;
-    if least == 0 {
+    lacking(shared, shared.config.min_free_bytes).map(Arc::from)
+}
+
+/// Whether a new segment leaves the space free that others on this disk are to have: it takes all of its own at once.
+pub(super) fn room_for_segment(shared: &Shared) -> io::Result<()> {
+    if shared.spare.bytes() > 0 {
+        return Ok(());
+    }
+    let EmbeddedConfig {
+        min_free_bytes,
+        segment_bytes,
+        ..
+    } = shared.config;
+    match lacking(shared, min_free_bytes.saturating_add(segment_bytes)) {
+        Some(lacking) => Err(io::Error::new(io::ErrorKind::StorageFull, lacking)),
+        None => Ok(()),
+    }
+}
+
+fn lacking(shared: &Shared, wanted: u64) -> Option<String> {
+    if shared.config.min_free_bytes == 0 {
         return None;
     }
     let found = rustix::fs::statvfs(&shared.dir).ok()?;
     let free = found.f_bavail.saturating_mul(found.f_frsize);
-    (free < least).then(|| Arc::from(format!("{free} bytes are free on the log's disk, {least} are wanted")))
+    (free < wanted).then(|| format!("{free} bytes are free on the log's disk, {wanted} are wanted"))
 }

@@ -19,6 +19,7 @@ use super::{
     scan::INDEX_STEP_BYTES,
     segment_file::{FRAMES_START, Header, SegmentReader, open_for_append, sealed_length, segment_path, sync_dir},
     shared::Shared,
+    upkeep::room_for_segment,
 };
 use crate::{
     record::{LoggedRecord, Position},
@@ -101,7 +102,7 @@ impl Writer {
             let done = match self.shared.queue.take(&mut self.group, limit, room) {
                 Took::Group => self.write_group().map_err(|error| format!("writing failed: {error}")),
                 Took::NoRoom => self
-                    .roll()
+                    .roll_on()
                     .map_err(|error| format!("no new segment can be made: {error}")),
                 Took::Closed => break,
             };
@@ -201,6 +202,12 @@ impl Writer {
         meters.append_bytes.increment(bytes as u64);
     }
 
+    /// Goes on in a new segment, if that leaves the wanted space free.
+    fn roll_on(&mut self) -> io::Result<()> {
+        room_for_segment(&self.shared)?;
+        self.roll()
+    }
+
     /// Goes on in a new segment.
     fn roll(&mut self) -> io::Result<()> {
         let shared = &self.shared;
@@ -253,7 +260,7 @@ impl Writer {
             if self.shared.queue.closes_within(pause) {
                 return;
             }
-            match self.roll() {
+            match self.roll_on() {
                 Ok(()) => break,
                 Err(error) => tracing::debug!(%error, "the log still can't write"),
             }

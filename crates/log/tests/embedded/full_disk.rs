@@ -188,6 +188,27 @@ async fn too_little_free_space_refuses_before_the_disk_is_full() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn new_segments_leave_the_wanted_space_free() {
+    let Some(mount) = Mount::new("tmpfs", "size=4m") else {
+        return;
+    };
+    let config = EmbeddedConfig {
+        min_free_bytes: 2 << 20,
+        ..small(DirectIo::Auto)
+    };
+    let log = EmbeddedLog::open(&mount.path().join("log"), config).unwrap();
+    let acknowledged = fill(&log, 0).await;
+    let found = rustix::fs::statvfs(mount.path()).unwrap();
+    assert!(
+        found.f_bavail * found.f_frsize >= 2 << 20,
+        "{} blocks are free",
+        found.f_bavail
+    );
+    assert!(log.writable().unwrap_err().contains("are free"));
+    assert_stored(&log, &acknowledged).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_system_without_direct_io_is_written_through_the_page_cache() {
     // ramfs knows no O_DIRECT, on no kernel.
     let Some(mount) = Mount::new("ramfs", "mode=700") else {
