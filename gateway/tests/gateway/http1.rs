@@ -217,6 +217,10 @@ async fn a_host_is_given_once() {
         ("host: a\r\nhost: a\r\n", "1.0", 400),
         ("", "1.0", 202),
         ("host:\r\n", "1.1", 202),
+        ("host: [2001:db8::1]:8080\r\n", "1.1", 202),
+        ("host: a b\r\n", "1.1", 400),
+        ("host: a/b\r\n", "1.1", 400),
+        ("host: user@a\r\n", "1.1", 400),
     ] {
         let head = head
             .replace("host: test\r\n", hosts)
