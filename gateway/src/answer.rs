@@ -113,9 +113,10 @@ pub(crate) fn overloaded() -> Refusal {
         .into()
 }
 
-/// 503: one address holds as much as it may.
+/// 503: one address, or all of them, hold as much as they may.
 pub(crate) fn address_overloaded() -> Refusal {
-    let detail = "as much from this address is unfinished as the service allows; finish or close some of it first";
+    let detail =
+        "as much is unfinished, from this address or in all, as the service allows; finish or close some of it first";
     Problem::new(Kind::Overloaded, detail)
         .retry_after_s(RETRY_SOON_S)
         .into()

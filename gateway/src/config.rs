@@ -29,7 +29,8 @@ pub struct GatewayConfig {
     pub trusted_proxies: Vec<Network>,
     /// The most connections at a time. Further ones are answered 503 and closed.
     pub connections_max: usize,
-    /// The most requests at a time, over all connections (HTTP/2 carries many in one). Further ones are answered 503.
+    /// The most requests at a time, over all connections (HTTP/2 carries many in one). Further ones are answered 503. An eighth
+    /// is kept for those that come in one piece.
     pub requests_max: usize,
     /// The most requests at a time in one HTTP/2 connection.
     pub streams_max: u32,

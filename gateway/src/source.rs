@@ -2,11 +2,13 @@
 //!
 //! An address may hold a share of the connections, of the unfinished exchanges (a body that isn't whole, an explanation that
 //! isn't read) and of their bytes. What has arrived whole is no longer its sender's doing, and isn't counted here: so most
-//! requests, which come in one piece, cost no account. A trusted proxy's connection carries requests of many addresses, so
+//! requests, which come in one piece, cost no account; an eighth of all requests is kept for them, however many addresses leave
+//! theirs unfinished. A trusted proxy's connection carries requests of many addresses, so
 //! what is unfinished is counted for each request's own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -26,6 +28,9 @@ struct Allowed {
 #[derive(Debug)]
 pub(crate) struct Sources {
     allowed: Allowed,
+    /// Unfinished exchanges of all addresses together.
+    unfinished_max: usize,
+    unfinished: AtomicUsize,
     accounts: Mutex<HashMap<u128, Account>>,
 }
 
@@ -71,6 +76,8 @@ impl Sources {
                 unfinished: share(config.requests_max),
                 bytes: share(config.inflight_bytes_max),
             },
+            unfinished_max: (config.requests_max - config.requests_max / 8).max(1),
+            unfinished: AtomicUsize::new(0),
             accounts: Mutex::default(),
         }
     }
@@ -118,16 +125,20 @@ impl<'a> Source<'a> {
         let Self { sources, key } = self;
         let mut accounts = sources.accounts.lock();
         let account = accounts.entry(key).or_insert_with(|| Account::new(sources.allowed));
-        if account.unfinished >= sources.allowed.unfinished {
-            return Err(Full);
-        }
+        let others = sources.unfinished.fetch_add(1, Ordering::Relaxed);
         account.unfinished += 1;
-        Ok(Claim {
+        let (of_address, allowance) = (account.unfinished, Arc::clone(&account.bytes));
+        drop(accounts);
+        let claim = Claim {
             sources: Arc::clone(sources),
             key,
-            allowance: Arc::clone(&account.bytes),
+            allowance,
             bytes: 0,
-        })
+        };
+        if of_address > sources.allowed.unfinished || others >= sources.unfinished_max {
+            return Err(Full);
+        }
+        Ok(claim)
     }
 }
 
@@ -167,6 +178,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         self.allowance.add_permits(self.bytes);
+        self.sources.unfinished.fetch_sub(1, Ordering::Relaxed);
         self.sources.settle(self.key, |account| account.unfinished -= 1);
     }
 }
@@ -217,6 +229,21 @@ mod tests {
         drop(first);
         assert!(again.try_raise(500));
         drop((other, again));
+        assert!(sources.accounts.lock().is_empty());
+    }
+
+    #[test]
+    fn all_addresses_together_leave_an_eighth_for_what_comes_whole() {
+        let config = GatewayConfig {
+            requests_max: 16,
+            ..GatewayConfig::default()
+        };
+        let sources = Arc::new(Sources::new(&config, 10));
+        let mut claims: Vec<_> = (0..14).map(|key| Source::new(&sources, key).begin().unwrap()).collect();
+        assert_eq!(Source::new(&sources, 14).begin().unwrap_err(), Full);
+        claims.pop();
+        claims.push(Source::new(&sources, 14).begin().unwrap());
+        drop(claims);
         assert!(sources.accounts.lock().is_empty());
     }
 

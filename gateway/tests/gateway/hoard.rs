@@ -153,6 +153,21 @@ async fn one_address_has_its_share_of_the_unfinished_requests() {
 }
 
 #[tokio::test]
+async fn what_comes_whole_gets_in_however_many_addresses_leave_theirs_unfinished() {
+    let gateway = Running::with(|config| config.requests_max = 8).await;
+    let mut hoard = Vec::new();
+    for source in 3..13 {
+        let mut client = Client::connect_from(Ipv4Addr::new(127, 0, 0, source), gateway.address).await;
+        client.send(post_head(RECEIPTS, FIELDS, 10).as_bytes()).await;
+        hoard.push(client);
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(gateway.post(RECEIPTS, FIELDS, &receipt().0).await.status, 202);
+    drop(hoard);
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn one_address_has_its_share_of_the_bytes() {
     let gateway = Running::with(|config| {
         config.inflight_wait_ms_max = 20;
