@@ -155,7 +155,7 @@ fn what_passes_by_better_rules_counts_once_and_the_books_stay_exact() {
     unlike.request_signature = single.request_signature.clone();
     // As large as a record's body may be, and no text.
     let poison: Vec<u8> = (0..8_u32 << 20)
-        .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[1])
         .collect();
     append(
         &data,

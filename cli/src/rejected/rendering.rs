@@ -40,7 +40,8 @@ pub fn body(bytes: &[u8]) -> String {
             .collect(),
     };
     if text.len() > SHOWN_BYTES_MAX {
-        text.truncate(text.floor_char_boundary(SHOWN_BYTES_MAX));
+        let end = (0..=SHOWN_BYTES_MAX).rev().find(|&at| text.is_char_boundary(at));
+        text.truncate(end.unwrap_or_default());
         text.push_str("\n... cut here; --raw writes all of it");
     }
     text

@@ -74,10 +74,15 @@ fn reason(text: &str) -> Result<String, String> {
 
 /// An instant, in milliseconds since the Unix epoch.
 fn instant(text: &str) -> Result<i64, String> {
-    let day = |text: &str| text.parse::<Date>().and_then(|day| day.to_zoned(TimeZone::UTC));
-    text.parse::<Timestamp>()
-        .or_else(|error| day(text).map(|day| day.timestamp()).map_err(|_| error))
-        .map(Timestamp::as_millisecond)
+    // A date with a time but no offset would be taken for its day.
+    let day = text.len() == "2026-07-01".len();
+    let at = if day {
+        let midnight = text.parse::<Date>().and_then(|day| day.to_zoned(TimeZone::UTC));
+        midnight.map(|midnight| midnight.timestamp())
+    } else {
+        text.parse()
+    };
+    at.map(Timestamp::as_millisecond)
         .map_err(|_| "must be like 2026-07-01T12:00:00Z or 2026-07-01".to_owned())
 }
 

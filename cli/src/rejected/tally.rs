@@ -49,7 +49,6 @@ impl Tally {
     }
 
     /// Whether all that was selected counts now.
-    #[must_use]
     pub fn answer(&self) -> Answer {
         if self.still_rejected.is_empty() && self.not_judged == 0 {
             Answer::Good
