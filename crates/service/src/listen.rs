@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpSocket};
 const BACKLOG: u32 = 4_096;
 
 /// Files that connections never take.
-const OTHER_FILES_MIN: u64 = 128;
+const OTHER_FILES_MIN: u64 = 192;
 
 /// A port that couldn't be bound.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +88,7 @@ pub fn lift_open_files() -> Option<u64> {
 }
 
 /// How many of `wanted` connections the limit of open files leaves room for; if that is fewer, a warning names both numbers.
-/// A tenth of the files, and at least 128, are left to everything else: a service whose connections have taken every file can't
+/// A tenth of the files, and at least 192, are left to everything else: a service whose connections have taken every file can't
 /// open the next segment of its log. Of the rest `percent` is this service's, as several may share the process. At least one
 /// connection is allowed. Call it after [`lift_open_files`].
 #[must_use]

@@ -78,7 +78,8 @@ pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
     use std::io::IsTerminal;
     use tracing_subscriber::util::SubscriberInitExt;
 
-    let filter = EnvFilter::builder().parse(&config.log_level)?;
+    // h2 warns of every connection that it ends, so whoever connects could fill the log; what is given stands over it.
+    let filter = EnvFilter::builder().parse(format!("h2=error,{}", config.log_level))?;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
