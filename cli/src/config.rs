@@ -124,6 +124,7 @@ fn effective(settings: &Settings) -> Result<String, toml::ser::Error> {
     write("verifier", toml::to_string(&settings.verifier))?;
     write("analytics", toml::to_string(&settings.analytics))?;
     write("log", toml::to_string(&settings.log))?;
+    write("kafka", toml::to_string(&settings.kafka))?;
     write("warehouse", toml::to_string(&settings.warehouse))?;
     write("accounts", toml::to_string(&settings.accounts))?;
     write("telemetry", toml::to_string(&settings.telemetry))?;

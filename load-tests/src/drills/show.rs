@@ -6,7 +6,7 @@ use anstream::{eprintln, println};
 use anstyle::{AnsiColor, Style};
 use anyhow::{Result, ensure};
 
-use crate::fleet::Shape;
+use crate::fleet::{Fleet, Shape};
 
 use super::disks::may_mount;
 use super::{Body, DRILLS, Drill, Figures, Setting, Stage};
@@ -86,11 +86,16 @@ async fn on_stage(
             Ok(figures)
         }
         Err(error) => {
-            for (name, tail) in set.fleet.logs() {
-                eprintln!("--- the end of {name}'s log\n{tail}");
-            }
+            tell_logs(&mut set.fleet);
             Err(error)
         }
+    }
+}
+
+/// What every process wrote last.
+pub(super) fn tell_logs(fleet: &mut Fleet) {
+    for (name, tail) in fleet.logs() {
+        eprintln!("--- the end of {name}'s log\n{tail}");
     }
 }
 

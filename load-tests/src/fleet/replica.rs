@@ -1,17 +1,17 @@
 //! One service's process: its ports, its environment, its metrics.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
 
 use crate::http::{HttpClient, get};
 use crate::process::Process;
 
-/// Debian's libfaketime, in its form for programs with threads.
-const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
-const LIBRARIES: [&str; 3] = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"];
+/// What is preloaded into a process whose clock is to be wrong.
+const WRONG_CLOCK: &str = include_str!("wrong_clock.c");
 
 /// A gateway, a verifier or an analytics API.
 pub struct Replica {
@@ -22,6 +22,7 @@ pub struct Replica {
     /// The base address of `/metrics` and `/readyz`.
     pub admin: String,
     clock: Arc<Mutex<Option<i64>>>,
+    wrong_clock: PathBuf,
 }
 
 impl Replica {
@@ -49,15 +50,16 @@ impl Replica {
         }
         let clock: Arc<Mutex<Option<i64>>> = Arc::default();
         let (program, shift) = (program.to_owned(), Arc::clone(&clock));
+        let wrong_clock = folder.join("wrong_clock.so");
+        let library = wrong_clock.clone();
         let command = move || {
             let mut command = test_engines::dying_with_us(&program, "KILL");
             command.envs(environment.iter().map(|(key, value)| (key, value)));
+            // An error at the start is told by its causes alone.
+            command.env("RUST_LIB_BACKTRACE", "0");
             if let Some(shift_s) = *shift.lock() {
-                command.env("LD_PRELOAD", faketime().unwrap_or_default());
-                command.env("FAKETIME", format!("{shift_s:+}"));
-                // Waits and time-outs are as ever: only the clock on the wall is wrong.
-                command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-                command.env("DONT_FAKE_MONOTONIC", "1");
+                command.env("LD_PRELOAD", &library);
+                command.env("RECEIPTS_TEST_CLOCK_SHIFT_S", shift_s.to_string());
             }
             command
         };
@@ -68,16 +70,17 @@ impl Replica {
             address: format!("http://{listen}"),
             admin,
             clock,
+            wrong_clock,
         })
     }
 
     /// From its next start on, its clock on the wall is so many seconds off; `None` sets it right.
     ///
     /// # Errors
-    /// libfaketime isn't installed.
+    /// There is no C compiler.
     pub fn shift_clock(&self, shift_s: Option<i64>) -> Result<()> {
         if shift_s.is_some() {
-            faketime().context("libfaketime is missing: scripts/install-deps installs it")?;
+            compile(&self.wrong_clock)?;
         }
         *self.clock.lock() = shift_s;
         Ok(())
@@ -98,7 +101,15 @@ impl Replica {
     }
 }
 
-fn faketime() -> Option<String> {
-    let paths = LIBRARIES.iter().map(|folder| format!("{folder}/{FAKETIME}"));
-    paths.into_iter().find(|path| Path::new(path).is_file())
+fn compile(library: &Path) -> Result<()> {
+    let source = library.with_extension("c");
+    std::fs::write(&source, WRONG_CLOCK)?;
+    let status = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .arg(library)
+        .arg(&source)
+        .status()
+        .context("starting cc")?;
+    ensure!(status.success(), "cc: {status}");
+    Ok(())
 }

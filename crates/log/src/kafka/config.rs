@@ -1,8 +1,8 @@
 //! Kafka's settings.
 
-use std::fmt;
+use serde::{Deserialize, Serialize};
 
-use serde::Deserialize;
+use super::security::{SaslMechanism, Secret, SecurityProtocol};
 
 /// What stands around a record in a batch of Kafka's: the batch's header, the record's own lengths. Generous.
 pub(super) const BATCH_FRAME_BYTES: usize = 1024;
@@ -14,7 +14,7 @@ const RECORD_FRAME_BYTES: usize = 4 << 10;
 const TIMEOUT_SCAN_MS: u64 = 1_000;
 
 /// How record batches are compressed on the way to the broker and on its disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
     /// Not at all.
@@ -36,95 +36,9 @@ impl Compression {
     }
 }
 
-/// How connections to the brokers are secured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SecurityProtocol {
-    /// In the clear, no login.
-    #[default]
-    Plaintext,
-    /// TLS; a login only by client certificate.
-    Ssl,
-    /// In the clear, with a login.
-    #[serde(rename = "sasl_plaintext")]
-    SaslPlaintext,
-    /// TLS, with a login.
-    #[serde(rename = "sasl_ssl")]
-    SaslSsl,
-}
-
-impl SecurityProtocol {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Plaintext => "plaintext",
-            Self::Ssl => "ssl",
-            Self::SaslPlaintext => "sasl_plaintext",
-            Self::SaslSsl => "sasl_ssl",
-        }
-    }
-
-    pub(super) fn has_tls(self) -> bool {
-        matches!(self, Self::Ssl | Self::SaslSsl)
-    }
-
-    pub(super) fn has_login(self) -> bool {
-        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
-    }
-}
-
-/// How the login is proven.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-pub enum SaslMechanism {
-    /// RFC 4616: the password itself, so only within TLS.
-    #[serde(rename = "PLAIN")]
-    Plain,
-    /// RFC 5802 with SHA-256.
-    #[serde(rename = "SCRAM-SHA-256")]
-    ScramSha256,
-    /// RFC 5802 with SHA-512.
-    #[default]
-    #[serde(rename = "SCRAM-SHA-512")]
-    ScramSha512,
-}
-
-impl SaslMechanism {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "PLAIN",
-            Self::ScramSha256 => "SCRAM-SHA-256",
-            Self::ScramSha512 => "SCRAM-SHA-512",
-        }
-    }
-}
-
-/// Something that is never shown.
-#[derive(Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
-
-impl Secret {
-    /// The secret itself, for the one who must know it.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<&str> for Secret {
-    fn from(secret: &str) -> Self {
-        Self(secret.to_owned())
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_empty() { "\"\"" } else { "\"***\"" })
-    }
-}
-
 /// Settings of the log on Kafka (`[kafka]` in the configuration file). Given `brokers`, the log is Kafka's, otherwise the
 /// embedded one.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KafkaConfig {
     /// `host:port`, several with commas between. Empty: the embedded log.
@@ -395,6 +309,11 @@ mod tests {
             ..KafkaConfig::default()
         };
         assert!(!format!("{config:?}").contains("hunter2"));
+        let shown = serde_json::to_value(&config).unwrap();
+        assert_eq!(
+            (&shown["sasl_password"], &shown["sasl_mechanism"]),
+            (&"***".into(), &"SCRAM-SHA-512".into())
+        );
     }
 
     #[test]

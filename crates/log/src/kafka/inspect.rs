@@ -27,6 +27,7 @@ use super::{
     config::KafkaConfig,
     error::KafkaOpenError,
     headers, offsets,
+    reader::Reader,
     topic::Topics,
 };
 use crate::{
@@ -39,24 +40,24 @@ const WAITING_MAX: usize = 64;
 /// Groups whose connections are kept.
 const GROUPS_MAX: usize = 4;
 /// How often a thread without questions serves librdkafka's events.
-const IDLE: Duration = Duration::from_secs(1);
+pub(super) const IDLE: Duration = Duration::from_secs(1);
 /// How often the topic's epoch is read again.
 const EPOCH_AGE_MAX: Duration = Duration::from_secs(10);
 
-type Client = BaseConsumer<Events>;
+pub(super) type Client = BaseConsumer<Events>;
 type States = Result<Vec<PartitionState>, InspectError>;
-type Records = Result<Vec<LoggedRecord>, InspectError>;
+pub(super) type Records = Result<Vec<LoggedRecord>, InspectError>;
 
 struct Look {
     group: String,
     answer: oneshot::Sender<States>,
 }
 
-struct Read {
-    partition: u32,
-    offset: u64,
-    bytes_max: usize,
-    answer: oneshot::Sender<Records>,
+pub(super) struct Read {
+    pub(super) partition: u32,
+    pub(super) offset: u64,
+    pub(super) bytes_max: usize,
+    pub(super) answer: oneshot::Sender<Records>,
 }
 
 /// Both threads; they end when this is dropped.
@@ -85,11 +86,7 @@ impl Inspector {
             times: HashMap::new(),
         };
         let client = view.client("receipts-inspector", config.fetch_partition_bytes_max)?;
-        let reader = Reader {
-            view,
-            client,
-            cursor: None,
-        };
+        let reader = Reader::new(view, client);
         let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
             let spawned = thread::Builder::new().name(name.to_owned()).spawn(run);
             spawned.map_err(|error| KafkaOpenError::Client(error.to_string()))
@@ -137,13 +134,13 @@ impl LogInspector for Inspector {
     }
 }
 
-fn unavailable(detail: impl Into<String>) -> InspectError {
+pub(super) fn unavailable(detail: impl Into<String>) -> InspectError {
     InspectError::Unavailable(detail.into())
 }
 
 /// What both threads know.
 #[derive(Clone)]
-struct View {
+pub(super) struct View {
     config: Arc<KafkaConfig>,
     epoch: Arc<AtomicU32>,
 }
@@ -171,21 +168,21 @@ impl View {
         client.map_err(|error| KafkaOpenError::Client(error.to_string()))
     }
 
-    fn wait_max(&self) -> Duration {
+    pub(super) fn wait_max(&self) -> Duration {
         Duration::from_millis(self.config.request_wait_ms_max)
     }
 
-    fn topic(&self) -> &str {
+    pub(super) fn topic(&self) -> &str {
         &self.config.topic
     }
 
-    fn epoch(&self) -> u32 {
+    pub(super) fn epoch(&self) -> u32 {
         self.epoch.load(Ordering::Relaxed)
     }
 }
 
 /// The partitions that the topic has now.
-fn partitions_of(client: &Client, view: &View) -> Result<Vec<u32>, KafkaError> {
+pub(super) fn partitions_of(client: &Client, view: &View) -> Result<Vec<u32>, KafkaError> {
     let metadata = client.fetch_metadata(Some(view.topic()), view.wait_max())?;
     let topic = metadata.topics().iter().find(|topic| topic.name() == view.topic());
     let topic = topic.ok_or(KafkaError::MetadataFetch(RDKafkaErrorCode::UnknownTopicOrPartition))?;
@@ -201,7 +198,11 @@ fn partitions_of(client: &Client, view: &View) -> Result<Vec<u32>, KafkaError> {
     Ok(partitions)
 }
 
-fn assign_at(client: &Client, topic: &str, starts: impl IntoIterator<Item = (u32, u64)>) -> Result<(), KafkaError> {
+pub(super) fn assign_at(
+    client: &Client,
+    topic: &str,
+    starts: impl IntoIterator<Item = (u32, u64)>,
+) -> Result<(), KafkaError> {
     let mut list = TopicPartitionList::new();
     for (partition, offset) in starts {
         let offset = Offset::Offset(i64::try_from(offset).unwrap_or(i64::MAX));
@@ -219,7 +220,7 @@ fn is_out_of_range(error: &KafkaError) -> bool {
 }
 
 /// Waits for the next record until `deadline`; errors that librdkafka tries again over are passed over.
-fn next_record(client: &Client, epoch: u32, deadline: Instant) -> Result<Option<LoggedRecord>, KafkaError> {
+pub(super) fn next_record(client: &Client, epoch: u32, deadline: Instant) -> Result<Option<LoggedRecord>, KafkaError> {
     loop {
         let wait = deadline.saturating_duration_since(Instant::now());
         match client.poll(wait) {
@@ -389,133 +390,4 @@ fn first_times(
     }
     let time = |(partition, _): (&u32, &u64)| Some((*partition, remembered.get(partition)?.1));
     Ok(waiting.iter().filter_map(time).collect())
-}
-
-/// Reads records.
-struct Reader {
-    view: View,
-    client: Client,
-    cursor: Option<Cursor>,
-}
-
-/// Where the client reads on.
-struct Cursor {
-    partition: u32,
-    next_offset: u64,
-    /// One past the newest record, as last asked.
-    end_offset: u64,
-    /// A record that was too large for the last answer.
-    left_over: Option<LoggedRecord>,
-}
-
-impl Reader {
-    fn serve(mut self, asked: &Receiver<Read>) {
-        loop {
-            match asked.recv_timeout(IDLE) {
-                Ok(read) => {
-                    let records = self.read(read.partition, read.offset, read.bytes_max);
-                    if records.is_err() {
-                        self.rest();
-                    }
-                    drop(read.answer.send(records));
-                }
-                Err(RecvTimeoutError::Timeout) => self.rest(),
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-        }
-    }
-
-    /// Lets go of what was fetched ahead.
-    fn rest(&mut self) {
-        if self.cursor.take().is_some()
-            && let Err(error) = self.client.unassign()
-        {
-            tracing::debug!(%error, "the reader's assignment could not be cleared");
-        }
-        serve_events(&self.client);
-    }
-
-    fn read(&mut self, partition: u32, offset: u64, bytes_max: usize) -> Records {
-        let explain = |error: KafkaError, client: &Client| unavailable(client::explain(client, &error));
-        let (topic, wait_max) = (self.view.topic().to_owned(), self.view.wait_max());
-        let follows = |cursor: &Cursor| cursor.partition == partition && cursor.next_offset == offset;
-        let known_end = self
-            .cursor
-            .as_ref()
-            .filter(|cursor| follows(cursor))
-            .map(|cursor| cursor.end_offset);
-        if known_end.is_none_or(|end_offset| offset >= end_offset) {
-            let number = i32::try_from(partition).map_err(|_| no_such(partition))?;
-            if !partitions_of(&self.client, &self.view)
-                .map_err(|error| explain(error, &self.client))?
-                .contains(&partition)
-            {
-                return Err(no_such(partition));
-            }
-            let marks = self.client.fetch_watermarks(&topic, number, wait_max);
-            let (begin, end) = marks.map_err(|error| explain(error, &self.client))?;
-            let (begin, end_offset) = (begin.unsigned_abs(), end.unsigned_abs());
-            if offset < begin {
-                return Err(InspectError::Gone {
-                    partition,
-                    offset,
-                    begin,
-                });
-            }
-            if offset >= end_offset {
-                return Ok(Vec::new());
-            }
-            match &mut self.cursor {
-                Some(cursor) if follows(cursor) => cursor.end_offset = end_offset,
-                other => {
-                    assign_at(&self.client, &topic, [(partition, offset)])
-                        .map_err(|error| explain(error, &self.client))?;
-                    *other = Some(Cursor {
-                        partition,
-                        next_offset: offset,
-                        end_offset,
-                        left_over: None,
-                    });
-                }
-            }
-        }
-        let Some(cursor) = &mut self.cursor else {
-            return Err(unavailable("no cursor"));
-        };
-        let deadline = Instant::now() + wait_max;
-        let (mut records, mut bytes) = (Vec::new(), 0);
-        while cursor.next_offset < cursor.end_offset {
-            let record = match cursor.left_over.take() {
-                Some(record) => Some(record),
-                None => next_record(&self.client, self.view.epoch(), deadline)
-                    .map_err(|error| explain(error, &self.client))?,
-            };
-            // What came in time is an answer; nothing at all is none.
-            let Some(record) = record else { break };
-            if record.position.partition != partition || record.position.offset < cursor.next_offset {
-                continue;
-            }
-            let size = record.record.body.len();
-            if !records.is_empty() && bytes + size > bytes_max {
-                cursor.left_over = Some(record);
-                break;
-            }
-            bytes += size;
-            cursor.next_offset = record.position.offset + 1;
-            records.push(record);
-            if bytes >= bytes_max {
-                break;
-            }
-        }
-        if records.is_empty() {
-            return Err(unavailable(format!(
-                "no record came of partition {partition} from offset {offset} in time"
-            )));
-        }
-        Ok(records)
-    }
-}
-
-fn no_such(partition: u32) -> InspectError {
-    unavailable(format!("the topic has no partition {partition}"))
 }

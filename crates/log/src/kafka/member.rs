@@ -16,24 +16,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
 use rdkafka::{
-    ClientConfig, ClientContext, Offset, Statistics, TopicPartitionList,
-    config::{FromClientConfigAndContext, RDKafkaLogLevel},
-    consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext},
+    ClientConfig, Offset, TopicPartitionList,
+    config::FromClientConfigAndContext,
+    consumer::{BaseConsumer, CommitMode, Consumer},
     error::{KafkaError, RDKafkaErrorCode},
-    types::RDKafkaRespErr,
 };
 
 use super::{
-    MEMBER,
-    client::{self, Events},
+    MEMBER, client,
     commits::{self, METADATA_BYTES_MAX},
     config::KafkaConfig,
     error::KafkaOpenError,
     headers,
     meters::MemberMeters,
     offsets,
+    rebalances::{Change, Rebalances},
     topic::Topics,
 };
 use crate::{
@@ -43,67 +41,6 @@ use crate::{
 
 /// The longest single wait in librdkafka, so that a caller in a hurry isn't kept.
 const SLICE: Duration = Duration::from_millis(100);
-
-/// What a rebalance did, in order.
-enum Change {
-    Assigned(Vec<u32>),
-    Revoked { partitions: Vec<u32>, lost: bool },
-}
-
-/// Hears of rebalances, within a poll and on its thread.
-struct Rebalances {
-    events: Events,
-    topic: String,
-    changes: Mutex<Vec<Change>>,
-}
-
-impl ClientContext for Rebalances {
-    fn log(&self, level: RDKafkaLogLevel, kind: &str, message: &str) {
-        self.events.log(level, kind, message);
-    }
-
-    fn stats(&self, statistics: Statistics) {
-        self.events.stats(statistics);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        self.events.error(error, reason);
-    }
-}
-
-impl Rebalances {
-    fn partitions(&self, list: &TopicPartitionList) -> Vec<u32> {
-        let ours = list.elements_for_topic(&self.topic);
-        ours.iter()
-            .filter_map(|element| u32::try_from(element.partition()).ok())
-            .collect()
-    }
-}
-
-impl ConsumerContext for Rebalances {
-    /// Answers the group at once. Reading of a new partition starts later, from where [`Member::settle`] says; a partition
-    /// that was never read isn't in librdkafka's assignment, so only the others are taken out of it.
-    fn rebalance(&self, consumer: &BaseConsumer<Self>, what: RDKafkaRespErr, list: &mut TopicPartitionList) {
-        let partitions = self.partitions(list);
-        let answered = if what == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
-            self.changes.lock().push(Change::Assigned(partitions));
-            consumer.incremental_assign(&TopicPartitionList::new())
-        } else {
-            let lost = consumer.assignment_lost();
-            let read = consumer
-                .assignment()
-                .map(|read| self.partitions(&read))
-                .unwrap_or_default();
-            let leaving = partitions.iter().copied().filter(|partition| read.contains(partition));
-            let leaving = offsets::list(&self.topic, leaving);
-            self.changes.lock().push(Change::Revoked { partitions, lost });
-            consumer.incremental_unassign(&leaving)
-        };
-        if let Err(error) = answered {
-            tracing::error!(%error, "a rebalance could not be answered");
-        }
-    }
-}
 
 /// A partition of ours.
 struct Held {
@@ -137,12 +74,7 @@ pub(super) struct Member {
 
 /// A client that is about to join.
 fn connect(settings: &ClientConfig, topic: &str) -> Result<BaseConsumer<Rebalances>, KafkaError> {
-    let context = Rebalances {
-        events: Events::new(MEMBER),
-        topic: topic.to_owned(),
-        changes: Mutex::default(),
-    };
-    let consumer = BaseConsumer::from_config_and_context(settings, context)?;
+    let consumer = BaseConsumer::from_config_and_context(settings, Rebalances::new(topic))?;
     consumer.subscribe(&[topic])?;
     Ok(consumer)
 }
@@ -317,7 +249,7 @@ impl Member {
 
     /// Takes over what librdkafka told about rebalances during a poll.
     fn rebalance(&mut self, polled: &mut Polled) {
-        let changes = std::mem::take(&mut *self.consumer.context().changes.lock());
+        let changes = self.consumer.context().take();
         for change in changes {
             match change {
                 Change::Assigned(partitions) => {

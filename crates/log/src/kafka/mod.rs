@@ -1,8 +1,8 @@
 //! The log on Apache Kafka 4, through librdkafka. Nothing outside this module knows that.
 //!
-//! A record is one message ([`headers`]) without a key, in the topic whose settings [`topic`] makes and checks. Its way in:
+//! A record is one message ([`headers`]) without a key, in the topic that [`plan`] describes and [`topic`] makes and checks. Its way in:
 //! [`writer`] (an idempotent producer; [`delivery`] brings the acknowledgement back). Its way out: [`consumer`], which asks
-//! the thread of [`member`], which commits what [`commits`] describes. [`inspect`] looks from outside any group;
+//! the thread of [`member`], which hears of [`rebalances`] and commits what [`commits`] describes. [`inspect`] and [`reader`] look from outside any group;
 //! [`letters`] is the topic of rejected receipts.
 //!
 //! Durability is Kafka's replication: a broker syncs lazily, so what is acknowledged survives the loss of
@@ -20,7 +20,11 @@ mod letters;
 mod member;
 mod meters;
 mod offsets;
+mod plan;
 mod producer;
+mod reader;
+mod rebalances;
+mod security;
 mod topic;
 mod writer;
 
@@ -40,18 +44,14 @@ use rdkafka::{
 };
 
 use self::{
-    client::Events,
-    consumer::Membership,
-    inspect::Inspector,
-    letters::Letters,
-    member::Member,
-    topic::{TopicPlan, Topics},
-    writer::Writer,
+    client::Events, consumer::Membership, inspect::Inspector, letters::Letters, member::Member, plan::TopicPlan,
+    topic::Topics, writer::Writer,
 };
 pub use self::{
-    config::{Compression, KafkaConfig, SaslMechanism, Secret, SecurityProtocol},
+    config::{Compression, KafkaConfig},
     consumer::KafkaConsumer,
     error::{KafkaOpenError, WrongSetting},
+    security::{SaslMechanism, Secret, SecurityProtocol},
 };
 use crate::{
     dead_letters::DeadLetters,
@@ -284,12 +284,12 @@ impl Lookup {
         let mut created = false;
         let started = std::time::Instant::now();
         loop {
-            let metadata = self.client.fetch_metadata(Some(plan.name()), self.wait_max);
+            let metadata = self.client.fetch_metadata(Some(&plan.name), self.wait_max);
             let metadata = metadata.map_err(|error| KafkaOpenError::Unreachable {
                 brokers: self.brokers.clone(),
                 detail: client::explain(&self.client, &error),
             })?;
-            let found = metadata.topics().iter().find(|topic| topic.name() == plan.name());
+            let found = metadata.topics().iter().find(|topic| topic.name() == plan.name);
             let found = found.filter(|topic| topic.error().is_none() && !topic.partitions().is_empty());
             match found {
                 Some(found) => return topics.check(plan, found),
