@@ -244,6 +244,37 @@ fn a_flipped_bit_in_the_warehouse_is_told_and_repaired() {
 }
 
 #[test]
+fn an_emptied_marks_file_is_told_and_repaired() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let (key_path, public) = key(dir.path(), "Ed25519");
+    let up = Up::start(&data);
+    let gateway = up.url("gateway");
+    let signed = sign(&key_path, &[(); 40].map(|()| receipt(&public)));
+    let send = ["send", "--url", &gateway, "--key", key_path.to_str().unwrap()];
+    receipts(&send, ndjson(&signed).as_bytes()).expect(0);
+    assert_eq!(up.stop(), 0);
+    let before = on(&data, &["audit", "--json"]).expect(0).json();
+
+    // Under the running engine: at a start it would set such a part aside itself.
+    let up = Up::start(&data);
+    let parts = files_named(&data.join("warehouse/store"), "data.bin").into_iter();
+    let largest = parts.max_by_key(|file| std::fs::metadata(file).unwrap().len()).unwrap();
+    let marks = std::fs::read_dir(largest.parent().unwrap()).unwrap();
+    let marks = marks
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.ends_with("data.cmrk4"));
+    std::fs::File::create(marks.unwrap()).unwrap();
+    let done = on(&data, &["repair", "--json"]).expect(0).json();
+    let damaged = done["damagedParts"].as_array().unwrap();
+    assert!(damaged.iter().any(|part| part["table"] == "receipts"), "{done}");
+    assert!(damaged.iter().all(|part| part["detached"] == json!(true)), "{done}");
+    let after = on(&data, &["audit", "--json"]).expect(0).json();
+    assert_eq!(after["totals"], before["totals"]);
+    assert_eq!(up.stop(), 0);
+}
+
+#[test]
 fn lost_rows_are_told_while_it_runs() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
@@ -279,7 +310,7 @@ fn lost_rows_are_told_while_it_runs() {
     );
     execute(&data, "TRUNCATE TABLE receipts");
     until("the loss to be told", || dashboard()["incomplete"] == true);
-    assert_eq!(metric("receipts_audit_findings"), Some(1.0));
+    assert!(metric("receipts_audit_findings") >= Some(1.0));
     assert!(metric("receipts_audit_off_by_receipts") >= Some(3.0));
     assert_eq!(
         get(&up.url("analytics"), "/readyz", "").0,
@@ -519,7 +550,16 @@ fn a_configuration_that_can_not_work_starts_nothing() {
 }
 
 /// Keys that have no default: the example shows them with something that could be given.
-const WITHOUT_DEFAULT: [&str; 4] = ["url", "user", "password", "library"];
+const WITHOUT_DEFAULT: [&str; 8] = [
+    "url",
+    "user",
+    "password",
+    "library",
+    "cluster",
+    "tls_ca_file",
+    "tls_certificate_file",
+    "tls_key_file",
+];
 
 #[test]
 fn the_example_configuration_lists_every_key_with_its_default() {
