@@ -79,7 +79,7 @@ async fn node(directory: &Path, stop: watch::Receiver<bool>) -> (Arc<Endpoint>, 
     };
     let access = Access::Password {
         user: "u".to_owned(),
-        password: "p".to_owned(),
+        password: "p".into(),
     };
     tokio::spawn(serve(
         endpoint.clone(),
