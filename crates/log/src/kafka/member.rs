@@ -154,6 +154,7 @@ impl Member {
                 return Ok(());
             }
         }
+        let mut trouble = None;
         loop {
             let wait = match has_news(polled) {
                 true => Duration::ZERO,
@@ -165,7 +166,13 @@ impl Member {
                 None => Ok(None),
             };
             self.rebalance(polled);
-            self.settle(polled)?;
+            if let Err(failed) = self.settle(polled) {
+                // What was taken from the queue is handed out all the same, by the next poll.
+                if let Ok(Some(record)) = came {
+                    self.left_over = Some(record);
+                }
+                return Err(failed);
+            }
             match came {
                 Ok(Some(record)) => {
                     if !self.take(record, limits, polled, &mut bytes)? {
@@ -175,7 +182,7 @@ impl Member {
                 Ok(None) => {
                     let over = started.elapsed() >= limits.wait_max || self.hurry.load(Ordering::Relaxed);
                     if over || (wait.is_zero() && has_news(polled)) {
-                        return Ok(());
+                        return trouble.filter(|_| !has_news(polled)).map_or(Ok(()), Err);
                     }
                 }
                 Err(error) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::PollExceeded) => {
@@ -186,7 +193,13 @@ impl Member {
                     polled.revoked.append(&mut self.gone);
                     return Ok(());
                 }
-                Err(error) => self.fault(&error)?,
+                // Troubles queue up while brokers are away, with rebalances and records behind them: one a poll, with the pause that
+                // a caller makes after each, would keep the whole group waiting long after they are back.
+                Err(error) => match self.fault(&error) {
+                    Ok(()) => {}
+                    Err(damaged @ ConsumeError::Damaged { .. }) => return Err(damaged),
+                    Err(unavailable) => trouble = Some(unavailable),
+                },
             }
         }
     }
