@@ -16,6 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crossbeam_channel::bounded;
 use rdkafka::{
     ClientConfig, Offset, TopicPartitionList,
     config::FromClientConfigAndContext,
@@ -42,6 +43,8 @@ use crate::{
 /// The longest single wait in librdkafka, so that a caller in a hurry isn't kept.
 const SLICE: Duration = Duration::from_millis(100);
 
+type Client = BaseConsumer<Rebalances>;
+
 /// A partition of ours.
 struct Held {
     /// The first offset not yet handed to the caller.
@@ -52,7 +55,7 @@ struct Held {
 
 /// The member.
 pub(super) struct Member {
-    consumer: BaseConsumer<Rebalances>,
+    consumer: Arc<Client>,
     settings: ClientConfig,
     topics: Arc<Topics>,
     topic: String,
@@ -73,10 +76,10 @@ pub(super) struct Member {
 }
 
 /// A client that is about to join.
-fn connect(settings: &ClientConfig, topic: &str) -> Result<BaseConsumer<Rebalances>, KafkaError> {
-    let consumer = BaseConsumer::from_config_and_context(settings, Rebalances::new(topic))?;
+fn connect(settings: &ClientConfig, topic: &str) -> Result<Arc<Client>, KafkaError> {
+    let consumer = Client::from_config_and_context(settings, Rebalances::new(topic))?;
     consumer.subscribe(&[topic])?;
-    Ok(consumer)
+    Ok(Arc::new(consumer))
 }
 
 impl Member {
@@ -154,6 +157,7 @@ impl Member {
                 return Ok(());
             }
         }
+        let mut trouble = None;
         loop {
             let wait = match has_news(polled) {
                 true => Duration::ZERO,
@@ -165,7 +169,13 @@ impl Member {
                 None => Ok(None),
             };
             self.rebalance(polled);
-            self.settle(polled)?;
+            if let Err(failed) = self.settle(polled) {
+                // What was taken from the queue is handed out all the same, by the next poll.
+                if let Ok(Some(record)) = came {
+                    self.left_over = Some(record);
+                }
+                return Err(failed);
+            }
             match came {
                 Ok(Some(record)) => {
                     if !self.take(record, limits, polled, &mut bytes)? {
@@ -175,7 +185,7 @@ impl Member {
                 Ok(None) => {
                     let over = started.elapsed() >= limits.wait_max || self.hurry.load(Ordering::Relaxed);
                     if over || (wait.is_zero() && has_news(polled)) {
-                        return Ok(());
+                        return trouble.filter(|_| !has_news(polled)).map_or(Ok(()), Err);
                     }
                 }
                 Err(error) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::PollExceeded) => {
@@ -186,7 +196,13 @@ impl Member {
                     polled.revoked.append(&mut self.gone);
                     return Ok(());
                 }
-                Err(error) => self.fault(&error)?,
+                // Troubles queue up while brokers are away, with rebalances and records behind them: one a poll, with the pause that
+                // a caller makes after each, would keep the whole group waiting long after they are back.
+                Err(error) => match self.fault(&error) {
+                    Ok(()) => {}
+                    Err(damaged @ ConsumeError::Damaged { .. }) => return Err(damaged),
+                    Err(unavailable) => trouble = Some(unavailable),
+                },
             }
         }
     }
@@ -431,6 +447,24 @@ impl Member {
         Ok(())
     }
 
+    /// Commits `list`, or gives up waiting. librdkafka itself never does while a broker is there that doesn't answer.
+    ///
+    /// The wait is shorter than a request's, so that none is sent twice: one that a standing broker finds when it goes on
+    /// would be taken after whatever was committed since.
+    fn commit_in_time(&self, list: TopicPartitionList) -> Option<Result<(), KafkaError>> {
+        let (done, answered) = bounded(1);
+        let consumer = Arc::clone(&self.consumer);
+        let committing = move || drop(done.send(consumer.commit(&list, CommitMode::Sync)));
+        let spawned = thread::Builder::new()
+            .name("log-kafka-commit".to_owned())
+            .spawn(committing);
+        if let Err(error) = spawned {
+            tracing::error!(%error, "no thread can be started for a commit");
+            return None;
+        }
+        answered.recv_timeout(self.wait_max / 10 * 9).ok()
+    }
+
     pub(super) fn commit(&mut self, commits: Vec<Commit>) -> Result<(), CommitError> {
         let Some(first) = commits.first().map(|commit| commit.partition) else {
             return Ok(());
@@ -460,13 +494,22 @@ impl Member {
         if self.consumer.assignment_lost() {
             return Err(CommitError::Fenced(first));
         }
-        if let Err(error) = self.consumer.commit(&list, CommitMode::Sync) {
-            let reason = self.consumer.context().events.explain(&error);
-            let failed = commits::commit_error(&error, first, reason);
-            if let CommitError::Fenced(_) = failed {
-                self.resign();
+        match self.commit_in_time(list) {
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
+                let reason = self.consumer.context().events.explain(&error);
+                let failed = commits::commit_error(&error, first, reason);
+                if let CommitError::Fenced(_) = failed {
+                    self.resign();
+                }
+                return Err(failed);
             }
-            return Err(failed);
+            // It may still be taken, and must not be after a later one: so this membership makes no later one.
+            None => {
+                tracing::warn!("the group's coordinator didn't answer a commit; joining anew");
+                self.resign();
+                return Err(CommitError::Fenced(first));
+            }
         }
         for commit in commits {
             if let Some(held) = self.held.get_mut(&commit.partition) {
