@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn connections_leave_files_for_everything_else() {
-        assert_eq!(room_for_connections(1_024, 75) + room_for_connections(1_024, 25), 896);
+        assert_eq!(room_for_connections(1_024, 75) + room_for_connections(1_024, 25), 832);
         assert_eq!(room_for_connections(20_000, 100), 18_000);
         assert_eq!(room_for_connections(100, 75), 1);
         assert_eq!(connections_within("test", 1, 75), 1);

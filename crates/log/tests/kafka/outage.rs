@@ -107,6 +107,8 @@ async fn a_frozen_broker_is_told_in_time_and_nothing_piles_up() {
     };
     while consumer.poll(ALL).await.unwrap().records.is_empty() {}
     kafka.freeze().unwrap();
+    // Its last thread may stop a moment after the signal was sent.
+    until_writable(&log, false).await;
     let outcomes = join_all((0..5_000).map(|number| log.append(record(number)))).await;
     let busy = outcomes
         .iter()
