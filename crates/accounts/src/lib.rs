@@ -24,6 +24,7 @@ mod schema;
 mod scope;
 mod store;
 mod tier;
+mod trail;
 
 pub use api_key::ApiKey;
 pub use authentication::{AuthError, Principal};

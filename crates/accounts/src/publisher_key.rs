@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::lifetime::YEAR_MS;
 use crate::scope::{joined, ordered, parse_scopes};
+use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, ApiKey, Domain, Scope, Tier};
 
 /// The most domains of one account.
@@ -119,6 +120,15 @@ impl Accounts {
             .bind(now_ms)
             .bind(new.expires_at_ms);
         insert.execute(&mut *transaction).await?;
+        let change = Change {
+            account_id: &account_id,
+            actor: "operator",
+            action: "key.create",
+            subject: key.id(),
+            detail: &joined(&scopes),
+            at_ms: now_ms,
+        };
+        trail::note(&mut transaction, &change).await?;
         transaction.commit().await?;
         Ok(IssuedKey {
             api_key: key.reveal(),

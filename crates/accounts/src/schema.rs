@@ -1,5 +1,8 @@
 //! The tables, as versions that are applied once and in order. The SQL is of both databases: TEXT and BIGINT, `$1`.
 
+mod keys;
+mod trail;
+
 use std::collections::HashMap;
 
 use sha2::{Digest, Sha256};
@@ -15,37 +18,19 @@ struct Version {
     statements: &'static [&'static str],
 }
 
-const VERSIONS: &[Version] = &[Version {
-    number: 1,
-    name: "accounts, domains, API keys",
-    statements: &[
-        "CREATE TABLE accounts (
-            id TEXT NOT NULL PRIMARY KEY,
-            name TEXT NOT NULL,
-            tier TEXT NOT NULL,
-            created_at_ms BIGINT NOT NULL
-        )",
-        "CREATE TABLE domains (
-            domain TEXT NOT NULL PRIMARY KEY,
-            account_id TEXT NOT NULL REFERENCES accounts (id),
-            method TEXT NOT NULL,
-            verified_at_ms BIGINT NOT NULL,
-            expires_at_ms BIGINT NOT NULL
-        )",
-        "CREATE INDEX domains_of_account ON domains (account_id)",
-        "CREATE TABLE api_keys (
-            id TEXT NOT NULL PRIMARY KEY,
-            account_id TEXT NOT NULL REFERENCES accounts (id),
-            name TEXT NOT NULL,
-            secret_hash TEXT NOT NULL,
-            scopes TEXT NOT NULL,
-            created_at_ms BIGINT NOT NULL,
-            expires_at_ms BIGINT NOT NULL,
-            revoked_at_ms BIGINT
-        )",
-        "CREATE INDEX api_keys_of_account ON api_keys (account_id)",
-    ],
-}];
+/// In the order in which they are applied; each one's statements are in the file of its noun.
+const VERSIONS: &[Version] = &[
+    Version {
+        number: 1,
+        name: "accounts, domains, API keys",
+        statements: keys::STATEMENTS,
+    },
+    Version {
+        number: 2,
+        name: "audit trail",
+        statements: trail::STATEMENTS,
+    },
+];
 
 /// Brings the tables to this program's version, in one transaction.
 pub(crate) async fn migrate(engine: Engine, connection: &mut AnyConnection, now_ms: i64) -> Result<(), AccountsError> {
@@ -139,7 +124,10 @@ mod tests {
         let sums: Vec<String> = VERSIONS.iter().map(checksum).collect();
         assert_eq!(
             sums,
-            ["18c20e89f219d33dea6407510fb3c45e15a03e331a8568ee2642ab5a00c9dc05"]
+            [
+                "18c20e89f219d33dea6407510fb3c45e15a03e331a8568ee2642ab5a00c9dc05",
+                "d430c8c868e25e32d4287b27b30cd88096da91697e0c317d3f927108a35c3179",
+            ]
         );
     }
 
