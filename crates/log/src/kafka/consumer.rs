@@ -80,6 +80,9 @@ impl KafkaConsumer {
         let serving = move || {
             serve(member, &asked, &stopped);
             drop::<Sender<()>>(left);
+            // Whatever the caller still asks is dropped, which answers it. A receiver that went away with a question in the channel
+            // would leave its caller waiting for ever.
+            asked.iter().for_each(drop);
         };
         thread::Builder::new()
             .name("log-kafka-member".to_owned())
