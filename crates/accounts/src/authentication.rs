@@ -7,7 +7,10 @@ use sqlx::Row;
 
 use crate::api_key::SecretHash;
 use crate::scope::parse_scopes;
-use crate::{Accounts, AccountsError, ApiKey, DOMAINS_MAX, Scope, Tier};
+use crate::{Accounts, AccountsError, ApiKey, DOMAINS_MAX, Inherited, Scope, Tier};
+
+/// The most subdomains of an account's domains that are others'; beyond it no subdomain is covered, rather than one too many.
+const OTHERS_MAX: i64 = 10_000;
 
 /// Whom an API key speaks for, and what it may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +25,8 @@ pub struct Principal {
     pub scopes: Vec<Scope>,
     /// The account's domains whose verification holds now, lower-case, in order.
     pub domains: Vec<String>,
+    /// Those of them whose subdomains are covered with them, in order.
+    pub inherited: Vec<Inherited>,
 }
 
 impl Principal {
@@ -61,8 +66,15 @@ pub(crate) struct CheckedKey {
     account_id: String,
     tier: Tier,
     scopes: Vec<Scope>,
-    /// With the end of each one's verification.
-    domains: Vec<(String, i64)>,
+    domains: Vec<HeldDomain>,
+}
+
+/// A verified domain that wasn't revoked when it was read.
+struct HeldDomain {
+    domain: String,
+    expires_at_ms: i64,
+    /// If it includes its subdomains: those that others had verified then, with the end of each one's verification.
+    others: Option<Vec<(String, i64)>>,
 }
 
 impl Accounts {
@@ -131,13 +143,7 @@ impl Accounts {
             .parse()
             .map_err(|error: crate::TierError| unreadable(error.to_string()))?;
         let account_id: String = row.try_get(4)?;
-        let question = "SELECT domain, expires_at_ms FROM domains WHERE account_id = $1 ORDER BY domain LIMIT $2";
-        let rows = sqlx::query(question)
-            .bind(&account_id)
-            .bind(DOMAINS_MAX)
-            .fetch_all(&self.pool)
-            .await?;
-        let domains: Result<_, sqlx::Error> = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect();
+        let domains = self.held_domains(&account_id, now_ms).await?;
         Ok(Some(CheckedKey {
             hash,
             read_at_ms: now_ms,
@@ -146,8 +152,48 @@ impl Accounts {
             account_id,
             tier,
             scopes,
-            domains: domains?,
+            domains,
         }))
+    }
+
+    async fn held_domains(&self, account_id: &str, now_ms: i64) -> Result<Vec<HeldDomain>, AccountsError> {
+        let question = "SELECT domain, expires_at_ms, include_subdomains FROM domains
+            WHERE account_id = $1 AND revoked_at_ms IS NULL ORDER BY domain LIMIT $2";
+        let question = sqlx::query(question).bind(account_id).bind(DOMAINS_MAX);
+        let mut held = Vec::new();
+        for row in question.fetch_all(&self.pool).await? {
+            held.push(HeldDomain {
+                domain: row.try_get(0)?,
+                expires_at_ms: row.try_get(1)?,
+                others: (row.try_get::<i64, _>(2)? != 0).then(Vec::new),
+            });
+        }
+        if held.iter().all(|domain| domain.others.is_none()) {
+            return Ok(held);
+        }
+        let question = "SELECT a.ancestor, d.domain, d.expires_at_ms FROM domains p
+            JOIN domain_ancestors a ON a.ancestor = p.domain JOIN domains d ON d.domain = a.domain
+            WHERE p.account_id = $1 AND p.revoked_at_ms IS NULL AND p.include_subdomains = 1
+                AND d.account_id <> $1 AND d.revoked_at_ms IS NULL AND d.expires_at_ms > $2
+            ORDER BY d.domain LIMIT $3";
+        let question = sqlx::query(question).bind(account_id).bind(now_ms).bind(OTHERS_MAX + 1);
+        let rows = question.fetch_all(&self.pool).await?;
+        if rows.len() > usize::try_from(OTHERS_MAX).unwrap_or(usize::MAX) {
+            tracing::warn!(
+                account_id,
+                "too many subdomains are others': none is covered by its parent"
+            );
+            held.iter_mut().for_each(|domain| domain.others = None);
+            return Ok(held);
+        }
+        for row in rows {
+            let parent: String = row.try_get(0)?;
+            let of_parent = held.iter_mut().find(|domain| domain.domain == parent);
+            if let Some(others) = of_parent.and_then(|domain| domain.others.as_mut()) {
+                others.push((row.try_get(1)?, row.try_get(2)?));
+            }
+        }
+        Ok(held)
     }
 }
 
@@ -159,13 +205,30 @@ impl CheckedKey {
         if self.expires_at_ms <= now_ms {
             return Err(AuthError::Expired);
         }
-        let holding = self.domains.iter().filter(|(_, expires_at_ms)| *expires_at_ms > now_ms);
+        let holding = |expires_at_ms: i64| expires_at_ms > now_ms;
+        let (mut domains, mut inherited) = (Vec::new(), Vec::new());
+        for held in self.domains.iter().filter(|held| holding(held.expires_at_ms)) {
+            domains.push(held.domain.clone());
+            if let Some(others) = &held.others {
+                let others = others.iter().filter(|(_, expires_at_ms)| holding(*expires_at_ms));
+                inherited.push(Inherited {
+                    parent: held.domain.clone(),
+                    except: others.map(|(domain, _)| domain.clone()).collect(),
+                });
+            }
+        }
         Ok(Principal {
             account_id: self.account_id.clone(),
             key_id: key_id.to_owned(),
             tier: self.tier,
             scopes: self.scopes.clone(),
-            domains: holding.map(|(domain, _)| domain.clone()).collect(),
+            domains,
+            inherited,
         })
+    }
+
+    /// Whether it is a key of this account.
+    pub(crate) fn is_of(&self, account_id: &str) -> bool {
+        self.account_id == account_id
     }
 }

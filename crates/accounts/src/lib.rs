@@ -14,6 +14,7 @@
 mod api_key;
 mod authentication;
 mod config;
+mod coverage;
 mod domain;
 mod engine;
 mod error;
@@ -25,10 +26,12 @@ mod scope;
 mod store;
 mod tier;
 mod trail;
+mod verification;
 
 pub use api_key::ApiKey;
 pub use authentication::{AuthError, Principal};
 pub use config::AccountsConfig;
+pub use coverage::Inherited;
 pub use domain::{Domain, DomainError};
 pub use error::AccountsError;
 pub use lifetime::{Lifetime, LifetimeError};

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::lifetime::YEAR_MS;
 use crate::scope::{joined, ordered, parse_scopes};
 use crate::trail::{self, Change};
-use crate::{Accounts, AccountsError, ApiKey, Domain, Scope, Tier};
+use crate::{Accounts, AccountsError, ApiKey, Domain, Scope, Tier, verification};
 
 /// The most domains of one account.
 pub const DOMAINS_MAX: i64 = 1_000;
@@ -233,14 +233,18 @@ async fn claim(
     let expires_at_ms = now_ms.saturating_add(YEAR_MS);
     let mut owners = BTreeSet::new();
     for domain in domains {
-        let insert = "INSERT INTO domains (domain, account_id, method, verified_at_ms, expires_at_ms)
-            VALUES ($1, $2, $3, $4, $5) ON CONFLICT (domain) DO NOTHING";
+        let insert = "INSERT INTO domains (domain, account_id, method, verified_at_ms, expires_at_ms, verification_id)
+            VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (domain) DO NOTHING";
         let insert = sqlx::query(insert)
             .bind(domain.as_str())
             .bind(&candidate)
             .bind(LOCAL)
-            .bind(now_ms);
-        insert.bind(expires_at_ms).execute(&mut **transaction).await?;
+            .bind(now_ms)
+            .bind(expires_at_ms)
+            .bind(verification::new_id());
+        if insert.execute(&mut **transaction).await?.rows_affected() > 0 {
+            verification::store_ancestors(transaction, domain).await?;
+        }
         let question = sqlx::query("SELECT account_id FROM domains WHERE domain = $1").bind(domain.as_str());
         owners.insert(question.fetch_one(&mut **transaction).await?.try_get::<String, _>(0)?);
     }
@@ -263,13 +267,15 @@ async fn claim(
         .await?;
     for domain in domains {
         // A verification that holds longer is left alone.
-        let renew = "UPDATE domains SET method = $1, verified_at_ms = $2, expires_at_ms = $3
-            WHERE domain = $4 AND expires_at_ms < $3";
+        let renew = "UPDATE domains SET method = $1, verified_at_ms = $2, expires_at_ms = $3, verification_id = $5,
+                revoked_at_ms = NULL, expiry_noted_at_ms = NULL
+            WHERE domain = $4 AND (expires_at_ms < $3 OR revoked_at_ms IS NOT NULL)";
         let renew = sqlx::query(renew)
             .bind(LOCAL)
             .bind(now_ms)
             .bind(expires_at_ms)
-            .bind(domain.as_str());
+            .bind(domain.as_str())
+            .bind(verification::new_id());
         renew.execute(&mut **transaction).await?;
     }
     let count = sqlx::query("SELECT COUNT(*) FROM domains WHERE account_id = $1").bind(&owner);

@@ -2,6 +2,7 @@
 
 mod keys;
 mod trail;
+mod verification;
 
 use std::collections::HashMap;
 
@@ -29,6 +30,11 @@ const VERSIONS: &[Version] = &[
         number: 2,
         name: "audit trail",
         statements: trail::STATEMENTS,
+    },
+    Version {
+        number: 3,
+        name: "verifications, challenges",
+        statements: verification::STATEMENTS,
     },
 ];
 
@@ -127,6 +133,7 @@ mod tests {
             [
                 "18c20e89f219d33dea6407510fb3c45e15a03e331a8568ee2642ab5a00c9dc05",
                 "d430c8c868e25e32d4287b27b30cd88096da91697e0c317d3f927108a35c3179",
+                "8a4ace40f044533484430a401d7e035a9183bc79620802b56dec8dd4bbf97d2a",
             ]
         );
     }

@@ -11,7 +11,7 @@ use crate::{Place, issue, suite};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_suite_holds() {
     let postgres = Postgres::start().unwrap();
-    for (number, case) in suite::CASES.iter().enumerate() {
+    for (number, case) in suite::cases().into_iter().enumerate() {
         println!("postgres: {case}");
         let database = format!("case_{number}");
         postgres.create_database(&database).unwrap();
@@ -37,7 +37,9 @@ async fn from_outside_only_a_hash_is_seen() {
     let tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1";
     let tables = postgres.psql("outside", tables).unwrap();
     let tables: Vec<&str> = tables.lines().collect();
-    assert_eq!(tables, ["accounts", "accounts_schema", "api_keys", "domains"]);
+    for table in ["accounts", "api_keys", "domains", "challenges"] {
+        assert!(tables.contains(&table), "{tables:?}");
+    }
     let mut everything = String::new();
     for table in tables {
         everything += &postgres.psql("outside", &format!("SELECT * FROM {table}")).unwrap();
@@ -70,8 +72,8 @@ async fn replicas_start_together_on_an_empty_database() {
             replica.authenticate(&issued.api_key).await.unwrap();
             replica.close().await;
         }
-        let versions = "SELECT string_agg(version::text, ',') FROM accounts_schema";
-        assert_eq!(postgres.psql(&database, versions).unwrap(), "1\n");
+        let once = "SELECT COUNT(*) = MAX(version) FROM accounts_schema";
+        assert_eq!(postgres.psql(&database, once).unwrap(), "t\n");
     }
 }
 

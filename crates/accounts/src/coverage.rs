@@ -1,0 +1,100 @@
+//! Which names an account speaks for: its verified domains, and the subdomains of those that include theirs.
+
+use crate::Principal;
+
+/// A verified domain whose subdomains are covered with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inherited {
+    /// The domain, lower-case. It stands in [`Principal::domains`] too.
+    pub parent: String,
+    /// Subdomains of it that another account has verified: they, and everything below them, aren't covered.
+    pub except: Vec<String>,
+}
+
+impl Inherited {
+    /// Whether `name`, in lower case, is a covered subdomain. The parent itself isn't one.
+    #[must_use]
+    pub fn covers(&self, name: &str) -> bool {
+        is_below(name, &self.parent) && !self.except.iter().any(|other| name == other || is_below(name, other))
+    }
+}
+
+impl Principal {
+    /// Whether the account speaks for `name` now: a verified domain of its own, or a subdomain of one that includes them and that
+    /// no other account has verified.
+    #[must_use]
+    pub fn covers(&self, name: &str) -> bool {
+        let name = name.to_ascii_lowercase();
+        self.domains.contains(&name) || self.inherited.iter().any(|inherited| inherited.covers(&name))
+    }
+}
+
+/// Whether `name` is a subdomain of `parent`, at any depth.
+fn is_below(name: &str, parent: &str) -> bool {
+    name.strip_suffix(parent)
+        .and_then(|rest| rest.strip_suffix('.'))
+        .is_some_and(|labels| !labels.is_empty())
+}
+
+/// The names above `domain` that have a dot themselves, nearest first: `a.b.example.com` is below `b.example.com` and `example.com`.
+pub(crate) fn ancestors(domain: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(domain), |name| name.split_once('.').map(|(_, rest)| rest))
+        .skip(1)
+        .filter(|name| name.contains('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tier;
+
+    #[test]
+    fn subdomains_are_covered_but_for_those_of_others() {
+        let principal = Principal {
+            account_id: String::new(),
+            key_id: String::new(),
+            tier: Tier::Free,
+            scopes: Vec::new(),
+            domains: vec![
+                "example.com".to_owned(),
+                "example.org".to_owned(),
+                "own.blog.example.com".to_owned(),
+            ],
+            inherited: vec![
+                Inherited {
+                    parent: "example.com".to_owned(),
+                    except: vec!["blog.example.com".to_owned()],
+                },
+                Inherited {
+                    parent: "own.blog.example.com".to_owned(),
+                    except: Vec::new(),
+                },
+            ],
+        };
+        for (name, covered) in [
+            ("example.com", true),
+            ("News.Example.com", true),
+            ("a.b.example.com", true),
+            ("blog.example.com", false),
+            ("a.blog.example.com", false),
+            ("myblog.example.com", true),
+            ("own.blog.example.com", true),
+            ("a.own.blog.example.com", true),
+            ("badexample.com", false),
+            (".example.com", false),
+            ("example.org", true),
+            ("www.example.org", false),
+            ("com", false),
+            ("", false),
+        ] {
+            assert_eq!(principal.covers(name), covered, "{name}");
+        }
+    }
+
+    #[test]
+    fn ancestors_have_a_dot() {
+        let all = |domain| ancestors(domain).collect::<Vec<_>>();
+        assert_eq!(all("a.b.example.com"), ["b.example.com", "example.com"]);
+        assert_eq!(all("example.com"), [""; 0]);
+    }
+}
