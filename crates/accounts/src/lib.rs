@@ -18,6 +18,7 @@ mod coverage;
 mod domain;
 mod engine;
 mod error;
+mod job;
 mod lifetime;
 mod preparation;
 mod publisher_key;

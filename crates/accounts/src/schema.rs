@@ -1,5 +1,6 @@
 //! The tables, as versions that are applied once and in order. The SQL is of both databases: TEXT and BIGINT, `$1`.
 
+mod jobs;
 mod keys;
 mod trail;
 mod verification;
@@ -35,6 +36,11 @@ const VERSIONS: &[Version] = &[
         number: 3,
         name: "verifications, challenges",
         statements: verification::STATEMENTS,
+    },
+    Version {
+        number: 4,
+        name: "jobs",
+        statements: jobs::STATEMENTS,
     },
 ];
 
@@ -134,6 +140,7 @@ mod tests {
                 "18c20e89f219d33dea6407510fb3c45e15a03e331a8568ee2642ab5a00c9dc05",
                 "d430c8c868e25e32d4287b27b30cd88096da91697e0c317d3f927108a35c3179",
                 "8a4ace40f044533484430a401d7e035a9183bc79620802b56dec8dd4bbf97d2a",
+                "0bef8f8b3221ca143c5229f93943318cafdbfaac63a26dfa5f863883583aa729",
             ]
         );
     }
