@@ -11,10 +11,12 @@ use warehouse::{Warehouse, WarehouseError};
 use crate::completeness::Completeness;
 use crate::config::AnalyticsConfig;
 use crate::conservation::Books;
-use crate::failure::Failure;
 use crate::gate::Gate;
 use crate::watermark::Watermark;
-use crate::{Deps, access, envelope, routes};
+use crate::{Deps, routes};
+use web::Failure;
+use web::access::Gatekeeper;
+use web::envelope::Envelope;
 
 /// Shared by all requests.
 pub(crate) struct App {
@@ -60,6 +62,15 @@ impl App {
 
 /// All addresses.
 pub(crate) fn router(app: Arc<App>) -> Router {
+    let gatekeeper = Gatekeeper {
+        accounts: app.deps.accounts.clone(),
+        limiter: Arc::clone(&app.deps.limiter),
+        quotas: app.deps.quotas.clone(),
+    };
+    let around = Envelope {
+        api: "analytics",
+        head_bytes_max: app.config.head_bytes_max,
+    };
     let api = Router::new()
         .route("/api/v1/analytics/dashboard", get(routes::dashboard::dashboard))
         .route("/api/v1/analytics/timeseries", get(routes::timeseries::timeseries))
@@ -67,14 +78,14 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/v1/analytics/clients/{clientId}", get(routes::clients::client))
         .route("/api/v1/analytics/refusals", get(routes::refusals::refusals))
         .route("/api/v1/receipts/{receiptId}", get(routes::receipts::receipt))
-        .route_layer(middleware::from_fn_with_state(Arc::clone(&app), access::access));
+        .route_layer(middleware::from_fn_with_state(gatekeeper, web::access::api_key));
     Router::new()
         .merge(api)
         .route("/", get(routes::index::index))
         .route("/healthz", get(routes::index::healthz))
         .route("/readyz", get(routes::index::readyz))
-        .fallback(envelope::not_found)
-        .method_not_allowed_fallback(envelope::method_not_allowed)
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), envelope::envelope))
+        .fallback(web::envelope::not_found)
+        .method_not_allowed_fallback(web::envelope::method_not_allowed)
+        .layer(middleware::from_fn_with_state(around, web::envelope))
         .with_state(app)
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::range::rfc3339_ms;
+use web::rfc3339_ms;
 
 /// `completeThrough`, and `incomplete` where it doesn't hold.
 #[derive(Debug, Clone, Serialize)]

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use service::config::{Faults, Validate};
+use web::serve::Connections;
 
 /// Where the analytics API listens, and its limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +61,20 @@ impl Default for AnalyticsConfig {
             health_interval_ms: 2_000,
             audit_interval_ms: 60_000,
             drain_ms_max: 10_000,
+        }
+    }
+}
+
+impl AnalyticsConfig {
+    /// The part that connections need. A quarter of the room: the rest is for the gateway, often in the same process.
+    pub(crate) fn connections(&self) -> Connections {
+        Connections {
+            name: "analytics",
+            files_percent: 25,
+            connections_max: self.connections_max,
+            head_bytes_max: self.head_bytes_max,
+            head_wait_ms_max: self.head_wait_ms_max,
+            drain_ms_max: self.drain_ms_max,
         }
     }
 }

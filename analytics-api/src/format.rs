@@ -3,7 +3,7 @@
 use http::{HeaderMap, header};
 use service::problem::Kind;
 
-use crate::failure::Failure;
+use web::Failure;
 
 /// What an answer can be written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

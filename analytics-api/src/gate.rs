@@ -7,7 +7,7 @@ use service::problem::{Kind, Problem};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::failure::Failure;
+use web::Failure;
 
 /// Bounds the work in hand.
 pub struct Gate {

@@ -1,11 +1,9 @@
 //! What publishers ask: dashboard, content, clients, time series, receipt lookup. JSON over HTTP/1.1 and h2c, on axum.
 //!
 //! - [`config`]: the section `[analytics]`
-//! - `serve`: connections, their limits, the drain
-//! - `envelope`: request id, problem bodies and metrics around every answer
-//! - `access`: API key, quota, and the domains a caller may see
+//! - `access`: the domains a caller may see; keys, quotas and the envelope of answers are the crate `web`'s
 //! - `app`: what handlers share, and which address leads to which; `routes`: one file an address
-//! - [`params`], [`range`], `selection`: the query string, its times, its filter
+//! - [`range`], `selection`: the times and the filter of a query string
 //! - [`buckets`]: where the points of a time series begin and end
 //! - [`watermark`], [`gate`]: `completeThrough`, and how many queries are at work
 //! - [`format`]: JSON or CSV
@@ -24,16 +22,12 @@ pub mod buckets;
 pub mod completeness;
 pub mod config;
 mod conservation;
-mod envelope;
-pub mod failure;
 pub mod format;
 pub mod gate;
-pub mod params;
 pub mod range;
 mod readiness;
 mod routes;
 mod selection;
-mod serve;
 pub mod watermark;
 
 use std::sync::Arc;
@@ -71,7 +65,13 @@ pub async fn run(listener: TcpListener, config: AnalyticsConfig, deps: Deps, shu
     let app = Arc::new(app::App::new(config, deps));
     let watching = tokio::spawn(engines.watch(Arc::clone(&app)));
     let auditing = tokio::spawn(conservation::watch(Arc::clone(&app)));
-    serve::serve(listener, app::router(Arc::clone(&app)), &app.config, &shutdown).await;
+    web::serve(
+        listener,
+        app::router(Arc::clone(&app)),
+        &app.config.connections(),
+        &shutdown,
+    )
+    .await;
     watching.abort();
     auditing.abort();
 }

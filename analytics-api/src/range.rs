@@ -5,7 +5,8 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use crate::buckets::start_of;
-use crate::params::{InvalidQuery, Params, shortened};
+use web::params::{InvalidQuery, Params, shortened};
+use web::rfc3339;
 
 /// Instants outside are refused: before any receipt, and past what the warehouse's time type holds.
 const YEARS: std::ops::Range<i16> = 1970..2200;
@@ -91,19 +92,6 @@ pub fn ordered(from: Timestamp, to: Timestamp, params: &Params) -> Result<(), In
         rfc3339(to)
     );
     Err(InvalidQuery::new(parameter, detail))
-}
-
-/// RFC 3339 UTC with milliseconds, the form of every time in an answer.
-#[must_use]
-pub fn rfc3339(at: Timestamp) -> String {
-    format!("{at:.3}")
-}
-
-/// [`rfc3339`] of milliseconds since the Unix epoch, as the warehouse speaks; a number outside the calendar is
-/// answered as the epoch.
-#[must_use]
-pub fn rfc3339_ms(at_ms: i64) -> String {
-    rfc3339(Timestamp::from_millisecond(at_ms).unwrap_or_default())
 }
 
 enum Shape {

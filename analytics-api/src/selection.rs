@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use warehouse::Filter;
 
-use crate::params::{InvalidQuery, Params};
 use crate::range;
+use web::params::{InvalidQuery, Params};
 
 /// `usage.purpose`, all its values.
 pub(crate) const PURPOSES: [&str; 3] = ["training", "inference", "research"];
@@ -44,7 +44,7 @@ impl OpenRange {
 
     /// `from` and `to` as answered: null where open.
     pub(crate) fn texts(&self) -> (Option<String>, Option<String>) {
-        (self.from.map(range::rfc3339), self.to.map(range::rfc3339))
+        (self.from.map(web::rfc3339), self.to.map(web::rfc3339))
     }
 }
 
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn an_open_range_ends_where_to_can_not_reach() {
         let end = Timestamp::from_millisecond(END_MS).unwrap();
-        assert_eq!(range::rfc3339(end), "2200-01-01T00:00:00.000Z");
+        assert_eq!(web::rfc3339(end), "2200-01-01T00:00:00.000Z");
         let params = Params::parse(&"/x".parse().unwrap(), &[]).unwrap();
         let open = OpenRange::of(&params).unwrap();
         assert_eq!(

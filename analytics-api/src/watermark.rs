@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use receipt_log::{InspectError, LogInspector};
+use service::problem::{Kind, Problem};
 use tokio::sync::Mutex;
+use web::Failure;
 
 /// Why there is no watermark; without one an answer could not be trusted.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +63,14 @@ impl Watermark {
             .ok_or(WatermarkError::NoPartitions)?;
         *last = Some((read_at, complete_ms));
         Ok(complete_ms)
+    }
+}
+
+impl From<WatermarkError> for Failure {
+    fn from(error: WatermarkError) -> Self {
+        tracing::warn!(%error, "no watermark");
+        let detail = "the receipt log can't be inspected now, so nothing can be said of completeness; try again";
+        Problem::new(Kind::LogUnavailable, detail).retry_after_s(1).into()
     }
 }
 

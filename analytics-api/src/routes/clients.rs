@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::{Path, State};
-use axum::{Extension, Json};
 use http::{HeaderMap, Uri};
 use serde::Serialize;
 
@@ -12,11 +12,11 @@ use super::{ContentCount, PurposeCounts};
 use crate::access::Access;
 use crate::app::App;
 use crate::completeness::Completeness;
-use crate::failure::Failure;
 use crate::format::Format;
-use crate::params::{Params, parse_uuid};
-use crate::range::rfc3339_ms;
 use crate::selection::{OpenRange, everything, filter, narrows};
+use web::Failure;
+use web::params::{Params, parse_uuid};
+use web::rfc3339_ms;
 
 const PARAMETERS: &[&str] = &["from", "to", "tz", "purpose", "entryId", "domain", "limit"];
 
@@ -42,7 +42,7 @@ pub(crate) struct Client {
 
 pub(crate) async fn client(
     State(app): State<Arc<App>>,
-    Extension(access): Extension<Access>,
+    access: Access,
     Path(client_id): Path<String>,
     headers: HeaderMap,
     uri: Uri,

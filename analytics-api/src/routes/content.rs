@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::{Path, State};
-use axum::{Extension, Json};
 use http::{HeaderMap, Uri};
 use serde::Serialize;
 
@@ -12,11 +12,11 @@ use super::dashboard::TOP;
 use crate::access::Access;
 use crate::app::App;
 use crate::completeness::Completeness;
-use crate::failure::Failure;
 use crate::format::Format;
-use crate::params::{Params, parse_uuid};
-use crate::range::rfc3339_ms;
 use crate::selection::{OpenRange, everything, filter, narrows};
+use web::Failure;
+use web::params::{Params, parse_uuid};
+use web::rfc3339_ms;
 
 const PARAMETERS: &[&str] = &["from", "to", "tz", "purpose", "clientId", "domain", "limit"];
 
@@ -54,7 +54,7 @@ pub(crate) struct ClientCount {
 
 pub(crate) async fn content(
     State(app): State<Arc<App>>,
-    Extension(access): Extension<Access>,
+    access: Access,
     Path(entry_id): Path<String>,
     headers: HeaderMap,
     uri: Uri,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::State;
-use axum::{Extension, Json};
 use http::{HeaderMap, Uri};
 use serde::Serialize;
 use warehouse::DashboardStats;
@@ -12,10 +12,10 @@ use super::{ContentCount, PurposeCounts};
 use crate::access::Access;
 use crate::app::App;
 use crate::completeness::Completeness;
-use crate::failure::Failure;
 use crate::format::Format;
-use crate::params::Params;
 use crate::selection::{OpenRange, filter};
+use web::Failure;
+use web::params::Params;
 
 const PARAMETERS: &[&str] = &["from", "to", "tz", "purpose", "clientId", "entryId", "domain", "limit"];
 
@@ -38,7 +38,7 @@ pub(crate) struct Dashboard {
 
 pub(crate) async fn dashboard(
     State(app): State<Arc<App>>,
-    Extension(access): Extension<Access>,
+    access: Access,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Json<Dashboard>, Failure> {

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::{Path, State};
-use axum::{Extension, Json};
 use http::{HeaderMap, Uri};
 use serde::Serialize;
 use uuid::Uuid;
@@ -15,10 +15,10 @@ use warehouse::{ReceiptFacts, RejectedReceipt, StoredReceipt};
 use crate::access::Access;
 use crate::app::App;
 use crate::completeness::Completeness;
-use crate::failure::Failure;
 use crate::format::Format;
-use crate::params::{Params, parse_uuid};
-use crate::range::rfc3339_ms;
+use web::Failure;
+use web::params::{Params, parse_uuid};
+use web::rfc3339_ms;
 
 /// The answer. The single members are those of the first payload, or of the first refusal if none was valid.
 #[derive(Debug, Serialize)]
@@ -137,7 +137,7 @@ impl Receipt {
 
 pub(crate) async fn receipt(
     State(app): State<Arc<App>>,
-    Extension(access): Extension<Access>,
+    access: Access,
     Path(receipt_id): Path<String>,
     headers: HeaderMap,
     uri: Uri,

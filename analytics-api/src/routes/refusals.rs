@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use http::{HeaderMap, Uri};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -15,11 +15,11 @@ use super::dashboard::TOP;
 use crate::access::Access;
 use crate::app::App;
 use crate::completeness::Completeness;
-use crate::failure::Failure;
 use crate::format::{Csv, Format};
-use crate::params::Params;
-use crate::range::rfc3339_ms;
 use crate::selection::OpenRange;
+use web::Failure;
+use web::params::Params;
+use web::rfc3339_ms;
 
 const PARAMETERS: &[&str] = &["from", "to", "tz", "domain", "limit"];
 
@@ -75,7 +75,7 @@ fn as_map<S: Serializer>(counts: &[(String, u64)], serializer: S) -> Result<S::O
 
 pub(crate) async fn refusals(
     State(app): State<Arc<App>>,
-    Extension(access): Extension<Access>,
+    access: Access,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use http::{HeaderMap, Uri};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -17,11 +17,12 @@ use crate::access::Access;
 use crate::app::App;
 use crate::buckets::{BucketError, INTERVALS, Interval, back, boundaries, recent};
 use crate::completeness::Completeness;
-use crate::failure::Failure;
 use crate::format::{Csv, Format};
-use crate::params::{InvalidQuery, Params};
-use crate::range::{self, rfc3339};
+use crate::range;
 use crate::selection::{PURPOSES, ends, filter};
+use web::Failure;
+use web::params::{InvalidQuery, Params};
+use web::rfc3339;
 
 const PARAMETERS: &[&str] = &[
     "metric", "interval", "from", "to", "tz", "purpose", "clientId", "entryId", "groupBy", "domain", "limit",
@@ -231,7 +232,7 @@ fn too_many(interval: Interval, from: Timestamp, to: Timestamp, points_max: usiz
 
 pub(crate) async fn timeseries(
     State(app): State<Arc<App>>,
-    Extension(access): Extension<Access>,
+    access: Access,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {

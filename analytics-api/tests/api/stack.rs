@@ -101,7 +101,7 @@ impl Stack {
     }
 
     pub(crate) fn complete_through(&self) -> String {
-        analytics_api::range::rfc3339_ms(self.log.complete_ms.load(Ordering::SeqCst))
+        web::rfc3339_ms(self.log.complete_ms.load(Ordering::SeqCst))
     }
 
     /// GET with the publisher's key.

@@ -171,17 +171,17 @@ pub const METRICS: &[MetricDoc] = &[
         &["query"],
         "Time of a query of the account store.",
     ),
-    // analytics
+    // api
     histogram(
-        "receipts_analytics_request_seconds",
+        "receipts_api_request_seconds",
         "seconds",
-        &["route"],
+        &["api", "route"],
         "Time from a request's head to its answer.",
     ),
     counter(
-        "receipts_analytics_requests_total",
+        "receipts_api_requests_total",
         "requests",
-        &["route", "status"],
+        &["api", "route", "status"],
         "Requests answered; the route is the address's pattern, `none` for an unknown one.",
     ),
     // gateway

@@ -64,6 +64,8 @@ kinds! {
     InvalidBatch = BAD_REQUEST, "invalid_batch", "The body isn't a valid batch";
     /// The body isn't in the encoding that Content-Encoding names.
     InvalidEncoding = BAD_REQUEST, "invalid_encoding", "The body isn't in its declared encoding";
+    /// The body is JSON and not of the shape that is wanted; the faults say where.
+    InvalidBody = BAD_REQUEST, "invalid_body", "The body isn't valid";
     /// A parameter of the query has a value that can't be.
     InvalidQuery = BAD_REQUEST, "invalid_query", "A query parameter is invalid";
     /// The request itself is malformed in another way.

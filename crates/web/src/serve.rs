@@ -19,31 +19,38 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use crate::config::AnalyticsConfig;
-
-/// How much of the room for connections is this service's; the rest is for the gateway, often in the same process.
-const FILES_PERCENT: u64 = 25;
-
 /// One line for all the failures of a while.
-static CANNOT_ACCEPT: LineLimit = LineLimit::new("analytics accept", Duration::from_secs(10));
+static CANNOT_ACCEPT: LineLimit = LineLimit::new("api accept", Duration::from_secs(10));
+
+/// A service's connections, and their limits.
+#[derive(Debug, Clone, Copy)]
+pub struct Connections {
+    /// The service, as it stands in logs.
+    pub name: &'static str,
+    /// Its part of the room for connections; the rest is for the others, often in the same process.
+    pub files_percent: u64,
+    /// At one time; more wait to be accepted.
+    pub connections_max: usize,
+    /// Request head, in bytes.
+    pub head_bytes_max: usize,
+    /// Time for a head to arrive, and for a kept-alive connection to stay idle, in milliseconds.
+    pub head_wait_ms_max: u64,
+    /// Time to finish requests after a shutdown signal, in milliseconds.
+    pub drain_ms_max: u64,
+}
 
 /// Requests of one h2c connection at one time.
 const STREAMS_MAX: u32 = 128;
 
 /// Accepts until `shutdown`, then lets requests under way end, for at most `drain_ms_max`; connections that still aren't
 /// done then are dropped.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    router: Router,
-    config: &AnalyticsConfig,
-    shutdown: &CancellationToken,
-) {
+pub async fn serve(listener: TcpListener, router: Router, config: &Connections, shutdown: &CancellationToken) {
     let builder = builder(config);
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(connections_within(
-        "analytics",
+        config.name,
         config.connections_max,
-        FILES_PERCENT,
+        config.files_percent,
     )));
     let head_wait_max = Duration::from_millis(config.head_wait_ms_max);
     let gone = CancellationToken::new();
@@ -80,7 +87,7 @@ pub(crate) async fn serve(
     }
     drop(listener);
     let limit = Duration::from_millis(config.drain_ms_max);
-    if let Err(late) = service::shutdown::drain("analytics connections", shutdown, limit, graceful.shutdown()).await {
+    if let Err(late) = service::shutdown::drain(config.name, shutdown, limit, graceful.shutdown()).await {
         tracing::warn!(%late, "connections are dropped");
     }
     gone.cancel();
@@ -117,7 +124,7 @@ async fn next(
     }
 }
 
-fn builder(config: &AnalyticsConfig) -> Builder<TokioExecutor> {
+fn builder(config: &Connections) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     let head_wait_max = Duration::from_millis(config.head_wait_ms_max);
     builder

@@ -1,7 +1,6 @@
 //! What every answer has around it: a request id, problem bodies, no caching, metrics, and no panic that ends a connection.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
@@ -14,12 +13,20 @@ use service::problem::Kind;
 use service::request_id::{HEADER as REQUEST_ID, RequestId};
 use tracing::Instrument;
 
-use crate::app::App;
-use crate::failure::Failure;
+use crate::Failure;
+
+/// Which API answers, and its limit on heads.
+#[derive(Debug, Clone, Copy)]
+pub struct Envelope {
+    /// The label `api` of its metrics: `analytics`, `publisher`.
+    pub api: &'static str,
+    /// Request head, in bytes.
+    pub head_bytes_max: usize,
+}
 
 /// The outermost layer.
-pub(crate) async fn envelope(
-    State(app): State<Arc<App>>,
+pub async fn envelope(
+    State(api): State<Envelope>,
     path: Option<MatchedPath>,
     request: Request,
     next: Next,
@@ -28,11 +35,8 @@ pub(crate) async fn envelope(
     let id = RequestId::of(request.headers());
     // The pattern, never the path itself: identifiers must not become labels.
     let route = path.map_or_else(|| "none".to_owned(), |path| path.as_str().to_owned());
-    let response = if head_bytes(&request) > app.config.head_bytes_max {
-        let detail = format!(
-            "the request head is over the limit of {} bytes",
-            app.config.head_bytes_max
-        );
+    let response = if head_bytes(&request) > api.head_bytes_max {
+        let detail = format!("the request head is over the limit of {} bytes", api.head_bytes_max);
         Failure::new(Kind::HeadTooLarge, detail).into_response()
     } else {
         let span = tracing::info_span!("request", request_id = %id, route);
@@ -46,8 +50,9 @@ pub(crate) async fn envelope(
     };
     let response = finished(response, &id);
     let status = response.status().as_u16().to_string();
-    metrics::counter!("receipts_analytics_requests_total", "route" => route.clone(), "status" => status).increment(1);
-    metrics::histogram!("receipts_analytics_request_seconds", "route" => route).record(started.elapsed());
+    metrics::counter!("receipts_api_requests_total", "api" => api.api, "route" => route.clone(), "status" => status)
+        .increment(1);
+    metrics::histogram!("receipts_api_request_seconds", "api" => api.api, "route" => route).record(started.elapsed());
     response
 }
 
@@ -103,13 +108,16 @@ fn head_bytes(request: &Request) -> usize {
 }
 
 /// No route.
-pub(crate) async fn not_found(uri: Uri) -> Failure {
+pub async fn not_found(uri: Uri) -> Failure {
     let path = crate::params::shortened(uri.path());
     Failure::not_found(format!("there is no {path}; GET / lists the addresses"))
 }
 
 /// A route, but not with this method; axum adds `Allow`.
-pub(crate) async fn method_not_allowed(method: Method) -> Failure {
+pub async fn method_not_allowed(method: Method) -> Failure {
     let method = crate::params::shortened(method.as_str());
-    Failure::new(Kind::MethodNotAllowed, format!("{method} isn't possible here; use GET"))
+    Failure::new(
+        Kind::MethodNotAllowed,
+        format!("{method} isn't possible here; the header Allow lists what is"),
+    )
 }

@@ -1,29 +1,34 @@
 //! Failures on their way out: handlers return a [`Failure`], and one place ([`crate::envelope`]) writes it as a problem with
 //! the request's id.
 
+use accounts::AccountsError;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 use service::problem::{Kind, Problem};
 use warehouse::WarehouseError;
 
 use crate::params::InvalidQuery;
-use crate::watermark::WatermarkError;
 
 /// A problem, as a handler returns it.
 #[derive(Debug, Clone)]
 pub struct Failure(pub Box<Problem>);
 
 impl Failure {
-    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+    /// A problem of this kind; `detail` says what a person can do.
+    #[must_use]
+    pub fn new(kind: Kind, detail: impl Into<String>) -> Self {
         Problem::new(kind, detail).into()
     }
 
-    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
+    /// 404.
+    #[must_use]
+    pub fn not_found(detail: impl Into<String>) -> Self {
         Self::new(Kind::NotFound, detail)
     }
 
     /// 401 with the challenge that RFC 6750 section 3 wants.
-    pub(crate) fn unauthorized(kind: Kind, detail: &str) -> Self {
+    #[must_use]
+    pub fn unauthorized(kind: Kind, detail: &str) -> Self {
         let challenge = HeaderValue::from_static(r#"Bearer realm="receipts""#);
         Problem::new(kind, detail)
             .header(header::WWW_AUTHENTICATE, challenge)
@@ -72,11 +77,11 @@ impl From<WarehouseError> for Failure {
     }
 }
 
-impl From<WatermarkError> for Failure {
-    fn from(error: WatermarkError) -> Self {
-        tracing::warn!(%error, "no watermark");
-        let detail = "the receipt log can't be inspected now, so nothing can be said of completeness; try again";
-        Problem::new(Kind::LogUnavailable, detail).retry_after_s(1).into()
+impl From<AccountsError> for Failure {
+    fn from(error: AccountsError) -> Self {
+        tracing::warn!(%error, "the account store did not answer");
+        let detail = "the account store can't answer now; try again";
+        Problem::new(Kind::AccountsUnavailable, detail).retry_after_s(1).into()
     }
 }
 

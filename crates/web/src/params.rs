@@ -15,7 +15,9 @@ pub struct InvalidQuery {
 }
 
 impl InvalidQuery {
-    pub(crate) fn new(parameter: &str, detail: impl Into<String>) -> Self {
+    /// A fault of `parameter`; its name is bounded.
+    #[must_use]
+    pub fn new(parameter: &str, detail: impl Into<String>) -> Self {
         Self {
             parameter: shortened(parameter),
             detail: detail.into(),
@@ -24,7 +26,8 @@ impl InvalidQuery {
 }
 
 /// Texts of the caller's are quoted in answers and logs: bounded.
-pub(crate) fn shortened(text: &str) -> String {
+#[must_use]
+pub fn shortened(text: &str) -> String {
     const CHARS_MAX: usize = 64;
     match text.char_indices().nth(CHARS_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -110,7 +113,10 @@ impl Params {
 }
 
 /// A UUID in its hyphenated form of 36 characters (RFC 9562 section 4), in either case.
-pub(crate) fn parse_uuid(name: &str, value: &str) -> Result<Uuid, InvalidQuery> {
+///
+/// # Errors
+/// Anything else, the short forms included.
+pub fn parse_uuid(name: &str, value: &str) -> Result<Uuid, InvalidQuery> {
     let malformed = || InvalidQuery::new(name, "not a UUID of the form xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx");
     if value.len() != 36 {
         return Err(malformed());

@@ -1,0 +1,147 @@
+//! API keys: who asks, and how often they may.
+
+use std::sync::Arc;
+
+use accounts::{Accounts, Principal, Scope};
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, Method, header};
+use service::problem::{Kind, Problem};
+use service::rate_limit::{QuotasConfig, RateLimiter};
+
+use crate::Failure;
+
+/// What the layer asks.
+#[derive(Clone)]
+pub struct Gatekeeper {
+    /// Knows the keys.
+    pub accounts: Accounts,
+    /// Counts their requests.
+    pub limiter: Arc<dyn RateLimiter>,
+    /// The quota of each tier.
+    pub quotas: QuotasConfig,
+}
+
+/// The layer of every address that needs an API key: authenticates, counts, asks for the scope that the method needs (`read` for GET
+/// and HEAD, `write` for anything else), and puts an `Arc<Principal>` beside the request. The quota's headers are on every answer to a
+/// valid key, whatever the answer is.
+pub async fn api_key(State(gatekeeper): State<Gatekeeper>, mut request: Request, next: Next) -> Response {
+    let principal = match gatekeeper.principal(request.headers()).await {
+        Ok(principal) => principal,
+        Err(failure) => return failure.into_response(),
+    };
+    let quota = gatekeeper.quotas.quota(principal.tier.as_str());
+    let decision = gatekeeper.limiter.take(&principal.key_id, 1, &quota).await;
+    let mut response = match decision.problem() {
+        Some(problem) => Failure::from(problem).into_response(),
+        None => match may(&principal, request.method()) {
+            Ok(()) => {
+                request.extensions_mut().insert(Arc::new(principal));
+                next.run(request).await
+            }
+            Err(failure) => failure.into_response(),
+        },
+    };
+    // A problem's own Retry-After wins over nothing: the decision writes one only if it refused.
+    decision.write_headers(response.headers_mut());
+    response
+}
+
+impl Gatekeeper {
+    async fn principal(&self, headers: &HeaderMap) -> Result<Principal, Failure> {
+        let key = bearer(headers)?;
+        self.accounts.authenticate(key).await.map_err(Failure::from)
+    }
+}
+
+fn may(principal: &Principal, method: &Method) -> Result<(), Failure> {
+    let scope = match *method {
+        Method::GET | Method::HEAD => Scope::Read,
+        _ => Scope::Write,
+    };
+    if principal.can(scope) {
+        return Ok(());
+    }
+    let detail = format!("this API key lacks the scope {scope}");
+    Err(Failure::new(Kind::InsufficientScope, detail))
+}
+
+/// The credentials of `Authorization: Bearer <credentials>` (RFC 6750 section 2.1).
+///
+/// # Errors
+/// 401 if there is no such header, more than one, or another scheme.
+pub fn bearer(headers: &HeaderMap) -> Result<&str, Failure> {
+    let missing = "send Authorization: Bearer <API_KEY>";
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(value) = values.next() else {
+        return Err(Failure::unauthorized(Kind::MissingApiKey, missing));
+    };
+    if values.next().is_some() {
+        return Err(Failure::unauthorized(
+            Kind::InvalidApiKey,
+            "more than one Authorization header",
+        ));
+    }
+    let malformed = || {
+        Failure::unauthorized(
+            Kind::InvalidApiKey,
+            "the Authorization header must be: Bearer <API_KEY>",
+        )
+    };
+    let (scheme, key) = value
+        .to_str()
+        .map_err(|_| malformed())?
+        .split_once(' ')
+        .ok_or_else(malformed)?;
+    let key = key.trim_matches(' ');
+    if !scheme.eq_ignore_ascii_case("bearer") || key.is_empty() {
+        return Err(malformed());
+    }
+    Ok(key)
+}
+
+impl From<accounts::AuthError> for Failure {
+    fn from(error: accounts::AuthError) -> Self {
+        use accounts::AuthError;
+        match error {
+            AuthError::Unavailable(cause) => {
+                tracing::warn!(%cause, "API keys can't be checked");
+                let detail = "API keys can't be checked now; try again";
+                Problem::new(Kind::AccountsUnavailable, detail).retry_after_s(1).into()
+            }
+            // Told only to who had the right secret.
+            AuthError::Expired => Self::unauthorized(Kind::ExpiredApiKey, "the API key has expired: create a new one"),
+            other => Self::unauthorized(Kind::InvalidApiKey, &other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn bearer_credentials() {
+        for (value, expected) in [
+            ("Bearer rk_1", Some("rk_1")),
+            ("bearer  rk_1 ", Some("rk_1")),
+            ("Basic rk_1", None),
+            ("Bearer", None),
+            ("Bearer ", None),
+            ("rk_1", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, value.parse().unwrap());
+            assert_eq!(bearer(&headers).ok(), expected, "{value}");
+        }
+        let missing = bearer(&HeaderMap::new()).unwrap_err();
+        assert_eq!(missing.0.kind, Kind::MissingApiKey);
+        assert!(missing.0.headers.contains_key(header::WWW_AUTHENTICATE));
+        let mut two = HeaderMap::new();
+        two.append(header::AUTHORIZATION, "Bearer a".parse().unwrap());
+        two.append(header::AUTHORIZATION, "Bearer b".parse().unwrap());
+        assert_eq!(bearer(&two).unwrap_err().0.kind, Kind::InvalidApiKey);
+    }
+}

@@ -1,0 +1,24 @@
+//! What the HTTP APIs on axum share.
+//!
+//! - [`serve`]: connections, their limits, the drain
+//! - [`envelope`]: request id, problem bodies and metrics around every answer
+//! - [`Failure`]: a problem on its way out of a handler
+//! - [`access`]: API keys and their quotas
+//! - [`params`]: the query string; [`json`]: JSON bodies
+//! - [`time`]: times in answers
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod envelope;
+mod failure;
+pub mod json;
+pub mod params;
+pub mod serve;
+pub mod time;
+
+pub use access::bearer;
+pub use envelope::envelope;
+pub use failure::Failure;
+pub use json::JsonBody;
+pub use serve::serve;
+pub use time::{rfc3339, rfc3339_ms};
