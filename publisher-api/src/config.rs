@@ -1,0 +1,83 @@
+//! The section `[publisher]`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+use service::config::{Faults, Validate};
+use web::serve::Connections;
+
+/// Where the publisher API listens, and its limits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PublisherConfig {
+    /// Address and port.
+    pub listen: SocketAddr,
+    /// Connections at one time; more wait to be accepted.
+    pub connections_max: usize,
+    /// Request head, in bytes.
+    pub head_bytes_max: usize,
+    /// Time for a request head to arrive, and for a kept-alive connection to stay idle, in milliseconds.
+    pub head_wait_ms_max: u64,
+    /// Pause between two looks at the engines, for readiness, in milliseconds.
+    pub health_interval_ms: u64,
+    /// Time to finish requests after a shutdown signal, in milliseconds.
+    pub drain_ms_max: u64,
+}
+
+impl Default for PublisherConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8082)),
+            connections_max: 1_000,
+            head_bytes_max: 16 << 10,
+            head_wait_ms_max: 10_000,
+            health_interval_ms: 2_000,
+            drain_ms_max: 10_000,
+        }
+    }
+}
+
+impl PublisherConfig {
+    /// The part that connections need.
+    pub(crate) fn connections(&self) -> Connections {
+        Connections {
+            name: "publisher",
+            files_percent: 10,
+            connections_max: self.connections_max,
+            head_bytes_max: self.head_bytes_max,
+            head_wait_ms_max: self.head_wait_ms_max,
+            drain_ms_max: self.drain_ms_max,
+        }
+    }
+}
+
+impl Validate for PublisherConfig {
+    fn validate(&self, faults: &mut Faults) {
+        faults.range("connections_max", self.connections_max, 1..=1_000_000);
+        // Below 8 KiB hyper's own buffer would refuse first, without a problem body.
+        faults.range("head_bytes_max", self.head_bytes_max, 8 << 10..=1 << 20);
+        faults.range("head_wait_ms_max", self.head_wait_ms_max, 1..=600_000);
+        faults.range("health_interval_ms", self.health_interval_ms, 10..=600_000);
+        faults.range("drain_ms_max", self.drain_ms_max, 0..=600_000);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use service::config::Source;
+
+    use super::*;
+
+    #[test]
+    fn the_section_is_read_and_checked() {
+        let mut source = Source::from_parts("[publisher]\nlisten = '[::1]:0'", [("", "")]).unwrap();
+        let config: PublisherConfig = source.section("publisher");
+        source.finish().unwrap();
+        assert_eq!(config.listen.to_string(), "[::1]:0");
+        let mut source = Source::from_parts("[publisher]\nhead_bytes_max = 1", [("", "")]).unwrap();
+        let _: PublisherConfig = source.section("publisher");
+        let text = source.finish().unwrap_err().to_string();
+        assert!(text.contains("publisher.head_bytes_max"), "{text}");
+    }
+}

@@ -1,0 +1,104 @@
+//! `receipts-publisher-api`: the publisher API as a process of its own, beside a `receipts up` on the same `[data] dir`, or on the
+//! ClickHouse and the PostgreSQL that `[warehouse] url` and `[accounts] url` name.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+
+use accounts::{Accounts, AccountsConfig};
+use anyhow::Context;
+use publisher_api::{Deps, PublisherConfig};
+use service::admin::serve_admin;
+use service::config::Source;
+use service::data::DataConfig;
+use service::health::Health;
+use service::rate_limit::{QuotasConfig, RedisConfig, limiter};
+use service::telemetry::{TelemetryConfig, init_logging, install_metrics};
+use service::{listen, shutdown};
+use tokio_util::sync::CancellationToken;
+use warehouse::{Target, Warehouse, WarehouseConfig};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The sections this process reads.
+struct Config {
+    publisher: PublisherConfig,
+    warehouse: WarehouseConfig,
+    accounts: AccountsConfig,
+    quotas: QuotasConfig,
+    redis: RedisConfig,
+    telemetry: TelemetryConfig,
+    data: DataConfig,
+}
+
+impl Config {
+    fn load() -> anyhow::Result<Self> {
+        let mut source = Source::load(None)?;
+        let config = Self {
+            publisher: source.section("publisher"),
+            warehouse: source.section_with("warehouse", |warehouse: &WarehouseConfig, faults| {
+                if let Err(what) = warehouse.validate() {
+                    faults.push("", what);
+                }
+            }),
+            accounts: source.section_with("accounts", |accounts: &AccountsConfig, faults| {
+                accounts
+                    .faults()
+                    .into_iter()
+                    .for_each(|(key, what)| faults.push(key, what));
+            }),
+            quotas: source.section("quotas"),
+            redis: source.section("redis"),
+            telemetry: source.section("telemetry"),
+            data: source.section("data"),
+        };
+        source.finish()?;
+        Ok(config)
+    }
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let Config {
+        publisher,
+        warehouse,
+        accounts,
+        quotas,
+        redis,
+        telemetry,
+        data,
+    } = Config::load()?;
+    init_logging(&telemetry)?;
+    let metrics = install_metrics()?;
+    let health = Health::new();
+    let deps = Deps {
+        accounts: Accounts::open(&accounts, &data.dir).await?,
+        warehouse: Warehouse::new(&target(&warehouse, &data.dir), &warehouse)?,
+        limiter: limiter(&redis, quotas.keys_max, &health).await?,
+        quotas,
+        health: health.clone(),
+    };
+    let listener = listen::bind("publisher.listen", publisher.listen)?;
+    let admin = listen::bind("telemetry.metrics_listen", telemetry.metrics_listen)?;
+    let signals = shutdown::signals()?;
+    let ended = CancellationToken::new();
+    let admin = tokio::spawn(serve_admin(admin, metrics, health.clone(), ended.clone()));
+    let draining = signals.clone();
+    tokio::spawn(async move {
+        draining.cancelled().await;
+        health.drain();
+    });
+    tracing::info!(address = %publisher.listen, "the publisher API listens");
+    let accounts = deps.accounts.clone();
+    publisher_api::run(listener, publisher, deps, signals).await;
+    accounts.close().await;
+    ended.cancel();
+    admin.await.context("the admin port")
+}
+
+fn target(config: &WarehouseConfig, data: &Path) -> Target {
+    match &config.url {
+        Some(url) => Target::Url(url.clone()),
+        None => Target::Socket(data.join("warehouse.sock")),
+    }
+}

@@ -1,0 +1,42 @@
+//! Whether the engines behind the API answer, looked at from time to time for `/readyz`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use service::health::{Component, Health};
+
+use crate::app::App;
+
+/// What readiness is made of here.
+pub(crate) struct Engines {
+    accounts: Component,
+    warehouse: Component,
+}
+
+impl Engines {
+    /// Registers them, not ready until looked at.
+    pub(crate) fn register(health: &Health) -> Self {
+        Self {
+            accounts: health.register("publisher.accounts"),
+            warehouse: health.register("publisher.warehouse"),
+        }
+    }
+
+    /// Looks at them, again and again.
+    pub(crate) async fn watch(self, app: Arc<App>) {
+        let pause = Duration::from_millis(app.config.health_interval_ms);
+        loop {
+            let (accounts, warehouse) = tokio::join!(app.deps.accounts.ping(), app.deps.warehouse.sound());
+            match accounts {
+                Ok(()) => self.accounts.ready(),
+                Err(error) => self.accounts.not_ready(error.to_string()),
+            }
+            match warehouse {
+                Ok(_) => self.warehouse.ready(),
+                // Most of what publishers do here goes on without it.
+                Err(error) => self.warehouse.degraded(error.to_string()),
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `GET /`, `/healthz`, `/readyz`: no key needed.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+
+pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(index))
+        .routes(routes!(healthz))
+        .routes(routes!(readyz))
+}
+
+/// Where to read on.
+#[derive(Debug, Serialize, ToSchema)]
+struct Index {
+    /// `receipts-publisher-api`.
+    service: &'static str,
+    /// The OpenAPI document.
+    openapi: &'static str,
+    /// A page to read and try it.
+    docs: &'static str,
+}
+
+/// What this is
+#[utoipa::path(get, path = "/", tag = "service", responses((status = 200, body = Index)))]
+async fn index() -> Json<Index> {
+    Json(Index {
+        service: "receipts-publisher-api",
+        openapi: "/openapi.json",
+        docs: "/docs",
+    })
+}
+
+/// Whether the process lives
+#[utoipa::path(get, path = "/healthz", tag = "service", responses((status = 200, description = "It lives")))]
+async fn healthz(State(app): State<Arc<App>>) -> Response {
+    app.deps.health.liveness_response().map(Body::new)
+}
+
+/// Whether it can work
+#[utoipa::path(
+    get, path = "/readyz", tag = "service",
+    responses((status = 200, description = "Every engine answers"), (status = 503, description = "One doesn't, or the service is going away")),
+)]
+async fn readyz(State(app): State<Arc<App>>) -> Response {
+    app.deps.health.readiness_response().map(Body::new)
+}

@@ -1,0 +1,3 @@
+//! The addresses, one file a noun.
+
+pub(crate) mod index;
