@@ -22,7 +22,7 @@ pub struct ApiKey {
     secret: [u8; SECRET_BYTES],
 }
 
-/// SHA-256 of a secret.
+/// SHA-256 of a secret. Its `Debug` shows nothing.
 #[derive(Clone, Copy)]
 pub(crate) struct SecretHash([u8; 32]);
 
@@ -75,7 +75,7 @@ impl ApiKey {
     }
 
     pub(crate) fn secret_hash(&self) -> SecretHash {
-        SecretHash(Sha256::digest(self.secret).into())
+        SecretHash::of(&self.secret)
     }
 }
 
@@ -88,6 +88,10 @@ impl fmt::Debug for ApiKey {
 impl SecretHash {
     /// What an unknown key is compared with, so that it takes as long as a known one.
     pub(crate) const NONE: SecretHash = SecretHash([0; 32]);
+
+    pub(crate) fn of(secret: &[u8]) -> Self {
+        Self(Sha256::digest(secret).into())
+    }
 
     /// Whether they are equal, in a time that doesn't depend on where they differ.
     pub(crate) fn matches(&self, other: &SecretHash) -> bool {
@@ -103,6 +107,12 @@ impl SecretHash {
         let mut bytes = [0; 32];
         hex::decode_to_slice(text, &mut bytes).ok()?;
         Some(Self(bytes))
+    }
+}
+
+impl fmt::Debug for SecretHash {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("SecretHash")
     }
 }
 

@@ -39,6 +39,15 @@ pub enum AccountsError {
     /// The account has as many keys as it may have.
     #[error("the account has {max} keys that aren't revoked: revoke one first", max = crate::KEYS_MAX)]
     TooManyKeys,
+    /// The account has as many open challenges as it may have.
+    #[error("the account has {max} tokens that wait to be found: check or let expire some first", max = crate::CHALLENGES_MAX)]
+    TooManyChallenges,
+    /// A client's public key that is no key of ours.
+    #[error("a public key in PEM has at most 4096 bytes")]
+    ClientKeyTooLong,
+    /// The client has as many keys as it may have.
+    #[error("the client has {max} keys, revoked ones included", max = crate::KEYS_PER_CLIENT_MAX)]
+    TooManyClientKeys,
     /// The system gives no randomness.
     #[error("no randomness for a key: {0}")]
     Randomness(String),

@@ -1,10 +1,277 @@
-//! Verified domains: taking, renewing and giving back what was proven.
+//! Verified domains: taken, renewed and given back.
+//!
+//! A domain has one row: whose it is, and since when and until when its verification holds. While it holds nobody else gets the
+//! domain; afterwards whoever proves it does. The trail keeps what was before.
 
-use sqlx::{Any, Transaction};
+use sqlx::any::AnyRow;
+use sqlx::{Any, Row, Transaction};
 use uuid::Uuid;
 
 use crate::coverage::ancestors;
-use crate::{AccountsError, Domain};
+use crate::lifetime::YEAR_MS;
+use crate::trail::{self, Change};
+use crate::{Accounts, AccountsError, Challenge, DOMAINS_MAX, Domain, challenge};
+
+/// How long a verification holds, in milliseconds: a year of 365 days.
+pub const VERIFICATION_MS: i64 = YEAR_MS;
+
+/// What is known of an account's domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verification {
+    /// The domain.
+    pub domain: String,
+    /// How it was proven: `dns`, `https`, `meta`, or `local` by the operator.
+    pub method: String,
+    /// The identifier of the last proof, beginning with `ver_`.
+    pub id: String,
+    /// Whether it covers subdomains.
+    pub include_subdomains: bool,
+    /// When it was proven last, in milliseconds since the Unix epoch.
+    pub verified_at_ms: i64,
+    /// Until when that holds.
+    pub expires_at_ms: i64,
+    /// When it was given back before its time.
+    pub revoked_at_ms: Option<i64>,
+}
+
+/// Why a proof doesn't make a verification.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// Another account's verification holds.
+    #[error("the domain is verified by another account")]
+    HeldElsewhere,
+    /// The challenge was met, replaced or withdrawn meanwhile, and the domain isn't verified.
+    #[error("the token isn't open any more")]
+    ChallengeGone,
+    /// The account has as many domains as it may have.
+    #[error("the account has {DOMAINS_MAX} domains, as many as it may have")]
+    TooManyDomains,
+    /// The store fails.
+    #[error(transparent)]
+    Store(#[from] AccountsError),
+}
+
+const COLUMNS: &str =
+    "domain, method, verification_id, include_subdomains, verified_at_ms, expires_at_ms, revoked_at_ms";
+
+impl Verification {
+    /// Whether it holds at `now_ms`.
+    #[must_use]
+    pub fn holds(&self, now_ms: i64) -> bool {
+        self.revoked_at_ms.is_none() && self.expires_at_ms > now_ms
+    }
+}
+
+impl Accounts {
+    /// An account's domain, whether or not its verification holds.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn verification(&self, account_id: &str, domain: &Domain) -> Result<Option<Verification>, AccountsError> {
+        let question = format!("SELECT {COLUMNS} FROM domains WHERE domain = $1 AND account_id = $2");
+        let question = sqlx::query(sqlx::AssertSqlSafe(question))
+            .bind(domain.as_str())
+            .bind(account_id);
+        let row = self
+            .timed("verification", async { Ok(question.fetch_optional(&self.pool).await?) })
+            .await?;
+        Ok(row.as_ref().map(read).transpose()?)
+    }
+
+    /// All domains of an account, in order.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn verifications(&self, account_id: &str) -> Result<Vec<Verification>, AccountsError> {
+        let question = format!("SELECT {COLUMNS} FROM domains WHERE account_id = $1 ORDER BY domain LIMIT $2");
+        let question = sqlx::query(sqlx::AssertSqlSafe(question))
+            .bind(account_id)
+            .bind(DOMAINS_MAX);
+        let rows = self
+            .timed("verifications", async { Ok(question.fetch_all(&self.pool).await?) })
+            .await?;
+        Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+    }
+
+    /// Makes `challenge`, whose token was found, a verification for a year from now, and ends all open challenges of the domain. Where
+    /// another check has done so meanwhile, that check's verification is answered: they are one.
+    ///
+    /// # Errors
+    /// [`VerifyError`]. Nothing is changed then.
+    pub async fn verify(&self, actor: &str, challenge: &Challenge) -> Result<Verification, VerifyError> {
+        let verification = Verification {
+            domain: challenge.domain.to_string(),
+            method: challenge.method.to_string(),
+            id: new_id(),
+            include_subdomains: challenge.include_subdomains,
+            verified_at_ms: self.now_ms(),
+            expires_at_ms: self.now_ms().saturating_add(VERIFICATION_MS),
+            revoked_at_ms: None,
+        };
+        let account_id = challenge.account_id.as_str();
+        let done = self
+            .timed("verify", async {
+                let mut transaction = self.begin().await?;
+                let outcome = meet(&mut transaction, actor, challenge, &verification).await?;
+                if outcome.is_ok() {
+                    transaction.commit().await?;
+                }
+                Ok(outcome)
+            })
+            .await?;
+        self.forget(account_id);
+        match done {
+            Err(VerifyError::ChallengeGone) => self
+                .verification(account_id, &challenge.domain)
+                .await?
+                .filter(|other| other.holds(self.now_ms()) && other.verified_at_ms >= challenge.created_at_ms)
+                .ok_or(VerifyError::ChallengeGone),
+            Err(error) => Err(error),
+            Ok(()) => Ok(verification),
+        }
+    }
+
+    /// Gives a domain back: its verification ends now, and its open challenges with it. `false` if none of the account's holds. Seen by other
+    /// processes after their `cache_ms_max`.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn revoke_verification(
+        &self,
+        account_id: &str,
+        actor: &str,
+        domain: &Domain,
+    ) -> Result<bool, AccountsError> {
+        let now_ms = self.now_ms();
+        let revoked = self
+            .timed("revoke_verification", async {
+                let mut transaction = self.begin().await?;
+                challenge::lock(&mut transaction, account_id).await?;
+                let change = "UPDATE domains SET revoked_at_ms = $1
+                    WHERE domain = $2 AND account_id = $3 AND revoked_at_ms IS NULL AND expires_at_ms > $1";
+                let change = sqlx::query(change).bind(now_ms).bind(domain.as_str()).bind(account_id);
+                if change.execute(&mut *transaction).await?.rows_affected() == 0 {
+                    return Ok(false);
+                }
+                end_challenges(&mut transaction, account_id, domain).await?;
+                note(
+                    &mut transaction,
+                    account_id,
+                    actor,
+                    "domain.revoke",
+                    domain.as_str(),
+                    "",
+                    now_ms,
+                )
+                .await?;
+                transaction.commit().await?;
+                Ok(true)
+            })
+            .await?;
+        self.forget(account_id);
+        Ok(revoked)
+    }
+
+    /// Reads the account's keys anew at their next use.
+    fn forget(&self, account_id: &str) {
+        self.cache.retain(|_, key| !key.is_of(account_id));
+    }
+}
+
+async fn meet(
+    transaction: &mut Transaction<'static, Any>,
+    actor: &str,
+    challenge: &Challenge,
+    new: &Verification,
+) -> Result<Result<(), VerifyError>, AccountsError> {
+    let (account_id, domain) = (challenge.account_id.as_str(), &challenge.domain);
+    challenge::lock(transaction, account_id).await?;
+    let open = "DELETE FROM challenges WHERE id = $1 AND account_id = $2 AND expires_at_ms > $3";
+    let open = sqlx::query(open)
+        .bind(&challenge.id)
+        .bind(account_id)
+        .bind(new.verified_at_ms);
+    if open.execute(&mut **transaction).await?.rows_affected() == 0 {
+        return Ok(Err(VerifyError::ChallengeGone));
+    }
+    let before = sqlx::query("SELECT account_id FROM domains WHERE domain = $1").bind(domain.as_str());
+    let before = before.fetch_optional(&mut **transaction).await?;
+    let owner = before.map(|row| row.try_get::<String, _>(0)).transpose()?;
+    let take = "INSERT INTO domains
+            (domain, account_id, method, verified_at_ms, expires_at_ms, verification_id, include_subdomains)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)
+        ON CONFLICT (domain) DO UPDATE SET account_id = excluded.account_id, method = excluded.method,
+            verified_at_ms = excluded.verified_at_ms, expires_at_ms = excluded.expires_at_ms,
+            verification_id = excluded.verification_id, include_subdomains = excluded.include_subdomains,
+            revoked_at_ms = NULL, expiry_noted_at_ms = NULL
+        WHERE domains.account_id = excluded.account_id OR domains.revoked_at_ms IS NOT NULL
+            OR domains.expires_at_ms <= excluded.verified_at_ms";
+    let take = sqlx::query(take)
+        .bind(domain.as_str())
+        .bind(account_id)
+        .bind(&new.method)
+        .bind(new.verified_at_ms)
+        .bind(new.expires_at_ms)
+        .bind(&new.id)
+        .bind(i64::from(new.include_subdomains));
+    if take.execute(&mut **transaction).await?.rows_affected() == 0 {
+        return Ok(Err(VerifyError::HeldElsewhere));
+    }
+    let count = sqlx::query("SELECT COUNT(*) FROM domains WHERE account_id = $1").bind(account_id);
+    if count.fetch_one(&mut **transaction).await?.try_get::<i64, _>(0)? > DOMAINS_MAX {
+        return Ok(Err(VerifyError::TooManyDomains));
+    }
+    store_ancestors(transaction, domain).await?;
+    end_challenges(transaction, account_id, domain).await?;
+    let action = if owner.as_deref() == Some(account_id) {
+        "domain.renew"
+    } else {
+        "domain.verify"
+    };
+    let detail = format!("{} by {}", new.id, new.method);
+    note(
+        transaction,
+        account_id,
+        actor,
+        action,
+        domain.as_str(),
+        &detail,
+        new.verified_at_ms,
+    )
+    .await?;
+    Ok(Ok(()))
+}
+
+async fn end_challenges(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    domain: &Domain,
+) -> Result<(), AccountsError> {
+    let end = sqlx::query("DELETE FROM challenges WHERE account_id = $1 AND domain = $2");
+    let end = end.bind(account_id).bind(domain.as_str());
+    end.execute(&mut **transaction).await?;
+    Ok(())
+}
+
+async fn note(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    actor: &str,
+    action: &str,
+    subject: &str,
+    detail: &str,
+    at_ms: i64,
+) -> Result<(), AccountsError> {
+    let change = Change {
+        account_id,
+        actor,
+        action,
+        subject,
+        detail,
+        at_ms,
+    };
+    trail::note(transaction, &change).await
+}
 
 /// An identifier for a new verification.
 pub(crate) fn new_id() -> String {
@@ -23,4 +290,16 @@ pub(crate) async fn store_ancestors(
         insert.execute(&mut **transaction).await?;
     }
     Ok(())
+}
+
+fn read(row: &AnyRow) -> Result<Verification, sqlx::Error> {
+    Ok(Verification {
+        domain: row.try_get(0)?,
+        method: row.try_get(1)?,
+        id: row.try_get(2)?,
+        include_subdomains: row.try_get::<i64, _>(3)? != 0,
+        verified_at_ms: row.try_get(4)?,
+        expires_at_ms: row.try_get(5)?,
+        revoked_at_ms: row.try_get(6)?,
+    })
 }

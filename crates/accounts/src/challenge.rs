@@ -1,0 +1,264 @@
+//! Challenges: a token that whoever runs a domain publishes, to prove it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sqlx::any::AnyRow;
+use sqlx::{Any, Row, Transaction};
+use uuid::Uuid;
+
+use crate::api_key::SecretHash;
+use crate::lifetime::DAY_MS;
+use crate::trail::{self, Change};
+use crate::{Accounts, AccountsError, Domain};
+
+/// What stands before a token, wherever it is published.
+pub const TOKEN_PREFIX: &str = "service-verification=";
+/// How long a token waits to be found, in milliseconds.
+pub const CHALLENGE_MS: i64 = 7 * DAY_MS;
+/// The most open challenges of one account.
+pub const CHALLENGES_MAX: i64 = 1_000;
+/// The most open challenges of one domain: the newest ones. More than one, because a record that is on its way through caches stays good.
+pub const CHALLENGES_PER_DOMAIN_MAX: i64 = 5;
+const TOKEN_BYTES: usize = 32;
+
+/// Where a token is published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VerificationMethod {
+    /// A TXT record at `_service-verification`.
+    Dns,
+    /// The file `/.well-known/service-verification.txt`.
+    Https,
+    /// A meta tag in the home page's head.
+    Meta,
+}
+
+/// Text that names no method.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no verification method: dns, https or meta")]
+pub struct VerificationMethodError(String);
+
+/// What is to be proven.
+#[derive(Debug, Clone)]
+pub struct ChallengeWish<'a> {
+    /// For whom.
+    pub account_id: &'a str,
+    /// Who asks, as the trail has it: `key:<id>`.
+    pub actor: &'a str,
+    /// Each gets a token of its own.
+    pub domains: &'a [Domain],
+    /// Where the tokens will be published.
+    pub method: VerificationMethod,
+    /// Whether the verifications are to cover subdomains too.
+    pub include_subdomains: bool,
+}
+
+/// A challenge that waits for its token to be found.
+#[derive(Debug, Clone)]
+pub struct Challenge {
+    pub(crate) id: String,
+    pub(crate) account_id: String,
+    token_hash: SecretHash,
+    /// What is to be proven.
+    pub domain: Domain,
+    /// Where the token will be.
+    pub method: VerificationMethod,
+    /// Whether the verification is to cover subdomains too.
+    pub include_subdomains: bool,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_at_ms: i64,
+    /// Until when it can be met.
+    pub expires_at_ms: i64,
+}
+
+/// A challenge just made, with its token.
+#[derive(Clone)]
+pub struct IssuedChallenge {
+    /// The token with [`TOKEN_PREFIX`]. It can't be had again.
+    pub token: String,
+    /// The challenge.
+    pub challenge: Challenge,
+}
+
+impl Challenge {
+    /// Whether `token`, as it was found and without [`TOKEN_PREFIX`], is this challenge's. Takes as long for any token of a length.
+    #[must_use]
+    pub fn is_met_by(&self, token: &str) -> bool {
+        self.token_hash.matches(&SecretHash::of(token.as_bytes()))
+    }
+}
+
+impl Accounts {
+    /// Makes a challenge for each domain. Open ones stay, up to [`CHALLENGES_PER_DOMAIN_MAX`] of a domain.
+    ///
+    /// # Errors
+    /// [`AccountsError::TooManyChallenges`], or the store fails. Nothing is stored then.
+    pub async fn create_challenges(&self, wish: &ChallengeWish<'_>) -> Result<Vec<IssuedChallenge>, AccountsError> {
+        let now_ms = self.now_ms();
+        self.timed("create_challenges", async {
+            let mut transaction = self.begin().await?;
+            lock(&mut transaction, wish.account_id).await?;
+            let expired = sqlx::query("DELETE FROM challenges WHERE account_id = $1 AND expires_at_ms <= $2");
+            expired
+                .bind(wish.account_id)
+                .bind(now_ms)
+                .execute(&mut *transaction)
+                .await?;
+            let mut issued = Vec::with_capacity(wish.domains.len());
+            for domain in wish.domains {
+                issued.push(store(&mut transaction, wish, domain, now_ms).await?);
+            }
+            let count = sqlx::query("SELECT COUNT(*) FROM challenges WHERE account_id = $1").bind(wish.account_id);
+            if count.fetch_one(&mut *transaction).await?.try_get::<i64, _>(0)? > CHALLENGES_MAX {
+                return Err(AccountsError::TooManyChallenges);
+            }
+            transaction.commit().await?;
+            Ok(issued)
+        })
+        .await
+    }
+
+    /// The open challenges of an account, for one domain or for all, newest first, [`CHALLENGES_MAX`] at most.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn open_challenges(
+        &self,
+        account_id: &str,
+        domain: Option<&Domain>,
+    ) -> Result<Vec<Challenge>, AccountsError> {
+        let question =
+            "SELECT id, account_id, token_hash, domain, method, include_subdomains, created_at_ms, expires_at_ms
+            FROM challenges WHERE account_id = $1 AND (domain = $2 OR $2 = '') AND expires_at_ms > $3
+            ORDER BY created_at_ms DESC, id DESC LIMIT $4";
+        let question = sqlx::query(question)
+            .bind(account_id)
+            .bind(domain.map(Domain::as_str).unwrap_or_default())
+            .bind(self.now_ms())
+            .bind(CHALLENGES_MAX);
+        let rows = self
+            .timed("open_challenges", async { Ok(question.fetch_all(&self.pool).await?) })
+            .await?;
+        rows.iter().map(read).collect()
+    }
+}
+
+/// Lets one transaction at a time change an account's challenges and verifications, on either database.
+pub(crate) async fn lock(transaction: &mut Transaction<'static, Any>, account_id: &str) -> Result<(), AccountsError> {
+    let touch = sqlx::query("UPDATE accounts SET name = name WHERE id = $1").bind(account_id);
+    touch.execute(&mut **transaction).await?;
+    Ok(())
+}
+
+async fn store(
+    transaction: &mut Transaction<'static, Any>,
+    wish: &ChallengeWish<'_>,
+    domain: &Domain,
+    now_ms: i64,
+) -> Result<IssuedChallenge, AccountsError> {
+    let mut secret = [0; TOKEN_BYTES];
+    getrandom::fill(&mut secret).map_err(|error| AccountsError::Randomness(error.to_string()))?;
+    let token = hex::encode(secret);
+    let challenge = Challenge {
+        id: format!("chl_{}", Uuid::now_v7().simple()),
+        account_id: wish.account_id.to_owned(),
+        token_hash: SecretHash::of(token.as_bytes()),
+        domain: domain.clone(),
+        method: wish.method,
+        include_subdomains: wish.include_subdomains,
+        created_at_ms: now_ms,
+        expires_at_ms: now_ms.saturating_add(CHALLENGE_MS),
+    };
+    let oldest = "DELETE FROM challenges WHERE account_id = $1 AND domain = $2 AND id NOT IN (
+            SELECT id FROM challenges WHERE account_id = $1 AND domain = $2 ORDER BY created_at_ms DESC, id DESC LIMIT $3)";
+    let oldest = sqlx::query(oldest)
+        .bind(wish.account_id)
+        .bind(domain.as_str())
+        .bind(CHALLENGES_PER_DOMAIN_MAX - 1);
+    oldest.execute(&mut **transaction).await?;
+    let insert = "INSERT INTO challenges
+            (id, account_id, domain, method, include_subdomains, token_hash, created_at_ms, expires_at_ms)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    let insert = sqlx::query(insert)
+        .bind(&challenge.id)
+        .bind(wish.account_id)
+        .bind(domain.as_str())
+        .bind(wish.method.as_str())
+        .bind(i64::from(wish.include_subdomains))
+        .bind(challenge.token_hash.to_text())
+        .bind(now_ms)
+        .bind(challenge.expires_at_ms);
+    insert.execute(&mut **transaction).await?;
+    let change = Change {
+        account_id: wish.account_id,
+        actor: wish.actor,
+        action: "domain.challenge",
+        subject: domain.as_str(),
+        detail: wish.method.as_str(),
+        at_ms: now_ms,
+    };
+    trail::note(transaction, &change).await?;
+    Ok(IssuedChallenge {
+        token: format!("{TOKEN_PREFIX}{token}"),
+        challenge,
+    })
+}
+
+fn read(row: &AnyRow) -> Result<Challenge, AccountsError> {
+    let id: String = row.try_get(0)?;
+    let unreadable = |what: String| AccountsError::Store(format!("challenge {id}: {what}"));
+    let domain = row.try_get::<&str, _>(3)?.parse();
+    let method = row.try_get::<&str, _>(4)?.parse();
+    Ok(Challenge {
+        account_id: row.try_get(1)?,
+        token_hash: SecretHash::from_text(row.try_get(2)?).ok_or_else(|| unreadable("its hash".to_owned()))?,
+        domain: domain.map_err(|error: crate::DomainError| unreadable(error.to_string()))?,
+        method: method.map_err(|error: VerificationMethodError| unreadable(error.to_string()))?,
+        include_subdomains: row.try_get::<i64, _>(5)? != 0,
+        created_at_ms: row.try_get(6)?,
+        expires_at_ms: row.try_get(7)?,
+        id,
+    })
+}
+
+impl VerificationMethod {
+    /// `dns`, `https` or `meta`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            VerificationMethod::Dns => "dns",
+            VerificationMethod::Https => "https",
+            VerificationMethod::Meta => "meta",
+        }
+    }
+}
+
+impl FromStr for VerificationMethod {
+    type Err = VerificationMethodError;
+
+    fn from_str(text: &str) -> Result<Self, VerificationMethodError> {
+        match text {
+            "dns" => Ok(VerificationMethod::Dns),
+            "https" => Ok(VerificationMethod::Https),
+            "meta" => Ok(VerificationMethod::Meta),
+            _ => Err(VerificationMethodError(text.chars().take(32).collect())),
+        }
+    }
+}
+
+impl fmt::Display for VerificationMethod {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for IssuedChallenge {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("IssuedChallenge")
+            .field("domain", &self.challenge.domain)
+            .field("method", &self.challenge.method)
+            .finish_non_exhaustive()
+    }
+}
