@@ -128,6 +128,12 @@ pub const METRICS: &[MetricDoc] = &[
         &[],
         "Time of the limiter's question to Redis, answered ones only.",
     ),
+    counter(
+        "receipts_outbound_requests_total",
+        "requests",
+        &["kind", "outcome"],
+        "Requests to addresses that others named (get, post) and questions to the DNS (txt), by what came of them: answered, or why not.",
+    ),
     gauge(
         "receipts_rate_limit_keys",
         "keys",
