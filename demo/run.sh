@@ -46,7 +46,7 @@ port() { if (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then echo 0; else ech
 step '1. One process: gateway, verifier, analytics API, and ClickHouse inside'
 # In a session of its own, so that Ctrl-C reaches this script alone, which then lets it drain.
 setsid "$bin" up --data "$data" --gateway-listen "127.0.0.1:$(port 8080)" --analytics-listen "127.0.0.1:$(port 8081)" \
-  --metrics-listen "127.0.0.1:$(port 9090)" >"$work/up.out" 2>"$log" &
+  --publisher-listen "127.0.0.1:$(port 8082)" --metrics-listen "127.0.0.1:$(port 9090)" >"$work/up.out" 2>"$log" &
 up=$!
 for _ in $(seq 600); do
   kill -0 "$up" 2>/dev/null || { up=''; cat "$work/up.out"; fail 'receipts up ended at its start'; }

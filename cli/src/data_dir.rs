@@ -29,6 +29,8 @@ pub struct Addresses {
     pub gateway: String,
     /// The analytics API's base URL.
     pub analytics: String,
+    /// The publisher API's base URL.
+    pub publisher: String,
     /// The admin port's base URL: `/metrics`, `/healthz`, `/readyz`.
     pub metrics: String,
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use accounts::AccountsConfig;
 use analytics_api::AnalyticsConfig;
 use gateway::GatewayConfig;
+use publisher_api::PublisherConfig;
 use receipt::Limits;
 use receipt_log::{EmbeddedConfig, KafkaConfig};
 use service::config::{ConfigError, Source, known_keys};
@@ -42,6 +43,8 @@ pub struct Settings {
     pub verifier: VerifierConfig,
     /// `[analytics]`.
     pub analytics: AnalyticsConfig,
+    /// `[publisher]`.
+    pub publisher: PublisherConfig,
     /// `[log]`.
     pub log: EmbeddedConfig,
     /// `[kafka]`.
@@ -88,6 +91,7 @@ impl Settings {
             gateway: source.section("gateway"),
             verifier: source.section("verifier"),
             analytics: source.section("analytics"),
+            publisher: source.section("publisher"),
             log: source.section_with("log", |log: &EmbeddedConfig, faults| {
                 for fault in log.validate().err().unwrap_or_default() {
                     faults.push("", fault);
@@ -160,6 +164,7 @@ pub fn keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("gateway", known_keys::<GatewayConfig>()),
         ("verifier", known_keys::<VerifierConfig>()),
         ("analytics", known_keys::<AnalyticsConfig>()),
+        ("publisher", known_keys::<PublisherConfig>()),
         ("log", known_keys::<EmbeddedConfig>()),
         ("kafka", known_keys::<KafkaConfig>()),
         ("warehouse", known_keys::<WarehouseConfig>()),

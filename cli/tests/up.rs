@@ -351,6 +351,8 @@ fn a_table_that_is_gone_keeps_everything_closed_until_a_repair() {
             "127.0.0.1:0",
             "--analytics-listen",
             "127.0.0.1:0",
+            "--publisher-listen",
+            "127.0.0.1:0",
         ],
     )
     .expect(3);

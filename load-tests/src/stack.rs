@@ -40,6 +40,8 @@ impl Stack {
             gateway,
             "--analytics-listen".to_owned(),
             analytics,
+            "--publisher-listen".to_owned(),
+            "127.0.0.1:0".to_owned(),
             "--metrics-listen".to_owned(),
             metrics.clone(),
         ];

@@ -38,7 +38,7 @@ Exit codes:
   3    an engine or a service failed, the data directory is in use, or a port can't be bound
   130  ended by a second signal";
 
-/// Run gateway, verifier and analytics API in one process
+/// Run gateway, verifier, analytics API and publisher API in one process
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Up {
@@ -50,6 +50,9 @@ pub struct Up {
     /// Where the analytics API listens [default: analytics.listen, 127.0.0.1:8081]
     #[arg(long, value_name = "ADDRESS")]
     analytics_listen: Option<SocketAddr>,
+    /// Where the publisher API listens [default: publisher.listen, 127.0.0.1:8082]
+    #[arg(long, value_name = "ADDRESS")]
+    publisher_listen: Option<SocketAddr>,
     /// Where /metrics, /healthz and /readyz are served [default: telemetry.metrics_listen, 127.0.0.1:9090]
     #[arg(long, value_name = "ADDRESS")]
     metrics_listen: Option<SocketAddr>,
@@ -62,6 +65,7 @@ impl Up {
         for (flag, setting) in [
             (self.gateway_listen, &mut settings.gateway.listen),
             (self.analytics_listen, &mut settings.analytics.listen),
+            (self.publisher_listen, &mut settings.publisher.listen),
             (self.metrics_listen, &mut settings.telemetry.metrics_listen),
         ] {
             *setting = flag.unwrap_or(*setting);
@@ -152,6 +156,11 @@ fn announce(settings: &Settings, addresses: &Addresses) -> Result<(), Failure> {
             "analytics",
             format!("{}/api/v1/analytics/dashboard", addresses.analytics),
             "with an API key",
+        ),
+        (
+            "publisher",
+            format!("{}/docs", addresses.publisher),
+            "keys, domains, entries, rights",
         ),
         (
             "metrics",

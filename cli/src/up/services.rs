@@ -30,6 +30,7 @@ const CATCH_UP_EVERY: Duration = Duration::from_millis(20);
 pub struct Listeners {
     gateway: TcpListener,
     analytics: TcpListener,
+    publisher: TcpListener,
     admin: TcpListener,
 }
 
@@ -37,10 +38,11 @@ pub struct Listeners {
 pub struct ServicePorts {
     gateway: TcpListener,
     analytics: TcpListener,
+    publisher: TcpListener,
 }
 
 impl Listeners {
-    /// Binds all three, before any engine is opened.
+    /// Binds all of them, before any engine is opened.
     ///
     /// # Errors
     /// A port can't be bound.
@@ -49,6 +51,7 @@ impl Listeners {
         Ok(Self {
             gateway: bind("gateway.listen", settings.gateway.listen)?,
             analytics: bind("analytics.listen", settings.analytics.listen)?,
+            publisher: bind("publisher.listen", settings.publisher.listen)?,
             admin: bind("telemetry.metrics_listen", settings.telemetry.metrics_listen)?,
         })
     }
@@ -68,6 +71,7 @@ impl Listeners {
             pid: std::process::id(),
             gateway: url(&self.gateway)?,
             analytics: url(&self.analytics)?,
+            publisher: url(&self.publisher)?,
             metrics: url(&self.admin)?,
         })
     }
@@ -80,6 +84,7 @@ impl Listeners {
             ServicePorts {
                 gateway: self.gateway,
                 analytics: self.analytics,
+                publisher: self.publisher,
             },
         )
     }
@@ -129,6 +134,7 @@ pub struct Services {
     gateway: Running,
     verifier: Running,
     analytics: Running,
+    publisher: Running,
     catch_up_max: Duration,
 }
 
@@ -168,12 +174,21 @@ impl Services {
             quotas: settings.quotas.clone(),
             health: health.clone(),
         };
+        let publisher_deps = publisher_api::Deps {
+            accounts: engines.accounts.clone(),
+            warehouse: engines.warehouse.clone(),
+            limiter: Arc::clone(&engines.limiter),
+            quotas: settings.quotas.clone(),
+            health: health.clone(),
+        };
+        let publisher_config = settings.publisher.clone();
         let (gateway_config, verifier_config) = (settings.gateway.clone(), settings.verifier.clone());
         let (analytics_config, limits) = (settings.analytics.clone(), settings.limits.clone());
         let (log, gateway_health) = (blocking(|| engines.log.writer())?, health.clone());
         let ServicePorts {
             gateway: gateway_port,
             analytics: analytics_port,
+            publisher: publisher_port,
         } = ports;
         Ok(Self {
             gateway: Running::start("gateway", |stop| async move {
@@ -202,6 +217,10 @@ impl Services {
                 analytics_api::run(analytics_port, analytics_config, analytics_deps, stop).await;
                 Ok(())
             }),
+            publisher: Running::start("publisher API", |stop| async move {
+                publisher_api::run(publisher_port, publisher_config, publisher_deps, stop).await;
+                Ok(())
+            }),
             catch_up_max: Duration::from_millis(settings.verifier.drain_ms_max),
         })
     }
@@ -221,6 +240,7 @@ impl Services {
             ended = &mut self.gateway.task => Some((self.gateway.name, ended)),
             ended = &mut self.verifier.task => Some((self.verifier.name, ended)),
             ended = &mut self.analytics.task => Some((self.analytics.name, ended)),
+            ended = &mut self.publisher.task => Some((self.publisher.name, ended)),
         };
         health.drain();
         let failure = ended.map(|(name, ended)| {
@@ -236,7 +256,7 @@ impl Services {
 
         // Nothing new first; then what was acknowledged is counted; then whoever asks about it goes.
         let mut drained = Ok(());
-        for service in [self.gateway, self.verifier, self.analytics] {
+        for service in [self.gateway, self.publisher, self.verifier, self.analytics] {
             if Some(service.name) == gone {
                 continue;
             }

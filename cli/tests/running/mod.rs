@@ -38,6 +38,8 @@ impl Up {
                 "127.0.0.1:0",
                 "--analytics-listen",
                 "127.0.0.1:0",
+                "--publisher-listen",
+                "127.0.0.1:0",
             ])
             .args(["--metrics-listen", "127.0.0.1:0", "--data"])
             .arg(data)

@@ -35,6 +35,7 @@ use nearest::did_you_mean;
 pub const SECTIONS: &[&str] = &[
     "gateway",
     "verifier",
+    "publisher",
     "analytics",
     "log",
     "kafka",
@@ -44,6 +45,7 @@ pub const SECTIONS: &[&str] = &[
     "limits",
     "quotas",
     "redis",
+    "outbound",
     "data",
 ];
 
