@@ -29,6 +29,10 @@ kafka: deps ## Fetch Apache Kafka (from Maven Central) into the cache
 build: deps ## Build everything in release
 	cargo build --release --workspace --locked
 
+.PHONY: python
+python: deps ## Make a Python environment with what tests use from PyPI in the cache
+	@scripts/fetch-python
+
 .PHONY: demo
 demo: deps chdb ## The whole thing on this machine: outside-signed receipts in, verified numbers out
 	@PROFILE=$(PROFILE) demo/run.sh
@@ -43,7 +47,7 @@ run-prod-like: deps chdb kafka ## Two gateways, three verifiers and the analytic
 	@$(TARGET)/release/receipts-prod-like
 
 .PHONY: test
-test: deps chdb kafka lint ## Everything CI runs
+test: deps chdb kafka python lint ## Everything CI runs
 	cargo test --workspace --locked
 	# The command as the tests built it.
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts demo/interop.sh
