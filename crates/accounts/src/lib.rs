@@ -8,6 +8,7 @@
 //! | [`ApiKey`] | the text of a key; only its hash is stored |
 //! | [`Principal`] | whom an API key speaks for |
 //! | [`User`] | who acts for an account by the word of an identity provider |
+//! | [`Entry`] | the content that a publisher lists |
 //! | [`Page`], [`Cursor`] | lists in parts |
 //! | [`ClientKey`], [`KeyStanding`] | which keys count for a client |
 //! | [`Policy`], [`Terms`], [`Mark`] | what is demanded of a receipt, and what was when it was judged |
@@ -24,10 +25,15 @@ mod coverage;
 mod deletion;
 mod domain;
 mod engine;
+mod entry;
+mod erasure;
 mod error;
+mod expiry;
+mod export;
 mod job;
 mod key;
 mod lifetime;
+mod mail;
 mod page;
 mod policy;
 mod preparation;
@@ -55,9 +61,20 @@ pub use config::AccountsConfig;
 pub use coverage::Inherited;
 pub use deletion::Cancellation;
 pub use domain::{Domain, DomainError};
+pub use entry::{
+    Created, ENTRY_AUTHOR_CHARS_MAX, ENTRY_AUTHORS_MAX, ENTRY_LABELS_MAX, ENTRY_PAGE_MAX, ENTRY_TITLE_CHARS_MAX,
+    ENTRY_URL_BYTES_MAX, Entry, EntryAuthors, EntryContent, EntryFault, EntryFilter, EntryLabel, EntryTitle, EntryUrl,
+    Erased, NewEntry, Rectification, Rectified, Revision,
+};
+pub use erasure::{
+    Coverage, ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, EntriesWish, Erasure, ErasureState, ErasureWish, RequestedErasure,
+};
 pub use error::AccountsError;
+pub use expiry::{Expiries, URGENT_MS, WARNING_MS};
+pub use export::{COLLECTIONS, Cell, Collection, Column, ExportedRow};
 pub use key::{IssuedKey, KEYS_MAX, KeyInfo, KeyWish, Revocation};
 pub use lifetime::{Lifetime, LifetimeError, Overlap, OverlapError};
+pub use mail::{ClaimedMail, MailKind, Outbox};
 pub use page::{Cursor, CursorError, Page};
 pub use policy::{ClientPolicy, EntryPolicy, Mark, Policy, Stretch, Terms};
 pub use publisher_key::{DOMAINS_MAX, NewKey, PublisherKey};
@@ -65,5 +82,6 @@ pub use rotation::{EndedKey, Rotation};
 pub use scope::{Scope, ScopeError, parse_scopes};
 pub use store::Accounts;
 pub use tier::{Tier, TierError};
+pub use trail::TrailEntry;
 pub use user::{Deletion, Email, EmailError, PersonName, PersonNameError, Subject, User, UserChange};
 pub use verification::{VERIFICATION_MS, Verification, VerifyError};

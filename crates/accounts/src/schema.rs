@@ -1,8 +1,13 @@
 //! The tables, as versions that are applied once and in order. The SQL is of both databases: TEXT and BIGINT, `$1`.
 
+mod entries;
+mod erasures;
 mod jobs;
 mod keys;
+mod mail;
+mod policy;
 mod trail;
+mod users;
 mod verification;
 
 use std::collections::HashMap;
@@ -41,6 +46,31 @@ const VERSIONS: &[Version] = &[
         number: 4,
         name: "jobs",
         statements: jobs::STATEMENTS,
+    },
+    Version {
+        number: 5,
+        name: "users, rotation of keys, deletion of accounts",
+        statements: users::STATEMENTS,
+    },
+    Version {
+        number: 6,
+        name: "trusted clients, terms of judging",
+        statements: policy::STATEMENTS,
+    },
+    Version {
+        number: 7,
+        name: "entries",
+        statements: entries::STATEMENTS,
+    },
+    Version {
+        number: 8,
+        name: "erasures",
+        statements: erasures::STATEMENTS,
+    },
+    Version {
+        number: 9,
+        name: "mails",
+        statements: mail::STATEMENTS,
     },
 ];
 
@@ -141,6 +171,7 @@ mod tests {
                 "d430c8c868e25e32d4287b27b30cd88096da91697e0c317d3f927108a35c3179",
                 "8a4ace40f044533484430a401d7e035a9183bc79620802b56dec8dd4bbf97d2a",
                 "0bef8f8b3221ca143c5229f93943318cafdbfaac63a26dfa5f863883583aa729",
+                "b28e2180dd00713117f0c0a3abd9aa338c14746a4dfde35b86dfeaf1816e511a",
             ]
         );
     }

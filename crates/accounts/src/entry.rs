@@ -1,0 +1,325 @@
+//! Index entries: the content that a publisher lists, and what each member of it may be.
+//!
+//! `creating`, `changing` and `reading` ask the database.
+
+mod changing;
+mod creating;
+mod reading;
+
+use std::fmt;
+
+use url::Url;
+use uuid::Uuid;
+
+pub(crate) use changing::erase_entries_of;
+pub use changing::{Erased, Rectification, Rectified};
+pub use creating::{Created, NewEntry};
+pub use reading::{ENTRY_LABELS_MAX, ENTRY_PAGE_MAX, EntryFilter, EntryLabel};
+
+/// The longest URL in bytes, in its serialised form.
+pub const ENTRY_URL_BYTES_MAX: usize = 2_048;
+/// The longest title in characters: 4,000 bytes at most.
+pub const ENTRY_TITLE_CHARS_MAX: usize = 1_000;
+/// The most authors of an entry.
+pub const ENTRY_AUTHORS_MAX: usize = 100;
+/// The longest author in characters.
+pub const ENTRY_AUTHOR_CHARS_MAX: usize = 256;
+
+/// One entry as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its identifier: the publisher's choice, or made when it was created.
+    pub id: Uuid,
+    /// The URL's host.
+    pub domain: String,
+    /// Where the content is.
+    pub url: String,
+    /// What it is called.
+    pub title: String,
+    /// Who wrote it, in the publisher's order.
+    pub authors: Vec<String>,
+    /// When it was created, in milliseconds since the Unix epoch.
+    pub created_at_ms: i64,
+    /// When it was created or last rectified.
+    pub updated_at_ms: i64,
+    /// Which state of it this is.
+    pub revision: Revision,
+}
+
+/// Which state of an entry something is: grows with each rectification, and is another for an id that was erased and created again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Revision {
+    /// When it was created, in milliseconds since the Unix epoch.
+    pub created_at_ms: i64,
+    /// 1 when created, 1 more with each rectification.
+    pub number: i64,
+}
+
+/// What of an entry is its publisher's to say, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryContent {
+    /// Where the content is.
+    pub url: EntryUrl,
+    /// What it is called.
+    pub title: EntryTitle,
+    /// Who wrote it.
+    pub authors: EntryAuthors,
+}
+
+/// What is wrong with a member of an entry.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{pointer}: {detail}")]
+pub struct EntryFault {
+    /// Where: a JSON Pointer into the entry.
+    pub pointer: String,
+    /// Its stable name.
+    pub code: &'static str,
+    /// What is wrong, and what would be right.
+    pub detail: String,
+}
+
+impl EntryFault {
+    fn new(pointer: impl Into<String>, code: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            pointer: pointer.into(),
+            code,
+            detail: detail.into(),
+        }
+    }
+}
+
+/// An absolute `http` or `https` URL with a domain name, in the one form that the WHATWG URL standard gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryUrl {
+    text: String,
+    host: String,
+}
+
+impl EntryUrl {
+    /// Reads `text`.
+    ///
+    /// # Errors
+    /// Not such a URL; one with a user, a control character, white space or a backslash, which readers understand in
+    /// different ways; or one of more than [`ENTRY_URL_BYTES_MAX`] bytes.
+    pub fn parse(text: &str) -> Result<Self, EntryFault> {
+        let fault = |detail: &str| EntryFault::new("/url", "invalid_url", detail);
+        let too_long = || fault("it is longer than 2048 bytes");
+        if text.len() > ENTRY_URL_BYTES_MAX {
+            return Err(too_long());
+        }
+        // The standard's parser drops or mends these; somebody else's reads another host out of them.
+        if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
+            return Err(fault("it has a control character, white space or a backslash"));
+        }
+        let url = Url::parse(text).map_err(|_| fault("it isn't an absolute URL, as https://example.com/article"))?;
+        if !matches!(url.scheme(), "http" | "https") || !text.contains("://") {
+            return Err(fault("it must begin with https:// or http://"));
+        }
+        if !url.username().is_empty() || url.password().is_some() || has_user(text) {
+            return Err(fault("it must not hold a user or a password"));
+        }
+        let host = url.domain().unwrap_or_default();
+        let host = host.strip_suffix('.').unwrap_or(host).to_owned();
+        if host.is_empty() {
+            return Err(fault("its host must be a domain name"));
+        }
+        let text = String::from(url);
+        if text.len() > ENTRY_URL_BYTES_MAX {
+            return Err(too_long());
+        }
+        Ok(Self { text, host })
+    }
+
+    /// The URL.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Its host: lower case, ASCII, without a trailing dot.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+/// Whether there is an `@` in what stands before path, query and fragment; an empty user is one too.
+fn has_user(text: &str) -> bool {
+    let after = text.split_once("://").map_or("", |(_, after)| after);
+    after.split(['/', '?', '#']).next().unwrap_or_default().contains('@')
+}
+
+/// A title of 1 to [`ENTRY_TITLE_CHARS_MAX`] characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryTitle(String);
+
+impl EntryTitle {
+    /// Takes `text` as it is.
+    ///
+    /// # Errors
+    /// Empty or white space only, too long, or with a control character.
+    pub fn parse(text: String) -> Result<Self, EntryFault> {
+        match line_fault(&text, ENTRY_TITLE_CHARS_MAX) {
+            None => Ok(Self(text)),
+            Some(detail) => Err(EntryFault::new("/title", "invalid_title", detail)),
+        }
+    }
+
+    /// The title.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Up to [`ENTRY_AUTHORS_MAX`] authors of 1 to [`ENTRY_AUTHOR_CHARS_MAX`] characters each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EntryAuthors(Vec<String>);
+
+impl EntryAuthors {
+    /// Takes `names` as they are.
+    ///
+    /// # Errors
+    /// Too many, or the first that is empty, too long or has a control character.
+    pub fn parse(names: Vec<String>) -> Result<Self, EntryFault> {
+        if names.len() > ENTRY_AUTHORS_MAX {
+            let detail = format!("there are more than {ENTRY_AUTHORS_MAX}");
+            return Err(EntryFault::new("/authors", "too_many_authors", detail));
+        }
+        for (index, name) in names.iter().enumerate() {
+            if let Some(detail) = line_fault(name, ENTRY_AUTHOR_CHARS_MAX) {
+                return Err(EntryFault::new(format!("/authors/{index}"), "invalid_author", detail));
+            }
+        }
+        Ok(Self(names))
+    }
+
+    /// The names.
+    #[must_use]
+    pub fn as_slice(&self) -> &[String] {
+        &self.0
+    }
+
+    /// As it is stored: a JSON array.
+    fn to_json(&self) -> String {
+        serde_json::Value::from(self.0.clone()).to_string()
+    }
+}
+
+fn line_fault(text: &str, chars_max: usize) -> Option<String> {
+    if text.trim().is_empty() {
+        return Some("it is empty".to_owned());
+    }
+    if text.chars().count() > chars_max {
+        return Some(format!("it is longer than {chars_max} characters"));
+    }
+    text.chars()
+        .any(char::is_control)
+        .then(|| "it has a control character".to_owned())
+}
+
+impl fmt::Display for EntryUrl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text)
+    }
+}
+
+/// What `q` looks through, in lower case, because the two databases differ in what they hold for equal.
+fn search_text(url: &str, title: &str) -> String {
+    format!("{}\n{}", title.to_lowercase(), url.to_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn urls_take_their_one_form() {
+        for (text, form, host) in [
+            ("https://example.com", "https://example.com/", "example.com"),
+            (
+                "HTTPS://News.Example.COM:443/a?b#c",
+                "https://news.example.com/a?b#c",
+                "news.example.com",
+            ),
+            (
+                "http://example.com:8080/a/../b",
+                "http://example.com:8080/b",
+                "example.com",
+            ),
+            (
+                "https://b\u{fc}cher.example/\u{e4}",
+                "https://xn--bcher-kva.example/%C3%A4",
+                "xn--bcher-kva.example",
+            ),
+            ("https://example.com./a@b", "https://example.com./a@b", "example.com"),
+        ] {
+            let url = EntryUrl::parse(text).unwrap();
+            assert_eq!((url.as_str(), url.host()), (form, host));
+        }
+        let longest = format!("https://example.com/{}", "a".repeat(2_048 - 20));
+        assert_eq!(EntryUrl::parse(&longest).unwrap().as_str(), longest);
+    }
+
+    #[test]
+    fn what_is_no_url_says_why() {
+        let long = format!("https://example.com/{}", "a".repeat(2_048 - 19));
+        let long_once_escaped = format!("https://example.com/{}", "\u{e4}".repeat(500));
+        for (text, why) in [
+            ("", "absolute"),
+            ("/article", "absolute"),
+            ("//example.com/", "absolute"),
+            ("ftp://example.com/", "begin with"),
+            ("javascript:alert(1)", "begin with"),
+            ("data:text/html,x", "begin with"),
+            ("https:example.com", "begin with"),
+            ("https://user@example.com/", "user"),
+            ("https://user:pw@example.com/", "user"),
+            ("https://@example.com/", "user"),
+            ("https://example.com\\@evil.example/", "backslash"),
+            (" https://example.com/", "white space"),
+            ("https://exa\tmple.com/", "control"),
+            ("https://example.com/\u{0}", "control"),
+            ("https://127.0.0.1/", "domain name"),
+            ("https://2130706433/", "domain name"),
+            ("https://[::1]/", "domain name"),
+            (long.as_str(), "longer"),
+            (long_once_escaped.as_str(), "longer"),
+        ] {
+            let error = EntryUrl::parse(text).unwrap_err();
+            assert!(error.detail.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn titles_and_authors_are_bounded() {
+        assert!(EntryTitle::parse("\u{1f600}".repeat(1_000)).is_ok());
+        for wrong in ["", " \u{2003}", "a\nb", "a\u{0}b", &"a".repeat(1_001)] {
+            assert_eq!(EntryTitle::parse(wrong.to_owned()).unwrap_err().pointer, "/title");
+        }
+        assert!(EntryAuthors::parse(vec!["\u{e9}".repeat(256); 100]).is_ok());
+        assert!(EntryAuthors::parse(Vec::new()).is_ok());
+        assert_eq!(
+            EntryAuthors::parse(vec!["a".to_owned(); 101]).unwrap_err().pointer,
+            "/authors"
+        );
+        for wrong in ["", "a\tb", &"a".repeat(257)] {
+            let names = vec!["fine".to_owned(), wrong.to_owned()];
+            assert_eq!(EntryAuthors::parse(names).unwrap_err().pointer, "/authors/1");
+        }
+    }
+
+    proptest! {
+        /// Reading a form gives the same form: a repeated bulk finds what the first one stored.
+        #[test]
+        fn a_form_is_its_own_form(text in "https?://[a-zA-Z\u{e4}-\u{fc}]{1,12}(\\.[a-z]{2,5}){1,2}(:[0-9]{1,4})?[/?#]\\PC{0,30}") {
+            if let Ok(url) = EntryUrl::parse(&text) {
+                prop_assert_eq!(&EntryUrl::parse(url.as_str()).unwrap(), &url);
+                prop_assert!(url.as_str().is_ascii() && !url.host().contains('@'));
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Creating entries, many in one transaction.
+
+use std::collections::BTreeSet;
+
+use sqlx::{Any, Row, Transaction};
+use uuid::Uuid;
+
+use super::{Entry, EntryContent, Revision, reading, search_text};
+use crate::trail::{self, Change};
+use crate::{Accounts, AccountsError, policy};
+
+/// An entry to be created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEntry {
+    /// Its identifier.
+    pub id: Uuid,
+    /// The rest.
+    pub content: EntryContent,
+}
+
+/// What became of an entry to be created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Created {
+    /// It is new.
+    New(Entry),
+    /// It was there with the same content: nothing was changed.
+    Unchanged(Entry),
+    /// It was there with other content, which stays.
+    Differs,
+    /// The id is another account's.
+    Taken,
+    /// The account has as many entries as it may have.
+    TooMany,
+}
+
+impl Accounts {
+    /// Creates `entries` of one account, whose URLs it must be allowed to list, in one transaction, each for itself: the answer has one outcome for each, in order. Creating the same
+    /// again changes nothing. `entries_max`: how many the account may have.
+    ///
+    /// # Errors
+    /// The store fails; nothing is stored then.
+    pub async fn create_entries(
+        &self,
+        account_id: &str,
+        actor: &str,
+        entries: Vec<NewEntry>,
+        entries_max: u64,
+    ) -> Result<Vec<Created>, AccountsError> {
+        let work = Creation {
+            account_id,
+            actor,
+            entries_max: i64::try_from(entries_max).unwrap_or(i64::MAX),
+            at_ms: self.now_ms(),
+        };
+        self.timed("create_entries", work.run(self, entries)).await
+    }
+}
+
+/// One transaction's work.
+struct Creation<'a> {
+    account_id: &'a str,
+    actor: &'a str,
+    entries_max: i64,
+    at_ms: i64,
+}
+
+impl Creation<'_> {
+    async fn run(&self, accounts: &Accounts, entries: Vec<NewEntry>) -> Result<Vec<Created>, AccountsError> {
+        let ids: BTreeSet<Uuid> = entries.iter().map(|entry| entry.id).collect();
+        let ids: Vec<Uuid> = ids.into_iter().collect();
+        let mut transaction = accounts.begin().await?;
+        let before = hold_count(&mut transaction, self.account_id).await?;
+        let mut own = reading::entries_of(&mut transaction, self.account_id, &ids).await?;
+        let mut made = Vec::new();
+        let mut outcomes = Vec::with_capacity(entries.len());
+        for new in entries {
+            let room = before + i64::try_from(made.len()).unwrap_or(i64::MAX) < self.entries_max;
+            let outcome = match own.get(&new.id) {
+                Some(entry) if is_same(entry, &new.content) => Created::Unchanged(entry.clone()),
+                Some(_) => Created::Differs,
+                None if !room => Created::TooMany,
+                None => match self.insert(&mut transaction, new).await? {
+                    None => Created::Taken,
+                    Some(entry) => {
+                        own.insert(entry.id, entry.clone());
+                        made.push(entry.id);
+                        Created::New(entry)
+                    }
+                },
+            };
+            outcomes.push(outcome);
+        }
+        if !made.is_empty() {
+            let count = before + i64::try_from(made.len()).unwrap_or(i64::MAX);
+            set_count(&mut transaction, self.account_id, count).await?;
+            // Last, because it holds up whoever else makes or erases entries until the commit.
+            policy::entries_created(&mut transaction, self.account_id, &made).await?;
+            transaction.commit().await?;
+        }
+        Ok(outcomes)
+    }
+
+    async fn insert(
+        &self,
+        transaction: &mut Transaction<'static, Any>,
+        new: NewEntry,
+    ) -> Result<Option<Entry>, AccountsError> {
+        let EntryContent { url, title, authors } = new.content;
+        let id = new.id.to_string();
+        let statement = "INSERT INTO entries (id, account_id, domain, url, title, authors, search, created_at_ms, updated_at_ms, revision)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, 1) ON CONFLICT (id) DO NOTHING";
+        let insert = sqlx::query(statement).bind(&id).bind(self.account_id).bind(url.host());
+        let insert = insert.bind(url.as_str()).bind(title.as_str()).bind(authors.to_json());
+        let insert = insert.bind(search_text(url.as_str(), title.as_str())).bind(self.at_ms);
+        if insert.execute(&mut **transaction).await?.rows_affected() == 0 {
+            return Ok(None);
+        }
+        let change = Change {
+            account_id: self.account_id,
+            actor: self.actor,
+            action: "entry.create",
+            subject: &id,
+            detail: "",
+            at_ms: self.at_ms,
+        };
+        trail::note(transaction, &change).await?;
+        Ok(Some(Entry {
+            id: new.id,
+            domain: url.host,
+            url: url.text,
+            title: title.0,
+            authors: authors.0,
+            created_at_ms: self.at_ms,
+            updated_at_ms: self.at_ms,
+            revision: Revision {
+                created_at_ms: self.at_ms,
+                number: 1,
+            },
+        }))
+    }
+}
+
+fn is_same(entry: &Entry, content: &EntryContent) -> bool {
+    entry.url == content.url.text && entry.title == content.title.0 && entry.authors == content.authors.0
+}
+
+/// How many entries the account has; whoever else makes or erases some of them waits for this transaction's end.
+pub(super) async fn hold_count(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+) -> Result<i64, AccountsError> {
+    let insert = "INSERT INTO entry_counts (account_id, entries) VALUES ($1, 0) ON CONFLICT (account_id) DO NOTHING";
+    sqlx::query(insert).bind(account_id).execute(&mut **transaction).await?;
+    let hold = "UPDATE entry_counts SET entries = entries WHERE account_id = $1 RETURNING entries";
+    let row = sqlx::query(hold).bind(account_id).fetch_one(&mut **transaction).await?;
+    Ok(row.try_get(0)?)
+}
+
+pub(super) async fn set_count(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    count: i64,
+) -> Result<(), AccountsError> {
+    let change = sqlx::query("UPDATE entry_counts SET entries = $1 WHERE account_id = $2");
+    change.bind(count).bind(account_id).execute(&mut **transaction).await?;
+    Ok(())
+}
