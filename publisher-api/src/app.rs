@@ -19,7 +19,7 @@ pub(crate) struct App {
 
 /// All addresses that need an API key.
 pub(crate) fn with_api_key() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
+    OpenApiRouter::new().merge(routes::entries::routes())
 }
 
 /// All addresses that need a JWT.

@@ -18,6 +18,12 @@ pub struct PublisherConfig {
     pub head_bytes_max: usize,
     /// Time for a request head to arrive, and for a kept-alive connection to stay idle, in milliseconds.
     pub head_wait_ms_max: u64,
+    /// Entries of one account.
+    pub entries_max: u64,
+    /// Lines of one bulk of entries.
+    pub bulk_lines_max: usize,
+    /// One bulk of entries, in bytes.
+    pub bulk_bytes_max: usize,
     /// Pause between two looks at the engines, for readiness, in milliseconds.
     pub health_interval_ms: u64,
     /// Time to finish requests after a shutdown signal, in milliseconds.
@@ -31,6 +37,9 @@ impl Default for PublisherConfig {
             connections_max: 1_000,
             head_bytes_max: 16 << 10,
             head_wait_ms_max: 10_000,
+            entries_max: 1_000_000,
+            bulk_lines_max: 10_000,
+            bulk_bytes_max: 16 << 20,
             health_interval_ms: 2_000,
             drain_ms_max: 10_000,
         }
@@ -57,6 +66,9 @@ impl Validate for PublisherConfig {
         // Below 8 KiB hyper's own buffer would refuse first, without a problem body.
         faults.range("head_bytes_max", self.head_bytes_max, 8 << 10..=1 << 20);
         faults.range("head_wait_ms_max", self.head_wait_ms_max, 1..=600_000);
+        faults.range("entries_max", self.entries_max, 0..=1_000_000_000);
+        faults.range("bulk_lines_max", self.bulk_lines_max, 1..=1_000_000);
+        faults.range("bulk_bytes_max", self.bulk_bytes_max, 1..=1 << 30);
         faults.range("health_interval_ms", self.health_interval_ms, 10..=600_000);
         faults.range("drain_ms_max", self.drain_ms_max, 0..=600_000);
     }

@@ -33,7 +33,7 @@ struct Api;
 /// An error (RFC 9457).
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct ProblemBody {
+pub(crate) struct ProblemBody {
     /// `/problems/<code>`.
     r#type: String,
     title: String,

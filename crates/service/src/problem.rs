@@ -88,6 +88,12 @@ kinds! {
     DomainNotVerified = FORBIDDEN, "domain_not_verified", "The domain isn't verified for this account";
     /// Nothing here.
     NotFound = NOT_FOUND, "not_found", "There is nothing at this address";
+    /// The entry's id is used: by another entry of the account's, or by someone else.
+    EntryConflict = CONFLICT, "entry_conflict", "The entry's id is used";
+    /// The account has as many entries as it may have.
+    TooManyEntries = CONFLICT, "too_many_entries", "The account has as many entries as it may have";
+    /// It isn't in the state that If-Match names.
+    PreconditionFailed = PRECONDITION_FAILED, "precondition_failed", "It is in another state";
     /// Something here, but not with this method; answer with `Allow`.
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed", "The method isn't allowed here";
     /// None of the media types that Accept names.

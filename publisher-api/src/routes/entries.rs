@@ -1,0 +1,370 @@
+//! `/api/v1/publisher/entries`: the content that a publisher lists.
+//!
+//! What is on a domain whose verification has ended is neither shown nor changed (403), but can always be erased. Someone else's entry is
+//! answered exactly as one that doesn't exist.
+
+mod bulk;
+mod shape;
+
+use std::sync::Arc;
+
+use accounts::{Created, Cursor, Entry, EntryFilter, Erased, Principal, Rectification, Rectified, Revision};
+use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use http::{HeaderMap, StatusCode, Uri, header};
+use service::problem::Kind;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use web::params::{InvalidQuery, Params, parse_uuid, shortened};
+use web::{Failure, json};
+
+use self::shape::{BulkAnswer, EntryBody, EntryPatch, EntryWish, ListAnswer};
+use crate::app::App;
+use crate::openapi::{BodyRefusals, ProblemBody, Refusals};
+
+const PATH: &str = "/api/v1/publisher/entries";
+const PARAMETERS: &[&str] = &[
+    "limit",
+    "cursor",
+    "domain",
+    "q",
+    "createdFrom",
+    "createdTo",
+    "updatedFrom",
+];
+/// Entries of a page when the query gives no `limit`.
+const PAGE: u32 = 100;
+/// The longest `q`, in characters.
+const TEXT_CHARS_MAX: usize = 200;
+/// The longest domain name.
+const DOMAIN_BYTES_MAX: usize = 253;
+const NDJSON: &str = "application/x-ndjson";
+const JSON: &str = "application/json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+
+pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(entry, rectify, erase))
+}
+
+/// List content
+///
+/// One entry as JSON, or many as lines of JSON (`application/x-ndjson`), each of which is created or refused for itself. Sending the same
+/// again changes nothing where the entries have an `entryId`, so a bulk that ended otherwise than with 200 is simply sent again.
+#[utoipa::path(
+    post, path = PATH, tag = "entries", security(("apiKey" = [])),
+    request_body(description = "One entry, or one a line", content((EntryWish = "application/json"), (String = "application/x-ndjson"))),
+    responses(
+        (status = 201, description = "Created", body = EntryBody,
+            headers(("Location" = String, description = "Its address"), ("ETag" = String, description = "Its state"))),
+        (status = 200, description = "One entry: it was there with the same content. Many: what became of each line", body = BulkAnswer),
+        (status = 409, description = "The id is used, or the account has as many entries as it may have", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals, BodyRefusals,
+    ),
+)]
+async fn create(
+    State(app): State<Arc<App>>,
+    Extension(principal): Extension<Arc<Principal>>,
+    request: Request,
+) -> Result<Response, Failure> {
+    let (head, body) = request.into_parts();
+    if json::media(&head.headers, NDJSON).is_ok() {
+        return Ok(Json(bulk::create(&app, &principal, &head.headers, body).await?).into_response());
+    }
+    json::media(&head.headers, JSON)?;
+    let wish: EntryWish = json::parse(&json::read(body, json::BYTES_MAX).await?)?;
+    let new = wish.checked(&principal)?;
+    let actor = actor(&principal);
+    let accounts = &app.deps.accounts;
+    let mut outcomes = accounts
+        .create_entries(&principal.account_id, &actor, vec![new], app.config.entries_max)
+        .await?;
+    match outcomes.pop() {
+        Some(Created::New(entry)) => {
+            let place = format!("{PATH}/{}", entry.id);
+            Ok((StatusCode::CREATED, [(header::LOCATION, place)], shown(entry)).into_response())
+        }
+        Some(Created::Unchanged(entry)) => Ok(shown(entry)),
+        Some(other) => Err(shape::Refusal::of(&other).into()),
+        None => Err(Failure::new(Kind::Internal, "the account store told no outcome")),
+    }
+}
+
+/// The entries, newest first
+///
+/// A page may have fewer entries than `limit`, or none, and still a `nextCursor`: go on until there is none. An entry that is there all the
+/// while is shown once, whatever is written meanwhile.
+#[utoipa::path(
+    get, path = PATH, tag = "entries", security(("apiKey" = [])),
+    params(
+        ("limit" = Option<u32>, Query, description = "Entries of a page; 100 if it isn't given", minimum = 1, maximum = 1000),
+        ("cursor" = Option<String>, Query, description = "The nextCursor of the page before", max_length = 120),
+        ("domain" = Option<String>, Query, description = "Only entries on this domain or below it", max_length = 253),
+        ("q" = Option<String>, Query, description = "Only entries with this in title or URL, in whatever case", min_length = 1, max_length = 200),
+        ("createdFrom" = Option<String>, Query, description = "Created at this time (RFC 3339) or later", format = DateTime),
+        ("createdTo" = Option<String>, Query, description = "Created before this time", format = DateTime),
+        ("updatedFrom" = Option<String>, Query, description = "Created or rectified at this time or later", format = DateTime),
+    ),
+    responses((status = 200, description = "A page", body = ListAnswer), Refusals),
+)]
+async fn list(
+    State(app): State<Arc<App>>,
+    Extension(principal): Extension<Arc<Principal>>,
+    uri: Uri,
+) -> Result<Json<ListAnswer>, Failure> {
+    let params = Params::parse(&uri, PARAMETERS)?;
+    let limit = params.count("limit", accounts::ENTRY_PAGE_MAX)?.unwrap_or(PAGE);
+    let after = cursor(&params)?;
+    let filter = filter(&params)?;
+    verified(&principal)?;
+    if let Some(domain) = filter.domain.as_deref() {
+        covered(&principal, domain)?;
+    }
+    let accounts = &app.deps.accounts;
+    let page = accounts
+        .entry_page(&principal.account_id, &filter, after.as_ref(), limit)
+        .await?;
+    let shown = page.items.into_iter().filter(|entry| principal.covers(&entry.domain));
+    Ok(Json(ListAnswer {
+        entries: shown.map(EntryBody::from).collect(),
+        next_cursor: page.next.map(|next| next.to_string()),
+    }))
+}
+
+/// One entry
+#[utoipa::path(
+    get, path = "/api/v1/publisher/entries/{id}", tag = "entries", security(("apiKey" = [])),
+    params(("id" = String, Path, format = "uuid", description = "The entryId")),
+    responses(
+        (status = 200, description = "The entry", body = EntryBody, headers(("ETag" = String, description = "Its state"))),
+        (status = 404, description = "You have no such entry", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals,
+    ),
+)]
+async fn entry(
+    State(app): State<Arc<App>>,
+    Extension(principal): Extension<Arc<Principal>>,
+    Path(id): Path<String>,
+) -> Result<Response, Failure> {
+    let id = parse_uuid("id", &id)?;
+    let entry = app.deps.accounts.entry(&principal.account_id, id).await?;
+    let entry = entry.ok_or_else(unknown)?;
+    covered(&principal, &entry.domain)?;
+    Ok(shown(entry))
+}
+
+/// Put an entry right
+///
+/// A JSON merge patch (RFC 7396) of `url`, `title` and `authors`; nothing else changes. `authors: null` takes the authors away. With
+/// `If-Match` only if the entry is in that state.
+#[utoipa::path(
+    patch, path = "/api/v1/publisher/entries/{id}", tag = "entries", security(("apiKey" = [])),
+    params(
+        ("id" = String, Path, format = "uuid", description = "The entryId"),
+        ("If-Match" = Option<String>, Header, description = "ETags of the states in which it may be changed"),
+    ),
+    request_body(content((EntryPatch = "application/merge-patch+json"), (EntryPatch = "application/json"))),
+    responses(
+        (status = 200, description = "The entry as it is now", body = EntryBody, headers(("ETag" = String, description = "Its state"))),
+        (status = 404, description = "You have no such entry", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 412, description = "It is in another state", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals, BodyRefusals,
+    ),
+)]
+async fn rectify(
+    State(app): State<Arc<App>>,
+    Extension(principal): Extension<Arc<Principal>>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, Failure> {
+    let id = parse_uuid("id", &id)?;
+    let (head, body) = request.into_parts();
+    json::media(&head.headers, MERGE_PATCH).or_else(|_| json::media(&head.headers, JSON))?;
+    let states = if_match(&head.headers);
+    let patch: EntryPatch = json::parse(&json::read(body, json::BYTES_MAX).await?)?;
+    let right: Rectification = patch.checked()?;
+    let accounts = &app.deps.accounts;
+    let now = accounts.entry(&principal.account_id, id).await?.ok_or_else(unknown)?;
+    covered(&principal, &now.domain)?;
+    if let Some(url) = &right.url {
+        covered(&principal, url.host())?;
+    }
+    let actor = actor(&principal);
+    let done = accounts
+        .rectify_entry(&principal.account_id, &actor, id, right, states.as_deref())
+        .await?;
+    match done {
+        Rectified::Done(entry) => Ok(shown(entry)),
+        Rectified::Otherwise(state) => Err(otherwise(state)),
+        Rectified::Unknown => Err(unknown()),
+    }
+}
+
+/// Erase an entry
+///
+/// Nothing of it is kept but its id, in your audit trail. Receipts that name it stay yours, and are shown by their own URL. With `If-Match`
+/// only if it is in that state.
+#[utoipa::path(
+    delete, path = "/api/v1/publisher/entries/{id}", tag = "entries", security(("apiKey" = [])),
+    params(
+        ("id" = String, Path, format = "uuid", description = "The entryId"),
+        ("If-Match" = Option<String>, Header, description = "ETags of the states in which it may be erased"),
+    ),
+    responses(
+        (status = 204, description = "It is erased"),
+        (status = 404, description = "You have no such entry, or not any more", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 412, description = "It is in another state", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals,
+    ),
+)]
+async fn erase(
+    State(app): State<Arc<App>>,
+    Extension(principal): Extension<Arc<Principal>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Failure> {
+    let id = parse_uuid("id", &id)?;
+    let states = if_match(&headers);
+    let accounts = &app.deps.accounts;
+    let done = accounts
+        .erase_entry(&principal.account_id, &actor(&principal), id, states.as_deref())
+        .await?;
+    match done {
+        Erased::Done => Ok(StatusCode::NO_CONTENT),
+        Erased::Otherwise(state) => Err(otherwise(state)),
+        Erased::Unknown => Err(unknown()),
+    }
+}
+
+fn actor(principal: &Principal) -> String {
+    format!("key:{}", principal.key_id)
+}
+
+fn unknown() -> Failure {
+    Failure::not_found("you have no entry of this id")
+}
+
+fn otherwise(state: Revision) -> Failure {
+    let detail = format!(
+        "the entry is in another state, {}: read it and decide again",
+        tag(state)
+    );
+    Failure::new(Kind::PreconditionFailed, detail)
+}
+
+fn verified(principal: &Principal) -> Result<(), Failure> {
+    if !principal.domains.is_empty() {
+        return Ok(());
+    }
+    let detail = "the account of this API key has no verified domain";
+    Err(Failure::new(Kind::DomainNotVerified, detail))
+}
+
+fn covered(principal: &Principal, host: &str) -> Result<(), Failure> {
+    if principal.covers(host) {
+        return Ok(());
+    }
+    Err(shape::Refusal::not_verified(host).into())
+}
+
+fn shown(entry: Entry) -> Response {
+    ([(header::ETAG, tag(entry.revision))], Json(EntryBody::from(entry))).into_response()
+}
+
+/// The entity tag of a state (RFC 9110 section 8.8.3).
+fn tag(state: Revision) -> String {
+    format!("\"{:x}-{}\"", state.created_at_ms, state.number)
+}
+
+/// The states that `If-Match` names (RFC 9110 section 13.1.1); `None`: any will do. What isn't one of our strong tags is no state of any entry.
+fn if_match(headers: &HeaderMap) -> Option<Vec<Revision>> {
+    let mut states = None;
+    for value in headers.get_all(header::IF_MATCH) {
+        let value = value.to_str().unwrap_or_default();
+        if value.trim() == "*" {
+            return None;
+        }
+        states
+            .get_or_insert_with(Vec::new)
+            .extend(value.split(',').filter_map(state));
+    }
+    states
+}
+
+fn state(tag: &str) -> Option<Revision> {
+    let (created, number) = tag.trim().strip_prefix('"')?.strip_suffix('"')?.split_once('-')?;
+    Some(Revision {
+        created_at_ms: i64::from_str_radix(created, 16).ok()?,
+        number: number.parse().ok()?,
+    })
+}
+
+fn cursor(params: &Params) -> Result<Option<Cursor>, InvalidQuery> {
+    let invalid = |error: accounts::CursorError| InvalidQuery::new("cursor", error.to_string());
+    params
+        .get("cursor")
+        .map(|text| text.parse().map_err(invalid))
+        .transpose()
+}
+
+fn filter(params: &Params) -> Result<EntryFilter, InvalidQuery> {
+    let domain = params.get("domain").map(str::to_ascii_lowercase);
+    if domain.as_ref().is_some_and(|domain| domain.len() > DOMAIN_BYTES_MAX) {
+        return Err(InvalidQuery::new("domain", "longer than a domain name can be"));
+    }
+    let text = params.get("q");
+    if text.is_some_and(|text| text.chars().count() > TEXT_CHARS_MAX || text.contains('\0')) {
+        let detail = format!("has 1 to {TEXT_CHARS_MAX} characters, none of them NUL");
+        return Err(InvalidQuery::new("q", detail));
+    }
+    Ok(EntryFilter {
+        domain,
+        text: text.map(str::to_owned),
+        created_from_ms: time(params, "createdFrom")?,
+        created_to_ms: time(params, "createdTo")?,
+        updated_from_ms: time(params, "updatedFrom")?,
+    })
+}
+
+fn time(params: &Params, name: &str) -> Result<Option<i64>, InvalidQuery> {
+    let Some(value) = params.get(name) else { return Ok(None) };
+    let at: jiff::Timestamp = value.parse().map_err(|_| {
+        let detail = format!("\"{}\" is no time as 2026-01-31T12:00:00Z", shortened(value));
+        InvalidQuery::new(name, detail)
+    })?;
+    Ok(Some(at.as_millisecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn states_travel_as_entity_tags() {
+        let state = |created_at_ms, number| Revision { created_at_ms, number };
+        let with = |values: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(header::IF_MATCH, value.parse().unwrap());
+            }
+            if_match(&headers)
+        };
+        let one = state(1_800_000_000_000, 12);
+        assert_eq!(with(&[&tag(one)]), Some(vec![one]));
+        assert_eq!(
+            with(&[&format!("\"x\", {} ", tag(one)), &tag(state(1, 2))]),
+            Some(vec![one, state(1, 2)])
+        );
+        assert_eq!(
+            with(&[&format!("W/{}", tag(one))]),
+            Some(vec![]),
+            "weak tags don't match"
+        );
+        assert_eq!(with(&["*"]), None);
+        assert_eq!(with(&[]), None);
+        assert_eq!(with(&["nonsense"]), Some(vec![]));
+    }
+}
