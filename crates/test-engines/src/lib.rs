@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod certificates;
+mod dns;
 mod engine;
 mod folder;
 mod kafka;
@@ -26,6 +27,7 @@ use anyhow::Context;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 pub use certificates::Certificates;
+pub use dns::Dns;
 pub use folder::Folder;
 pub use kafka::{Kafka, KafkaSecurity};
 pub use ports::free as free_ports;
