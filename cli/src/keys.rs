@@ -1,12 +1,15 @@
 //! `receipts keys`: a publisher's API keys.
 
-use accounts::{Accounts, AccountsError, Domain, IssuedKey, KeyInfo, Lifetime, NewKey, Scope, Tier};
+use accounts::{Accounts, AccountsError, Domain, KeyInfo, Lifetime, NewKey, PublisherKey, Revocation, Scope, Tier};
 use serde_json::{Value, json};
 use service::instant::now_ms;
 
 use crate::failure::{Answer, Failure};
 use crate::settings::SettingsArgs;
 use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint};
+
+/// Who acts here, in the audit trail.
+const OPERATOR: &str = "operator";
 
 const CREATE_HELP: &str = "\
 A new domain gets an account and is recorded as verified for a year; a further key of a known domain speaks for the \
@@ -154,9 +157,9 @@ impl Create {
         };
         let issued = accounts.create_publisher_key(new).await.map_err(failure);
         let answer = match issued {
-            Ok(issued) => match show(&issued, self.json) {
+            Ok(made) => match show(&made, self.json) {
                 Ok(()) => Ok(Answer::Good),
-                Err(unshown) => Err(take_back(&accounts, &issued, &unshown).await),
+                Err(unshown) => Err(take_back(&accounts, &made.issued.key_id, &unshown).await),
             },
             Err(failure) => Err(failure),
         };
@@ -165,28 +168,27 @@ impl Create {
     }
 }
 
-fn show(issued: &IssuedKey, as_json: bool) -> Result<(), Failure> {
+fn show(made: &PublisherKey, as_json: bool) -> Result<(), Failure> {
     let mut out = Output::stdout();
     if as_json {
-        out.line(issued_json(issued))?;
+        out.line(made_json(made))?;
     } else {
         let hint = "shown only now; only a hash is stored";
         out.line(format_args!(
             "API key  {}  {}",
-            paint(HEAD, &issued.api_key),
+            paint(HEAD, &made.issued.api_key),
             paint(FAINT, hint)
         ))?;
-        let (domains, tier) = (issued.domains.join(", "), issued.tier);
-        let (scopes, expires) = (words(&issued.scopes), day(issued.expires_at_ms));
+        let (domains, tier) = (made.domains.join(", "), made.tier);
+        let (scopes, expires) = (words(&made.issued.scopes), day(made.issued.expires_at_ms));
         out.line(format_args!("for      {domains}, {tier}, {scopes}, until {expires}"))?;
     }
     out.flush()
 }
 
 /// Revokes a key that nobody was shown: it could never be used, and would count among the account's keys.
-async fn take_back(accounts: &Accounts, issued: &IssuedKey, unshown: &Failure) -> Failure {
-    let key_id = &issued.key_id;
-    match accounts.revoke_key(key_id).await {
+async fn take_back(accounts: &Accounts, key_id: &str, unshown: &Failure) -> Failure {
+    match accounts.revoke_key(None, key_id, OPERATOR).await {
         Ok(_) => Failure::Input(format!("{unshown}; key {key_id} was made, not shown, and so revoked")),
         Err(error) => Failure::Unavailable(format!(
             "{unshown}; key {key_id} was made and not shown, and can't be revoked now ({error}): run `receipts keys revoke {key_id}`"
@@ -197,7 +199,7 @@ async fn take_back(accounts: &Accounts, issued: &IssuedKey, unshown: &Failure) -
 impl List {
     async fn run(self) -> Result<Answer, Failure> {
         let accounts = open(&self.settings).await?;
-        let keys = accounts.list_keys(None).await.map_err(failure);
+        let keys = accounts.list_keys().await.map_err(failure);
         accounts.close().await;
         let keys = keys?;
         let mut out = Output::stdout();
@@ -231,10 +233,10 @@ impl List {
 impl Revoke {
     async fn run(self) -> Result<Answer, Failure> {
         let accounts = open(&self.settings).await?;
-        let revoked = accounts.revoke_key(&self.key_id).await.map_err(failure);
+        let revoked = accounts.revoke_key(None, &self.key_id, OPERATOR).await.map_err(failure);
         accounts.close().await;
         let mut out = Output::stdout();
-        if revoked? {
+        if revoked? == Revocation::Done {
             out.line(format_args!("{} is revoked", self.key_id))?;
             out.flush()?;
             return Ok(Answer::Good);
@@ -257,13 +259,14 @@ fn day(ms: i64) -> String {
     instant(ms).chars().take(10).collect()
 }
 
-fn issued_json(issued: &IssuedKey) -> Value {
+fn made_json(made: &PublisherKey) -> Value {
+    let issued = &made.issued;
     json!({
         "apiKey": issued.api_key,
         "keyId": issued.key_id,
         "accountId": issued.account_id,
-        "domains": issued.domains,
-        "tier": issued.tier.as_str(),
+        "domains": made.domains,
+        "tier": made.tier.as_str(),
         "scope": issued.scopes,
         "expiresAt": instant(issued.expires_at_ms),
     })
@@ -278,5 +281,6 @@ fn key_json(key: &KeyInfo) -> Value {
         "createdAt": instant(key.created_at_ms),
         "expiresAt": instant(key.expires_at_ms),
         "revokedAt": key.revoked_at_ms.map(instant),
+        "replacedBy": key.replaced_by,
     })
 }

@@ -226,7 +226,7 @@ async fn open_accounts(dir: &Path) -> (Accounts, Keys) {
             scopes: vec![scope],
             expires_at_ms,
         };
-        accounts.create_publisher_key(new).await.unwrap()
+        accounts.create_publisher_key(new).await.unwrap().issued
     };
     let later = now_ms + DAY_MS;
     clock.store(now_ms - 400 * DAY_MS, Ordering::SeqCst);
@@ -238,7 +238,8 @@ async fn open_accounts(dir: &Path) -> (Accounts, Keys) {
     let publisher = key(&[NEWS, BLOG], Tier::Enterprise, Scope::Read, later).await.api_key;
     let write_only = key(&[NEWS], Tier::Enterprise, Scope::Write, later).await.api_key;
     let revoked = key(&[NEWS], Tier::Enterprise, Scope::Read, later).await;
-    assert!(accounts.revoke_key(&revoked.key_id).await.unwrap());
+    let done = accounts.revoke_key(None, &revoked.key_id, "operator").await.unwrap();
+    assert_eq!(done, accounts::Revocation::Done);
     let rival = key(&[RIVAL], Tier::Pro, Scope::Read, later).await.api_key;
     let free = key(&["free.example"], Tier::Free, Scope::Read, later).await.api_key;
     let keys = Keys {

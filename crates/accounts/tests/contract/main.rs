@@ -80,5 +80,5 @@ pub(crate) fn wish(names: &str) -> NewKey {
 }
 
 pub(crate) async fn issue(accounts: &Accounts, names: &str) -> IssuedKey {
-    accounts.create_publisher_key(wish(names)).await.unwrap()
+    accounts.create_publisher_key(wish(names)).await.unwrap().issued
 }

@@ -36,10 +36,22 @@ macro_rules! nouns {
     };
 }
 
+mod entries;
+mod erasures;
+mod exports;
 mod jobs;
 mod keys;
+mod own_keys;
+mod users;
+mod verifications;
 
 nouns! {
+    entries,
+    erasures,
+    exports,
     jobs,
     keys,
+    own_keys,
+    users,
+    verifications,
 }

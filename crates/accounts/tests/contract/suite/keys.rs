@@ -1,6 +1,6 @@
 //! Accounts, their domains and keys.
 
-use accounts::{Accounts, AccountsError, AuthError, KEYS_MAX, Lifetime, NewKey, Scope, Tier};
+use accounts::{Accounts, AccountsError, AuthError, KEYS_MAX, Lifetime, NewKey, Revocation, Scope, Tier};
 use sqlx::Row;
 
 use crate::{HOUR_MS, Place, START_MS, YEAR_MS, domains, issue, wish};
@@ -33,8 +33,9 @@ async fn a_key_speaks_for_its_accounts_domains(place: Place) {
         expires_at_ms: "30d".parse::<Lifetime>().unwrap().end_ms(START_MS),
         ..wish("News.Example.com,example.org,news.example.com.")
     };
-    let issued = accounts.create_publisher_key(new).await.unwrap();
-    assert_eq!(issued.domains, ["example.org", "news.example.com"]);
+    let made = accounts.create_publisher_key(new).await.unwrap();
+    let issued = made.issued;
+    assert_eq!(made.domains, ["example.org", "news.example.com"]);
     assert_eq!(issued.expires_at_ms, START_MS + 30 * 24 * HOUR_MS);
     assert!(issued.api_key.starts_with(&format!("rcpt_{}_", issued.key_id)));
     let principal = accounts.authenticate(&issued.api_key).await.unwrap();
@@ -111,7 +112,7 @@ async fn a_key_expires(place: Place) {
         expires_at_ms: START_MS + HOUR_MS,
         ..wish("example.com")
     };
-    let key = accounts.create_publisher_key(new).await.unwrap().api_key;
+    let key = accounts.create_publisher_key(new).await.unwrap().issued.api_key;
     place.pass_ms(HOUR_MS - 1);
     accounts.authenticate(&key).await.unwrap();
     place.pass_ms(1);
@@ -132,9 +133,10 @@ async fn a_revocation_holds_here_at_once_and_elsewhere_after_the_cache(place: Pl
     for accounts in [&here, &elsewhere] {
         accounts.authenticate(&issued.api_key).await.unwrap();
     }
-    assert!(here.revoke_key(&issued.key_id).await.unwrap());
-    assert!(!here.revoke_key(&issued.key_id).await.unwrap(), "it is revoked once");
-    assert!(!here.revoke_key("0011223344556677").await.unwrap());
+    let revoke = async |key_id: &str| here.revoke_key(None, key_id, "operator").await.unwrap();
+    assert_eq!(revoke(&issued.key_id).await, Revocation::Done);
+    assert_eq!(revoke(&issued.key_id).await, Revocation::Before, "it is revoked once");
+    assert_eq!(revoke("0011223344556677").await, Revocation::Unknown);
     assert!(matches!(
         here.authenticate(&issued.api_key).await,
         Err(AuthError::Revoked)
@@ -152,7 +154,7 @@ async fn a_verification_ends_after_a_year_and_is_renewed(place: Place) {
         expires_at_ms: START_MS + 3 * YEAR_MS,
         ..wish("example.com,example.org")
     };
-    let key = accounts.create_publisher_key(new).await.unwrap().api_key;
+    let key = accounts.create_publisher_key(new).await.unwrap().issued.api_key;
     place.pass_ms(YEAR_MS - 1);
     assert_eq!(accounts.authenticate(&key).await.unwrap().domains.len(), 2);
     place.pass_ms(1);
@@ -202,7 +204,7 @@ async fn a_domain_belongs_to_one_account(place: Place) {
 
 async fn the_tier_is_the_accounts(place: Place) {
     let accounts = place.open().await;
-    let first = issue(&accounts, "example.com").await;
+    let first = accounts.create_publisher_key(wish("example.com")).await.unwrap();
     assert_eq!(first.tier, Tier::Free);
     let raised = NewKey {
         tier: Some(Tier::Enterprise),
@@ -212,9 +214,10 @@ async fn the_tier_is_the_accounts(place: Place) {
         accounts.create_publisher_key(raised).await.unwrap().tier,
         Tier::Enterprise
     );
-    assert_eq!(issue(&accounts, "example.com").await.tier, Tier::Enterprise);
+    let again = accounts.create_publisher_key(wish("example.com")).await.unwrap();
+    assert_eq!(again.tier, Tier::Enterprise);
     assert_eq!(
-        accounts.authenticate(&first.api_key).await.unwrap().tier,
+        accounts.authenticate(&first.issued.api_key).await.unwrap().tier,
         Tier::Enterprise
     );
 }
@@ -251,13 +254,13 @@ async fn wishes_that_cant_be_met_store_nothing(place: Place) {
         let shown = format!("{new:?}");
         assert!(accounts.create_publisher_key(new).await.is_err(), "{shown}");
     }
-    assert_eq!(accounts.list_keys(None).await.unwrap(), []);
+    assert_eq!(accounts.list_keys().await.unwrap(), []);
     let longest = NewKey {
         name: "\u{e9}'; DROP TABLE domains; --".repeat(3),
         ..wish("example.com")
     };
     accounts.create_publisher_key(longest.clone()).await.unwrap();
-    assert_eq!(accounts.list_keys(None).await.unwrap()[0].name, longest.name);
+    assert_eq!(accounts.list_keys().await.unwrap()[0].name, longest.name);
 }
 
 async fn keys_are_bounded(place: Place) {
@@ -266,18 +269,25 @@ async fn keys_are_bounded(place: Place) {
     let mut others = place.raw().await.begin().await.unwrap();
     for number in 1..KEYS_MAX {
         let insert = "INSERT INTO api_keys (id, account_id, name, secret_hash, scopes, created_at_ms, expires_at_ms)
-            VALUES ($1, $2, 'other', '', 'read', $3, $3)";
+            VALUES ($1, $2, 'other', '', 'read', $3, $4)";
         let insert = sqlx::query(insert)
             .bind(format!("other-{number}"))
             .bind(&first.account_id)
-            .bind(START_MS);
+            .bind(START_MS)
+            .bind(START_MS + HOUR_MS);
         insert.execute(&mut *others).await.unwrap();
     }
     others.commit().await.unwrap();
     let refused = accounts.create_publisher_key(wish("example.com")).await;
     assert!(matches!(refused, Err(AccountsError::TooManyKeys)), "{refused:?}");
     issue(&accounts, "example.org").await;
-    assert!(accounts.revoke_key("other-1").await.unwrap());
+    let revoked = accounts.revoke_key(None, "other-1", "operator").await.unwrap();
+    assert_eq!(revoked, Revocation::Done);
+    issue(&accounts, "example.com").await;
+    let refused = accounts.create_publisher_key(wish("example.com")).await;
+    assert!(matches!(refused, Err(AccountsError::TooManyKeys)), "{refused:?}");
+    // What has expired doesn't count.
+    place.pass_ms(HOUR_MS);
     issue(&accounts, "example.com").await;
 }
 
@@ -288,11 +298,11 @@ async fn keys_are_listed_newest_first(place: Place) {
     let second = issue(&accounts, "example.org").await;
     place.pass_ms(1);
     let third = issue(&accounts, "example.com").await;
-    accounts.revoke_key(&first.key_id).await.unwrap();
+    accounts.revoke_key(None, &first.key_id, "operator").await.unwrap();
     let ids = |keys: &[accounts::KeyInfo]| keys.iter().map(|key| key.key_id.clone()).collect::<Vec<_>>();
-    let all = accounts.list_keys(None).await.unwrap();
+    let all = accounts.list_keys().await.unwrap();
     assert_eq!(ids(&all), [third.key_id.clone(), second.key_id, first.key_id.clone()]);
-    let own = accounts.list_keys(Some(&first.account_id)).await.unwrap();
+    let own = accounts.keys_page(&first.account_id, None, 10).await.unwrap().items;
     assert_eq!(ids(&own), [third.key_id, first.key_id]);
     assert_eq!((own[0].revoked_at_ms, own[1].revoked_at_ms), (None, Some(START_MS + 2)));
     assert_eq!(
@@ -324,7 +334,7 @@ async fn many_at_once_make_one_account(place: Place) {
         owners.insert(issued.account_id);
     }
     assert_eq!(owners.len(), 1);
-    assert_eq!(stores[0].list_keys(None).await.unwrap().len(), 16);
+    assert_eq!(stores[0].list_keys().await.unwrap().len(), 16);
 }
 
 async fn many_open_an_empty_store_at_once(place: Place) {
@@ -377,7 +387,7 @@ async fn everything_is_there_after_reopening(place: Place) {
         again.authenticate(&issued.api_key).await.unwrap().account_id,
         issued.account_id
     );
-    assert_eq!(again.list_keys(None).await.unwrap().len(), 1);
+    assert_eq!(again.list_keys().await.unwrap().len(), 1);
 }
 
 async fn newer_tables_are_refused(place: Place) {

@@ -1,0 +1,121 @@
+//! Deleting an account: asked for by any of its users, carried out after a time in which it can be taken back.
+
+use sqlx::Row;
+
+use crate::trail::{self, Change};
+use crate::{Accounts, AccountsError, Deletion};
+
+/// What became of the wish to keep an account after all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancellation {
+    /// It stays.
+    Done,
+    /// Nothing was to be deleted.
+    NothingPending,
+    /// The time to take it back is over.
+    TooLate,
+}
+
+impl Accounts {
+    /// Plans the deletion of an account with all its users, on behalf of `actor`; it may be erased `grace_ms` milliseconds from now. One that
+    /// is planned already stays as it is. Until then everything goes on working. `None` if there is no such account any more.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn request_deletion(
+        &self,
+        account_id: &str,
+        grace_ms: i64,
+        actor: &str,
+    ) -> Result<Option<Deletion>, AccountsError> {
+        let now_ms = self.now_ms();
+        let work = async {
+            let mut transaction = self.begin().await?;
+            let plan = "UPDATE accounts SET deletion_requested_at_ms = $1, erase_after_ms = $2
+                WHERE id = $3 AND erase_after_ms IS NULL";
+            let plan = sqlx::query(plan)
+                .bind(now_ms)
+                .bind(now_ms.saturating_add(grace_ms.max(0)));
+            let planned = plan.bind(account_id).execute(&mut *transaction).await?;
+            if planned.rows_affected() > 0 {
+                note(&mut transaction, account_id, actor, "account.delete", now_ms).await?;
+            }
+            let question = "SELECT deletion_requested_at_ms, erase_after_ms FROM accounts WHERE id = $1";
+            let question = sqlx::query(question).bind(account_id);
+            let Some(row) = question.fetch_optional(&mut *transaction).await? else {
+                return Ok(None);
+            };
+            let deletion = Deletion {
+                requested_at_ms: row.try_get(0)?,
+                erase_after_ms: row.try_get(1)?,
+            };
+            transaction.commit().await?;
+            Ok(Some(deletion))
+        };
+        self.timed("request_deletion", work).await
+    }
+
+    /// Takes the deletion of an account back, on behalf of `actor`.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn cancel_deletion(&self, account_id: &str, actor: &str) -> Result<Cancellation, AccountsError> {
+        let now_ms = self.now_ms();
+        let work = async {
+            let mut transaction = self.begin().await?;
+            let keep = "UPDATE accounts SET deletion_requested_at_ms = NULL, erase_after_ms = NULL
+                WHERE id = $1 AND erase_after_ms > $2";
+            let keep = sqlx::query(keep).bind(account_id).bind(now_ms);
+            if keep.execute(&mut *transaction).await?.rows_affected() > 0 {
+                note(&mut transaction, account_id, actor, "account.keep", now_ms).await?;
+                transaction.commit().await?;
+                return Ok(Cancellation::Done);
+            }
+            let question = "SELECT COUNT(*) FROM accounts WHERE id = $1 AND erase_after_ms IS NOT NULL";
+            let row = sqlx::query(question)
+                .bind(account_id)
+                .fetch_one(&mut *transaction)
+                .await?;
+            Ok(match row.try_get::<i64, _>(0)? {
+                0 => Cancellation::NothingPending,
+                _ => Cancellation::TooLate,
+            })
+        };
+        self.timed("cancel_deletion", work).await
+    }
+
+    /// The accounts that may be erased at `now_ms`, those that have waited longest first, at most `accounts_max`. Whoever erases one
+    /// looks again within the transaction: `erase_after_ms <= now_ms` can't be taken back any more.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn accounts_due_for_erasure(&self, now_ms: i64, accounts_max: i64) -> Result<Vec<String>, AccountsError> {
+        let question = "SELECT id FROM accounts WHERE erase_after_ms <= $1 ORDER BY erase_after_ms, id LIMIT $2";
+        let question = sqlx::query(question).bind(now_ms).bind(accounts_max);
+        let rows = self
+            .timed("accounts_due_for_erasure", async {
+                Ok(question.fetch_all(&self.pool).await?)
+            })
+            .await?;
+        let ids: Result<Vec<String>, sqlx::Error> = rows.iter().map(|row| row.try_get(0)).collect();
+        Ok(ids?)
+    }
+}
+
+async fn note(
+    transaction: &mut sqlx::Transaction<'static, sqlx::Any>,
+    account_id: &str,
+    actor: &str,
+    action: &str,
+    at_ms: i64,
+) -> Result<(), AccountsError> {
+    let change = Change {
+        account_id,
+        actor,
+        action,
+        subject: account_id,
+        detail: "",
+        at_ms,
+    };
+    trail::note(transaction, &change).await
+}

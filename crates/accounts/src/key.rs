@@ -1,0 +1,307 @@
+//! An account's API keys: made, listed, looked at, revoked.
+
+use sqlx::any::AnyRow;
+use sqlx::{Any, Row, Transaction};
+
+use crate::page::{Cursor, Page};
+use crate::scope::{joined, ordered, parse_scopes};
+use crate::trail::{self, Change};
+use crate::{Accounts, AccountsError, ApiKey, Scope};
+
+/// The most keys of one account that still work, and the most that the operator is shown.
+pub const KEYS_MAX: i64 = 1_000;
+/// The longest label, in characters.
+const NAME_CHARS_MAX: usize = 100;
+
+/// What a key of a known account is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyWish {
+    /// A label, 1 to 100 characters.
+    pub name: String,
+    /// What it may do.
+    pub scopes: Vec<Scope>,
+    /// When it expires, in milliseconds since the Unix epoch.
+    pub expires_at_ms: i64,
+}
+
+/// A key just made.
+#[derive(Clone, PartialEq, Eq)]
+pub struct IssuedKey {
+    /// The whole key, secret included. It can't be had again.
+    pub api_key: String,
+    /// Its public half.
+    pub key_id: String,
+    /// The account it belongs to. The key speaks for all of the account's domains.
+    pub account_id: String,
+    /// Its label.
+    pub name: String,
+    /// What it may do, in order.
+    pub scopes: Vec<Scope>,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_at_ms: i64,
+    /// When it expires.
+    pub expires_at_ms: i64,
+}
+
+/// A key in a list: everything but the secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyInfo {
+    /// Its public half.
+    pub key_id: String,
+    /// The account it belongs to.
+    pub account_id: String,
+    /// Its label.
+    pub name: String,
+    /// What it may do, in order.
+    pub scopes: Vec<Scope>,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_at_ms: i64,
+    /// When it expires.
+    pub expires_at_ms: i64,
+    /// When it was revoked, if it was.
+    pub revoked_at_ms: Option<i64>,
+    /// The key that a rotation put in its place.
+    pub replaced_by: Option<String>,
+}
+
+/// What became of the wish to revoke a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Revocation {
+    /// It is revoked from now on.
+    Done,
+    /// It was revoked before.
+    Before,
+    /// The account has no such key.
+    Unknown,
+}
+
+/// The columns that [`read`] reads, of the keys that the rest of the statement names.
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, account_id, name, scopes, created_at_ms, expires_at_ms, revoked_at_ms, replaced_by FROM api_keys ",
+            $rest
+        )
+    };
+}
+pub(crate) use select;
+
+impl Accounts {
+    /// Makes a key for an account, on behalf of `actor` (see the trail).
+    ///
+    /// # Errors
+    /// The wish can't be met ([`AccountsError`] says why), or the store fails. Nothing is stored then.
+    pub async fn create_key(&self, account_id: &str, wish: KeyWish, actor: &str) -> Result<IssuedKey, AccountsError> {
+        let now_ms = self.now_ms();
+        wish.check(now_ms)?;
+        let work = async {
+            let mut transaction = self.begin().await?;
+            let issued = make(&mut transaction, account_id, wish, actor, now_ms).await?;
+            transaction.commit().await?;
+            Ok(issued)
+        };
+        self.timed("create_key", work).await
+    }
+
+    /// The keys of an account, newest first, at most `items_max`, from `after` on.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn keys_page(
+        &self,
+        account_id: &str,
+        after: Option<&Cursor>,
+        items_max: usize,
+    ) -> Result<Page<KeyInfo>, AccountsError> {
+        let question = select!(
+            "WHERE account_id = $1 AND (created_at_ms, id) < ($2, $3) ORDER BY created_at_ms DESC, id DESC LIMIT $4"
+        );
+        let (at_ms, id) = after.map_or((i64::MAX, ""), |cursor| (cursor.created_at_ms, cursor.id.as_str()));
+        let items_asked = i64::try_from(items_max).unwrap_or(i64::MAX).saturating_add(1);
+        let question = sqlx::query(question).bind(account_id).bind(at_ms);
+        let question = question.bind(id).bind(items_asked);
+        let rows = self
+            .timed("keys_page", async { Ok(question.fetch_all(&self.pool).await?) })
+            .await?;
+        let keys: Result<Vec<KeyInfo>, _> = rows.iter().map(read).collect();
+        Ok(Page::cut(keys?, items_max, |key| Cursor {
+            created_at_ms: key.created_at_ms,
+            id: key.key_id.clone(),
+        }))
+    }
+
+    /// A key of an account; none if it has no such key.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn key(&self, account_id: &str, key_id: &str) -> Result<Option<KeyInfo>, AccountsError> {
+        let question = sqlx::query(select!("WHERE account_id = $1 AND id = $2"));
+        let question = question.bind(account_id).bind(key_id);
+        let row = self
+            .timed("key", async { Ok(question.fetch_optional(&self.pool).await?) })
+            .await?;
+        row.as_ref().map(read).transpose()
+    }
+
+    /// The keys of all accounts, newest first, [`KEYS_MAX`] at most: for the operator.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn list_keys(&self) -> Result<Vec<KeyInfo>, AccountsError> {
+        let question = sqlx::query(select!("ORDER BY created_at_ms DESC, id DESC LIMIT $1")).bind(KEYS_MAX);
+        let rows = self
+            .timed("list_keys", async { Ok(question.fetch_all(&self.pool).await?) })
+            .await?;
+        rows.iter().map(read).collect()
+    }
+
+    /// Takes a key back for good: one of `account_id`'s, or whoever's where that is `None` (the operator). Holds at once in this
+    /// process, and in others after their `cache_ms_max`.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn revoke_key(
+        &self,
+        account_id: Option<&str>,
+        key_id: &str,
+        actor: &str,
+    ) -> Result<Revocation, AccountsError> {
+        let done = self.timed("revoke_key", self.revoke(account_id, key_id, actor)).await;
+        self.cache.remove(key_id);
+        done
+    }
+
+    async fn revoke(&self, account_id: Option<&str>, key_id: &str, actor: &str) -> Result<Revocation, AccountsError> {
+        let now_ms = self.now_ms();
+        let mut transaction = self.begin().await?;
+        let question = sqlx::query("SELECT account_id FROM api_keys WHERE id = $1").bind(key_id);
+        let row = question.fetch_optional(&mut *transaction).await?;
+        let owner: Option<String> = row.map(|row| row.try_get(0)).transpose()?;
+        let Some(owner) = owner.filter(|owner| account_id.is_none_or(|wanted| wanted == owner)) else {
+            return Ok(Revocation::Unknown);
+        };
+        if !end(&mut transaction, key_id, now_ms).await? {
+            return Ok(Revocation::Before);
+        }
+        note(&mut transaction, &owner, actor, "key.revoke", key_id, "", now_ms).await?;
+        transaction.commit().await?;
+        Ok(Revocation::Done)
+    }
+}
+
+impl KeyWish {
+    pub(crate) fn check(&self, now_ms: i64) -> Result<(), AccountsError> {
+        if self.scopes.is_empty() {
+            return Err(AccountsError::NoScope);
+        }
+        if self.expires_at_ms <= now_ms {
+            return Err(AccountsError::ExpiryInThePast);
+        }
+        let chars = self.name.chars().count();
+        if self.name.trim().is_empty() || chars > NAME_CHARS_MAX || self.name.chars().any(char::is_control) {
+            return Err(AccountsError::Name);
+        }
+        Ok(())
+    }
+}
+
+/// Stores a new key of an account that exists, and notes it.
+pub(crate) async fn make(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    wish: KeyWish,
+    actor: &str,
+    now_ms: i64,
+) -> Result<IssuedKey, AccountsError> {
+    let key = ApiKey::generate().map_err(|error| AccountsError::Randomness(error.to_string()))?;
+    let scopes = ordered(wish.scopes);
+    // Holds the account's row until the end, so that keys made at one time are counted one after the other.
+    let hold = sqlx::query("UPDATE accounts SET tier = tier WHERE id = $1").bind(account_id);
+    hold.execute(&mut **transaction).await?;
+    let count = "SELECT COUNT(*) FROM api_keys WHERE account_id = $1 AND revoked_at_ms IS NULL AND expires_at_ms > $2";
+    let count = sqlx::query(count).bind(account_id).bind(now_ms);
+    if count.fetch_one(&mut **transaction).await?.try_get::<i64, _>(0)? >= KEYS_MAX {
+        return Err(AccountsError::TooManyKeys);
+    }
+    let insert = "INSERT INTO api_keys (id, account_id, name, secret_hash, scopes, created_at_ms, expires_at_ms)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    let insert = sqlx::query(insert).bind(key.id()).bind(account_id).bind(&wish.name);
+    let insert = insert
+        .bind(key.secret_hash().to_text())
+        .bind(joined(&scopes))
+        .bind(now_ms)
+        .bind(wish.expires_at_ms);
+    insert.execute(&mut **transaction).await?;
+    note(
+        transaction,
+        account_id,
+        actor,
+        "key.create",
+        key.id(),
+        &joined(&scopes),
+        now_ms,
+    )
+    .await?;
+    Ok(IssuedKey {
+        api_key: key.reveal(),
+        key_id: key.id().to_owned(),
+        account_id: account_id.to_owned(),
+        name: wish.name,
+        scopes,
+        created_at_ms: now_ms,
+        expires_at_ms: wish.expires_at_ms,
+    })
+}
+
+/// Revokes a key; `false` if it was before.
+pub(crate) async fn end(
+    transaction: &mut Transaction<'static, Any>,
+    key_id: &str,
+    now_ms: i64,
+) -> Result<bool, AccountsError> {
+    let change = "UPDATE api_keys SET revoked_at_ms = $1 WHERE id = $2 AND revoked_at_ms IS NULL";
+    let change = sqlx::query(change).bind(now_ms).bind(key_id);
+    Ok(change.execute(&mut **transaction).await?.rows_affected() > 0)
+}
+
+pub(crate) async fn note(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    actor: &str,
+    action: &str,
+    key_id: &str,
+    detail: &str,
+    at_ms: i64,
+) -> Result<(), AccountsError> {
+    let change = Change {
+        account_id,
+        actor,
+        action,
+        subject: key_id,
+        detail,
+        at_ms,
+    };
+    trail::note(transaction, &change).await
+}
+
+/// A row of [`select`].
+pub(crate) fn read(row: &AnyRow) -> Result<KeyInfo, AccountsError> {
+    Ok(KeyInfo {
+        key_id: row.try_get(0)?,
+        account_id: row.try_get(1)?,
+        name: row.try_get(2)?,
+        scopes: parse_scopes(row.try_get(3)?).map_err(|error| AccountsError::Store(error.to_string()))?,
+        created_at_ms: row.try_get(4)?,
+        expires_at_ms: row.try_get(5)?,
+        revoked_at_ms: row.try_get(6)?,
+        replaced_by: row.try_get(7)?,
+    })
+}
+
+impl std::fmt::Debug for IssuedKey {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("IssuedKey")
+            .field("key_id", &self.key_id)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,344 @@
+//! Users: the people and programs behind an account, as an identity provider names them.
+
+use sqlx::Row;
+use sqlx::any::AnyRow;
+use uuid::Uuid;
+
+use crate::trail::{self, Change};
+use crate::{Accounts, AccountsError, Domain, Tier};
+
+/// The longest e-mail address, in bytes (RFC 5321, 4.5.3.1.3, without its brackets).
+const EMAIL_BYTES_MAX: usize = 254;
+/// The longest part before the `@`, in bytes (RFC 5321, 4.5.3.1.1).
+const LOCAL_PART_BYTES_MAX: usize = 64;
+/// The longest name of a person, in characters.
+const NAME_CHARS_MAX: usize = 200;
+
+/// Who someone is by the word of an identity provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// The provider.
+    pub issuer: String,
+    /// Whom it means; never given to another.
+    pub subject: String,
+    /// What it says of the address, for a new user.
+    pub email: Option<Email>,
+    /// What it says of the name, for a new user.
+    pub name: Option<PersonName>,
+}
+
+/// A user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// `usr_` and 32 digits.
+    pub id: String,
+    /// The account the user acts for.
+    pub account_id: String,
+    /// The provider that vouches for the user.
+    pub issuer: String,
+    /// The user's name at the provider.
+    pub subject: String,
+    /// The address.
+    pub email: Option<Email>,
+    /// The name.
+    pub name: Option<PersonName>,
+    /// When the user came first, in milliseconds since the Unix epoch.
+    pub created_at_ms: i64,
+    /// What the account pays for.
+    pub tier: Tier,
+    /// Whether the account is to be deleted.
+    pub deletion: Option<Deletion>,
+}
+
+/// An account's coming end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deletion {
+    /// When it was asked for, in milliseconds since the Unix epoch.
+    pub requested_at_ms: i64,
+    /// From when on everything may be erased.
+    pub erase_after_ms: i64,
+}
+
+/// What a user corrects: `None` leaves it, `Some(None)` removes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UserChange {
+    /// The address.
+    pub email: Option<Option<Email>>,
+    /// The name.
+    pub name: Option<Option<PersonName>>,
+}
+
+/// An e-mail address that mail can be sent to: of the ordinary form, without quotes, comments or control characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Email(String);
+
+/// A person's name: 1 to 200 characters, no control characters, no blanks around it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PersonName(String);
+
+/// Text that is no e-mail address. It isn't repeated: it's somebody's data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an e-mail address of the form name@example.com, of at most 254 bytes")]
+pub struct EmailError;
+
+/// Text that is no name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a name has 1 to 200 characters, none of them control characters, and no blanks around it")]
+pub struct PersonNameError;
+
+impl Email {
+    /// The address.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PersonName {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for Email {
+    type Err = EmailError;
+
+    /// RFC 5321's Dot-string at a domain name; what else that standard allows before the `@` is in no one's use and in many attacks.
+    fn from_str(text: &str) -> Result<Self, EmailError> {
+        let (local, domain) = text.rsplit_once('@').ok_or(EmailError)?;
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~.".contains(&byte);
+        let dots = local.starts_with('.') || local.ends_with('.') || local.contains("..");
+        let local_fits = (1..=LOCAL_PART_BYTES_MAX).contains(&local.len()) && local.bytes().all(plain) && !dots;
+        // Not trimmed or without its last dot: what stands there is what mail goes to.
+        let domain_fits = domain
+            .parse::<Domain>()
+            .is_ok_and(|name| name.as_str().eq_ignore_ascii_case(domain));
+        if text.len() > EMAIL_BYTES_MAX || !local_fits || !domain_fits {
+            return Err(EmailError);
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl std::str::FromStr for PersonName {
+    type Err = PersonNameError;
+
+    fn from_str(text: &str) -> Result<Self, PersonNameError> {
+        let fits = (1..=NAME_CHARS_MAX).contains(&text.chars().count());
+        if !fits || text.trim() != text || text.chars().any(char::is_control) {
+            return Err(PersonNameError);
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// The columns that [`read`] reads, of the users that the rest of the statement names.
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT u.id, u.account_id, u.issuer, u.subject, u.email, u.name, u.created_at_ms, a.tier,
+                a.deletion_requested_at_ms, a.erase_after_ms FROM users u JOIN accounts a ON a.id = u.account_id ",
+            $rest
+        )
+    };
+}
+
+impl Accounts {
+    /// The user that `subject` is. At the first time a user is made, and an account for it; of many at one time, in however many
+    /// processes, one makes both.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn sign_in(&self, subject: &Subject) -> Result<User, AccountsError> {
+        let work = async {
+            match self.find_user(subject).await? {
+                Some(user) => Ok(user),
+                None => self.sign_up(subject).await,
+            }
+        };
+        self.timed("sign_in", work).await
+    }
+
+    async fn find_user(&self, subject: &Subject) -> Result<Option<User>, AccountsError> {
+        let question = sqlx::query(select!("WHERE u.issuer = $1 AND u.subject = $2"));
+        let question = question.bind(&subject.issuer).bind(&subject.subject);
+        let row = question.fetch_optional(&self.pool).await?;
+        row.as_ref().map(read).transpose()
+    }
+
+    async fn sign_up(&self, subject: &Subject) -> Result<User, AccountsError> {
+        let now_ms = self.now_ms();
+        let user_id = format!("usr_{}", Uuid::now_v7().simple());
+        let account_id = format!("acc_{}", Uuid::now_v7().simple());
+        let mut transaction = self.begin().await?;
+        let insert = "INSERT INTO accounts (id, name, tier, created_at_ms) VALUES ($1, $2, $3, $4)";
+        let insert = sqlx::query(insert).bind(&account_id).bind(&user_id);
+        let insert = insert.bind(Tier::Free.as_str()).bind(now_ms);
+        insert.execute(&mut *transaction).await?;
+        // Whoever comes second waits here for the first, and then adds nothing.
+        let insert = "INSERT INTO users (id, account_id, issuer, subject, email, name, created_at_ms)
+            VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (issuer, subject) DO NOTHING";
+        let insert = sqlx::query(insert).bind(&user_id).bind(&account_id);
+        let insert = insert
+            .bind(&subject.issuer)
+            .bind(&subject.subject)
+            .bind(subject.email.as_ref().map(Email::as_str))
+            .bind(subject.name.as_ref().map(PersonName::as_str))
+            .bind(now_ms);
+        if insert.execute(&mut *transaction).await?.rows_affected() == 0 {
+            transaction.rollback().await?;
+        } else {
+            let change = Change {
+                account_id: &account_id,
+                actor: &format!("user:{user_id}"),
+                action: "user.create",
+                subject: &user_id,
+                detail: "",
+                at_ms: now_ms,
+            };
+            trail::note(&mut transaction, &change).await?;
+            transaction.commit().await?;
+        }
+        let found = self.find_user(subject).await?;
+        found.ok_or_else(|| AccountsError::Store("a user that was just made is gone".to_owned()))
+    }
+
+    /// Corrects what is known of a user, on behalf of `actor`. `None` if there is no such user any more.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn change_user(
+        &self,
+        user_id: &str,
+        change: &UserChange,
+        actor: &str,
+    ) -> Result<Option<User>, AccountsError> {
+        self.timed("change_user", self.correct(user_id, change, actor)).await
+    }
+
+    async fn correct(&self, user_id: &str, wanted: &UserChange, actor: &str) -> Result<Option<User>, AccountsError> {
+        let mut transaction = self.begin().await?;
+        let email = wanted.email.as_ref().map(|email| email.as_ref().map(Email::as_str));
+        let name = wanted.name.as_ref().map(|name| name.as_ref().map(PersonName::as_str));
+        let mut fields = Vec::new();
+        if let Some(email) = email {
+            let update = sqlx::query("UPDATE users SET email = $1 WHERE id = $2").bind(email);
+            update.bind(user_id).execute(&mut *transaction).await?;
+            fields.push("email");
+        }
+        if let Some(name) = name {
+            let update = sqlx::query("UPDATE users SET name = $1 WHERE id = $2").bind(name);
+            update.bind(user_id).execute(&mut *transaction).await?;
+            fields.push("name");
+        }
+        let question = sqlx::query(select!("WHERE u.id = $1")).bind(user_id);
+        let row = question.fetch_optional(&mut *transaction).await?;
+        let Some(user) = row.as_ref().map(read).transpose()? else {
+            return Ok(None);
+        };
+        if !fields.is_empty() {
+            let change = Change {
+                account_id: &user.account_id,
+                actor,
+                action: "user.change",
+                subject: user_id,
+                // Which fields, never what was in them.
+                detail: &fields.join(","),
+                at_ms: self.now_ms(),
+            };
+            trail::note(&mut transaction, &change).await?;
+        }
+        transaction.commit().await?;
+        Ok(Some(user))
+    }
+}
+
+fn read(row: &AnyRow) -> Result<User, AccountsError> {
+    let unreadable = |what: String| AccountsError::Store(format!("a user: {what}"));
+    let email: Option<String> = row.try_get(4)?;
+    let name: Option<String> = row.try_get(5)?;
+    let requested_at_ms: Option<i64> = row.try_get(8)?;
+    let erase_after_ms: Option<i64> = row.try_get(9)?;
+    Ok(User {
+        id: row.try_get(0)?,
+        account_id: row.try_get(1)?,
+        issuer: row.try_get(2)?,
+        subject: row.try_get(3)?,
+        email: email.map(Email),
+        name: name.map(PersonName),
+        created_at_ms: row.try_get(6)?,
+        tier: row
+            .try_get::<&str, _>(7)?
+            .parse()
+            .map_err(|error: crate::TierError| unreadable(error.to_string()))?,
+        deletion: requested_at_ms
+            .zip(erase_after_ms)
+            .map(|(requested_at_ms, erase_after_ms)| Deletion {
+                requested_at_ms,
+                erase_after_ms,
+            }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn addresses_of_the_ordinary_form_are_taken() {
+        for text in [
+            "a@example.com",
+            "First.Last+tag@News.Example.org",
+            "o'neil@xn--bcher-kva.example",
+            "a_b-c@a.b",
+        ] {
+            assert_eq!(text.parse::<Email>().unwrap().as_str(), text);
+        }
+        let (local, host) = ("a".repeat(64), format!("{0}.{0}.{0}", "b".repeat(61)));
+        assert_eq!(format!("{local}@{host}abc").len(), 253);
+        assert!(format!("{local}@{host}abc").parse::<Email>().is_err(), "a label of 64");
+        assert!(format!("{local}@{host}.c").parse::<Email>().is_ok());
+        assert!(format!("{local}@{host}.cde").parse::<Email>().is_err(), "255 bytes");
+    }
+
+    #[test]
+    fn anything_else_isnt_an_address() {
+        for text in [
+            "",
+            "a",
+            "@example.com",
+            "a@",
+            "a@localhost",
+            "a@b@example.com",
+            "a b@example.com",
+            "a@example.com ",
+            ".a@example.com",
+            "a.@example.com",
+            "a..b@example.com",
+            "\"a\"@example.com",
+            "a@[127.0.0.1]",
+            "a@127.0.0.1",
+            "a@example.com\r\nBcc: b@example.com",
+            "<a@example.com>",
+            "a@example.com.",
+            "\u{e9}@example.com",
+            "a,b@example.com",
+        ] {
+            assert_eq!(text.parse::<Email>(), Err(EmailError), "{text:?}");
+        }
+        assert!(format!("{}@example.com", "a".repeat(65)).parse::<Email>().is_err());
+    }
+
+    #[test]
+    fn names() {
+        for text in ["A", "Zo\u{eb} Example", &"\u{e9}".repeat(200)] {
+            assert_eq!(text.parse::<PersonName>().unwrap().as_str(), text);
+        }
+        for text in ["", " ", " a", "a ", "a\nb", "a\u{0}", &"\u{e9}".repeat(201)] {
+            assert_eq!(text.parse::<PersonName>(), Err(PersonNameError), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Users, and the deletion of their account.
+
+use accounts::{Accounts, Cancellation, Deletion, KeyWish, Scope, Subject, Tier, User, UserChange};
+use sqlx::Row;
+
+use crate::{HOUR_MS, Place, START_MS};
+
+const ISSUER: &str = "https://id.example";
+const GRACE_MS: i64 = 30 * 24 * HOUR_MS;
+
+cases! {
+    a_user_is_made_at_the_first_sign_in,
+    an_issuer_and_a_subject_are_one_user,
+    signed_in_at_one_time_a_user_is_made_once,
+    what_is_known_of_a_user_is_corrected,
+    an_account_is_deleted_after_its_time_unless_it_is_taken_back,
+    asked_twice_a_deletion_keeps_its_time,
+    the_deletion_is_the_accounts,
+}
+
+fn subject(issuer: &str, subject: &str) -> Subject {
+    Subject {
+        issuer: issuer.to_owned(),
+        subject: subject.to_owned(),
+        email: Some("a@example.com".parse().unwrap()),
+        name: None,
+    }
+}
+
+async fn sign_in(accounts: &Accounts, name: &str) -> User {
+    accounts.sign_in(&subject(ISSUER, name)).await.unwrap()
+}
+
+async fn count(place: &Place, table: &str) -> i64 {
+    let question = match table {
+        "users" => "SELECT COUNT(*) FROM users",
+        _ => "SELECT COUNT(*) FROM accounts",
+    };
+    sqlx::query(question)
+        .fetch_one(&place.raw().await)
+        .await
+        .unwrap()
+        .get(0)
+}
+
+async fn actions(place: &Place, user: &User) -> Vec<(String, String, String)> {
+    let question = "SELECT actor, action, detail FROM trail WHERE account_id = $1 ORDER BY id";
+    let rows = sqlx::query(question)
+        .bind(&user.account_id)
+        .fetch_all(&place.raw().await)
+        .await
+        .unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
+}
+
+async fn a_user_is_made_at_the_first_sign_in(place: Place) {
+    let accounts = place.open().await;
+    let user = sign_in(&accounts, "anna").await;
+    assert!(
+        user.id.starts_with("usr_") && user.account_id.starts_with("acc_"),
+        "{user:?}"
+    );
+    assert_eq!((user.issuer.as_str(), user.subject.as_str()), (ISSUER, "anna"));
+    assert_eq!(user.email.as_ref().unwrap().as_str(), "a@example.com");
+    assert_eq!(
+        (user.name.as_ref(), user.created_at_ms, user.tier),
+        (None, START_MS, Tier::Free)
+    );
+    assert_eq!(user.deletion, None);
+    // What the provider says later changes nothing: the user's own word goes before it.
+    place.pass_ms(1);
+    let later = Subject {
+        email: Some("b@example.com".parse().unwrap()),
+        name: Some("B".parse().unwrap()),
+        ..subject(ISSUER, "anna")
+    };
+    assert_eq!(accounts.sign_in(&later).await.unwrap(), user);
+    let wish = KeyWish {
+        name: "k".to_owned(),
+        scopes: vec![Scope::Read],
+        expires_at_ms: START_MS + HOUR_MS,
+    };
+    let key = accounts.create_key(&user.account_id, wish, "user:x").await.unwrap();
+    let principal = accounts.authenticate(&key.api_key).await.unwrap();
+    assert_eq!(
+        (principal.account_id.as_str(), principal.domains.len()),
+        (user.account_id.as_str(), 0)
+    );
+    let actor = format!("user:{}", user.id);
+    assert_eq!(
+        actions(&place, &user).await[0],
+        (actor, "user.create".to_owned(), String::new())
+    );
+}
+
+async fn an_issuer_and_a_subject_are_one_user(place: Place) {
+    let accounts = place.open().await;
+    let anna = sign_in(&accounts, "anna").await;
+    for (issuer, name) in [
+        (ISSUER, "Anna"),
+        (ISSUER, "anna "),
+        ("https://id.example/", "anna"),
+        ("", "anna"),
+    ] {
+        let other = accounts.sign_in(&subject(issuer, name)).await.unwrap();
+        assert!(
+            other.id != anna.id && other.account_id != anna.account_id,
+            "{issuer} {name}"
+        );
+    }
+    assert_eq!((count(&place, "users").await, count(&place, "accounts").await), (5, 5));
+}
+
+async fn signed_in_at_one_time_a_user_is_made_once(place: Place) {
+    let stores = [place.open().await, place.open().await];
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..16 {
+        let store = stores[number % 2].clone();
+        tasks.spawn(async move { sign_in(&store, "anna").await });
+    }
+    let users = tasks.join_all().await;
+    assert!(users.iter().all(|user| user == &users[0]));
+    assert_eq!((count(&place, "users").await, count(&place, "accounts").await), (1, 1));
+    assert_eq!(actions(&place, &users[0]).await.len(), 1);
+}
+
+async fn what_is_known_of_a_user_is_corrected(place: Place) {
+    let accounts = place.open().await;
+    let user = sign_in(&accounts, "anna").await;
+    let other = sign_in(&accounts, "bert").await;
+    let change = async |change: &UserChange| {
+        accounts
+            .change_user(&user.id, change, "user:me")
+            .await
+            .unwrap()
+            .unwrap()
+    };
+    let name = UserChange {
+        name: Some(Some("Anna Example".parse().unwrap())),
+        ..UserChange::default()
+    };
+    let changed = change(&name).await;
+    assert_eq!(changed.name.as_ref().unwrap().as_str(), "Anna Example");
+    assert_eq!(changed.email, user.email, "what isn't named stays");
+    let both = UserChange {
+        email: Some(None),
+        name: Some(Some("Anna".parse().unwrap())),
+    };
+    let changed = change(&both).await;
+    assert_eq!(
+        (changed.email.as_ref(), changed.name.as_ref().unwrap().as_str()),
+        (None, "Anna")
+    );
+    assert_eq!(change(&UserChange::default()).await, changed);
+    assert_eq!(sign_in(&accounts, "anna").await, changed);
+    assert_eq!(sign_in(&accounts, "bert").await, other, "nobody else's");
+    assert_eq!(accounts.change_user("usr_none", &both, "user:me").await.unwrap(), None);
+    let noted: Vec<(String, String)> = actions(&place, &user)
+        .await
+        .into_iter()
+        .skip(1)
+        .map(|(_, a, d)| (a, d))
+        .collect();
+    let said = |fields: &str| ("user.change".to_owned(), fields.to_owned());
+    assert_eq!(noted, [said("name"), said("email,name")]);
+}
+
+async fn an_account_is_deleted_after_its_time_unless_it_is_taken_back(place: Place) {
+    let (accounts, elsewhere) = (place.open().await, place.open().await);
+    let user = sign_in(&accounts, "anna").await;
+    let me = format!("user:{}", user.id);
+    let id = user.account_id.as_str();
+    assert_eq!(
+        accounts.cancel_deletion(id, &me).await.unwrap(),
+        Cancellation::NothingPending
+    );
+    let planned = accounts.request_deletion(id, GRACE_MS, &me).await.unwrap().unwrap();
+    let expected = Deletion {
+        requested_at_ms: START_MS,
+        erase_after_ms: START_MS + GRACE_MS,
+    };
+    assert_eq!(planned, expected);
+    assert_eq!(
+        sign_in(&elsewhere, "anna").await.deletion,
+        Some(planned),
+        "everything goes on, and says so"
+    );
+    place.pass_ms(GRACE_MS - 1);
+    let due = async || {
+        elsewhere
+            .accounts_due_for_erasure(START_MS + GRACE_MS, 10)
+            .await
+            .unwrap()
+    };
+    assert_eq!(
+        elsewhere
+            .accounts_due_for_erasure(START_MS + GRACE_MS - 1, 10)
+            .await
+            .unwrap(),
+        [""; 0]
+    );
+    assert_eq!(due().await, [id]);
+    assert_eq!(
+        elsewhere.cancel_deletion(id, &me).await.unwrap(),
+        Cancellation::Done,
+        "in the last moment"
+    );
+    assert_eq!(due().await, [""; 0]);
+    assert_eq!(sign_in(&accounts, "anna").await.deletion, None);
+    accounts.request_deletion(id, 0, &me).await.unwrap();
+    assert_eq!(accounts.cancel_deletion(id, &me).await.unwrap(), Cancellation::TooLate);
+    assert_eq!(due().await, [id]);
+    let noted: Vec<String> = actions(&place, &user)
+        .await
+        .into_iter()
+        .map(|(_, action, _)| action)
+        .collect();
+    assert_eq!(
+        noted,
+        ["user.create", "account.delete", "account.keep", "account.delete"]
+    );
+    assert_eq!(accounts.request_deletion("acc_none", 0, &me).await.unwrap(), None);
+    assert_eq!(
+        accounts.cancel_deletion("acc_none", &me).await.unwrap(),
+        Cancellation::NothingPending
+    );
+}
+
+async fn asked_twice_a_deletion_keeps_its_time(place: Place) {
+    let accounts = place.open().await;
+    let user = sign_in(&accounts, "anna").await;
+    let first = accounts
+        .request_deletion(&user.account_id, GRACE_MS, "user:a")
+        .await
+        .unwrap();
+    place.pass_ms(HOUR_MS);
+    assert_eq!(
+        accounts.request_deletion(&user.account_id, 0, "user:a").await.unwrap(),
+        first
+    );
+    assert_eq!(actions(&place, &user).await.len(), 2, "noted once");
+}
+
+async fn the_deletion_is_the_accounts(place: Place) {
+    let accounts = place.open().await;
+    let (anna, bert) = (sign_in(&accounts, "anna").await, sign_in(&accounts, "bert").await);
+    let join = sqlx::query("UPDATE users SET account_id = $1 WHERE id = $2");
+    join.bind(&anna.account_id)
+        .bind(&bert.id)
+        .execute(&place.raw().await)
+        .await
+        .unwrap();
+    let planned = accounts
+        .request_deletion(&anna.account_id, GRACE_MS, "user:anna")
+        .await
+        .unwrap();
+    assert_eq!(sign_in(&accounts, "bert").await.deletion, planned);
+    assert_eq!(
+        accounts.cancel_deletion(&anna.account_id, "user:bert").await.unwrap(),
+        Cancellation::Done
+    );
+    assert_eq!(sign_in(&accounts, "anna").await.deletion, None);
+}
