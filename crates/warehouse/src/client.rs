@@ -67,6 +67,7 @@ pub struct Warehouse {
     database: String,
     cluster: Option<String>,
     fsync: bool,
+    receipts_days_max: u64,
     insert_rows_max: u64,
     insert_bytes_max: u64,
     insert_wait_max: Duration,
@@ -161,6 +162,7 @@ impl Warehouse {
             database: config.database.clone(),
             cluster: config.cluster.clone(),
             fsync: config.fsync || !compressed,
+            receipts_days_max: config.receipts_days_max,
             insert_rows_max: config.insert_rows_max,
             insert_bytes_max: config.insert_bytes_max,
             insert_wait_max: Duration::from_millis(config.insert_wait_ms_max),
@@ -196,6 +198,7 @@ impl Warehouse {
             database: &self.database,
             cluster: self.cluster(),
             fsync: self.fsync,
+            receipts_days_max: self.receipts_days_max,
         }
     }
 
@@ -213,6 +216,11 @@ impl Warehouse {
     #[must_use]
     pub fn insert_limits(&self) -> (u64, u64) {
         (self.insert_rows_max, self.insert_bytes_max)
+    }
+
+    /// How old receipts may get, in days.
+    pub(crate) fn receipts_days_max(&self) -> u64 {
+        self.receipts_days_max
     }
 
     /// The database that holds the tables.

@@ -32,6 +32,9 @@ pub struct WarehouseConfig {
     /// Whether tables of a server are made so that an insert is synced to disk before it counts, as in the embedded
     /// engine. Counts when the tables are made.
     pub fsync: bool,
+    /// How old receipts may get, rejected ones too, in days. Tables let go of whole months, each once its last receipt is so old; the
+    /// audit looks only at what is younger.
+    pub receipts_days_max: u64,
     /// Connections to a server at a time; more statements wait for one.
     pub connections_max: usize,
     /// Time one connection may take to be made, in milliseconds.
@@ -76,6 +79,7 @@ impl Default for WarehouseConfig {
             cluster: None,
             insert_quorum: 0,
             fsync: true,
+            receipts_days_max: 2_557,
             connections_max: 32,
             connect_wait_ms_max: 5_000,
             library: None,
@@ -168,6 +172,10 @@ impl WarehouseConfig {
                 faults.push(format!("warehouse.{name} must be above 0"));
             }
         }
+        // Above what the audit leaves out, so that there is something to look at.
+        if !(120..=36_500).contains(&self.receipts_days_max) {
+            faults.push("warehouse.receipts_days_max must be from 120 to 36500".to_owned());
+        }
         for (name, value, max) in [
             ("threads", self.threads, 64),
             ("insert_threads", self.insert_threads, 64),
@@ -259,6 +267,7 @@ mod tests {
             config.database = "a-b".to_owned();
             config.cluster = Some("9".to_owned());
             config.connections_max = 0;
+            config.receipts_days_max = 119;
             config.connect_wait_ms_max = 0;
             config.tls_key_file = Some("key.pem".into());
         });
@@ -267,6 +276,7 @@ mod tests {
             "cluster must",
             "cluster needs",
             "connections_max",
+            "receipts_days_max",
             "connect_wait_ms_max",
             "tls_key_file",
         ] {

@@ -27,7 +27,32 @@ static MIGRATIONS: &[Migration] = &[
         name: "replays",
         steps: &[Step::Alter(&REJECTED, REJECTED_CONTEXT), Step::Create(&REPLAYS)],
     },
+    Migration {
+        version: 3,
+        name: "retention, and erasures that last",
+        steps: &[Step::Alter(&RECEIPTS, BLANK_WINS), RETENTION[0], RETENTION[1]],
+    },
 ];
+
+/// By which column rows get old.
+const RETENTION: [Step; 2] = [
+    Step::Retain(&RECEIPTS, "timestamp"),
+    Step::Retain(&REJECTED, "received_at"),
+];
+
+/// What tells who used content, in columns whose least value is the blank one: equal payloads have equal values, so `min`
+/// is the same as `any`, but for a row that an erasure has blanked. That one wins over a duplicate which comes later.
+const BLANK_WINS: &str = "
+    MODIFY COLUMN client_id SimpleAggregateFunction(min, UUID) CODEC(ZSTD(1)),
+    MODIFY COLUMN client_name SimpleAggregateFunction(min, LowCardinality(String)),
+    MODIFY COLUMN client_version SimpleAggregateFunction(min, LowCardinality(String)),
+    MODIFY COLUMN organization SimpleAggregateFunction(min, LowCardinality(String)),
+    MODIFY COLUMN key_fingerprint SimpleAggregateFunction(min, FixedString(32)) CODEC(ZSTD(1)),
+    MODIFY COLUMN context SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    MODIFY COLUMN query_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    MODIFY COLUMN session_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    MODIFY COLUMN study_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    MODIFY COLUMN researcher_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1))";
 
 /// ClickHouse's UNKNOWN_DATABASE and UNKNOWN_TABLE.
 const NOT_THERE: [u32; 2] = [81, 60];
@@ -61,7 +86,7 @@ impl Warehouse {
         }
         if found == known {
             return match self.missing_tables().await?.as_slice() {
-                [] => Ok(()),
+                [] => self.keep_retention().await,
                 missing => Err(WarehouseError::Damaged(format!(
                     "of the database `{}` the tables are gone: {}",
                     self.database(),
@@ -87,6 +112,34 @@ impl Warehouse {
                 version = migration.version,
                 name = migration.name,
                 "the warehouse's schema was brought up"
+            );
+        }
+        Ok(())
+    }
+
+    /// Sets the retention that the configuration asks for, where the tables have another one.
+    async fn keep_retention(&self) -> Result<(), WarehouseError> {
+        let layout = self.layout();
+        for step in &RETENTION {
+            let Step::Retain(table, column) = step else { continue };
+            let stored = layout.stored(table);
+            let name = stored.rsplit('.').next().unwrap_or_default().to_owned();
+            let call = Call::new(
+                "SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = {name:String}",
+            )
+            .with("name", name);
+            let found: Vec<String> = self.rows("migrate", call).await?;
+            let expiry = format!("TTL {} ", layout.expiry(column));
+            if found.iter().all(|engine| format!("{engine} ").contains(&expiry)) {
+                continue;
+            }
+            for statement in layout.statements(step) {
+                self.execute("migrate", Call::new(statement).slow()).await?;
+            }
+            tracing::info!(
+                table = table.name,
+                days = layout.receipts_days_max,
+                "receipts are kept so long from now on"
             );
         }
         Ok(())
@@ -163,6 +216,7 @@ pub(crate) mod tests {
             database: "receipts",
             cluster: None,
             fsync: true,
+            receipts_days_max: 2_557,
         };
         assert_snapshot("single", &ddl(layout));
     }
@@ -173,6 +227,7 @@ pub(crate) mod tests {
             database: "receipts",
             cluster: Some("main"),
             fsync: false,
+            receipts_days_max: 2_557,
         };
         assert_snapshot("cluster", &ddl(layout));
     }

@@ -256,7 +256,13 @@ async fn every_question_is_answered(warehouse: &Warehouse) {
         .unwrap();
 
     let above = CommittedOffset { next_offset: 21, ..end };
-    assert_eq!(warehouse.refused_above(&[above], 5).await.unwrap(), [position(21)]);
+    assert_eq!(
+        warehouse
+            .refused_above(&[above], &[REFUSED_BY_WAREHOUSE], 5)
+            .await
+            .unwrap(),
+        [position(21)]
+    );
     let occurrences = [(Uuid::from_u128(0), position(20)), (Uuid::from_u128(1), position(21))];
     assert_eq!(
         warehouse.standing_positions(&occurrences).await.unwrap(),

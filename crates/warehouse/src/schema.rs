@@ -19,12 +19,14 @@ pub(crate) struct Table {
 }
 
 /// One change of the schema, which can be made again.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Step {
     /// A new table.
     Create(&'static Table),
     /// What follows `ALTER TABLE <name>`; it must do nothing the second time.
     Alter(&'static Table, &'static str),
+    /// Lets go of a part once the youngest of its rows, by this column, is as old as receipts may get.
+    Retain(&'static Table, &'static str),
 }
 
 /// How tables are laid out.
@@ -36,6 +38,8 @@ pub(crate) struct Layout<'a> {
     pub(crate) cluster: Option<&'a str>,
     /// Whether an insert is synced before it counts, before merges and after.
     pub(crate) fsync: bool,
+    /// How old receipts may get, in days.
+    pub(crate) receipts_days_max: u64,
 }
 
 /// Without all four, a commit doesn't survive power loss: merged parts are synced by settings of their own.
@@ -58,7 +62,20 @@ impl Layout<'_> {
                 .into_iter()
                 .map(|name| format!("ALTER TABLE {name}{} {change}", self.on_cluster()))
                 .collect(),
+            Step::Retain(table, column) => {
+                let alter = format!("ALTER TABLE {}{}", self.stored(table), self.on_cluster());
+                vec![
+                    // Whole parts: deleting row by row would write the oldest month again every few hours.
+                    format!("{alter} MODIFY SETTING ttl_only_drop_parts = 1"),
+                    format!("{alter} MODIFY TTL {}", self.expiry(column)),
+                ]
+            }
         }
+    }
+
+    /// When a row may go, by its column of time.
+    pub(crate) fn expiry(&self, column: &str) -> String {
+        format!("toDateTime({column}) + toIntervalDay({})", self.receipts_days_max)
     }
 
     /// The table itself, where rows can be deleted: each node's own on a cluster.

@@ -33,8 +33,10 @@ pub struct AuditFinding {
 /// What the ledger and the tables say, below the committed offsets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditSums {
-    /// Ledger blocks.
+    /// Ledger blocks that are held against the tables.
     pub blocks: u64,
+    /// Ledger blocks before them, whose receipts may have grown too old: only their offsets are looked at.
+    pub blocks_past: u64,
     /// Log records in the ledger.
     pub records: u64,
     /// Receipts in, by the ledger.
@@ -77,6 +79,7 @@ fn named(key: u64) -> String {
 struct LedgerSums {
     key: u64,
     blocks: u64,
+    past: u64,
     records: u64,
     receipts_in: u64,
     accepted: u64,
@@ -115,6 +118,8 @@ struct Positions {
 /// Limits per key, as the arrays that `transform` takes.
 struct Limits {
     keys: Vec<u64>,
+    /// The first offset of each that the tables may have let go of nothing of.
+    begins: Vec<u64>,
     ends: Vec<u64>,
 }
 
@@ -123,12 +128,18 @@ impl Limits {
         Call::new(sql)
             .slow()
             .with("keys", self.keys.clone())
+            .with("begins", self.begins.clone())
             .with("ends", self.ends.clone())
     }
 }
 
 /// The limit of the key at hand; a key without one has 0.
 const LIMIT: &str = "transform(key, {keys:Array(UInt64)}, {ends:Array(UInt64)}, toUInt64(0))";
+/// Where the key at hand begins to be held against the tables.
+const BEGIN: &str = "transform(key, {keys:Array(UInt64)}, {begins:Array(UInt64)}, toUInt64(0))";
+/// How much younger than the oldest receipts a block must be, in days: a receipt may be 30 days older than its arrival, which may be
+/// so long before its block's commit.
+const LEFT_OUT_DAYS: u64 = 60;
 /// The ledger with its key.
 const LEDGER: &str =
     "(SELECT bitOr(bitShiftLeft(toUInt64(epoch), 32), toUInt64(partition)) AS key, * FROM ledger FINAL)";
@@ -144,7 +155,7 @@ impl Warehouse {
     ///
     /// An (epoch, partition) that isn't given (an earlier life of the log) is looked at up to the end of its ledger.
     /// While a verifier runs, a commit's ledger row may be a moment behind the commit: look again before believing a
-    /// gap at the end.
+    /// gap at the end. Of blocks so old that the tables may have let go of their receipts, only the offsets are looked at.
     ///
     /// # Errors
     /// [`WarehouseError`]; findings are no error.
@@ -176,12 +187,15 @@ impl Warehouse {
         for one in committed {
             ends.insert(key(one.epoch, one.partition), one.next_offset);
         }
+        let begins = self.ledger_begins().await?;
         let mut limits = Limits {
             keys: ends.keys().copied().collect(),
+            begins: ends.keys().map(|key| begins.get(key).copied().unwrap_or(0)).collect(),
             ends: ends.values().copied().collect(),
         };
         // `transform` takes no empty arrays; this key stands nowhere.
         limits.keys.push(u64::MAX);
+        limits.begins.push(0);
         limits.ends.push(0);
 
         let mut sums = AuditSums::default();
@@ -199,19 +213,34 @@ impl Warehouse {
         Ok(rows.into_iter().collect())
     }
 
+    /// Behind the last block that was committed so long ago that receipts of it may be gone. A line that a repair wrote since counts
+    /// by those behind it.
+    async fn ledger_begins(&self) -> Result<BTreeMap<u64, u64>, WarehouseError> {
+        let sql = format!(
+            "SELECT key, max(last_offset) + 1 FROM {LEDGER}
+             WHERE committed_at < now64(3) - toIntervalDay({{days:UInt64}}) GROUP BY key"
+        );
+        let days = self.receipts_days_max().saturating_sub(LEFT_OUT_DAYS);
+        let rows: Vec<(u64, u64)> = self.rows("audit", Call::new(sql).slow().with("days", days)).await?;
+        Ok(rows.into_iter().collect())
+    }
+
     async fn ledger_sums(
         &self,
         limits: &Limits,
         sums: &mut AuditSums,
     ) -> Result<BTreeMap<u64, LedgerSums>, WarehouseError> {
         let sql = format!(
-            "SELECT key, count() AS blocks, sum(records) AS records, sum(receipts_in) AS receipts_in,
-                sum(accepted) AS accepted, sum(rejected) AS rejected, max(last_offset) + 1 AS end
-             FROM {LEDGER} AS ledger WHERE first_offset < {LIMIT} GROUP BY key"
+            "SELECT key, countIf(counts) AS blocks, countIf(NOT counts) AS past, sumIf(records, counts) AS records,
+                sumIf(receipts_in, counts) AS receipts_in, sumIf(accepted, counts) AS accepted,
+                sumIf(rejected, counts) AS rejected, max(last_offset) + 1 AS end
+             FROM (SELECT *, first_offset >= {BEGIN} AS counts FROM {LEDGER} WHERE first_offset < {LIMIT})
+             GROUP BY key"
         );
         let rows: Vec<LedgerSums> = self.rows("audit", limits.call(sql)).await?;
         for row in &rows {
             sums.blocks += row.blocks;
+            sums.blocks_past += row.past;
             sums.records += row.records;
             sums.receipts_in += row.receipts_in;
             sums.accepted += row.accepted;
@@ -309,7 +338,7 @@ impl Warehouse {
             ("rejected_sum", "(SELECT position FROM rejected FINAL)"),
         ] {
             let sql = format!(
-                "SELECT {KEY} AS key, countIf({OFFSET} < {LIMIT}) AS below, countIf({OFFSET} >= {LIMIT}) AS above
+                "SELECT {KEY} AS key, countIf({OFFSET} < {LIMIT} AND {OFFSET} >= {BEGIN}) AS below, countIf({OFFSET} >= {LIMIT}) AS above
                  FROM {table} GROUP BY key ORDER BY key {FINAL_SETTINGS}"
             );
             let rows: Vec<Positions> = self.rows("audit", limits.call(sql)).await?;

@@ -9,6 +9,8 @@ mod client;
 mod content;
 mod damage;
 mod dashboard;
+mod erasure;
+mod export;
 mod ledger;
 mod parts;
 mod receipt;
@@ -27,11 +29,13 @@ pub use client::ClientStats;
 pub use content::{ContentStats, TopClient};
 pub(crate) use damage::DamageMet;
 pub use dashboard::{DashboardStats, TopContent, UsageByPurpose};
+pub use erasure::{MetadataErasure, MetadataRows};
+pub use export::{ExportedReceipt, ReceiptCursor};
 pub use ledger::LedgerRun;
 pub use parts::{Irreplaceable, LogBegin, Part};
 pub use receipt::{ReceiptFacts, RejectedReceipt, StoredReceipt};
 pub use refusals::{Refusal, RefusalStats};
-pub use refused::REFUSED_BY_WAREHOUSE;
+pub use refused::{REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE};
 pub use rejected::{
     Rejected, RejectedCursor, RejectedFilter, RejectedOrder, Replay, StandingPayload, StandingRejection,
 };

@@ -1,7 +1,8 @@
-//! Receipts that passed every check and that the warehouse refused all the same.
+//! Receipts that passed every check and were refused all the same: by the warehouse, or by the deployment's policy.
 //!
-//! Such a verdict isn't a function of the record, as all others are: it depends on what the tables took at the time. So
-//! it can come out otherwise when a block that was never committed is written again, and then the row of before must go.
+//! The warehouse's verdict isn't a function of the record, as all others are: it depends on what the tables took at the time.
+//! So it can come out otherwise when a block that was never committed is written again, and then the row of before must go. A
+//! policy's is one of the record and the terms it was judged under, which are kept beside.
 
 use uuid::Uuid;
 
@@ -13,11 +14,19 @@ use crate::{Warehouse, WarehouseError};
 /// The reason of these rejected rows.
 pub const REFUSED_BY_WAREHOUSE: &str = "refused_by_warehouse";
 
+/// The reasons of rejected rows whose receipts a policy of the deployment refused.
+pub const REFUSED_BY_POLICY: [&str; 4] = [
+    "client_key_unknown",
+    "client_key_revoked",
+    "client_key_not_pinned",
+    "entry_unknown",
+];
+
 /// Positions of one question.
 const POSITIONS_MAX: usize = 1_000;
 
 impl Warehouse {
-    /// Positions at or above the given ends that stand in `rejected` with [`REFUSED_BY_WAREHOUSE`]: verdicts of blocks that
+    /// Positions at or above the given ends that stand in `rejected` with one of these `reasons`: verdicts of blocks that
     /// were written and not committed. At most `positions_max`.
     ///
     /// # Errors
@@ -25,6 +34,7 @@ impl Warehouse {
     pub async fn refused_above(
         &self,
         ends: &[CommittedOffset],
+        reasons: &[&str],
         positions_max: u64,
     ) -> Result<Vec<u128>, WarehouseError> {
         if ends.is_empty() {
@@ -38,12 +48,12 @@ impl Warehouse {
         let highs = ends.iter().map(|end| partition(end) | u128::from(u64::MAX));
         let call = Call::new(
             "SELECT DISTINCT position FROM rejected
-             WHERE reason = {reason:String} AND arrayExists((low, high) -> position >= low AND position <= high,
+             WHERE reason IN {reasons:Array(String)} AND arrayExists((low, high) -> position >= low AND position <= high,
                 {lows:Array(UInt128)}, {highs:Array(UInt128)})
              ORDER BY position LIMIT {positions_max:UInt64}",
         )
         .slow()
-        .with("reason", REFUSED_BY_WAREHOUSE)
+        .with("reasons", reasons.iter().map(ToString::to_string).collect::<Vec<_>>())
         .with("lows", lows.collect::<Vec<_>>())
         .with("highs", highs.collect::<Vec<_>>())
         .with("positions_max", positions_max);

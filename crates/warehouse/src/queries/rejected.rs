@@ -11,7 +11,7 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, REFUSED_BY_WAREHOUSE, REJECTED_SETTINGS, TIME_MS_MAX, TIME_MS_MIN};
+use super::{FINAL_SETTINGS, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, REJECTED_SETTINGS, TIME_MS_MAX, TIME_MS_MIN};
 use crate::client::Call;
 use crate::{Warehouse, WarehouseError};
 
@@ -118,7 +118,8 @@ pub struct StandingRejection {
     pub position: u128,
     /// Whether it is a whole batch, in which no receipt could be told apart: it is one receipt in the ledger.
     pub whole_batch: bool,
-    /// Whether judging it again is expected to say otherwise: it was replayed, or only the warehouse refused it.
+    /// Whether judging it again is expected to say otherwise: it was replayed, or only the warehouse or a policy
+    /// refused it.
     pub passes_now: bool,
 }
 
@@ -351,9 +352,10 @@ impl Warehouse {
     pub async fn standing_rejections(&self, first: u128, last: u128) -> Result<Vec<StandingRejection>, WarehouseError> {
         let sql = format!(
             "SELECT position, toBool(origin = 'record' AND kind = 'batch') AS whole_batch,
-                toBool(reason = '{REFUSED_BY_WAREHOUSE}' OR position IN (SELECT position FROM replays)) AS passes_now
+                toBool(reason IN ('{REFUSED_BY_WAREHOUSE}', '{}') OR position IN (SELECT position FROM replays)) AS passes_now
              FROM rejected FINAL WHERE position >= {{first:UInt128}} AND position <= {{last:UInt128}}
-             ORDER BY position {REJECTED_SETTINGS}"
+             ORDER BY position {REJECTED_SETTINGS}",
+            REFUSED_BY_POLICY.join("', '")
         );
         let call = Call::new(sql).with("first", first).with("last", last).slow();
         self.rows("standing_rejections", call).await

@@ -109,3 +109,35 @@ ORDER BY position;
 CREATE TABLE IF NOT EXISTS `receipts`.replays ON CLUSTER `main` AS `receipts`.replays_local
 ENGINE = Distributed('main', 'receipts', 'replays_local', cityHash64(position));
 
+ALTER TABLE `receipts`.receipts_local ON CLUSTER `main` 
+    MODIFY COLUMN client_id SimpleAggregateFunction(min, UUID) CODEC(ZSTD(1)),
+    MODIFY COLUMN client_name SimpleAggregateFunction(min, LowCardinality(String)),
+    MODIFY COLUMN client_version SimpleAggregateFunction(min, LowCardinality(String)),
+    MODIFY COLUMN organization SimpleAggregateFunction(min, LowCardinality(String)),
+    MODIFY COLUMN key_fingerprint SimpleAggregateFunction(min, FixedString(32)) CODEC(ZSTD(1)),
+    MODIFY COLUMN context SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    MODIFY COLUMN query_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    MODIFY COLUMN session_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    MODIFY COLUMN study_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    MODIFY COLUMN researcher_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1));
+
+ALTER TABLE `receipts`.receipts ON CLUSTER `main` 
+    MODIFY COLUMN client_id SimpleAggregateFunction(min, UUID) CODEC(ZSTD(1)),
+    MODIFY COLUMN client_name SimpleAggregateFunction(min, LowCardinality(String)),
+    MODIFY COLUMN client_version SimpleAggregateFunction(min, LowCardinality(String)),
+    MODIFY COLUMN organization SimpleAggregateFunction(min, LowCardinality(String)),
+    MODIFY COLUMN key_fingerprint SimpleAggregateFunction(min, FixedString(32)) CODEC(ZSTD(1)),
+    MODIFY COLUMN context SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    MODIFY COLUMN query_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    MODIFY COLUMN session_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    MODIFY COLUMN study_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    MODIFY COLUMN researcher_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1));
+
+ALTER TABLE `receipts`.receipts_local ON CLUSTER `main` MODIFY SETTING ttl_only_drop_parts = 1;
+
+ALTER TABLE `receipts`.receipts_local ON CLUSTER `main` MODIFY TTL toDateTime(timestamp) + toIntervalDay(2557);
+
+ALTER TABLE `receipts`.rejected_local ON CLUSTER `main` MODIFY SETTING ttl_only_drop_parts = 1;
+
+ALTER TABLE `receipts`.rejected_local ON CLUSTER `main` MODIFY TTL toDateTime(received_at) + toIntervalDay(2557);
+

@@ -103,3 +103,23 @@ ORDER BY position
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
 
+ALTER TABLE `receipts`.receipts 
+    MODIFY COLUMN client_id SimpleAggregateFunction(min, UUID) CODEC(ZSTD(1)),
+    MODIFY COLUMN client_name SimpleAggregateFunction(min, LowCardinality(String)),
+    MODIFY COLUMN client_version SimpleAggregateFunction(min, LowCardinality(String)),
+    MODIFY COLUMN organization SimpleAggregateFunction(min, LowCardinality(String)),
+    MODIFY COLUMN key_fingerprint SimpleAggregateFunction(min, FixedString(32)) CODEC(ZSTD(1)),
+    MODIFY COLUMN context SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    MODIFY COLUMN query_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    MODIFY COLUMN session_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    MODIFY COLUMN study_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    MODIFY COLUMN researcher_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1));
+
+ALTER TABLE `receipts`.receipts MODIFY SETTING ttl_only_drop_parts = 1;
+
+ALTER TABLE `receipts`.receipts MODIFY TTL toDateTime(timestamp) + toIntervalDay(2557);
+
+ALTER TABLE `receipts`.rejected MODIFY SETTING ttl_only_drop_parts = 1;
+
+ALTER TABLE `receipts`.rejected MODIFY TTL toDateTime(received_at) + toIntervalDay(2557);
+

@@ -63,6 +63,7 @@ fn a_sound_ledger_has_no_findings() {
         let sums = look(&warehouse).await;
         let expected = AuditSums {
             blocks: 3,
+            blocks_past: 0,
             records: 11,
             receipts_in: 13,
             accepted: 12,

@@ -91,11 +91,26 @@ fn verdicts_of_blocks_that_were_not_committed_can_be_found_and_taken_back() {
             partition,
             next_offset,
         };
-        let above = warehouse.refused_above(&[end(0, 5), end(1, 0)], 100).await.unwrap();
+        let above = warehouse
+            .refused_above(&[end(0, 5), end(1, 0)], &[REFUSED_BY_WAREHOUSE], 100)
+            .await
+            .unwrap();
         assert_eq!(above, [position(0, 5, 2), position(1, 9, 2)]);
-        assert!(warehouse.refused_above(&[], 100).await.unwrap().is_empty());
+        assert!(
+            warehouse
+                .refused_above(&[], &[REFUSED_BY_WAREHOUSE], 100)
+                .await
+                .unwrap()
+                .is_empty()
+        );
         let other_epoch = CommittedOffset { epoch: 2, ..end(0, 0) };
-        assert!(warehouse.refused_above(&[other_epoch], 100).await.unwrap().is_empty());
+        assert!(
+            warehouse
+                .refused_above(&[other_epoch], &[REFUSED_BY_WAREHOUSE], 100)
+                .await
+                .unwrap()
+                .is_empty()
+        );
 
         insert(&warehouse, &[(Receipt::new(1), position(0, 5, 2))]).await;
         let occurrences = [

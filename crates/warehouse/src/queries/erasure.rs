@@ -1,0 +1,181 @@
+//! What tells who used content, taken out of rows that stay: counts, places and hashes are as before, and so is the audit.
+//!
+//! A blank is the least value of its column, and `receipts` unites rows by `min`: what comes later of the same receipt (a duplicate, a
+//! block written again, a repair) doesn't bring anything back. Its own bytes go with the next merge or the next time.
+
+use super::{Scope, TIME_MS_MAX, TIME_MS_MIN};
+use crate::client::Call;
+use crate::schema::{RECEIPTS, REJECTED, Table};
+use crate::{Warehouse, WarehouseError};
+
+/// Publishers that one statement names: their names have 253 bytes, twice as many in it, and a statement has 256 KiB.
+const PUBLISHERS_MAX: usize = 200;
+
+/// Whose rows lose what tells of their clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetadataErasure {
+    /// Whose.
+    pub scope: Scope,
+    /// Receipts of accesses before, and refusals received before; milliseconds since the Unix epoch. A duplicate has the time of its
+    /// original, so it is covered too.
+    pub before_ms: i64,
+}
+
+/// Stored rows that tell of their clients. A receipt that isn't merged with its duplicates yet is several rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MetadataRows {
+    /// Of `receipts`.
+    pub receipts: u64,
+    /// Of `rejected`.
+    pub rejected: u64,
+}
+
+impl MetadataRows {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self.receipts == 0 && self.rejected == 0
+    }
+}
+
+/// A column and what it is when it is blank.
+type Blank = (&'static str, &'static str);
+
+/// `client` without its key's algorithm, and what of `usage` can name a person.
+const RECEIPT_BLANKS: [Blank; 10] = [
+    ("client_id", "toUUID('00000000-0000-0000-0000-000000000000')"),
+    ("client_name", "''"),
+    ("client_version", "''"),
+    ("organization", "''"),
+    ("key_fingerprint", "toFixedString('', 32)"),
+    ("context", "''"),
+    ("query_id", "''"),
+    ("session_id", "''"),
+    ("study_id", "''"),
+    ("researcher_id", "''"),
+];
+
+/// The bytes hold everything, and what was found may quote them.
+const REJECTED_BLANKS: [Blank; 6] = [
+    ("client_id", "NULL"),
+    ("detail", "''"),
+    ("request_id", "''"),
+    ("client_address", "''"),
+    ("raw", "''"),
+    ("request_signature", "NULL"),
+];
+
+/// What of a request's technical data tells where it came from.
+const ADDRESS_BLANKS: [Blank; 1] = [("client_address", "''")];
+
+impl Warehouse {
+    /// How many rows of the erasure's publishers still tell of their clients; 0 once it is done, but for what came since.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn metadata_left(&self, erasure: &MetadataErasure) -> Result<MetadataRows, WarehouseError> {
+        let mut left = MetadataRows::default();
+        for whose in conditions(&erasure.scope) {
+            let receipts = rows_of("timestamp", erasure.before_ms, &RECEIPT_BLANKS);
+            left.receipts += self.count_of(&RECEIPTS, &format!("{receipts} AND {whose}")).await?;
+            let rejected = rows_of("received_at", erasure.before_ms, &REJECTED_BLANKS);
+            left.rejected += self.count_of(&REJECTED, &format!("{rejected} AND {whose}")).await?;
+        }
+        Ok(left)
+    }
+
+    /// Takes it out, on every replica, and returns when that is done: no query sees it any more, and it is gone from the files once
+    /// ClickHouse has removed the parts that were replaced (minutes). Can be done again.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn erase_metadata(&self, erasure: &MetadataErasure) -> Result<(), WarehouseError> {
+        for whose in conditions(&erasure.scope) {
+            let receipts = rows_of("timestamp", erasure.before_ms, &RECEIPT_BLANKS);
+            self.blank(&RECEIPTS, &RECEIPT_BLANKS, &format!("{receipts} AND {whose}"))
+                .await?;
+            let rejected = rows_of("received_at", erasure.before_ms, &REJECTED_BLANKS);
+            self.blank(&REJECTED, &REJECTED_BLANKS, &format!("{rejected} AND {whose}"))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the addresses out of everyone's refusals received before `before_ms` (milliseconds since the Unix epoch); how many there
+    /// were.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn blank_addresses(&self, before_ms: i64) -> Result<u64, WarehouseError> {
+        let condition = rows_of("received_at", before_ms, &ADDRESS_BLANKS);
+        let found = self.count_of(&REJECTED, &condition).await?;
+        if found > 0 {
+            self.blank(&REJECTED, &ADDRESS_BLANKS, &condition).await?;
+        }
+        Ok(found)
+    }
+
+    async fn count_of(&self, table: &'static Table, condition: &str) -> Result<u64, WarehouseError> {
+        let sql = format!("SELECT count() FROM {} WHERE {condition}", table.name);
+        self.one("metadata_left", Call::new(sql).slow()).await
+    }
+
+    async fn blank(&self, table: &'static Table, blanks: &[Blank], condition: &str) -> Result<(), WarehouseError> {
+        let layout = self.layout();
+        let changes: Vec<String> = blanks
+            .iter()
+            .map(|(column, blank)| format!("{column} = {blank}"))
+            .collect();
+        let sql = format!(
+            "ALTER TABLE {}{} UPDATE {} WHERE {condition} SETTINGS mutations_sync = 2",
+            layout.stored(table),
+            layout.on_cluster(),
+            changes.join(", "),
+        );
+        self.execute("erase_metadata", Call::new(sql).slow()).await
+    }
+}
+
+/// Rows from before, in which something isn't blank. A mutation takes no parameters, so everything is spelled out: numbers here.
+fn rows_of(time: &str, before_ms: i64, blanks: &[Blank]) -> String {
+    let filled = |(column, blank): &Blank| match *blank {
+        "NULL" => format!("{column} IS NOT NULL"),
+        blank => format!("{column} != {blank}"),
+    };
+    let filled: Vec<String> = blanks.iter().map(filled).collect();
+    format!(
+        "{time} < fromUnixTimestamp64Milli(toInt64({}), 'UTC') AND ({})",
+        before_ms.clamp(TIME_MS_MIN, TIME_MS_MAX),
+        filled.join(" OR ")
+    )
+}
+
+/// The publishers of a scope, in as many conditions as they need. A name of any bytes stands there in hexadecimal.
+fn conditions(scope: &Scope) -> Vec<String> {
+    let names = |some: &[String]| some.iter().map(|name| literal(name)).collect::<Vec<_>>().join(", ");
+    let chunks = scope.publishers.chunks(PUBLISHERS_MAX);
+    chunks.map(|some| format!("publisher IN ({})", names(some))).collect()
+}
+
+fn literal(name: &str) -> String {
+    let hex: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
+    format!("unhex('{hex}')")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Scope, conditions};
+
+    #[test]
+    fn names_get_into_a_mutation_as_their_bytes_only() {
+        let scope = |publishers: &[&str]| Scope {
+            publishers: publishers.iter().map(ToString::to_string).collect(),
+        };
+        assert_eq!(
+            conditions(&scope(&["ab", "'\\"])),
+            ["publisher IN (unhex('6162'), unhex('275c'))"]
+        );
+        assert_eq!(conditions(&scope(&[])), [""; 0]);
+        assert_eq!(conditions(&scope(&["x"; 201])).len(), 2);
+    }
+}

@@ -1,0 +1,248 @@
+//! All receipts of a scope, page by page in the order in which the table is sorted, so that each page costs what it holds.
+//!
+//! The order is of what never changes about a receipt: whatever is written meanwhile, each one that stood there when the first page was
+//! asked for is in exactly one of them.
+
+use clickhouse::Row;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::{FINAL_SETTINGS, Scope};
+use crate::client::Call;
+use crate::{Warehouse, WarehouseError};
+
+/// A place between two receipts: that of the last one seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceiptCursor {
+    /// `content.publisher`.
+    pub publisher: String,
+    /// `timestamp`, milliseconds since the Unix epoch.
+    pub timestamp_ms: i64,
+    /// `content.entryId`.
+    pub entry_id: Uuid,
+    /// `receiptId`.
+    pub receipt_id: Uuid,
+    /// SHA-256 of the canonical bytes.
+    pub payload_hash: [u8; 32],
+}
+
+/// A receipt with all that is stored of it. An empty string is an absent one, or one that an erasure has blanked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportedReceipt {
+    /// What it is found by.
+    pub key: ReceiptCursor,
+    /// In how many places of the log it stands.
+    pub occurrences: u64,
+    /// When the gateway first took it, milliseconds since the Unix epoch.
+    pub received_at_ms: i64,
+    /// `content.url`.
+    pub url: String,
+    /// `content.contentHash`, decoded.
+    pub content_hash: [u8; 32],
+    /// `client.id`; nil if it was erased.
+    pub client_id: Uuid,
+    /// `client.name`.
+    pub client_name: String,
+    /// `client.version`.
+    pub client_version: String,
+    /// `client.organization`.
+    pub organization: String,
+    /// SHA-256 of the client's SPKI; zeros if it was erased.
+    pub key_fingerprint: [u8; 32],
+    /// `signatureAlgorithm`.
+    pub algorithm: String,
+    /// `usage.purpose`.
+    pub purpose: String,
+    /// `usage.context`.
+    pub context: String,
+    /// `usage.datasetId`.
+    pub dataset_id: String,
+    /// `usage.modelId`.
+    pub model_id: String,
+    /// `usage.queryId`.
+    pub query_id: String,
+    /// `usage.sessionId`.
+    pub session_id: String,
+    /// `usage.studyId`.
+    pub study_id: String,
+    /// `usage.researcherId`.
+    pub researcher_id: String,
+}
+
+#[derive(Row, Deserialize)]
+struct KeyRow {
+    name: String,
+    timestamp_ms: i64,
+    #[serde(with = "clickhouse::serde::uuid")]
+    entry: Uuid,
+    #[serde(with = "clickhouse::serde::uuid")]
+    receipt: Uuid,
+    hash: [u8; 32],
+}
+
+#[derive(Row, Deserialize)]
+struct ReceiptRow {
+    name: String,
+    timestamp_ms: i64,
+    #[serde(with = "clickhouse::serde::uuid")]
+    entry: Uuid,
+    #[serde(with = "clickhouse::serde::uuid")]
+    receipt: Uuid,
+    hash: [u8; 32],
+    occurrences: u64,
+    received_ms: i64,
+    url_text: String,
+    content: [u8; 32],
+    #[serde(with = "clickhouse::serde::uuid")]
+    client: Uuid,
+    /// The rest, in the order of [`ExportedReceipt`].
+    texts: Vec<String>,
+    fingerprint: [u8; 32],
+}
+
+const KEY: &str = "publisher AS name, toUnixTimestamp64Milli(timestamp) AS timestamp_ms, entry_id AS entry,
+    receipt_id AS receipt, payload_hash AS hash";
+const ORDER: &str = "ORDER BY publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp";
+
+/// Rows before or behind a place; spelled out, so that the primary key cuts it.
+fn beside(place: &str, than: &str, last: &str) -> String {
+    let time = format!("fromUnixTimestamp64Milli({{{place}_ms:Int64}}, 'UTC')");
+    let parts = [
+        ("publisher", format!("{{{place}_publisher:String}}")),
+        ("toStartOfHour(timestamp)", format!("toStartOfHour({time})")),
+        ("entry_id", format!("{{{place}_entry:UUID}}")),
+        ("receipt_id", format!("{{{place}_receipt:UUID}}")),
+        (
+            "payload_hash",
+            format!("toFixedString(unhex({{{place}_hash:String}}), 32)"),
+        ),
+        ("timestamp", time),
+    ];
+    let mut parts = parts.iter().rev();
+    let last = parts.next().map(|(column, value)| format!("{column} {last} {value}"));
+    parts.fold(last.unwrap_or_default(), |rest, (column, value)| {
+        format!("({column} {than} {value} OR {column} = {value} AND {rest})")
+    })
+}
+
+fn with_place(call: Call, names: [&'static str; 5], place: &ReceiptCursor) -> Call {
+    let [publisher, ms, entry, receipt, hash] = names;
+    let hex: String = place.payload_hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    call.with(publisher, place.publisher.clone())
+        .with(ms, place.timestamp_ms)
+        .with(entry, place.entry_id.to_string())
+        .with(receipt, place.receipt_id.to_string())
+        .with(hash, hex)
+}
+
+const AFTER: [&str; 5] = [
+    "after_publisher",
+    "after_ms",
+    "after_entry",
+    "after_receipt",
+    "after_hash",
+];
+const UPTO: [&str; 5] = ["upto_publisher", "upto_ms", "upto_entry", "upto_receipt", "upto_hash"];
+
+impl Warehouse {
+    /// At most `rows_max` receipts that come after `after`, or the first ones; that there are fewer doesn't mean that they are the last,
+    /// that there are none does.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn export_receipts(
+        &self,
+        scope: &Scope,
+        after: Option<&ReceiptCursor>,
+        rows_max: u64,
+    ) -> Result<Vec<ExportedReceipt>, WarehouseError> {
+        if scope.publishers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut condition = "publisher IN {publishers:Array(String)}".to_owned();
+        if after.is_some() {
+            condition = format!("{condition} AND {}", beside("after", ">", ">"));
+        }
+        let bound = |call: Call| {
+            let call = call.with("publishers", scope.publishers.clone());
+            match after {
+                Some(after) => with_place(call, AFTER, after),
+                None => call,
+            }
+        };
+        // Stored rows are read in order and merge into at most as many receipts: where the page ends is found without reading on.
+        let sql = format!(
+            "SELECT {KEY} FROM receipts WHERE {condition} {ORDER} LIMIT 1 OFFSET {{rows:UInt64}}
+             SETTINGS optimize_read_in_order = 1"
+        );
+        let call = bound(Call::new(sql)).with("rows", rows_max.max(1) - 1);
+        let last: Option<KeyRow> = self.rows("export_bound", call).await?.into_iter().next();
+        let mut upto = String::new();
+        if last.is_some() {
+            upto = format!(" AND {}", beside("upto", "<", "<="));
+        }
+        let sql = format!(
+            "SELECT {KEY}, length(positions) AS occurrences, toUnixTimestamp64Milli(received_at) AS received_ms,
+                toString(url) AS url_text, CAST(content_hash AS FixedString(32)) AS content,
+                CAST(client_id AS UUID) AS client,
+                [toString(client_name), toString(client_version), toString(organization), toString(algorithm),
+                toString(purpose), toString(context), toString(dataset_id), toString(model_id), toString(query_id),
+                toString(session_id), toString(study_id), toString(researcher_id)] AS texts,
+                CAST(key_fingerprint AS FixedString(32)) AS fingerprint
+             FROM receipts FINAL WHERE {condition}{upto} {ORDER} {FINAL_SETTINGS}"
+        );
+        let mut call = bound(Call::new(sql));
+        if let Some(last) = last {
+            call = with_place(call, UPTO, &last.into());
+        }
+        let rows: Vec<ReceiptRow> = self.rows("export", call).await?;
+        Ok(rows.into_iter().map(ExportedReceipt::from).collect())
+    }
+}
+
+impl From<KeyRow> for ReceiptCursor {
+    fn from(row: KeyRow) -> Self {
+        Self {
+            publisher: row.name,
+            timestamp_ms: row.timestamp_ms,
+            entry_id: row.entry,
+            receipt_id: row.receipt,
+            payload_hash: row.hash,
+        }
+    }
+}
+
+impl From<ReceiptRow> for ExportedReceipt {
+    fn from(row: ReceiptRow) -> Self {
+        // As many as the query puts there, in its order.
+        let mut texts = row.texts.into_iter();
+        let mut text = || texts.next().unwrap_or_default();
+        Self {
+            key: ReceiptCursor {
+                publisher: row.name,
+                timestamp_ms: row.timestamp_ms,
+                entry_id: row.entry,
+                receipt_id: row.receipt,
+                payload_hash: row.hash,
+            },
+            occurrences: row.occurrences,
+            received_at_ms: row.received_ms,
+            url: row.url_text,
+            content_hash: row.content,
+            client_id: row.client,
+            client_name: text(),
+            client_version: text(),
+            organization: text(),
+            algorithm: text(),
+            purpose: text(),
+            context: text(),
+            dataset_id: text(),
+            model_id: text(),
+            query_id: text(),
+            session_id: text(),
+            study_id: text(),
+            researcher_id: text(),
+            key_fingerprint: row.fingerprint,
+        }
+    }
+}

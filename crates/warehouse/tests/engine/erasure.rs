@@ -1,0 +1,169 @@
+//! What tells of clients goes out of rows that stay, and stays out.
+
+use uuid::Uuid;
+use warehouse::{CommittedOffset, LedgerRow, MetadataErasure, MetadataRows, RejectedRow, Scope, Warehouse};
+
+use crate::harness::{NOON_MS, Receipt, fresh, insert, insert_rejected, position, rejected, run, sql};
+
+const HOUR_MS: i64 = 3_600_000;
+
+fn of(publisher: &str, number: u128, timestamp_ms: i64) -> Receipt {
+    Receipt {
+        publisher: publisher.to_owned(),
+        timestamp_ms,
+        ..Receipt::new(number)
+    }
+}
+
+fn erasure() -> MetadataErasure {
+    MetadataErasure {
+        scope: Scope {
+            publishers: vec!["mine.example".to_owned()],
+        },
+        before_ms: NOON_MS,
+    }
+}
+
+/// Receipts 0 to 2 of mine before noon (2 twice), 3 at noon, 4 of another publisher; 5 and 6 are refused, mine and another's.
+async fn filled() -> Warehouse {
+    let warehouse = fresh().await;
+    let before = NOON_MS - HOUR_MS;
+    let rows = [
+        (of("mine.example", 0, before), position(0, 0, 0)),
+        (of("mine.example", 1, before), position(0, 1, 0)),
+        (of("mine.example", 2, NOON_MS - 1), position(0, 2, 0)),
+        (of("mine.example", 3, NOON_MS), position(0, 3, 0)),
+        (of("other.example", 4, before), position(0, 4, 0)),
+    ];
+    insert(&warehouse, &rows).await;
+    insert(&warehouse, &[(rows[2].0.clone(), position(0, 7, 0))]).await;
+    let refused = |offset, publisher| RejectedRow {
+        publisher,
+        client_id: Some(Uuid::from_u128(9)),
+        request_signature: Some("c2ln"),
+        received_at_ms: NOON_MS - 1,
+        ..rejected(position(0, offset, 0), "bad_signature")
+    };
+    insert_rejected(&warehouse, &[refused(5, "mine.example"), refused(6, "other.example")]).await;
+    let line = LedgerRow {
+        epoch: 1,
+        partition: 0,
+        first_offset: 0,
+        last_offset: 7,
+        records: 8,
+        receipts_in: 8,
+        accepted: 6,
+        rejected: 2,
+        verifier: "v".to_owned(),
+        committed_at_ms: NOON_MS,
+    };
+    warehouse.insert_ledger(&[line]).await.unwrap();
+    warehouse
+}
+
+async fn assert_the_books_are_exact(warehouse: &Warehouse) {
+    let end = CommittedOffset {
+        epoch: 1,
+        partition: 0,
+        next_offset: 8,
+    };
+    let sums = warehouse.audit(&[end]).await.unwrap();
+    assert!(sums.findings.is_empty(), "{:?}", sums.findings);
+    assert_eq!(
+        (sums.stored_occurrences, sums.stored_rejected, sums.receipts),
+        (6, 2, 5)
+    );
+}
+
+/// Receipt by receipt: whether anything of its client is seen.
+async fn seen(warehouse: &Warehouse) -> String {
+    let question =
+        "SELECT toUInt128(receipt_id) AS number, concat(client_name, client_version, organization, context) != ''
+            OR client_id != toUUID('00000000-0000-0000-0000-000000000000') OR key_fingerprint != toFixedString('', 32)
+        FROM receipts FINAL ORDER BY number FORMAT TSV";
+    sql(warehouse.database(), question).await
+}
+
+#[test]
+fn the_clients_are_gone_and_the_numbers_are_the_same() {
+    run(async {
+        let warehouse = filled().await;
+        assert_eq!(
+            warehouse.metadata_left(&erasure()).await.unwrap(),
+            MetadataRows {
+                receipts: 4,
+                rejected: 1
+            },
+            "one row for each time it came"
+        );
+        warehouse.erase_metadata(&erasure()).await.unwrap();
+        assert!(warehouse.metadata_left(&erasure()).await.unwrap().is_none());
+        assert_eq!(seen(&warehouse).await, "0\t0\n1\t0\n2\t0\n3\t1\n4\t1\n");
+        let question = "SELECT publisher, detail, client_address, raw, request_id, client_id IS NULL, request_signature IS NULL, reason
+            FROM rejected FINAL ORDER BY position FORMAT TSV";
+        assert_eq!(
+            sql(warehouse.database(), question).await,
+            "mine.example\t\t\t\t\t1\t1\tbad_signature\nother.example\tdetail\t127.0.0.1\t{}\trequest\t0\t0\tbad_signature\n"
+        );
+        assert_the_books_are_exact(&warehouse).await;
+        sql(warehouse.database(), "OPTIMIZE TABLE receipts FINAL").await;
+        assert_eq!(seen(&warehouse).await, "0\t0\n1\t0\n2\t0\n3\t1\n4\t1\n");
+        assert_the_books_are_exact(&warehouse).await;
+    });
+}
+
+/// As a client's retry brings it, or a block that is written again.
+#[test]
+fn a_later_duplicate_brings_nothing_back() {
+    run(async {
+        let warehouse = filled().await;
+        warehouse.erase_metadata(&erasure()).await.unwrap();
+        insert(
+            &warehouse,
+            &[(of("mine.example", 0, NOON_MS - HOUR_MS), position(0, 0, 0))],
+        )
+        .await;
+        assert_eq!(
+            seen(&warehouse).await,
+            "0\t0\n1\t0\n2\t0\n3\t1\n4\t1\n",
+            "before they are merged"
+        );
+        assert_eq!(
+            warehouse.metadata_left(&erasure()).await.unwrap().receipts,
+            1,
+            "its own bytes"
+        );
+        sql(warehouse.database(), "OPTIMIZE TABLE receipts FINAL").await;
+        assert_eq!(seen(&warehouse).await, "0\t0\n1\t0\n2\t0\n3\t1\n4\t1\n", "and after");
+        assert!(warehouse.metadata_left(&erasure()).await.unwrap().is_none());
+        assert_the_books_are_exact(&warehouse).await;
+    });
+}
+
+#[test]
+fn nobody_is_erased_by_an_empty_scope() {
+    run(async {
+        let warehouse = filled().await;
+        let nobody = MetadataErasure {
+            scope: Scope { publishers: Vec::new() },
+            before_ms: i64::MAX,
+        };
+        assert!(warehouse.metadata_left(&nobody).await.unwrap().is_none());
+        warehouse.erase_metadata(&nobody).await.unwrap();
+        assert_eq!(warehouse.metadata_left(&erasure()).await.unwrap().receipts, 4);
+    });
+}
+
+#[test]
+fn old_addresses_are_blanked_and_nothing_else() {
+    run(async {
+        let warehouse = filled().await;
+        assert_eq!(warehouse.blank_addresses(NOON_MS - 1).await.unwrap(), 0);
+        assert_eq!(warehouse.blank_addresses(NOON_MS).await.unwrap(), 2);
+        assert_eq!(warehouse.blank_addresses(NOON_MS).await.unwrap(), 0);
+        let question =
+            "SELECT count(), countIf(client_address = ''), countIf(raw = '{}') FROM rejected FINAL FORMAT TSV";
+        assert_eq!(sql(warehouse.database(), question).await, "2\t2\t2\n");
+        assert_the_books_are_exact(&warehouse).await;
+    });
+}
