@@ -6,13 +6,14 @@
 //! - [`range`], `selection`: the times and the filter of a query string
 //! - [`buckets`]: where the points of a time series begin and end
 //! - [`watermark`], [`gate`]: `completeThrough`, and how many queries are at work
-//! - [`format`]: JSON or CSV
+//! - [`format`]: JSON or CSV; `labels`: what publishers call their entries
 //! - `readiness`: whether the engines answer; `conservation`: whether the tables hold what the ledger counts
 //!
 //! Every answer is scoped to the verified domains of the caller's key, and says by `completeThrough` up to when everything
 //! acknowledged is counted in it. Ranges are half-open, `[from, to)`, over the time of access that a receipt states
 //! (refusals: the time the gateway took it), and all there is without `from` and `to`; only time series have ranges of
-//! their own then. An unknown receipt is 200 with status `unknown`; an entry or client without any receipt is 404.
+//! their own then. An unknown receipt is 200 with status `unknown`; an entry or client without any receipt
+//! is 404, unless the account lists the entry.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ pub mod config;
 mod conservation;
 pub mod format;
 pub mod gate;
+mod labels;
 pub mod range;
 mod readiness;
 mod routes;

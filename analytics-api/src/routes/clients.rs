@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::Json;
+use accounts::Principal;
 use axum::extract::{Path, State};
+use axum::{Extension, Json};
 use http::{HeaderMap, Uri};
 use serde::Serialize;
 
 use super::dashboard::TOP;
-use super::{ContentCount, PurposeCounts};
+use super::{ContentCount, PurposeCounts, labelled};
 use crate::access::Access;
 use crate::app::App;
 use crate::completeness::Completeness;
@@ -43,6 +44,7 @@ pub(crate) struct Client {
 pub(crate) async fn client(
     State(app): State<Arc<App>>,
     access: Access,
+    Extension(principal): Extension<Arc<Principal>>,
     Path(client_id): Path<String>,
     headers: HeaderMap,
     uri: Uri,
@@ -78,7 +80,7 @@ pub(crate) async fn client(
         total_receipts: stats.total_receipts,
         unique_content: stats.unique_content,
         usage_by_purpose: stats.usage_by_purpose.into(),
-        top_content: stats.top_content.into_iter().map(ContentCount::from).collect(),
+        top_content: labelled(&app, &principal, stats.top_content).await,
         first_seen: stats.first_seen_ms.map(rfc3339_ms),
         last_seen: stats.last_seen_ms.map(rfc3339_ms),
         from,

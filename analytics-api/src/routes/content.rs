@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::Json;
+use accounts::Principal;
 use axum::extract::{Path, State};
+use axum::{Extension, Json};
 use http::{HeaderMap, Uri};
 use serde::Serialize;
+use warehouse::ContentStats;
 
 use super::PurposeCounts;
 use super::dashboard::TOP;
@@ -13,6 +15,7 @@ use crate::access::Access;
 use crate::app::App;
 use crate::completeness::Completeness;
 use crate::format::Format;
+use crate::labels::{Labelled, Labels};
 use crate::selection::{OpenRange, everything, filter, narrows};
 use web::Failure;
 use web::params::{Params, parse_uuid};
@@ -25,10 +28,14 @@ const PARAMETERS: &[&str] = &["from", "to", "tz", "purpose", "clientId", "domain
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Content {
     entry_id: String,
-    /// The first of `urls`.
+    /// The entry's URL; where the account lists no such entry, the first of `urls`.
     url: String,
-    /// The URL until entries have titles of their own: receipts carry none.
+    /// The entry's title; where the account lists no such entry, its URL.
     title: String,
+    /// Whether the account lists no such entry. Left out if that couldn't be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown_entry: Option<bool>,
+    /// The URLs that its receipts have.
     urls: Vec<String>,
     total_receipts: u64,
     unique_clients: u64,
@@ -55,6 +62,7 @@ pub(crate) struct ClientCount {
 pub(crate) async fn content(
     State(app): State<Arc<App>>,
     access: Access,
+    Extension(principal): Extension<Arc<Principal>>,
     Path(entry_id): Path<String>,
     headers: HeaderMap,
     uri: Uri,
@@ -80,13 +88,21 @@ pub(crate) async fn content(
             Ok((any.total_receipts > 0).then_some(stats))
         })
         .await?;
-    let stats = stats.ok_or_else(|| Failure::not_found("no verified receipt of your domains names this entry"))?;
-    let url = stats.urls.first().cloned().unwrap_or_default();
+    let mut labels = Labels::of(&app, &principal, &[entry_id]).await;
+    let urls = stats.as_ref().map_or(&[][..], |stats| stats.urls.as_slice());
+    let Labelled { url, title, unknown } = labels.of_entry(entry_id, urls.first().cloned().unwrap_or_default());
+    // What the account lists is there, used or not.
+    let stats = stats
+        .or_else(|| (unknown == Some(false)).then(ContentStats::default))
+        .ok_or_else(|| {
+            Failure::not_found("no verified receipt of your domains names this entry, and you list no such entry")
+        })?;
     let (from, to) = range.texts();
     Ok(Json(Content {
         entry_id: entry_id.to_string(),
-        title: url.clone(),
         url,
+        title,
+        unknown_entry: unknown,
         urls: stats.urls,
         total_receipts: stats.total_receipts,
         unique_clients: stats.unique_clients,

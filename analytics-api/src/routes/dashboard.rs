@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::Json;
+use accounts::Principal;
 use axum::extract::State;
+use axum::{Extension, Json};
 use http::{HeaderMap, Uri};
 use serde::Serialize;
 use warehouse::DashboardStats;
 
-use super::{ContentCount, PurposeCounts};
+use super::{ContentCount, PurposeCounts, labelled};
 use crate::access::Access;
 use crate::app::App;
 use crate::completeness::Completeness;
@@ -39,6 +40,7 @@ pub(crate) struct Dashboard {
 pub(crate) async fn dashboard(
     State(app): State<Arc<App>>,
     access: Access,
+    Extension(principal): Extension<Arc<Principal>>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Json<Dashboard>, Failure> {
@@ -61,7 +63,7 @@ pub(crate) async fn dashboard(
     Ok(Json(Dashboard {
         total_receipts,
         unique_clients,
-        top_content: top_content.into_iter().map(ContentCount::from).collect(),
+        top_content: labelled(&app, &principal, top_content).await,
         usage_by_purpose: usage_by_purpose.into(),
         from,
         to,

@@ -8,13 +8,17 @@ pub(crate) mod receipts;
 pub(crate) mod refusals;
 pub(crate) mod timeseries;
 
+use accounts::Principal;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, header};
 use serde::Serialize;
+use uuid::Uuid;
 use warehouse::{TopContent, UsageByPurpose};
 
+use crate::app::App;
 use crate::completeness::Completeness;
 use crate::format::Csv;
+use crate::labels::{Labelled, Labels};
 
 /// `completeThrough` of a CSV answer, which has no other place for it.
 const COMPLETE_THROUGH: HeaderName = HeaderName::from_static("x-complete-through");
@@ -44,22 +48,31 @@ impl From<UsageByPurpose> for PurposeCounts {
 #[serde(rename_all = "camelCase")]
 struct ContentCount {
     entry_id: String,
-    /// The URL until entries have titles of their own: receipts carry none.
+    /// The entry's title; where the account lists no such entry, its URL.
     title: String,
+    /// The entry's URL; where the account lists no such entry, the receipts'.
     url: String,
     receipt_count: u64,
+    /// Whether the account lists no such entry. Left out if that couldn't be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown_entry: Option<bool>,
 }
 
-impl From<TopContent> for ContentCount {
-    fn from(top: TopContent) -> Self {
-        let receipt_count = top.receipt_count;
-        Self {
-            entry_id: top.entry_id.to_string(),
-            title: top.url.clone(),
-            url: top.url,
-            receipt_count,
+/// `topContent`, with what the account of `principal` calls its entries.
+async fn labelled(app: &App, principal: &Principal, top: Vec<TopContent>) -> Vec<ContentCount> {
+    let ids: Vec<Uuid> = top.iter().map(|content| content.entry_id).collect();
+    let mut labels = Labels::of(app, principal, &ids).await;
+    let count = |content: TopContent| {
+        let Labelled { url, title, unknown } = labels.of_entry(content.entry_id, content.url);
+        ContentCount {
+            entry_id: content.entry_id.to_string(),
+            title,
+            url,
+            receipt_count: content.receipt_count,
+            unknown_entry: unknown,
         }
-    }
+    };
+    top.into_iter().map(count).collect()
 }
 
 /// A CSV answer.

@@ -9,6 +9,7 @@ mod numbers;
 mod queries;
 mod rows;
 mod stack;
+mod titles;
 
 use std::sync::Arc;
 
@@ -48,6 +49,8 @@ async fn the_api_over_the_real_engine() {
         numbers::clients,
         numbers::refusals,
         numbers::receipts,
+        titles::entries_are_shown_by_their_own_titles,
+        titles::an_account_store_that_fails_costs_only_the_titles,
         queries::invalid_queries,
         queries::addresses_and_methods,
         queries::request_ids_and_caching,

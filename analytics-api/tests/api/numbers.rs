@@ -26,7 +26,7 @@ pub(crate) async fn dashboard(stack: &Stack) {
     assert_eq!((&answer["from"], &answer["to"]), (&Value::Null, &Value::Null));
     let top = |number: u8, count: u64| {
         let url = url(entry(number));
-        json!({"entryId": entry(number).to_string(), "url": url, "title": url, "receiptCount": count})
+        json!({"entryId": entry(number).to_string(), "url": url, "title": url, "receiptCount": count, "unknownEntry": true})
     };
     assert_eq!(answer["topContent"], json!([top(1, 5), top(2, 4), top(3, 1)]));
     let answer = stack.ok("/api/v1/analytics/dashboard?limit=1").await;

@@ -401,6 +401,13 @@ pub const METRICS: &[MetricDoc] = &[
         &["table"],
         "Writes of rows or dead letters that were refused or lost, tried again.",
     ),
+    // analytics
+    counter(
+        "receipts_analytics_unlabelled_total",
+        "answers",
+        &[],
+        "Answers without the titles of their entries, because the account store didn't tell them.",
+    ),
     // audit, by whoever runs the analytics API
     counter(
         "receipts_audit_checks_total",

@@ -1,0 +1,72 @@
+//! What publishers call their entries: title and URL come from the account store, and receipts carry a URL of their client's.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use accounts::{AccountsError, ENTRY_LABELS_MAX, EntryLabel, Principal};
+use metrics::counter;
+use uuid::Uuid;
+
+use crate::app::App;
+
+/// Time for the question. An answer without titles is worth more than one that comes late.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// The labels of some entries, or nothing where the account store didn't tell them.
+pub(crate) struct Labels(Option<HashMap<Uuid, EntryLabel>>);
+
+/// An entry by its label.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Labelled {
+    /// The entry's own; the receipts' if there is no such entry.
+    pub(crate) url: String,
+    /// The entry's own; the URL if there is no such entry.
+    pub(crate) title: String,
+    /// Whether the account lists no such entry; `None` if that couldn't be told.
+    pub(crate) unknown: Option<bool>,
+}
+
+impl Labels {
+    /// What the account of `principal` calls `ids`. A store that fails costs the titles, never the answer.
+    pub(crate) async fn of(app: &App, principal: &Principal, ids: &[Uuid]) -> Self {
+        let accounts = &app.deps.accounts;
+        let work = async {
+            let mut labels = HashMap::new();
+            for ids in ids.chunks(ENTRY_LABELS_MAX) {
+                labels.extend(accounts.entry_labels(&principal.account_id, ids).await?);
+            }
+            Ok::<_, AccountsError>(labels)
+        };
+        let why = match tokio::time::timeout(WAIT_MAX, work).await {
+            Ok(Ok(labels)) => return Self(Some(labels)),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("the account store didn't answer within {} ms", WAIT_MAX.as_millis()),
+        };
+        counter!("receipts_analytics_unlabelled_total").increment(1);
+        tracing::warn!(why, "answered with the receipts' URLs for titles");
+        Self(None)
+    }
+
+    /// The entry `id`, which its receipts have at `url`.
+    pub(crate) fn of_entry(&mut self, id: Uuid, url: String) -> Labelled {
+        let Some(labels) = &mut self.0 else {
+            return Labelled {
+                title: url.clone(),
+                url,
+                unknown: None,
+            };
+        };
+        match labels.remove(&id) {
+            Some(EntryLabel { url, title }) => Labelled {
+                url,
+                title,
+                unknown: Some(false),
+            },
+            None => Labelled {
+                title: url.clone(),
+                url,
+                unknown: Some(true),
+            },
+        }
+    }
+}
