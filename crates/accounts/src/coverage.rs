@@ -1,9 +1,11 @@
 //! Which names an account speaks for: its verified domains, and the subdomains of those that include theirs.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Principal;
 
 /// A verified domain whose subdomains are covered with it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inherited {
     /// The domain, lower-case. It stands in [`Principal::domains`] too.
     pub parent: String,

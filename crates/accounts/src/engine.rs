@@ -13,7 +13,7 @@ use sqlx::{AnyConnection, AnyPool, Connection};
 use crate::{AccountsConfig, AccountsError};
 
 /// The file in the data directory.
-const FILE: &str = "accounts.sqlite";
+pub(crate) const FILE: &str = "accounts.sqlite";
 /// Tries to switch a new file to WAL while other processes open it too; about two seconds in all.
 const WAL_TRIES: u32 = 40;
 const WAL_PAUSE: Duration = Duration::from_millis(50);

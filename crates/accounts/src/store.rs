@@ -40,7 +40,13 @@ impl Accounts {
         Self::open_with_clock(config, data, now_ms).await
     }
 
-    /// The same with a clock of its own, in milliseconds since the Unix epoch: for tests of what expires.
+    /// Whether there is a store to open: a PostgreSQL is named, or SQLite's file is there.
+    #[must_use]
+    pub fn is_given(config: &AccountsConfig, data: &Path) -> bool {
+        config.postgres_url().is_some() || data.join(engine::FILE).exists()
+    }
+
+    /// The same as [`Accounts::open`] with a clock of its own, in milliseconds since the Unix epoch: for tests of what expires.
     ///
     /// # Errors
     /// As [`Accounts::open`].
@@ -92,7 +98,9 @@ impl Accounts {
         self.pool.close().await;
     }
 
-    pub(crate) fn now_ms(&self) -> i64 {
+    /// What its clock says, in milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn now_ms(&self) -> i64 {
         (self.clock)()
     }
 

@@ -1,9 +1,10 @@
 //! The audit trail: who changed what, written in the transaction of the change itself.
 
-use sqlx::{Any, Transaction};
+use sqlx::{Any, Row, Transaction};
 use uuid::Uuid;
 
-use crate::AccountsError;
+use crate::page::{Cursor, Page};
+use crate::{Accounts, AccountsError};
 
 /// One change, on its way into the trail. Nothing here may be secret, and personal data only where erasing the account takes it away.
 pub(crate) struct Change<'a> {
@@ -38,4 +39,61 @@ pub(crate) async fn note(
         .bind(change.detail);
     insert.execute(&mut **transaction).await?;
     Ok(())
+}
+
+/// One change, as it is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrailEntry {
+    /// Its identifier: `trl_...`.
+    pub id: String,
+    /// When, in milliseconds since the Unix epoch.
+    pub at_ms: i64,
+    /// Who did it: `key:<id>`, `user:<id>`, `operator` or `service`.
+    pub actor: String,
+    /// What was done, as `<noun>.<verb>`.
+    pub action: String,
+    /// The identifier of what it was done to.
+    pub subject: String,
+    /// What else is worth knowing.
+    pub detail: String,
+}
+
+impl Accounts {
+    /// The trail of an account, newest first, at most `items_max`, from `after` on.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn trail_page(
+        &self,
+        account_id: &str,
+        after: Option<&Cursor>,
+        items_max: usize,
+    ) -> Result<Page<TrailEntry>, AccountsError> {
+        let question = "SELECT id, at_ms, actor, action, subject, detail FROM trail
+            WHERE account_id = $1 AND (at_ms, id) < ($2, $3) ORDER BY at_ms DESC, id DESC LIMIT $4";
+        let (at_ms, id) = after.map_or((i64::MAX, ""), |cursor| (cursor.created_at_ms, cursor.id.as_str()));
+        let items_asked = i64::try_from(items_max).unwrap_or(i64::MAX).saturating_add(1);
+        let question = sqlx::query(question).bind(account_id).bind(at_ms);
+        let question = question.bind(id).bind(items_asked);
+        let rows = self
+            .timed("trail_page", async { Ok(question.fetch_all(&self.pool).await?) })
+            .await?;
+        let entries: Result<Vec<TrailEntry>, sqlx::Error> = rows
+            .iter()
+            .map(|row| {
+                Ok(TrailEntry {
+                    id: row.try_get(0)?,
+                    at_ms: row.try_get(1)?,
+                    actor: row.try_get(2)?,
+                    action: row.try_get(3)?,
+                    subject: row.try_get(4)?,
+                    detail: row.try_get(5)?,
+                })
+            })
+            .collect();
+        Ok(Page::cut(entries?, items_max, |entry| Cursor {
+            created_at_ms: entry.at_ms,
+            id: entry.id.clone(),
+        }))
+    }
 }

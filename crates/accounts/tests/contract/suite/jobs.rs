@@ -31,7 +31,9 @@ async fn many_claim_at_once_and_one_gets_it(place: Place) {
         for number in 0..8 {
             let store = stores[number % 2].clone();
             let (name, holder) = (format!("job {turn}"), format!("holder {number}"));
-            tasks.push(tokio::spawn(async move { store.claim(&name, &holder, 60_000).await.unwrap() }));
+            tasks.push(tokio::spawn(async move {
+                store.claim(&name, &holder, 60_000).await.unwrap()
+            }));
         }
         let mut winners = 0;
         for task in tasks {

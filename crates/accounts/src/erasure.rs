@@ -1,0 +1,178 @@
+//! Erasures: what is to go, how far it is, and the certificate at the end.
+//!
+//! An erasure goes through [`ErasureState`]s, in steps that any replica may do and that may be done again: `stepping` takes rows out of this
+//! store, its caller takes clients' metadata out of the warehouse, and the certificate ends it. The row stays as the proof; no personal
+//! data is in it.
+
+mod requesting;
+mod stepping;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sqlx::Row;
+use sqlx::any::AnyRow;
+use uuid::Uuid;
+
+use crate::{AccountsError, Inherited};
+
+pub use requesting::{ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, RequestedErasure};
+
+/// What is to be erased. What isn't named stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ErasureWish {
+    /// Index entries.
+    pub entries: EntriesWish,
+    /// Users' names and addresses, the labels of API keys, and what mail servers answered.
+    pub personal_data: bool,
+    /// What tells who used the content of these domains, in receipts of accesses before the request.
+    pub receipt_metadata: Option<Coverage>,
+}
+
+/// Which entries are to be erased.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum EntriesWish {
+    /// None.
+    #[default]
+    None,
+    /// Those that there are when their turn comes.
+    All,
+    /// These; what isn't the account's is passed over. At most [`ERASURE_ENTRIES_MAX`].
+    These(Vec<Uuid>),
+}
+
+/// The domains an account spoke for when it asked, and what was covered with them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Coverage {
+    /// In lower case.
+    pub domains: Vec<String>,
+    /// Those whose subdomains are covered.
+    pub inherited: Vec<Inherited>,
+}
+
+/// How far an erasure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErasureState {
+    /// Rows of this store are going.
+    Store,
+    /// They are gone; clients' metadata is going out of the warehouse, if that was asked for.
+    Warehouse,
+    /// All is gone, and certified.
+    Done,
+    /// And so long ago that nothing of the receipts can come back any more.
+    Settled,
+}
+
+/// An erasure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Erasure {
+    /// Its identifier: `era_...`.
+    pub id: String,
+    /// Whose.
+    pub account_id: String,
+    /// Who asked for it: as in the trail; `service` for an account whose time to be kept after all is over.
+    pub actor: String,
+    /// When, in milliseconds since the Unix epoch.
+    pub requested_at_ms: i64,
+    /// What was asked for.
+    pub wish: ErasureWish,
+    /// Whether the account itself goes, with all that is its.
+    pub whole_account: bool,
+    /// How far it is.
+    pub state: ErasureState,
+    /// Rows that were erased so far, by table.
+    pub counts: BTreeMap<String, u64>,
+    /// What keeps it up.
+    pub problem: Option<String>,
+    /// When it was done, in milliseconds since the Unix epoch.
+    pub finished_at_ms: Option<i64>,
+    /// The certificate's text, and the SHA-256 of its UTF-8 in hexadecimal.
+    pub certificate: Option<(String, String)>,
+}
+
+impl ErasureState {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Warehouse => "warehouse",
+            Self::Done => "done",
+            Self::Settled => "settled",
+        }
+    }
+
+    fn read(text: &str) -> Result<Self, AccountsError> {
+        [Self::Store, Self::Warehouse, Self::Done, Self::Settled]
+            .into_iter()
+            .find(|state| state.as_str() == text)
+            .ok_or_else(|| AccountsError::Store(format!("`{text}` is no state of an erasure")))
+    }
+}
+
+impl EntriesWish {
+    /// Empty, `*`, or the ids with commas.
+    fn to_text(&self) -> String {
+        match self {
+            Self::None => String::new(),
+            Self::All => "*".to_owned(),
+            Self::These(ids) => ids.iter().map(Uuid::to_string).collect::<Vec<_>>().join(","),
+        }
+    }
+
+    fn read(text: &str) -> Result<Self, AccountsError> {
+        match text {
+            "" => Ok(Self::None),
+            "*" => Ok(Self::All),
+            ids => {
+                let ids: Result<Vec<Uuid>, _> = ids.split(',').map(str::parse).collect();
+                let ids = ids.map_err(|_| AccountsError::Store("an erasure names what is no entry".to_owned()))?;
+                Ok(Self::These(ids))
+            }
+        }
+    }
+}
+
+/// The columns that [`read`] reads, of the erasures that the rest of the statement names.
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, account_id, actor, requested_at_ms, entries, personal_data, coverage, whole_account, state, counts, problem,
+                finished_at_ms, certificate, certificate_sha256 FROM erasures ",
+            $rest
+        )
+    };
+}
+use select;
+
+fn read(row: &AnyRow) -> Result<Erasure, AccountsError> {
+    let unreadable = |error: serde_json::Error| AccountsError::Store(format!("an erasure can't be read: {error}"));
+    let coverage: Option<String> = row.try_get(6)?;
+    let (certificate, sum): (Option<String>, Option<String>) = (row.try_get(12)?, row.try_get(13)?);
+    Ok(Erasure {
+        id: row.try_get(0)?,
+        account_id: row.try_get(1)?,
+        actor: row.try_get(2)?,
+        requested_at_ms: row.try_get(3)?,
+        wish: ErasureWish {
+            entries: EntriesWish::read(row.try_get(4)?)?,
+            personal_data: row.try_get::<i64, _>(5)? != 0,
+            receipt_metadata: coverage
+                .map(|text| serde_json::from_str(&text))
+                .transpose()
+                .map_err(unreadable)?,
+        },
+        whole_account: row.try_get::<i64, _>(7)? != 0,
+        state: ErasureState::read(row.try_get(8)?)?,
+        counts: read_counts(row.try_get(9)?)?,
+        problem: row.try_get(10)?,
+        finished_at_ms: row.try_get(11)?,
+        certificate: certificate.zip(sum),
+    })
+}
+
+fn read_counts(text: &str) -> Result<BTreeMap<String, u64>, AccountsError> {
+    serde_json::from_str(text).map_err(|error| AccountsError::Store(format!("counts can't be read: {error}")))
+}
+
+fn counts_text(counts: &BTreeMap<String, u64>) -> String {
+    serde_json::json!(counts).to_string()
+}

@@ -1,0 +1,197 @@
+//! Asking for an erasure, looking at it, and finding those that are under way.
+
+use std::collections::BTreeMap;
+
+use sqlx::Row;
+use uuid::Uuid;
+
+use super::{EntriesWish, Erasure, ErasureState, ErasureWish, counts_text, read, select};
+use crate::trail::{self, Change};
+use crate::{Accounts, AccountsError};
+
+/// The most entries that one erasure names.
+pub const ERASURE_ENTRIES_MAX: usize = 1_000;
+/// The most erasures of one account that aren't done.
+pub const ERASURES_OPEN_MAX: i64 = 10;
+/// Erasures that are looked for at a time.
+const FOUND_MAX: i64 = 100;
+
+/// What became of the wish to erase.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestedErasure {
+    /// It will be done.
+    Taken(Box<Erasure>),
+    /// The account has [`ERASURES_OPEN_MAX`] that aren't done.
+    TooMany,
+}
+
+impl Accounts {
+    /// Takes the wish of an account, on behalf of `actor`. It is written down, and done afterwards.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn request_erasure(
+        &self,
+        account_id: &str,
+        actor: &str,
+        wish: ErasureWish,
+    ) -> Result<RequestedErasure, AccountsError> {
+        let erasure = Erasure {
+            id: format!("era_{}", Uuid::now_v7().simple()),
+            account_id: account_id.to_owned(),
+            actor: actor.to_owned(),
+            requested_at_ms: self.now_ms(),
+            wish,
+            whole_account: false,
+            state: ErasureState::Store,
+            counts: BTreeMap::new(),
+            problem: None,
+            finished_at_ms: None,
+            certificate: None,
+        };
+        let work = async {
+            let mut transaction = self.begin().await?;
+            // Held, so that two at once don't both find room for one.
+            let hold = sqlx::query("UPDATE accounts SET name = name WHERE id = $1").bind(account_id);
+            hold.execute(&mut *transaction).await?;
+            let open = "SELECT COUNT(*) FROM erasures WHERE account_id = $1 AND state IN ('store', 'warehouse')";
+            let open = sqlx::query(open).bind(account_id).fetch_one(&mut *transaction).await?;
+            if open.try_get::<i64, _>(0)? >= ERASURES_OPEN_MAX {
+                return Ok(RequestedErasure::TooMany);
+            }
+            insert(&mut transaction, &erasure).await?;
+            let change = Change {
+                account_id,
+                actor,
+                action: "erasure.request",
+                subject: &erasure.id,
+                detail: &named(&erasure.wish),
+                at_ms: erasure.requested_at_ms,
+            };
+            trail::note(&mut transaction, &change).await?;
+            transaction.commit().await?;
+            Ok(RequestedErasure::Taken(Box::new(erasure)))
+        };
+        self.timed("request_erasure", work).await
+    }
+
+    /// Begins the erasure of an account whose time to be kept after all is over, once; `false` if it isn't due (any more).
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn begin_account_erasure(&self, account_id: &str) -> Result<bool, AccountsError> {
+        let now_ms = self.now_ms();
+        let work = async {
+            let mut transaction = self.begin().await?;
+            let due = "UPDATE accounts SET name = name WHERE id = $1 AND erase_after_ms <= $2";
+            let due = sqlx::query(due).bind(account_id).bind(now_ms);
+            if due.execute(&mut *transaction).await?.rows_affected() == 0 {
+                return Ok(false);
+            }
+            let erasure = Erasure {
+                // Of the account's own identifier: there can be one.
+                id: format!("era_{}", account_id.trim_start_matches("acc_")),
+                account_id: account_id.to_owned(),
+                actor: "service".to_owned(),
+                requested_at_ms: now_ms,
+                wish: ErasureWish {
+                    entries: EntriesWish::All,
+                    personal_data: true,
+                    receipt_metadata: None,
+                },
+                whole_account: true,
+                state: ErasureState::Store,
+                counts: BTreeMap::new(),
+                problem: None,
+                finished_at_ms: None,
+                certificate: None,
+            };
+            insert(&mut transaction, &erasure).await?;
+            transaction.commit().await?;
+            Ok(true)
+        };
+        self.timed("begin_account_erasure", work).await
+    }
+
+    /// An erasure of an account; none if it has no such.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn erasure(&self, account_id: &str, id: &str) -> Result<Option<Erasure>, AccountsError> {
+        let question = sqlx::query(select!("WHERE account_id = $1 AND id = $2"));
+        let question = question.bind(account_id).bind(id);
+        let row = self
+            .timed("erasure", async { Ok(question.fetch_optional(&self.pool).await?) })
+            .await?;
+        row.as_ref().map(read).transpose()
+    }
+
+    /// Erasures that aren't done, those first that were looked at least recently; at most 100.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn open_erasures(&self) -> Result<Vec<Erasure>, AccountsError> {
+        let question = select!("WHERE state IN ('store', 'warehouse') ORDER BY looked_at_ms, id LIMIT $1");
+        let question = sqlx::query(question).bind(FOUND_MAX);
+        let rows = self
+            .timed("open_erasures", async { Ok(question.fetch_all(&self.pool).await?) })
+            .await?;
+        rows.iter().map(read).collect()
+    }
+
+    /// Erasures of clients' metadata that are done and that nobody has looked at since `before_ms`; at most 100. What was in the log when
+    /// they were done may still come into the warehouse.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn erasures_to_look_after(&self, before_ms: i64) -> Result<Vec<Erasure>, AccountsError> {
+        let question = select!("WHERE state = 'done' AND looked_at_ms < $1 ORDER BY looked_at_ms, id LIMIT $2");
+        let question = sqlx::query(question).bind(before_ms).bind(FOUND_MAX);
+        let rows = self
+            .timed("erasures_to_look_after", async {
+                Ok(question.fetch_all(&self.pool).await?)
+            })
+            .await?;
+        rows.iter().map(read).collect()
+    }
+}
+
+async fn insert(
+    transaction: &mut sqlx::Transaction<'static, sqlx::Any>,
+    erasure: &Erasure,
+) -> Result<(), AccountsError> {
+    let insert = "INSERT INTO erasures (id, account_id, actor, requested_at_ms, entries, personal_data, coverage, whole_account, state,
+            counts, looked_at_ms)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $4) ON CONFLICT (id) DO NOTHING";
+    let coverage = erasure.wish.receipt_metadata.as_ref();
+    let insert = sqlx::query(insert)
+        .bind(&erasure.id)
+        .bind(&erasure.account_id)
+        .bind(&erasure.actor)
+        .bind(erasure.requested_at_ms)
+        .bind(erasure.wish.entries.to_text())
+        .bind(i64::from(erasure.wish.personal_data))
+        .bind(coverage.map(|coverage| serde_json::json!(coverage).to_string()))
+        .bind(i64::from(erasure.whole_account))
+        .bind(erasure.state.as_str())
+        .bind(counts_text(&erasure.counts));
+    insert.execute(&mut **transaction).await?;
+    Ok(())
+}
+
+/// What is to go, for the trail.
+fn named(wish: &ErasureWish) -> String {
+    let entries = match &wish.entries {
+        EntriesWish::None => None,
+        EntriesWish::All => Some("all entries".to_owned()),
+        EntriesWish::These(ids) => Some(format!("{} entries", ids.len())),
+    };
+    let personal = wish.personal_data.then(|| "personal data".to_owned());
+    let receipts = wish.receipt_metadata.as_ref();
+    let receipts = receipts.map(|_| "receipts' client metadata".to_owned());
+    [entries, personal, receipts]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(", ")
+}

@@ -1,0 +1,300 @@
+//! The steps of an erasure within this store. Each is one transaction with its counts, so that doing it again counts nothing twice.
+
+use std::collections::BTreeMap;
+
+use hex::encode;
+use sha2::{Digest, Sha256};
+use sqlx::{Any, Row, Transaction};
+
+use super::{EntriesWish, Erasure, ErasureState, counts_text, read, read_counts, select};
+use crate::entry::erase_entries_of;
+use crate::trail::{self, Change};
+use crate::{Accounts, AccountsError};
+
+/// Rows that one step takes out of a table that has many.
+const ROWS_MAX: i64 = 1_000;
+/// The longest text of what keeps an erasure up, in characters.
+const PROBLEM_CHARS_MAX: usize = 500;
+
+type Counts = BTreeMap<String, u64>;
+
+/// A table whose rows are an account's: its name, its key, and whose they are by which column.
+struct Owned {
+    table: &'static str,
+    key: &'static str,
+    of_account: &'static str,
+}
+
+const fn owned(table: &'static str, key: &'static str) -> Owned {
+    let of_account = "account_id = $1";
+    Owned { table, key, of_account }
+}
+
+/// What there may be many rows of, besides entries.
+const MANY: [Owned; 2] = [owned("trail", "id"), owned("mails", "id")];
+/// What a whole account loses at once, those that others refer to last.
+const FEW: [Owned; 6] = [
+    owned("challenges", "id"),
+    Owned {
+        table: "domain_ancestors",
+        key: "domain",
+        of_account: "domain IN (SELECT domain FROM domains WHERE account_id = $1)",
+    },
+    owned("domains", "domain"),
+    owned("api_keys", "id"),
+    owned("users", "id"),
+    Owned {
+        table: "accounts",
+        key: "id",
+        of_account: "id = $1",
+    },
+];
+
+impl Accounts {
+    /// Takes a bounded number of rows out of this store. `true` if there is more to do here.
+    ///
+    /// # Errors
+    /// The store fails; nothing of this step is done then.
+    pub async fn erase_some(&self, id: &str) -> Result<bool, AccountsError> {
+        let now_ms = self.now_ms();
+        let work = async {
+            let mut transaction = self.begin().await?;
+            let hold = sqlx::query("UPDATE erasures SET looked_at_ms = $1 WHERE id = $2 AND state = 'store'");
+            let hold = hold.bind(now_ms).bind(id).execute(&mut *transaction).await?;
+            if hold.rows_affected() == 0 {
+                return Ok(false);
+            }
+            let row = sqlx::query(select!("WHERE id = $1")).bind(id);
+            let mut erasure = read(&row.fetch_one(&mut *transaction).await?)?;
+            let more = step(&mut transaction, &mut erasure, now_ms).await?;
+            if !more {
+                erasure.state = ErasureState::Warehouse;
+            }
+            let note = "UPDATE erasures SET counts = $1, state = $2, problem = NULL WHERE id = $3";
+            let note = sqlx::query(note)
+                .bind(counts_text(&erasure.counts))
+                .bind(erasure.state.as_str())
+                .bind(id);
+            note.execute(&mut *transaction).await?;
+            transaction.commit().await?;
+            Ok(more)
+        };
+        let more = self.timed("erase_some", work).await?;
+        if !more {
+            // Keys of an erased account must not be taken from memory for the rest of their time there.
+            self.cache.clear();
+        }
+        Ok(more)
+    }
+
+    /// Notes how many rows of the warehouse an erasure is about to change, unless that was noted before: what comes after a crash finds
+    /// fewer.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn note_erased_rows(&self, id: &str, rows: &[(&str, u64)]) -> Result<(), AccountsError> {
+        let work = async {
+            let mut transaction = self.begin().await?;
+            let hold = "UPDATE erasures SET looked_at_ms = $1 WHERE id = $2 AND state = 'warehouse'";
+            let hold = sqlx::query(hold).bind(self.now_ms()).bind(id);
+            if hold.execute(&mut *transaction).await?.rows_affected() == 0 {
+                return Ok(());
+            }
+            let row = sqlx::query("SELECT counts FROM erasures WHERE id = $1").bind(id);
+            let row = row.fetch_one(&mut *transaction).await?;
+            let mut counts = read_counts(row.try_get(0)?)?;
+            for (table, count) in rows {
+                counts.entry((*table).to_owned()).or_insert(*count);
+            }
+            let note = sqlx::query("UPDATE erasures SET counts = $1 WHERE id = $2");
+            let note = note.bind(counts_text(&counts)).bind(id);
+            note.execute(&mut *transaction).await?;
+            transaction.commit().await?;
+            Ok(())
+        };
+        self.timed("note_erased_rows", work).await
+    }
+
+    /// Ends an erasure with its certificate, once: `false` if it was ended before, or isn't as far. `certificate` is made from the erasure
+    /// as it stands.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn certify_erasure(
+        &self,
+        id: &str,
+        certificate: impl FnOnce(&Erasure) -> String + Send,
+    ) -> Result<bool, AccountsError> {
+        let now_ms = self.now_ms();
+        let work = async {
+            let mut transaction = self.begin().await?;
+            let hold = "UPDATE erasures SET finished_at_ms = $1 WHERE id = $2 AND state = 'warehouse'";
+            let hold = sqlx::query(hold).bind(now_ms).bind(id);
+            if hold.execute(&mut *transaction).await?.rows_affected() == 0 {
+                return Ok(false);
+            }
+            let row = sqlx::query(select!("WHERE id = $1")).bind(id);
+            let erasure = read(&row.fetch_one(&mut *transaction).await?)?;
+            let text = certificate(&erasure);
+            // Where no receipts were touched, nothing can come back.
+            let state = match erasure.wish.receipt_metadata {
+                Some(_) => ErasureState::Done,
+                None => ErasureState::Settled,
+            };
+            let end = "UPDATE erasures SET state = $1, certificate = $2, certificate_sha256 = $3, looked_at_ms = $4, problem = NULL
+                WHERE id = $5";
+            let end = sqlx::query(end)
+                .bind(state.as_str())
+                .bind(&text)
+                .bind(encode(Sha256::digest(text.as_bytes())))
+                .bind(now_ms)
+                .bind(id);
+            end.execute(&mut *transaction).await?;
+            let change = Change {
+                account_id: &erasure.account_id,
+                actor: "service",
+                action: if erasure.whole_account {
+                    "account.erase"
+                } else {
+                    "erasure.finish"
+                },
+                subject: id,
+                detail: "",
+                at_ms: now_ms,
+            };
+            trail::note(&mut transaction, &change).await?;
+            transaction.commit().await?;
+            Ok(true)
+        };
+        self.timed("certify_erasure", work).await
+    }
+
+    /// Notes what keeps an erasure up, for whoever asks for it.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn note_erasure_problem(&self, id: &str, problem: &str) -> Result<(), AccountsError> {
+        let problem: String = problem.chars().take(PROBLEM_CHARS_MAX).collect();
+        let note =
+            "UPDATE erasures SET problem = $1, looked_at_ms = $2 WHERE id = $3 AND state IN ('store', 'warehouse')";
+        let note = sqlx::query(note).bind(problem).bind(self.now_ms()).bind(id);
+        self.timed("note_erasure_problem", async { Ok(note.execute(&self.pool).await?) })
+            .await?;
+        Ok(())
+    }
+
+    /// Notes that an erasure that is done was looked after; with `settled` for the last time, and the domains it was about are forgotten.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn note_erasure_looked_after(&self, id: &str, settled: bool) -> Result<(), AccountsError> {
+        let note = if settled {
+            "UPDATE erasures SET looked_at_ms = $1, state = 'settled', coverage = '{\"domains\":[],\"inherited\":[]}'
+                WHERE id = $2 AND state = 'done'"
+        } else {
+            "UPDATE erasures SET looked_at_ms = $1 WHERE id = $2 AND state = 'done'"
+        };
+        let note = sqlx::query(note).bind(self.now_ms()).bind(id);
+        self.timed("note_erasure_looked_after", async {
+            Ok(note.execute(&self.pool).await?)
+        })
+        .await?;
+        Ok(())
+    }
+}
+
+async fn step(
+    transaction: &mut Transaction<'static, Any>,
+    erasure: &mut Erasure,
+    now_ms: i64,
+) -> Result<bool, AccountsError> {
+    let Erasure {
+        account_id,
+        actor,
+        wish,
+        whole_account,
+        counts,
+        ..
+    } = erasure;
+    if *whole_account {
+        for many in &MANY {
+            let erased = delete(transaction, many, account_id, Some(ROWS_MAX)).await?;
+            if add(counts, many.table, erased) {
+                return Ok(true);
+            }
+        }
+    } else if wish.personal_data {
+        blank_people(transaction, account_id, counts).await?;
+    }
+    let some = match &wish.entries {
+        EntriesWish::None => None,
+        EntriesWish::All => Some(None),
+        EntriesWish::These(ids) => Some(Some(ids.as_slice())),
+    };
+    if let Some(ids) = some {
+        let erased = erase_entries_of(transaction, account_id, actor, now_ms, ids, ROWS_MAX).await?;
+        if add(counts, "entries", erased) {
+            return Ok(true);
+        }
+    }
+    if *whole_account {
+        // What the entries' erasure wrote into it.
+        for owned in MANY.iter().chain(&FEW) {
+            let erased = delete(transaction, owned, account_id, None).await?;
+            add(counts, owned.table, erased);
+        }
+    }
+    Ok(false)
+}
+
+/// `true` if there were any.
+fn add(counts: &mut Counts, table: &str, rows: u64) -> bool {
+    *counts.entry(table.to_owned()).or_default() += rows;
+    rows > 0
+}
+
+async fn delete(
+    transaction: &mut Transaction<'static, Any>,
+    owned: &Owned,
+    account_id: &str,
+    rows_max: Option<i64>,
+) -> Result<u64, AccountsError> {
+    let Owned { table, key, of_account } = owned;
+    let text = match rows_max {
+        None => format!("DELETE FROM {table} WHERE {of_account}"),
+        Some(rows) => format!(
+            "DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {of_account} ORDER BY {key} LIMIT {rows})"
+        ),
+    };
+    // Of this file's own words and a number.
+    let delete = sqlx::query(sqlx::AssertSqlSafe(text)).bind(account_id);
+    Ok(delete.execute(&mut **transaction).await?.rows_affected())
+}
+
+/// What is personal in rows that stay: the account works on without it.
+async fn blank_people(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    counts: &mut Counts,
+) -> Result<(), AccountsError> {
+    for (table, statement) in [
+        (
+            "users",
+            "UPDATE users SET email = NULL, name = NULL WHERE account_id = $1 AND (email IS NOT NULL OR name IS NOT NULL)",
+        ),
+        (
+            "api_keys",
+            "UPDATE api_keys SET name = 'erased' WHERE account_id = $1 AND name <> 'erased'",
+        ),
+        (
+            // What a mail server answered may name whom it was for.
+            "mails",
+            "UPDATE mails SET problem = NULL WHERE account_id = $1 AND problem IS NOT NULL",
+        ),
+    ] {
+        let change = sqlx::query(statement).bind(account_id);
+        let rows = change.execute(&mut **transaction).await?.rows_affected();
+        add(counts, table, rows);
+    }
+    Ok(())
+}

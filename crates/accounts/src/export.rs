@@ -1,0 +1,318 @@
+//! Everything that is stored of an account, table by table and page by page, without secrets.
+//!
+//! Each table is read in an order that never changes, oldest first: a row that is there when its table is begun is in exactly one page.
+
+use sqlx::Row;
+use sqlx::any::AnyRow;
+
+use crate::page::Cursor;
+use crate::{Accounts, AccountsError};
+
+/// A table as its account may see it.
+#[derive(Debug)]
+pub struct Collection {
+    /// Its name outside.
+    pub name: &'static str,
+    /// What of it is shown, in order.
+    pub columns: &'static [Column],
+    table: &'static str,
+    of_account: &'static str,
+    /// Instant and identifier, neither of which ever changes.
+    order: [&'static str; 2],
+}
+
+/// A column as it is shown.
+#[derive(Debug)]
+pub struct Column {
+    /// Its name outside.
+    pub name: &'static str,
+    sql: &'static str,
+    kind: Kind,
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Text,
+    Instant,
+    Number,
+    Flag,
+    /// Strings as a JSON array.
+    List,
+    /// Words with commas.
+    Words,
+}
+
+/// A value of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cell {
+    /// There is none.
+    Absent,
+    /// A text.
+    Text(String),
+    /// Milliseconds since the Unix epoch.
+    Instant(i64),
+    /// A number.
+    Number(i64),
+    /// Yes or no.
+    Flag(bool),
+    /// Texts.
+    List(Vec<String>),
+}
+
+/// A row, and the place behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportedRow {
+    /// To go on behind it.
+    pub place: Cursor,
+    /// A cell for each of the collection's columns.
+    pub cells: Vec<Cell>,
+}
+
+const fn text(name: &'static str, sql: &'static str) -> Column {
+    let kind = Kind::Text;
+    Column { name, sql, kind }
+}
+
+const fn instant(name: &'static str, sql: &'static str) -> Column {
+    let kind = Kind::Instant;
+    Column { name, sql, kind }
+}
+
+const fn flag(name: &'static str, sql: &'static str) -> Column {
+    let kind = Kind::Flag;
+    Column { name, sql, kind }
+}
+
+const OWN: &str = "account_id = $1";
+
+/// In the order in which they are exported.
+pub const COLLECTIONS: &[Collection] = &[
+    Collection {
+        name: "account",
+        table: "accounts",
+        of_account: "id = $1",
+        order: ["created_at_ms", "id"],
+        columns: &[
+            text("accountId", "id"),
+            text("name", "name"),
+            text("tier", "tier"),
+            instant("createdAt", "created_at_ms"),
+            instant("deletionRequestedAt", "deletion_requested_at_ms"),
+            instant("eraseAfter", "erase_after_ms"),
+        ],
+    },
+    Collection {
+        name: "users",
+        table: "users",
+        of_account: OWN,
+        order: ["created_at_ms", "id"],
+        columns: &[
+            text("userId", "id"),
+            text("issuer", "issuer"),
+            text("subject", "subject"),
+            text("email", "email"),
+            text("name", "name"),
+            instant("createdAt", "created_at_ms"),
+        ],
+    },
+    Collection {
+        name: "domains",
+        table: "domains",
+        of_account: OWN,
+        // A renewal changes its instants.
+        order: ["CAST(0 AS BIGINT)", "domain"],
+        columns: &[
+            text("domain", "domain"),
+            text("verificationId", "verification_id"),
+            text("method", "method"),
+            flag("includeSubdomains", "include_subdomains"),
+            instant("verifiedAt", "verified_at_ms"),
+            instant("expiresAt", "expires_at_ms"),
+            instant("revokedAt", "revoked_at_ms"),
+        ],
+    },
+    Collection {
+        name: "challenges",
+        table: "challenges",
+        of_account: OWN,
+        order: ["created_at_ms", "id"],
+        columns: &[
+            text("challengeId", "id"),
+            text("domain", "domain"),
+            text("method", "method"),
+            flag("includeSubdomains", "include_subdomains"),
+            instant("createdAt", "created_at_ms"),
+            instant("expiresAt", "expires_at_ms"),
+        ],
+    },
+    Collection {
+        name: "keys",
+        table: "api_keys",
+        of_account: OWN,
+        order: ["created_at_ms", "id"],
+        columns: &[
+            text("keyId", "id"),
+            text("name", "name"),
+            Column {
+                name: "scope",
+                sql: "scopes",
+                kind: Kind::Words,
+            },
+            instant("createdAt", "created_at_ms"),
+            instant("expiresAt", "expires_at_ms"),
+            instant("revokedAt", "revoked_at_ms"),
+            text("replacedBy", "replaced_by"),
+        ],
+    },
+    Collection {
+        name: "entries",
+        table: "entries",
+        of_account: OWN,
+        order: ["created_at_ms", "id"],
+        columns: &[
+            text("entryId", "id"),
+            text("domain", "domain"),
+            text("url", "url"),
+            text("title", "title"),
+            Column {
+                name: "authors",
+                sql: "authors",
+                kind: Kind::List,
+            },
+            instant("createdAt", "created_at_ms"),
+            instant("updatedAt", "updated_at_ms"),
+            Column {
+                name: "revision",
+                sql: "revision",
+                kind: Kind::Number,
+            },
+        ],
+    },
+    Collection {
+        name: "mails",
+        table: "mails",
+        of_account: OWN,
+        order: ["created_at_ms", "id"],
+        columns: &[
+            text("mailId", "id"),
+            text("kind", "kind"),
+            text("domain", "domain"),
+            text("state", "state"),
+            instant("createdAt", "created_at_ms"),
+            instant("endedAt", "ended_at_ms"),
+        ],
+    },
+    Collection {
+        name: "erasures",
+        table: "erasures",
+        of_account: OWN,
+        order: ["requested_at_ms", "id"],
+        columns: &[
+            text("erasureId", "id"),
+            text("actor", "actor"),
+            text("state", "state"),
+            instant("requestedAt", "requested_at_ms"),
+            instant("finishedAt", "finished_at_ms"),
+            text("certificate", "certificate"),
+            text("certificateSha256", "certificate_sha256"),
+        ],
+    },
+    Collection {
+        name: "trail",
+        table: "trail",
+        of_account: OWN,
+        order: ["at_ms", "id"],
+        columns: &[
+            text("id", "id"),
+            instant("at", "at_ms"),
+            text("actor", "actor"),
+            text("action", "action"),
+            text("subject", "subject"),
+            text("detail", "detail"),
+        ],
+    },
+];
+
+impl Accounts {
+    /// How many rows the account has in a collection.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn collection_rows(&self, account_id: &str, collection: &Collection) -> Result<u64, AccountsError> {
+        let question = format!(
+            "SELECT COUNT(*) FROM {} WHERE {}",
+            collection.table, collection.of_account
+        );
+        // Of this file's own words.
+        let question = sqlx::query(sqlx::AssertSqlSafe(question)).bind(account_id);
+        let row = self
+            .timed("collection_rows", async { Ok(question.fetch_one(&self.pool).await?) })
+            .await?;
+        Ok(u64::try_from(row.try_get::<i64, _>(0)?).unwrap_or(0))
+    }
+
+    /// At most `rows_max` rows of a collection, oldest first, that come after `after`. There are no more if there are none.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn collection_page(
+        &self,
+        account_id: &str,
+        collection: &Collection,
+        after: Option<&Cursor>,
+        rows_max: i64,
+    ) -> Result<Vec<ExportedRow>, AccountsError> {
+        let Collection {
+            columns,
+            table,
+            of_account,
+            order: [at, id],
+            ..
+        } = collection;
+        let shown: Vec<&str> = columns.iter().map(|column| column.sql).collect();
+        let question = format!(
+            "SELECT {at}, {id}, {} FROM {table} WHERE {of_account} AND ({at}, {id}) > ($2, $3) ORDER BY {at}, {id} LIMIT $4",
+            shown.join(", ")
+        );
+        let (at_ms, id) = after.map_or((i64::MIN, ""), |place| (place.created_at_ms, place.id.as_str()));
+        let question = sqlx::query(sqlx::AssertSqlSafe(question)).bind(account_id);
+        let question = question.bind(at_ms).bind(id).bind(rows_max);
+        let rows = self
+            .timed("collection_page", async { Ok(question.fetch_all(&self.pool).await?) })
+            .await?;
+        rows.iter().map(|row| exported(row, columns)).collect()
+    }
+}
+
+fn exported(row: &AnyRow, columns: &[Column]) -> Result<ExportedRow, AccountsError> {
+    let place = Cursor {
+        created_at_ms: row.try_get(0)?,
+        id: row.try_get(1)?,
+    };
+    let cells: Result<Vec<Cell>, AccountsError> = columns
+        .iter()
+        .enumerate()
+        .map(|(number, column)| cell(row, number + 2, column.kind))
+        .collect();
+    Ok(ExportedRow { place, cells: cells? })
+}
+
+fn cell(row: &AnyRow, at: usize, kind: Kind) -> Result<Cell, AccountsError> {
+    let cell = match kind {
+        Kind::Text => row.try_get::<Option<String>, _>(at)?.map(Cell::Text),
+        Kind::Instant => row.try_get::<Option<i64>, _>(at)?.map(Cell::Instant),
+        Kind::Number => row.try_get::<Option<i64>, _>(at)?.map(Cell::Number),
+        Kind::Flag => row.try_get::<Option<i64>, _>(at)?.map(|flag| Cell::Flag(flag != 0)),
+        Kind::Words => row.try_get::<Option<String>, _>(at)?.map(|words| {
+            let words = words.split(',').filter(|word| !word.is_empty());
+            Cell::List(words.map(str::to_owned).collect())
+        }),
+        Kind::List => row
+            .try_get::<Option<String>, _>(at)?
+            .map(|list| serde_json::from_str(&list).map(Cell::List))
+            .transpose()
+            .map_err(|error| AccountsError::Store(format!("a list can't be read: {error}")))?,
+    };
+    Ok(cell.unwrap_or(Cell::Absent))
+}
