@@ -1,8 +1,8 @@
 //! Undoing a content encoding, with the decoded size bounded while inflating.
 
-use std::io::{self, BufRead, Read};
+use std::io::{self, Read};
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use service::cpu::CpuPool;
 use service::problem::{Kind, Problem};
 
@@ -17,6 +17,9 @@ const INLINE_BYTES_MAX: usize = 4 * 1024;
 
 /// RFC 9659 lets an HTTP sender use a window of up to 8 MiB; one frame's header could ask for 2 GiB.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+
+/// Nobody who compresses a body makes more than a few; millions of empty ones would keep a thread busy for a second.
+const PIECES_MAX: usize = 1_024;
 
 /// What JSON of receipts usually gains; a wrong guess costs a reallocation, or gives the rest back.
 const RATIO_GUESS: usize = 4;
@@ -37,21 +40,89 @@ pub(crate) async fn inflate(encoding: Encoding, body: Held, bytes_max: usize, cp
 }
 
 fn decode(encoding: Encoding, body: &Held, decoded: Held, bytes_max: usize) -> Result<Held, Refusal> {
-    let compressed: &[u8] = body.as_ref();
     match encoding {
         Encoding::Identity => Ok(decoded),
-        Encoding::Gzip => read_all(MultiGzDecoder::new(compressed), decoded, bytes_max),
-        Encoding::Zstd => {
-            let reader = zstd_reader(compressed).map_err(|error| corrupt(&error))?;
-            read_all(reader, decoded, bytes_max)
+        Encoding::Gzip | Encoding::Zstd => read_all(Pieces::of(encoding, body.as_ref()), decoded, bytes_max),
+    }
+}
+
+/// The gzip members (RFC 1952, 2.2) or zstd frames (RFC 8878, 3) of a body, one behind the other.
+struct Pieces<'a> {
+    encoding: Encoding,
+    rest: &'a [u8],
+    open: Option<Piece<'a>>,
+    count: usize,
+}
+
+enum Piece<'a> {
+    Gzip(Box<GzDecoder<&'a [u8]>>),
+    Zstd(zstd::stream::read::Decoder<'static, &'a [u8]>),
+}
+
+impl<'a> Pieces<'a> {
+    fn of(encoding: Encoding, compressed: &'a [u8]) -> Self {
+        Self {
+            encoding,
+            rest: compressed,
+            open: None,
+            count: 0,
         }
     }
 }
 
-fn zstd_reader<R: BufRead>(compressed: R) -> io::Result<zstd::stream::read::Decoder<'static, R>> {
-    let mut reader = zstd::stream::read::Decoder::with_buffer(compressed)?;
-    reader.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
-    Ok(reader)
+impl<'a> Piece<'a> {
+    fn begin(encoding: Encoding, compressed: &'a [u8]) -> io::Result<Self> {
+        if encoding == Encoding::Gzip {
+            return Ok(Self::Gzip(Box::new(GzDecoder::new(compressed))));
+        }
+        let mut frame = zstd::stream::read::Decoder::with_buffer(compressed)?.single_frame();
+        frame.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+        Ok(Self::Zstd(frame))
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Gzip(member) => member.read(into),
+            Self::Zstd(frame) => frame.read(into),
+        }
+    }
+
+    /// What follows it.
+    fn rest(self) -> &'a [u8] {
+        match self {
+            Self::Gzip(member) => member.into_inner(),
+            Self::Zstd(frame) => frame.finish(),
+        }
+    }
+}
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            let mut piece = match self.open.take() {
+                Some(piece) => piece,
+                None if self.rest.is_empty() && self.count > 0 => return Ok(0),
+                None if self.count == PIECES_MAX => {
+                    return Err(io::Error::other(format!(
+                        "it has more than {PIECES_MAX} members or frames"
+                    )));
+                }
+                None => {
+                    self.count += 1;
+                    Piece::begin(self.encoding, self.rest)?
+                }
+            };
+            let read = piece.read(into)?;
+            if read > 0 {
+                self.open = Some(piece);
+                return Ok(read);
+            }
+            self.rest = piece.rest();
+        }
+    }
 }
 
 fn read_all(mut reader: impl Read, mut decoded: Held, bytes_max: usize) -> Result<Held, Refusal> {
@@ -188,6 +259,20 @@ mod tests {
                 Err(Kind::InvalidEncoding),
                 "{garbage:?}"
             );
+        }
+    }
+
+    #[tokio::test]
+    async fn members_and_frames_are_counted() {
+        let bench = Bench::new();
+        for (encoding, empty, last) in [
+            (Encoding::Gzip, gzip(b""), gzip(b"end")),
+            (Encoding::Zstd, zstd_of(b""), zstd_of(b"end")),
+        ] {
+            let most = [empty.repeat(PIECES_MAX - 1), last.clone()].concat();
+            assert_eq!(bench.inflate(encoding, &most, 100).await.unwrap(), b"end");
+            let more = [empty.repeat(PIECES_MAX), last].concat();
+            assert_eq!(bench.inflate(encoding, &more, 100).await, Err(Kind::InvalidEncoding));
         }
     }
 
