@@ -4,7 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::{Answer, EXIT_CODES, Failure};
 use crate::{
-    audit, canonicalize, check_signature, config, explain, keygen, keys, rejected, repair, send, sign, up, verify,
+    audit, canonicalize, check_signature, clients, config, explain, keygen, keys, rejected, repair, send, sign, up,
+    verify,
 };
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
@@ -26,6 +27,7 @@ enum Command {
     CheckSignature(check_signature::CheckSignature),
     Up(Box<up::Up>),
     Keys(keys::Keys),
+    Clients(clients::Clients),
     Audit(audit::Audit),
     Rejected(rejected::RejectedCommand),
     Repair(repair::Repair),
@@ -48,6 +50,7 @@ impl Cli {
             Command::CheckSignature(command) => command.run(),
             Command::Up(command) => command.run(),
             Command::Keys(command) => command.run(),
+            Command::Clients(command) => command.run(),
             Command::Audit(command) => command.run(),
             Command::Rejected(command) => command.run(),
             Command::Repair(command) => command.run(),

@@ -127,6 +127,7 @@ fn effective(settings: &Settings) -> Result<String, toml::ser::Error> {
     write("kafka", toml::to_string(&settings.kafka))?;
     write("warehouse", toml::to_string(&settings.warehouse))?;
     write("accounts", toml::to_string(&settings.accounts))?;
+    write("policy", toml::to_string(&settings.policy))?;
     write("telemetry", toml::to_string(&settings.telemetry))?;
     write("limits", toml::to_string(&settings.limits))?;
     write("quotas", toml::to_string(&settings.quotas))?;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use accounts::Accounts;
 use receipt_log::{Log, LogInspector};
-use verifier::ledger;
+use verifier::{PolicyBook, ledger};
 use warehouse::{EmbeddedEngine, LedgerRow, LogBegin, Target, Warehouse};
 
 use crate::data_dir::Lock;
@@ -47,6 +48,17 @@ pub struct CommittedPartition {
     pub end_offset: u64,
     /// Where the block of the last commit begins. Its line is written again from the commit wherever it is missing.
     pub last_block: Option<u64>,
+}
+
+/// The policy and the account store behind it.
+///
+/// # Errors
+/// The store can't be opened.
+pub async fn open_policy_book(settings: &Settings) -> Result<PolicyBook, Failure> {
+    let accounts = Accounts::open(&settings.accounts, settings.data.root()).await;
+    let accounts = accounts.map_err(Failure::unavailable)?;
+    let cached = settings.verifier.policy_cache_entries_max;
+    Ok(PolicyBook::new(accounts, settings.policy, cached))
 }
 
 impl Inspection {

@@ -4,7 +4,7 @@
 //! - offline, on files and standard input: [`keygen`], [`sign`], [`verify`], [`explain`], [`canonicalize`],
 //!   [`check_signature`]
 //! - against a gateway: [`send`]
-//! - on a data directory: [`up`] (all services in one process), [`keys`], [`audit`], [`repair`],
+//! - on a data directory: [`up`] (all services in one process), [`keys`], [`clients`], [`audit`], [`repair`],
 //!   [`rejected`] (list, show, replay), [`config`]
 //! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in parallel),
 //!   [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes), [`settings`], [`data_dir`], [`inspection`]
@@ -17,6 +17,7 @@ pub mod audit;
 pub mod blocks;
 pub mod canonicalize;
 pub mod check_signature;
+pub mod clients;
 pub mod command;
 pub mod config;
 pub mod data_dir;

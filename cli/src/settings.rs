@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use accounts::AccountsConfig;
+use accounts::{AccountsConfig, Policy};
 use analytics_api::AnalyticsConfig;
 use gateway::GatewayConfig;
 use publisher_api::PublisherConfig;
@@ -53,6 +53,8 @@ pub struct Settings {
     pub warehouse: WarehouseConfig,
     /// `[accounts]`.
     pub accounts: AccountsConfig,
+    /// `[policy]`.
+    pub policy: Policy,
     /// `[telemetry]`.
     pub telemetry: TelemetryConfig,
     /// `[limits]`.
@@ -112,6 +114,7 @@ impl Settings {
                     faults.push(key, fault);
                 }
             }),
+            policy: source.section_with("policy", |_: &Policy, _| {}),
             telemetry: source.section("telemetry"),
             limits: source.section_with("limits", |limits: &Limits, faults| {
                 if let Err(fault) = limits.validate() {
@@ -169,6 +172,7 @@ pub fn keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("kafka", known_keys::<KafkaConfig>()),
         ("warehouse", known_keys::<WarehouseConfig>()),
         ("accounts", known_keys::<AccountsConfig>()),
+        ("policy", known_keys::<Policy>()),
         ("telemetry", known_keys::<TelemetryConfig>()),
         ("limits", known_keys::<Limits>()),
         ("quotas", known_keys::<QuotasConfig>()),

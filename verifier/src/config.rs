@@ -15,6 +15,8 @@ pub struct VerifierConfig {
     pub block_records_max: usize,
     /// Parsed public keys kept.
     pub key_cache_entries_max: usize,
+    /// Answers kept about clients' keys, and as many about entries, where `[policy]` asks for them.
+    pub policy_cache_entries_max: usize,
     /// The first pause after the warehouse or the log failed, in milliseconds; it doubles up to `retry_wait_ms_max`.
     pub retry_wait_ms_min: u64,
     /// The longest pause between two tries, in milliseconds.
@@ -30,6 +32,7 @@ impl Default for VerifierConfig {
             block_bytes_max: 16 << 20,
             block_records_max: 20_000,
             key_cache_entries_max: 10_000,
+            policy_cache_entries_max: 100_000,
             retry_wait_ms_min: 50,
             retry_wait_ms_max: 5_000,
             drain_ms_max: 20_000,
@@ -48,6 +51,7 @@ impl Validate for VerifierConfig {
         at_least_one("block_bytes_max", self.block_bytes_max as u64);
         at_least_one("block_records_max", self.block_records_max as u64);
         at_least_one("key_cache_entries_max", self.key_cache_entries_max as u64);
+        at_least_one("policy_cache_entries_max", self.policy_cache_entries_max as u64);
         at_least_one("retry_wait_ms_min", self.retry_wait_ms_min);
         if self.retry_wait_ms_max < self.retry_wait_ms_min {
             faults.push("retry_wait_ms_max", "must not be below retry_wait_ms_min");

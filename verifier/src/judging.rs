@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use accounts::{ClientKey, Fingerprint};
 use rayon::prelude::*;
 use receipt::{Arrival, BodyKind, Judge, Judged, RejectReason, RejectedReceipt, VerifiedReceipt};
 use receipt_log::{DeadLetter, LoggedRecord, ReceiptPosition, RecordKind};
+use uuid::Uuid;
 use warehouse::{LedgerRow, ReceiptRow, RejectedRow};
 
 use crate::block::Block;
@@ -23,6 +25,8 @@ pub struct JudgedBlock {
     pub letters: Vec<DeadLetter>,
     /// One ledger line per run of offsets without a gap, in order within each partition, without its time of commit.
     pub lines: Vec<LedgerRow>,
+    /// What a policy asks of each receipt in `receipts`, in order, if it is [kept](Facts::Keep).
+    pub facts: Vec<Fact>,
     /// Rejections by reason.
     pub reasons: BTreeMap<&'static str, u64>,
     /// The block itself. Its records stay until its rows are written: a row that the warehouse refuses needs its own.
@@ -52,9 +56,31 @@ pub enum Letters {
     Drop,
 }
 
+/// Whether a judged block holds the facts that a policy asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Facts {
+    /// It does.
+    Keep,
+    /// No policy asks.
+    Drop,
+}
+
+/// What a policy asks of a receipt whose every check passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fact {
+    /// Where it stands in its block.
+    pub source: Source,
+    /// `receiptId`.
+    pub receipt_id: Uuid,
+    /// Who signed it.
+    pub client_key: ClientKey,
+    /// `content.entryId`.
+    pub entry_id: Uuid,
+}
+
 /// One receipt's outcome as an encoded row.
 enum Row {
-    Receipt(Vec<u8>),
+    Receipt(Vec<u8>, Option<Box<Fact>>),
     Rejected(RejectReason, Vec<u8>, Option<Box<DeadLetter>>),
 }
 
@@ -64,16 +90,21 @@ struct JudgedRecord {
 }
 
 /// Judges every receipt of a block. Runs on the calling thread's rayon pool.
-pub fn judge_block(judge: &Judge, block: Block, verifier: &str, letters: Letters) -> JudgedBlock {
+pub fn judge_block(judge: &Judge, block: Block, verifier: &str, letters: Letters, facts: Facts) -> JudgedBlock {
     let judged: Vec<JudgedRecord> = block
         .records
         .par_iter()
-        .map(|logged| judge_record(judge, logged, letters))
+        .enumerate()
+        .map(|(record, logged)| {
+            let record = u32::try_from(record).unwrap_or(u32::MAX);
+            judge_record(judge, logged, record, letters, facts)
+        })
         .collect();
 
     let mut receipts = RowsBuilder::default();
     let mut rejected = RowsBuilder::default();
     let mut letters = Vec::new();
+    let mut facts = Vec::new();
     let mut reasons = BTreeMap::new();
     let mut lines: BTreeMap<u32, Vec<LedgerRow>> = BTreeMap::new();
     for (record, (logged, outcome)) in (0_u32..).zip(block.records.iter().zip(judged)) {
@@ -102,9 +133,10 @@ pub fn judge_block(judge: &Judge, block: Block, verifier: &str, letters: Letters
         for (index, row) in (0_u16..).zip(outcome.rows) {
             let source = Source { record, index };
             match row {
-                Row::Receipt(bytes) => {
+                Row::Receipt(bytes, fact) => {
                     line.accepted += 1;
                     receipts.push(&bytes, source);
+                    facts.extend(fact.map(|fact| *fact));
                 }
                 Row::Rejected(reason, bytes, letter) => {
                     line.rejected += 1;
@@ -120,6 +152,7 @@ pub fn judge_block(judge: &Judge, block: Block, verifier: &str, letters: Letters
         rejected: rejected.finish(),
         letters,
         lines: lines.into_values().flatten().collect(),
+        facts,
         reasons,
         block,
     }
@@ -138,9 +171,12 @@ pub(crate) fn arrival(logged: &LoggedRecord) -> Arrival<'_> {
     }
 }
 
-fn judge_record(judge: &Judge, logged: &LoggedRecord, letters: Letters) -> JudgedRecord {
+fn judge_record(judge: &Judge, logged: &LoggedRecord, record: u32, letters: Letters, facts: Facts) -> JudgedRecord {
     let rows = judge.judge(&arrival(logged), &|index, judged| match judged {
-        Judged::Verified(verified) => Row::Receipt(encode_receipt(logged, index, &verified)),
+        Judged::Verified(verified) => Row::Receipt(
+            encode_receipt(logged, index, &verified),
+            (facts == Facts::Keep).then(|| Box::new(fact(Source { record, index }, &verified))),
+        ),
         Judged::Rejected(rejected) => Row::Rejected(
             rejected.reason,
             encode_rejected(logged, index, &rejected),
@@ -148,6 +184,18 @@ fn judge_record(judge: &Judge, logged: &LoggedRecord, letters: Letters) -> Judge
         ),
     });
     JudgedRecord { rows }
+}
+
+fn fact(source: Source, verified: &VerifiedReceipt<'_>) -> Fact {
+    Fact {
+        source,
+        receipt_id: verified.receipt.receipt_id,
+        client_key: ClientKey {
+            client_id: verified.receipt.client_id,
+            fingerprint: Fingerprint(verified.key_fingerprint),
+        },
+        entry_id: verified.receipt.entry_id,
+    }
 }
 
 fn encode_receipt(logged: &LoggedRecord, index: u16, verified: &VerifiedReceipt<'_>) -> Vec<u8> {

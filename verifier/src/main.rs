@@ -1,5 +1,6 @@
 //! `receipts-verifier`: the verifier as a process of its own, on the Kafka and the ClickHouse that `[kafka] brokers` and
-//! `[warehouse] url` name; any number of them share the work.
+//! `[warehouse] url` name; any number of them share the work. Where `[policy]` demands something, it asks the account store
+//! that `[accounts] url` names, the same for all of them.
 //!
 //! The embedded log and the embedded engine under `[data] dir`, taken without those, belong to one process;
 //! `receipts up` runs the same library beside the other services.
@@ -7,6 +8,7 @@
 
 use std::sync::Arc;
 
+use accounts::{Accounts, AccountsConfig, Policy};
 use anyhow::Context;
 use receipt::{Judge, Limits};
 use receipt_log::{EmbeddedConfig, KafkaConfig, Log};
@@ -18,7 +20,7 @@ use service::health::Health;
 use service::telemetry::{PrometheusHandle, TelemetryConfig, init_logging, install_metrics};
 use service::{listen, shutdown};
 use tokio_util::sync::CancellationToken;
-use verifier::{Deps, GROUP, VerifierConfig};
+use verifier::{Deps, GROUP, PolicyBook, VerifierConfig};
 use warehouse::{EmbeddedEngine, Target, Warehouse, WarehouseConfig};
 
 #[global_allocator]
@@ -33,6 +35,8 @@ struct Settings {
     log: EmbeddedConfig,
     kafka: KafkaConfig,
     warehouse: WarehouseConfig,
+    accounts: AccountsConfig,
+    policy: Policy,
     telemetry: TelemetryConfig,
     data: DataConfig,
 }
@@ -65,6 +69,12 @@ fn settings() -> anyhow::Result<Settings> {
         warehouse: source.section_with("warehouse", |config: &WarehouseConfig, faults| {
             first(faults, config.validate())
         }),
+        accounts: source.section_with("accounts", |accounts: &AccountsConfig, faults| {
+            for (key, fault) in accounts.faults() {
+                faults.push(key, fault);
+            }
+        }),
+        policy: source.section_with("policy", |_: &Policy, _| {}),
         telemetry: source.section("telemetry"),
         data: source.section("data"),
     };
@@ -95,10 +105,20 @@ fn main() -> anyhow::Result<()> {
                 (engine.warehouse(), Some(engine))
             }
         };
+        // The open policy asks nobody; only the marks of an earlier one are looked for where there is a store.
+        let book = if settings.policy.is_open() && !Accounts::is_given(&settings.accounts, &directory) {
+            None
+        } else {
+            let accounts = Accounts::open(&settings.accounts, &directory).await?;
+            let cached = settings.verifier.policy_cache_entries_max;
+            Some(PolicyBook::new(accounts, settings.policy, cached))
+        };
         // Last: a member of the group that doesn't poll keeps its partitions from the others.
         let deps = Deps {
             consumer: tokio::task::block_in_place(|| log.consumer(GROUP))?,
+            log: log.inspector(),
             warehouse,
+            policy: book,
             dead_letters,
             cpu: CpuPool::new("verifier", 0, CPU_QUEUE_MAX)?,
             judge: Arc::new(Judge::new(

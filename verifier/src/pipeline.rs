@@ -1,10 +1,11 @@
 //! The verifier's pipeline.
 //!
 //! ```text
-//! log ── poll ──> gather ──> judge (rayon) ──> write (warehouse) ──> dead letters ──> commit (log, carries the ledger line) ──> ledger row
+//! log ── poll ──> gather ──> judge (rayon) ──> admit (accounts) ──> write (warehouse) ──> dead letters ──> commit (log, carries the ledger line) ──> ledger row
 //! ```
 //!
-//! Judging and writing each hold one block at a time and run beside the gathering of the next; commits
+//! Admitting is asking the deployment's policy, if it has one, and is part of the judging. Judging and writing each hold
+//! one block at a time and run beside the gathering of the next; commits
 //! are made in order by the one task that owns the consumer.
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use metrics::{counter, histogram};
 use receipt::Judge;
-use receipt_log::{Assignment, Commit, CommitError, ConsumeError, DeadLetters, LogConsumer, PollLimits};
+use receipt_log::{Assignment, Commit, CommitError, ConsumeError, DeadLetters, LogConsumer, LogInspector, PollLimits};
 use service::cpu::CpuPool;
 use service::health::Health;
 use thiserror::Error;
@@ -23,10 +24,12 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{error, info, warn};
 use warehouse::{LedgerRow, Warehouse};
 
+use crate::admitting::{Admission, NotTaken};
 use crate::block::{Block, Claims, Gathering};
 use crate::config::VerifierConfig;
-use crate::judging::{JudgedBlock, Letters, judge_block};
+use crate::judging::{Facts, JudgedBlock, judge_block};
 use crate::ledger;
+use crate::policy::PolicyBook;
 use crate::resuming::{NotResumed, Resuming};
 use crate::standing::Standing;
 use crate::writing::{Backoff, Stopped, Writer};
@@ -40,8 +43,13 @@ const BUSY_WAIT: Duration = Duration::from_millis(5);
 pub struct Deps {
     /// This verifier's membership in the group [`crate::GROUP`].
     pub consumer: Box<dyn LogConsumer>,
+    /// The log, to see how far it goes.
+    pub log: Arc<dyn LogInspector>,
     /// Where outcomes go.
     pub warehouse: Warehouse,
+    /// What the deployment demands of receipts beyond good signatures. `None`, for the open policy only, where there is no account
+    /// store.
+    pub policy: Option<PolicyBook>,
     /// Where copies of rejected receipts go, if the log's engine has a place for them.
     pub dead_letters: Option<Arc<dyn DeadLetters>>,
     /// Where judging runs.
@@ -77,6 +85,13 @@ pub enum VerifierError {
         /// What shows it.
         detail: String,
     },
+    /// The account store with the marks of an earlier policy isn't configured any more.
+    #[error(
+        "receipts that a policy refused stand above the committed position: an earlier verifier with a [policy] wrote them and \
+         didn't commit. Their records can only be judged again with what it noted in the account store: configure the same \
+         [accounts] again; [policy] may stay open"
+    )]
+    PolicyForgotten,
     /// A stage ended without being told to.
     #[error("the verifier's {0} stage ended unexpectedly")]
     StageEnded(&'static str),
@@ -89,7 +104,9 @@ pub enum VerifierError {
 pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken) -> Result<(), VerifierError> {
     let Deps {
         mut consumer,
+        log,
         warehouse,
+        policy,
         dead_letters,
         cpu,
         judge,
@@ -101,20 +118,25 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
     let writer = Writer {
         warehouse,
         dead_letters,
-        cpu: cpu.clone(),
-        judge: Arc::clone(&judge),
+        cpu,
+        judge,
         refused_before: Arc::default(),
         config: config.clone(),
         standing: Standing::new(health.register("verifier")),
         stop: give_up.clone(),
     };
-    let letters = writer.letters();
+    let admission = Admission {
+        book: policy,
+        log,
+        writer: writer.clone(),
+        watched: Arc::default(),
+    };
     let name: Arc<str> = format!("{}-{:08x}", std::process::id(), rand::random::<u32>()).into();
 
     let (to_judge, gathered) = mpsc::channel(1);
     let (to_write, judged) = mpsc::channel(1);
     let (to_commit, mut written) = mpsc::channel(1);
-    let judging = tokio::spawn(judge_stage(gathered, to_write, cpu, judge, name, letters));
+    let judging = tokio::spawn(judge_stage(gathered, to_write, name, admission.clone()));
     let writing = tokio::spawn(write_stage(judged, to_commit, writer.clone()));
 
     let mut claims = Claims::default();
@@ -188,6 +210,11 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
                 if writer.recall_refused(&polled.assigned).await.is_err() {
                     continue;
                 }
+                match admission.take(&polled.assigned).await {
+                    Ok(()) => {}
+                    Err(NotTaken::Stopped) => continue,
+                    Err(NotTaken::Failed(failed)) => return Err(stopping(failed, &writer)),
+                }
                 let done = resuming.pass_over(&mut polled.records);
                 for line in done.map_err(|failed| stopping(failed, &writer))? {
                     if let Err(NotCommitted::Fenced) = commit_line(consumer.as_mut(), &line, &writer, &config).await {
@@ -241,18 +268,20 @@ fn stopping(failed: VerifierError, writer: &Writer) -> VerifierError {
 async fn judge_stage(
     mut gathered: mpsc::Receiver<Block>,
     to_write: mpsc::Sender<JudgedBlock>,
-    cpu: CpuPool,
-    judge: Arc<Judge>,
     name: Arc<str>,
-    letters: Letters,
+    admission: Admission,
 ) {
+    let writer = &admission.writer;
+    let letters = writer.letters();
     while let Some(block) = gathered.recv().await {
         let started = Instant::now();
-        let (judge, name) = (Arc::clone(&judge), Arc::clone(&name));
+        let (judge, name) = (Arc::clone(&writer.judge), Arc::clone(&name));
+        let facts = admission.facts(&block);
         // A panic while judging ends the stage, and with it the verifier: the same records would make it panic
         // again, and nothing may be skipped in silence.
-        let judged = match cpu
-            .run_waiting(move || judge_block(&judge, block, &name, letters))
+        let mut judged = match writer
+            .cpu
+            .run_waiting(move || judge_block(&judge, block, &name, letters, facts))
             .await
         {
             Ok(judged) => judged,
@@ -262,6 +291,13 @@ async fn judge_stage(
             }
         };
         histogram!("receipts_verifier_stage_seconds", "stage" => "judge").record(started.elapsed().as_secs_f64());
+        if facts == Facts::Keep {
+            let started = Instant::now();
+            if admission.admit(&mut judged).await.is_err() {
+                return;
+            }
+            histogram!("receipts_verifier_stage_seconds", "stage" => "admit").record(started.elapsed().as_secs_f64());
+        }
         if to_write.send(judged).await.is_err() {
             return;
         }

@@ -1,10 +1,13 @@
-//! Good receipts that the warehouse refuses, turned into rejected ones.
+//! Good receipts that the warehouse or a policy refuses, turned into rejected ones.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use receipt::{Judge, Judged, RejectReason};
 use receipt_log::{DeadLetter, LoggedRecord};
+use service::cpu::{CpuError, CpuPool};
+use thiserror::Error;
 use uuid::Uuid;
 use warehouse::LedgerRow;
 
@@ -14,16 +17,52 @@ use crate::rows::{Rows, RowsBuilder, Source};
 /// The warehouse's words are kept up to this length.
 const DETAIL_BYTES_MAX: usize = 1_000;
 
-/// A row that the warehouse refuses even alone.
+/// A receipt whose every check passed, and that is refused all the same.
 #[derive(Debug, Clone)]
 pub struct Refused {
-    /// Whose row.
+    /// Which.
     pub source: Source,
-    /// The warehouse's words.
-    pub why: String,
+    /// Why.
+    pub refusal: Refusal,
 }
 
-/// The receipt of a refused row, as a rejected one.
+/// Why a good receipt is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The reason, as it is stored.
+    pub reason: RejectReason,
+    /// For a person. At most about a thousand bytes.
+    pub detail: String,
+}
+
+impl Refusal {
+    /// The warehouse doesn't take the row, in its words.
+    #[must_use]
+    pub fn by_warehouse(why: &str) -> Self {
+        Self {
+            reason: RejectReason::RefusedByWarehouse,
+            detail: detail(why),
+        }
+    }
+}
+
+/// Refused receipts couldn't be made rejected ones. Going on would lose them in silence.
+#[derive(Debug, Error)]
+pub enum TurnError {
+    /// Judging them again failed.
+    #[error(transparent)]
+    Cpu(#[from] CpuError),
+    /// A record is judged otherwise than before, which can't be.
+    #[error("{turned} of {refused} refused receipts are good when they are judged again")]
+    Unsteady {
+        /// How many were to be turned.
+        refused: usize,
+        /// How many were.
+        turned: usize,
+    },
+}
+
+/// A refused receipt, as a rejected one.
 #[derive(Debug)]
 pub struct Turned {
     /// Whose row.
@@ -32,33 +71,61 @@ pub struct Turned {
     pub position: u128,
     /// `receiptId`.
     pub receipt_id: Uuid,
+    reason: RejectReason,
     row: Vec<u8>,
     letter: Option<DeadLetter>,
 }
 
-/// Judges the records of the refused rows again, for what their rejected rows need. Runs on the calling thread's rayon
-/// pool. Shorter than `refused` only if a record is judged otherwise than before, which can't be.
-#[must_use]
-pub fn turn(judge: &Judge, records: &[LoggedRecord], refused: &[Refused], letters: Letters) -> Vec<Turned> {
-    let mut by_record: BTreeMap<u32, BTreeMap<u16, &str>> = BTreeMap::new();
-    for Refused { source, why } in refused {
-        by_record.entry(source.record).or_default().insert(source.index, why);
+/// Judges the records of refused receipts again, for what their rejected rows need.
+///
+/// # Errors
+/// [`TurnError`].
+pub async fn turn(
+    cpu: &CpuPool,
+    judge: &Arc<Judge>,
+    block: &JudgedBlock,
+    refused: Vec<Refused>,
+    letters: Letters,
+) -> Result<Vec<Turned>, TurnError> {
+    let (judge, records, wanted) = (Arc::clone(judge), block.block.records.clone(), refused.len());
+    let turned = cpu
+        .run_waiting(move || turn_all(&judge, &records, &refused, letters))
+        .await?;
+    if turned.len() == wanted {
+        Ok(turned)
+    } else {
+        Err(TurnError::Unsteady {
+            refused: wanted,
+            turned: turned.len(),
+        })
+    }
+}
+
+/// Runs on the calling thread's rayon pool.
+fn turn_all(judge: &Judge, records: &[LoggedRecord], refused: &[Refused], letters: Letters) -> Vec<Turned> {
+    let mut by_record: BTreeMap<u32, BTreeMap<u16, &Refusal>> = BTreeMap::new();
+    for Refused { source, refusal } in refused {
+        by_record
+            .entry(source.record)
+            .or_default()
+            .insert(source.index, refusal);
     }
     let by_record: Vec<_> = by_record.into_iter().collect();
     by_record
         .par_iter()
-        .flat_map_iter(|(record, whys)| {
+        .flat_map_iter(|(record, refusals)| {
             let logged = &records[*record as usize];
             let turned = judge.judge(&arrival(logged), &|index, judged| {
-                let (Some(why), Judged::Verified(verified)) = (whys.get(&index), judged) else {
+                let (Some(refusal), Judged::Verified(verified)) = (refusals.get(&index), judged) else {
                     return None;
                 };
                 let receipt_id = verified.receipt.receipt_id;
-                let rejected = verified.rejected(RejectReason::RefusedByWarehouse, detail(why));
+                let rejected = verified.rejected(refusal.reason, refusal.detail.clone());
                 Some(Turned {
                     source: Source { record: *record, index },
                     position: logged.position.receipt(index),
                     receipt_id,
+                    reason: refusal.reason,
                     row: encode_rejected(logged, index, &rejected),
                     letter: (letters == Letters::Keep).then(|| dead_letter(logged, index, rejected)),
                 })
@@ -89,10 +156,7 @@ impl JudgedBlock {
                 line.accepted -= 1;
                 line.rejected += 1;
             }
-            *self
-                .reasons
-                .entry(RejectReason::RefusedByWarehouse.as_str())
-                .or_insert(0) += 1;
+            *self.reasons.entry(one.reason.as_str()).or_insert(0) += 1;
             rows.push(&one.row, one.source);
             self.letters.extend(one.letter);
         }
@@ -105,6 +169,7 @@ mod tests {
     use std::collections::HashMap;
 
     use bytes::Bytes;
+    use receipt::RejectReason;
     use receipt_log::{LoggedRecord, Position, Record, RecordKind};
     use tokio::time::Instant;
     use uuid::Uuid;
@@ -157,6 +222,7 @@ mod tests {
             receipts: Rows::default(),
             rejected: Rows::default(),
             letters: Vec::new(),
+            facts: Vec::new(),
             lines: vec![line(3), line(9)],
             reasons: std::collections::BTreeMap::new(),
             block: Block {
@@ -169,6 +235,7 @@ mod tests {
             source,
             position: logged(9).position.receipt(0),
             receipt_id: Uuid::nil(),
+            reason: RejectReason::RefusedByWarehouse,
             row: vec![1, 2, 3],
             letter: None,
         };

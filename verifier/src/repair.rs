@@ -13,12 +13,38 @@ use tokio::time::Instant;
 use warehouse::{StandingRejection, Warehouse, WarehouseError};
 
 use crate::GROUP;
+use crate::admitting::{ReadmitError, readmit};
 use crate::block::Block;
-use crate::judging::{Letters, judge_block};
+use crate::judging::{Facts, JudgedBlock, Letters, judge_block};
+use crate::policy::PolicyBook;
 use crate::rows::Source;
 
 /// Bodies read and written at a time, in bytes.
 const STEP_BYTES: usize = 8 << 20;
+
+/// Judges committed records as they were judged then.
+///
+/// # Errors
+/// [`RepairError::Cpu`] or [`RepairError::Policy`].
+pub async fn judge_again(
+    book: Option<&PolicyBook>,
+    cpu: &CpuPool,
+    judge: &Arc<Judge>,
+    block: Block,
+    verifier: &'static str,
+) -> Result<JudgedBlock, RepairError> {
+    let (facts, to_judge) = (
+        if book.is_some() { Facts::Keep } else { Facts::Drop },
+        Arc::clone(judge),
+    );
+    let mut judged = cpu
+        .run_waiting(move || judge_block(&to_judge, block, verifier, Letters::Drop, facts))
+        .await?;
+    if let Some(book) = book {
+        readmit(book, cpu, judge, &mut judged).await?;
+    }
+    Ok(judged)
+}
 
 /// What a repair wrote again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
@@ -46,9 +72,12 @@ pub enum RepairError {
     /// Judging failed.
     #[error(transparent)]
     Cpu(#[from] CpuError),
+    /// What a policy refused can't be told.
+    #[error(transparent)]
+    Policy(#[from] ReadmitError),
 }
 
-/// Writes every row again that the log can still prove. `progress` hears of each step: records done, records in all.
+/// Writes every row again that the log can still prove. `book` has the marks of records that were judged under a policy, if any were. `progress` hears of each step: records done, records in all.
 ///
 /// # Errors
 /// [`RepairError`].
@@ -57,6 +86,7 @@ pub async fn repair(
     warehouse: &Warehouse,
     cpu: &CpuPool,
     judge: &Arc<Judge>,
+    book: Option<&PolicyBook>,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Repaired, RepairError> {
     let partitions = log.partitions(GROUP).await?;
@@ -90,10 +120,7 @@ pub async fn repair(
                 opened: Instant::now(),
                 claims: HashMap::new(),
             };
-            let judge = Arc::clone(judge);
-            let judged = cpu
-                .run_waiting(move || judge_block(&judge, block, "repair", Letters::Drop))
-                .await?;
+            let judged = judge_again(book, cpu, judge, block, "repair").await?;
             // What was once rejected is rejected, whatever the rules or the warehouse say now: the ledger says so. A
             // batch that was rejected whole is one receipt there, and its row has its bytes.
             let whole = |one: &StandingRejection| one.whole_batch.then_some(one.position >> 16);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Where a row's receipt stands in its block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source {
     /// Which record of the block.
     pub record: u32,
@@ -102,6 +102,16 @@ impl Rows {
         kept.finish()
     }
 
+    /// Adds others behind them.
+    pub fn append(&mut self, others: Self) {
+        let pieces = u32::try_from(self.pieces.len()).unwrap_or(u32::MAX);
+        self.pieces.extend(others.pieces);
+        self.places.extend(others.places.into_iter().map(|place| Place {
+            piece: place.piece + pieces,
+            ..place
+        }));
+    }
+
     fn row(&self, place: &Place) -> Bytes {
         self.pieces[place.piece as usize].slice(place.start as usize..place.end as usize)
     }
@@ -171,9 +181,14 @@ mod tests {
                 assert!(rows.slice(start..end).concat() == expected, "{start}..{end}");
             }
         }
-        let odd = rows.retained(|source| source.record % 2 == 1);
+        let mut odd = rows.retained(|source| source.record % 2 == 1);
         assert_eq!((odd.count(), odd.all().concat().len()), (3, 600_008));
         assert_eq!(odd.source(1).record, 3);
+        let even = rows.retained(|source| source.record % 2 == 0);
+        let both = [odd.all().concat(), even.all().concat()].concat();
+        odd.append(even);
+        assert_eq!((odd.count(), odd.source(3).record), (7, 0));
+        assert!(odd.slice(0..7).concat() == both && odd.slice(3..4).concat() == [0; 10]);
     }
 
     #[test]

@@ -25,11 +25,14 @@ use receipt_log::{Assignment, DeadLetter, DeadLetters};
 use service::cpu::CpuPool;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
-use warehouse::{CommittedOffset, LedgerRow, LedgerRun, ReceiptRow, RejectedRow, Remedy, Warehouse, WarehouseError};
+use warehouse::{
+    CommittedOffset, LedgerRow, LedgerRun, REFUSED_BY_WAREHOUSE, ReceiptRow, RejectedRow, Remedy, Warehouse,
+    WarehouseError,
+};
 
 use crate::config::VerifierConfig;
 use crate::judging::{JudgedBlock, Letters};
-use crate::refusing::{Refused, turn};
+use crate::refusing::{Refusal, Refused, Turned, turn};
 use crate::rows::Rows;
 use crate::standing::Standing;
 
@@ -88,6 +91,16 @@ pub struct Writer {
 /// The verifier is stopping; the block was not written and not committed, so it will be read again.
 #[derive(Debug)]
 pub struct Stopped;
+
+/// Where the reading of assigned partitions begins.
+pub(crate) fn ends(assigned: &[Assignment]) -> Vec<CommittedOffset> {
+    let end = |assignment: &Assignment| CommittedOffset {
+        epoch: assignment.epoch,
+        partition: assignment.partition,
+        next_offset: assignment.next_offset,
+    };
+    assigned.iter().map(end).collect()
+}
 
 /// Rows on their way: a run of them, and whether they were refused alone once.
 struct Run {
@@ -185,15 +198,11 @@ impl Writer {
     /// # Errors
     /// [`Stopped`] only.
     pub async fn recall_refused(&self, assigned: &[Assignment]) -> Result<(), Stopped> {
-        let ends: Vec<CommittedOffset> = assigned
-            .iter()
-            .map(|assignment| CommittedOffset {
-                epoch: assignment.epoch,
-                partition: assignment.partition,
-                next_offset: assignment.next_offset,
-            })
-            .collect();
-        let recall = || self.warehouse.refused_above(&ends, REFUSED_MAX);
+        let ends = ends(assigned);
+        let recall = || {
+            self.warehouse
+                .refused_above(&ends, &[REFUSED_BY_WAREHOUSE], REFUSED_MAX)
+        };
         let positions = self.insist("refused rows", recall).await?;
         self.refused_before.lock().extend(positions);
         Ok(())
@@ -232,7 +241,7 @@ impl Writer {
                 Ok(_) if !run.again => runs.push(Run { again: true, ..run }),
                 Ok(error) => refused.push(Refused {
                     source: rows.source(run.rows.start),
-                    why: error.to_string(),
+                    refusal: Refusal::by_warehouse(&error.to_string()),
                 }),
             }
         }
@@ -266,20 +275,7 @@ impl Writer {
 
     /// Rejects the receipts of refused rows, but for those whose row stands there from an earlier try.
     async fn reject(&self, block: &mut JudgedBlock, refused: Vec<Refused>) -> Result<(), Stopped> {
-        let (judge, records, letters) = (Arc::clone(&self.judge), block.block.records.clone(), self.letters());
-        let wanted = refused.len();
-        let turned = self
-            .cpu
-            .run_waiting(move || turn(&judge, &records, &refused, letters))
-            .await;
-        let mut turned = match turned {
-            Ok(turned) if turned.len() == wanted => turned,
-            other => {
-                // Going on would lose them in silence.
-                error!(?other, wanted, "refused rows can't be judged again; the verifier stops");
-                return Err(Stopped);
-            }
-        };
+        let mut turned = self.turn(block, refused).await?;
         let occurrences: Vec<_> = turned.iter().map(|one| (one.receipt_id, one.position)).collect();
         let look = || self.warehouse.standing_positions(&occurrences);
         let standing: BTreeSet<u128> = self.insist("receipts", look).await?.into_iter().collect();
@@ -293,6 +289,18 @@ impl Writer {
         );
         let rows = block.reject(turned);
         self.put(Table::Rejected, &rows).await.map(drop)
+    }
+
+    /// Refused receipts of a block as rejected ones.
+    ///
+    /// # Errors
+    /// [`Stopped`], also where it can't be: then going on would lose them in silence.
+    pub(crate) async fn turn(&self, block: &JudgedBlock, refused: Vec<Refused>) -> Result<Vec<Turned>, Stopped> {
+        let turned = turn(&self.cpu, &self.judge, block, refused, self.letters()).await;
+        turned.map_err(|error| {
+            error!(%error, "refused receipts can't be judged again; the verifier stops");
+            Stopped
+        })
     }
 
     /// Removes the rejected rows of positions that this block brought into `receipts` after all.
@@ -315,7 +323,8 @@ impl Writer {
         Ok(())
     }
 
-    async fn insist<F, T, E>(&self, part: &'static str, mut attempt: impl FnMut() -> F) -> Result<T, Stopped>
+    /// Tries until it succeeds or the verifier stops.
+    pub(crate) async fn insist<F, T, E>(&self, part: &'static str, mut attempt: impl FnMut() -> F) -> Result<T, Stopped>
     where
         F: Future<Output = Result<T, E>>,
         E: Display,

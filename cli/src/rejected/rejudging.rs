@@ -2,10 +2,13 @@
 
 use std::ops::RangeInclusive;
 
+use accounts::{AccountsError, ClientKey, Fingerprint, FirstSeen, Terms};
 use bytes::Bytes;
 use receipt::{Arrival, BodyKind, Judge, Judged, Origin, RejectReason, VerifiedReceipt};
 use receipt_log::{Record, RecordKind};
 use uuid::Uuid;
+use verifier::PolicyBook;
+use verifier::policy::Asked;
 use warehouse::Rejected;
 
 /// What came of it.
@@ -38,6 +41,10 @@ pub struct Payload {
     pub receipt_id: Uuid,
     /// SHA-256 of the canonical bytes.
     pub hash: [u8; 32],
+    /// Who signed it.
+    pub client_key: ClientKey,
+    /// `content.entryId`.
+    pub entry_id: Uuid,
 }
 
 /// What makes two payloads one receipt: `receiptId`, and the hash of the canonical bytes.
@@ -48,6 +55,40 @@ impl Passing {
     pub fn keys(&self) -> impl Iterator<Item = PayloadKey> + '_ {
         self.payloads.iter().map(|payload| (payload.receipt_id, payload.hash))
     }
+}
+
+/// Which of these the policy refuses now, each with its reason; `None` for those of which anything passes. Nothing is pinned by it.
+///
+/// # Errors
+/// The account store fails.
+pub async fn refused_by_policy(
+    book: &PolicyBook,
+    terms: &Terms,
+    passing: &[&Passing],
+) -> Result<Vec<Option<RejectReason>>, AccountsError> {
+    let asked = |passing: &&Passing| {
+        let received_at_ms = passing.record.received_at_ms;
+        let payloads = passing.payloads.iter();
+        let asked = payloads.map(|payload| Asked {
+            client_key: payload.client_key,
+            entry_id: payload.entry_id,
+            received_at_ms,
+        });
+        asked.collect::<Vec<_>>()
+    };
+    let asked: Vec<Asked> = passing.iter().flat_map(asked).collect();
+    let mut rulings = book.rule(terms, &asked, FirstSeen::Look).await?.into_iter();
+    let reasons = passing.iter().map(|passing| {
+        let rulings: Vec<_> = rulings.by_ref().take(passing.payloads.len()).collect();
+        let refused = rulings.iter().all(Option::is_some);
+        rulings
+            .into_iter()
+            .flatten()
+            .next()
+            .filter(|_| refused)
+            .map(|refusal| refusal.reason)
+    });
+    Ok(reasons.collect())
 }
 
 /// A record of the log judged again, receipt by receipt.
@@ -166,5 +207,10 @@ fn payload(verified: &VerifiedReceipt<'_>) -> Payload {
         timestamp_ms: verified.receipt.timestamp_ms,
         receipt_id: verified.receipt.receipt_id,
         hash: verified.payload_hash,
+        client_key: ClientKey {
+            client_id: verified.receipt.client_id,
+            fingerprint: Fingerprint(verified.key_fingerprint),
+        },
+        entry_id: verified.receipt.entry_id,
     }
 }

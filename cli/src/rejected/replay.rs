@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use accounts::Terms;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -18,15 +19,16 @@ use receipt_log::{AppendError, Log, LogOpenError, LogWriter, OpenError, Position
 use service::cpu::CpuPool;
 use service::instant::now_ms;
 use uuid::Uuid;
+use verifier::PolicyBook;
 use warehouse::{Rejected, RejectedCursor, RejectedOrder, ReplayRow, Warehouse};
 
 use super::on_runtime;
-use super::rejudging::{Passing, Payload, PayloadKey, Verdict, judge_alone, ranges};
+use super::rejudging::{Passing, Payload, PayloadKey, Verdict, judge_alone, ranges, refused_by_policy};
 use super::retained::Retained;
 use super::selection::Selection;
 use super::tally::Tally;
 use crate::failure::{Answer, Failure};
-use crate::inspection::{Inspection, Purpose};
+use crate::inspection::{Inspection, Purpose, open_policy_book};
 use crate::settings::{Settings, SettingsArgs};
 
 /// Rejected receipts found at a time.
@@ -139,6 +141,7 @@ impl Replay {
                 settings.limits.clone(),
                 settings.verifier.key_cache_entries_max,
             )),
+            policy: present_policy(settings).await?,
             by: user(),
             remembered: HashMap::new(),
             tally: Tally {
@@ -191,6 +194,8 @@ struct Run<'a> {
     retained: Retained<'a>,
     cpu: CpuPool,
     judge: Arc<Judge>,
+    /// What is demanded now; none where nothing is.
+    policy: Option<(PolicyBook, Terms)>,
     by: String,
     /// Where payloads stand that this run met or appended.
     remembered: HashMap<PayloadKey, u128>,
@@ -287,7 +292,25 @@ impl Run<'_> {
                 Verdict::Rejected(reason) => self.tally.still_rejected(reason),
             }
         }
-        Ok(passing)
+        self.admit(passing).await
+    }
+
+    /// Counts those that the policy refuses now, and returns the others.
+    async fn admit(&mut self, passing: Vec<(u128, Passing)>) -> Result<Vec<(u128, Passing)>, Failure> {
+        let Some((book, terms)) = &self.policy else {
+            return Ok(passing);
+        };
+        let asked: Vec<&Passing> = passing.iter().map(|(_, passing)| passing).collect();
+        let refused = refused_by_policy(book, terms, &asked).await;
+        let refused = refused.map_err(Failure::unavailable)?;
+        let mut admitted = Vec::new();
+        for (passing, refused) in passing.into_iter().zip(refused) {
+            match refused {
+                Some(reason) => self.tally.still_rejected(reason),
+                None => admitted.push(passing),
+            }
+        }
+        Ok(admitted)
     }
 
     /// Which of their payloads count already, and where.
@@ -358,6 +381,16 @@ fn key(row: &Rejected) -> RejectedCursor {
         received_at_ms: row.received_at_ms,
         position: row.position,
     }
+}
+
+/// The policy with the present state of what it asks.
+async fn present_policy(settings: &Settings) -> Result<Option<(PolicyBook, Terms)>, Failure> {
+    if settings.policy.is_open() {
+        return Ok(None);
+    }
+    let book = open_policy_book(settings).await?;
+    let terms = book.accounts.present_terms(book.policy).await;
+    Ok(Some((book, terms.map_err(Failure::unavailable)?)))
 }
 
 /// Who runs this, for the marks.

@@ -9,8 +9,9 @@ use receipt_log::LogInspector;
 use service::cpu::CpuPool;
 use service::instant::now_ms;
 use tokio::time::Instant;
+use verifier::PolicyBook;
 use verifier::block::Block;
-use verifier::judging::{Letters, judge_block};
+use verifier::repair::judge_again;
 use warehouse::LedgerRow;
 
 use crate::failure::Failure;
@@ -28,7 +29,12 @@ const WRITER: &str = "repair";
 ///
 /// # Errors
 /// An engine is unavailable. Lines written until then are right.
-pub async fn fill(inspection: &Inspection, cpu: &CpuPool, judge: &Arc<Judge>) -> Result<u64, Failure> {
+pub async fn fill(
+    inspection: &Inspection,
+    cpu: &CpuPool,
+    judge: &Arc<Judge>,
+    book: Option<&PolicyBook>,
+) -> Result<u64, Failure> {
     let mut written = 0;
     for partition in inspection.committed().await? {
         for gap in gaps(inspection, &partition).await? {
@@ -44,10 +50,7 @@ pub async fn fill(inspection: &Inspection, cpu: &CpuPool, judge: &Arc<Judge>) ->
                     opened: Instant::now(),
                     claims: HashMap::new(),
                 };
-                let judge = Arc::clone(judge);
-                let judged = cpu
-                    .run_waiting(move || judge_block(&judge, block, WRITER, Letters::Drop))
-                    .await;
+                let judged = judge_again(book, cpu, judge, block, WRITER).await;
                 let lines = judged.map_err(Failure::unavailable)?.lines;
                 let lines: Vec<LedgerRow> = lines
                     .into_iter()

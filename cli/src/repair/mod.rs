@@ -11,17 +11,19 @@ pub mod ledger_overlaps;
 
 use std::sync::Arc;
 
+use accounts::Accounts;
 use indicatif::{ProgressBar, ProgressStyle};
 use receipt::Judge;
 use serde_json::json;
 use service::cpu::CpuPool;
+use verifier::PolicyBook;
 use verifier::repair::{Repaired, repair};
 
 use crate::audit::audit;
 use crate::audit::counting::Depth;
 use crate::audit::report::Report;
 use crate::failure::{Answer, Failure};
-use crate::inspection::{Inspection, Purpose};
+use crate::inspection::{Inspection, Purpose, open_policy_book};
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{Output, mark};
 use damaged_parts::DamagedPart;
@@ -198,10 +200,19 @@ async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) ->
     checking.finish_and_clear();
     let damaged = damaged?;
     let writing = bar("{bar:30} {pos}/{len} records  eta {eta}");
-    let repaired = repair(&inspection.log, &inspection.warehouse, &cpu, &judge, |done, total| {
-        writing.set_length(total);
-        writing.set_position(done);
-    });
+    let book = policy_book(settings).await?;
+    let book = book.as_ref();
+    let repaired = repair(
+        &inspection.log,
+        &inspection.warehouse,
+        &cpu,
+        &judge,
+        book,
+        |done, total| {
+            writing.set_length(total);
+            writing.set_position(done);
+        },
+    );
     let repaired = repaired.await;
     writing.finish_and_clear();
     let rows = repaired.map_err(Failure::unavailable)?;
@@ -210,7 +221,7 @@ async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) ->
     let (mut ledger_lines_deleted, mut ledger_lines, mut report) = (0, 0, None);
     if !stays("ledger") {
         ledger_lines_deleted = ledger_overlaps::settle(inspection).await?;
-        ledger_lines = ledger_gaps::fill(inspection, &cpu, &judge).await?;
+        ledger_lines = ledger_gaps::fill(inspection, &cpu, &judge, book).await?;
     }
     match audit(settings, inspection, Depth::Count).await {
         Ok(found) => report = Some(found),
@@ -225,6 +236,14 @@ async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) ->
         ledger_lines,
         audit: report,
     })
+}
+
+/// The marks of records that were judged under a policy, if there is an account store that could hold them.
+async fn policy_book(settings: &Settings) -> Result<Option<PolicyBook>, Failure> {
+    if settings.policy.is_open() && !Accounts::is_given(&settings.accounts, settings.data.root()) {
+        return Ok(None);
+    }
+    open_policy_book(settings).await.map(Some)
 }
 
 fn bar(template: &str) -> ProgressBar {

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
+use verifier::PolicyBook;
 
 use super::engines::Engines;
 use crate::data_dir::Addresses;
@@ -157,7 +158,13 @@ impl Services {
         );
         let verifier_deps = verifier::Deps {
             consumer: blocking(|| engines.log.consumer(verifier::GROUP))?,
+            log: engines.log.inspector(),
             warehouse: engines.warehouse.clone(),
+            policy: Some(PolicyBook::new(
+                engines.accounts.clone(),
+                settings.policy,
+                settings.verifier.policy_cache_entries_max,
+            )),
             dead_letters: blocking(|| engines.log.dead_letters())?,
             cpu: verifier_cpu,
             judge: Arc::new(Judge::new(

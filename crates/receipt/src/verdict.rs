@@ -49,6 +49,14 @@ reasons! {
     UnsupportedAlgorithm = "unsupported_algorithm",
     /// Every check passed, but the warehouse doesn't take the row: a constraint on the table, say. Never our verdict.
     RefusedByWarehouse = "refused_by_warehouse",
+    /// Every check passed, but the deployment's policy wants keys registered, and this one isn't for `client.id`.
+    ClientKeyUnknown = "client_key_unknown",
+    /// Every check passed, but the key was revoked before the receipt was received.
+    ClientKeyRevoked = "client_key_revoked",
+    /// Every check passed, but another key is pinned for `client.id`.
+    ClientKeyNotPinned = "client_key_not_pinned",
+    /// Every check passed, but the deployment's policy wants entries to exist, and `content.entryId` doesn't.
+    EntryUnknown = "entry_unknown",
 }
 
 impl fmt::Display for RejectReason {

@@ -41,6 +41,7 @@ pub const SECTIONS: &[&str] = &[
     "kafka",
     "warehouse",
     "accounts",
+    "policy",
     "telemetry",
     "limits",
     "quotas",

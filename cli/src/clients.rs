@@ -1,0 +1,394 @@
+//! `receipts clients`: which keys count for which client, where `[policy] clients` asks for it.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use accounts::{
+    Accounts, AccountsError, CLIENTS_LISTED_MAX, ClientInfo, ClientKey, ClientKeyState, Fingerprint, NewClientKey,
+    Revoked,
+};
+use jiff::Timestamp;
+use receipt::PublicKey;
+use serde_json::{Value, json};
+use service::instant::{now_ms, rfc3339_ms};
+use uuid::Uuid;
+
+use crate::failure::{Answer, Failure};
+use crate::settings::SettingsArgs;
+use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint};
+
+/// No public key of the three kinds is near this long.
+const PEM_BYTES_MAX: u64 = 4 << 10;
+
+const LIST_HELP: &str = "\
+Registered and revoked keys, and those that were pinned: by an operator, or because they were seen first.
+
+Examples:
+  receipts clients list
+  receipts clients list --client 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10 --json
+
+Exit codes:
+  0  ok
+  2  wrong usage
+  3  the account store is unavailable";
+
+const REGISTER_HELP: &str = "\
+From now on the key counts for this client id, under `clients = \"registered\"` and `\"pinned\"`. A client may have several \
+keys, so that it can change from one to the other. A revoked key that is registered again isn't revoked any more. Receipts \
+that were refused before stay refused until `receipts rejected replay --reason client_key_unknown`.
+
+Examples:
+  receipts clients register 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10 --key client.pub.pem --name 'Reader, 2026'
+
+Exit codes:
+  0  the key is registered
+  1  it was registered before
+  2  wrong usage, or the file holds no public key
+  3  the account store is unavailable";
+
+const REVOKE_HELP: &str = "\
+Receipts received from now on, or from the time given, are refused; what was received before, or is counted already, stays. \
+Takes a registered key, or the one that is pinned.
+
+Examples:
+  receipts clients revoke 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10 --key client.pub.pem
+  receipts clients revoke 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10 --fingerprint 4f0c... --from 2026-07-01T12:00:00Z
+
+Exit codes:
+  0  the key is revoked
+  1  the client has no such key, or it was revoked before
+  2  wrong usage
+  3  the account store is unavailable";
+
+const PIN_HELP: &str = "\
+Under `clients = \"pinned\"`: this key in place of the one that was seen first.
+
+Examples:
+  receipts clients pin 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10 --key client.pub.pem
+
+Exit codes:
+  0  the key is pinned
+  1  it was pinned before
+  2  wrong usage, or the file holds no public key
+  3  the account store is unavailable";
+
+const UNPIN_HELP: &str = "\
+Under `clients = \"pinned\"`: the next key that is seen is pinned, unless the client has registered ones.
+
+Examples:
+  receipts clients unpin 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10
+
+Exit codes:
+  0  no key is pinned for the client any more
+  1  none was
+  2  wrong usage
+  3  the account store is unavailable";
+
+/// List, register, revoke and pin the keys that clients may sign with
+#[derive(Debug, clap::Args)]
+pub struct Clients {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    List(List),
+    Register(Register),
+    Revoke(Revoke),
+    Pin(Pin),
+    Unpin(Unpin),
+}
+
+/// List clients' keys
+#[derive(Debug, clap::Args)]
+#[command(after_help = LIST_HELP)]
+struct List {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Only this client's
+    #[arg(long, value_name = "CLIENT_ID")]
+    client: Option<Uuid>,
+    /// Write the keys as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Register a key for a client
+#[derive(Debug, clap::Args)]
+#[command(after_help = REGISTER_HELP)]
+struct Register {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// `client.id` of its receipts
+    #[arg(value_name = "CLIENT_ID")]
+    client: Uuid,
+    /// The public key: SPKI in PEM, as `client.publicKey` of its receipts
+    #[arg(long, value_name = "F")]
+    key: PathBuf,
+    /// A label
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    name: String,
+}
+
+/// A key by its file or its fingerprint.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Which {
+    /// The public key: SPKI in PEM
+    #[arg(long, value_name = "F")]
+    key: Option<PathBuf>,
+    /// SHA-256 of its SPKI DER, as `receipts clients list` shows it
+    #[arg(long, value_name = "HEX")]
+    fingerprint: Option<Fingerprint>,
+}
+
+/// Revoke a client's key
+#[derive(Debug, clap::Args)]
+#[command(after_help = REVOKE_HELP)]
+struct Revoke {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// `client.id` of its receipts
+    #[arg(value_name = "CLIENT_ID")]
+    client: Uuid,
+    #[command(flatten)]
+    which: Which,
+    /// For what is received from this instant on [default: now]
+    #[arg(long, value_name = "INSTANT")]
+    from: Option<Timestamp>,
+}
+
+/// Pin a key for a client
+#[derive(Debug, clap::Args)]
+#[command(after_help = PIN_HELP)]
+struct Pin {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// `client.id` of its receipts
+    #[arg(value_name = "CLIENT_ID")]
+    client: Uuid,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Forget the key that is pinned for a client
+#[derive(Debug, clap::Args)]
+#[command(after_help = UNPIN_HELP)]
+struct Unpin {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// `client.id` of its receipts
+    #[arg(value_name = "CLIENT_ID")]
+    client: Uuid,
+}
+
+impl Clients {
+    /// Runs the command.
+    pub fn run(self) -> Result<Answer, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(Failure::unavailable)?;
+        runtime.block_on(async {
+            match self.command {
+                Command::List(list) => list.run().await,
+                Command::Register(register) => register.run().await,
+                Command::Revoke(revoke) => revoke.run().await,
+                Command::Pin(pin) => pin.run().await,
+                Command::Unpin(unpin) => unpin.run().await,
+            }
+        })
+    }
+}
+
+/// Asks the store.
+async fn with_store<T>(
+    settings: &SettingsArgs,
+    ask: impl AsyncFnOnce(&Accounts) -> Result<T, AccountsError>,
+) -> Result<T, Failure> {
+    let settings = settings.load()?;
+    settings.data.create()?;
+    let accounts = Accounts::open(&settings.accounts, settings.data.root())
+        .await
+        .map_err(failure)?;
+    let answer = ask(&accounts).await.map_err(failure);
+    accounts.close().await;
+    answer
+}
+
+fn failure(error: AccountsError) -> Failure {
+    match error {
+        AccountsError::Name | AccountsError::ClientKeyTooLong | AccountsError::TooManyClientKeys => {
+            Failure::input(error)
+        }
+        _ => Failure::unavailable(error),
+    }
+}
+
+/// A public key and its text.
+fn read_key(path: &Path) -> Result<(Fingerprint, String), Failure> {
+    let shown = path.display();
+    let file = File::open(path).map_err(|e| Failure::Input(format!("the key {shown} can't be opened: {e}")))?;
+    let mut pem = String::new();
+    file.take(PEM_BYTES_MAX)
+        .read_to_string(&mut pem)
+        .map_err(|e| Failure::Input(format!("the key {shown} can't be read: {e}")))?;
+    let key = PublicKey::from_pem(&pem).map_err(|e| {
+        Failure::Input(format!(
+            "{shown} holds no public key in PEM that a receipt could carry: {e}"
+        ))
+    })?;
+    Ok((Fingerprint(*key.fingerprint()), pem))
+}
+
+impl Which {
+    fn of(&self, client_id: Uuid) -> Result<ClientKey, Failure> {
+        let fingerprint = match (&self.key, self.fingerprint) {
+            (Some(path), _) => read_key(path)?.0,
+            (None, Some(fingerprint)) => fingerprint,
+            (None, None) => return Err(Failure::Input("give --key or --fingerprint".to_owned())),
+        };
+        Ok(ClientKey { client_id, fingerprint })
+    }
+}
+
+/// Says what was done.
+fn tell(line: String, answer: Answer) -> Result<Answer, Failure> {
+    let mut out = Output::stdout();
+    out.line(line)?;
+    out.flush()?;
+    Ok(answer)
+}
+
+impl Register {
+    async fn run(self) -> Result<Answer, Failure> {
+        let (fingerprint, pem) = read_key(&self.key)?;
+        let client_id = self.client;
+        let new = NewClientKey {
+            key: ClientKey { client_id, fingerprint },
+            pem,
+            name: self.name,
+        };
+        if with_store(&self.settings, async |accounts| {
+            accounts.register_client_key(&new).await
+        })
+        .await?
+        {
+            tell(
+                format!("{fingerprint} is registered for client {client_id}"),
+                Answer::Good,
+            )
+        } else {
+            tell(
+                format!("{fingerprint} was registered before for client {client_id}"),
+                Answer::Found,
+            )
+        }
+    }
+}
+
+impl Revoke {
+    async fn run(self) -> Result<Answer, Failure> {
+        let key = self.which.of(self.client)?;
+        let from_ms = self.from.map_or_else(now_ms, Timestamp::as_millisecond);
+        let revoked = with_store(&self.settings, async |accounts| {
+            accounts.revoke_client_key(&key, from_ms).await
+        });
+        let ClientKey { client_id, fingerprint } = key;
+        match revoked.await? {
+            Revoked::Done => {
+                let from = rfc3339_ms(from_ms);
+                tell(
+                    format!("{fingerprint} is revoked for client {client_id} from {from} on"),
+                    Answer::Good,
+                )
+            }
+            Revoked::Before(from_ms) => {
+                let from = rfc3339_ms(from_ms);
+                tell(
+                    format!("{fingerprint} was revoked before for client {client_id}, from {from} on"),
+                    Answer::Found,
+                )
+            }
+            Revoked::Unknown => tell(format!("client {client_id} has no key {fingerprint}"), Answer::Found),
+        }
+    }
+}
+
+impl Pin {
+    async fn run(self) -> Result<Answer, Failure> {
+        let key = self.which.of(self.client)?;
+        let ClientKey { client_id, fingerprint } = key;
+        if with_store(&self.settings, async |accounts| accounts.pin_client_key(&key).await).await? {
+            tell(format!("{fingerprint} is pinned for client {client_id}"), Answer::Good)
+        } else {
+            tell(
+                format!("{fingerprint} was pinned before for client {client_id}"),
+                Answer::Found,
+            )
+        }
+    }
+}
+
+impl Unpin {
+    async fn run(self) -> Result<Answer, Failure> {
+        let client_id = self.client;
+        if with_store(&self.settings, async |accounts| accounts.unpin_client(client_id).await).await? {
+            tell(format!("no key is pinned for client {client_id}"), Answer::Good)
+        } else {
+            tell(format!("no key was pinned for client {client_id}"), Answer::Found)
+        }
+    }
+}
+
+impl List {
+    async fn run(self) -> Result<Answer, Failure> {
+        let client = self.client;
+        let keys = with_store(&self.settings, async |accounts| accounts.client_keys(client).await).await?;
+        let mut out = Output::stdout();
+        if self.json {
+            out.line(Value::Array(keys.iter().map(to_json).collect()))?;
+        } else {
+            out.line(paint(HEAD, format!("{:<37} {:<65} name", "client", "key")))?;
+            for info in &keys {
+                let (client, key) = (info.key.client_id, info.key.fingerprint);
+                out.line(format_args!("{client:<37} {key:<65} {}  {}", info.name, state(info)))?;
+            }
+            if i64::try_from(keys.len()).unwrap_or(i64::MAX) >= CLIENTS_LISTED_MAX {
+                let hint = "there may be more: --client ID shows one client's";
+                out.line(paint(FAINT, hint))?;
+            }
+        }
+        out.flush()?;
+        Ok(Answer::Good)
+    }
+}
+
+fn state(info: &ClientInfo) -> String {
+    let since = rfc3339_ms(info.changed_at_ms);
+    match info.state {
+        ClientKeyState::Registered => paint(GOOD, format!("registered {since}")),
+        ClientKeyState::RevokedFrom(from_ms) => paint(BAD, format!("revoked from {}", rfc3339_ms(from_ms))),
+        ClientKeyState::PinnedByOperator => paint(GOOD, format!("pinned {since}")),
+        ClientKeyState::PinnedFirstSeen => paint(WARN, format!("pinned when it was seen first, {since}")),
+    }
+}
+
+fn to_json(info: &ClientInfo) -> Value {
+    let (state, revoked_from) = match info.state {
+        ClientKeyState::Registered => ("registered", None),
+        ClientKeyState::RevokedFrom(from_ms) => ("revoked", Some(rfc3339_ms(from_ms))),
+        ClientKeyState::PinnedByOperator => ("pinned", None),
+        ClientKeyState::PinnedFirstSeen => ("pinnedFirstSeen", None),
+    };
+    json!({
+        "clientId": info.key.client_id,
+        "fingerprint": info.key.fingerprint.to_string(),
+        "state": state,
+        "revokedFrom": revoked_from,
+        "changedAt": rfc3339_ms(info.changed_at_ms),
+        "name": (!info.name.is_empty()).then_some(&info.name),
+    })
+}
