@@ -17,7 +17,7 @@ use crate::app::App;
 /// Lines of one transaction.
 const CHUNK_LINES_MAX: usize = 250;
 /// Bytes of them: the lines may be as long as [`json::BYTES_MAX`] each.
-const CHUNK_BYTES_MAX: usize = 1 << 20;
+const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// Time for a whole bulk.
 const WAIT_MAX: Duration = Duration::from_secs(120);
 

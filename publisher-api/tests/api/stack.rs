@@ -1,0 +1,194 @@
+//! The API in this process: SQLite in a temporary folder, a clock that only the test moves, no warehouse behind it unless a test gives one.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use accounts::{Accounts, AccountsConfig, NewKey, Scope, Tier};
+use bytes::Bytes;
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use publisher_api::{Deps, PublisherConfig};
+use serde_json::Value;
+use service::health::Health;
+use service::rate_limit::{InProcessLimiter, QuotasConfig};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use warehouse::{Target, Warehouse, WarehouseConfig};
+
+/// The instant the tests begin at: 2027-01-15T08:00:00Z.
+pub(crate) const START_MS: i64 = 1_800_000_000_000;
+pub(crate) const DAY_MS: i64 = 86_400_000;
+
+/// What a key may do.
+pub(crate) const READ: &[Scope] = &[Scope::Read];
+pub(crate) const BOTH: &[Scope] = &[Scope::Read, Scope::Write];
+
+pub(crate) struct Stack {
+    pub(crate) deps: Deps,
+    pub(crate) clock: Arc<AtomicI64>,
+    pub(crate) server: Server,
+    /// Gone with the test.
+    _dir: TempDir,
+}
+
+impl Stack {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(PublisherConfig::default(), |_| {}).await
+    }
+
+    /// The same, of which `change` makes something else.
+    pub(crate) async fn start_with(config: PublisherConfig, change: impl FnOnce(&mut Deps)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(AtomicI64::new(START_MS));
+        let mut deps = deps(dir.path(), &clock).await;
+        change(&mut deps);
+        let server = Server::start(config, deps.clone()).await;
+        Self {
+            deps,
+            clock,
+            server,
+            _dir: dir,
+        }
+    }
+
+    pub(crate) fn pass_ms(&self, ms: i64) {
+        self.clock.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    /// A key for these domains, comma-separated, which are verified by it for a year; it lives for five.
+    pub(crate) async fn key(&self, domains: &str, scopes: &[Scope]) -> String {
+        let new = NewKey {
+            domains: domains.split(',').map(|domain| domain.parse().unwrap()).collect(),
+            tier: Some(Tier::Enterprise),
+            name: "test".to_owned(),
+            scopes: scopes.to_vec(),
+            expires_at_ms: self.clock.load(Ordering::SeqCst) + 5 * 365 * DAY_MS,
+        };
+        let made = self.deps.accounts.create_publisher_key(new).await.unwrap();
+        made.issued.api_key
+    }
+}
+
+/// The stores and everything else the API stands on.
+async fn deps(dir: &Path, clock: &Arc<AtomicI64>) -> Deps {
+    let reader = Arc::clone(clock);
+    let clock = move || reader.load(Ordering::SeqCst);
+    let accounts = Accounts::open_with_clock(&AccountsConfig::default(), dir, clock)
+        .await
+        .unwrap();
+    let nowhere = Target::Socket(dir.join("nobody-listens"));
+    Deps {
+        accounts,
+        warehouse: Warehouse::new(&nowhere, &WarehouseConfig::default()).unwrap(),
+        limiter: Arc::new(InProcessLimiter::with_clock(1_000, || START_MS + 30_000)),
+        quotas: QuotasConfig::default(),
+        health: Health::new(),
+    }
+}
+
+/// A server that ends when it is dropped.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    client: Client<HttpConnector, Full<Bytes>>,
+    _running: DropGuard,
+}
+
+impl Server {
+    pub(crate) async fn start(config: PublisherConfig, deps: Deps) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shutdown = CancellationToken::new();
+        tokio::spawn(publisher_api::run(listener, config, deps, shutdown.clone()));
+        Self {
+            address,
+            client: Client::builder(TokioExecutor::new()).build_http(),
+            _running: shutdown.drop_guard(),
+        }
+    }
+
+    pub(crate) async fn get(&self, path: &str, key: &str) -> Answer {
+        self.ask("GET", path, key, &[], "").await
+    }
+
+    /// A request with a JSON body.
+    pub(crate) async fn json(&self, method: &str, path: &str, key: &str, body: &Value) -> Answer {
+        let body = body.to_string();
+        self.ask(method, path, key, &[("content-type", "application/json")], &body)
+            .await
+    }
+
+    /// A request with a bearer.
+    pub(crate) async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        bearer: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let bearer = format!("Bearer {bearer}");
+        let mut headers = headers.to_vec();
+        headers.push(("authorization", &bearer));
+        self.send(method, path, &headers, body).await
+    }
+
+    /// Any request.
+    pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.address));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = Full::new(Bytes::from(body.to_owned()));
+        let answer = self.client.request(request.body(body).unwrap()).await.unwrap();
+        let (parts, body) = answer.into_parts();
+        Answer {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body: body.collect().await.unwrap().to_bytes(),
+        }
+    }
+}
+
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.body.to_vec()).unwrap()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// The JSON of an answer with this status.
+    #[track_caller]
+    pub(crate) fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text());
+        self.json()
+    }
+
+    /// A problem with this status and code.
+    #[track_caller]
+    pub(crate) fn refused(&self, status: u16, code: &str) -> Value {
+        let body = self.expect(status);
+        assert_eq!(body["code"], code, "{body}");
+        assert_eq!(self.header("content-type"), "application/problem+json");
+        body
+    }
+}
