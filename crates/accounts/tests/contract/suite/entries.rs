@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use accounts::{
     Accounts, Created, Cursor, ENTRY_LABELS_MAX, ENTRY_PAGE_MAX, Entry, EntryAuthors, EntryContent, EntryFilter,
-    EntryTitle, EntryUrl, Erased, NewEntry, Rectification, Rectified, Revision,
+    EntryPolicy, EntryTitle, EntryUrl, Erased, NewEntry, Policy, Rectification, Rectified, Revision,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -28,6 +28,7 @@ cases! {
     pages_show_each_entry_once_beside_writers,
     labels_are_the_accounts_own,
     many_create_the_same_at_once,
+    which_ids_there_were_stays_as_it_was,
 }
 
 const KEY: &str = "key:0123456789abcdef";
@@ -663,4 +664,37 @@ async fn many_create_the_same_at_once(place: Place) {
     assert_eq!((made.len(), made.values().max()), (40, Some(&1)), "each of them once");
     let counts = (count(&place, &own).await, count(&place, &rival).await);
     assert!(matches!(counts, (40, 0) | (0, 40)), "{counts:?}");
+}
+
+/// What the policy for entries judges by: each change is a version, and what was of a version doesn't change any more.
+async fn which_ids_there_were_stays_as_it_was(place: Place) {
+    let accounts = place.open().await;
+    let (first, second) = (
+        account(&accounts, "example.com").await,
+        account(&accounts, "other.example").await,
+    );
+    let policy = Policy {
+        entries: EntryPolicy::Required,
+        ..Policy::default()
+    };
+    let version = async || accounts.present_terms(policy).await.unwrap().entry_version;
+    let mut versions = vec![version().await];
+    create(&accounts, &first, vec![new(1), new(2)]).await;
+    versions.push(version().await);
+    create(&accounts, &first, vec![new(1), new(2)]).await;
+    create(&accounts, &second, vec![new(1)]).await;
+    assert_eq!(version().await, versions[1], "nothing was changed");
+    accounts.erase_entry(&first, KEY, id(1), None).await.unwrap();
+    versions.push(version().await);
+    create(&accounts, &second, vec![new(1)]).await;
+    versions.push(version().await);
+    let expected: [&[u64]; 4] = [&[], &[1, 2], &[2], &[1, 2]];
+    for (version, expected) in versions.into_iter().zip(expected) {
+        let existing = accounts
+            .entries_existing(version, &[id(1), id(2), id(3)])
+            .await
+            .unwrap();
+        let expected: HashSet<Uuid> = expected.iter().map(|number| id(*number)).collect();
+        assert_eq!(existing, expected, "version {version}");
+    }
 }
