@@ -112,8 +112,8 @@ impl Accounts {
     /// The claimed mail, or `None` and it is put away: for good if it isn't true any more, for a day if nobody can get it.
     async fn read_claimed(&self, id: &str, holder: &str, now_ms: i64) -> Result<Option<ClaimedMail>, AccountsError> {
         let question = "SELECT m.kind, m.domain, m.verification_id, m.attempts, d.expires_at_ms,
-                (SELECT MIN(u.email) FROM users u WHERE u.account_id = m.account_id AND u.email IS NOT NULL AND u.created_at_ms =
-                    (SELECT MIN(f.created_at_ms) FROM users f WHERE f.account_id = m.account_id AND f.email IS NOT NULL))
+                (SELECT u.email FROM users u WHERE u.account_id = m.account_id AND u.email IS NOT NULL
+                    ORDER BY u.created_at_ms, u.id LIMIT 1)
             FROM mails m LEFT JOIN domains d ON d.domain = m.domain AND d.account_id = m.account_id
                 AND d.verification_id = m.verification_id AND d.revoked_at_ms IS NULL
             WHERE m.id = $1";

@@ -36,21 +36,27 @@ macro_rules! nouns {
     };
 }
 
+mod clients;
 mod entries;
 mod erasures;
 mod exports;
 mod jobs;
 mod keys;
+mod mails;
+mod marks;
 mod own_keys;
 mod users;
 mod verifications;
 
 nouns! {
+    clients,
     entries,
     erasures,
     exports,
     jobs,
     keys,
+    mails,
+    marks,
     own_keys,
     users,
     verifications,
