@@ -123,7 +123,14 @@ async fn gateway(listener: TcpListener, log: &std::path::Path) -> Result<()> {
         input_ends().await;
         ending.cancel();
     });
-    let limits = receipt::Limits::default();
-    gateway::run(listener, config, limits, Arc::new(log), cpu, Health::new(), shutdown).await?;
+    let deps = gateway::Deps {
+        limits: receipt::Limits::default(),
+        log: Arc::new(log),
+        cpu,
+        health: Health::new(),
+        routes: gateway::Routes::All,
+        entries: None,
+    };
+    gateway::run(listener, config, deps, shutdown).await?;
     Ok(())
 }

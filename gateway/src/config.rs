@@ -1,6 +1,7 @@
 //! The `[gateway]` section of the configuration.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,16 @@ pub enum RequestSignature {
     Deferred,
     /// By the gateway, before the 202: a bad one is answered with 401. Costs a signature check for each receipt.
     Inline,
+}
+
+/// Whether the webhook takes receipts for entries that it doesn't know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WebhookEntries {
+    /// It does; no entry is looked up.
+    Any,
+    /// It answers 404 for them.
+    Required,
 }
 
 /// How the gateway listens and what it allows. Every value bounds something; sizes are in bytes, times in milliseconds.
@@ -61,6 +72,10 @@ pub struct GatewayConfig {
     pub drain_ms_max: u64,
     /// Where `X-Service-Signature` is verified: `deferred` or `inline`.
     pub request_signature: RequestSignature,
+    /// Whether `POST /api/service/receipt` looks up `content.entryId`: `any` or `required`.
+    pub webhook_entries: WebhookEntries,
+    /// The entries there are, an id a line; read again when it changes. Not given: those of the account store, where there is one.
+    pub webhook_entries_file: Option<PathBuf>,
     /// Receipts a second from one address (IPv6: one /64), 0 for no limit.
     pub rate_address_receipts_per_s: u32,
     /// Receipts a second of one client (`client.id`), 0 for no limit.
@@ -92,6 +107,8 @@ impl Default for GatewayConfig {
             answer_wait_ms_max: 30_000,
             drain_ms_max: 10_000,
             request_signature: RequestSignature::Deferred,
+            webhook_entries: WebhookEntries::Any,
+            webhook_entries_file: None,
             rate_address_receipts_per_s: 100_000,
             rate_client_receipts_per_s: 50_000,
             rate_burst_s: 2,

@@ -23,7 +23,7 @@ use crate::rate::Standing;
 use crate::route::Route;
 use crate::sender::{Sender, forwarded_for};
 use crate::source::Source;
-use crate::{explain, submit};
+use crate::{explain, submit, webhook};
 
 /// Counts a request as under way, until it is answered or given up.
 struct UnderWay {
@@ -52,7 +52,7 @@ pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Resul
     let (under_way, others) = UnderWay::begin(line, parts.version == Version::HTTP_2);
     let shared = &under_way.line.shared;
     let id = RequestId::of(&parts.headers);
-    let route = Route::of(parts.uri.path());
+    let route = Route::of(parts.uri.path(), shared.routes);
     let mut upload = Upload::new(incoming, parts.version, &parts.headers);
     let sender = sender(&under_way.line, &parts.headers);
     let arrived_ms = now_ms();
@@ -90,11 +90,7 @@ async fn handle(call: &mut Call<'_>, route: Route, head: &Parts, upload: &mut Up
         check_http1(head)?;
     }
     if route == Route::Unknown {
-        return Err(Problem::new(
-            Kind::NotFound,
-            "receipts go to /api/v1/receipts and /api/v1/receipts/batch",
-        )
-        .into());
+        return Err(Problem::new(Kind::NotFound, call.shared.routes.signpost()).into());
     }
     if !route.allows(&head.method) {
         let allow = HeaderValue::from_static(route.allow());
@@ -109,6 +105,7 @@ async fn handle(call: &mut Call<'_>, route: Route, head: &Parts, upload: &mut Up
         // Boxed, so that what is moved for every receipt isn't as large as what a batch needs.
         Route::Batch => Box::pin(submit::batch(call, &head.headers, upload)).await,
         Route::Explain => Box::pin(explain::explain(call, &head.headers, upload)).await,
+        Route::Webhook => Box::pin(webhook::receive(call, &head.headers, upload)).await,
         Route::Live => Ok(call.shared.health.liveness_response()),
         Route::Ready | Route::Unknown => Ok(call.shared.health.readiness_response()),
     }

@@ -5,10 +5,11 @@
 //! | `listener` | accepts up to a limit, keeps house, drains |
 //! | `connection`, `wire`, `pulse`, `watch` | HTTP/1.1 or h2c on one socket, and how long it may be silent |
 //! | `exchange`, `route`, `call` | one request and its answer: what it asks for, who sent it, where that one stands |
-//! | `submit`, `append`, `explain` | what is done with receipts |
+//! | `submit`, `append`, `explain`, `webhook`, `entry_book` | what is done with receipts |
 //! | `body`, `encoding`, `inflate`, `admission`, `buffer` | from the socket to decoded bytes, bounded in bytes, time and pace |
 //! | `sender`, `rate`, `source` | who sends, receipts a second for each address and client, what one address may hold unfinished |
-//! | `answer`, `outgoing`, `meters` | what goes out: answers, problems, metrics |
+//! | `answer`, `written`, `outgoing`, `meters` | what goes out: answers, problems, metrics |
+//! | [`process`] | all of it as a process of its own |
 #![forbid(unsafe_code)]
 
 mod admission;
@@ -20,12 +21,14 @@ mod call;
 mod config;
 mod connection;
 mod encoding;
+mod entry_book;
 mod exchange;
 mod explain;
 mod inflate;
 mod listener;
 mod meters;
 mod outgoing;
+pub mod process;
 mod pulse;
 mod rate;
 mod route;
@@ -34,7 +37,9 @@ mod shared;
 mod source;
 mod submit;
 mod watch;
+mod webhook;
 mod wire;
+mod written;
 
 use std::sync::Arc;
 
@@ -45,9 +50,12 @@ use service::health::Health;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use entry_book::EntryFile;
 use shared::Shared;
 
-pub use config::{GatewayConfig, RequestSignature};
+pub use config::{GatewayConfig, RequestSignature, WebhookEntries};
+pub use entry_book::EntryBook;
+pub use route::Routes;
 pub use sender::Network;
 
 /// Why the gateway couldn't run, or didn't end well.
@@ -66,23 +74,55 @@ pub enum GatewayError {
     },
 }
 
-/// Serves `listener` until `shutdown`, then drains for at most `drain_ms_max`.
-///
-/// Registers the component `log` with `health` and says every second whether the log takes records.
+/// What the gateway stands on.
+#[derive(Clone)]
+pub struct Deps {
+    /// The rules of receipts and batches.
+    pub limits: Limits,
+    /// Where records go.
+    pub log: Arc<dyn LogWriter>,
+    /// Checks bodies and signatures.
+    pub cpu: CpuPool,
+    /// Told how the log is, as the component `log`, and answers `/readyz`.
+    pub health: Health,
+    /// Which addresses are served.
+    pub routes: Routes,
+    /// The entries there are, for `[gateway] webhook_entries = "required"` without a file.
+    pub entries: Option<Arc<dyn EntryBook>>,
+}
+
+/// Serves `listener` until `shutdown`, then drains for at most `drain_ms_max`. Says every second whether the log takes records.
 ///
 /// # Errors
 /// [`GatewayError::Config`] before anything is served, [`GatewayError::DrainTimeout`] at the end.
 pub async fn run(
     listener: TcpListener,
     config: GatewayConfig,
-    limits: Limits,
-    log: Arc<dyn LogWriter>,
-    cpu: CpuPool,
-    health: Health,
+    deps: Deps,
     shutdown: CancellationToken,
 ) -> Result<(), GatewayError> {
-    limits.validate().map_err(GatewayError::Config)?;
-    config.fits(&limits).map_err(GatewayError::Config)?;
-    let shared = Arc::new(Shared::new(config, limits, log, cpu, health));
+    deps.limits.validate().map_err(GatewayError::Config)?;
+    config.fits(&deps.limits).map_err(GatewayError::Config)?;
+    let entries = entries(&config, &deps, &shutdown).await.map_err(GatewayError::Config)?;
+    let shared = Arc::new(Shared::new(config, deps, entries));
     listener::listen(listener, shared, shutdown).await
+}
+
+/// The entries to ask: the file's, or the ones given; none where none are required.
+async fn entries(
+    config: &GatewayConfig,
+    deps: &Deps,
+    shutdown: &CancellationToken,
+) -> Result<Option<Arc<dyn EntryBook>>, String> {
+    if config.webhook_entries == WebhookEntries::Any {
+        return Ok(None);
+    }
+    let Some(path) = &config.webhook_entries_file else {
+        let missing = "gateway.webhook_entries is `required`, and nothing here knows the entries: give gateway.webhook_entries_file";
+        return deps.entries.clone().map(Some).ok_or_else(|| missing.to_owned());
+    };
+    let (file, version) = EntryFile::open(path, &deps.cpu).await?;
+    let file = Arc::new(file);
+    tokio::spawn(Arc::clone(&file).watch(version, deps.cpu.clone(), shutdown.clone()));
+    Ok(Some(file))
 }

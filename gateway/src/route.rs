@@ -2,6 +2,27 @@
 
 use http::Method;
 
+/// Which of the addresses are served; health always is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Routes {
+    /// All of the gateway's.
+    All,
+    /// The webhook's alone: a publisher's receiver.
+    Webhook,
+}
+
+impl Routes {
+    /// Where receipts go, for whoever went astray.
+    pub(crate) fn signpost(self) -> &'static str {
+        match self {
+            Self::All => {
+                "receipts go to /api/v1/receipts and /api/v1/receipts/batch, or to the webhook /api/service/receipt"
+            }
+            Self::Webhook => "receipts and batches go to /api/service/receipt",
+        }
+    }
+}
+
 /// What a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
@@ -12,6 +33,8 @@ pub(crate) enum Route {
     Batch,
     /// `POST /api/v1/receipts/explain`
     Explain,
+    /// `POST /api/service/receipt`
+    Webhook,
     /// `GET /healthz`
     Live,
     /// `GET /readyz`
@@ -21,23 +44,30 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Receipt,
         Self::Batch,
         Self::Explain,
+        Self::Webhook,
         Self::Live,
         Self::Ready,
         Self::Unknown,
     ];
 
-    pub(crate) fn of(path: &str) -> Self {
-        match path {
+    /// What `path` leads to among `routes`.
+    pub(crate) fn of(path: &str, routes: Routes) -> Self {
+        let route = match path {
             "/api/v1/receipts" => Self::Receipt,
             "/api/v1/receipts/batch" => Self::Batch,
             "/api/v1/receipts/explain" => Self::Explain,
+            "/api/service/receipt" => Self::Webhook,
             "/healthz" => Self::Live,
             "/readyz" => Self::Ready,
             _ => Self::Unknown,
+        };
+        match (routes, route) {
+            (Routes::Webhook, Self::Receipt | Self::Batch | Self::Explain) => Self::Unknown,
+            _ => route,
         }
     }
 
@@ -47,6 +77,7 @@ impl Route {
             Self::Receipt => "receipts",
             Self::Batch => "batch",
             Self::Explain => "explain",
+            Self::Webhook => "webhook",
             Self::Live => "healthz",
             Self::Ready => "readyz",
             Self::Unknown => "unknown",
@@ -55,7 +86,7 @@ impl Route {
 
     /// Whether it takes receipts, and so is rate limited.
     pub(crate) fn takes_receipts(self) -> bool {
-        matches!(self, Self::Receipt | Self::Batch | Self::Explain)
+        matches!(self, Self::Receipt | Self::Batch | Self::Explain | Self::Webhook)
     }
 
     /// The methods it has, as in `Allow`.
@@ -86,7 +117,8 @@ mod tests {
 
     #[test]
     fn only_whole_paths_are_known() {
-        assert_eq!(Route::of("/api/v1/receipts"), Route::Receipt);
+        assert_eq!(Route::of("/api/v1/receipts", Routes::All), Route::Receipt);
+        assert_eq!(Route::of("/api/service/receipt", Routes::All), Route::Webhook);
         for path in [
             "/",
             "/api/v1/receipts/",
@@ -94,7 +126,21 @@ mod tests {
             "/api/v1/receipts/batch/1",
             "/API/v1/receipts",
         ] {
-            assert_eq!(Route::of(path), Route::Unknown, "{path}");
+            assert_eq!(Route::of(path, Routes::All), Route::Unknown, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_receiver_has_the_webhook_and_health() {
+        for (path, route) in [
+            ("/api/service/receipt", Route::Webhook),
+            ("/healthz", Route::Live),
+            ("/readyz", Route::Ready),
+            ("/api/v1/receipts", Route::Unknown),
+            ("/api/v1/receipts/batch", Route::Unknown),
+            ("/api/v1/receipts/explain", Route::Unknown),
+        ] {
+            assert_eq!(Route::of(path, Routes::Webhook), route, "{path}");
         }
     }
 }

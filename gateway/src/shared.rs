@@ -9,14 +9,17 @@ use service::cpu::CpuPool;
 use service::health::Health;
 use tokio::sync::Semaphore;
 
+use crate::Deps;
 use crate::admission::Admission;
 use crate::body::Bounds;
 use crate::config::GatewayConfig;
+use crate::entry_book::EntryBook;
 use crate::meters::Meters;
 use crate::rate::Rate;
+use crate::route::Routes;
 use crate::source::Sources;
 
-/// Parsed public keys that stay at hand for `explain` and inline request signatures.
+/// Parsed public keys that stay at hand for the webhook, `explain` and inline request signatures.
 const KEYS_CACHED_MAX: usize = 4_096;
 
 /// How much of the room for connections is the gateway's; the rest is for the analytics API, often in the same process.
@@ -29,6 +32,9 @@ pub(crate) struct Shared {
     pub(crate) log: Arc<dyn LogWriter>,
     pub(crate) cpu: CpuPool,
     pub(crate) health: Health,
+    pub(crate) routes: Routes,
+    /// Asked by the webhook, if entries are required.
+    pub(crate) entries: Option<Arc<dyn EntryBook>>,
     pub(crate) judge: Judge,
     pub(crate) admission: Arc<Admission>,
     pub(crate) address_rate: Option<Rate>,
@@ -44,13 +50,16 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(
-        config: GatewayConfig,
-        limits: Limits,
-        log: Arc<dyn LogWriter>,
-        cpu: CpuPool,
-        health: Health,
-    ) -> Self {
+    /// `entries` are those to ask, if entries are required.
+    pub(crate) fn new(config: GatewayConfig, deps: Deps, entries: Option<Arc<dyn EntryBook>>) -> Self {
+        let Deps {
+            limits,
+            log,
+            cpu,
+            health,
+            routes,
+            entries: _,
+        } = deps;
         let connections_max = service::listen::connections_within("gateway", config.connections_max, FILES_PERCENT);
         let rate = |per_s| Rate::new(per_s, config.rate_burst_s, config.rate_keys_max);
         Self {
@@ -68,6 +77,8 @@ impl Shared {
             log,
             cpu,
             health,
+            routes,
+            entries,
         }
     }
 

@@ -140,7 +140,7 @@ async fn verify(call: &Call<'_>, body: Held, signature: String) -> Result<Held, 
 }
 
 /// Hands the record to the log and waits until it is durable.
-async fn store(
+pub(crate) async fn store(
     call: &Call<'_>,
     kind: RecordKind,
     body: Held,

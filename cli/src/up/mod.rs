@@ -4,6 +4,7 @@
 //! - [`services`]: the services on them, started and drained in order
 
 pub mod engines;
+mod entries;
 pub mod services;
 
 use std::net::SocketAddr;

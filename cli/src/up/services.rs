@@ -16,6 +16,7 @@ use tracing::{error, info, warn};
 use verifier::PolicyBook;
 
 use super::engines::Engines;
+use super::entries::StoredEntries;
 use crate::data_dir::Addresses;
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -190,8 +191,15 @@ impl Services {
         };
         let publisher_config = settings.publisher.clone();
         let (gateway_config, verifier_config) = (settings.gateway.clone(), settings.verifier.clone());
-        let (analytics_config, limits) = (settings.analytics.clone(), settings.limits.clone());
-        let (log, gateway_health) = (blocking(|| engines.log.writer())?, health.clone());
+        let analytics_config = settings.analytics.clone();
+        let gateway_deps = gateway::Deps {
+            limits: settings.limits.clone(),
+            log: blocking(|| engines.log.writer())?,
+            cpu: gateway_cpu,
+            health: health.clone(),
+            routes: gateway::Routes::All,
+            entries: Some(Arc::new(StoredEntries(engines.accounts.clone()))),
+        };
         let ServicePorts {
             gateway: gateway_port,
             analytics: analytics_port,
@@ -199,16 +207,7 @@ impl Services {
         } = ports;
         Ok(Self {
             gateway: Running::start("gateway", |stop| async move {
-                let run = gateway::run(
-                    gateway_port,
-                    gateway_config,
-                    limits,
-                    log,
-                    gateway_cpu,
-                    gateway_health,
-                    stop,
-                );
-                match run.await {
+                match gateway::run(gateway_port, gateway_config, gateway_deps, stop).await {
                     // Nothing that was cut off had been acknowledged.
                     Err(late @ gateway::GatewayError::DrainTimeout { .. }) => warn!(%late, "the gateway's drain"),
                     other => other.map_err(Failure::unavailable)?,

@@ -76,6 +76,10 @@ kinds! {
     InvalidRequestSignature = UNAUTHORIZED, "invalid_request_signature", "The request signature is malformed";
     /// `X-Service-Signature` that doesn't verify.
     BadRequestSignature = UNAUTHORIZED, "bad_request_signature", "The request signature doesn't verify";
+    /// A receipt's own signature that doesn't verify.
+    BadSignature = UNAUTHORIZED, "bad_signature", "A receipt's signature doesn't verify";
+    /// A batch's signature that doesn't verify, where its receipts' do.
+    BadBatchSignature = UNAUTHORIZED, "bad_batch_signature", "The batch's signature doesn't verify";
     /// No API key.
     MissingApiKey = UNAUTHORIZED, "missing_api_key", "An API key is required";
     /// An API key that is malformed, unknown or revoked.
@@ -88,6 +92,8 @@ kinds! {
     DomainNotVerified = FORBIDDEN, "domain_not_verified", "The domain isn't verified for this account";
     /// Nothing here.
     NotFound = NOT_FOUND, "not_found", "There is nothing at this address";
+    /// A receipt for an entry that isn't here, where entries are required.
+    EntryUnknown = NOT_FOUND, "entry_unknown", "The entry is unknown";
     /// The entry's id is used: by another entry of the account's, or by someone else.
     EntryConflict = CONFLICT, "entry_conflict", "The entry's id is used";
     /// The account has as many entries as it may have.

@@ -20,3 +20,4 @@ mod running;
 mod sample;
 mod signatures;
 mod slow;
+mod webhook;

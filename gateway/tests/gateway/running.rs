@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use gateway::{GatewayConfig, GatewayError};
+use gateway::{Deps, EntryBook, GatewayConfig, GatewayError, Routes};
 use receipt::Limits;
 use receipt_log::{LogWriter, Record};
 use service::cpu::CpuPool;
@@ -46,11 +46,31 @@ impl Running {
     ) -> Self {
         let mut config = GatewayConfig::default();
         change(&mut config);
+        Self::offering(Routes::All, None, writer, log, limits, config).await
+    }
+
+    /// With these routes, and a book of entries.
+    pub async fn offering(
+        routes: Routes,
+        entries: Option<Arc<dyn EntryBook>>,
+        writer: Arc<dyn LogWriter>,
+        log: Arc<MemoryLog>,
+        limits: Limits,
+        config: GatewayConfig,
+    ) -> Self {
         let listener = service::listen::bind("gateway.listen", "127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let cpu = CpuPool::new("gateway-test", 2, 1_024).unwrap();
         let (health, shutdown) = (Health::new(), CancellationToken::new());
-        let run = gateway::run(listener, config, limits, writer, cpu, health.clone(), shutdown.clone());
+        let deps = Deps {
+            limits,
+            log: writer,
+            cpu,
+            health: health.clone(),
+            routes,
+            entries,
+        };
+        let run = gateway::run(listener, config, deps, shutdown.clone());
         let done = tokio::spawn(run);
         Self {
             address,

@@ -1,0 +1,135 @@
+//! The gateway as a process of its own: configuration, engines, listeners, signals.
+
+use anyhow::Context;
+use receipt::Limits;
+use receipt_log::{EmbeddedConfig, KafkaConfig, Log};
+use serde::Deserialize;
+use service::admin::serve_admin;
+use service::config::{Faults, Source, Validate};
+use service::cpu::CpuPool;
+use service::data::DataConfig;
+use service::health::Health;
+use service::telemetry::{PrometheusHandle, TelemetryConfig, init_logging, install_metrics};
+use service::{listen, shutdown};
+use tokio_util::sync::CancellationToken;
+
+use crate::{Deps, GatewayConfig, Routes};
+
+/// The log's folder under the data directory.
+const LOG_FOLDER: &str = "log";
+
+/// Bodies that wait for a thread of the CPU pool.
+const CPU_QUEUE_MAX: usize = 1_024;
+
+/// `[limits]`
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+struct LimitsSection(Limits);
+
+impl Validate for LimitsSection {
+    fn validate(&self, faults: &mut Faults) {
+        if let Err(fault) = self.0.validate() {
+            faults.push("", fault);
+        }
+    }
+}
+
+/// `[log]`
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+struct LogSection(EmbeddedConfig);
+
+impl Validate for LogSection {
+    fn validate(&self, faults: &mut Faults) {
+        for fault in self.0.validate().err().unwrap_or_default() {
+            faults.push("", fault);
+        }
+    }
+}
+
+/// `[kafka]`
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+struct KafkaSection(KafkaConfig);
+
+impl Validate for KafkaSection {
+    fn validate(&self, faults: &mut Faults) {
+        for (key, fault) in self.0.validate().err().unwrap_or_default() {
+            faults.push(key, fault);
+        }
+    }
+}
+
+struct Settings {
+    gateway: GatewayConfig,
+    limits: Limits,
+    log: EmbeddedConfig,
+    kafka: KafkaConfig,
+    telemetry: TelemetryConfig,
+    data: DataConfig,
+}
+
+fn settings() -> anyhow::Result<Settings> {
+    let mut source = Source::load(None)?;
+    let LimitsSection(limits) = source.section("limits");
+    let LogSection(log) = source.section("log");
+    let KafkaSection(kafka) = source.section("kafka");
+    let settings = Settings {
+        gateway: source.section("gateway"),
+        limits,
+        log,
+        kafka,
+        telemetry: source.section("telemetry"),
+        data: source.section("data"),
+    };
+    source.finish()?;
+    settings.gateway.fits(&settings.limits).map_err(anyhow::Error::msg)?;
+    let fits = settings
+        .kafka
+        .fits(settings.gateway.append_wait_ms_max, settings.limits.batch_bytes_max);
+    fits.map_err(anyhow::Error::msg)?;
+    Ok(settings)
+}
+
+/// Serves `routes` until the process is told to end.
+///
+/// # Errors
+/// A fault of the configuration, an engine that doesn't open, a port that is taken, a drain that didn't end.
+pub fn run(routes: Routes) -> anyhow::Result<()> {
+    let settings = settings()?;
+    init_logging(&settings.telemetry)?;
+    // Before the log, which takes its metrics' handles when it opens.
+    let metrics = install_metrics()?;
+    let folder = std::path::absolute(settings.data.dir.join(LOG_FOLDER))?;
+    // Opening and closing wait for the disk or the brokers: before and after the runtime, not on it.
+    let log = Log::open(&settings.kafka, &settings.log, &folder).context("opening the receipt log")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ended = runtime.block_on(serve(settings, routes, log.clone(), metrics));
+    drop(runtime);
+    log.close();
+    ended
+}
+
+async fn serve(settings: Settings, routes: Routes, log: Log, metrics: PrometheusHandle) -> anyhow::Result<()> {
+    listen::lift_open_files();
+    let cpu = CpuPool::new("gateway", 0, CPU_QUEUE_MAX)?;
+    let health = Health::new();
+    let listener = listen::bind("gateway.listen", settings.gateway.listen)?;
+    let admin = listen::bind("telemetry.metrics_listen", settings.telemetry.metrics_listen)?;
+    let shutdown = shutdown::signals()?;
+    tracing::info!(address = %listener.local_addr()?, "the gateway listens");
+    let admin_shutdown = CancellationToken::new();
+    let admin = tokio::spawn(serve_admin(admin, metrics, health.clone(), admin_shutdown.clone()));
+    let deps = Deps {
+        limits: settings.limits,
+        log: log.writer()?,
+        cpu,
+        health,
+        routes,
+        entries: None,
+    };
+    let ended = crate::run(listener, settings.gateway, deps, shutdown).await;
+    admin_shutdown.cancel();
+    admin.await?;
+    Ok(ended?)
+}

@@ -1,0 +1,337 @@
+//! `POST /api/service/receipt`: what a publisher's webhook takes. One receipt or one batch, verified before it is answered and stored
+//! like any other.
+//!
+//! | status | when |
+//! |---|---|
+//! | 200 | every signature is good, and the log has it durably: `{receiptId, status: "verified"}`; of a batch `{batchId, receiptCount, status: "verified", receipts: [{receiptId, status: "verified"}]}` |
+//! | 400 | it is no receipt or batch, or breaks a rule that isn't about signatures (key of another kind, timestamp out of range, ...); `errors` says where |
+//! | 401 | a receipt's or the batch's signature isn't its key's; `errors` says whose |
+//! | 404 | `content.entryId` is no entry, where `[gateway] webhook_entries` is `required` |
+//! | 429, 503 | later; 500 is a bug |
+//!
+//! A batch is taken whole or refused whole. The service's policy on clients' keys isn't asked here: it is the verifier's, who judges
+//! every record of the log again. `X-Service-Signature` is no part of this interface; one that comes is neither looked at nor stored.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use receipt::{Arrival, BatchHead, BodyKind, Judged, ReceiptHead, RejectReason, check_batch, check_receipt};
+use receipt_log::RecordKind;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use service::problem::{FAULTS_MAX, Kind, Problem};
+use uuid::Uuid;
+
+use crate::answer::{Answer, Refusal, malformed};
+use crate::body::{Held, Upload};
+use crate::call::Call;
+use crate::submit::store;
+use crate::written::written;
+
+/// What tells a batch from a receipt.
+#[derive(Deserialize)]
+struct Shape {
+    receipts: Option<IgnoredAny>,
+}
+
+/// Whether a body is meant as a receipt or as a batch.
+pub(crate) fn kind_of(body: &[u8]) -> BodyKind {
+    let shape: Option<Shape> = serde_json::from_slice(body).ok();
+    if shape.is_some_and(|shape| shape.receipts.is_some()) {
+        BodyKind::Batch
+    } else {
+        BodyKind::Receipt
+    }
+}
+
+/// A body whose form is right.
+enum Head {
+    Receipt(ReceiptHead),
+    Batch(BatchHead),
+}
+
+impl Head {
+    fn kind(&self) -> BodyKind {
+        match self {
+            Self::Receipt(_) => BodyKind::Receipt,
+            Self::Batch(_) => BodyKind::Batch,
+        }
+    }
+
+    fn client_id(&self) -> Uuid {
+        match self {
+            Self::Receipt(head) => head.client_id,
+            Self::Batch(head) => head.client_id,
+        }
+    }
+
+    fn receipts(&self) -> u32 {
+        match self {
+            Self::Receipt(_) => 1,
+            Self::Batch(head) => head.receipt_count,
+        }
+    }
+}
+
+/// A receipt whose every check passed.
+struct Good {
+    receipt_id: Uuid,
+    entry_id: Uuid,
+}
+
+/// A receipt that failed one.
+struct Bad {
+    index: u16,
+    reason: RejectReason,
+    detail: String,
+}
+
+/// Verifies, stores, answers.
+pub(crate) async fn receive(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut Upload) -> Result<Answer, Refusal> {
+    let shared = Arc::clone(call.shared);
+    let body = call.receive(headers, upload, shared.limits.batch_bytes_max).await?;
+    let (body, head) = check(call, body).await?;
+    // Before the signatures: they are what costs.
+    call.charge_more(head.receipts())?;
+    let (body, verdicts) = judge(call, body, head.kind()).await?;
+    let good = verdicts.map_err(|bad| refusal(head.kind(), &bad))?;
+    call.charge_client(head.client_id(), head.receipts())?;
+    require_entries(call, head.kind(), &good).await?;
+    // Its place is taken before the record is stored: there must be an answer then.
+    let answer = written(call, text(&head, &good)).await?;
+    let kind = match head.kind() {
+        BodyKind::Receipt => RecordKind::Receipt,
+        BodyKind::Batch => RecordKind::Batch,
+    };
+    store(call, kind, body, None).await?;
+    shared.meters.acknowledged(kind, head.receipts());
+    Ok(answer)
+}
+
+/// The form, on the pool.
+async fn check(call: &Call<'_>, body: Held) -> Result<(Held, Head), Refusal> {
+    let (limits, arrived_ms) = (call.shared.limits.clone(), call.arrived_ms);
+    let check = move || {
+        let kind = kind_of(body.as_ref());
+        let head = match kind {
+            BodyKind::Receipt => check_receipt(body.as_ref(), arrived_ms, &limits).map(Head::Receipt),
+            BodyKind::Batch => check_batch(body.as_ref(), arrived_ms, &limits).map(Head::Batch),
+        };
+        (body, head.map_err(|error| (error, kind)))
+    };
+    let (body, head) = call.shared.cpu.run(check).await?;
+    let head = head.map_err(|(error, kind)| malformed(error, invalid(kind)))?;
+    Ok((body, head))
+}
+
+/// Every receipt, or all that is wrong, up to as many faults as a problem lists.
+async fn judge(call: &Call<'_>, body: Held, kind: BodyKind) -> Result<(Held, Result<Vec<Good>, Vec<Bad>>), Refusal> {
+    let (shared, received_at_ms) = (Arc::clone(call.shared), call.arrived_ms);
+    let judge = move || {
+        let arrival = Arrival {
+            kind,
+            body: body.as_ref(),
+            request_signature: None,
+            received_at_ms,
+        };
+        let verdicts = shared.judge.judge(&arrival, &|index, judged| match judged {
+            Judged::Verified(verified) => Ok(Good {
+                receipt_id: verified.receipt.receipt_id,
+                entry_id: verified.receipt.entry_id,
+            }),
+            Judged::Rejected(rejected) => Err(Bad {
+                index,
+                reason: rejected.reason,
+                detail: rejected.detail,
+            }),
+        });
+        let (mut good, mut bad) = (Vec::with_capacity(verdicts.len()), Vec::new());
+        for verdict in verdicts {
+            match verdict {
+                Ok(verified) => good.push(verified),
+                Err(rejected) => bad.push(rejected),
+            }
+        }
+        let verdict = if bad.is_empty() { Ok(good) } else { Err(bad) };
+        (body, verdict)
+    };
+    Ok(call.shared.cpu.run(judge).await?)
+}
+
+/// What a reason is to whoever sent the receipt.
+fn problem_of(reason: RejectReason, kind: BodyKind) -> Kind {
+    match reason {
+        RejectReason::BadSignature => Kind::BadSignature,
+        RejectReason::BadBatchSignature => Kind::BadBatchSignature,
+        RejectReason::BadRequestSignature => Kind::BadRequestSignature,
+        RejectReason::EntryUnknown => Kind::EntryUnknown,
+        _ => invalid(kind),
+    }
+}
+
+fn invalid(kind: BodyKind) -> Kind {
+    match kind {
+        BodyKind::Receipt => Kind::InvalidReceipt,
+        BodyKind::Batch => Kind::InvalidBatch,
+    }
+}
+
+/// The receipts' own faults; the batch's signature only where there are none. A fault that isn't about signatures comes first.
+fn refusal(kind: BodyKind, bad: &[Bad]) -> Refusal {
+    let is_own = |bad: &&Bad| bad.reason != RejectReason::BadBatchSignature;
+    let own = bad.iter().filter(is_own).count();
+    if own == 0 {
+        let detail = "the batch's signature isn't that of the key its receipts carry; nothing of it was taken";
+        let problem = Problem::new(Kind::BadBatchSignature, detail);
+        return problem
+            .fault("/signature", RejectReason::BadBatchSignature.as_str(), detail)
+            .into();
+    }
+    let mut own_faults: Vec<&Bad> = bad.iter().filter(is_own).collect();
+    own_faults.sort_by_key(|bad| (bad.reason == RejectReason::BadSignature, bad.index));
+    let first = own_faults.first().map_or(RejectReason::Malformed, |bad| bad.reason);
+    let detail = match kind {
+        BodyKind::Receipt => own_faults.first().map_or_else(String::new, |bad| bad.detail.clone()),
+        BodyKind::Batch => format!("{own} of the batch's receipts are refused; nothing of it was taken"),
+    };
+    let mut problem = Problem::new(problem_of(first, kind), detail);
+    for bad in own_faults.into_iter().take(FAULTS_MAX) {
+        let member = if bad.reason == RejectReason::BadSignature {
+            "/signature"
+        } else {
+            ""
+        };
+        problem = problem.fault(
+            pointer(kind, bad.index, member),
+            bad.reason.as_str(),
+            bad.detail.clone(),
+        );
+    }
+    problem.into()
+}
+
+/// 404 unless every entry exists, where that is asked for.
+async fn require_entries(call: &Call<'_>, kind: BodyKind, good: &[Good]) -> Result<(), Refusal> {
+    let Some(book) = &call.shared.entries else {
+        return Ok(());
+    };
+    let asked: HashSet<Uuid> = good.iter().map(|good| good.entry_id).collect();
+    let asked: Vec<Uuid> = asked.into_iter().collect();
+    let existing = book.existing(&asked).await.map_err(|what| {
+        tracing::warn!(what, "the entries can't be looked up");
+        let detail = "the entries can't be looked up; send it again later";
+        Problem::new(Kind::AccountsUnavailable, detail).retry_after_s(RETRY_S)
+    })?;
+    let unknown = || (0..).zip(good).filter(|(_, good)| !existing.contains(&good.entry_id));
+    let count = unknown().count();
+    if count == 0 {
+        return Ok(());
+    }
+    let detail = match kind {
+        BodyKind::Receipt => "content.entryId is no entry here".to_owned(),
+        BodyKind::Batch => {
+            format!("{count} of the batch's receipts are for entries that aren't here; nothing of it was taken")
+        }
+    };
+    let mut problem = Problem::new(Kind::EntryUnknown, detail);
+    for (index, good) in unknown().take(FAULTS_MAX) {
+        let pointer = pointer(kind, index, "/content/entryId");
+        let detail = format!("there is no entry {}", good.entry_id);
+        problem = problem.fault(pointer, RejectReason::EntryUnknown.as_str(), detail);
+    }
+    Err(problem.into())
+}
+
+/// Seconds until the entries may be there again.
+const RETRY_S: u32 = 5;
+
+/// A member of the receipt at `index`, as a JSON Pointer into the body.
+fn pointer(kind: BodyKind, index: u16, member: &str) -> String {
+    match kind {
+        BodyKind::Receipt => member.to_owned(),
+        BodyKind::Batch => format!("/receipts/{index}{member}"),
+    }
+}
+
+fn text(head: &Head, good: &[Good]) -> Vec<u8> {
+    let verified = |good: &Good| json!({"receiptId": good.receipt_id, "status": "verified"});
+    let body = match head {
+        Head::Receipt(head) => json!({"receiptId": head.receipt_id, "status": "verified"}),
+        Head::Batch(head) => json!({
+            "batchId": head.batch_id,
+            "receiptCount": head.receipt_count,
+            "status": "verified",
+            "receipts": good.iter().map(verified).collect::<Vec<_>>(),
+        }),
+    };
+    body.to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    fn bad(index: u16, reason: RejectReason) -> Bad {
+        Bad {
+            index,
+            reason,
+            detail: format!("it is {reason}"),
+        }
+    }
+
+    #[test]
+    fn every_reason_has_its_status() {
+        for reason in RejectReason::ALL {
+            let status = problem_of(*reason, BodyKind::Receipt).status().as_u16();
+            let expected = match reason.as_str() {
+                "bad_signature" | "bad_batch_signature" | "bad_request_signature" => 401,
+                "entry_unknown" => 404,
+                _ => 400,
+            };
+            assert_eq!(status, expected, "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_fault_of_form_goes_before_one_of_signatures_and_a_receipts_before_the_batchs() {
+        let all = [
+            bad(0, RejectReason::BadBatchSignature),
+            bad(3, RejectReason::BadSignature),
+            bad(5, RejectReason::BadPublicKey),
+        ];
+        let problem = refusal(BodyKind::Batch, &all).into_problem();
+        let pointers: Vec<&str> = problem.faults.iter().map(|fault| fault.pointer.as_str()).collect();
+        assert_eq!((problem.kind, problem.code()), (Kind::InvalidBatch, "bad_public_key"));
+        assert_eq!(pointers, ["/receipts/5", "/receipts/3/signature"]);
+        let problem = refusal(BodyKind::Batch, &all[..2]).into_problem();
+        assert_eq!((problem.kind, problem.faults.len()), (Kind::BadSignature, 1));
+        let problem = refusal(BodyKind::Batch, &all[..1]).into_problem();
+        assert_eq!(
+            (problem.kind, problem.faults[0].pointer.as_str()),
+            (Kind::BadBatchSignature, "/signature")
+        );
+        let problem = refusal(BodyKind::Receipt, &all[1..2]).into_problem();
+        assert_eq!(
+            (problem.kind, problem.faults[0].pointer.as_str()),
+            (Kind::BadSignature, "/signature")
+        );
+    }
+
+    #[test]
+    fn a_batch_is_told_by_its_receipts() {
+        assert_eq!(kind_of(br#"{"receipts": []}"#), BodyKind::Batch);
+        for receipt in [
+            "",
+            "[]",
+            "{}",
+            r#"{"receipts": null}"#,
+            r#"{"receipts": [], "receipts": []}"#,
+            r#"{"receipts": ["#,
+        ] {
+            assert_eq!(kind_of(receipt.as_bytes()), BodyKind::Receipt, "{receipt}");
+        }
+    }
+}
