@@ -14,7 +14,7 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 use uuid::Uuid;
 
-use crate::{AccountsError, Inherited};
+use crate::{AccountsError, Inherited, Principal};
 
 pub use requesting::{ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, RequestedErasure};
 
@@ -88,6 +88,17 @@ pub struct Erasure {
     pub finished_at_ms: Option<i64>,
     /// The certificate's text, and the SHA-256 of its UTF-8 in hexadecimal.
     pub certificate: Option<(String, String)>,
+}
+
+impl Principal {
+    /// What the account speaks for.
+    #[must_use]
+    pub fn coverage(&self) -> Coverage {
+        Coverage {
+            domains: self.domains.clone(),
+            inherited: self.inherited.clone(),
+        }
+    }
 }
 
 impl ErasureState {
