@@ -1,0 +1,195 @@
+//! Erasures carried out, and what is kept for a time let go of: by one replica at a time, in steps that may be done twice.
+//!
+//! A lease in the store keeps replicas from working side by side; where one outlives it, each step still bears its successor's. What was
+//! begun before a crash is found in the store and goes on.
+
+mod certificate;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use accounts::{Accounts, AccountsError, Coverage, Erasure};
+use tokio::sync::Notify;
+use warehouse::{MetadataErasure, MetadataRows, Scope, Warehouse, WarehouseError};
+
+/// How long the lease is: longer than a step, a mutation of the warehouse included.
+const LEASE_MS: i64 = 20 * 60 * 1_000;
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+/// Accounts whose erasure is begun at a time.
+const ACCOUNTS_MAX: i64 = 100;
+/// Times that rows which came in between are erased again before it is left to the next turn.
+const CONFIRM_TRIES: u32 = 3;
+/// The lease of the work, and what marks that addresses were blanked today.
+const JOB: &str = "erasures";
+const ADDRESSES: &str = "erasures.addresses";
+
+/// Who carries them out.
+pub struct Eraser {
+    /// The store.
+    pub accounts: Accounts,
+    /// Receipts.
+    pub warehouse: Warehouse,
+    /// Days in which an erased receipt's duplicates may still come: how far back a receipt may lie when it arrives, and how long the
+    /// log holds what `receipts repair` may read again.
+    pub look_after_days: i64,
+    /// Days that technical data of requests is kept.
+    pub address_days_max: i64,
+    /// Who holds the lease.
+    holder: String,
+}
+
+/// Why a turn ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum EraseError {
+    /// The store.
+    #[error(transparent)]
+    Accounts(#[from] AccountsError),
+    /// The warehouse.
+    #[error(transparent)]
+    Warehouse(#[from] WarehouseError),
+    /// Rows come in as fast as they are erased, or a replica doesn't answer.
+    #[error("{0:?} rows still tell of clients after they were erased")]
+    Unconfirmed(MetadataRows),
+}
+
+impl Eraser {
+    /// One that works on these.
+    #[must_use]
+    pub fn new(accounts: Accounts, warehouse: Warehouse, look_after_days: i64, address_days_max: i64) -> Self {
+        Self {
+            accounts,
+            warehouse,
+            look_after_days,
+            address_days_max,
+            holder: uuid::Uuid::now_v7().simple().to_string(),
+        }
+    }
+
+    /// Does all there is to do now, if no other replica is at it. An erasure that can't go on is passed over; it says why to whoever asks.
+    ///
+    /// # Errors
+    /// What concerns all of them.
+    pub async fn turn(&self) -> Result<(), EraseError> {
+        if !self.hold().await? {
+            return Ok(());
+        }
+        let done = self.work().await;
+        self.accounts.release(JOB, &self.holder).await?;
+        done
+    }
+
+    async fn hold(&self) -> Result<bool, AccountsError> {
+        self.accounts.claim(JOB, &self.holder, LEASE_MS).await
+    }
+
+    async fn work(&self) -> Result<(), EraseError> {
+        let now_ms = self.accounts.now_ms();
+        for account_id in self.accounts.accounts_due_for_erasure(now_ms, ACCOUNTS_MAX).await? {
+            self.accounts.begin_account_erasure(&account_id).await?;
+        }
+        for erasure in self.accounts.open_erasures().await? {
+            if let Err(error) = self.carry_out(&erasure).await {
+                tracing::warn!(erasure = erasure.id, %error, "an erasure can't go on now");
+                self.accounts
+                    .note_erasure_problem(&erasure.id, &error.to_string())
+                    .await?;
+            }
+        }
+        for erasure in self.accounts.erasures_to_look_after(now_ms - DAY_MS).await? {
+            if let Err(error) = self.look_after(&erasure, now_ms).await {
+                tracing::warn!(erasure = erasure.id, %error, "an erasure can't be looked after now");
+            }
+        }
+        // A holder of its own each time: for whoever comes within the day the lease isn't free.
+        let today = format!("{} {now_ms}", self.holder);
+        if self.accounts.claim(ADDRESSES, &today, DAY_MS).await? {
+            let before_ms = now_ms - self.address_days_max * DAY_MS;
+            match self.warehouse.blank_addresses(before_ms).await {
+                Ok(0) => {}
+                Ok(rows) => tracing::info!(rows, "client addresses are past their time and were blanked"),
+                Err(error) => {
+                    self.accounts.release(ADDRESSES, &today).await?;
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn carry_out(&self, erasure: &Erasure) -> Result<(), EraseError> {
+        while self.accounts.erase_some(&erasure.id).await? {
+            self.hold().await?;
+        }
+        if let Some(coverage) = &erasure.wish.receipt_metadata {
+            let rows = metadata(coverage, erasure.requested_at_ms);
+            let found = self.warehouse.metadata_left(&rows).await?;
+            let counts = [("receipts", found.receipts), ("rejected", found.rejected)];
+            self.accounts.note_erased_rows(&erasure.id, &counts).await?;
+            self.erase(&rows, found).await?;
+        }
+        let confirmed_at_ms = self.accounts.now_ms();
+        let text = |erasure: &Erasure| certificate::text(erasure, confirmed_at_ms);
+        if self.accounts.certify_erasure(&erasure.id, text).await? {
+            tracing::info!(erasure = erasure.id, "an erasure is done");
+        }
+        Ok(())
+    }
+
+    /// Erases until a query finds nothing more.
+    async fn erase(&self, rows: &MetadataErasure, found: MetadataRows) -> Result<(), EraseError> {
+        let mut left = found;
+        for _ in 0..CONFIRM_TRIES {
+            if left.is_none() {
+                return Ok(());
+            }
+            self.hold().await?;
+            self.warehouse.erase_metadata(rows).await?;
+            left = self.warehouse.metadata_left(rows).await?;
+        }
+        if left.is_none() {
+            Ok(())
+        } else {
+            Err(EraseError::Unconfirmed(left))
+        }
+    }
+
+    /// What came since (a duplicate's own bytes, a block written again) goes too. Queries don't see it even before.
+    async fn look_after(&self, erasure: &Erasure, now_ms: i64) -> Result<(), EraseError> {
+        if let Some(coverage) = &erasure.wish.receipt_metadata {
+            let rows = metadata(coverage, erasure.requested_at_ms);
+            let found = self.warehouse.metadata_left(&rows).await?;
+            self.erase(&rows, found).await?;
+        }
+        let since_ms = now_ms - erasure.finished_at_ms.unwrap_or(now_ms);
+        let settled = since_ms >= self.look_after_days * DAY_MS;
+        self.accounts.note_erasure_looked_after(&erasure.id, settled).await?;
+        Ok(())
+    }
+}
+
+/// Does a turn at once, whenever one is wanted, and every `pause`.
+pub(crate) async fn watch(eraser: Eraser, wanted: Arc<Notify>, pause: Duration) {
+    loop {
+        if let Err(error) = eraser.turn().await {
+            tracing::warn!(%error, "erasures wait for the next turn");
+        }
+        tokio::select! {
+            () = wanted.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+fn metadata(coverage: &Coverage, before_ms: i64) -> MetadataErasure {
+    MetadataErasure {
+        scope: scope(coverage),
+        before_ms,
+    }
+}
+
+/// What a coverage is to the warehouse.
+pub(crate) fn scope(coverage: &Coverage) -> Scope {
+    Scope {
+        publishers: coverage.domains.clone(),
+    }
+}

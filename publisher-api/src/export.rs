@@ -1,0 +1,264 @@
+//! Everything that is stored of a publisher, page by page, in an order that never changes.
+//!
+//! An export goes through the collections one after the other: those of the account store, then receipts and refusals of its verified
+//! domains from the warehouse. Each is in an order of what never changes about a row, so the place behind a page is all that is needed to go
+//! on, in whatever process: nothing is kept between requests, and what stood there when a collection was begun is in exactly one page,
+//! whatever is written meanwhile. One page is in memory at a time.
+
+pub(crate) mod cursor;
+pub(crate) mod form;
+pub(crate) mod stream;
+pub(crate) mod tar;
+
+use std::sync::Arc;
+
+use accounts::{COLLECTIONS, Cell, ExportedRow, Principal};
+use serde_json::{Map, Value, json};
+use warehouse::{ExportedReceipt, Rejected, RejectedFilter, RejectedOrder};
+use web::{Failure, rfc3339_ms};
+
+use crate::Deps;
+use crate::erasing::scope;
+use cursor::{After, Place};
+
+/// Receipts in one page; the longest possible one is 50 KB.
+const RECEIPTS_MAX: u64 = 500;
+/// Rows of another collection in one page.
+const ROWS_MAX: i64 = 500;
+
+/// Receipts, in the warehouse.
+pub(crate) const RECEIPTS: &str = "receipts";
+/// Rejected receipts that name a domain of the publisher's, without their bytes: those are whoever sent them's word.
+pub(crate) const REFUSALS: &str = "refusals";
+
+const RECEIPT_COLUMNS: [&str; 23] = [
+    "receiptId",
+    "publisher",
+    "timestamp",
+    "entryId",
+    "payloadHash",
+    "occurrences",
+    "receivedAt",
+    "url",
+    "contentHash",
+    "clientId",
+    "clientName",
+    "clientVersion",
+    "organization",
+    "keyFingerprint",
+    "signatureAlgorithm",
+    "purpose",
+    "context",
+    "datasetId",
+    "modelId",
+    "queryId",
+    "sessionId",
+    "studyId",
+    "researcherId",
+];
+const REFUSAL_COLUMNS: [&str; 10] = [
+    "position",
+    "publisher",
+    "receivedAt",
+    "reason",
+    "detail",
+    "receiptId",
+    "clientId",
+    "entryId",
+    "payloadHash",
+    "replayedAt",
+];
+
+/// The names of all collections, in their order.
+pub(crate) fn names() -> Vec<&'static str> {
+    let stored = COLLECTIONS.iter().map(|collection| collection.name);
+    stored.chain([RECEIPTS, REFUSALS]).collect()
+}
+
+/// The columns of the collection of this number.
+pub(crate) fn columns(collection: usize) -> Vec<&'static str> {
+    match COLLECTIONS.get(collection) {
+        Some(stored) => stored.columns.iter().map(|column| column.name).collect(),
+        None if collection == COLLECTIONS.len() => RECEIPT_COLUMNS.to_vec(),
+        None => REFUSAL_COLUMNS.to_vec(),
+    }
+}
+
+/// A part of a collection.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// Which collection.
+    pub(crate) collection: usize,
+    /// Which page of it, from 0.
+    pub(crate) number: u64,
+    /// Each with a value for every column.
+    pub(crate) rows: Vec<Vec<Value>>,
+    /// The place behind it.
+    pub(crate) next: Place,
+}
+
+/// Whose export it is, and how much of it.
+#[derive(Clone)]
+pub(crate) struct Walk {
+    pub(crate) deps: Deps,
+    pub(crate) principal: Arc<Principal>,
+    /// Only this collection.
+    pub(crate) only: Option<usize>,
+}
+
+impl Walk {
+    /// Where an export begins.
+    pub(crate) fn begin(&self) -> Place {
+        Place::begin(self.only.unwrap_or(0))
+    }
+
+    /// The next page with rows from `place` on; none at the end.
+    ///
+    /// # Errors
+    /// An engine doesn't answer.
+    pub(crate) async fn next(&self, mut place: Place) -> Result<Option<Page>, Failure> {
+        let end = self.only.map_or_else(|| names().len(), |only| only + 1);
+        while place.collection < end {
+            let number = place.page;
+            let (rows, after) = self.rows(&place).await?;
+            if let Some(after) = after {
+                let collection = place.collection;
+                let next = Place {
+                    collection,
+                    page: number + 1,
+                    after,
+                };
+                return Ok(Some(Page {
+                    collection,
+                    number,
+                    rows,
+                    next,
+                }));
+            }
+            place = Place::begin(place.collection + 1);
+        }
+        Ok(None)
+    }
+
+    /// The rows behind a place, and the place behind them if there are any.
+    async fn rows(&self, place: &Place) -> Result<(Vec<Vec<Value>>, Option<After>), Failure> {
+        match COLLECTIONS.get(place.collection) {
+            Some(stored) => {
+                let after = match &place.after {
+                    After::Row(after) => Some(after),
+                    _ => None,
+                };
+                let accounts = &self.deps.accounts;
+                let page = accounts.collection_page(&self.principal.account_id, stored, after, ROWS_MAX);
+                let page = page.await?;
+                let after = page.last().map(|row| After::Row(row.place.clone()));
+                let rows = page.into_iter().map(|row| row.cells.into_iter().map(value).collect());
+                Ok((rows.collect(), after))
+            }
+            None if place.collection == COLLECTIONS.len() => self.receipts(place).await,
+            None => self.refusals(place).await,
+        }
+    }
+
+    async fn receipts(&self, place: &Place) -> Result<(Vec<Vec<Value>>, Option<After>), Failure> {
+        let after = match &place.after {
+            After::Receipt(after) => Some(after),
+            _ => None,
+        };
+        let scope = scope(&self.principal.coverage());
+        let page = self.deps.warehouse.export_receipts(&scope, after, RECEIPTS_MAX).await?;
+        let after = page.last().map(|receipt| After::Receipt(receipt.key.clone()));
+        Ok((page.into_iter().map(receipt).collect(), after))
+    }
+
+    async fn refusals(&self, place: &Place) -> Result<(Vec<Vec<Value>>, Option<After>), Failure> {
+        let after = match &place.after {
+            After::Refusal(after) => Some(after),
+            _ => None,
+        };
+        let scope = scope(&self.principal.coverage());
+        if scope.publishers.is_empty() {
+            // No names would be all names there.
+            return Ok((Vec::new(), None));
+        }
+        let filter = RejectedFilter {
+            publishers: scope.publishers,
+            ..RejectedFilter::default()
+        };
+        let warehouse = &self.deps.warehouse;
+        let keys = warehouse
+            .rejected_keys(&filter, RejectedOrder::Stored, after, RECEIPTS_MAX)
+            .await?;
+        let after = keys.last().map(|key| After::Refusal(key.clone()));
+        let rows = warehouse.rejected(&keys).await?;
+        Ok((rows.into_iter().map(refusal).collect(), after))
+    }
+}
+
+/// A row with its columns' names.
+pub(crate) fn object(collection: usize, row: Vec<Value>) -> Map<String, Value> {
+    columns(collection).into_iter().map(str::to_owned).zip(row).collect()
+}
+
+/// A row of the account store with its columns' names.
+pub(crate) fn row_object(collection: usize, row: ExportedRow) -> Map<String, Value> {
+    object(collection, row.cells.into_iter().map(value).collect())
+}
+
+fn value(cell: Cell) -> Value {
+    match cell {
+        Cell::Absent => Value::Null,
+        Cell::Text(text) => text.into(),
+        Cell::Instant(at_ms) => rfc3339_ms(at_ms).into(),
+        Cell::Number(number) => number.into(),
+        Cell::Flag(flag) => flag.into(),
+        Cell::List(texts) => texts.into(),
+    }
+}
+
+/// In the order of [`RECEIPT_COLUMNS`]; an empty text is an absent one.
+fn receipt(receipt: ExportedReceipt) -> Vec<Value> {
+    let text = |text: String| if text.is_empty() { Value::Null } else { text.into() };
+    vec![
+        receipt.key.receipt_id.to_string().into(),
+        receipt.key.publisher.into(),
+        rfc3339_ms(receipt.key.timestamp_ms).into(),
+        receipt.key.entry_id.to_string().into(),
+        hex::encode(receipt.key.payload_hash).into(),
+        receipt.occurrences.into(),
+        rfc3339_ms(receipt.received_at_ms).into(),
+        text(receipt.url),
+        format!("sha256:{}", hex::encode(receipt.content_hash)).into(),
+        receipt.client_id.to_string().into(),
+        text(receipt.client_name),
+        text(receipt.client_version),
+        text(receipt.organization),
+        hex::encode(receipt.key_fingerprint).into(),
+        text(receipt.algorithm),
+        text(receipt.purpose),
+        text(receipt.context),
+        text(receipt.dataset_id),
+        text(receipt.model_id),
+        text(receipt.query_id),
+        text(receipt.session_id),
+        text(receipt.study_id),
+        text(receipt.researcher_id),
+    ]
+}
+
+/// In the order of [`REFUSAL_COLUMNS`].
+fn refusal(refusal: Rejected) -> Vec<Value> {
+    let id = |id: Option<uuid::Uuid>| json!(id.map(|id| id.to_string()));
+    vec![
+        refusal.position.to_string().into(),
+        refusal.publisher.into(),
+        rfc3339_ms(refusal.received_at_ms).into(),
+        refusal.reason.into(),
+        refusal.detail.into(),
+        id(refusal.receipt_id),
+        id(refusal.client_id),
+        id(refusal.entry_id),
+        json!(refusal.payload_hash.map(hex::encode)),
+        json!(refusal.replay.map(|replay| rfc3339_ms(replay.replayed_at_ms))),
+    ]
+}

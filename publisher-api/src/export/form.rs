@@ -1,0 +1,164 @@
+//! A page as NDJSON, CSV or files of an archive.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{Page, columns, names, object, tar};
+
+/// In what form an export is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A row a line, of all collections.
+    Ndjson,
+    /// A table (RFC 4180) of one collection.
+    Csv,
+    /// Files of both.
+    Tar,
+}
+
+impl Form {
+    /// What stands before the first page. One that goes on has its header line already.
+    pub(crate) fn begin(self, collection: usize, goes_on: bool) -> Vec<u8> {
+        match self {
+            Self::Csv if !goes_on => csv_header(collection, true).into_bytes(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn media(self) -> &'static str {
+        match self {
+            Self::Ndjson => "application/x-ndjson",
+            Self::Csv => "text/csv; charset=utf-8; header=present",
+            Self::Tar => "application/x-tar",
+        }
+    }
+
+    /// The name that a browser gives the download.
+    pub(crate) fn file_name(self) -> &'static str {
+        match self {
+            Self::Ndjson => "export.ndjson",
+            Self::Csv => "export.csv",
+            Self::Tar => "export.tar",
+        }
+    }
+
+    /// A page's bytes, with the place behind it.
+    pub(crate) fn page(self, page: Page, now_s: i64) -> Vec<u8> {
+        let (collection, cursor) = (page.collection, page.next.to_text());
+        let name = names().get(collection).copied().unwrap_or_default();
+        match self {
+            Self::Ndjson => {
+                let mut text = lines(page, |row| json!({"collection": name, "row": row}));
+                text.push_str(&format!("{}\n", json!({"cursor": cursor})));
+                text.into_bytes()
+            }
+            Self::Csv => csv_rows(&page.rows, Some(&cursor)).into_bytes(),
+            Self::Tar => {
+                let number = page.number;
+                let table = csv_header(collection, false) + &csv_rows(&page.rows, None);
+                let rows = lines(page, Value::Object);
+                let mut files = tar::file(&format!("{name}/{number:010}.ndjson"), rows.as_bytes(), now_s);
+                files.extend(tar::file(&format!("{name}/{number:010}.csv"), table.as_bytes(), now_s));
+                // After its page: whoever unpacks what arrived has in it where to go on.
+                files.extend(tar::file("cursor", cursor.as_bytes(), now_s));
+                files
+            }
+        }
+    }
+
+    /// What ends an export, with the rows of each collection in it: without it, it isn't whole.
+    pub(crate) fn end(self, rows: &BTreeMap<&'static str, u64>, now_s: i64) -> Vec<u8> {
+        let end = json!({"end": true, "rows": rows}).to_string();
+        match self {
+            Self::Ndjson => format!("{end}\n").into_bytes(),
+            // A table has no place for it; it ends with the last chunk of the answer.
+            Self::Csv => Vec::new(),
+            Self::Tar => [tar::file("end", end.as_bytes(), now_s), tar::end()].concat(),
+        }
+    }
+}
+
+fn lines(page: Page, line: impl Fn(serde_json::Map<String, Value>) -> Value) -> String {
+    let collection = page.collection;
+    let rows = page.rows.into_iter();
+    rows.map(|row| format!("{}\n", line(object(collection, row)))).collect()
+}
+
+fn csv_header(collection: usize, with_cursor: bool) -> String {
+    let mut cells = columns(collection);
+    if with_cursor {
+        cells.push("cursor");
+    }
+    format!("{}\r\n", cells.join(","))
+}
+
+/// With `cursor` in the last row, and nothing in its place in those before.
+fn csv_rows(rows: &[Vec<Value>], cursor: Option<&str>) -> String {
+    let mut text = String::new();
+    for (at, row) in rows.iter().enumerate() {
+        for (number, cell) in row.iter().enumerate() {
+            if number > 0 {
+                text.push(',');
+            }
+            push_cell(&mut text, &shown(cell));
+        }
+        if let Some(cursor) = cursor {
+            text.push(',');
+            text.push_str(if at + 1 == rows.len() { cursor } else { "" });
+        }
+        text.push_str("\r\n");
+    }
+    text
+}
+
+/// A list is its texts with semicolons.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(texts) => texts.iter().map(shown).collect::<Vec<_>>().join("; "),
+        other => other.to_string(),
+    }
+}
+
+/// Texts of strangers end up in spreadsheets: what a spreadsheet would run as a formula gets an apostrophe before it.
+fn push_cell(text: &mut String, cell: &str) {
+    let formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    if !formula && !cell.contains([',', '"', '\r', '\n']) {
+        return text.push_str(cell);
+    }
+    text.push('"');
+    if formula {
+        text.push('\'');
+    }
+    text.push_str(&cell.replace('"', "\"\""));
+    text.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_quoted_and_no_formula() {
+        let cell = |value: Value| csv_rows(&[vec![value]], None);
+        for (value, expected) in [
+            (json!("plain"), "plain\r\n"),
+            (json!("a,b"), "\"a,b\"\r\n"),
+            (json!("say \"hi\"\r\n"), "\"say \"\"hi\"\"\r\n\"\r\n"),
+            (json!("=HYPERLINK(\"x\")"), "\"'=HYPERLINK(\"\"x\"\")\"\r\n"),
+            (json!("+1"), "\"'+1\"\r\n"),
+            (json!("-1"), "\"'-1\"\r\n"),
+            (json!("@a"), "\"'@a\"\r\n"),
+            (json!(["=1", "b"]), "\"'=1; b\"\r\n"),
+            (json!(7), "7\r\n"),
+            (json!(true), "true\r\n"),
+            (Value::Null, "\r\n"),
+        ] {
+            assert_eq!(cell(value), expected);
+        }
+        let rows = [vec![json!("a")], vec![json!("b")]];
+        assert_eq!(csv_rows(&rows, Some("c1")), "a,\r\nb,c1\r\n");
+    }
+}

@@ -1,0 +1,208 @@
+//! `/api/v1/publisher/erasures`: what is to go, how far it is, and the certificate.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use accounts::{
+    ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, EntriesWish, Erasure, ErasureState, ErasureWish, Principal,
+    RequestedErasure,
+};
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use http::{StatusCode, header};
+use serde::{Deserialize, Serialize};
+use service::problem::{Kind, Problem};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use web::params::parse_uuid;
+use web::{Failure, JsonBody, rfc3339_ms};
+
+use crate::app::App;
+use crate::openapi::{BodyRefusals, ProblemBody, Refusals};
+
+const PATH: &str = "/api/v1/publisher/erasures";
+
+pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(request)).routes(routes!(erasure))
+}
+
+/// What is to be erased. At least one of them.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ErasureRequest {
+    /// These entries; what isn't yours is passed over.
+    #[serde(default)]
+    #[schema(required = false, max_items = 1000, format = "uuid")]
+    entry_ids: Vec<String>,
+    /// All entries.
+    #[serde(default)]
+    #[schema(required = false)]
+    all_entries: bool,
+    /// Names and e-mail addresses of users, and the labels of API keys. The account works on.
+    #[serde(default)]
+    #[schema(required = false)]
+    personal_data: bool,
+    /// What tells who used your content, in all receipts until now: client, key, context, session and researcher, and of rejected ones
+    /// their bytes and addresses. The receipts go on being counted, under the client id of zeros.
+    #[serde(default)]
+    #[schema(required = false)]
+    receipt_client_metadata: bool,
+}
+
+/// An erasure.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct ErasureBody {
+    /// `era_...`.
+    erasure_id: String,
+    state: StateWord,
+    #[schema(format = DateTime)]
+    requested_at: String,
+    /// Who asked: `key:<keyId>`.
+    requested_by: String,
+    /// Rows erased so far, by table.
+    erased: BTreeMap<String, u64>,
+    /// What keeps it up; it is tried again by itself.
+    problem: Option<String>,
+    #[schema(format = DateTime)]
+    finished_at: Option<String>,
+    certificate: Option<Certificate>,
+}
+
+/// How far an erasure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+enum StateWord {
+    /// Under way.
+    Running,
+    /// All is gone; the certificate is there.
+    Done,
+}
+
+/// What was erased, when, and how that was confirmed.
+#[derive(Debug, Serialize, ToSchema)]
+struct Certificate {
+    text: String,
+    /// SHA-256 of the text's UTF-8, in hexadecimal.
+    sha256: String,
+}
+
+/// Ask for an erasure
+///
+/// It is done soon after; look at it for the certificate. Entries and names are gone for good.
+#[utoipa::path(
+    post, path = PATH, tag = "data", security(("apiKey" = [])), request_body = ErasureRequest,
+    responses(
+        (status = 202, description = "It will be done", body = ErasureBody, headers(("Location" = String, description = "Where to look at it"))),
+        (status = 409, description = "Too many erasures of yours aren't done", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals, BodyRefusals,
+    ),
+)]
+async fn request(
+    State(app): State<Arc<App>>,
+    Extension(principal): Extension<Arc<Principal>>,
+    JsonBody(body): JsonBody<ErasureRequest>,
+) -> Result<Response, Failure> {
+    let wish = wish(body, &principal)?;
+    let actor = format!("key:{}", principal.key_id);
+    let accounts = &app.deps.accounts;
+    match accounts.request_erasure(&principal.account_id, &actor, wish).await? {
+        RequestedErasure::TooMany => {
+            let detail = format!("{ERASURES_OPEN_MAX} erasures of this account aren't done: wait for one");
+            Err(Failure::new(Kind::TooManyErasures, detail))
+        }
+        RequestedErasure::Taken(erasure) => {
+            app.erasures_wanted.notify_one();
+            let place = format!("{PATH}/{}", erasure.id);
+            Ok((
+                StatusCode::ACCEPTED,
+                [(header::LOCATION, place)],
+                Json(ErasureBody::from(*erasure)),
+            )
+                .into_response())
+        }
+    }
+}
+
+/// An erasure
+#[utoipa::path(
+    get, path = "/api/v1/publisher/erasures/{id}", tag = "data", security(("apiKey" = [])),
+    params(("id" = String, Path, description = "The erasureId")),
+    responses(
+        (status = 200, description = "How far it is, with the certificate once it is done", body = ErasureBody),
+        (status = 404, description = "You have no such erasure", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals,
+    ),
+)]
+async fn erasure(
+    State(app): State<Arc<App>>,
+    Extension(principal): Extension<Arc<Principal>>,
+    Path(id): Path<String>,
+) -> Result<Json<ErasureBody>, Failure> {
+    let none = || Failure::not_found("you have no such erasure");
+    // Any other text names none, and the database needn't be asked for it.
+    if id.len() > 64 || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return Err(none());
+    }
+    let erasure = app.deps.accounts.erasure(&principal.account_id, &id).await?;
+    Ok(Json(erasure.ok_or_else(none)?.into()))
+}
+
+fn wish(body: ErasureRequest, principal: &Principal) -> Result<ErasureWish, Failure> {
+    let refused = |pointer: &str, code: &str, detail: String| -> Failure {
+        let problem = Problem::new(Kind::InvalidBody, format!("the erasure can't be taken: {detail}"));
+        problem.fault(pointer, code, detail).into()
+    };
+    if body.entry_ids.len() > ERASURE_ENTRIES_MAX {
+        let detail = format!("at most {ERASURE_ENTRIES_MAX} entries at a time; allEntries takes any number");
+        return Err(refused("/entryIds", "too_many", detail));
+    }
+    let mut ids = Vec::with_capacity(body.entry_ids.len());
+    for (at, id) in body.entry_ids.iter().enumerate() {
+        let id = parse_uuid("entryIds", id);
+        ids.push(id.map_err(|error| refused(&format!("/entryIds/{at}"), "invalid_uuid", error.detail))?);
+    }
+    let entries = match (body.all_entries, ids.is_empty()) {
+        (true, true) => EntriesWish::All,
+        (false, true) => EntriesWish::None,
+        (false, false) => EntriesWish::These(ids),
+        (true, false) => {
+            let detail = "allEntries goes without entryIds".to_owned();
+            return Err(refused("/allEntries", "contradiction", detail));
+        }
+    };
+    if entries == EntriesWish::None && !body.personal_data && !body.receipt_client_metadata {
+        let detail =
+            "name what is to be erased: entryIds, allEntries, personalData or receiptClientMetadata".to_owned();
+        return Err(refused("", "nothing_named", detail));
+    }
+    if body.receipt_client_metadata && principal.domains.is_empty() {
+        let detail = "the account of this API key has no verified domain, so no receipts are known to be its";
+        return Err(Failure::new(Kind::DomainNotVerified, detail));
+    }
+    Ok(ErasureWish {
+        entries,
+        personal_data: body.personal_data,
+        receipt_metadata: body.receipt_client_metadata.then(|| principal.coverage()),
+    })
+}
+
+impl From<Erasure> for ErasureBody {
+    fn from(erasure: Erasure) -> Self {
+        Self {
+            erasure_id: erasure.id,
+            state: match erasure.state {
+                ErasureState::Store | ErasureState::Warehouse => StateWord::Running,
+                ErasureState::Done | ErasureState::Settled => StateWord::Done,
+            },
+            requested_at: rfc3339_ms(erasure.requested_at_ms),
+            requested_by: erasure.actor,
+            erased: erasure.counts,
+            problem: erasure.problem,
+            finished_at: erasure.finished_at_ms.map(rfc3339_ms),
+            certificate: erasure.certificate.map(|(text, sha256)| Certificate { text, sha256 }),
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Access, portability and the audit trail over HTTP.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+use publisher_api::PublisherConfig;
+use serde_json::{Value, json};
+
+use crate::engine;
+use crate::stack::{BOTH, DAY_MS, READ, START_MS, Stack};
+
+const DATA: &str = "/api/v1/publisher/data";
+const EXPORT: &str = "/api/v1/publisher/export";
+const TRAIL: &str = "/api/v1/publisher/trail";
+
+/// With a warehouse that holds `receipts` of example.com, 3 of rival.example and a refusal of each.
+async fn filled(receipts: u64) -> Stack {
+    let warehouse = engine::warehouse().await;
+    engine::insert(&warehouse, "example.com", START_MS - DAY_MS, 0..receipts).await;
+    engine::insert(&warehouse, "rival.example", START_MS - DAY_MS, 5_000..5_003).await;
+    engine::refuse(&warehouse, "example.com", START_MS - DAY_MS, 6_000).await;
+    engine::refuse(&warehouse, "rival.example", START_MS - DAY_MS, 6_001).await;
+    Stack::start_with(PublisherConfig::default(), |deps| deps.warehouse = warehouse).await
+}
+
+async fn list(stack: &Stack, key: &str, entries: u64) {
+    let line = |number: u64| {
+        let id = format!("0e000000-0000-4000-8000-{number:012}");
+        json!({"entryId": id, "url": format!("https://example.com/{number}"), "title": "=1+1, an article", "authors": ["Ada", "Grace"]})
+    };
+    let lines: String = (0..entries).map(|number| format!("{}\n", line(number))).collect();
+    let headers = [("content-type", "application/x-ndjson")];
+    let path = "/api/v1/publisher/entries";
+    stack.server.ask("POST", path, key, &headers, &lines).await.expect(200);
+}
+
+/// The rows by collection, the cursors with how many rows came before each, and the end line.
+fn read(text: &str) -> (BTreeMap<String, Vec<Value>>, Vec<(String, usize)>, Value) {
+    let (mut rows, mut cursors, mut count): (BTreeMap<String, Vec<Value>>, Vec<(String, usize)>, usize) =
+        Default::default();
+    let mut end = Value::Null;
+    for line in text.lines() {
+        assert_eq!(end, Value::Null, "nothing comes behind the end");
+        let line: Value = serde_json::from_str(line).unwrap();
+        if let Some(cursor) = line["cursor"].as_str() {
+            cursors.push((cursor.to_owned(), count));
+        } else if line["end"] == true {
+            end = line;
+        } else {
+            rows.entry(line["collection"].as_str().unwrap().to_owned())
+                .or_default()
+                .push(line["row"].clone());
+            count += 1;
+        }
+    }
+    (rows, cursors, end)
+}
+
+fn counts(rows: &BTreeMap<String, Vec<Value>>) -> Value {
+    rows.iter()
+        .map(|(name, rows)| (name.clone(), rows.len().into()))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+#[tokio::test]
+async fn all_of_a_publishers_data_is_told() {
+    let stack = filled(5).await;
+    let key = stack.key("example.com,news.example.com", BOTH).await;
+    stack.key("rival.example", BOTH).await;
+    list(&stack, &key, 101).await;
+    let answer = stack.server.get(DATA, &key).await;
+    let data = answer.expect(200);
+    let of = |name: &str| &data["collections"][name];
+    assert_eq!(
+        (of("account")["count"].clone(), of("domains")["count"].clone()),
+        (json!(1), json!(2))
+    );
+    assert_eq!(of("domains")["rows"][0]["domain"], "example.com");
+    assert_eq!(of("keys")["rows"][0]["scope"], json!(["read", "write"]));
+    assert_eq!(of("keys")["rows"][0]["createdAt"], "2027-01-15T08:00:00.000Z");
+    assert_eq!(
+        (
+            of("entries")["count"].clone(),
+            of("entries")["rows"].as_array().unwrap().len()
+        ),
+        (json!(101), 100)
+    );
+    assert_eq!(
+        (of("users").clone(), of("domains")["rest"].clone()),
+        (json!({"count": 0, "rows": [], "rest": null}), Value::Null)
+    );
+    assert_eq!(
+        data["trail"].as_array().unwrap().last().unwrap()["action"],
+        "key.create"
+    );
+    assert_eq!(
+        data["receipts"],
+        json!({
+            "total": 5, "uniqueClients": 1, "usageByPurpose": {"training": 5, "inference": 0, "research": 0}, "refused": 1,
+            "rest": "/api/v1/publisher/export?collection=receipts",
+        })
+    );
+    for secret in [key.split('_').nth(2).unwrap(), "secret", "rival", "hash"] {
+        assert!(!answer.text().contains(secret), "{secret}: {}", answer.text());
+    }
+    let rest = of("entries")["rest"].as_str().unwrap();
+    let (rows, _, end) = read(&stack.server.get(rest, &key).await.text());
+    assert_eq!(
+        (rows["entries"].len(), end),
+        (1, json!({"end": true, "rows": {"entries": 1}}))
+    );
+    assert!(!of("entries")["rows"].as_array().unwrap().contains(&rows["entries"][0]));
+    stack
+        .server
+        .get(&format!("{DATA}?x=1"), &key)
+        .await
+        .refused(400, "invalid_query");
+}
+
+#[tokio::test]
+async fn an_export_is_gone_on_with_from_any_of_its_places() {
+    let stack = filled(1_201).await;
+    let key = stack.key("example.com", READ).await;
+    let writer = stack.key("example.com", BOTH).await;
+    list(&stack, &writer, 700).await;
+    let answer = stack.server.get(EXPORT, &key).await;
+    assert_eq!(
+        (answer.status, answer.header("content-type")),
+        (200, "application/x-ndjson")
+    );
+    let text = answer.text();
+    let (whole, cursors, end) = read(&text);
+    assert_eq!(end["rows"], counts(&whole));
+    let expected =
+        json!({"account": 1, "domains": 1, "keys": 2, "entries": 700, "trail": 3, "receipts": 1201, "refusals": 1});
+    assert_eq!(counts(&whole), expected);
+    assert_eq!(whole["receipts"][0]["clientName"], "=reader, the \"first\"");
+    assert!(!text.contains("rival") && !text.contains(writer.split('_').nth(2).unwrap()));
+    let flat = |rows: &BTreeMap<String, Vec<Value>>| rows.values().flatten().map(Value::to_string).collect::<Vec<_>>();
+    for (cursor, before) in &cursors {
+        let rest = stack.server.get(&format!("{EXPORT}?cursor={cursor}"), &key).await;
+        let (rest, _, end) = read(&rest.text());
+        assert_eq!(end["rows"], counts(&rest));
+        let rest = flat(&rest);
+        let all = flat(&whole);
+        assert_eq!(rest.len(), all.len() - before);
+        assert!(rest.iter().all(|row| all.contains(row)));
+    }
+    // Another publisher's place says nothing about whose rows come.
+    let rival = stack.key("rival.example", READ).await;
+    let (rows, ..) = read(
+        &stack
+            .server
+            .get(&format!("{EXPORT}?cursor={}", cursors[0].0), &rival)
+            .await
+            .text(),
+    );
+    assert_eq!(counts(&rows)["receipts"], 3);
+    for query in [
+        "format=xml",
+        "collection=secrets",
+        "cursor=x",
+        "format=csv",
+        "limit=1",
+        "collection=keys&collection=keys",
+    ] {
+        stack
+            .server
+            .get(&format!("{EXPORT}?{query}"), &key)
+            .await
+            .refused(400, "invalid_query");
+    }
+    let of_receipts = &cursors.last().unwrap().0;
+    let query = format!("{EXPORT}?collection=keys&cursor={of_receipts}");
+    stack.server.get(&query, &key).await.refused(400, "invalid_query");
+}
+
+#[tokio::test]
+async fn a_table_is_safe_to_open() {
+    let stack = filled(501).await;
+    let key = stack.key("example.com", BOTH).await;
+    list(&stack, &key, 2).await;
+    let entries = stack
+        .server
+        .get(&format!("{EXPORT}?format=csv&collection=entries"), &key)
+        .await
+        .text();
+    let lines: Vec<&str> = entries.split("\r\n").collect();
+    assert_eq!(
+        lines[0],
+        "entryId,domain,url,title,authors,createdAt,updatedAt,revision,cursor"
+    );
+    assert!(lines[1].starts_with(
+        "0e000000-0000-4000-8000-000000000000,example.com,https://example.com/0,\"'=1+1, an article\",Ada; Grace,"
+    ));
+    assert_eq!((lines.len(), lines[3]), (4, ""));
+    let receipts = stack
+        .server
+        .get(&format!("{EXPORT}?format=csv&collection=receipts"), &key)
+        .await
+        .text();
+    let lines: Vec<&str> = receipts.split("\r\n").filter(|line| !line.is_empty()).collect();
+    assert_eq!(lines.len(), 502);
+    assert!(
+        lines[1].contains(",\"'=reader, the \"\"first\"\"\",") && lines[1].ends_with(','),
+        "{}",
+        lines[1]
+    );
+    let cursor = lines[500].rsplit(',').next().unwrap();
+    let rest = stack
+        .server
+        .get(
+            &format!("{EXPORT}?format=csv&collection=receipts&cursor={cursor}"),
+            &key,
+        )
+        .await
+        .text();
+    assert_eq!(
+        rest.trim_end().rsplit_once(',').unwrap().0,
+        lines[501].rsplit_once(',').unwrap().0,
+        "without a header line"
+    );
+}
+
+/// An archive, unpacked by tar, and the names in it.
+fn untar(archive: &[u8]) -> (tempfile::TempDir, Vec<String>) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.tar"), archive).unwrap();
+    let tar = Command::new("tar")
+        .current_dir(dir.path())
+        .args(["-xvf", "a.tar"])
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(tar.status.success());
+    let names = String::from_utf8(tar.stdout).unwrap();
+    (dir, names.lines().map(str::to_owned).collect())
+}
+
+#[tokio::test]
+async fn an_archive_is_read_by_tar_and_says_where_to_go_on() {
+    let stack = filled(501).await;
+    let key = stack.key("example.com", BOTH).await;
+    let answer = stack.server.get(&format!("{EXPORT}?format=tar"), &key).await;
+    assert_eq!(
+        (answer.status, answer.header("content-type")),
+        (200, "application/x-tar")
+    );
+    let (dir, names) = untar(&answer.body);
+    for page in [
+        "account/0000000000",
+        "receipts/0000000000",
+        "receipts/0000000001",
+        "refusals/0000000000",
+    ] {
+        for kind in ["ndjson", "csv"] {
+            assert!(names.contains(&format!("{page}.{kind}")), "{page}.{kind} in {names:?}");
+        }
+    }
+    assert_eq!(names.last().map(String::as_str), Some("end"));
+    let text = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    assert_eq!(text("receipts/0000000001.ndjson").lines().count(), 1);
+    let table = text("receipts/0000000001.csv");
+    assert!(table.starts_with("receiptId,publisher,timestamp,") && table.split("\r\n").count() == 3);
+    // As much as arrived of one that broke off in the second page of receipts: the last cursor in it leads there.
+    let second = b"receipts/0000000001.ndjson";
+    let at = answer
+        .body
+        .windows(second.len())
+        .position(|bytes| bytes == second)
+        .unwrap();
+    let arrived = [&answer.body[..at], &[0; 1_024]].concat();
+    let (dir, _) = untar(&arrived);
+    let cursor = std::fs::read_to_string(dir.path().join("cursor")).unwrap();
+    let rest = stack
+        .server
+        .get(&format!("{EXPORT}?format=tar&cursor={cursor}"), &key)
+        .await;
+    let (_, names) = untar(&rest.body);
+    assert_eq!(names[0], "receipts/0000000001.ndjson");
+}
+
+#[tokio::test]
+async fn without_a_warehouse_what_needs_it_is_503_and_the_rest_comes() {
+    let stack = Stack::start().await;
+    let key = stack.key("example.com", READ).await;
+    stack.server.get(DATA, &key).await.refused(503, "warehouse_unavailable");
+    let asked = format!("{EXPORT}?collection=receipts");
+    stack
+        .server
+        .get(&asked, &key)
+        .await
+        .refused(503, "warehouse_unavailable");
+    let (rows, ..) = read(
+        &stack
+            .server
+            .get(&format!("{EXPORT}?collection=keys"), &key)
+            .await
+            .text(),
+    );
+    assert_eq!(rows["keys"].len(), 1);
+}
+
+#[tokio::test]
+async fn the_trail_is_told_in_pages() {
+    let stack = Stack::start().await;
+    let key = stack.key("example.com", BOTH).await;
+    let rival = stack.key("rival.example", BOTH).await;
+    for number in 0..4 {
+        stack.pass_ms(1);
+        let body = json!({"url": format!("https://example.com/{number}"), "title": "An article"});
+        stack
+            .server
+            .json("POST", "/api/v1/publisher/entries", &key, &body)
+            .await
+            .expect(201);
+    }
+    let whole = stack.server.get(TRAIL, &key).await.expect(200);
+    let whole = whole["entries"].as_array().unwrap();
+    assert_eq!((whole.len(), whole[0]["action"].as_str()), (5, Some("entry.create")));
+    assert_eq!(
+        (whole[0]["at"].as_str(), whole[4]["actor"].as_str()),
+        (Some("2027-01-15T08:00:00.004Z"), Some("operator"))
+    );
+    let (mut all, mut path) = (Vec::new(), format!("{TRAIL}?limit=2"));
+    loop {
+        let page = stack.server.get(&path, &key).await.expect(200);
+        all.extend(page["entries"].as_array().unwrap().clone());
+        let Some(next) = page["nextCursor"].as_str() else { break };
+        path = format!("{TRAIL}?limit=2&cursor={next}");
+    }
+    assert_eq!(&all, whole);
+    let foreign = stack.server.get(TRAIL, &rival).await.expect(200);
+    assert_eq!(foreign["entries"].as_array().unwrap().len(), 1);
+    for query in ["limit=0", "limit=1001", "cursor=x", "actor=me"] {
+        stack
+            .server
+            .get(&format!("{TRAIL}?{query}"), &key)
+            .await
+            .refused(400, "invalid_query");
+    }
+}

@@ -1,0 +1,121 @@
+//! The embedded engine, one for the whole process (libchdb has no more), with a database of its own for each test.
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use bytes::Bytes;
+use tokio::runtime::Runtime;
+use uuid::Uuid;
+use warehouse::{EmbeddedEngine, ReceiptRow, RejectedRow, Target, Warehouse, WarehouseConfig};
+
+/// The engine's tasks live as long as it.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap()
+});
+
+struct Shared {
+    _engine: EmbeddedEngine,
+    socket: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+static ENGINE: LazyLock<Shared> = LazyLock::new(|| {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("warehouse.sock");
+    let (config, data) = (WarehouseConfig::default(), dir.path().join("warehouse"));
+    let engine = RUNTIME
+        .block_on(EmbeddedEngine::start(&config, &data, &socket))
+        .unwrap();
+    Shared {
+        _engine: engine,
+        socket,
+        _dir: dir,
+    }
+});
+
+/// An empty warehouse.
+pub(crate) async fn warehouse() -> Warehouse {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let config = WarehouseConfig {
+        database: format!("api_{}", NEXT.fetch_add(1, Ordering::Relaxed)),
+        ..WarehouseConfig::default()
+    };
+    let socket = tokio::task::spawn_blocking(|| ENGINE.socket.clone()).await.unwrap();
+    let warehouse = Warehouse::new(&Target::Socket(socket), &config).unwrap();
+    warehouse.migrate().await.unwrap();
+    warehouse
+}
+
+/// A place in the log.
+pub(crate) fn position(offset: u64) -> u128 {
+    (1 << 96) | (u128::from(offset) << 16)
+}
+
+/// Receipts of `publisher` at `timestamp_ms`, numbered; each at the offset of its number.
+pub(crate) async fn insert(warehouse: &Warehouse, publisher: &str, timestamp_ms: i64, numbers: std::ops::Range<u64>) {
+    let count = numbers.end - numbers.start;
+    let mut bytes = Vec::new();
+    for number in numbers {
+        let mut payload_hash = [1; 32];
+        payload_hash[..8].copy_from_slice(&number.to_be_bytes());
+        ReceiptRow {
+            publisher,
+            timestamp_ms,
+            entry_id: Uuid::from_u128(7),
+            receipt_id: Uuid::from_u128(number.into()),
+            payload_hash: &payload_hash,
+            position: position(number),
+            received_at_ms: timestamp_ms,
+            url: "https://example.com/7",
+            content_hash: &[3; 32],
+            client_id: Uuid::from_u128(9),
+            client_name: "=reader, the \"first\"",
+            client_version: "1.0",
+            organization: "Readers",
+            key_fingerprint: &[4; 32],
+            algorithm: "Ed25519",
+            purpose: "training",
+            context: "a context",
+            dataset_id: "",
+            model_id: "",
+            query_id: "",
+            session_id: "",
+            study_id: "",
+            researcher_id: "",
+        }
+        .encode(&mut bytes);
+    }
+    warehouse
+        .insert_receipts(vec![Bytes::from(bytes)], count)
+        .await
+        .unwrap();
+}
+
+/// A rejected receipt.
+pub(crate) async fn refuse(warehouse: &Warehouse, publisher: &str, received_at_ms: i64, offset: u64) {
+    let mut bytes = Vec::new();
+    RejectedRow {
+        position: position(offset),
+        reason: "bad_signature",
+        detail: "the signature isn't the key's",
+        publisher,
+        receipt_id: Some(Uuid::from_u128(offset.into())),
+        client_id: Some(Uuid::from_u128(9)),
+        entry_id: None,
+        payload_hash: None,
+        received_at_ms,
+        request_id: "request",
+        client_address: "192.0.2.1",
+        kind: "receipt",
+        raw: b"{\"client\":\"reader\"}",
+        request_signature: None,
+        origin: "record",
+    }
+    .encode(&mut bytes);
+    warehouse.insert_rejected(vec![Bytes::from(bytes)], 1).await.unwrap();
+}

@@ -1,0 +1,344 @@
+//! Erasures over HTTP, from the wish to the certificate; accounts whose time is over; what is kept for a time.
+
+use std::time::Duration;
+
+use accounts::Accounts;
+use publisher_api::{Eraser, PublisherConfig};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use warehouse::{CommittedOffset, LedgerRow, Warehouse};
+
+use crate::engine;
+use crate::stack::{BOTH, DAY_MS, READ, START_MS, Stack};
+
+const PATH: &str = "/api/v1/publisher/erasures";
+
+/// Receipts 0 to 4 of example.com, 5 and 6 of rival.example, refusals 7 and 8 of both, and their line in the ledger.
+async fn filled() -> (Stack, Warehouse) {
+    let warehouse = engine::warehouse().await;
+    engine::insert(&warehouse, "example.com", START_MS - DAY_MS, 0..5).await;
+    engine::insert(&warehouse, "rival.example", START_MS - DAY_MS, 5..7).await;
+    engine::refuse(&warehouse, "example.com", START_MS - DAY_MS, 7).await;
+    engine::refuse(&warehouse, "rival.example", START_MS - DAY_MS, 8).await;
+    let line = LedgerRow {
+        epoch: 1,
+        partition: 0,
+        first_offset: 0,
+        last_offset: 8,
+        records: 9,
+        receipts_in: 9,
+        accepted: 7,
+        rejected: 2,
+        verifier: "v".to_owned(),
+        committed_at_ms: START_MS,
+    };
+    warehouse.insert_ledger(&[line]).await.unwrap();
+    let given = warehouse.clone();
+    let stack = Stack::start_with(PublisherConfig::default(), |deps| deps.warehouse = given).await;
+    (stack, warehouse)
+}
+
+async fn assert_the_books_are_exact(warehouse: &Warehouse) {
+    let end = CommittedOffset {
+        epoch: 1,
+        partition: 0,
+        next_offset: 9,
+    };
+    let sums = warehouse.audit(&[end]).await.unwrap();
+    assert!(sums.findings.is_empty(), "{:?}", sums.findings);
+}
+
+fn eraser(stack: &Stack, warehouse: &Warehouse) -> Eraser {
+    Eraser::new(stack.deps.accounts.clone(), warehouse.clone(), 90, 90)
+}
+
+/// The process does it by itself; this only looks.
+async fn done(stack: &Stack, key: &str, place: &str) -> Value {
+    for _ in 0..3_000 {
+        let erasure = stack.server.get(place, key).await.expect(200);
+        if erasure["state"] == "done" {
+            return erasure;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("it isn't done");
+}
+
+/// The process may hold the lease for a moment; this goes on until `reached`.
+async fn turn_until<F: Future<Output = bool>>(eraser: &Eraser, reached: impl Fn() -> F) {
+    for _ in 0..3_000 {
+        eraser.turn().await.unwrap();
+        if reached().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("it isn't reached");
+}
+
+async fn ask(stack: &Stack, key: &str, body: Value) -> String {
+    let answer = stack.server.json("POST", PATH, key, &body).await;
+    let erasure = answer.expect(202);
+    let place = answer.header("location").to_owned();
+    assert_eq!(place, format!("{PATH}/{}", erasure["erasureId"].as_str().unwrap()));
+    place
+}
+
+#[tokio::test]
+async fn clients_are_erased_and_certified_and_the_numbers_stay() {
+    let (stack, warehouse) = filled().await;
+    let key = stack.key("example.com", BOTH).await;
+    let rival = stack.key("rival.example", BOTH).await;
+    let place = ask(&stack, &key, json!({"receiptClientMetadata": true})).await;
+    let erasure = done(&stack, &key, &place).await;
+    assert_eq!(erasure["erased"], json!({"receipts": 5, "rejected": 1}));
+    let (text, sum) = (
+        erasure["certificate"]["text"].as_str().unwrap(),
+        erasure["certificate"]["sha256"].as_str().unwrap(),
+    );
+    assert_eq!(hex::encode(Sha256::digest(text)), sum);
+    for part in [
+        "receipts: 5",
+        "rejected: 1",
+        "what tells of clients",
+        "found 0, for 1 domains",
+        "log holds",
+        "2027-01-15T08:00:00.000Z by key:",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let export = |name: &'static str| format!("/api/v1/publisher/export?collection={name}");
+    let mine = stack.server.get(&export("receipts"), &key).await.text();
+    assert!(
+        !mine.contains("reader") && !mine.contains("Readers") && !mine.contains("a context"),
+        "{mine}"
+    );
+    assert_eq!(
+        mine.matches("\"clientId\":\"00000000-0000-0000-0000-000000000000\"")
+            .count(),
+        5
+    );
+    let refusals = stack.server.get(&export("refusals"), &key).await.text();
+    assert!(
+        refusals.contains("bad_signature") && !refusals.contains("the signature isn't"),
+        "{refusals}"
+    );
+    let theirs = stack.server.get(&export("receipts"), &rival).await.text();
+    assert_eq!(theirs.matches("\"organization\":\"Readers\"").count(), 2);
+    assert_the_books_are_exact(&warehouse).await;
+    // A client's retry, after the erasure.
+    engine::insert(&warehouse, "example.com", START_MS - DAY_MS, 0..1).await;
+    let mine = stack.server.get(&export("receipts"), &key).await.text();
+    assert!(!mine.contains("Readers"), "{mine}");
+    // And a day later its own bytes are gone.
+    stack.pass_ms(DAY_MS + 1);
+    let left = warehouse::MetadataErasure {
+        scope: warehouse::Scope {
+            publishers: vec!["example.com".to_owned()],
+        },
+        before_ms: START_MS,
+    };
+    assert_eq!(warehouse.metadata_left(&left).await.unwrap().receipts, 1);
+    let gone = || async { warehouse.metadata_left(&left).await.unwrap().is_none() };
+    turn_until(&eraser(&stack, &warehouse), gone).await;
+    // Nobody sees another's certificate.
+    let foreign = stack.server.get(&place, &rival).await.refused(404, "not_found");
+    let none = stack
+        .server
+        .get(&format!("{PATH}/era_0"), &rival)
+        .await
+        .refused(404, "not_found");
+    assert_eq!(foreign["detail"], none["detail"]);
+    for nonsense in ["%00", "a%20b", &"x".repeat(100)] {
+        stack
+            .server
+            .get(&format!("{PATH}/{nonsense}"), &key)
+            .await
+            .refused(404, "not_found");
+    }
+}
+
+#[tokio::test]
+async fn entries_and_names_are_erased() {
+    let (stack, _) = filled().await;
+    let key = stack.key("example.com", BOTH).await;
+    let entries = "/api/v1/publisher/entries";
+    let mut ids = Vec::new();
+    for number in 0..3 {
+        let body = json!({"url": format!("https://example.com/{number}"), "title": "An article"});
+        let made = stack.server.json("POST", entries, &key, &body).await.expect(201);
+        ids.push(made["entryId"].as_str().unwrap().to_owned());
+    }
+    let place = ask(&stack, &key, json!({"entryIds": [ids[1]], "personalData": true})).await;
+    let erasure = done(&stack, &key, &place).await;
+    assert_eq!(
+        (
+            erasure["erased"]["entries"].as_u64(),
+            erasure["erased"]["api_keys"].as_u64()
+        ),
+        (Some(1), Some(1))
+    );
+    stack
+        .server
+        .get(&format!("{entries}/{}", ids[1]), &key)
+        .await
+        .refused(404, "not_found");
+    stack
+        .server
+        .get(&format!("{entries}/{}", ids[0]), &key)
+        .await
+        .expect(200);
+    let place = ask(&stack, &key, json!({"allEntries": true})).await;
+    assert_eq!(done(&stack, &key, &place).await["erased"]["entries"], 2);
+    let left = stack.server.get(entries, &key).await.expect(200);
+    assert_eq!(left["entries"], json!([]));
+    let trail = stack.server.get("/api/v1/publisher/trail", &key).await.text();
+    assert!(
+        trail.contains("erasure.request") && trail.contains("erasure.finish"),
+        "{trail}"
+    );
+}
+
+#[tokio::test]
+async fn what_cant_be_erased_is_refused_with_its_place() {
+    let (stack, _) = filled().await;
+    let (key, reader) = (
+        stack.key("example.com", BOTH).await,
+        stack.key("example.com", READ).await,
+    );
+    for (body, pointer) in [
+        (json!({}), ""),
+        (json!({"entryIds": []}), ""),
+        (json!({"everything": true}), "/everything"),
+        (json!({"entryIds": ["x"]}), "/entryIds/0"),
+        (json!({"entryIds": [1]}), "/entryIds/0"),
+        (
+            json!({"entryIds": ["0e000000-0000-4000-8000-000000000001"], "allEntries": true}),
+            "/allEntries",
+        ),
+        (
+            json!({"entryIds": vec!["0e000000-0000-4000-8000-000000000001"; 1_001]}),
+            "/entryIds",
+        ),
+        (json!({"allEntries": "yes"}), "/allEntries"),
+    ] {
+        let problem = stack
+            .server
+            .json("POST", PATH, &key, &body)
+            .await
+            .refused(400, "invalid_body");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{body}");
+    }
+    let all = json!({"allEntries": true});
+    stack
+        .server
+        .json("POST", PATH, &reader, &all)
+        .await
+        .refused(403, "insufficient_scope");
+    stack.pass_ms(366 * DAY_MS);
+    let clients = json!({"receiptClientMetadata": true});
+    stack
+        .server
+        .json("POST", PATH, &key, &clients)
+        .await
+        .refused(403, "domain_not_verified");
+    // What is the account's own can be erased without a domain.
+    ask(&stack, &key, json!({"personalData": true})).await;
+}
+
+/// As two replicas over one store, both at once, and a third that comes after a crash in the middle.
+#[tokio::test]
+async fn replicas_erase_once() {
+    let (stack, warehouse) = filled().await;
+    let key = stack.key("example.com", BOTH).await;
+    let place = ask(&stack, &key, json!({"receiptClientMetadata": true, "allEntries": true})).await;
+    let erasers = [
+        eraser(&stack, &warehouse),
+        eraser(&stack, &warehouse),
+        eraser(&stack, &warehouse),
+    ];
+    let turns = erasers.iter().map(Eraser::turn);
+    for turn in futures_util::future::join_all(turns).await {
+        turn.unwrap();
+    }
+    let erasure = done(&stack, &key, &place).await;
+    assert_eq!(erasure["erased"]["receipts"], 5);
+    let trail = stack.server.get("/api/v1/publisher/trail", &key).await.text();
+    assert_eq!(trail.matches("erasure.finish").count(), 1);
+    assert_the_books_are_exact(&warehouse).await;
+}
+
+#[tokio::test]
+async fn a_warehouse_that_is_away_is_told_and_waited_for() {
+    let stack = Stack::start().await;
+    let key = stack.key("example.com", BOTH).await;
+    let place = ask(&stack, &key, json!({"receiptClientMetadata": true})).await;
+    let mut erasure = Value::Null;
+    for _ in 0..3_000 {
+        erasure = stack.server.get(&place, &key).await.expect(200);
+        if erasure["problem"] != Value::Null {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(
+        (erasure["state"].as_str(), &erasure["certificate"]),
+        (Some("running"), &Value::Null)
+    );
+    let warehouse = engine::warehouse().await;
+    let ended = || async { stack.server.get(&place, &key).await.expect(200)["state"] == "done" };
+    turn_until(&eraser(&stack, &warehouse), ended).await;
+}
+
+#[tokio::test]
+async fn an_account_is_gone_after_its_grace() {
+    let (stack, warehouse) = filled().await;
+    let key = stack.key("example.com", BOTH).await;
+    let accounts: &Accounts = &stack.deps.accounts;
+    let account_id = accounts.authenticate(&key).await.unwrap().account_id;
+    accounts
+        .request_deletion(&account_id, DAY_MS, "user:test")
+        .await
+        .unwrap();
+    let eraser = eraser(&stack, &warehouse);
+    eraser.turn().await.unwrap();
+    stack.server.get("/api/v1/publisher/trail", &key).await.expect(200);
+    stack.pass_ms(DAY_MS);
+    let gone = || async { stack.server.get("/api/v1/publisher/trail", &key).await.status == 401 };
+    turn_until(&eraser, gone).await;
+    assert_eq!(
+        accounts.account_of(&"example.com".parse().unwrap()).await.unwrap(),
+        None
+    );
+    // The domain is anybody's to verify now.
+    let next = stack.key("example.com", BOTH).await;
+    let data = stack.server.get("/api/v1/publisher/data", &next).await.expect(200);
+    assert_eq!(
+        (
+            data["collections"]["erasures"]["count"].as_u64(),
+            data["receipts"]["total"].as_u64()
+        ),
+        (Some(0), Some(5))
+    );
+}
+
+#[tokio::test]
+async fn addresses_go_after_ninety_days() {
+    let (stack, warehouse) = filled().await;
+    let eraser = eraser(&stack, &warehouse);
+    let blank = || async {
+        let filter = warehouse::RejectedFilter::default();
+        let keys = warehouse
+            .rejected_keys(&filter, warehouse::RejectedOrder::Stored, None, 10)
+            .await
+            .unwrap();
+        let rows = warehouse.rejected(&keys).await.unwrap();
+        rows.iter().all(|row| row.client_address.is_empty()) && rows.len() == 2
+    };
+    stack.pass_ms(89 * DAY_MS - 1);
+    eraser.turn().await.unwrap();
+    assert!(!blank().await);
+    stack.pass_ms(DAY_MS);
+    turn_until(&eraser, blank).await;
+    assert_the_books_are_exact(&warehouse).await;
+}
