@@ -24,7 +24,8 @@ const RETRIES: usize = 2;
 
 /// Asks the system's resolver, or the one that a test gave.
 pub(crate) struct Resolver {
-    resolver: TokioResolver,
+    /// None where the system names no DNS server: whatever else this process does doesn't need one.
+    resolver: Option<TokioResolver>,
     wait_ms_max: u64,
     wait: Duration,
 }
@@ -33,21 +34,9 @@ impl Resolver {
     pub(crate) fn new(config: &Config) -> Result<Self, SetupError> {
         let servers = match config.test_resolver {
             Some(address) => vec![server(address)],
-            None => {
-                let read = system_conf::read_system_conf();
-                let (system, _) = read.map_err(|error| {
-                    SetupError(format!(
-                        "test_resolver isn't given, and the system names no DNS server: {error}"
-                    ))
-                })?;
-                system.name_servers().to_vec()
-            }
+            None => system_conf::read_system_conf()
+                .map_or_else(|_| Vec::new(), |(system, _)| system.name_servers().to_vec()),
         };
-        if servers.is_empty() {
-            return Err(SetupError(
-                "test_resolver isn't given, and the system names no DNS server".to_owned(),
-            ));
-        }
         let mut options = ResolverOpts::default();
         options.timeout = config.dns_wait() / u32::try_from(RETRIES + 1).unwrap_or(1);
         options.attempts = RETRIES;
@@ -58,13 +47,19 @@ impl Resolver {
         // The cache takes an entry for a moment even if it may hold none.
         options.positive_max_ttl = Some(Duration::ZERO);
         options.negative_max_ttl = Some(Duration::ZERO);
+        let none = servers.is_empty();
         let known = ResolverConfig::from_name_servers(servers);
         let builder = TokioResolver::builder_with_config(known, TokioRuntimeProvider::default()).with_options(options);
         let resolver = builder
             .build()
             .map_err(|error| SetupError(format!("test_resolver: no resolver: {error}")))?;
+        if none {
+            tracing::warn!(
+                "this system names no DNS server (/etc/resolv.conf): every request to a name outside will fail"
+            );
+        }
         Ok(Self {
-            resolver,
+            resolver: (!none).then_some(resolver),
             wait_ms_max: config.dns_ms_max,
             wait: config.dns_wait(),
         })
@@ -73,7 +68,7 @@ impl Resolver {
     /// Every address that the DNS has for `name`, at least one.
     pub(crate) async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, Error> {
         let asked = absolute(name)?;
-        let found = self.within(name, self.resolver.lookup_ip(asked)).await?;
+        let found = self.within(name, self.resolver(name)?.lookup_ip(asked)).await?;
         let found = found.map_err(|error| unresolvable(name, "A or AAAA", error))?;
         let addresses: Vec<IpAddr> = found.iter().collect();
         if addresses.is_empty() {
@@ -85,7 +80,9 @@ impl Resolver {
     /// Each TXT record of `name`, its strings joined (as RFC 7208, 3.3 does), also behind CNAMEs.
     pub(crate) async fn txt(&self, name: &str) -> Result<Vec<Vec<u8>>, Error> {
         let asked = absolute(name)?;
-        let found = self.within(name, self.resolver.txt_lookup(asked.clone())).await?;
+        let found = self
+            .within(name, self.resolver(name)?.txt_lookup(asked.clone()))
+            .await?;
         let found = found.map_err(|error| unresolvable(name, "TXT", error))?;
         let names = chain(asked, found.answers());
         let texts: Vec<Vec<u8>> = found
@@ -101,6 +98,13 @@ impl Resolver {
             return Err(no_records(name, "TXT"));
         }
         Ok(texts)
+    }
+
+    fn resolver(&self, name: &str) -> Result<&TokioResolver, Error> {
+        self.resolver.as_ref().ok_or_else(|| Error::Unresolvable {
+            name: name.to_owned(),
+            why: Unresolved::Failed("this system names no DNS server".to_owned()),
+        })
     }
 
     async fn within<T>(&self, name: &str, question: impl Future<Output = T>) -> Result<T, Error> {

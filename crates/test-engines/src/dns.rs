@@ -94,6 +94,8 @@ impl Dns {
     pub fn set(&self, records: &str) -> anyhow::Result<()> {
         std::fs::write(&self.zone, format!("{APEX}{records}\n"))?;
         control_of(&self.config, &["auth_zone_reload", "."])?;
+        // A time to live of 0 still lasts to the end of its second.
+        control_of(&self.config, &["flush_zone", "."])?;
         self.check_zone()
     }
 
