@@ -84,7 +84,7 @@ async fn named_entries_go_and_no_others(place: Place) {
         (asked.state, asked.requested_at_ms, &asked.wish),
         (ErasureState::Store, START_MS, &wish)
     );
-    assert_eq!(accounts.open_erasures().await.unwrap(), [asked.clone()]);
+    assert_eq!(accounts.open_erasures().await.unwrap(), std::slice::from_ref(&asked));
     let done = finish(&accounts, &asked).await;
     assert_eq!(done.counts.get("entries"), Some(&1));
     assert_eq!(
