@@ -73,6 +73,7 @@ impl Report {
             "rechecked": self.depth == Depth::Judge,
             "totals": {
                 "blocks": sums.blocks,
+                "blocksPast": sums.blocks_past,
                 "records": sums.records,
                 "receiptsIn": sums.receipts_in,
                 "accepted": sums.accepted,
@@ -151,6 +152,13 @@ impl Report {
         }
         if gone > 0 {
             let what = format!("{gone} committed records were deleted by retention and couldn't be counted again");
+            lines.push(format!("  {}", paint(FAINT, what)));
+        }
+        if sums.blocks_past > 0 {
+            let what = format!(
+                "{} blocks before are so old that receipts may have reached their retention: only their offsets were looked at",
+                sums.blocks_past
+            );
             lines.push(format!("  {}", paint(FAINT, what)));
         }
         lines.push(match self.findings.len() {
