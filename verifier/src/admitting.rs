@@ -6,23 +6,27 @@
 //! registered, revoked, pinned, created or configured in between. While the store is away the verifier waits.
 //!
 //! With the open policy nobody is asked. What is left is a change of `[policy]` between two runs:
-//! - *from the open policy*: what an owner before may have written without a mark is in the log when the partition is taken. Of
-//!   those records, the ones whose rows stand are marked as judged without a policy.
-//! - *to the open policy*: if rows that a policy refused stand above the commit, the marks are kept to as far as they go.
+//! - *from the open policy*: an owner before may have written records without marking them. They are in the log when the partition is
+//!   taken, and next in it, so the first unmarked blocks are doubted, until there is one of which no row stands: records of which one
+//!   does are marked as judged without a policy.
+//! - *to the open policy*: marks beyond the commit are kept to. While the account store is away that waits only if rows that a policy
+//!   refused stand beyond the commit: otherwise all of those records are accepted either way.
 //!
 //! Left over is a frozen verifier of the open policy that writes on after its successor's commit under another: the audit names the
 //! position (`in_both`).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use accounts::{AccountsError, FirstSeen, Mark, Stretch, Terms};
 use parking_lot::Mutex;
 use receipt::Judge;
-use receipt_log::{Assignment, LogInspector};
+use receipt_log::{Assignment, LogInspector, ReceiptPosition};
 use service::cpu::CpuPool;
 use thiserror::Error;
 use tracing::warn;
+use uuid::Uuid;
 use warehouse::REFUSED_BY_POLICY;
 
 use crate::GROUP;
@@ -36,6 +40,8 @@ use crate::writing::{Stopped, Writer, ends};
 
 /// What fails, for readiness.
 const PART: &str = "policy";
+/// How long the open policy's verifier waits for the account store where it can do without.
+const GLANCE: Duration = Duration::from_secs(1);
 
 /// The step. Clones share what is watched.
 #[derive(Clone)]
@@ -51,12 +57,12 @@ pub struct Admission {
 }
 
 /// What to look out for in a partition, because of how it was judged before it was ours.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Watched {
-    /// Rows of records before this offset may have been written without a mark.
-    doubted_until: u64,
-    /// Records before this offset may have been judged under a policy.
+    /// Records before this offset may be marked.
     marked_until: u64,
+    /// Rows of records that aren't, before this offset, may have been written.
+    doubted_until: u64,
 }
 
 /// Why partitions can't be taken on.
@@ -137,7 +143,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Under a policy: where the owner before may have had none, what the log holds by now is doubted.
+    /// Under a policy: what the log holds by now and isn't marked is doubted.
     async fn doubted(&self, book: &PolicyBook, assigned: &[Assignment]) -> Result<Vec<Watched>, Stopped> {
         let look = || self.log.partitions(GROUP);
         let states = self.writer.insist(PART, look).await?;
@@ -145,15 +151,15 @@ impl Admission {
         for assignment in assigned {
             let Assignment { epoch, partition, .. } = *assignment;
             let marked = || book.accounts.marked_until(epoch, partition);
-            let marked_until = self.writer.insist(PART, marked).await?;
-            let mut watched = Watched::default();
+            let mut watched = Watched {
+                marked_until: self.writer.insist(PART, marked).await?,
+                doubted_until: 0,
+            };
             let state = states
                 .iter()
                 .find(|state| (state.epoch, state.partition) == (epoch, partition));
             if let Some(state) = state {
-                if marked_until == 0 || marked_until < assignment.next_offset {
-                    watched.doubted_until = state.end_offset;
-                }
+                watched.doubted_until = state.end_offset;
                 forget(book, epoch, partition, state.begin_offset).await;
             }
             all.push(watched);
@@ -167,38 +173,43 @@ impl Admission {
         let look = || self.writer.warehouse.refused_above(&ends, &REFUSED_BY_POLICY, 1);
         let above = self.writer.insist(PART, look).await?;
         let mut all = vec![Watched::default(); assigned.len()];
-        if above.is_empty() {
-            return Ok(all);
-        }
-        let Some(book) = book else {
-            return Err(NotTaken::Failed(VerifierError::PolicyForgotten));
+        let book = match (book, above.is_empty()) {
+            (Some(book), _) => book,
+            (None, true) => return Ok(all),
+            (None, false) => return Err(NotTaken::Failed(VerifierError::PolicyForgotten)),
         };
         for (assignment, watched) in assigned.iter().zip(&mut all) {
             let marked = || book.accounts.marked_until(assignment.epoch, assignment.partition);
-            watched.marked_until = self.writer.insist(PART, marked).await?;
+            watched.marked_until = if above.is_empty() {
+                let Ok(Ok(marked_until)) = tokio::time::timeout(GLANCE, marked()).await else {
+                    warn!("the account store is away; the policy is open, and the verifier goes on without it");
+                    break;
+                };
+                marked_until
+            } else {
+                self.writer.insist(PART, marked).await?
+            };
         }
         Ok(all)
     }
 
     /// The block's records as they are to be marked.
     async fn stretches(&self, block: &JudgedBlock, facts: &[Fact]) -> Result<Vec<Stretch>, Stopped> {
-        let doubted = {
-            let watched = self.watched.lock();
-            let doubted_until = |partition: &u32| watched.get(partition).map_or(0, |watched| watched.doubted_until);
-            let positions = facts.iter().filter_map(|fact| {
-                let record = block.block.records[fact.source.record as usize].position;
-                let doubted = record.offset < doubted_until(&record.partition);
-                doubted.then(|| (fact.receipt_id, record.receipt(fact.source.index)))
-            });
-            positions.collect::<Vec<_>>()
-        };
-        let standing = if doubted.is_empty() {
-            Vec::new()
-        } else {
+        let watched = self.watched.lock().clone();
+        let doubted = facts.iter().filter_map(|fact| {
+            let record = block.block.records[fact.source.record as usize].position;
+            let watched = watched.get(&record.partition)?;
+            let doubted = (watched.marked_until..watched.doubted_until).contains(&record.offset);
+            doubted.then(|| (fact.receipt_id, record.receipt(fact.source.index)))
+        });
+        let doubted: Vec<(Uuid, u128)> = doubted.collect();
+        let mut standing = BTreeSet::new();
+        if !doubted.is_empty() {
             let look = || self.writer.warehouse.standing_positions(&doubted);
-            self.writer.insist("receipts", look).await?
-        };
-        let standing: BTreeSet<u128> = standing.into_iter().map(|position| position >> 16).collect();
+            let positions = self.writer.insist("receipts", look).await?;
+            standing.extend(positions.into_iter().map(|position| position >> 16));
+            self.believe(&watched, &doubted, &standing);
+        }
         let stretches = block.lines.iter().map(|line| {
             let partition = (u128::from(line.epoch) << 80) | (u128::from(line.partition) << 48);
             let records = partition | u128::from(line.first_offset)..=partition | u128::from(line.last_offset);
@@ -214,6 +225,20 @@ impl Admission {
             }
         });
         Ok(stretches.collect())
+    }
+
+    /// Doubts no more about partitions of which some record was looked for and none stands: blocks are written in order.
+    fn believe(&self, watched: &HashMap<u32, Watched>, doubted: &[(Uuid, u128)], standing: &BTreeSet<u128>) {
+        let partition = |position: u128| ReceiptPosition::from(position).record.partition;
+        let standing: HashSet<u32> = standing.iter().map(|record| partition(record << 16)).collect();
+        let looked: HashSet<u32> = doubted.iter().map(|(_, position)| partition(*position)).collect();
+        let mut all = self.watched.lock();
+        for number in looked.difference(&standing) {
+            // Taken anew meanwhile: then this block isn't what is looked at.
+            if let Some(now) = all.get_mut(number).filter(|now| watched.get(number) == Some(now)) {
+                now.doubted_until = 0;
+            }
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! The whole verifier over a real embedded log and the real ClickHouse engine: outcomes, the ledger through crashes at
-//! each step, fencing, a warehouse that is away, and lost rows rebuilt.
+//! each step, fencing, policies that change, a warehouse that is away, and lost rows rebuilt.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod engine_faults;
+mod policies;
 mod world;
 
 use std::path::Path;
@@ -37,6 +38,7 @@ fn pipeline() {
         a_gap_in_the_ledger_is_judged_again(world("gap").await).await;
         a_log_that_was_set_back_is_refused(world("set_back").await).await;
         a_random_schedule_of_crashes_stays_exact(world("schedule").await).await;
+        policies::all(directory.path()).await;
         engine_faults::all(&engine, directory.path()).await;
         engine.stop().await;
     });
@@ -205,7 +207,7 @@ async fn lost_rows_are_rebuilt_from_the_log(mut world: World, directory: &Path) 
         "lost rows must show in the audit"
     );
     let mut steps = 0;
-    let repaired = verifier::repair::repair(&world.log, &world.warehouse, &world.cpu, &world.judge, |_, _| {
+    let repaired = verifier::repair::repair(&world.log, &world.warehouse, &world.cpu, &world.judge, None, |_, _| {
         steps += 1
     })
     .await;

@@ -137,7 +137,8 @@ async fn refused_rows_are_rejected_alone(mut world: World, directory: &Path) {
     assert_eq!(kept, "7\t7\t7\t7\t7\t7\n");
     // A repair keeps to the verdict that the ledger has, whatever the table takes by now.
     unconstrain(directory, &world).await;
-    let repaired = verifier::repair::repair(&world.log, &world.warehouse, &world.cpu, &world.judge, |_, _| {}).await;
+    let repaired =
+        verifier::repair::repair(&world.log, &world.warehouse, &world.cpu, &world.judge, None, |_, _| {}).await;
     assert_eq!(repaired.unwrap().accepted, 35);
     assert_eq!(outcomes(&world).await, (35, 7));
     world.assert_audit(42).await;

@@ -22,7 +22,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use verifier::{Deps, GROUP, VerifierConfig, VerifierError};
+use verifier::{Deps, GROUP, PolicyBook, VerifierConfig, VerifierError};
 use warehouse::{AuditSums, CommittedOffset, EmbeddedEngine, Target, Warehouse, WarehouseConfig};
 
 /// Starts the process's one engine.
@@ -42,6 +42,7 @@ pub(crate) struct World {
     pub(crate) cpu: CpuPool,
     pub(crate) judge: Arc<Judge>,
     pub(crate) dead_letters: Option<Arc<Published>>,
+    pub(crate) policy: Option<PolicyBook>,
     pub(crate) health: Health,
 }
 
@@ -70,6 +71,7 @@ impl World {
             cpu,
             judge,
             dead_letters: None,
+            policy: None,
             health: Health::new(),
         }
     }
@@ -89,7 +91,9 @@ impl World {
     ) -> JoinHandle<Result<(), VerifierError>> {
         let deps = Deps {
             consumer,
+            log: Arc::new(self.log.clone()),
             warehouse: self.warehouse.clone(),
+            policy: self.policy.clone(),
             dead_letters: self.dead_letters.clone().map(|letters| letters as Arc<dyn DeadLetters>),
             cpu: self.cpu.clone(),
             judge: Arc::clone(&self.judge),
@@ -389,7 +393,7 @@ pub(crate) fn record(body: &[u8], key: Option<&SigningKey>) -> Record {
     }
 }
 
-fn unsigned(key: &SigningKey, number: usize) -> String {
+pub(crate) fn unsigned(key: &SigningKey, number: usize) -> String {
     let id = uuid::Uuid::from_u128(0x1234_0000_0000_4000_8000_0000_0000_0000 + number as u128);
     let timestamp = service::instant::rfc3339_ms(service::instant::now_ms());
     let pem = serde_json::to_string(key.public_key_pem()).unwrap();
