@@ -6,52 +6,52 @@ use accounts::Principal;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use service::problem::Kind;
-use warehouse::Scope;
+use warehouse::{Below, Scope};
 use web::Failure;
 use web::params::{Params, shortened};
 
 /// A caller who may see something: at least one verified domain. Taken from the principal that [`web::access::api_key`] leaves.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
-    /// In lower case.
-    domains: Arc<[String]>,
+    principal: Arc<Principal>,
 }
 
 impl Access {
-    /// The domains a query is about: all of the key's, or the one that `domain` names.
+    /// The domains a query is about: all that the key's account speaks for, inherited subdomains included, or the one that `domain`
+    /// names, without its subdomains.
     ///
     /// # Errors
-    /// 403 if `domain` isn't one of the key's, whether it exists or not.
+    /// 403 if the account doesn't speak for `domain`, whether it exists or not.
     pub(crate) fn scope(&self, params: &Params) -> Result<Scope, Failure> {
         let Some(domain) = params.get("domain") else {
+            let below = self.principal.inherited.iter().map(|inherited| Below {
+                parent: inherited.parent.clone(),
+                except: inherited.except.clone(),
+            });
             return Ok(Scope {
-                publishers: self.domains.to_vec(),
+                publishers: self.principal.domains.clone(),
+                below: below.collect(),
             });
         };
         let domain = domain.to_ascii_lowercase();
-        if !self.domains.contains(&domain) {
+        if !self.principal.covers(&domain) {
             let detail = format!(
                 "{} is not a verified domain of this API key's account",
                 shortened(&domain)
             );
             return Err(Failure::new(Kind::DomainNotVerified, detail));
         }
-        Ok(Scope {
-            publishers: vec![domain],
-        })
+        Ok(Scope::of(vec![domain]))
     }
 
-    fn of(principal: &Principal) -> Result<Self, Failure> {
-        let domains: Arc<[String]> = principal
-            .domains
-            .iter()
-            .map(|domain| domain.to_ascii_lowercase())
-            .collect();
-        if domains.is_empty() {
+    fn of(principal: &Arc<Principal>) -> Result<Self, Failure> {
+        if principal.domains.is_empty() {
             let detail = "the account of this API key has no verified domain";
             return Err(Failure::new(Kind::DomainNotVerified, detail));
         }
-        Ok(Self { domains })
+        Ok(Self {
+            principal: Arc::clone(principal),
+        })
     }
 }
 
@@ -77,19 +77,37 @@ mod tests {
 
     #[test]
     fn a_domain_narrows_and_a_foreign_one_is_refused() {
-        let access = Access {
-            domains: ["a.example".to_owned(), "b.example".to_owned()].into(),
+        let principal = Principal {
+            account_id: "acc_1".to_owned(),
+            key_id: "1".to_owned(),
+            tier: accounts::Tier::Free,
+            scopes: vec![accounts::Scope::Read],
+            domains: vec!["a.example".to_owned(), "b.example".to_owned()],
+            inherited: vec![accounts::Inherited {
+                parent: "b.example".to_owned(),
+                except: vec!["x.b.example".to_owned()],
+            }],
         };
+        let access = Access::of(&Arc::new(principal)).unwrap();
         let params = |query: &str| Params::parse(&format!("/x?{query}").parse().unwrap(), &["domain"]).unwrap();
-        assert_eq!(
-            access.scope(&params("")).unwrap().publishers,
-            ["a.example", "b.example"]
-        );
+        let all = access.scope(&params("")).unwrap();
+        assert_eq!(all.publishers, ["a.example", "b.example"]);
+        let below = Below {
+            parent: "b.example".to_owned(),
+            except: vec!["x.b.example".to_owned()],
+        };
+        assert_eq!(all.below, [below]);
         assert_eq!(
             access.scope(&params("domain=B.example")).unwrap().publishers,
             ["b.example"]
         );
-        let refused = access.scope(&params("domain=c.example")).unwrap_err();
-        assert_eq!(refused.0.kind, Kind::DomainNotVerified);
+        assert_eq!(
+            access.scope(&params("domain=news.b.example")).unwrap(),
+            Scope::of(vec!["news.b.example".to_owned()])
+        );
+        for foreign in ["c.example", "x.b.example", "y.x.b.example", "news.a.example", "example"] {
+            let refused = access.scope(&params(&format!("domain={foreign}"))).unwrap_err();
+            assert_eq!(refused.0.kind, Kind::DomainNotVerified, "{foreign}");
+        }
     }
 }

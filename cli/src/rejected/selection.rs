@@ -53,6 +53,7 @@ impl Selection {
         Ok(RejectedFilter {
             reasons: self.reason.clone(),
             publishers: self.domain.iter().map(ToString::to_string).collect(),
+            below: Vec::new(),
             client_id: self.client,
             receipt_id: self.receipt_id,
             position: self.position.map(u128::from),

@@ -10,7 +10,7 @@ use crate::scope::parse_scopes;
 use crate::{Accounts, AccountsError, ApiKey, DOMAINS_MAX, Inherited, Scope, Tier};
 
 /// The most subdomains of an account's domains that are others'; beyond it no subdomain is covered, rather than one too many.
-const OTHERS_MAX: i64 = 10_000;
+const OTHERS_MAX: i64 = 500;
 
 /// Whom an API key speaks for, and what it may do.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -112,9 +112,7 @@ async fn inserts(rng: &mut StdRng, warehouse: &Warehouse, socket: &Path, offset:
 }
 
 async fn freshness(rng: &mut StdRng, warehouse: &Warehouse, socket: &Path, offset: &mut u64) {
-    let scope = Scope {
-        publishers: vec!["publisher-7.example".to_owned()],
-    };
+    let scope = Scope::of(vec!["publisher-7.example".to_owned()]);
     let filter = Filter {
         from_ms: NOON_MS - 30 * 86_400_000,
         to_ms: NOON_MS + 1,

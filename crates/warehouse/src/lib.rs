@@ -41,10 +41,10 @@ pub use connector::Target;
 pub use engine::EmbeddedEngine;
 pub use error::{EngineError, Remedy, WarehouseError};
 pub use queries::{
-    AuditFinding, AuditSums, ClientStats, CommittedOffset, ContentStats, DashboardStats, ExportedReceipt, Filter,
-    GroupBy, Irreplaceable, LedgerRun, LogBegin, MetadataErasure, MetadataRows, Metric, Part, REFUSED_BY_POLICY,
-    REFUSED_BY_WAREHOUSE, ReceiptCursor, ReceiptFacts, Refusal, RefusalStats, Rejected, RejectedCursor, RejectedFilter,
-    RejectedOrder, RejectedReceipt, Replay, Scope, StandingPayload, StandingRejection, StoredReceipt, TimeseriesPoint,
-    TopClient, TopContent, Totals, UsageByPurpose,
+    AuditFinding, AuditSums, Below, ClientStats, CommittedOffset, ContentStats, DashboardStats, ExportedReceipt,
+    Filter, GroupBy, Irreplaceable, LedgerRun, LogBegin, MetadataErasure, MetadataRows, Metric, Part,
+    REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, ReceiptCursor, ReceiptFacts, Refusal, RefusalStats, Rejected,
+    RejectedCursor, RejectedFilter, RejectedOrder, RejectedReceipt, Replay, Scope, StandingPayload, StandingRejection,
+    StoredReceipt, TimeseriesPoint, TopClient, TopContent, Totals, UsageByPurpose,
 };
 pub use row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};

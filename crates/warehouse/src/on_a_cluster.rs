@@ -229,9 +229,7 @@ async fn every_question_is_answered(warehouse: &Warehouse) {
     assert!(sums.findings.is_empty(), "{:?}", sums.findings);
     assert_eq!((sums.stored_occurrences, sums.stored_rejected), (21, 2));
 
-    let scope = Scope {
-        publishers: vec!["a.example".to_owned(), "b.example".to_owned()],
-    };
+    let scope = Scope::of(vec!["a.example".to_owned(), "b.example".to_owned()]);
     let filter = Filter {
         from_ms: NOON_MS - 1,
         to_ms: NOON_MS + 1,

@@ -56,14 +56,14 @@ impl Warehouse {
         client_id: Uuid,
         top_max: u32,
     ) -> Result<ClientStats, WarehouseError> {
-        if scope.publishers.is_empty() {
+        if scope.is_empty() {
             return Ok(ClientStats::default());
         }
         let filter = Filter {
             client_id: Some(client_id),
             ..filter.clone()
         };
-        let condition = receipts_condition(&filter);
+        let condition = receipts_condition(scope, &filter);
         let sql = format!(
             "SELECT count() AS receipts, uniqExact(entry_id) AS entries, countIf(purpose = 'training') AS training,
                 countIf(purpose = 'inference') AS inference, countIf(purpose = 'research') AS research,

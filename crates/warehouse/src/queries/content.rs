@@ -72,14 +72,14 @@ impl Warehouse {
         entry_id: Uuid,
         top_max: u32,
     ) -> Result<ContentStats, WarehouseError> {
-        if scope.publishers.is_empty() {
+        if scope.is_empty() {
             return Ok(ContentStats::default());
         }
         let filter = Filter {
             entry_id: Some(entry_id),
             ..filter.clone()
         };
-        let condition = receipts_condition(&filter);
+        let condition = receipts_condition(scope, &filter);
         let sql = format!(
             "SELECT count() AS receipts, uniqExact(client_id) AS clients, countIf(purpose = 'training') AS training,
                 countIf(purpose = 'inference') AS inference, countIf(purpose = 'research') AS research,

@@ -70,10 +70,10 @@ impl Warehouse {
         filter: &Filter,
         top_max: u32,
     ) -> Result<DashboardStats, WarehouseError> {
-        if scope.publishers.is_empty() {
+        if scope.is_empty() {
             return Ok(DashboardStats::default());
         }
-        let condition = receipts_condition(filter);
+        let condition = receipts_condition(scope, filter);
         let sql = format!(
             "SELECT count() AS receipts, uniqExact(client_id) AS clients, countIf(purpose = 'training') AS training,
                 countIf(purpose = 'inference') AS inference, countIf(purpose = 'research') AS research
@@ -103,7 +103,7 @@ impl Warehouse {
         if top_max == 0 {
             return Ok(Vec::new());
         }
-        let condition = receipts_condition(filter);
+        let condition = receipts_condition(scope, filter);
         let sql = format!(
             "SELECT entry_id AS entry, argMax(url, (timestamp, url)) AS newest_url, count() AS receipts
              FROM receipts FINAL WHERE {condition}

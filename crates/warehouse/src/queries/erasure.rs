@@ -3,7 +3,7 @@
 //! A blank is the least value of its column, and `receipts` unites rows by `min`: what comes later of the same receipt (a duplicate, a
 //! block written again, a repair) doesn't bring anything back. Its own bytes go with the next merge or the next time.
 
-use super::{Scope, TIME_MS_MAX, TIME_MS_MIN};
+use super::{Below, Scope, TIME_MS_MAX, TIME_MS_MIN};
 use crate::client::Call;
 use crate::schema::{RECEIPTS, REJECTED, Table};
 use crate::{Warehouse, WarehouseError};
@@ -154,7 +154,15 @@ fn rows_of(time: &str, before_ms: i64, blanks: &[Blank]) -> String {
 fn conditions(scope: &Scope) -> Vec<String> {
     let names = |some: &[String]| some.iter().map(|name| literal(name)).collect::<Vec<_>>().join(", ");
     let chunks = scope.publishers.chunks(PUBLISHERS_MAX);
-    chunks.map(|some| format!("publisher IN ({})", names(some))).collect()
+    let own = chunks.map(|some| format!("publisher IN ({})", names(some)));
+    own.chain(scope.below.iter().map(below)).collect()
+}
+
+fn below(below: &Below) -> String {
+    let under = |name: &str| format!("endsWith(publisher, {})", literal(&format!(".{name}")));
+    let except = below.except.iter();
+    let except = except.map(|name| format!(" AND publisher != {} AND NOT {}", literal(name), under(name)));
+    format!("{}{}", under(&below.parent), except.collect::<String>())
 }
 
 fn literal(name: &str) -> String {
@@ -164,18 +172,25 @@ fn literal(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Scope, conditions};
+    use super::{Below, Scope, conditions};
 
     #[test]
     fn names_get_into_a_mutation_as_their_bytes_only() {
-        let scope = |publishers: &[&str]| Scope {
-            publishers: publishers.iter().map(ToString::to_string).collect(),
-        };
+        let scope = |publishers: &[&str]| Scope::of(publishers.iter().map(ToString::to_string).collect());
         assert_eq!(
             conditions(&scope(&["ab", "'\\"])),
             ["publisher IN (unhex('6162'), unhex('275c'))"]
         );
         assert_eq!(conditions(&scope(&[])), [""; 0]);
         assert_eq!(conditions(&scope(&["x"; 201])).len(), 2);
+        let mut wider = scope(&["ab"]);
+        wider.below.push(Below {
+            parent: "ab".to_owned(),
+            except: vec!["c.ab".to_owned()],
+        });
+        assert_eq!(
+            conditions(&wider)[1],
+            "endsWith(publisher, unhex('2e6162')) AND publisher != unhex('632e6162') AND NOT endsWith(publisher, unhex('2e632e6162'))"
+        );
     }
 }

@@ -156,15 +156,15 @@ impl Warehouse {
         after: Option<&ReceiptCursor>,
         rows_max: u64,
     ) -> Result<Vec<ExportedReceipt>, WarehouseError> {
-        if scope.publishers.is_empty() {
+        if scope.is_empty() {
             return Ok(Vec::new());
         }
-        let mut condition = "publisher IN {publishers:Array(String)}".to_owned();
+        let mut condition = scope.condition().to_owned();
         if after.is_some() {
             condition = format!("{condition} AND {}", beside("after", ">", ">"));
         }
         let bound = |call: Call| {
-            let call = call.with("publishers", scope.publishers.clone());
+            let call = scope.bind(call);
             match after {
                 Some(after) => with_place(call, AFTER, after),
                 None => call,

@@ -17,6 +17,7 @@ mod receipt;
 mod refusals;
 mod refused;
 mod rejected;
+mod scope;
 mod timeseries;
 mod totals;
 
@@ -39,15 +40,9 @@ pub use refused::{REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE};
 pub use rejected::{
     Rejected, RejectedCursor, RejectedFilter, RejectedOrder, Replay, StandingPayload, StandingRejection,
 };
+pub use scope::{Below, Scope};
 pub use timeseries::{GroupBy, Metric, TimeseriesPoint};
 pub use totals::Totals;
-
-/// Whose receipts are asked for: the verified domains of a key. Empty means nothing is seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scope {
-    /// Domains in lower case.
-    pub publishers: Vec<String>,
-}
 
 /// Which of them: a half-open range of receipt timestamps, and optional members.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -80,11 +75,13 @@ const REJECTED_SETTINGS: &str = "SETTINGS do_not_merge_across_partitions_select_
     optimize_move_to_prewhere_if_final = 1";
 
 /// The `WHERE` of a publisher's question over `receipts`.
-fn receipts_condition(filter: &Filter) -> String {
-    let mut condition = "publisher IN {publishers:Array(String)}
-        AND timestamp >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')
-        AND timestamp < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')"
-        .to_owned();
+fn receipts_condition(scope: &Scope, filter: &Filter) -> String {
+    let mut condition = format!(
+        "{}
+        AND timestamp >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
+        AND timestamp < fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')",
+        scope.condition()
+    );
     for (wanted, text) in [
         (filter.purpose.is_some(), " AND purpose = {purpose:String}"),
         (filter.client_id.is_some(), " AND client_id = {client_id:UUID}"),
@@ -99,8 +96,8 @@ fn receipts_condition(filter: &Filter) -> String {
 
 /// A call with the parameters of [`receipts_condition`] bound.
 fn scoped(sql: String, scope: &Scope, filter: &Filter) -> Call {
-    let mut call = Call::new(sql)
-        .with("publishers", scope.publishers.clone())
+    let mut call = scope
+        .bind(Call::new(sql))
         .with("from_ms", filter.from_ms.clamp(TIME_MS_MIN, TIME_MS_MAX))
         .with("to_ms", filter.to_ms.clamp(TIME_MS_MIN, TIME_MS_MAX));
     if let Some(purpose) = &filter.purpose {

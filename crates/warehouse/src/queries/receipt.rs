@@ -100,21 +100,18 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn receipt(&self, scope: &Scope, receipt_id: Uuid) -> Result<ReceiptFacts, WarehouseError> {
-        if scope.publishers.is_empty() {
+        if scope.is_empty() {
             return Ok(ReceiptFacts::default());
         }
-        let call = |sql: String| {
-            Call::new(sql)
-                .with("publishers", scope.publishers.clone())
-                .with("receipt_id", receipt_id.to_string())
-        };
+        let whose = scope.condition();
+        let call = |sql: String| scope.bind(Call::new(sql)).with("receipt_id", receipt_id.to_string());
         let sql = format!(
             "SELECT payload_hash AS hash, length(positions) AS occurrences, arrayMin(positions) AS first_position,
                 toUnixTimestamp64Milli(received_at) AS received_ms, toUnixTimestamp64Milli(timestamp) AS timestamp_ms,
                 publisher, entry_id AS entry, CAST(client_id AS UUID) AS client, toString(purpose) AS purpose_text,
                 toString(algorithm) AS algorithm_text
              FROM receipts FINAL
-             WHERE publisher IN {{publishers:Array(String)}} AND receipt_id = {{receipt_id:UUID}}
+             WHERE {whose} AND receipt_id = {{receipt_id:UUID}}
              ORDER BY first_position LIMIT 100 {FINAL_SETTINGS}"
         );
         let stored: Vec<StoredRow> = self.rows("receipt", call(sql)).await?;
@@ -122,7 +119,7 @@ impl Warehouse {
             "SELECT toString(reason) AS reason_text, detail, toUnixTimestamp64Milli(received_at) AS received_ms, position,
                 publisher
              FROM rejected FINAL
-             WHERE publisher IN {{publishers:Array(String)}} AND receipt_id = {{receipt_id:UUID}}
+             WHERE {whose} AND receipt_id = {{receipt_id:UUID}}
              ORDER BY position LIMIT 100 {REJECTED_SETTINGS}"
         );
         let rejected: Vec<RejectedRow> = self.rows("receipt_rejected", call(sql)).await?;

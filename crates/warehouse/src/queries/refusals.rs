@@ -70,16 +70,19 @@ impl Warehouse {
         to_ms: i64,
         newest_max: u32,
     ) -> Result<RefusalStats, WarehouseError> {
-        if scope.publishers.is_empty() {
+        if scope.is_empty() {
             return Ok(RefusalStats::default());
         }
-        let condition = "publisher IN {publishers:Array(String)}
-            AND received_at >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')
-            AND received_at < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')
-            AND position NOT IN (SELECT position FROM replays)";
+        let condition = format!(
+            "{}
+            AND received_at >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
+            AND received_at < fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')
+            AND position NOT IN (SELECT position FROM replays)",
+            scope.condition()
+        );
         let call = |sql: String| {
-            Call::new(sql)
-                .with("publishers", scope.publishers.clone())
+            scope
+                .bind(Call::new(sql))
                 .with("from_ms", from_ms.clamp(TIME_MS_MIN, TIME_MS_MAX))
                 .with("to_ms", to_ms.clamp(TIME_MS_MIN, TIME_MS_MAX))
         };

@@ -11,7 +11,9 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, REJECTED_SETTINGS, TIME_MS_MAX, TIME_MS_MIN};
+use super::{
+    Below, FINAL_SETTINGS, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, REJECTED_SETTINGS, Scope, TIME_MS_MAX, TIME_MS_MIN,
+};
 use crate::client::Call;
 use crate::{Warehouse, WarehouseError};
 
@@ -25,6 +27,8 @@ pub struct RejectedFilter {
     pub reasons: Vec<String>,
     /// Only these publishers, in lower case.
     pub publishers: Vec<String>,
+    /// And subdomains of these.
+    pub below: Vec<Below>,
     /// Only this `client.id`.
     pub client_id: Option<Uuid>,
     /// Only this `receiptId`.
@@ -195,10 +199,6 @@ impl RejectedFilter {
             .to_owned();
         for (wanted, text) in [
             (!self.reasons.is_empty(), " AND reason IN {reasons:Array(String)}"),
-            (
-                !self.publishers.is_empty(),
-                " AND publisher IN {publishers:Array(String)}",
-            ),
             (self.client_id.is_some(), " AND client_id = {client_id:UUID}"),
             (self.receipt_id.is_some(), " AND receipt_id = {receipt_id:UUID}"),
             (self.position.is_some(), " AND position = {position:UInt128}"),
@@ -208,7 +208,18 @@ impl RejectedFilter {
                 condition.push_str(text);
             }
         }
+        let scope = self.scope();
+        if !scope.is_empty() {
+            condition = format!("{} AND {condition}", scope.condition());
+        }
         condition
+    }
+
+    fn scope(&self) -> Scope {
+        Scope {
+            publishers: self.publishers.clone(),
+            below: self.below.clone(),
+        }
     }
 
     /// A call with the parameters of [`condition`](Self::condition) bound.
@@ -221,8 +232,9 @@ impl RejectedFilter {
         if !self.reasons.is_empty() {
             call = call.with("reasons", self.reasons.clone());
         }
-        if !self.publishers.is_empty() {
-            call = call.with("publishers", self.publishers.clone());
+        let scope = self.scope();
+        if !scope.is_empty() {
+            call = scope.bind(call);
         }
         if let Some(client_id) = self.client_id {
             call = call.with("client_id", client_id.to_string());

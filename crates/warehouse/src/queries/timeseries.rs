@@ -92,7 +92,7 @@ impl Warehouse {
         let Some(&first) = boundaries_ms.first() else {
             return Ok(Vec::new());
         };
-        if scope.publishers.is_empty() {
+        if scope.is_empty() {
             return Ok(Vec::new());
         }
         if boundaries_ms.len() > BOUNDARIES_MAX {
@@ -108,7 +108,7 @@ impl Warehouse {
             from_ms: filter.from_ms.max(first),
             ..filter.clone()
         };
-        let condition = receipts_condition(&filter);
+        let condition = receipts_condition(scope, &filter);
         let (part, top) = match group_by.sql() {
             None => ("''", String::new()),
             Some(part) => (

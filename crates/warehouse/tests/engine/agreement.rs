@@ -209,9 +209,7 @@ async fn receipt(rng: &mut StdRng, model: &Model, warehouse: &Warehouse, scope: 
 }
 
 async fn refusals(rng: &mut StdRng, model: &Model, warehouse: &Warehouse) {
-    let scope = Scope {
-        publishers: vec!["news.example".to_owned(), "other.example".to_owned()],
-    };
+    let scope = Scope::of(vec!["news.example".to_owned(), "other.example".to_owned()]);
     let found = warehouse.refusals(&scope, NOON_MS, NOON_MS + 1, 3).await.unwrap();
     let mut reasons = BTreeMap::<&str, u64>::new();
     for (reason, _) in model.rejected.values() {
@@ -237,9 +235,7 @@ async fn refusals(rng: &mut StdRng, model: &Model, warehouse: &Warehouse) {
             warehouse::RefusalStats::default()
         );
     }
-    let other = Scope {
-        publishers: vec![(*PUBLISHERS.choose(rng).unwrap()).to_owned() + "x"],
-    };
+    let other = Scope::of(vec![(*PUBLISHERS.choose(rng).unwrap()).to_owned() + "x"]);
     assert_eq!(
         warehouse.refusals(&other, 0, i64::MAX, 3).await.unwrap(),
         warehouse::RefusalStats::default()
@@ -251,7 +247,7 @@ fn an_empty_scope_sees_nothing_and_is_no_query() {
     run(async {
         let warehouse = fresh().await;
         insert(&warehouse, &[(Receipt::new(1), position(0, 0, 0))]).await;
-        let scope = Scope { publishers: Vec::new() };
+        let scope = Scope::of(Vec::new());
         let filter = Filter {
             from_ms: i64::MIN,
             to_ms: i64::MAX,
@@ -266,9 +262,7 @@ fn an_empty_scope_sees_nothing_and_is_no_query() {
             .await
             .unwrap();
         assert!(points.is_empty());
-        let all = Scope {
-            publishers: vec!["news.example".to_owned()],
-        };
+        let all = Scope::of(vec!["news.example".to_owned()]);
         assert_eq!(warehouse.dashboard(&all, &filter, 0).await.unwrap().total_receipts, 1);
     });
 }

@@ -17,9 +17,7 @@ fn of(publisher: &str, number: u128, timestamp_ms: i64) -> Receipt {
 
 fn erasure() -> MetadataErasure {
     MetadataErasure {
-        scope: Scope {
-            publishers: vec!["mine.example".to_owned()],
-        },
+        scope: Scope::of(vec!["mine.example".to_owned()]),
         before_ms: NOON_MS,
     }
 }
@@ -145,7 +143,7 @@ fn nobody_is_erased_by_an_empty_scope() {
     run(async {
         let warehouse = filled().await;
         let nobody = MetadataErasure {
-            scope: Scope { publishers: Vec::new() },
+            scope: Scope::of(Vec::new()),
             before_ms: i64::MAX,
         };
         assert!(warehouse.metadata_left(&nobody).await.unwrap().is_none());

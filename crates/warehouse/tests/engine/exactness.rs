@@ -6,9 +6,7 @@ use warehouse::{Filter, Scope};
 use crate::harness::{NOON_MS, Receipt, fresh, insert, insert_rejected, position, rejected, run, sql};
 
 fn everything() -> (Scope, Filter) {
-    let scope = Scope {
-        publishers: vec!["news.example".to_owned()],
-    };
+    let scope = Scope::of(vec!["news.example".to_owned()]);
     (
         scope,
         Filter {

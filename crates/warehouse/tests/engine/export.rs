@@ -31,9 +31,7 @@ fn receipts() -> Vec<(Receipt, u128)> {
 }
 
 fn scope(publishers: &[&str]) -> Scope {
-    Scope {
-        publishers: publishers.iter().map(ToString::to_string).collect(),
-    }
+    Scope::of(publishers.iter().map(ToString::to_string).collect())
 }
 
 async fn walk(warehouse: &Warehouse, scope: &Scope, rows_max: u64) -> Vec<(ReceiptCursor, u64)> {

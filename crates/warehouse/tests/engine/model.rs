@@ -6,7 +6,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use uuid::Uuid;
-use warehouse::{Filter, GroupBy, Metric, Scope, TimeseriesPoint, TopContent, UsageByPurpose, Warehouse};
+use warehouse::{Below, Filter, GroupBy, Metric, Scope, TimeseriesPoint, TopContent, UsageByPurpose, Warehouse};
 
 use crate::harness::{NOON_MS, Receipt, insert, insert_rejected, position, rejected};
 
@@ -115,13 +115,24 @@ pub(crate) fn random_question(rng: &mut StdRng, model: &Model) -> (Scope, Filter
         client_id: some(rng).map(|receipt| receipt.client_id),
         entry_id: some(rng).map(|receipt| receipt.entry_id),
     };
-    (Scope { publishers }, filter)
+    let mut scope = Scope::of(publishers);
+    if rng.random_bool(0.3) {
+        // Every publisher's name ends so.
+        let except = PUBLISHERS.sample(rng, 1).map(|name| (*name).to_owned()).collect();
+        scope.below.push(Below {
+            parent: "example".to_owned(),
+            except,
+        });
+        scope.publishers.truncate(1);
+    }
+    (scope, filter)
 }
 
 impl Model {
     pub(crate) fn matching(&self, scope: &Scope, filter: &Filter) -> Vec<&Receipt> {
         let matches = |receipt: &&Receipt| {
-            scope.publishers.contains(&receipt.publisher)
+            (scope.publishers.contains(&receipt.publisher)
+                || scope.below.iter().any(|below| is_meant(below, &receipt.publisher)))
                 && (filter.from_ms..filter.to_ms).contains(&receipt.timestamp_ms)
                 && filter
                     .purpose
@@ -136,6 +147,11 @@ impl Model {
             .filter(matches)
             .collect()
     }
+}
+
+fn is_meant(below: &Below, name: &str) -> bool {
+    let under = |parent: &str| name.ends_with(&format!(".{parent}"));
+    under(&below.parent) && !below.except.iter().any(|other| name == other || under(other))
 }
 
 pub(crate) fn purposes(receipts: &[&Receipt]) -> UsageByPurpose {

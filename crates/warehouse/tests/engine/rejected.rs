@@ -192,9 +192,7 @@ fn what_was_replayed_is_no_refusal_any_more_and_stays_in_the_books() {
         for _ in 0..2 {
             warehouse.insert_replays(std::slice::from_ref(&replay)).await.unwrap();
         }
-        let scope = Scope {
-            publishers: vec!["news.example".to_owned()],
-        };
+        let scope = Scope::of(vec!["news.example".to_owned()]);
         let refusals = warehouse.refusals(&scope, 0, NOON_MS * 2, 10).await.unwrap();
         assert_eq!(refusals.by_reason, [("bad_signature".to_owned(), 2)]);
         let newest: Vec<u128> = refusals.newest.iter().map(|refusal| refusal.position).collect();

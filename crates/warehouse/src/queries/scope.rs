@@ -1,0 +1,73 @@
+//! Whose receipts are asked for.
+
+use crate::client::Call;
+
+/// Whose receipts are asked for: the domains that an account speaks for. Empty means nothing is seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Domains in lower case.
+    pub publishers: Vec<String>,
+    /// Domains whose subdomains are meant too.
+    pub below: Vec<Below>,
+}
+
+/// All subdomains of a domain, but for some.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Below {
+    /// The domain, in lower case; itself not meant.
+    pub parent: String,
+    /// Subdomains of it that aren't meant, nor anything below them.
+    pub except: Vec<String>,
+}
+
+impl Scope {
+    /// These domains, and no subdomains.
+    #[must_use]
+    pub fn of(publishers: Vec<String>) -> Self {
+        Self {
+            publishers,
+            below: Vec::new(),
+        }
+    }
+
+    /// Whether nothing is meant.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.publishers.is_empty() && self.below.is_empty()
+    }
+
+    /// A condition over `publisher`, which [`bind`](Self::bind) fills. Without subdomains it is over the beginning of the
+    /// primary key; with them the column is read, which ClickHouse does before any other.
+    pub(crate) fn condition(&self) -> &'static str {
+        if self.below.is_empty() {
+            return "publisher IN {publishers:Array(String)}";
+        }
+        "(publisher IN {publishers:Array(String)} OR arrayExists(
+            parent -> endsWith(publisher, concat('.', parent)) AND NOT arrayExists(
+                (of, other) -> of = parent AND (publisher = other OR endsWith(publisher, concat('.', other))),
+                {others_of:Array(String)}, {others:Array(String)}),
+            {parents:Array(String)}))"
+    }
+
+    /// A call with the parameters of [`condition`](Self::condition) bound.
+    pub(crate) fn bind(&self, call: Call) -> Call {
+        let call = call.with("publishers", self.publishers.clone());
+        if self.below.is_empty() {
+            return call;
+        }
+        let others = || {
+            let of = |below: &Below| {
+                below
+                    .except
+                    .iter()
+                    .map(|other| (below.parent.clone(), other.clone()))
+                    .collect::<Vec<_>>()
+            };
+            self.below.iter().flat_map(of)
+        };
+        let parents: Vec<String> = self.below.iter().map(|below| below.parent.clone()).collect();
+        call.with("parents", parents)
+            .with("others_of", others().map(|(parent, _)| parent).collect::<Vec<_>>())
+            .with("others", others().map(|(_, other)| other).collect::<Vec<_>>())
+    }
+}
