@@ -105,7 +105,7 @@ async fn every_refusal_has_its_status_and_stores_nothing() {
             "no key",
             damaged(&|value| value["client"]["publicKey"] = json!("none")),
             400,
-            "bad_public_key",
+            "invalid_public_key",
         ),
     ];
     for (what, body, status, code) in cases {
