@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 use web::params::{InvalidQuery, Params, parse_uuid, shortened};
 use web::{Failure, json};
 
-use self::shape::{BulkAnswer, EntryBody, EntryPatch, EntryWish, ListAnswer};
+use self::shape::{CreateAnswer, EntryBody, EntryPatch, EntryWish, ListAnswer};
 use crate::app::App;
 use crate::openapi::{BodyRefusals, ProblemBody, Refusals};
 
@@ -59,7 +59,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     responses(
         (status = 201, description = "Created", body = EntryBody,
             headers(("Location" = String, description = "Its address"), ("ETag" = String, description = "Its state"))),
-        (status = 200, description = "One entry: it was there with the same content. Many: what became of each line", body = BulkAnswer),
+        (status = 200, description = "One entry: it was there with the same content. Many: what became of each line", body = CreateAnswer),
         (status = 409, description = "The id is used, or the account has as many entries as it may have", body = ProblemBody, content_type = "application/problem+json"),
         Refusals, BodyRefusals,
     ),
@@ -71,7 +71,8 @@ async fn create(
 ) -> Result<Response, Failure> {
     let (head, body) = request.into_parts();
     if json::media(&head.headers, NDJSON).is_ok() {
-        return Ok(Json(bulk::create(&app, &principal, &head.headers, body).await?).into_response());
+        let answer = bulk::create(&app, &principal, &head.headers, body).await?;
+        return Ok(Json(CreateAnswer::Many(answer)).into_response());
     }
     json::media(&head.headers, JSON)?;
     let wish: EntryWish = json::parse(&json::read(body, json::BYTES_MAX).await?)?;
@@ -86,7 +87,10 @@ async fn create(
             let place = format!("{PATH}/{}", entry.id);
             Ok((StatusCode::CREATED, [(header::LOCATION, place)], shown(entry)).into_response())
         }
-        Some(Created::Unchanged(entry)) => Ok(shown(entry)),
+        Some(Created::Unchanged(entry)) => {
+            let tag = [(header::ETAG, tag(entry.revision))];
+            Ok((tag, Json(CreateAnswer::One(entry.into()))).into_response())
+        }
         Some(other) => Err(shape::Refusal::of(&other).into()),
         None => Err(Failure::new(Kind::Internal, "the account store told no outcome")),
     }

@@ -211,6 +211,16 @@ impl From<Entry> for EntryBody {
     }
 }
 
+/// What a POST is answered with 200.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(super) enum CreateAnswer {
+    /// One entry, which was there with the same content.
+    One(EntryBody),
+    /// Many.
+    Many(BulkAnswer),
+}
+
 /// A page of entries.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
