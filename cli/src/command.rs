@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::{Answer, EXIT_CODES, Failure};
 use crate::{
-    audit, canonicalize, check_signature, clients, config, explain, keygen, keys, rejected, repair, send, sign, up,
-    verify,
+    audit, canonicalize, check_signature, clients, config, deliver, dev_token, explain, keygen, keys, rejected, repair,
+    send, sign, up, verify,
 };
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
@@ -21,12 +21,14 @@ enum Command {
     Keygen(keygen::Keygen),
     Sign(sign::Sign),
     Send(send::Send),
+    Deliver(deliver::Deliver),
     Verify(verify::Verify),
     Explain(explain::Explain),
     Canonicalize(canonicalize::Canonicalize),
     CheckSignature(check_signature::CheckSignature),
     Up(Box<up::Up>),
     Keys(keys::Keys),
+    DevToken(dev_token::DevToken),
     Clients(clients::Clients),
     Audit(audit::Audit),
     Rejected(rejected::RejectedCommand),
@@ -44,12 +46,14 @@ impl Cli {
             Command::Keygen(command) => command.run(),
             Command::Sign(command) => command.run(),
             Command::Send(command) => command.run(),
+            Command::Deliver(command) => command.run(),
             Command::Verify(command) => command.run(),
             Command::Explain(command) => command.run(),
             Command::Canonicalize(command) => command.run(),
             Command::CheckSignature(command) => command.run(),
             Command::Up(command) => command.run(),
             Command::Keys(command) => command.run(),
+            Command::DevToken(command) => command.run(),
             Command::Clients(command) => command.run(),
             Command::Audit(command) => command.run(),
             Command::Rejected(command) => command.run(),

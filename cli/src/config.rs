@@ -112,6 +112,10 @@ fn effective(settings: &Settings) -> Result<String, toml::ser::Error> {
     ] {
         *url = url.take().filter(|url| !url.trim().is_empty()).map(|url| masked(&url));
     }
+    if !settings.auth.hs256_secret.is_empty() {
+        // As long as a secret must be, so that what is printed can be read again.
+        settings.auth.hs256_secret = MASK.repeat(11);
+    }
     let data = DataConfig {
         dir: settings.data.root().to_owned(),
     };
@@ -122,6 +126,9 @@ fn effective(settings: &Settings) -> Result<String, toml::ser::Error> {
     write("data", toml::to_string(&data))?;
     write("gateway", toml::to_string(&settings.gateway))?;
     write("verifier", toml::to_string(&settings.verifier))?;
+    write("publisher", toml::to_string(&settings.publisher))?;
+    write("auth", toml::to_string(&settings.auth))?;
+    write("outbound", toml::to_string(&settings.outbound))?;
     write("analytics", toml::to_string(&settings.analytics))?;
     write("log", toml::to_string(&settings.log))?;
     write("kafka", toml::to_string(&settings.kafka))?;

@@ -3,8 +3,8 @@
 //! - [`command`]: the command line, and which command runs
 //! - offline, on files and standard input: [`keygen`], [`sign`], [`verify`], [`explain`], [`canonicalize`],
 //!   [`check_signature`]
-//! - against a gateway: [`send`]
-//! - on a data directory: [`up`] (all services in one process), [`keys`], [`clients`], [`audit`], [`repair`],
+//! - against a gateway: [`send`]; against a publisher's webhook: [`deliver`]
+//! - on a data directory: [`up`] (all services in one process), [`keys`], [`dev_token`], [`clients`], [`audit`], [`repair`],
 //!   [`rejected`] (list, show, replay), [`config`]
 //! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in parallel),
 //!   [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes), [`settings`], [`data_dir`], [`inspection`]
@@ -21,6 +21,8 @@ pub mod clients;
 pub mod command;
 pub mod config;
 pub mod data_dir;
+pub mod deliver;
+pub mod dev_token;
 pub mod explain;
 pub mod failure;
 pub mod input;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use accounts::{AccountsConfig, Policy};
 use analytics_api::AnalyticsConfig;
 use gateway::GatewayConfig;
-use publisher_api::PublisherConfig;
+use publisher_api::{AuthConfig, PublisherConfig, SmtpConfig};
 use receipt::Limits;
 use receipt_log::{EmbeddedConfig, KafkaConfig};
 use service::config::{ConfigError, Source, known_keys};
@@ -45,6 +45,12 @@ pub struct Settings {
     pub analytics: AnalyticsConfig,
     /// `[publisher]`.
     pub publisher: PublisherConfig,
+    /// `[auth]`.
+    pub auth: AuthConfig,
+    /// `[smtp]`.
+    pub smtp: SmtpConfig,
+    /// `[outbound]`.
+    pub outbound: outbound::Config,
     /// `[log]`.
     pub log: EmbeddedConfig,
     /// `[kafka]`.
@@ -94,6 +100,13 @@ impl Settings {
             verifier: source.section("verifier"),
             analytics: source.section("analytics"),
             publisher: source.section("publisher"),
+            auth: source.section("auth"),
+            smtp: source.section("smtp"),
+            outbound: source.section_with("outbound", |outbound: &outbound::Config, faults| {
+                for (key, fault) in outbound.validate().err().unwrap_or_default() {
+                    faults.push(key, fault);
+                }
+            }),
             log: source.section_with("log", |log: &EmbeddedConfig, faults| {
                 for fault in log.validate().err().unwrap_or_default() {
                     faults.push("", fault);
@@ -168,6 +181,9 @@ pub fn keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("verifier", known_keys::<VerifierConfig>()),
         ("analytics", known_keys::<AnalyticsConfig>()),
         ("publisher", known_keys::<PublisherConfig>()),
+        ("auth", known_keys::<AuthConfig>()),
+        ("outbound", known_keys::<outbound::Config>()),
+        ("smtp", known_keys::<SmtpConfig>()),
         ("log", known_keys::<EmbeddedConfig>()),
         ("kafka", known_keys::<KafkaConfig>()),
         ("warehouse", known_keys::<WarehouseConfig>()),

@@ -552,7 +552,11 @@ fn a_configuration_that_can_not_work_starts_nothing() {
 }
 
 /// Keys that have no default: the example shows them with something that could be given.
-const WITHOUT_DEFAULT: [&str; 8] = [
+const WITHOUT_DEFAULT: [&str; 15] = [
+    "webhook_entries_file",
+    "host",
+    "from",
+    "renew_url",
     "url",
     "user",
     "password",
@@ -561,6 +565,9 @@ const WITHOUT_DEFAULT: [&str; 8] = [
     "tls_ca_file",
     "tls_certificate_file",
     "tls_key_file",
+    "test_root_ca",
+    "test_resolver",
+    "test_https_port",
 ];
 
 #[test]

@@ -3,28 +3,44 @@
 use std::sync::Arc;
 
 use axum::{Router, middleware};
+use tokio::sync::{Notify, Semaphore};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::SwaggerUi;
 use web::access::Gatekeeper;
 use web::envelope::Envelope;
 
 use crate::config::PublisherConfig;
-use crate::{Deps, openapi, routes};
+use crate::verification::Looker;
+use crate::{Deps, identity, openapi, routes};
 
 /// Shared by all requests.
 pub(crate) struct App {
     pub(crate) config: PublisherConfig,
     pub(crate) deps: Deps,
+    /// A place for each export.
+    pub(crate) exports: Arc<Semaphore>,
+    /// Told when there is something to erase.
+    pub(crate) erasures_wanted: Arc<Notify>,
+    /// Looks at domains.
+    pub(crate) looker: Looker,
+    /// Whether mails about verifications that end can be sent.
+    pub(crate) expiry_mails: bool,
 }
 
 /// All addresses that need an API key.
 pub(crate) fn with_api_key() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().merge(routes::entries::routes())
+    OpenApiRouter::new()
+        .merge(routes::data::routes())
+        .merge(routes::entries::routes())
+        .merge(routes::erasures::routes())
+        .merge(routes::verification::routes())
 }
 
 /// All addresses that need a JWT.
 pub(crate) fn with_jwt() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
+        .merge(routes::keys::routes())
+        .merge(routes::user::routes())
 }
 
 /// All addresses.
@@ -39,9 +55,10 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         head_bytes_max: app.config.head_bytes_max,
     };
     let keyed = with_api_key().route_layer(middleware::from_fn_with_state(gatekeeper, web::access::api_key));
+    let personal = with_jwt().route_layer(middleware::from_fn_with_state(Arc::clone(app), identity::identity));
     let (routes, document) = openapi::router()
         .merge(keyed)
-        .merge(with_jwt())
+        .merge(personal)
         .merge(routes::index::routes())
         .split_for_parts();
     let page = SwaggerUi::new("/docs").url("/openapi.json", openapi::finished(document));

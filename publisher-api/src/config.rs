@@ -24,6 +24,22 @@ pub struct PublisherConfig {
     pub bulk_lines_max: usize,
     /// One bulk of entries, in bytes.
     pub bulk_bytes_max: usize,
+    /// Exports under way at one time; each has a page in memory.
+    pub exports_max: usize,
+    /// Pause between two looks for erasures that other replicas were asked for, in milliseconds.
+    pub erasure_interval_ms: u64,
+    /// Days in which what an erasure took out of the warehouse is looked for again: longer than the log holds receipts.
+    pub erasure_look_after_days: u32,
+    /// Days that technical data of requests, which is client addresses, is kept with rejected receipts.
+    pub address_days_max: u32,
+    /// Days in which the deletion of an account can be taken back.
+    pub deletion_grace_days: u32,
+    /// Places looked at for verification tokens at one time; more wait.
+    pub looks_max: usize,
+    /// Places that one account may have looked at in a minute, beyond the quota of its keys.
+    pub looks_per_minute: u32,
+    /// Pause between two looks for verifications that end, and for mails to send, in milliseconds.
+    pub expiry_interval_ms: u64,
     /// Pause between two looks at the engines, for readiness, in milliseconds.
     pub health_interval_ms: u64,
     /// Time to finish requests after a shutdown signal, in milliseconds.
@@ -40,6 +56,14 @@ impl Default for PublisherConfig {
             entries_max: 1_000_000,
             bulk_lines_max: 10_000,
             bulk_bytes_max: 16 << 20,
+            exports_max: 4,
+            erasure_interval_ms: 30_000,
+            erasure_look_after_days: 90,
+            address_days_max: 90,
+            deletion_grace_days: 30,
+            looks_max: 16,
+            looks_per_minute: 60,
+            expiry_interval_ms: 60_000,
             health_interval_ms: 2_000,
             drain_ms_max: 10_000,
         }
@@ -69,6 +93,16 @@ impl Validate for PublisherConfig {
         faults.range("entries_max", self.entries_max, 0..=1_000_000_000);
         faults.range("bulk_lines_max", self.bulk_lines_max, 1..=1_000_000);
         faults.range("bulk_bytes_max", self.bulk_bytes_max, 1..=1 << 30);
+        faults.range("exports_max", self.exports_max, 1..=1_000);
+        faults.range("erasure_interval_ms", self.erasure_interval_ms, 10..=3_600_000);
+        // A receipt may be 30 days old when it arrives, and it may be a duplicate.
+        faults.range("erasure_look_after_days", self.erasure_look_after_days, 31..=3_650);
+        faults.range("address_days_max", self.address_days_max, 1..=36_500);
+        faults.range("deletion_grace_days", self.deletion_grace_days, 0..=3_650);
+        faults.range("looks_max", self.looks_max, 1..=1_000);
+        // One request may name 20 domains, each with tokens in three places.
+        faults.range("looks_per_minute", self.looks_per_minute, 60..=1_000_000);
+        faults.range("expiry_interval_ms", self.expiry_interval_ms, 10..=3_600_000);
         faults.range("health_interval_ms", self.health_interval_ms, 10..=600_000);
         faults.range("drain_ms_max", self.drain_ms_max, 0..=600_000);
     }

@@ -2,7 +2,9 @@
 //!
 //! - [`config`]: the section `[publisher]`
 //! - `app`: what handlers share, and which address leads to which; `routes`: one file a noun
+//! - `export`: everything that is stored of a publisher, page by page; [`erasing`]: erasures carried out
 //! - `openapi`: the document of all of them (OpenAPI 3.1), made from the code
+//! - [`jwt`]: tokens of an identity provider; `identity`: the user behind one
 //! - `readiness`: whether the engines answer
 //!
 //! Whoever asks shows an API key, whose scope must be `read` for GET and `write` for anything else, or a JWT where the question is
@@ -12,20 +14,33 @@
 
 mod app;
 pub mod config;
+pub mod erasing;
+pub mod expiry;
+mod export;
+mod identity;
+pub mod jwt;
 mod openapi;
 mod readiness;
 mod routes;
+mod verification;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use accounts::Accounts;
+use service::cpu::CpuPool;
 use service::health::Health;
 use service::rate_limit::{QuotasConfig, RateLimiter};
 use tokio::net::TcpListener;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
+use verification::Looker;
 use warehouse::Warehouse;
 
 pub use config::PublisherConfig;
+pub use erasing::Eraser;
+pub use expiry::{Postman, SmtpConfig};
+pub use jwt::{AuthConfig, Authority};
 pub use openapi::document;
 
 /// What the API stands on.
@@ -39,6 +54,14 @@ pub struct Deps {
     pub limiter: Arc<dyn RateLimiter>,
     /// The quota of each tier.
     pub quotas: QuotasConfig,
+    /// Whose JWTs are trusted.
+    pub authority: Arc<Authority>,
+    /// The way out to domains and webhooks that publishers name.
+    pub outbound: outbound::Client,
+    /// The server that takes mails.
+    pub smtp: SmtpConfig,
+    /// Reads home pages.
+    pub cpu: CpuPool,
     /// Told how accounts and warehouse are (`publisher.accounts`, ...), and answers `/readyz`.
     pub health: Health,
 }
@@ -46,8 +69,42 @@ pub struct Deps {
 /// Serves `listener` until `shutdown`, then finishes what is under way, for at most `config.drain_ms_max`.
 pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shutdown: CancellationToken) {
     let engines = readiness::Engines::register(&deps.health);
-    let app = Arc::new(app::App { config, deps });
+    let eraser = Eraser::new(
+        deps.accounts.clone(),
+        deps.warehouse.clone(),
+        config.erasure_look_after_days.into(),
+        config.address_days_max.into(),
+    );
+    let pause = Duration::from_millis(config.erasure_interval_ms);
+    let postman = Postman::new(deps.accounts.clone(), deps.smtp.clone());
+    let expiry_pause = Duration::from_millis(config.expiry_interval_ms);
+    let app = Arc::new(app::App {
+        exports: Arc::new(Semaphore::new(config.exports_max)),
+        erasures_wanted: Arc::new(Notify::new()),
+        looker: Looker::new(deps.outbound.clone(), deps.cpu.clone(), config.looks_max),
+        expiry_mails: deps.smtp.host().is_some(),
+        config,
+        deps,
+    });
+    let erasing = tokio::spawn(erasing::watch(eraser, Arc::clone(&app.erasures_wanted), pause));
     let watching = tokio::spawn(engines.watch(Arc::clone(&app)));
+    let fetching = {
+        let app = Arc::clone(&app);
+        tokio::spawn(async move {
+            app.deps
+                .authority
+                .watch(&app.deps.health, || app.deps.accounts.now_ms())
+                .await
+        })
+    };
+    let posting = tokio::spawn(expiry::watch(postman, expiry_pause, shutdown.clone()));
     web::serve(listener, app::router(&app), &app.config.connections(), &shutdown).await;
     watching.abort();
+    fetching.abort();
+    erasing.abort();
+    // A mail that is being sent is better finished.
+    let drain = Duration::from_millis(app.config.drain_ms_max);
+    if tokio::time::timeout(drain, posting).await.is_err() {
+        tracing::warn!("a mail was still being sent at the end");
+    }
 }

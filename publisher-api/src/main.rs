@@ -3,12 +3,14 @@
 #![forbid(unsafe_code)]
 
 use std::path::Path;
+use std::sync::Arc;
 
 use accounts::{Accounts, AccountsConfig};
 use anyhow::Context;
-use publisher_api::{Deps, PublisherConfig};
+use publisher_api::{AuthConfig, Authority, Deps, PublisherConfig, SmtpConfig};
 use service::admin::serve_admin;
 use service::config::Source;
+use service::cpu::CpuPool;
 use service::data::DataConfig;
 use service::health::Health;
 use service::rate_limit::{QuotasConfig, RedisConfig, limiter};
@@ -20,9 +22,15 @@ use warehouse::{Target, Warehouse, WarehouseConfig};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Jobs that may wait for the thread that reads home pages.
+const CPU_QUEUE_MAX: usize = 64;
+
 /// The sections this process reads.
 struct Config {
     publisher: PublisherConfig,
+    auth: AuthConfig,
+    outbound: outbound::Config,
+    smtp: SmtpConfig,
     warehouse: WarehouseConfig,
     accounts: AccountsConfig,
     quotas: QuotasConfig,
@@ -36,6 +44,13 @@ impl Config {
         let mut source = Source::load(None)?;
         let config = Self {
             publisher: source.section("publisher"),
+            auth: source.section("auth"),
+            outbound: source.section_with("outbound", |outbound: &outbound::Config, faults| {
+                for (key, what) in outbound.validate().err().unwrap_or_default() {
+                    faults.push(key, what);
+                }
+            }),
+            smtp: source.section("smtp"),
             warehouse: source.section_with("warehouse", |warehouse: &WarehouseConfig, faults| {
                 if let Err(what) = warehouse.validate() {
                     faults.push("", what);
@@ -61,6 +76,9 @@ impl Config {
 async fn main() -> anyhow::Result<()> {
     let Config {
         publisher,
+        auth,
+        outbound,
+        smtp,
         warehouse,
         accounts,
         quotas,
@@ -71,7 +89,12 @@ async fn main() -> anyhow::Result<()> {
     init_logging(&telemetry)?;
     let metrics = install_metrics()?;
     let health = Health::new();
+    let outbound = outbound::Client::new(&outbound)?;
     let deps = Deps {
+        authority: Arc::new(Authority::new(&auth, &data.dir, &outbound)?),
+        outbound,
+        smtp,
+        cpu: CpuPool::new("publisher", 1, CPU_QUEUE_MAX)?,
         accounts: Accounts::open(&accounts, &data.dir).await?,
         warehouse: Warehouse::new(&target(&warehouse, &data.dir), &warehouse)?,
         limiter: limiter(&redis, quotas.keys_max, &health).await?,

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use publisher_api::Authority;
 use receipt::Judge;
 use receipt_log::LogOpenError;
 use service::cpu::CpuPool;
@@ -23,6 +24,8 @@ use crate::settings::Settings;
 
 /// Jobs that may wait for the gateway's CPU threads: each holds a body that admission has counted already.
 const GATEWAY_QUEUE_MAX: usize = 1_024;
+/// Home pages that wait to be read for a verification.
+const PUBLISHER_QUEUE_MAX: usize = 64;
 /// The verifier judges one block at a time.
 const VERIFIER_QUEUE_MAX: usize = 4;
 /// How often a draining process looks whether the verifier has caught up.
@@ -182,7 +185,13 @@ impl Services {
             quotas: settings.quotas.clone(),
             health: health.clone(),
         };
+        let outbound = outbound::Client::new(&settings.outbound).map_err(Failure::input)?;
+        let authority = Authority::new(&settings.auth, settings.data.root(), &outbound).map_err(Failure::input)?;
         let publisher_deps = publisher_api::Deps {
+            authority: Arc::new(authority),
+            outbound,
+            smtp: settings.smtp.clone(),
+            cpu: CpuPool::new("publisher", 1, PUBLISHER_QUEUE_MAX).map_err(Failure::unavailable)?,
             accounts: engines.accounts.clone(),
             warehouse: engines.warehouse.clone(),
             limiter: Arc::clone(&engines.limiter),

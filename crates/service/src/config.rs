@@ -36,6 +36,7 @@ pub const SECTIONS: &[&str] = &[
     "gateway",
     "verifier",
     "publisher",
+    "auth",
     "analytics",
     "log",
     "kafka",
@@ -47,6 +48,7 @@ pub const SECTIONS: &[&str] = &[
     "quotas",
     "redis",
     "outbound",
+    "smtp",
     "data",
 ];
 

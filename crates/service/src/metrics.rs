@@ -134,6 +134,18 @@ pub const METRICS: &[MetricDoc] = &[
         &["kind", "outcome"],
         "Requests to addresses that others named (get, post) and questions to the DNS (txt), by what came of them: answered, or why not.",
     ),
+    counter(
+        "receipts_mails_total",
+        "mails",
+        &["outcome"],
+        "Mails about verifications that end, by outcome: sent, failed (tried again), refused by the server for good, unknown (their sender ended before it had the answer; not sent again).",
+    ),
+    gauge(
+        "receipts_mails_waiting",
+        "mails",
+        &[],
+        "Mails about verifications that end, queued and not sent yet.",
+    ),
     gauge(
         "receipts_rate_limit_keys",
         "keys",
@@ -176,6 +188,19 @@ pub const METRICS: &[MetricDoc] = &[
         "seconds",
         &["query"],
         "Time of a query of the account store.",
+    ),
+    // publisher
+    counter(
+        "receipts_publisher_tokens_total",
+        "requests",
+        &["outcome"],
+        "JWTs checked: ok, expired, bad_signature, unknown_key, refused, unavailable.",
+    ),
+    counter(
+        "receipts_publisher_jwks_fetches_total",
+        "fetches",
+        &["outcome"],
+        "Times the identity provider's keys were asked for: ok, failed.",
     ),
     // api
     histogram(

@@ -86,6 +86,12 @@ kinds! {
     InvalidApiKey = UNAUTHORIZED, "invalid_api_key", "The API key isn't valid";
     /// An API key past its time.
     ExpiredApiKey = UNAUTHORIZED, "expired_api_key", "The API key has expired";
+    /// No JWT.
+    MissingToken = UNAUTHORIZED, "missing_token", "A JWT is required";
+    /// A JWT that doesn't hold, for whatever reason but its end.
+    InvalidToken = UNAUTHORIZED, "invalid_token", "The JWT isn't valid";
+    /// A JWT past its time.
+    ExpiredToken = UNAUTHORIZED, "expired_token", "The JWT has expired";
     /// The key hasn't the scope this needs.
     InsufficientScope = FORBIDDEN, "insufficient_scope", "The API key lacks a scope";
     /// The key's account hasn't verified the domain this is about.
@@ -98,6 +104,22 @@ kinds! {
     EntryConflict = CONFLICT, "entry_conflict", "The entry's id is used";
     /// The account has as many entries as it may have.
     TooManyEntries = CONFLICT, "too_many_entries", "The account has as many entries as it may have";
+    /// Another account's verification of the domain holds.
+    DomainHeldElsewhere = CONFLICT, "domain_held_elsewhere", "The domain is verified by another account";
+    /// The account has as many open verification tokens as it may have.
+    TooManyChallenges = CONFLICT, "too_many_tokens", "Too many verification tokens wait to be found";
+    /// The account has as many domains as it may have.
+    TooManyDomains = CONFLICT, "too_many_domains", "The account has as many domains as it may have";
+    /// The account has as many erasures under way as it may have.
+    TooManyErasures = CONFLICT, "too_many_erasures", "Too many erasures are under way";
+    /// The key to be rotated doesn't work any more, or has been replaced.
+    KeyEnded = CONFLICT, "key_ended", "The API key has come to its end";
+    /// The account has as many keys as it may have.
+    TooManyKeys = CONFLICT, "too_many_keys", "The account has as many API keys as it may have";
+    /// There is no deletion to take back.
+    NoDeletionPending = CONFLICT, "no_deletion_pending", "The account isn't to be deleted";
+    /// The time to take a deletion back is over.
+    DeletionFinal = CONFLICT, "deletion_final", "The deletion can't be taken back any more";
     /// It isn't in the state that If-Match names.
     PreconditionFailed = PRECONDITION_FAILED, "precondition_failed", "It is in another state";
     /// Something here, but not with this method; answer with `Allow`.
@@ -130,6 +152,8 @@ kinds! {
     WarehouseFailed = SERVICE_UNAVAILABLE, "warehouse_failed", "The warehouse failed";
     /// The account store can't be asked.
     AccountsUnavailable = SERVICE_UNAVAILABLE, "accounts_unavailable", "The account store isn't available";
+    /// The keys that JWTs are checked with can't be had.
+    TokensUnavailable = SERVICE_UNAVAILABLE, "tokens_unavailable", "JWTs can't be checked now";
     /// The process is going away.
     Draining = SERVICE_UNAVAILABLE, "draining", "The service is shutting down";
     /// A bug or a broken engine; the detail says no more than the request id.

@@ -1,4 +1,9 @@
 //! The addresses, one file a noun.
 
+pub(crate) mod data;
 pub(crate) mod entries;
+pub(crate) mod erasures;
 pub(crate) mod index;
+pub(crate) mod keys;
+pub(crate) mod user;
+pub(crate) mod verification;

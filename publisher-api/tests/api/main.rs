@@ -2,5 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod data;
+mod engine;
 mod entries;
+mod erasures;
+mod interop;
+mod keys;
+mod provider;
 mod stack;
+mod tokens;
+mod user;

@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use publisher_api::{Deps, PublisherConfig};
+use publisher_api::{AuthConfig, Authority, Deps, PublisherConfig};
 use serde_json::Value;
 use service::health::Health;
 use service::rate_limit::{InProcessLimiter, QuotasConfig};
@@ -34,7 +34,7 @@ pub(crate) struct Stack {
     pub(crate) clock: Arc<AtomicI64>,
     pub(crate) server: Server,
     /// Gone with the test.
-    _dir: TempDir,
+    pub(crate) dir: TempDir,
 }
 
 impl Stack {
@@ -53,7 +53,7 @@ impl Stack {
             deps,
             clock,
             server,
-            _dir: dir,
+            dir,
         }
     }
 
@@ -83,11 +83,16 @@ async fn deps(dir: &Path, clock: &Arc<AtomicI64>) -> Deps {
         .await
         .unwrap();
     let nowhere = Target::Socket(dir.join("nobody-listens"));
+    let outbound = outbound::Client::new(&outbound::Config::default()).unwrap();
     Deps {
+        authority: Arc::new(Authority::new(&AuthConfig::default(), dir, &outbound).unwrap()),
+        outbound,
         accounts,
         warehouse: Warehouse::new(&nowhere, &WarehouseConfig::default()).unwrap(),
         limiter: Arc::new(InProcessLimiter::with_clock(1_000, || START_MS + 30_000)),
         quotas: QuotasConfig::default(),
+        smtp: publisher_api::SmtpConfig::default(),
+        cpu: service::cpu::CpuPool::new("publisher", 1, 16).unwrap(),
         health: Health::new(),
     }
 }

@@ -1,0 +1,158 @@
+//! `receipts dev-token`: a JWT by a key of the data directory, which `receipts up` trusts where no identity provider is configured.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use accounts::{Email, Lifetime};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use publisher_api::jwt::dev;
+use receipt::{Algorithm, SigningKey};
+use serde_json::{Value, json};
+use service::instant::now_ms;
+use sha2::{Digest, Sha256};
+
+use crate::failure::{Answer, Failure};
+use crate::key_file;
+use crate::settings::SettingsArgs;
+use crate::terminal::Output;
+
+const AFTER_HELP: &str = "\
+The key is made once, in dev-key.pem of the data directory, readable by its owner alone; dev-jwks.json beside it is its \
+public half. `receipts up` on that directory trusts it as long as nothing of [auth] is configured. The subject decides who \
+it is: the first token of a subject makes a user and an account.
+
+Examples:
+  TOKEN=$(receipts dev-token)
+  curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8082/api/v1/user/information
+  receipts dev-token --subject anna --email anna@news.example --expires 8h
+
+Exit codes:
+  0  the token is written to standard output
+  2  wrong usage, [auth] is configured, or the key can't be made or read";
+
+/// Make a JWT for the publisher API of `receipts up`, without an identity provider
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct DevToken {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Who it is
+    #[arg(long, value_name = "S", default_value = "dev")]
+    subject: String,
+    /// Their e-mail address
+    #[arg(long, value_name = "E", value_parser = email)]
+    email: Option<Email>,
+    /// How long the token is good: 1h, 30d, 8w, 1y
+    #[arg(long, value_name = "TIME", default_value = "1h")]
+    expires: Lifetime,
+}
+
+fn email(text: &str) -> Result<Email, String> {
+    text.parse().map_err(|error: accounts::EmailError| error.to_string())
+}
+
+impl DevToken {
+    /// Runs the command.
+    pub fn run(self) -> Result<Answer, Failure> {
+        let settings = self.settings.load()?;
+        if settings.auth.is_given() {
+            let what =
+                "[auth] is configured, so tokens of dev-token aren't trusted: get one from your identity provider";
+            return Err(Failure::Input(what.to_owned()));
+        }
+        settings.data.create()?;
+        let issuer = Issuer::open(settings.data.root())?;
+        let now_s = now_ms() / 1_000;
+        let mut claims = json!({
+            "iss": dev::ISSUER,
+            "aud": dev::AUDIENCE,
+            "sub": self.subject,
+            "iat": now_s,
+            "nbf": now_s,
+            "exp": now_s + self.expires.as_ms() / 1_000,
+        });
+        if let Some(email) = &self.email {
+            claims["email"] = email.as_str().into();
+        }
+        let mut out = Output::stdout();
+        out.line(issuer.sign(&claims)?)?;
+        out.flush()?;
+        Ok(Answer::Good)
+    }
+}
+
+/// The key, and its name in the JWKS.
+struct Issuer {
+    key: SigningKey,
+    kid: String,
+}
+
+impl Issuer {
+    /// Reads the key of `data`, or makes it; of two commands at one time one makes it. Its JWKS is there afterwards.
+    fn open(data: &Path) -> Result<Self, Failure> {
+        let path = dev::key_file(data);
+        let key = match fs::exists(&path) {
+            Ok(false) => make(&path)?,
+            _ => key_file::read(&path)?,
+        };
+        if key.algorithm() != Algorithm::Ed25519 {
+            return Err(Failure::Input(format!(
+                "the key {} isn't an Ed25519 key",
+                path.display()
+            )));
+        }
+        let x = URL_SAFE_NO_PAD.encode(public_bytes(&key).ok_or_else(|| unusable(&path, "it has no public half"))?);
+        // RFC 7638: the members that make the key, in order, without blanks.
+        let essence = format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}"#);
+        let kid = URL_SAFE_NO_PAD.encode(Sha256::digest(essence));
+        let jwk = json!({"kty": "OKP", "crv": "Ed25519", "x": x, "kid": kid, "alg": "EdDSA", "use": "sig"});
+        publish(&dev::jwks_file(data), &json!({"keys": [jwk]}))?;
+        Ok(Self { key, kid })
+    }
+
+    /// A JWT (RFC 7519) in the compact serialization (RFC 7515, 7.1), signed with EdDSA (RFC 8037, 3.1).
+    fn sign(&self, claims: &Value) -> Result<String, Failure> {
+        let header = json!({"alg": "EdDSA", "typ": "JWT", "kid": self.kid});
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let signed = format!("{}.{}", part(&header), part(claims));
+        let signature = self.key.sign(signed.as_bytes()).map_err(Failure::input)?;
+        Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+}
+
+fn make(path: &PathBuf) -> Result<SigningKey, Failure> {
+    let key = SigningKey::generate(Algorithm::Ed25519).map_err(Failure::input)?;
+    let pem = key.to_pkcs8_pem().map_err(Failure::input)?;
+    match key_file::write(path, &pem, 0o600, false) {
+        Ok(()) => Ok(key),
+        // Another command was first.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => key_file::read(path),
+        Err(error) => Err(unusable(path, error)),
+    }
+}
+
+/// Writes the JWKS if it isn't there as it should be.
+fn publish(path: &Path, jwks: &Value) -> Result<(), Failure> {
+    let text = format!("{jwks}\n");
+    if fs::read_to_string(path).is_ok_and(|there| there == text) {
+        return Ok(());
+    }
+    key_file::write(path, &text, 0o644, true).map_err(|error| unusable(path, error))
+}
+
+/// The 32 bytes at the end of its SPKI (RFC 8410, 4).
+fn public_bytes(key: &SigningKey) -> Option<Vec<u8>> {
+    let text: String = key
+        .public_key_pem()
+        .lines()
+        .filter(|line| !line.starts_with("-----"))
+        .collect();
+    let spki = STANDARD.decode(text).ok()?;
+    Some(spki.get(spki.len().checked_sub(32)?..)?.to_vec())
+}
+
+fn unusable(path: &Path, why: impl ToString) -> Failure {
+    Failure::Input(format!("{} can't be used: {}", path.display(), why.to_string()))
+}

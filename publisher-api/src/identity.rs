@@ -1,0 +1,85 @@
+//! Who asks where a person is meant: a JWT, and the user it is about.
+
+use std::sync::Arc;
+
+use accounts::User;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
+use service::problem::{Kind, Problem};
+use web::Failure;
+
+use crate::app::App;
+use crate::jwt::TokenError;
+
+/// The user behind a request with a JWT.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) user: User,
+}
+
+impl Identity {
+    /// As the audit trail names the user.
+    pub(crate) fn actor(&self) -> String {
+        format!("user:{}", self.user.id)
+    }
+
+    /// The account the user acts for.
+    pub(crate) fn account_id(&self) -> &str {
+        &self.user.account_id
+    }
+}
+
+/// The layer of every address that needs a JWT: checks it, makes the user at the first time, counts the request by the user within the
+/// quota of the account's tier, and puts an `Arc<Identity>` beside it. The quota's headers are on every answer to a valid token.
+pub(crate) async fn identity(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let identity = match identified(&app, request.headers()).await {
+        Ok(identity) => identity,
+        Err(failure) => return failure.into_response(),
+    };
+    let quota = app.deps.quotas.quota(identity.user.tier.as_str());
+    let decision = app.deps.limiter.take(&identity.actor(), 1, &quota).await;
+    let mut response = match decision.problem() {
+        Some(problem) => Failure::from(problem).into_response(),
+        None => {
+            request.extensions_mut().insert(Arc::new(identity));
+            next.run(request).await
+        }
+    };
+    decision.write_headers(response.headers_mut());
+    response
+}
+
+async fn identified(app: &App, headers: &HeaderMap) -> Result<Identity, Failure> {
+    let token = token(headers)?;
+    let accounts = &app.deps.accounts;
+    let subject = app.deps.authority.subject(token, accounts.now_ms()).await?;
+    let user = accounts.sign_in(&subject).await?;
+    Ok(Identity { user })
+}
+
+fn token(headers: &HeaderMap) -> Result<&str, Failure> {
+    web::bearer(headers).map_err(|Failure(problem)| match problem.kind {
+        Kind::MissingApiKey => Failure::unauthorized(Kind::MissingToken, "send Authorization: Bearer <JWT>"),
+        _ => Failure::unauthorized(
+            Kind::InvalidToken,
+            "one Authorization header is needed, and it must be: Bearer <JWT>",
+        ),
+    })
+}
+
+impl From<TokenError> for Failure {
+    fn from(error: TokenError) -> Self {
+        let detail = error.to_string();
+        match error {
+            TokenError::Unavailable => {
+                let detail = "the identity provider's keys can't be had now, so tokens can't be checked; try again";
+                Problem::new(Kind::TokensUnavailable, detail).retry_after_s(10).into()
+            }
+            // Told only to who had the right signature.
+            TokenError::Expired => Self::unauthorized(Kind::ExpiredToken, &detail),
+            _ => Self::unauthorized(Kind::InvalidToken, &detail),
+        }
+    }
+}

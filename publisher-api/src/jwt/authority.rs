@@ -1,0 +1,195 @@
+//! A token's text to the subject it is about.
+
+use std::path::Path;
+use std::time::Duration;
+
+use accounts::Subject;
+use jsonwebtoken::DecodingKey;
+use metrics::counter;
+use outbound::Client;
+use service::health::Health;
+
+use super::claims::Expected;
+use super::config::AuthConfig;
+use super::dev;
+use super::key_ring::{FileSource, KeyRing, Source, UrlSource};
+use super::key_set::{Algorithm, Match};
+use super::token::Token;
+
+/// Whose tokens are trusted, and their keys.
+pub struct Authority {
+    expected: Expected,
+    ring: Option<KeyRing>,
+    secret: Option<DecodingKey>,
+    token_bytes_max: usize,
+    /// Not for the dev issuer, whose key never changes: its file is read when a token asks for it.
+    refresh_every: Option<Duration>,
+    retry_every: Duration,
+}
+
+/// Why a token isn't taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TokenError {
+    #[error("the token is longer than {0} bytes")]
+    TooLong(usize),
+    #[error("not a JWT: {0}")]
+    Malformed(&'static str),
+    #[error("the token's header has `{0}`, which isn't allowed here")]
+    Header(&'static str),
+    #[error("the token's algorithm isn't accepted: RS256, ES256 and EdDSA are, and HS256 where it is configured")]
+    Algorithm,
+    #[error("the token names a key that the issuer doesn't have")]
+    UnknownKey,
+    #[error("the token names a key that is for another algorithm")]
+    OtherAlgorithm,
+    #[error("the token names no key (`kid`), and the issuer has several")]
+    Ambiguous,
+    #[error("the token's signature doesn't verify")]
+    Signature,
+    #[error("the token is of another issuer (`iss`)")]
+    Issuer,
+    #[error("the token is for another audience (`aud`)")]
+    Audience,
+    #[error("the token has expired: get a new one from your identity provider")]
+    Expired,
+    #[error("the token isn't valid yet (`nbf`)")]
+    NotYet,
+    #[error("the token's `{0}` is missing or isn't what it should be")]
+    Claim(&'static str),
+    /// Nobody could tell. Not the caller's fault.
+    #[error("the issuer's keys can't be had")]
+    Unavailable,
+}
+
+/// Why no authority can be made.
+#[derive(Debug, thiserror::Error)]
+#[error("auth.jwks_url: {0}")]
+pub struct AuthoritySetupError(String);
+
+impl TokenError {
+    /// For metrics.
+    fn outcome(&self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Unavailable => "unavailable",
+            Self::UnknownKey => "unknown_key",
+            Self::Signature => "bad_signature",
+            _ => "refused",
+        }
+    }
+}
+
+impl Authority {
+    /// What `config` trusts: its issuer, or without one that of `receipts dev-token` in the data directory `data`. Keys by URL are
+    /// fetched through `outside`.
+    ///
+    /// # Errors
+    /// The URL is one that may not be asked.
+    pub fn new(config: &AuthConfig, data: &Path, outside: &Client) -> Result<Self, AuthoritySetupError> {
+        let (issuer, audience) = match config.is_given() {
+            true => (config.issuer.as_str(), config.audience.as_str()),
+            false => (dev::ISSUER, dev::AUDIENCE),
+        };
+        let source: Option<Box<dyn Source>> = if !config.is_given() {
+            Some(Box::new(FileSource {
+                path: dev::jwks_file(data),
+                may_be_absent: true,
+            }))
+        } else if !config.jwks_file.is_empty() {
+            Some(Box::new(FileSource {
+                path: (&config.jwks_file).into(),
+                may_be_absent: false,
+            }))
+        } else if !config.jwks_url.is_empty() {
+            let (client, url) = (outside.clone(), config.jwks_url.clone());
+            client
+                .check(&url)
+                .map_err(|error| AuthoritySetupError(error.to_string()))?;
+            Some(Box::new(UrlSource { client, url }))
+        } else {
+            None
+        };
+        let secret = config.hs256_secret.as_bytes();
+        Ok(Self {
+            expected: Expected {
+                issuer: issuer.to_owned(),
+                audience: audience.to_owned(),
+                leeway_s_max: config.leeway_s_max,
+            },
+            ring: source.map(|source| KeyRing::new(source, i64::from(config.jwks_refetch_s_min) * 1_000)),
+            secret: (!secret.is_empty()).then(|| DecodingKey::from_secret(secret)),
+            token_bytes_max: config.token_bytes_max,
+            refresh_every: config
+                .is_given()
+                .then(|| Duration::from_secs(config.jwks_refresh_s.into())),
+            retry_every: Duration::from_secs(config.jwks_refetch_s_min.into()),
+        })
+    }
+
+    /// Whom `text` is about, if it is good at `now_ms`.
+    ///
+    /// The signature is checked where the request is handled: 30 to 100 us, a few times a day for each person.
+    pub(crate) async fn subject(&self, text: &str, now_ms: i64) -> Result<Subject, TokenError> {
+        let result = self.check(text, now_ms).await;
+        let outcome = result.as_ref().map_or_else(TokenError::outcome, |_| "ok");
+        counter!("receipts_publisher_tokens_total", "outcome" => outcome).increment(1);
+        result
+    }
+
+    async fn check(&self, text: &str, now_ms: i64) -> Result<Subject, TokenError> {
+        let token = Token::parse(text, self.token_bytes_max)?;
+        let key = self.key(token.algorithm, token.kid.as_deref(), now_ms).await?;
+        let algorithm = token.algorithm.library();
+        // An error is a signature that isn't base64url; the key is of the algorithm's family by its making.
+        let good = jsonwebtoken::crypto::verify(token.signature, token.signed.as_bytes(), &key, algorithm);
+        if !good.unwrap_or(false) {
+            return Err(TokenError::Signature);
+        }
+        self.expected.subject(&token.claims()?, now_ms)
+    }
+
+    async fn key(&self, algorithm: Algorithm, kid: Option<&str>, now_ms: i64) -> Result<DecodingKey, TokenError> {
+        if algorithm == Algorithm::Hs256 {
+            // Never a key of the set: a public key is no secret.
+            return self.secret.clone().ok_or(TokenError::Algorithm);
+        }
+        let ring = self.ring.as_ref().ok_or(TokenError::Algorithm)?;
+        match ring.find(algorithm, kid, now_ms).await {
+            None => Err(TokenError::Unavailable),
+            Some(Match::Found(key)) => Ok(key.decoding),
+            Some(Match::Unknown) => Err(TokenError::UnknownKey),
+            Some(Match::OtherAlgorithm) => Err(TokenError::OtherAlgorithm),
+            Some(Match::Ambiguous) => Err(TokenError::Ambiguous),
+        }
+    }
+
+    /// Fetches the keys again and again, and tells readiness.
+    pub(crate) async fn watch(&self, health: &Health, now_ms: impl Fn() -> i64) {
+        let (Some(ring), Some(refresh_every)) = (&self.ring, self.refresh_every) else {
+            return;
+        };
+        let component = health.register("publisher.jwks");
+        loop {
+            let pause = match ring.refresh(now_ms()).await {
+                Ok(()) => {
+                    component.ready();
+                    refresh_every
+                }
+                Err(why) => {
+                    // API keys, and tokens by the keys that were had, go on.
+                    component.degraded(format!("the issuer's keys: {why}"));
+                    self.retry_every
+                }
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+impl std::fmt::Debug for Authority {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Authority")
+            .field("expected", &self.expected)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,209 @@
+//! The section `[auth]`.
+
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use service::config::{Faults, Validate};
+
+use super::key_ring::read_file;
+use super::key_set::KeySet;
+
+/// The shortest secret for HS256, in bytes: as long as its hash (RFC 7518, 3.2).
+const SECRET_BYTES_MIN: usize = 32;
+
+/// Whose tokens are trusted. Without any of the first five, those of `receipts dev-token` in the same data directory.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AuthConfig {
+    /// The `iss` that a token must have.
+    pub issuer: String,
+    /// The `aud` that a token must have, alone or among others.
+    pub audience: String,
+    /// The issuer's public keys: a JWKS in a file, read again when a token names a key that isn't in it.
+    pub jwks_file: String,
+    /// The same by HTTPS.
+    pub jwks_url: String,
+    /// A secret shared with the issuer, for HS256; empty: no such token is trusted.
+    pub hs256_secret: String,
+    /// How far the issuer's clock may be from ours, in seconds.
+    pub leeway_s_max: u32,
+    /// The longest token, in bytes.
+    pub token_bytes_max: usize,
+    /// How old the keys may get before they are fetched again, in seconds.
+    pub jwks_refresh_s: u32,
+    /// The least time between two fetches for keys that tokens name and nobody knows, in seconds.
+    pub jwks_refetch_s_min: u32,
+}
+
+impl Default for AuthConfig {
+    fn default() -> Self {
+        Self {
+            issuer: String::new(),
+            audience: String::new(),
+            jwks_file: String::new(),
+            jwks_url: String::new(),
+            hs256_secret: String::new(),
+            leeway_s_max: 30,
+            token_bytes_max: 8 << 10,
+            jwks_refresh_s: 300,
+            jwks_refetch_s_min: 10,
+        }
+    }
+}
+
+impl AuthConfig {
+    /// Whether an issuer is configured; otherwise the one of `receipts dev-token` is trusted.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        let given = [
+            &self.issuer,
+            &self.audience,
+            &self.jwks_file,
+            &self.jwks_url,
+            &self.hs256_secret,
+        ];
+        given.iter().any(|value| !value.is_empty())
+    }
+
+    fn validate_issuer(&self, faults: &mut Faults) {
+        for (key, value) in [("issuer", &self.issuer), ("audience", &self.audience)] {
+            if value.is_empty() {
+                faults.push(
+                    key,
+                    "is needed once any of [auth] is set: tokens of everybody else would be taken",
+                );
+            }
+        }
+        match (self.jwks_file.is_empty(), self.jwks_url.is_empty()) {
+            (true, true) if self.hs256_secret.is_empty() => {
+                faults.push(
+                    "jwks_url",
+                    "is needed, or jwks_file or hs256_secret: nothing tells a true token from a false one",
+                );
+            }
+            (false, false) => faults.push(
+                "jwks_url",
+                "can't be given beside jwks_file: the issuer's keys are in one place",
+            ),
+            (false, true) => {
+                let read = read_file(Path::new(&self.jwks_file)).and_then(|bytes| KeySet::parse(&bytes));
+                match read {
+                    Ok(keys) if keys.is_empty() => faults.push("jwks_file", "has no key that can be used"),
+                    Ok(_) => {}
+                    Err(why) => faults.push("jwks_file", why),
+                }
+            }
+            _ => {}
+        }
+        if !self.jwks_url.is_empty() && !self.jwks_url.starts_with("https://") {
+            faults.push("jwks_url", "must start with https://");
+        }
+        if !self.hs256_secret.is_empty() && self.hs256_secret.len() < SECRET_BYTES_MIN {
+            // Without the value, and without its length.
+            faults.push("hs256_secret", format!("must have at least {SECRET_BYTES_MIN} bytes"));
+        }
+    }
+}
+
+impl Validate for AuthConfig {
+    fn validate(&self, faults: &mut Faults) {
+        if self.is_given() {
+            self.validate_issuer(faults);
+        }
+        faults.range("leeway_s_max", self.leeway_s_max, 0..=300);
+        faults.range("token_bytes_max", self.token_bytes_max, 256..=64 << 10);
+        faults.range("jwks_refresh_s", self.jwks_refresh_s, 1..=86_400);
+        faults.range("jwks_refetch_s_min", self.jwks_refetch_s_min, 1..=3_600);
+    }
+}
+
+impl fmt::Debug for AuthConfig {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("AuthConfig")
+            .field("issuer", &self.issuer)
+            .field("audience", &self.audience)
+            .field("jwks_file", &self.jwks_file)
+            .field("jwks_url", &self.jwks_url)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use service::config::Source;
+
+    use super::*;
+
+    fn faults(toml: &str) -> String {
+        let mut source = Source::from_parts(toml, [("", "")]).unwrap();
+        let _: AuthConfig = source.section("auth");
+        source
+            .finish()
+            .err()
+            .map_or_else(String::new, |error| error.to_string())
+    }
+
+    #[test]
+    fn nothing_or_all_that_is_needed_is_given() {
+        assert_eq!(faults(""), "");
+        assert!(!AuthConfig::default().is_given());
+        let whole = "[auth]\nissuer = 'i'\naudience = 'a'\n";
+        assert_eq!(faults(&format!("{whole}jwks_url = 'https://id.example/keys'")), "");
+        for (toml, named) in [
+            (
+                "[auth]\nissuer = 'i'".to_owned(),
+                vec!["auth.audience", "auth.jwks_url"],
+            ),
+            (
+                "[auth]\njwks_url = 'https://id.example/keys'".to_owned(),
+                vec!["auth.issuer", "auth.audience"],
+            ),
+            (whole.to_owned(), vec!["auth.jwks_url"]),
+            (format!("{whole}jwks_url = 'http://id.example/keys'"), vec!["https://"]),
+            (
+                format!("{whole}jwks_file = '/nowhere/jwks.json'"),
+                vec!["auth.jwks_file", "can't be read"],
+            ),
+            (
+                format!("{whole}jwks_file = 'x'\njwks_url = 'https://x'"),
+                vec!["beside jwks_file"],
+            ),
+            (format!("{whole}hs256_secret = 's3cret'"), vec!["32 bytes"]),
+            (
+                "[auth]\nleeway_s_max = 301\ntoken_bytes_max = 1".to_owned(),
+                vec!["leeway_s_max", "token_bytes_max"],
+            ),
+        ] {
+            let text = faults(&toml);
+            assert!(named.iter().all(|name| text.contains(name)), "{toml}: {text}");
+            assert!(!text.contains("s3cret"), "{text}");
+        }
+        let secret = AuthConfig {
+            hs256_secret: "s3cret".repeat(6),
+            ..AuthConfig::default()
+        };
+        assert!(!format!("{secret:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn a_file_is_read_before_anything_starts() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("jwks.json");
+        for (text, named) in [
+            ("", "isn't JSON"),
+            ("{}", "keys"),
+            (r#"{"keys":[]}"#, "no key that can be used"),
+            (r#"{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}"#, "no key that can be used"),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let toml = format!("[auth]\nissuer = 'i'\naudience = 'a'\njwks_file = '{}'", file.display());
+            let told = faults(&toml);
+            assert!(
+                told.contains("auth.jwks_file") && told.contains(named),
+                "{text}: {told}"
+            );
+        }
+    }
+}

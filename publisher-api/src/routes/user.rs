@@ -1,0 +1,239 @@
+//! `/api/v1/user`: the person behind a JWT, and the account they act for.
+
+use std::sync::Arc;
+
+use accounts::{Cancellation, Deletion, Email, PersonName, User, UserChange};
+use axum::extract::{Request, State};
+use axum::{Extension, Json};
+use http::StatusCode;
+use serde::{Deserialize, Deserializer, Serialize};
+use service::problem::{Kind, Problem};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use web::{Failure, json, rfc3339_ms};
+
+use crate::app::App;
+use crate::identity::Identity;
+use crate::openapi::{BodyRefusals, ProblemBody, Refusals};
+
+const INFORMATION: &str = "/api/v1/user/information";
+const ACCOUNT: &str = "/api/v1/user/account";
+const CANCEL: &str = "/api/v1/user/account/cancel-deletion";
+const DAY_MS: i64 = 86_400_000;
+
+pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(information, correct))
+        .routes(routes!(delete))
+        .routes(routes!(cancel))
+}
+
+/// What is known of a person.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct InformationBody {
+    /// `usr_...`.
+    id: String,
+    /// Who vouches for you: the identity provider's `iss`.
+    issuer: String,
+    /// Your name there: its `sub`.
+    subject: String,
+    email: Option<String>,
+    name: Option<String>,
+    /// When you came first.
+    #[schema(format = DateTime)]
+    created_at: String,
+    account: AccountBody,
+}
+
+/// The account a person acts for.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct AccountBody {
+    /// `acc_...`.
+    id: String,
+    /// `free`, `pro` or `enterprise`.
+    tier: &'static str,
+    /// Given while the account is to be deleted.
+    deletion: Option<DeletionBody>,
+}
+
+/// A deletion that is planned.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct DeletionBody {
+    #[schema(format = DateTime)]
+    requested_at: String,
+    /// Until then it can be taken back; everything is erased soon after.
+    #[schema(format = DateTime)]
+    erased_after: String,
+}
+
+/// What is to be put right. A member that isn't there stays as it is; null removes it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Correction {
+    /// `name@example.com`, 254 bytes at most.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, required = false, format = Email, max_length = 254)]
+    email: Option<Option<String>>,
+    /// 1 to 200 characters.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, required = false, min_length = 1, max_length = 200)]
+    name: Option<Option<String>>,
+}
+
+/// A member that is there, null or not.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// What is known of you
+#[utoipa::path(
+    get, path = INFORMATION, tag = "user", security(("jwt" = [])),
+    responses((status = 200, description = "All of it", body = InformationBody), Refusals),
+)]
+async fn information(Extension(identity): Extension<Arc<Identity>>) -> Json<InformationBody> {
+    Json(identity.user.clone().into())
+}
+
+/// Put right what is known of you
+///
+/// E-mail address and name. What your identity provider says of them later doesn't change them again.
+#[utoipa::path(
+    patch, path = INFORMATION, tag = "user", security(("jwt" = [])),
+    request_body(content((Correction = "application/json"), (Correction = "application/merge-patch+json"))),
+    responses((status = 200, description = "As it is now", body = InformationBody), Refusals, BodyRefusals),
+)]
+async fn correct(
+    State(app): State<Arc<App>>,
+    Extension(identity): Extension<Arc<Identity>>,
+    request: Request,
+) -> Result<Json<InformationBody>, Failure> {
+    let (head, body) = request.into_parts();
+    if json::media(&head.headers, "application/merge-patch+json").is_err() {
+        json::media(&head.headers, "application/json")?;
+    }
+    let correction: Correction = json::parse(&json::read(body, json::BYTES_MAX).await?)?;
+    let change = correction.checked()?;
+    let accounts = &app.deps.accounts;
+    let changed = accounts
+        .change_user(&identity.user.id, &change, &identity.actor())
+        .await?;
+    Ok(Json(changed.ok_or_else(gone)?.into()))
+}
+
+/// Delete the account
+///
+/// The account of all its users, with its keys, domains, entries and everything else. It can be taken back for a time (30 days unless the
+/// operator has set another), in which everything goes on working; then it is erased. Asking again doesn't change the time.
+#[utoipa::path(
+    delete, path = ACCOUNT, tag = "user", security(("jwt" = [])),
+    responses((status = 202, description = "It is to be deleted", body = DeletionBody), Refusals),
+)]
+async fn delete(
+    State(app): State<Arc<App>>,
+    Extension(identity): Extension<Arc<Identity>>,
+) -> Result<(StatusCode, Json<DeletionBody>), Failure> {
+    let grace_ms = i64::from(app.config.deletion_grace_days) * DAY_MS;
+    let accounts = &app.deps.accounts;
+    let planned = accounts
+        .request_deletion(identity.account_id(), grace_ms, &identity.actor())
+        .await?;
+    Ok((StatusCode::ACCEPTED, Json(planned.ok_or_else(gone)?.into())))
+}
+
+/// Keep the account after all
+#[utoipa::path(
+    post, path = CANCEL, tag = "user", security(("jwt" = [])),
+    responses(
+        (status = 200, description = "It stays", body = InformationBody),
+        (status = 409, description = "It wasn't to be deleted, or the time to take it back is over", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals,
+    ),
+)]
+async fn cancel(
+    State(app): State<Arc<App>>,
+    Extension(identity): Extension<Arc<Identity>>,
+) -> Result<Json<InformationBody>, Failure> {
+    let accounts = &app.deps.accounts;
+    match accounts
+        .cancel_deletion(identity.account_id(), &identity.actor())
+        .await?
+    {
+        Cancellation::Done => {
+            let kept = User {
+                deletion: None,
+                ..identity.user.clone()
+            };
+            Ok(Json(kept.into()))
+        }
+        Cancellation::NothingPending => Err(Failure::new(Kind::NoDeletionPending, "the account isn't to be deleted")),
+        Cancellation::TooLate => {
+            let detail = "the time to take the deletion back is over; the account is being erased";
+            Err(Failure::new(Kind::DeletionFinal, detail))
+        }
+    }
+}
+
+/// The user was erased while the request was under way.
+fn gone() -> Failure {
+    Failure::unauthorized(Kind::InvalidToken, "the user has just been erased")
+}
+
+impl Correction {
+    fn checked(self) -> Result<UserChange, Failure> {
+        let email = self
+            .email
+            .map(|email| email.map(|text| text.parse::<Email>()).transpose())
+            .transpose();
+        let name = self
+            .name
+            .map(|name| name.map(|text| text.parse::<PersonName>()).transpose())
+            .transpose();
+        match (email, name) {
+            (Ok(email), Ok(name)) => Ok(UserChange { email, name }),
+            (email, name) => {
+                let mut problem = Problem::new(
+                    Kind::InvalidBody,
+                    "this can't be what is known of you; the errors say why",
+                );
+                if let Err(error) = email {
+                    problem = problem.fault("/email", "invalid_member", error.to_string());
+                }
+                if let Err(error) = name {
+                    problem = problem.fault("/name", "invalid_member", error.to_string());
+                }
+                Err(problem.into())
+            }
+        }
+    }
+}
+
+impl From<User> for InformationBody {
+    fn from(user: User) -> Self {
+        Self {
+            id: user.id,
+            issuer: user.issuer,
+            subject: user.subject,
+            email: user.email.map(|email| email.as_str().to_owned()),
+            name: user.name.map(|name| name.as_str().to_owned()),
+            created_at: rfc3339_ms(user.created_at_ms),
+            account: AccountBody {
+                id: user.account_id,
+                tier: user.tier.as_str(),
+                deletion: user.deletion.map(DeletionBody::from),
+            },
+        }
+    }
+}
+
+impl From<Deletion> for DeletionBody {
+    fn from(deletion: Deletion) -> Self {
+        Self {
+            requested_at: rfc3339_ms(deletion.requested_at_ms),
+            erased_after: rfc3339_ms(deletion.erase_after_ms),
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! API keys that people make, replace and revoke themselves.
+
+use std::collections::HashSet;
+
+use accounts::{Accounts, AccountsConfig, AuthError};
+use publisher_api::PublisherConfig;
+use serde_json::{Value, json};
+
+use crate::provider::Provider;
+use crate::stack::{Answer, DAY_MS, Server, Stack};
+
+const PATH: &str = "/api/v1/auth/keys";
+
+fn wish(name: &str) -> Value {
+    json!({"name": name, "scope": ["write", "read"], "expiresIn": "30d"})
+}
+
+async fn make(stack: &Stack, token: &str, name: &str) -> Value {
+    stack.server.json("POST", PATH, token, &wish(name)).await.expect(201)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_is_made_used_and_revoked() {
+    let provider = Provider::new();
+    let stack = provider.stack().await;
+    let token = provider.token("anna");
+    let made = stack.server.json("POST", PATH, &token, &wish("dashboard")).await;
+    let body = made.expect(201);
+    let id = text(&body["keyId"]);
+    let expected = json!({
+        "apiKey": body["apiKey"], "keyId": id, "scope": ["read", "write"], "expiresAt": "2027-02-14T08:00:00.000Z",
+    });
+    assert_eq!(body, expected);
+    assert_eq!(made.header("location"), format!("{PATH}/{id}"));
+    let key = text(&body["apiKey"]);
+    assert!(key.starts_with(&format!("rcpt_{id}_")));
+    // It is a key, of an account that has nothing verified yet.
+    stack
+        .server
+        .get("/api/v1/publisher/entries", key)
+        .await
+        .refused(403, "domain_not_verified");
+    let place = format!("{PATH}/{id}");
+    let one = stack.server.get(&place, &token).await.expect(200);
+    let known = json!({
+        "keyId": id, "name": "dashboard", "scope": ["read", "write"], "status": "active", "createdAt": "2027-01-15T08:00:00.000Z",
+        "expiresAt": "2027-02-14T08:00:00.000Z", "revokedAt": null, "replacedBy": null,
+    });
+    assert_eq!(one, known);
+    assert_eq!(
+        stack.server.get(PATH, &token).await.expect(200),
+        json!({"keys": [known], "nextCursor": null})
+    );
+    for _ in 0..2 {
+        let revoked = stack.server.ask("DELETE", &place, &token, &[], "").await;
+        assert_eq!((revoked.status, revoked.body.len()), (204, 0));
+    }
+    stack
+        .server
+        .get("/api/v1/publisher/entries", key)
+        .await
+        .refused(401, "invalid_api_key");
+    let one = stack.server.get(&place, &token).await.expect(200);
+    assert_eq!(
+        (&one["status"], &one["revokedAt"]),
+        (&json!("revoked"), &json!("2027-01-15T08:00:00.000Z"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wish_that_cant_be_met_says_where_and_why() {
+    let provider = Provider::new();
+    let stack = provider.stack().await;
+    let token = provider.token("anna");
+    let with = |name: &str, value: Value| {
+        let mut wish = wish("a");
+        wish[name] = value;
+        wish
+    };
+    for (wish, pointer, told) in [
+        (with("expiresIn", json!("30")), "/expiresIn", "a number and a unit"),
+        (with("expiresIn", json!("30m")), "/expiresIn", "30d"),
+        (with("expiresIn", json!("1.5y")), "/expiresIn", "30d"),
+        (with("expiresIn", json!("0d")), "/expiresIn", "1h to 10y"),
+        (with("expiresIn", json!("11y")), "/expiresIn", "1h to 10y"),
+        (
+            with("expiresIn", json!("99999999999999999999y")),
+            "/expiresIn",
+            "1h to 10y",
+        ),
+        (with("expiresIn", json!(30)), "/expiresIn", "string"),
+        (with("name", json!("")), "/name", "1 to 100"),
+        (with("name", json!("a\nb")), "/name", "control"),
+        (with("name", json!("a".repeat(101))), "/name", "1 to 100"),
+        (with("scope", json!([])), "/scope", "needs a scope"),
+        (
+            with("scope", json!(["read", "admin"])),
+            "/scope/1",
+            "expected `read` or `write`",
+        ),
+        (with("scope", json!("read")), "/scope", "sequence"),
+        (with("tier", json!("enterprise")), "/tier", "unknown field"),
+        (json!({"name": "a", "scope": ["read"]}), "", "expiresIn"),
+    ] {
+        let refused = stack
+            .server
+            .json("POST", PATH, &token, &wish)
+            .await
+            .refused(400, "invalid_body");
+        assert_eq!(refused["errors"][0]["pointer"], pointer, "{wish}: {refused}");
+        let detail = text(&refused["errors"][0]["detail"]);
+        assert!(detail.contains(told), "{wish}: {detail}");
+    }
+    let answer = stack
+        .server
+        .ask("POST", PATH, &token, &[("content-type", "text/plain")], "{}")
+        .await;
+    answer.refused(415, "unsupported_media_type");
+    assert_eq!(stack.server.get(PATH, &token).await.expect(200)["keys"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_is_replaced_with_an_overlap() {
+    let provider = Provider::new();
+    let stack = provider.stack().await;
+    let token = &provider.token("anna");
+    let old = make(&stack, token, "dashboard").await;
+    let place = format!("{PATH}/{}/rotate", text(&old["keyId"]));
+    let rotate = async |place: &str, body: Value| stack.server.json("POST", place, token, &body).await;
+    for (body, pointer) in [
+        (json!({"overlap": "31d"}), "/overlap"),
+        (json!({"overlap": "0"}), "/overlap"),
+        (json!({"overlap": "1d", "expiresIn": "1s"}), "/expiresIn"),
+        (json!({"overlap": 0}), "/overlap"),
+    ] {
+        let refused = rotate(&place, body).await.refused(400, "invalid_body");
+        assert_eq!(refused["errors"][0]["pointer"], pointer, "{refused}");
+    }
+    stack.pass_ms(DAY_MS);
+    let done = rotate(&place, json!({"overlap": "12h", "expiresIn": "1y"})).await;
+    let new = done.expect(201);
+    let expected = json!({
+        "apiKey": new["apiKey"], "keyId": new["keyId"], "scope": ["read", "write"], "expiresAt": "2028-01-16T08:00:00.000Z",
+        "replaces": {"keyId": old["keyId"], "expiresAt": "2027-01-16T20:00:00.000Z"},
+    });
+    assert_eq!(new, expected);
+    assert_eq!(done.header("location"), format!("{PATH}/{}", text(&new["keyId"])));
+    let works = async |key: &Value| stack.deps.accounts.authenticate(text(&key["apiKey"])).await;
+    assert!(works(&old).await.is_ok() && works(&new).await.is_ok());
+    let again = rotate(&place, json!({})).await.refused(409, "key_ended");
+    assert!(text(&again["detail"]).contains(text(&new["keyId"])), "{again}");
+    let listed = stack.server.get(PATH, token).await.expect(200);
+    assert_eq!(listed["keys"][1]["replacedBy"], new["keyId"]);
+    stack.pass_ms(DAY_MS / 2);
+    assert!(matches!(works(&old).await, Err(AuthError::Expired)));
+    assert!(works(&new).await.is_ok());
+    // At once, for a key that got into the wrong hands.
+    let place = format!("{PATH}/{}/rotate", text(&new["keyId"]));
+    let newest = rotate(&place, json!({"overlap": "0h"})).await.expect(201);
+    assert!(matches!(works(&new).await, Err(AuthError::Revoked)));
+    assert!(works(&newest).await.is_ok());
+    rotate(&place, json!({})).await.refused(409, "key_ended");
+}
+
+/// The same answer for someone else's key, one that never was, and text that is no id.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_accounts_key_is_as_none_at_all() {
+    let provider = Provider::new();
+    let stack = provider.stack().await;
+    let (anna, bert) = (provider.token("anna"), provider.token("bert"));
+    let hers = make(&stack, &anna, "hers").await;
+    let operators = stack.deps.accounts.list_keys().await.unwrap();
+    assert_eq!(operators.len(), 1);
+    let mut answers = HashSet::new();
+    for id in [text(&hers["keyId"]), "0011223344556677", "%20", "a%2Fb", "%F0%9F%92%A9"] {
+        for (method, path) in [
+            ("GET", format!("{PATH}/{id}")),
+            ("DELETE", format!("{PATH}/{id}")),
+            ("POST", format!("{PATH}/{id}/rotate")),
+        ] {
+            let mut body = stack
+                .server
+                .json(method, &path, &bert, &json!({}))
+                .await
+                .refused(404, "not_found");
+            body["requestId"] = Value::Null;
+            answers.insert(body.to_string());
+        }
+    }
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert_eq!(stack.server.get(PATH, &bert).await.expect(200)["keys"], json!([]));
+    assert!(stack.deps.accounts.authenticate(text(&hers["apiKey"])).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_show_each_key_once() {
+    let provider = Provider::new();
+    let stack = provider.stack().await;
+    let token = provider.token("anna");
+    let mut made = Vec::new();
+    for number in 0..7 {
+        made.push(make(&stack, &token, &format!("{number}")).await["keyId"].clone());
+        stack.pass_ms(i64::from(number % 2));
+    }
+    let (mut shown, mut path) = (Vec::new(), format!("{PATH}?limit=3"));
+    loop {
+        let page = stack.server.get(&path, &token).await.expect(200);
+        shown.extend(page["keys"].as_array().unwrap().iter().map(|key| key["keyId"].clone()));
+        let Some(next) = page["nextCursor"].as_str() else { break };
+        path = format!("{PATH}?limit=3&cursor={next}");
+        make(&stack, &token, "later").await;
+        stack.pass_ms(1);
+    }
+    shown.retain(|id| made.contains(id));
+    assert_eq!(shown.len(), 7, "none missed");
+    let ids: HashSet<String> = shown.iter().map(Value::to_string).collect();
+    assert_eq!(ids.len(), 7, "none twice");
+    for query in [
+        "limit=0",
+        "limit=101",
+        "limit=x",
+        "cursor=x",
+        "cursor=1.%27",
+        "more=1",
+        "limit=1&limit=1",
+    ] {
+        stack
+            .server
+            .get(&format!("{PATH}?{query}"), &token)
+            .await
+            .refused(400, "invalid_query");
+    }
+}
+
+/// Two processes on one store: one user, whichever was asked first, and a revocation that reaches both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_agree() {
+    let provider = Provider::new();
+    let stack = provider.stack().await;
+    let clock = std::sync::Arc::clone(&stack.clock);
+    let reader = move || clock.load(std::sync::atomic::Ordering::SeqCst);
+    let config = AccountsConfig::default();
+    let mut deps = stack.deps.clone();
+    deps.accounts = Accounts::open_with_clock(&config, stack.dir.path(), reader)
+        .await
+        .unwrap();
+    let other = Server::start(PublisherConfig::default(), deps).await;
+    let token = provider.token("anna");
+    let mut asking = Vec::new();
+    for number in 0..16 {
+        let server = if number % 2 == 0 { &stack.server } else { &other };
+        asking.push(server.get("/api/v1/user/information", &token));
+    }
+    let answers: Vec<Answer> = futures_util::future::join_all(asking).await;
+    let users: HashSet<String> = answers
+        .iter()
+        .map(|answer| answer.expect(200)["id"].to_string())
+        .collect();
+    assert_eq!(users.len(), 1);
+    let key = make(&stack, &token, "shared").await;
+    let use_it = async || other.get("/api/v1/publisher/entries", text(&key["apiKey"])).await;
+    use_it().await.refused(403, "domain_not_verified");
+    let place = format!("{PATH}/{}", text(&key["keyId"]));
+    assert_eq!(stack.server.ask("DELETE", &place, &token, &[], "").await.status, 204);
+    stack.pass_ms(i64::try_from(config.cache_ms_max).unwrap());
+    use_it().await.refused(401, "invalid_api_key");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_are_counted_by_the_user() {
+    let provider = Provider::new();
+    let stack = provider.stack().await;
+    let token = provider.token("anna");
+    for left in (0..60).rev() {
+        let answer = stack.server.get(PATH, &token).await;
+        assert_eq!((answer.status, answer.header("x-ratelimit-limit")), (200, "60"));
+        assert_eq!(answer.header("x-ratelimit-remaining"), left.to_string());
+    }
+    let refused = stack.server.get("/api/v1/user/information", &token).await;
+    refused.refused(429, "rate_limited");
+    assert_eq!(refused.header("retry-after"), "30");
+    stack.server.get(PATH, &provider.token("bert")).await.expect(200);
+}

@@ -1,0 +1,155 @@
+//! The person behind a JWT, and the deletion of their account.
+
+use publisher_api::PublisherConfig;
+use serde_json::{Value, json};
+
+use crate::provider::{Provider, claims};
+use crate::stack::DAY_MS;
+
+const ME: &str = "/api/v1/user/information";
+const ACCOUNT: &str = "/api/v1/user/account";
+const CANCEL: &str = "/api/v1/user/account/cancel-deletion";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn people_see_and_correct_what_is_known_of_them() {
+    let provider = Provider::new();
+    let stack = provider.stack().await;
+    let mut first = claims("anna");
+    first["email"] = json!("anna@example.com");
+    first["name"] = json!("Anna");
+    let token = &provider.ed25519(&first);
+    let me = stack.server.get(ME, token).await.expect(200);
+    let expected = json!({
+        "id": me["id"], "issuer": "https://id.example", "subject": "anna", "email": "anna@example.com", "name": "Anna",
+        "createdAt": "2027-01-15T08:00:00.000Z", "account": {"id": me["account"]["id"], "tier": "free", "deletion": null},
+    });
+    assert_eq!(me, expected);
+    assert!(
+        me["id"].as_str().unwrap().starts_with("usr_") && me["account"]["id"].as_str().unwrap().starts_with("acc_")
+    );
+    let patch = async |body: Value| stack.server.json("PATCH", ME, token, &body).await;
+    let with = |email: Value, name: Value| {
+        let mut me = expected.clone();
+        (me["email"], me["name"]) = (email, name);
+        me
+    };
+    assert_eq!(patch(json!({})).await.expect(200), expected);
+    let corrected = with(json!("anna@example.com"), json!("Anna Example"));
+    assert_eq!(patch(json!({"name": "Anna Example"})).await.expect(200), corrected);
+    let kind = [("content-type", "application/merge-patch+json")];
+    let merged = stack.server.ask("PATCH", ME, token, &kind, r#"{"email":null}"#).await;
+    assert_eq!(merged.expect(200), with(Value::Null, json!("Anna Example")));
+    // The provider's word of later doesn't go before the person's own.
+    let later = provider.ed25519(&first);
+    assert_eq!(
+        stack.server.get(ME, &later).await.expect(200),
+        with(Value::Null, json!("Anna Example"))
+    );
+    for (body, pointers) in [
+        (json!({"email": "no address"}), vec!["/email"]),
+        (
+            json!({"email": "a@example.com\nBcc: b@example.com", "name": " "}),
+            vec!["/email", "/name"],
+        ),
+        (json!({"name": ""}), vec!["/name"]),
+        (json!({"name": 7}), vec!["/name"]),
+        (json!({"id": "usr_other"}), vec!["/id"]),
+        (json!({"account": {"tier": "enterprise"}}), vec!["/account"]),
+    ] {
+        let refused = patch(body.clone()).await.refused(400, "invalid_body");
+        let told: Vec<&str> = refused["errors"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|e| e["pointer"].as_str().unwrap())
+            .collect();
+        assert_eq!(told, pointers, "{body}");
+        assert!(
+            !refused.to_string().contains("Bcc"),
+            "what was sent isn't repeated: {refused}"
+        );
+    }
+    stack
+        .server
+        .ask("PATCH", ME, token, &[("content-type", "text/plain")], "{}")
+        .await
+        .refused(415, "unsupported_media_type");
+    let other = stack.server.get(ME, &provider.token("bert")).await.expect(200);
+    assert!(other["id"] != me["id"] && other["account"]["id"] != me["account"]["id"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_waits_and_can_be_taken_back() {
+    let provider = Provider::new();
+    let mut long = claims("anna");
+    long["exp"] = json!(long["exp"].as_i64().unwrap() + 100 * 86_400);
+    let token = &provider.ed25519(&long);
+    let stack = provider.stack().await;
+    let ask = async |method: &str, path: &str| stack.server.ask(method, path, token, &[], "").await;
+    ask("POST", CANCEL).await.refused(409, "no_deletion_pending");
+    let planned = json!({"requestedAt": "2027-01-15T08:00:00.000Z", "erasedAfter": "2027-02-14T08:00:00.000Z"});
+    assert_eq!(ask("DELETE", ACCOUNT).await.expect(202), planned);
+    stack.pass_ms(DAY_MS);
+    assert_eq!(
+        ask("DELETE", ACCOUNT).await.expect(202),
+        planned,
+        "asking again changes nothing"
+    );
+    assert_eq!(ask("GET", ME).await.expect(200)["account"]["deletion"], planned);
+    // Everything goes on meanwhile.
+    let wish = json!({"name": "a", "scope": ["read"], "expiresIn": "1y"});
+    let key = stack
+        .server
+        .json("POST", "/api/v1/auth/keys", token, &wish)
+        .await
+        .expect(201);
+    assert!(
+        stack
+            .deps
+            .accounts
+            .authenticate(key["apiKey"].as_str().unwrap())
+            .await
+            .is_ok()
+    );
+    stack.pass_ms(29 * DAY_MS - 1);
+    let kept = ask("POST", CANCEL).await.expect(200);
+    assert_eq!(kept["account"]["deletion"], Value::Null);
+    assert_eq!(ask("GET", ME).await.expect(200), kept);
+    ask("POST", CANCEL).await.refused(409, "no_deletion_pending");
+    ask("DELETE", ACCOUNT).await.expect(202);
+    let now_ms = stack.deps.accounts.now_ms();
+    let account = kept["account"]["id"].as_str().unwrap();
+    let due = stack
+        .deps
+        .accounts
+        .accounts_due_for_erasure(now_ms + 30 * DAY_MS, 10)
+        .await
+        .unwrap();
+    assert_eq!(due, [account]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_grace_period_there_is_no_way_back() {
+    let provider = Provider::new();
+    let config = PublisherConfig {
+        deletion_grace_days: 0,
+        ..PublisherConfig::default()
+    };
+    let stack = provider.stack_with(config, &provider.config()).await;
+    let token = provider.token("anna");
+    // Nobody carries it out during the test.
+    let lease = stack
+        .deps
+        .accounts
+        .claim("erasures", "the test", 3_600_000)
+        .await
+        .unwrap();
+    assert!(lease);
+    let planned = stack.server.ask("DELETE", ACCOUNT, &token, &[], "").await.expect(202);
+    assert_eq!(planned["requestedAt"], planned["erasedAfter"]);
+    stack
+        .server
+        .ask("POST", CANCEL, &token, &[], "")
+        .await
+        .refused(409, "deletion_final");
+}
