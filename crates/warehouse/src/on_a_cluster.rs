@@ -20,8 +20,8 @@ use crate::schema::Layout;
 use crate::statements::{Lane, Opener};
 use crate::threads::on_own_thread;
 use crate::{
-    CommittedOffset, Filter, GroupBy, LedgerRow, Metric, REFUSED_BY_WAREHOUSE, ReceiptRow, RejectedRow, Scope, Target,
-    Warehouse, WarehouseConfig, WarehouseError,
+    CommittedOffset, Filter, GroupBy, LedgerRow, MetadataErasure, Metric, REFUSED_BY_WAREHOUSE, ReceiptRow,
+    RejectedRow, Scope, Target, Warehouse, WarehouseConfig, WarehouseError,
 };
 
 /// 2026-11-15T12:00:00Z.
@@ -242,6 +242,24 @@ async fn every_question_is_answered(warehouse: &Warehouse) {
     assert_eq!(
         warehouse.dashboard(&scope, &filter, 5).await.unwrap().total_receipts,
         20
+    );
+    let (mut exported, mut after) = (0, None);
+    loop {
+        let page = warehouse.export_receipts(&scope, after.as_ref(), 7).await.unwrap();
+        let Some(last) = page.last() else { break };
+        exported += page.len();
+        after = Some(last.key.clone());
+    }
+    assert_eq!(exported, 20);
+    let everyone = MetadataErasure {
+        scope: scope.clone(),
+        before_ms: NOON_MS + 1,
+    };
+    // Each block stands there twice, unless a merge came first.
+    let left = warehouse.metadata_left(&everyone).await.unwrap();
+    assert!(
+        (20..=42).contains(&left.receipts) && (2..=4).contains(&left.rejected),
+        "{left:?}"
     );
     let facts = warehouse.receipt(&scope, Uuid::from_u128(0)).await.unwrap();
     assert_eq!(facts.stored[0].occurrences, 2);

@@ -10,6 +10,8 @@ use crate::{Warehouse, WarehouseError};
 
 /// Publishers that one statement names: their names have 253 bytes, twice as many in it, and a statement has 256 KiB.
 const PUBLISHERS_MAX: usize = 200;
+/// What one statement has of conditions.
+const STATEMENT_BYTES_MAX: usize = 200_000;
 
 /// Whose rows lose what tells of their clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,7 +157,12 @@ fn conditions(scope: &Scope) -> Vec<String> {
     let names = |some: &[String]| some.iter().map(|name| literal(name)).collect::<Vec<_>>().join(", ");
     let chunks = scope.publishers.chunks(PUBLISHERS_MAX);
     let own = chunks.map(|some| format!("publisher IN ({})", names(some)));
-    own.chain(scope.below.iter().map(below)).collect()
+    let conditions: Vec<String> = own.chain(scope.below.iter().map(below)).collect();
+    // In one where they fit: a row that two of them are about is counted once then.
+    if conditions.len() < 2 || conditions.iter().map(String::len).sum::<usize>() > STATEMENT_BYTES_MAX {
+        return conditions;
+    }
+    vec![format!("({})", conditions.join(" OR "))]
 }
 
 fn below(below: &Below) -> String {
@@ -182,15 +189,19 @@ mod tests {
             ["publisher IN (unhex('6162'), unhex('275c'))"]
         );
         assert_eq!(conditions(&scope(&[])), [""; 0]);
-        assert_eq!(conditions(&scope(&["x"; 201])).len(), 2);
+        let long = "x".repeat(250);
+        assert_eq!(conditions(&scope(&[long.as_str(); 401])).len(), 3);
         let mut wider = scope(&["ab"]);
         wider.below.push(Below {
             parent: "ab".to_owned(),
             except: vec!["c.ab".to_owned()],
         });
         assert_eq!(
-            conditions(&wider)[1],
-            "endsWith(publisher, unhex('2e6162')) AND publisher != unhex('632e6162') AND NOT endsWith(publisher, unhex('2e632e6162'))"
+            conditions(&wider),
+            [
+                "(publisher IN (unhex('6162')) OR endsWith(publisher, unhex('2e6162')) AND publisher != unhex('632e6162') \
+              AND NOT endsWith(publisher, unhex('2e632e6162')))"
+            ]
         );
     }
 }
