@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use accounts::{Accounts, AccountsError, Coverage, Erasure};
 use tokio::sync::Notify;
-use warehouse::{MetadataErasure, MetadataRows, Scope, Warehouse, WarehouseError};
+use warehouse::{Below, MetadataErasure, MetadataRows, Scope, Warehouse, WarehouseError};
 
-/// How long the lease is: longer than a step, a mutation of the warehouse included.
-const LEASE_MS: i64 = 20 * 60 * 1_000;
+/// How long the lease is, and after what time it is renewed: a mutation of the warehouse takes longer.
+const LEASE_MS: i64 = 60_000;
+const RENEW_AFTER: Duration = Duration::from_secs(20);
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Accounts whose erasure is begun at a time.
 const ACCOUNTS_MAX: i64 = 100;
@@ -50,6 +51,9 @@ pub enum EraseError {
     /// Rows come in as fast as they are erased, or a replica doesn't answer.
     #[error("{0:?} rows still tell of clients after they were erased")]
     Unconfirmed(MetadataRows),
+    /// Another replica goes on.
+    #[error("the lease was lost")]
+    LeaseLost,
 }
 
 impl Eraser {
@@ -73,9 +77,22 @@ impl Eraser {
         if !self.hold().await? {
             return Ok(());
         }
-        let done = self.work().await;
+        let done = tokio::select! {
+            done = self.work() => done,
+            () = self.keep() => Err(EraseError::LeaseLost),
+        };
         self.accounts.release(JOB, &self.holder).await?;
         done
+    }
+
+    /// Renews the lease, and ends when another replica has it. A store that is away is no reason: work there fails by itself.
+    async fn keep(&self) {
+        loop {
+            tokio::time::sleep(RENEW_AFTER).await;
+            if let Ok(false) = self.hold().await {
+                return;
+            }
+        }
     }
 
     async fn hold(&self) -> Result<bool, AccountsError> {
@@ -117,9 +134,7 @@ impl Eraser {
     }
 
     async fn carry_out(&self, erasure: &Erasure) -> Result<(), EraseError> {
-        while self.accounts.erase_some(&erasure.id).await? {
-            self.hold().await?;
-        }
+        while self.accounts.erase_some(&erasure.id).await? {}
         if let Some(coverage) = &erasure.wish.receipt_metadata {
             let rows = metadata(coverage, erasure.requested_at_ms);
             let found = self.warehouse.metadata_left(&rows).await?;
@@ -142,7 +157,6 @@ impl Eraser {
             if left.is_none() {
                 return Ok(());
             }
-            self.hold().await?;
             self.warehouse.erase_metadata(rows).await?;
             left = self.warehouse.metadata_left(rows).await?;
         }
@@ -189,7 +203,12 @@ fn metadata(coverage: &Coverage, before_ms: i64) -> MetadataErasure {
 
 /// What a coverage is to the warehouse.
 pub(crate) fn scope(coverage: &Coverage) -> Scope {
+    let below = coverage.inherited.iter().map(|inherited| Below {
+        parent: inherited.parent.clone(),
+        except: inherited.except.clone(),
+    });
     Scope {
         publishers: coverage.domains.clone(),
+        below: below.collect(),
     }
 }

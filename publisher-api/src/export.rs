@@ -177,12 +177,13 @@ impl Walk {
             _ => None,
         };
         let scope = scope(&self.principal.coverage());
-        if scope.publishers.is_empty() {
+        if scope.is_empty() {
             // No names would be all names there.
             return Ok((Vec::new(), None));
         }
         let filter = RejectedFilter {
             publishers: scope.publishers,
+            below: scope.below,
             ..RejectedFilter::default()
         };
         let warehouse = &self.deps.warehouse;

@@ -154,12 +154,13 @@ async fn receipts(app: &App, principal: &Principal) -> Result<ReceiptsBody, Fail
         ..Filter::default()
     };
     let stats = app.deps.warehouse.dashboard(&scope, &all, 0).await?;
-    let refused = match scope.publishers.is_empty() {
+    let refused = match scope.is_empty() {
         // No names would be all names there.
         true => 0,
         false => {
             let filter = RejectedFilter {
                 publishers: scope.publishers,
+                below: scope.below,
                 ..RejectedFilter::default()
             };
             app.deps.warehouse.rejected_count(&filter).await?

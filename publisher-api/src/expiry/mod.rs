@@ -1,0 +1,31 @@
+//! Verifications that end: noted, and told by mail before and after.
+//!
+//! - `config`: the section `[smtp]`
+//! - `postman`: one round of looking and sending, which any number of replicas may do at any time
+//! - `letter`: what a mail says
+//! - `server`: a mail to the server, step by step
+
+mod config;
+mod letter;
+mod postman;
+mod server;
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+pub use config::{SmtpConfig, Tls};
+pub use postman::{Postman, Round};
+
+/// Does rounds until `stop`, and finishes the one under way.
+pub(crate) async fn watch(postman: Postman, pause: Duration, stop: CancellationToken) {
+    loop {
+        if let Err(error) = postman.round(&stop).await {
+            tracing::warn!(%error, "verifications that end couldn't be looked at; the next round tries again");
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! `/api/v1/verification`: which domains are yours, and proving it.
+//!
+//! Asking for a token tells nothing about a domain: everybody gets one. Only who has published it learns that another account holds the
+//! domain, and not which. A domain that is someone else's is answered exactly as one that nobody has.
+
+mod shape;
+
+use std::sync::Arc;
+
+use accounts::{Challenge, ChallengeWish, Domain, Principal, Verification, VerificationMethod, VerifyError};
+use axum::extract::{Path, State};
+use axum::{Extension, Json};
+use futures_util::future::try_join_all;
+use http::{StatusCode, Uri};
+use service::problem::{Kind, Problem};
+use service::rate_limit::Quota;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use web::params::{InvalidQuery, Params, shortened};
+use web::{Failure, JsonBody};
+
+use self::shape::{
+    Attempt, CheckAnswer, DomainCheck, DomainStatus, GenerateAnswer, GenerateBody, IssuedToken, RenewBody,
+    StatusAnswer, Unproven,
+};
+use crate::app::App;
+use crate::openapi::{BodyRefusals, ProblemBody, Refusals};
+use crate::verification::{self, Outcome};
+
+/// Domains of one request.
+const DOMAINS_MAX: usize = 20;
+
+pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(generate))
+        .routes(routes!(check))
+        .routes(routes!(status))
+        .routes(routes!(renew))
+        .routes(routes!(revoke))
+}
+
+/// Ask for a token
+///
+/// It is shown once, and waits a week to be found. Earlier tokens of the domain stay good beside it, the last five of them. Several domains,
+/// separated by commas, each get a token of their own: `domains` has them all then, and the other members are the first one's.
+#[utoipa::path(
+    post, path = "/api/v1/verification/generate", tag = "verification", security(("apiKey" = [])),
+    request_body = GenerateBody,
+    responses(
+        (status = 200, description = "What to publish", body = GenerateAnswer),
+        (status = 409, description = "Too many tokens wait to be found", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals, BodyRefusals,
+    ),
+)]
+async fn generate(
+    State(app): State<Arc<App>>,
+    Extension(principal): Extension<Arc<Principal>>,
+    JsonBody(body): JsonBody<GenerateBody>,
+) -> Result<Json<GenerateAnswer>, Failure> {
+    let domains = body_domains(&body.domain)?;
+    let wish = ChallengeWish {
+        account_id: &principal.account_id,
+        actor: &actor(&principal),
+        domains: &domains,
+        method: body.method.unwrap_or(VerificationMethod::Dns),
+        include_subdomains: body.include_subdomains.unwrap_or(false),
+    };
+    answer(issue(&app, &wish).await?)
+}
+
+/// Renew a verification
+///
+/// Rotates the token: publish the new one and check it, and the domain is verified for a year from then. The verification there is goes on until
+/// it ends. Method and subdomains stay as they are unless they are given.
+#[utoipa::path(
+    post, path = "/api/v1/verification/renew", tag = "verification", security(("apiKey" = [])),
+    request_body = RenewBody,
+    responses(
+        (status = 200, description = "What to publish", body = GenerateAnswer),
+        (status = 404, description = "You have no such domain", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "Too many tokens wait to be found", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals, BodyRefusals,
+    ),
+)]
+async fn renew(
+    State(app): State<Arc<App>>,
+    Extension(principal): Extension<Arc<Principal>>,
+    JsonBody(body): JsonBody<RenewBody>,
+) -> Result<Json<GenerateAnswer>, Failure> {
+    let domains = body_domains(&body.domain)?;
+    let mut known = Vec::with_capacity(domains.len());
+    for domain in &domains {
+        let verification = app.deps.accounts.verification(&principal.account_id, domain).await?;
+        known.push(verification.ok_or_else(|| unknown(domain))?);
+    }
+    let mut issued = Vec::with_capacity(domains.len());
+    for (domain, verification) in domains.iter().zip(known) {
+        let wish = ChallengeWish {
+            account_id: &principal.account_id,
+            actor: &actor(&principal),
+            domains: std::slice::from_ref(domain),
+            // What the operator vouched for has no method to repeat.
+            method: body
+                .method
+                .or(verification.method.parse().ok())
+                .unwrap_or(VerificationMethod::Dns),
+            include_subdomains: body.include_subdomains.unwrap_or(verification.include_subdomains),
+        };
+        issued.extend(issue(&app, &wish).await?);
+    }
+    answer(issued)
+}
+
+/// Look for the tokens
+///
+/// Looks where each open token of the domain should be. What is found makes the domain yours for a year; where nothing is, the answer says
+/// what was looked for, what was there, and what to change. Without an open token the answer is what is known. Several domains,
+/// separated by commas, are looked at side by side: `verified` is whether all are then, and `domains` has each of them.
+#[utoipa::path(
+    get, path = "/api/v1/verification/check", tag = "verification", security(("apiKey" = [])),
+    params(("domain" = String, Query, description = "A domain, or up to 20 separated by commas", max_length = 5_200)),
+    responses(
+        (status = 200, description = "What was found", body = CheckAnswer),
+        (status = 409, description = "The token is there, but another account's verification of the domain holds", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals,
+    ),
+)]
+async fn check(
+    State(app): State<Arc<App>>,
+    Extension(principal): Extension<Arc<Principal>>,
+    uri: Uri,
+) -> Result<Json<CheckAnswer>, Failure> {
+    let params = Params::parse(&uri, &["domain"])?;
+    let domains = query_domains(&params)?.ok_or_else(|| InvalidQuery::new("domain", "name the domain to check"))?;
+    let accounts = &app.deps.accounts;
+    let account_id = principal.account_id.as_str();
+    let known = try_join_all(domains.iter().map(|domain| async move {
+        let challenges = accounts.open_challenges(account_id, Some(domain)).await?;
+        let verification = accounts.verification(account_id, domain).await?;
+        Ok::<_, Failure>((domain, challenges, verification))
+    }));
+    let known = known.await?;
+    let looks: usize = known.iter().map(|(_, challenges, _)| methods(challenges).len()).sum();
+    take_looks(&app, &principal, looks).await?;
+    let checks = known
+        .into_iter()
+        .map(|(domain, challenges, verification)| check_one(&app, &principal, domain, challenges, verification));
+    let mut checks = try_join_all(checks).await?;
+    if let [only] = checks.as_mut_slice() {
+        if only.reason == Some(Unproven::HeldElsewhere) {
+            return Err(Failure::new(Kind::DomainHeldElsewhere, shape::HELD_ELSEWHERE));
+        }
+        return Ok(Json(CheckAnswer::One(Box::new(checks.remove(0)))));
+    }
+    Ok(Json(CheckAnswer::Many {
+        verified: checks.iter().all(|check| check.verified),
+        domain: domains.iter().map(Domain::as_str).collect::<Vec<_>>().join(","),
+        domains: checks,
+    }))
+}
+
+/// What is known of your domains
+///
+/// Also those that wait for their first check, and those whose verification has ended.
+#[utoipa::path(
+    get, path = "/api/v1/verification/status", tag = "verification", security(("apiKey" = [])),
+    params(("domain" = Option<String>, Query, description = "Only these, separated by commas, 20 at most", max_length = 5_200)),
+    responses(
+        (status = 200, description = "Each domain", body = StatusAnswer),
+        (status = 404, description = "You have no such domain", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals,
+    ),
+)]
+async fn status(
+    State(app): State<Arc<App>>,
+    Extension(principal): Extension<Arc<Principal>>,
+    uri: Uri,
+) -> Result<Json<StatusAnswer>, Failure> {
+    let params = Params::parse(&uri, &["domain"])?;
+    let wanted = query_domains(&params)?;
+    let accounts = &app.deps.accounts;
+    let verifications = accounts.verifications(&principal.account_id).await?;
+    let challenges = accounts.open_challenges(&principal.account_id, None).await?;
+    let mut domains = DomainStatus::of_all(verifications, challenges, accounts.now_ms());
+    if let Some(wanted) = wanted {
+        domains.retain(|known| wanted.iter().any(|domain| domain.as_str() == known.domain));
+        if let Some(missing) = wanted
+            .iter()
+            .find(|domain| !domains.iter().any(|known| known.domain == domain.as_str()))
+        {
+            return Err(unknown(missing));
+        }
+    }
+    Ok(Json(StatusAnswer {
+        domains,
+        expiry_mails: app.expiry_mails,
+    }))
+}
+
+/// Give a domain back
+///
+/// Its verification ends at once, for every replica within seconds, and its open tokens with it.
+#[utoipa::path(
+    delete, path = "/api/v1/verification/{domain}", tag = "verification", security(("apiKey" = [])),
+    params(("domain" = String, Path, description = "The domain")),
+    responses(
+        (status = 204, description = "It isn't yours any more"),
+        (status = 404, description = "You have no such verified domain", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals,
+    ),
+)]
+async fn revoke(
+    State(app): State<Arc<App>>,
+    Extension(principal): Extension<Arc<Principal>>,
+    Path(domain): Path<String>,
+) -> Result<StatusCode, Failure> {
+    let domain: Domain = domain
+        .parse()
+        .map_err(|error: accounts::DomainError| Failure::new(Kind::BadRequest, error.to_string()))?;
+    let accounts = &app.deps.accounts;
+    if accounts
+        .revoke_verification(&principal.account_id, &actor(&principal), &domain)
+        .await?
+    {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    Err(unknown(&domain))
+}
+
+async fn issue(app: &App, wish: &ChallengeWish<'_>) -> Result<Vec<IssuedToken>, Failure> {
+    use accounts::AccountsError::TooManyChallenges;
+    let now_ms = app.deps.accounts.now_ms();
+    match app.deps.accounts.create_challenges(wish).await {
+        Ok(issued) => Ok(issued.into_iter().map(|one| IssuedToken::new(one, now_ms)).collect()),
+        Err(error @ TooManyChallenges) => Err(Failure::new(Kind::TooManyChallenges, error.to_string())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn answer(issued: Vec<IssuedToken>) -> Result<Json<GenerateAnswer>, Failure> {
+    let first = issued.first().cloned();
+    let first = first.ok_or_else(|| Failure::new(Kind::Internal, "the account store made no token"))?;
+    Ok(Json(GenerateAnswer {
+        token: first.token,
+        method: first.method,
+        record: first.record,
+        domains: if issued.len() > 1 { issued } else { Vec::new() },
+    }))
+}
+
+/// Outbound work is counted by account, whichever of its keys asks.
+async fn take_looks(app: &App, principal: &Principal, looks: usize) -> Result<(), Failure> {
+    if looks == 0 {
+        return Ok(());
+    }
+    let quota = Quota {
+        per_minute: app.config.looks_per_minute,
+        per_day: None,
+    };
+    let cost = u32::try_from(looks).unwrap_or(u32::MAX);
+    let decision = app
+        .deps
+        .limiter
+        .take(&format!("looks:{}", principal.account_id), cost, &quota)
+        .await;
+    if decision.allowed {
+        return Ok(());
+    }
+    let detail = format!(
+        "an account may look for tokens {} times a minute, and this takes {looks}; try again in {} s",
+        quota.per_minute, decision.retry_after_s
+    );
+    Err(Problem::new(Kind::RateLimited, detail)
+        .retry_after_s(decision.retry_after_s)
+        .into())
+}
+
+async fn check_one(
+    app: &App,
+    principal: &Principal,
+    domain: &Domain,
+    challenges: Vec<Challenge>,
+    verification: Option<Verification>,
+) -> Result<DomainCheck, Failure> {
+    let accounts = &app.deps.accounts;
+    let now_ms = accounts.now_ms();
+    let looks = methods(&challenges).into_iter().map(|method| async move {
+        let look = app.looker.look(domain.as_str(), method, now_ms).await;
+        (method, look)
+    });
+    let mut attempts = Vec::new();
+    for (method, look) in futures_util::future::join_all(looks).await {
+        let met = challenges
+            .iter()
+            .filter(|challenge| challenge.method == method)
+            .find(|challenge| look.tokens.iter().any(|token| challenge.is_met_by(token)));
+        let Some(challenge) = met else {
+            let token = format!("{}<token>", accounts::TOKEN_PREFIX);
+            let record = verification::record(domain.as_str(), method, &token, now_ms);
+            attempts.push(Attempt::new(method, record, look));
+            continue;
+        };
+        match accounts.verify(&actor(principal), challenge).await {
+            Ok(verification) => return Ok(DomainCheck::verified(&verification)),
+            Err(VerifyError::HeldElsewhere) => return Ok(DomainCheck::unproven(domain, Unproven::HeldElsewhere)),
+            Err(error @ VerifyError::TooManyDomains) => {
+                return Err(Failure::new(Kind::TooManyDomains, error.to_string()));
+            }
+            // Replaced or withdrawn between the look and now.
+            Err(VerifyError::ChallengeGone) => {}
+            Err(VerifyError::Store(error)) => return Err(error.into()),
+        }
+    }
+    let mut check = match verification.filter(|verification| verification.holds(now_ms)) {
+        Some(verification) => DomainCheck::verified(&verification),
+        None if attempts.is_empty() => DomainCheck::unproven(domain, Unproven::NoToken),
+        None if attempts.iter().all(|attempt| attempt.outcome == Outcome::Unreachable) => {
+            DomainCheck::unproven(domain, Unproven::Unreachable)
+        }
+        None => DomainCheck::unproven(domain, Unproven::NotFound),
+    };
+    check.attempts = attempts;
+    Ok(check)
+}
+
+/// Where to look, each place once.
+fn methods(challenges: &[Challenge]) -> Vec<VerificationMethod> {
+    let mut methods: Vec<_> = challenges.iter().map(|challenge| challenge.method).collect();
+    methods.sort_unstable();
+    methods.dedup();
+    methods
+}
+
+fn actor(principal: &Principal) -> String {
+    format!("key:{}", principal.key_id)
+}
+
+fn unknown(domain: &Domain) -> Failure {
+    Failure::not_found(format!("your account has no domain {domain}"))
+}
+
+fn body_domains(text: &str) -> Result<Vec<Domain>, Failure> {
+    domains(text).map_err(|what| {
+        Problem::new(Kind::InvalidBody, what.clone())
+            .fault("/domain", "invalid_domain", what)
+            .into()
+    })
+}
+
+fn query_domains(params: &Params) -> Result<Option<Vec<Domain>>, InvalidQuery> {
+    let parsed = params.get("domain").map(domains).transpose();
+    parsed.map_err(|what| InvalidQuery::new("domain", what))
+}
+
+/// Names separated by commas, each once, in the order given.
+fn domains(text: &str) -> Result<Vec<Domain>, String> {
+    let mut domains: Vec<Domain> = Vec::new();
+    for name in text.split(',') {
+        let domain: Domain = name.parse().map_err(|error: accounts::DomainError| error.to_string())?;
+        if !domains.contains(&domain) {
+            domains.push(domain);
+        }
+        if domains.len() > DOMAINS_MAX {
+            return Err(format!("{} names more than {DOMAINS_MAX} domains", shortened(text)));
+        }
+    }
+    Ok(domains)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn lists_of_domains() {
+        let names = |text: &str| domains(text).map(|all| all.iter().map(Domain::to_string).collect::<Vec<_>>());
+        assert_eq!(
+            names("b.example, A.example.,b.example").unwrap(),
+            ["b.example", "a.example"]
+        );
+        let many = |count: usize| {
+            (0..count)
+                .map(|n| format!("d{n}.example"))
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        assert_eq!(names(&many(DOMAINS_MAX)).unwrap().len(), DOMAINS_MAX);
+        for wrong in [
+            many(DOMAINS_MAX + 1).as_str(),
+            "",
+            "a.example,",
+            "https://a.example",
+            "127.0.0.1",
+        ] {
+            assert!(names(wrong).is_err(), "{wrong}");
+        }
+    }
+}

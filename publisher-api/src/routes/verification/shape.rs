@@ -1,0 +1,348 @@
+//! What is asked and answered under `/api/v1/verification`.
+
+use std::collections::BTreeMap;
+
+use accounts::{Challenge, Domain, IssuedChallenge, Verification, VerificationMethod};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use web::rfc3339_ms;
+
+use crate::verification::{self, Look, Outcome, Record};
+
+/// Told to who has proven a domain that is another's; nothing of the other is in it.
+pub(super) const HELD_ELSEWHERE: &str = "your token is there, but another account has verified this domain: it must give it back first, or its \
+    verification must end";
+
+/// A wish for a token.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct GenerateBody {
+    /// A domain, or up to 20 separated by commas.
+    #[schema(min_length = 1, max_length = 5200, example = "example.com")]
+    pub(super) domain: String,
+    /// Where you will publish the token; `dns` if it isn't given.
+    #[schema(value_type = Option<Method>)]
+    pub(super) method: Option<VerificationMethod>,
+    /// Whether its subdomains are to be yours too, but for those that another account verifies; `false` if it isn't given.
+    pub(super) include_subdomains: Option<bool>,
+}
+
+/// A wish for a renewal.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct RenewBody {
+    /// A domain of yours, or up to 20 separated by commas.
+    #[schema(min_length = 1, max_length = 5200, example = "example.com")]
+    pub(super) domain: String,
+    /// Where you will publish the token; where the last one was if it isn't given.
+    #[schema(value_type = Option<Method>)]
+    pub(super) method: Option<VerificationMethod>,
+    /// Whether its subdomains are to be yours too; as it is if it isn't given.
+    pub(super) include_subdomains: Option<bool>,
+}
+
+/// Where a token is published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Method {
+    Dns,
+    Https,
+    Meta,
+}
+
+/// What to publish.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct GenerateAnswer {
+    /// `service-verification=` and 64 digits. A secret until it is published; it isn't shown again.
+    pub(super) token: String,
+    pub(super) method: Method,
+    pub(super) record: Record,
+    /// Every domain's, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub(super) domains: Vec<IssuedToken>,
+}
+
+/// One domain's token.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct IssuedToken {
+    pub(super) domain: String,
+    pub(super) token: String,
+    pub(super) method: Method,
+    pub(super) record: Record,
+}
+
+impl IssuedToken {
+    pub(super) fn new(issued: IssuedChallenge, now_ms: i64) -> Self {
+        let challenge = issued.challenge;
+        let domain = challenge.domain.to_string();
+        Self {
+            record: verification::record(&domain, challenge.method, &issued.token, now_ms),
+            domain,
+            method: challenge.method.into(),
+            token: issued.token,
+        }
+    }
+}
+
+/// One domain's check, or several's.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(super) enum CheckAnswer {
+    One(Box<DomainCheck>),
+    Many {
+        /// Whether all of them are.
+        verified: bool,
+        /// Their names, separated by commas.
+        domain: String,
+        domains: Vec<DomainCheck>,
+    },
+}
+
+/// What is known of a domain after looking.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct DomainCheck {
+    pub(super) verified: bool,
+    pub(super) domain: String,
+    /// `dns`, `https`, `meta`, or `local`: by the operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) method: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub(super) verified_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub(super) expires_at: Option<String>,
+    /// `ver_` and what makes it one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) verification_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) include_subdomains: Option<bool>,
+    /// Why it isn't verified.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<Unproven>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) detail: Option<&'static str>,
+    /// Where it was looked without finding an open token. Of a verified domain: what its renewal waits for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub(super) attempts: Vec<Attempt>,
+}
+
+/// Why a domain isn't verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Unproven {
+    /// There is no token that could be looked for.
+    NoToken,
+    /// No open token was found.
+    NotFound,
+    /// It couldn't be looked for now.
+    Unreachable,
+    /// The token is there, and the domain another account's.
+    HeldElsewhere,
+}
+
+impl DomainCheck {
+    pub(super) fn verified(verification: &Verification) -> Self {
+        Self {
+            verified: true,
+            domain: verification.domain.clone(),
+            method: Some(verification.method.clone()),
+            verified_at: Some(rfc3339_ms(verification.verified_at_ms)),
+            expires_at: Some(rfc3339_ms(verification.expires_at_ms)),
+            verification_id: Some(verification.id.clone()),
+            include_subdomains: Some(verification.include_subdomains),
+            reason: None,
+            detail: None,
+            attempts: Vec::new(),
+        }
+    }
+
+    pub(super) fn unproven(domain: &Domain, reason: Unproven) -> Self {
+        Self {
+            verified: false,
+            domain: domain.to_string(),
+            method: None,
+            verified_at: None,
+            expires_at: None,
+            verification_id: None,
+            include_subdomains: None,
+            reason: Some(reason),
+            detail: Some(match reason {
+                Unproven::NoToken => {
+                    "no token of your account waits to be found: ask for one with POST /api/v1/verification/generate"
+                }
+                Unproven::NotFound => {
+                    "no open token was found: attempts says what was looked for, what was there, and what to change"
+                }
+                Unproven::Unreachable => "it couldn't be looked for now: attempts says why",
+                Unproven::HeldElsewhere => HELD_ELSEWHERE,
+            }),
+            attempts: Vec::new(),
+        }
+    }
+}
+
+/// Where it was looked, and what was there.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Attempt {
+    pub(super) method: Method,
+    /// What was looked for; `<token>` stands for what generate answered.
+    pub(super) looked_for: Record,
+    pub(super) outcome: Outcome,
+    /// What was there, cut.
+    pub(super) found: Vec<String>,
+    /// What to change.
+    pub(super) advice: String,
+}
+
+impl Attempt {
+    pub(super) fn new(method: VerificationMethod, looked_for: Record, look: Look) -> Self {
+        Self {
+            method: method.into(),
+            looked_for,
+            outcome: look.outcome,
+            found: look.found,
+            advice: look.advice,
+        }
+    }
+}
+
+/// Every domain asked for.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StatusAnswer {
+    /// In order of their names.
+    pub(super) domains: Vec<DomainStatus>,
+    /// Whether the service can send mails about verifications that end; without, look here from time to time.
+    pub(super) expiry_mails: bool,
+}
+
+/// What is known of a domain.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct DomainStatus {
+    pub(super) domain: String,
+    pub(super) status: Status,
+    /// Why it is unverified.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<Unverified>,
+    /// `dns`, `https`, `meta`, or `local`: by the operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) method: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub(super) verified_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub(super) expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub(super) revoked_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) verification_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) include_subdomains: Option<bool>,
+    /// Tokens that wait to be found, newest first.
+    pub(super) open_tokens: Vec<OpenToken>,
+}
+
+/// The states of a domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Status {
+    Verified,
+    Unverified,
+}
+
+/// Why a domain is unverified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Unverified {
+    /// It wasn't verified yet.
+    Pending,
+    /// Its year is over.
+    Expired,
+    /// It was given back.
+    Revoked,
+}
+
+/// A token that waits; the token itself isn't kept.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OpenToken {
+    pub(super) method: Method,
+    #[schema(format = DateTime)]
+    pub(super) created_at: String,
+    #[schema(format = DateTime)]
+    pub(super) expires_at: String,
+}
+
+impl DomainStatus {
+    pub(super) fn of_all(verifications: Vec<Verification>, challenges: Vec<Challenge>, now_ms: i64) -> Vec<Self> {
+        let mut all: BTreeMap<String, Self> = BTreeMap::new();
+        for verification in verifications {
+            all.insert(verification.domain.clone(), Self::known(verification, now_ms));
+        }
+        for challenge in challenges {
+            let domain = challenge.domain.to_string();
+            let status = all.entry(domain).or_insert_with_key(|domain| Self::pending(domain));
+            status.open_tokens.push(OpenToken {
+                method: challenge.method.into(),
+                created_at: rfc3339_ms(challenge.created_at_ms),
+                expires_at: rfc3339_ms(challenge.expires_at_ms),
+            });
+        }
+        all.into_values().collect()
+    }
+
+    fn known(verification: Verification, now_ms: i64) -> Self {
+        let (status, reason) = match verification.revoked_at_ms {
+            Some(_) => (Status::Unverified, Some(Unverified::Revoked)),
+            None if verification.holds(now_ms) => (Status::Verified, None),
+            None => (Status::Unverified, Some(Unverified::Expired)),
+        };
+        Self {
+            domain: verification.domain,
+            status,
+            reason,
+            method: Some(verification.method),
+            verified_at: Some(rfc3339_ms(verification.verified_at_ms)),
+            expires_at: Some(rfc3339_ms(verification.expires_at_ms)),
+            revoked_at: verification.revoked_at_ms.map(rfc3339_ms),
+            verification_id: Some(verification.id),
+            include_subdomains: Some(verification.include_subdomains),
+            open_tokens: Vec::new(),
+        }
+    }
+
+    fn pending(domain: &str) -> Self {
+        Self {
+            domain: domain.to_owned(),
+            status: Status::Unverified,
+            reason: Some(Unverified::Pending),
+            method: None,
+            verified_at: None,
+            expires_at: None,
+            revoked_at: None,
+            verification_id: None,
+            include_subdomains: None,
+            open_tokens: Vec::new(),
+        }
+    }
+}
+
+impl From<VerificationMethod> for Method {
+    fn from(method: VerificationMethod) -> Self {
+        match method {
+            VerificationMethod::Dns => Self::Dns,
+            VerificationMethod::Https => Self::Https,
+            VerificationMethod::Meta => Self::Meta,
+        }
+    }
+}

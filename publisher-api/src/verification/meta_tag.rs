@@ -1,0 +1,244 @@
+//! `<meta name="service-verification" content="<token>">` in the head of the home page, read as a browser reads it (HTML Living
+//! Standard, 13.2): comments, scripts, templates and the body don't count, and where the head ends is the parser's word.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use accounts::TOKEN_PREFIX;
+use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
+use html5ever::tendril::{StrTendril, TendrilSink};
+use html5ever::{Attribute, ExpandedName, ParseOpts, QualName, expanded_name, local_name, ns, parse_document};
+use outbound::Client;
+use service::cpu::CpuPool;
+
+use super::{FOUND_MAX, Look, Outcome, Record};
+
+/// The longest home page, in bytes.
+const BYTES_MAX: usize = 1 << 20;
+/// What the parser gets at a time, in bytes: it stops at the first piece that begins the body.
+const PIECE_BYTES: usize = 4 << 10;
+const NAME: &str = "service-verification";
+
+fn url(domain: &str) -> String {
+    format!("https://{domain}/")
+}
+
+pub(super) fn record(domain: &str, token: &str) -> Record {
+    let bare = token.strip_prefix(TOKEN_PREFIX).unwrap_or(token);
+    Record {
+        name: url(domain),
+        r#type: "meta".to_owned(),
+        value: format!(r#"<meta name="{NAME}" content="{bare}">"#),
+    }
+}
+
+pub(super) async fn look(client: &Client, pages: &CpuPool, domain: &str) -> Look {
+    let page = match client
+        .get(&url(domain), BYTES_MAX)
+        .await
+        .and_then(outbound::Fetched::success)
+    {
+        Ok(fetched) => fetched.body,
+        Err(error) => return Look::failed(&error, "serve your home page over HTTPS with status 200"),
+    };
+    match pages.run(move || tokens(&page)).await {
+        Ok(tokens) if tokens.is_empty() => {
+            let advice = format!(
+                "put <meta name=\"{NAME}\" content=\"...\"> into the head of the page at {}, not into its body",
+                url(domain)
+            );
+            Look::without_tokens(Outcome::NoToken, Vec::new(), advice)
+        }
+        Ok(tokens) => Look::of_tokens(tokens),
+        Err(error) => Look::without_tokens(Outcome::Unreachable, vec![error.to_string()], "try again in a minute"),
+    }
+}
+
+/// The contents of the tags, in order, without the prefix that some write there too.
+fn tokens(page: &[u8]) -> Vec<String> {
+    let mut parser = parse_document(Head::default(), ParseOpts::default()).from_utf8();
+    for piece in page.chunks(PIECE_BYTES) {
+        parser.process(piece.into());
+        if parser.inner_sink.tokenizer.sink.sink.body_begun.get() {
+            break;
+        }
+    }
+    parser.finish()
+}
+
+/// What the parser builds: no tree, only the tags that are looked for.
+#[derive(Default)]
+struct Head {
+    body_begun: Cell<bool>,
+    tokens: RefCell<Vec<String>>,
+}
+
+/// An element, or any other node, whose name is empty.
+struct Node {
+    name: QualName,
+    /// The `content` of a tag that is looked for.
+    content: Option<String>,
+}
+
+impl Head {
+    fn nameless() -> Rc<Node> {
+        Rc::new(Node {
+            name: QualName::new(None, ns!(), local_name!("")),
+            content: None,
+        })
+    }
+}
+
+impl TreeSink for Head {
+    type Handle = Rc<Node>;
+    type Output = Vec<String>;
+    type ElemName<'a> = ExpandedName<'a>;
+
+    fn finish(self) -> Vec<String> {
+        self.tokens.into_inner()
+    }
+
+    fn get_document(&self) -> Rc<Node> {
+        Self::nameless()
+    }
+
+    fn elem_name<'a>(&'a self, target: &'a Rc<Node>) -> ExpandedName<'a> {
+        target.name.expanded()
+    }
+
+    fn create_element(&self, name: QualName, attrs: Vec<Attribute>, _: ElementFlags) -> Rc<Node> {
+        if matches!(
+            name.expanded(),
+            expanded_name!(html "body") | expanded_name!(html "frameset")
+        ) {
+            self.body_begun.set(true);
+        }
+        let value = |wanted: &str| {
+            attrs
+                .iter()
+                .find(|attr| &*attr.name.local == wanted)
+                .map(|attr| &*attr.value)
+        };
+        let ours = name.expanded() == expanded_name!(html "meta")
+            && value("name").is_some_and(|name| name.trim().eq_ignore_ascii_case(NAME));
+        let content = value("content").filter(|_| ours).map(|content| {
+            let content = content.trim();
+            content.strip_prefix(TOKEN_PREFIX).unwrap_or(content).to_owned()
+        });
+        Rc::new(Node { name, content })
+    }
+
+    fn append(&self, parent: &Rc<Node>, child: NodeOrText<Rc<Node>>) {
+        let NodeOrText::AppendNode(child) = child else {
+            return;
+        };
+        let in_head = parent.name.expanded() == expanded_name!(html "head");
+        let mut tokens = self.tokens.borrow_mut();
+        if let Some(content) = child.content.as_ref().filter(|_| in_head && tokens.len() < FOUND_MAX) {
+            tokens.push(content.clone());
+        }
+    }
+
+    /// A template's contents are no part of the page.
+    fn get_template_contents(&self, _: &Rc<Node>) -> Rc<Node> {
+        Self::nameless()
+    }
+
+    fn same_node(&self, x: &Rc<Node>, y: &Rc<Node>) -> bool {
+        Rc::ptr_eq(x, y)
+    }
+
+    fn create_comment(&self, _: StrTendril) -> Rc<Node> {
+        Self::nameless()
+    }
+
+    fn create_pi(&self, _: StrTendril, _: StrTendril) -> Rc<Node> {
+        Self::nameless()
+    }
+
+    fn append_before_sibling(&self, _: &Rc<Node>, _: NodeOrText<Rc<Node>>) {}
+    fn append_based_on_parent_node(&self, _: &Rc<Node>, _: &Rc<Node>, _: NodeOrText<Rc<Node>>) {}
+    fn append_doctype_to_document(&self, _: StrTendril, _: StrTendril, _: StrTendril) {}
+    fn add_attrs_if_missing(&self, _: &Rc<Node>, _: Vec<Attribute>) {}
+    fn remove_from_parent(&self, _: &Rc<Node>) {}
+    fn reparent_children(&self, _: &Rc<Node>, _: &Rc<Node>) {}
+    fn parse_error(&self, _: Cow<'static, str>) {}
+    fn set_quirks_mode(&self, _: QuirksMode) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(page: &str) -> Vec<String> {
+        tokens(page.as_bytes())
+    }
+
+    const META: &str = r#"<meta name="service-verification" content="abc">"#;
+
+    #[test]
+    fn the_tag_we_ask_for_is_found_however_it_is_written() {
+        assert_eq!(record("example.com", "service-verification=abc").value, META);
+        for page in [
+            format!("<!doctype html><html><head><title>x</title>{META}</head><body></body></html>"),
+            META.to_owned(),
+            format!("<!-- a comment -->\n<HTML lang=en><HEAD>{META}"),
+            "<head><META CONTENT='abc' NAME='Service-Verification'/>".to_owned(),
+            "<head><meta\n content=abc\n name=service-verification\n>".to_owned(),
+            r#"<head><meta content=" service-verification=abc " name="service-verification">"#.to_owned(),
+            r#"<head><meta name="service-verification" content="&#97;bc">"#.to_owned(),
+            format!("<head><script>if (a < b) {{}}</script><style>p {{}}</style><link rel=x>{META}"),
+            format!("<html></head>{META}<body>"),
+            format!("{}<head>{META}", "<!-- -->".repeat(2_000)),
+        ] {
+            assert_eq!(of(&page), ["abc"], "{}", &page[..page.len().min(200)]);
+        }
+    }
+
+    #[test]
+    fn elsewhere_it_doesnt_count() {
+        for page in [
+            format!("<html><head></head><body>{META}</body></html>"),
+            format!("<p>text before{META}"),
+            format!("<head><!-- {META} --></head>"),
+            format!("<head><script>document.write('{META}')</script></head>"),
+            format!("<head><style>{META}</style></head>"),
+            format!("<head><title>{META}</title></head>"),
+            format!("<head><noscript>{META}</noscript></head>"),
+            format!("<head><template>{META}</template></head>"),
+            format!("<svg>{META}</svg>"),
+            format!("<body><head>{META}</head>"),
+            r#"<head><meta property="service-verification" content="abc">"#.to_owned(),
+            r#"<head><meta name="service-verification">"#.to_owned(),
+            r#"<head><meta name="xservice-verification" content="abc">"#.to_owned(),
+            format!("<head><textarea>{META}"),
+            String::new(),
+        ] {
+            assert_eq!(of(&page), [""; 0], "{page}");
+        }
+    }
+
+    #[test]
+    fn several_tags_are_all_seen_and_bounded() {
+        let tag = |token: usize| format!(r#"<meta name="service-verification" content="{token}">"#);
+        assert_eq!(of(&format!("<head>{}{}", tag(1), tag(2))), ["1", "2"]);
+        let many: String = (0..1_000).map(tag).collect();
+        assert_eq!(of(&many).len(), FOUND_MAX);
+    }
+
+    /// What the parser does with a page grows with the page alone, and a body isn't read at all.
+    #[test]
+    fn hostile_pages_are_read() {
+        for page in [
+            "<head>".repeat(100_000),
+            "<b><a>".repeat(100_000),
+            "<template>".repeat(20_000),
+            "<meta ".to_owned() + &"a=b ".repeat(200_000),
+            "&".repeat(500_000),
+        ] {
+            assert_eq!(of(&page), [""; 0]);
+        }
+        assert_eq!(tokens(&[0xff; 100_000]), [""; 0]);
+    }
+}

@@ -1,0 +1,160 @@
+//! Whether a domain publishes a token: a TXT record, a well-known file, a meta tag.
+//!
+//! Looking is asking the outside on someone's wish, so it is counted by account beyond the quota of the key, and bounded in all.
+//! What is found there is shown to whoever asked in a few cut lines: it is public anyway.
+
+mod dns;
+mod https_file;
+mod meta_tag;
+
+use accounts::{TOKEN_PREFIX, VerificationMethod};
+use outbound::{Client, Error};
+use serde::Serialize;
+use service::cpu::CpuPool;
+use tokio::sync::Semaphore;
+use utoipa::ToSchema;
+
+/// Tokens and lines kept of one place.
+const FOUND_MAX: usize = 10;
+/// Characters shown of a line.
+const SHOWN_CHARS_MAX: usize = 120;
+
+/// Looks at domains, a bounded number at a time.
+pub(crate) struct Looker {
+    client: Client,
+    pages: CpuPool,
+    places: Semaphore,
+}
+
+/// What was in the place where a token should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// Tokens without their prefix.
+    pub(crate) tokens: Vec<String>,
+    /// For a person.
+    pub(crate) found: Vec<String>,
+    /// What it comes to.
+    pub(crate) outcome: Outcome,
+    /// What to change if that isn't the token.
+    pub(crate) advice: String,
+}
+
+/// What looking came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    /// A token is there; whether it is the right one is another question.
+    TokenFound,
+    /// The place is there, and no token in it.
+    NoToken,
+    /// Something is there that is meant as a token, and not written as it must be.
+    Malformed,
+    /// There is no such place: no record, no file.
+    Nothing,
+    /// It couldn't be looked at now; asking again may help.
+    Unreachable,
+    /// It can't be looked at as it is.
+    Refused,
+}
+
+/// What to publish.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct Record {
+    /// The record's name, the file's URL, or the page's.
+    pub(crate) name: String,
+    /// `TXT`, `file` or `meta`.
+    pub(crate) r#type: String,
+    /// The record's text, the file's lines, or the tag.
+    pub(crate) value: String,
+}
+
+impl Looker {
+    /// Asks through `client`, in `looks_max` places at a time, and reads pages on `pages`.
+    pub(crate) fn new(client: Client, pages: CpuPool, looks_max: usize) -> Self {
+        Self {
+            client,
+            pages,
+            places: Semaphore::new(looks_max),
+        }
+    }
+
+    /// Looks where `method` says, after waiting for a place.
+    pub(crate) async fn look(&self, domain: &str, method: VerificationMethod, now_ms: i64) -> Look {
+        // Never closed: without a permit there is nothing to bound.
+        let _place = self.places.acquire().await;
+        match method {
+            VerificationMethod::Dns => dns::look(&self.client, domain).await,
+            VerificationMethod::Https => https_file::look(&self.client, domain, now_ms).await,
+            VerificationMethod::Meta => meta_tag::look(&self.client, &self.pages, domain).await,
+        }
+    }
+}
+
+/// What to publish for `token`, which has its prefix; without one, what to look for.
+pub(crate) fn record(domain: &str, method: VerificationMethod, token: &str, now_ms: i64) -> Record {
+    match method {
+        VerificationMethod::Dns => dns::record(domain, token),
+        VerificationMethod::Https => https_file::record(domain, token, now_ms),
+        VerificationMethod::Meta => meta_tag::record(domain, token),
+    }
+}
+
+impl Look {
+    fn without_tokens(outcome: Outcome, found: Vec<String>, advice: impl Into<String>) -> Self {
+        Self {
+            tokens: Vec::new(),
+            found,
+            outcome,
+            advice: advice.into(),
+        }
+    }
+
+    fn of_tokens(tokens: Vec<String>) -> Self {
+        Self {
+            found: tokens
+                .iter()
+                .map(|token| shown(&format!("{TOKEN_PREFIX}{token}")))
+                .collect(),
+            tokens,
+            outcome: Outcome::TokenFound,
+            advice:
+                "this is no open token of this account for this domain: publish the one that generate answered last"
+                    .to_owned(),
+        }
+    }
+
+    /// Why the outside gave nothing; `missing` is what to do if the place isn't there.
+    fn failed(error: &Error, missing: &str) -> Self {
+        use outbound::Unresolved::{NoRecords, NoSuchName};
+        let outcome = match error {
+            Error::Unresolvable {
+                why: NoSuchName | NoRecords(_),
+                ..
+            } => Outcome::Nothing,
+            Error::BadStatus { status, .. } if status.is_client_error() => Outcome::Nothing,
+            error if error.may_pass() => Outcome::Unreachable,
+            _ => Outcome::Refused,
+        };
+        let advice = match outcome {
+            Outcome::Nothing => missing.to_owned(),
+            Outcome::Unreachable => {
+                "try again in a few minutes; if it stays so, look at your DNS and your server".to_owned()
+            }
+            _ => "put this right, or use another method".to_owned(),
+        };
+        Self::without_tokens(outcome, vec![error.to_string()], advice)
+    }
+}
+
+/// A line of the outside, cut and without anything that a terminal obeys.
+fn shown(text: &str) -> String {
+    let mut shown: String = text
+        .chars()
+        .take(SHOWN_CHARS_MAX)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if text.chars().nth(SHOWN_CHARS_MAX).is_some() {
+        shown.push('\u{2026}');
+    }
+    shown
+}
