@@ -128,7 +128,7 @@ impl Authority {
 
     /// Whom `text` is about, if it is good at `now_ms`.
     ///
-    /// The signature is checked where the request is handled: 30 to 100 us, a few times a day for each person.
+    /// The signature is checked where the request is handled: it is one, and people ask seldom.
     pub(crate) async fn subject(&self, text: &str, now_ms: i64) -> Result<Subject, TokenError> {
         let result = self.check(text, now_ms).await;
         let outcome = result.as_ref().map_or_else(TokenError::outcome, |_| "ok");
