@@ -1,85 +1,15 @@
 //! `receipts send` against a gateway of a few lines, whose answers the tests choose.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod answering;
 mod command;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Read;
 use std::net::TcpListener;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, channel};
 
+use answering::{Came, answering, response};
 use command::{key, ndjson, receipt, receipts, sign};
 use serde_json::{Value, json};
-
-/// A request as it came.
-struct Came {
-    path: String,
-    headers: Vec<(String, String)>,
-    body: Vec<u8>,
-}
-
-impl Came {
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(n, _)| n.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.as_str())
-    }
-}
-
-/// Answers the n-th request with `answer(n)`, an empty one by closing the connection, and hands the requests on. Ends with
-/// the test's process.
-fn gateway(answer: impl Fn(usize) -> String + Send + Sync + 'static) -> (String, Receiver<Came>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let (sender, receiver) = channel();
-    let shared = Arc::new((answer, AtomicUsize::new(0)));
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (mut stream, sender, shared) = (stream.unwrap(), sender.clone(), Arc::clone(&shared));
-            std::thread::spawn(move || {
-                let mut reader = BufReader::new(stream.try_clone().unwrap());
-                while let Some(came) = read(&mut reader) {
-                    let _ = sender.send(came);
-                    let text = shared.0(shared.1.fetch_add(1, Ordering::Relaxed));
-                    if text.is_empty() || stream.write_all(text.as_bytes()).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-    });
-    (url, receiver)
-}
-
-fn read(reader: &mut impl BufRead) -> Option<Came> {
-    let mut line = String::new();
-    reader.read_line(&mut line).ok().filter(|&n| n > 0)?;
-    let path = line.split(' ').nth(1)?.to_owned();
-    let mut headers = Vec::new();
-    loop {
-        line.clear();
-        reader.read_line(&mut line).ok()?;
-        let Some((name, value)) = line.trim_end().split_once(": ") else {
-            break;
-        };
-        headers.push((name.to_owned(), value.to_owned()));
-    }
-    let length = headers
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    let mut body = vec![0; length?.1.parse().ok()?];
-    reader.read_exact(&mut body).ok()?;
-    Some(Came { path, headers, body })
-}
-
-fn response(status: &str, headers: &str, body: &str) -> String {
-    format!(
-        "HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
-}
 
 fn accepted() -> String {
     response("202 Accepted", "", r#"{"status":"queued"}"#)
@@ -91,7 +21,7 @@ fn bodies_go_as_they_are_with_a_signature_over_them() {
     let (path, public) = key(dir.path(), "Ed25519");
     let batch = json!({"version": "1.0.0", "batchId": "b", "receipts": [receipt(&public), receipt(&public)]});
     let signed = sign(&path, &[receipt(&public), batch]);
-    let (url, came) = gateway(|_| accepted());
+    let (url, came) = answering(|_| accepted());
     let args = [
         "send",
         "--url",
@@ -132,7 +62,7 @@ fn single_receipts_become_signed_batches() {
     let (path, public) = key(dir.path(), "Ed25519");
     let signed = sign(&path, &[(); 5].map(|()| receipt(&public)));
     for compression in ["--gzip", "--zstd"] {
-        let (url, came) = gateway(|_| accepted());
+        let (url, came) = answering(|_| accepted());
         let args = [
             "send",
             "--url",
@@ -183,7 +113,7 @@ fn what_may_be_tried_again_is_and_nothing_else() {
     let (path, public) = key(dir.path(), "Ed25519");
     let signed = sign(&path, &[receipt(&public), receipt(&public)]);
     let problem = r#"{"code":"wrong_type","detail":"d","errors":[{"pointer":"/usage/context","code":"wrong_type","detail":"must be a string"}]}"#;
-    let (url, came) = gateway(move |n| match n {
+    let (url, came) = answering(move |n| match n {
         0 => response(
             "503 Service Unavailable",
             "Retry-After: 0\r\n",
@@ -235,7 +165,7 @@ fn an_unavailable_gateway_exits_with_3_and_wrong_usage_with_2() {
     assert_eq!(ran.json()["unknown"]["receipts"], 1);
     assert!(ran.stderr.contains("after 2 tries"), "{}", ran.stderr);
 
-    let (url, _came) = gateway(|_| response("503 Service Unavailable", "Retry-After: 0\r\n", ""));
+    let (url, _came) = answering(|_| response("503 Service Unavailable", "Retry-After: 0\r\n", ""));
     receipts(
         &["send", "--url", &url, "--key", path, "--attempts", "2"],
         signed.as_bytes(),

@@ -63,8 +63,8 @@ pub struct Submission {
     pub body: Bytes,
     /// How it is compressed.
     pub compression: Compression,
-    /// `X-Service-Signature`: over the body before compression.
-    pub signature: String,
+    /// `X-Service-Signature`: over the body before compression; where requests are signed.
+    pub signature: Option<String>,
     /// How many receipts are in it.
     pub receipts: u64,
     /// The line of the input where it begins.
@@ -82,22 +82,32 @@ struct Draft {
 
 /// Groups documents into requests and signs these.
 pub struct Grouping {
-    key: SigningKey,
+    key: Option<SigningKey>,
+    signs_requests: bool,
     batch: Option<usize>,
     compression: Compression,
     limits: Limits,
 }
 
 impl Grouping {
-    /// With `batch`, single receipts are put together into batches of that many, or fewer where they would be too large.
+    /// With `batch`, single receipts are put together into batches of that many, or fewer where they would be too large; that takes
+    /// a key.
     #[must_use]
-    pub fn new(key: SigningKey, batch: Option<usize>, compression: Compression) -> Self {
+    pub fn new(key: Option<SigningKey>, batch: Option<usize>, compression: Compression) -> Self {
         Self {
             key,
+            signs_requests: false,
             batch,
             compression,
             limits: Limits::default(),
         }
+    }
+
+    /// The same with a signature over each request's body.
+    #[must_use]
+    pub fn signing_requests(mut self) -> Self {
+        self.signs_requests = true;
+        self
     }
 
     /// Reads `documents` and hands each request to `take`, until that says false.
@@ -176,13 +186,18 @@ impl Grouping {
         Ok(true)
     }
 
+    fn key(&self) -> Result<&SigningKey, Failure> {
+        let missing = || Failure::Input("there is no key to sign with".to_owned());
+        self.key.as_ref().ok_or_else(missing)
+    }
+
     fn prepare(&self, draft: Draft) -> Result<Submission, Failure> {
         let line = draft.documents.first().map_or(0, |document| document.line);
         let at_line = |what: String| Failure::Input(format!("line {line}: {what}"));
         let is_made_here =
             draft.kind == BodyKind::Batch && draft.documents.iter().all(|d| d.kind() == BodyKind::Receipt);
         let (body, receipts) = if is_made_here {
-            let batch = sign_batch(&batch_of(&draft.documents), &self.key, &self.limits);
+            let batch = sign_batch(&batch_of(&draft.documents), self.key()?, &self.limits);
             (batch.map_err(|e| at_line(e.to_string()))?, draft.documents.len() as u64)
         } else {
             let body = draft
@@ -199,13 +214,18 @@ impl Grouping {
             (body, receipts)
         };
         let input_bytes = draft.bytes as u64;
-        let signature = self.key.sign(&body).map_err(|e| at_line(e.to_string()))?;
+        let signature = if self.signs_requests {
+            let signature = self.key()?.sign(&body).map_err(|e| at_line(e.to_string()))?;
+            Some(STANDARD.encode(signature))
+        } else {
+            None
+        };
         let body = self.compression.apply(body).map_err(|e| at_line(e.to_string()))?;
         Ok(Submission {
             kind: draft.kind,
             body: body.into(),
             compression: self.compression,
-            signature: STANDARD.encode(signature),
+            signature,
             receipts,
             line,
             input_bytes,

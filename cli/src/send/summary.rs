@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstyle::Style;
 use serde_json::{Value, json};
 
-use super::gateway_client::{Outcome, Refusal};
+use super::retrying::{Outcome, Refusal};
 use super::submission::Submission;
 use crate::terminal::{BAD, FAINT, GOOD, WARN, mark, paint};
 

@@ -1,0 +1,62 @@
+//! The way to a publisher's webhook.
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use outbound::{Client, Config, Error, Session};
+
+use crate::failure::Failure;
+use crate::send::retrying::{Outcome, Transport, Try};
+use crate::send::submission::Submission;
+
+/// The answer to the largest batch names each of its 10,000 receipts.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+/// What may be otherwise later; a webhook that can't store answers 500 (service-interface.md).
+const PASSING: [StatusCode; 6] = [
+    StatusCode::REQUEST_TIMEOUT,
+    StatusCode::TOO_MANY_REQUESTS,
+    StatusCode::INTERNAL_SERVER_ERROR,
+    StatusCode::BAD_GATEWAY,
+    StatusCode::SERVICE_UNAVAILABLE,
+    StatusCode::GATEWAY_TIMEOUT,
+];
+
+/// One connection to a webhook, made anew when it ends.
+pub struct WebhookClient {
+    session: Session,
+}
+
+impl WebhookClient {
+    /// So many ways to `url`. To be called on a tokio runtime.
+    ///
+    /// # Errors
+    /// A URL that isn't asked, or a system without DNS servers.
+    pub fn many(url: &str, config: &Config, count: u16) -> Result<Vec<Self>, Failure> {
+        let client = Client::new(config).map_err(Failure::unavailable)?;
+        let session = || client.session(url).map(|session| Self { session });
+        let made: Result<Vec<Self>, Error> = (0..count).map(|_| session()).collect();
+        made.map_err(|error| Failure::Input(format!("--webhook: {error}")))
+    }
+}
+
+impl Transport for WebhookClient {
+    const SERVER: &'static str = "the webhook";
+
+    async fn attempt(&mut self, submission: &Submission) -> Try {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        match self
+            .session
+            .post(headers, submission.body.clone(), ANSWER_BYTES_MAX)
+            .await
+        {
+            Ok(answer) if answer.status.is_success() => Try::Ended(Outcome::Accepted),
+            Ok(answer) => Try::answered(answer.status, &answer.headers, &answer.body, &PASSING),
+            Err(error) if error.may_pass() => Try::again(error.to_string()),
+            // A private address, a wrong certificate: it will be the same for every receipt.
+            Err(error) => Try::Ended(Outcome::Unavailable(format!(
+                "the webhook can't be delivered to: {error}"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A run: everything in the input to one server.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use super::retrying::{Outcome, RetryPolicy, Transport, submit};
+use super::submission::{Grouping, Submission};
+use super::summary::Summary;
+use crate::failure::{Answer, Failure};
+use crate::input::Input;
+use crate::terminal::Output;
+
+/// How to send.
+pub struct Run {
+    /// Requests at a time.
+    pub concurrency: u16,
+    /// How long to go on with each.
+    pub policy: RetryPolicy,
+    /// Whether the summary is JSON.
+    pub json: bool,
+}
+
+impl Run {
+    /// Sends everything in `input` as `grouping` makes requests of it, each sender over a way of its own, and writes the summary.
+    ///
+    /// # Errors
+    /// The input can't be read or is empty; `transport` can't be made; the server stays unavailable.
+    pub fn all<T: Transport>(
+        &self,
+        input: Input,
+        grouping: Grouping,
+        transport: impl FnOnce() -> Result<Vec<T>, Failure>,
+    ) -> Result<Answer, Failure> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .thread_name("send")
+            .enable_all()
+            .build()
+            .map_err(Failure::unavailable)?;
+        let transports = {
+            let _on_it = runtime.enter();
+            transport()?
+        };
+        let progress = progress_bar(input.size_bytes());
+        let started = Instant::now();
+        let (queue, submissions) = mpsc::channel(usize::from(self.concurrency));
+        let reader = std::thread::spawn(move || {
+            // A closed queue means the senders gave up; why is their business.
+            grouping.submissions(input.documents(), |submission| queue.blocking_send(submission).is_ok())
+        });
+        let summary = Arc::new(Mutex::new(Summary::default()));
+        let sent = runtime.block_on(send_all(transports, submissions, self.policy, &summary, &progress));
+        progress.finish_and_clear();
+        runtime.shutdown_background();
+
+        let summary = std::mem::take(&mut *summary.lock());
+        if sent.is_err() {
+            // The reader may still wait for standard input: nobody waits for it.
+            summary.write(self.json, started.elapsed())?;
+            sent?;
+        }
+        let read = reader
+            .join()
+            .map_err(|_| Failure::Input("reading the input failed".to_owned()))?;
+        if summary.is_empty() {
+            read?;
+            return Err(Failure::Input("there is nothing to send in the input".to_owned()));
+        }
+        summary.write(self.json, started.elapsed())?;
+        read?;
+        Ok(if summary.all_accepted() {
+            Answer::Good
+        } else {
+            Answer::Found
+        })
+    }
+}
+
+/// Sends everything, a request at a time on each of `transports`; ends early when the server stays unavailable.
+async fn send_all<T: Transport>(
+    transports: Vec<T>,
+    submissions: mpsc::Receiver<Submission>,
+    policy: RetryPolicy,
+    summary: &Arc<Mutex<Summary>>,
+    progress: &ProgressBar,
+) -> Result<(), Failure> {
+    let submissions = Arc::new(tokio::sync::Mutex::new(submissions));
+    let mut senders = tokio::task::JoinSet::new();
+    for mut transport in transports {
+        let submissions = Arc::clone(&submissions);
+        let (summary, progress) = (Arc::clone(summary), progress.clone());
+        senders.spawn(async move {
+            loop {
+                let next = submissions.lock().await.recv().await;
+                let Some(submission) = next else { return Ok(()) };
+                let (outcome, retries) = submit(&mut transport, &submission, policy, &progress).await;
+                let unavailable = match &outcome {
+                    Outcome::Unavailable(reason) => Some(reason.clone()),
+                    _ => None,
+                };
+                summary.lock().count(&submission, outcome, retries);
+                progress.inc(submission.input_bytes);
+                progress.set_message(summary.lock().progress());
+                if let Some(reason) = unavailable {
+                    return Err(Failure::Unavailable(reason));
+                }
+            }
+        });
+    }
+    while let Some(ended) = senders.join_next().await {
+        ended.map_err(|e| Failure::Unavailable(format!("a sender failed: {e}")))??;
+    }
+    Ok(())
+}
+
+/// On a terminal only; elsewhere nothing is drawn.
+fn progress_bar(size_bytes: Option<u64>) -> ProgressBar {
+    let template = match size_bytes {
+        Some(_) => "{bar:30} {percent:>3}%  {msg}  eta {eta}",
+        None => "{spinner} {msg}  {elapsed}",
+    };
+    let bar = size_bytes.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+    bar.set_draw_target(ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+impl Summary {
+    fn write(&self, json: bool, took: Duration) -> Result<(), Failure> {
+        let mut out = Output::stdout();
+        if json {
+            out.line(self.to_json(took))?;
+        } else {
+            for line in self.to_lines(took) {
+                out.line(line)?;
+            }
+        }
+        out.flush()
+    }
+}
