@@ -1,0 +1,217 @@
+//! Each mail is sent once: by two replicas on one PostgreSQL, and across a crash at any step.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use accounts::{
+    Accounts, AccountsConfig, ChallengeWish, Outbox, Subject, URGENT_MS, VERIFICATION_MS, VerificationMethod,
+    WARNING_MS,
+};
+use publisher_api::{Postman, SmtpConfig};
+use tempfile::TempDir;
+use test_engines::Postgres;
+use tokio_util::sync::CancellationToken;
+
+use crate::mail_server::MailServer;
+use crate::stack::START_MS;
+
+/// Longer than any lease.
+const LEASE_MS: i64 = 3_600_000;
+
+/// A store and the clock of its replicas.
+struct Place {
+    url: Option<String>,
+    clock: Arc<AtomicI64>,
+    data: TempDir,
+}
+
+impl Place {
+    fn new(url: Option<String>) -> Self {
+        Self {
+            url,
+            clock: Arc::new(AtomicI64::new(START_MS)),
+            data: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    async fn open(&self) -> Accounts {
+        let clock = Arc::clone(&self.clock);
+        let config = AccountsConfig {
+            url: self.url.clone(),
+            wait_ms_max: 60_000,
+            ..AccountsConfig::default()
+        };
+        let data: &Path = self.data.path();
+        Accounts::open_with_clock(&config, data, move || clock.load(Ordering::SeqCst))
+            .await
+            .unwrap()
+    }
+
+    fn pass_ms(&self, ms: i64) {
+        self.clock.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+/// Verified domains of an account that can be written to.
+async fn publisher(accounts: &Accounts, email: &str, domains: &[&str]) {
+    let subject = Subject {
+        issuer: "https://id.example".to_owned(),
+        subject: email.to_owned(),
+        email: Some(email.parse().unwrap()),
+        name: None,
+    };
+    let user = accounts.sign_in(&subject).await.unwrap();
+    let domains: Vec<_> = domains.iter().map(|domain| domain.parse().unwrap()).collect();
+    let wish = ChallengeWish {
+        account_id: &user.account_id,
+        actor: "key:test",
+        domains: &domains,
+        method: VerificationMethod::Dns,
+        include_subdomains: false,
+    };
+    for issued in accounts.create_challenges(&wish).await.unwrap() {
+        accounts.verify("key:test", &issued.challenge).await.unwrap();
+    }
+}
+
+fn message_ids(mails: &[String]) -> HashSet<String> {
+    let id = |mail: &String| {
+        mail.lines()
+            .find(|line| line.starts_with("Message-ID: "))
+            .unwrap()
+            .to_owned()
+    };
+    mails.iter().map(id).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_replicas_on_one_postgresql_send_each_mail_once() {
+    let postgres = Postgres::start().unwrap();
+    postgres.create_database("mails").unwrap();
+    let server = MailServer::start();
+    let place = Place::new(Some(postgres.url("mails")));
+    let accounts = place.open().await;
+    publisher(
+        &accounts,
+        "owner@publisher.test",
+        &["a.example", "b.example", "c.example", "d.example"],
+    )
+    .await;
+    let mut expected = 0;
+    for moved_ms in [VERIFICATION_MS - WARNING_MS, WARNING_MS - URGENT_MS, URGENT_MS] {
+        place.pass_ms(moved_ms);
+        let mut rounds = Vec::new();
+        for _ in 0..2 {
+            let postman = Arc::new(Postman::new(place.open().await, server.config()));
+            for _ in 0..2 {
+                let postman = Arc::clone(&postman);
+                rounds.push(tokio::spawn(async move {
+                    postman.round(&CancellationToken::new()).await.unwrap()
+                }));
+            }
+        }
+        let (mut queued, mut sent, mut ended) = (0, 0, 0);
+        for round in rounds {
+            let round = round.await.unwrap();
+            assert_eq!(round.failed, 0);
+            (queued, sent, ended) = (queued + round.queued, sent + round.sent, ended + round.ended);
+        }
+        expected += 4;
+        assert_eq!((queued + ended, sent), (4, 4));
+        assert_eq!(server.taken().len(), expected);
+    }
+    let mails = server.taken();
+    assert_eq!(message_ids(&mails).len(), 12, "each another one");
+    assert!(mails.iter().all(|mail| mail.starts_with("owner@publisher.test\n")));
+    assert_eq!(accounts.outbox().await.unwrap(), Outbox::default());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_before_the_text_costs_nothing() {
+    let (server, place) = (MailServer::start(), Place::new(None));
+    let accounts = place.open().await;
+    publisher(&accounts, "owner@publisher.test", &["example.com"]).await;
+    place.pass_ms(VERIFICATION_MS - URGENT_MS);
+    server.set("hold-rcpt");
+    let dying = Postman::new(place.open().await, server.config());
+    let dying = tokio::spawn(async move { dying.round(&CancellationToken::new()).await });
+    server.reached("rcpt").await;
+    dying.abort();
+    let _ = dying.await;
+    server.unset("hold-rcpt");
+    let other = Postman::new(accounts.clone(), server.config());
+    assert_eq!(
+        other.round(&CancellationToken::new()).await.unwrap().sent,
+        0,
+        "it may live yet"
+    );
+    place.pass_ms(LEASE_MS);
+    assert_eq!(other.round(&CancellationToken::new()).await.unwrap().sent, 1);
+    assert_eq!(server.taken().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_after_the_server_took_it_sends_no_second_one() {
+    let (server, place) = (MailServer::start(), Place::new(None));
+    let accounts = place.open().await;
+    publisher(&accounts, "owner@publisher.test", &["example.com"]).await;
+    place.pass_ms(VERIFICATION_MS - URGENT_MS);
+    server.set("hold-data");
+    let dying = Postman::new(place.open().await, server.config());
+    let dying = tokio::spawn(async move { dying.round(&CancellationToken::new()).await });
+    server.reached("data").await;
+    dying.abort();
+    let _ = dying.await;
+    server.unset("hold-data");
+    let other = Postman::new(accounts.clone(), server.config());
+    for _ in 0..3 {
+        place.pass_ms(LEASE_MS);
+        assert_eq!(other.round(&CancellationToken::new()).await.unwrap().sent, 0);
+    }
+    assert_eq!(server.taken().len(), 1);
+    assert_eq!(accounts.outbox().await.unwrap().unknown, 1, "and a person can see it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_server_is_asked_again_and_a_refusal_is_final() {
+    let (server, place) = (MailServer::start(), Place::new(None));
+    let accounts = place.open().await;
+    publisher(&accounts, "owner@publisher.test", &["example.com"]).await;
+    publisher(&accounts, "nobody@publisher.test", &["example.org"]).await;
+    place.pass_ms(VERIFICATION_MS - URGENT_MS);
+    server.set("busy");
+    let postman = Postman::new(accounts.clone(), server.config());
+    let stop = CancellationToken::new();
+    assert_eq!(postman.round(&stop).await.unwrap().failed, 2);
+    let outbox = accounts.outbox().await.unwrap();
+    assert_eq!((outbox.waiting, outbox.refused), (1, 1));
+    server.unset("busy");
+    assert_eq!(postman.round(&stop).await.unwrap().sent, 0, "not at once");
+    place.pass_ms(60_000);
+    assert_eq!(postman.round(&stop).await.unwrap().sent, 1);
+    // No server at all: it waits again.
+    let mails = server.taken();
+    drop(server);
+    assert_eq!(mails.len(), 1);
+    place.pass_ms(URGENT_MS);
+    let gone = postman.round(&stop).await.unwrap();
+    assert_eq!((gone.ended, gone.sent, gone.failed), (2, 0, 2));
+    assert_eq!(accounts.outbox().await.unwrap().waiting, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_server_mails_wait_for_one() {
+    let (server, place) = (MailServer::start(), Place::new(None));
+    let accounts = place.open().await;
+    publisher(&accounts, "owner@publisher.test", &["example.com"]).await;
+    place.pass_ms(VERIFICATION_MS - URGENT_MS);
+    let stop = CancellationToken::new();
+    let without = Postman::new(accounts.clone(), SmtpConfig::default());
+    let round = without.round(&stop).await.unwrap();
+    assert_eq!((round.queued, round.sent), (1, 0));
+    assert_eq!(accounts.outbox().await.unwrap().waiting, 1);
+    let with = Postman::new(accounts, server.config());
+    assert_eq!(with.round(&stop).await.unwrap().sent, 1);
+}
