@@ -310,6 +310,80 @@ fn what_passes_by_better_rules_counts_once_and_the_books_stay_exact() {
 }
 
 #[test]
+fn what_a_policy_refused_counts_once_its_key_is_registered() {
+    const CLIENT: &str = "7d1f6f63-5d0c-4a63-9a5e-0c5c7f1a2b03";
+    const REGISTERED: [(&str, &str); 1] = [("RECEIPTS_POLICY_CLIENTS", "registered")];
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let create = ["keys", "create", "--domain", "news.example", "--json"];
+    let api_key = on(&data, &create).expect(0).json()["apiKey"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let file = dir.path().join("receipts.toml");
+    std::fs::write(&file, "[policy]\nclients = \"registered\"\n").unwrap();
+    let config = file.to_str().unwrap();
+    let records = Records::new(dir.path());
+    let receipts = records.signed(4);
+    append(
+        &data,
+        vec![records.single(&receipts[0]), records.batch(&receipts[1..4])],
+    );
+    let up = Up::start_set(&data, &REGISTERED);
+    caught_up(&data);
+    let refusals = || get(&up.url("analytics"), "/api/v1/analytics/refusals", &api_key).1["byReason"].clone();
+    assert_eq!(refusals(), json!({"client_key_unknown": 4}));
+    // The policy holds for a replay, too.
+    let replay = |more: &[&str], code| {
+        let args = [&["rejected", "replay", "--json", "--config", config], more].concat();
+        on(&data, &args).expect(code).json()
+    };
+    let still = replay(&["--dry-run"], 1);
+    assert_eq!(
+        (&still["appended"], &still["stillRejected"]),
+        (&json!(0), &json!({"client_key_unknown": 4}))
+    );
+
+    let public = dir.path().join("Ed25519.key.pub");
+    let public = public.to_str().unwrap();
+    on(&data, &["clients", "register", CLIENT, "--key", config]).expect(2);
+    on(&data, &["clients", "revoke", CLIENT, "--key", public]).expect(1);
+    let register = ["clients", "register", CLIENT, "--key", public, "--name", "Model, 2026"];
+    on(&data, &register).expect(0);
+    on(&data, &register).expect(1);
+    let listed = on(&data, &["clients", "list", "--json"]).expect(0).json();
+    assert_eq!(
+        (&listed[0]["clientId"], &listed[0]["state"], &listed[0]["name"]),
+        (&json!(CLIENT), &json!("registered"), &json!("Model, 2026"))
+    );
+    assert_eq!(replay(&["--dry-run"], 0)["appended"], 4);
+    assert_eq!(up.stop(), 0);
+    assert_eq!(replay(&[], 0)["appended"], 4);
+
+    let up = Up::start_set(&data, &REGISTERED);
+    caught_up(&data);
+    let dashboard = get(&up.url("analytics"), "/api/v1/analytics/dashboard", &api_key).1;
+    assert_eq!(dashboard["totalReceipts"], 4);
+    let refusals = get(&up.url("analytics"), "/api/v1/analytics/refusals", &api_key).1;
+    assert_eq!(refusals["byReason"], json!({}), "what was replayed is no refusal");
+    // Beside the running services, for what comes from now on.
+    let fingerprint = listed[0]["fingerprint"].as_str().unwrap();
+    let revoke = ["clients", "revoke", CLIENT, "--fingerprint", fingerprint];
+    on(&data, &revoke).expect(0);
+    on(&data, &revoke).expect(1);
+    let shown = on(&data, &["clients", "list", "--client", CLIENT]).expect(0).stdout;
+    assert!(shown.contains("revoked from"), "{shown}");
+    assert_eq!(up.stop(), 0);
+    on(&data, &["audit"]).expect(0);
+    on(&data, &["audit", "--recheck"]).expect(0);
+    on(&data, &["repair", "--config", config]).expect(0);
+    on(&data, &["repair"]).expect(0);
+    on(&data, &["clients", "pin", CLIENT, "--key", public]).expect(0);
+    on(&data, &["clients", "unpin", CLIENT]).expect(0);
+    on(&data, &["clients", "unpin", CLIENT]).expect(1);
+}
+
+#[test]
 fn a_crash_before_the_mark_makes_a_duplicate_and_never_a_second_receipt() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");

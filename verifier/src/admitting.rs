@@ -39,7 +39,7 @@ use crate::rows::Source;
 use crate::writing::{Stopped, Writer, ends};
 
 /// What fails, for readiness.
-const PART: &str = "policy";
+const PART: &str = "policy marks";
 /// How long the open policy's verifier waits for the account store where it can do without.
 const GLANCE: Duration = Duration::from_secs(1);
 

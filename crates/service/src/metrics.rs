@@ -418,13 +418,13 @@ pub const METRICS: &[MetricDoc] = &[
         "receipts_verifier_stage_seconds",
         "seconds",
         &["stage"],
-        "Time of a block in a stage: judge, write, commit.",
+        "Time of a block in a stage: judge, admit (under a policy), write, commit.",
     ),
     counter(
         "receipts_verifier_write_failures_total",
         "writes",
         &["table"],
-        "Writes of rows or dead letters that were refused or lost, tried again.",
+        "Writes of rows, dead letters or a policy's marks that were refused or lost, tried again.",
     ),
     // analytics
     counter(

@@ -210,7 +210,7 @@ impl World {
     /// line is carried over, so everything must have been in one block.
     pub(crate) async fn lose_all_rows(&mut self, directory: &Path) {
         let config = WarehouseConfig {
-            database: "v_lost".to_owned(),
+            database: format!("{}_lost", self.warehouse.database()),
             ..WarehouseConfig::default()
         };
         let lost = Warehouse::connect(&Target::Socket(directory.join("w.sock")), &config)
