@@ -167,3 +167,26 @@ fn unresolvable(name: &str, kind: &'static str, error: NetError) -> Error {
         why,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn without_a_dns_server_a_question_says_so() {
+        let resolver = Resolver {
+            resolver: None,
+            wait_ms_max: 1_000,
+            wait: Duration::from_secs(1),
+        };
+        for error in [
+            resolver.txt("a.test").await.unwrap_err(),
+            resolver.addresses("a.test").await.unwrap_err(),
+        ] {
+            assert_eq!(
+                error.to_string(),
+                "a.test: the DNS couldn't be asked: this system names no DNS server"
+            );
+        }
+    }
+}
