@@ -127,7 +127,7 @@ async fn a_wish_that_cant_be_met_says_where_and_why() {
 async fn a_key_is_replaced_with_an_overlap() {
     let provider = Provider::new();
     let stack = provider.stack().await;
-    let token = &provider.token("anna");
+    let token = &provider.lasting_token("anna");
     let old = make(&stack, token, "dashboard").await;
     let place = format!("{PATH}/{}/rotate", text(&old["keyId"]));
     let rotate = async |place: &str, body: Value| stack.server.json("POST", place, token, &body).await;

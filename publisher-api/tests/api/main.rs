@@ -7,6 +7,7 @@ mod engine;
 mod entries;
 mod erasures;
 mod interop;
+mod jwks_url;
 mod keys;
 mod provider;
 mod stack;

@@ -86,6 +86,13 @@ impl Provider {
         self.ed25519(&claims(subject))
     }
 
+    /// One that outlives the test's months.
+    pub(crate) fn lasting_token(&self, subject: &str) -> String {
+        let mut claims = claims(subject);
+        claims["exp"] = json!(START_MS / 1_000 + 100 * 86_400);
+        self.ed25519(&claims)
+    }
+
     pub(crate) fn ed25519(&self, claims: &Value) -> String {
         signed(&json!({"alg": "EdDSA", "kid": "ed", "typ": "JWT"}), claims, |text| {
             self.sign_ed(text)
