@@ -7,6 +7,8 @@ SHELL := /bin/bash
 # The profile the demo builds with.
 PROFILE ?= release
 FUZZ_SECONDS ?= 20
+# Cases for each address of the publisher API: `make test CONFORMANCE_CASES=2000` for the long form.
+CONFORMANCE_CASES ?= 50
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 
 .PHONY: help
@@ -50,6 +52,7 @@ run-prod-like: deps chdb kafka ## Two gateways, three verifiers and the analytic
 test: deps chdb kafka python lint ## Everything CI runs
 	cargo test --workspace --locked
 	# The command as the tests built it.
+	RECEIPTS_BIN=$(TARGET)/debug/receipts publisher-api/tests/conformance/run $(CONFORMANCE_CASES)
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts demo/interop.sh
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts DEMO_EXIT=1 demo/run.sh
 	fuzz/run $(FUZZ_SECONDS)

@@ -70,11 +70,11 @@ impl IntoResponses for Refusals {
                 "429",
                 "More requests than the quota allows; Retry-After says when to come again",
             ),
-            ("431", "The request head is too large"),
             ("503", "An engine can't answer now; Retry-After says when to come again"),
         ]
         .into_iter()
         .map(|(status, description)| (status.to_owned(), RefOr::T(problem(description))))
+        .chain([("431".to_owned(), RefOr::T(head_too_large()))])
         .collect()
     }
 }
@@ -93,6 +93,12 @@ impl IntoResponses for BodyRefusals {
         .map(|(status, description)| (status.to_owned(), RefOr::T(problem(description))))
         .collect()
     }
+}
+
+/// Without a body in the document: a head that is over twice the limit is answered by hyper itself, which writes none.
+fn head_too_large() -> Response {
+    let description = "The request head is too large; a problem, or no body at all";
+    ResponseBuilder::new().description(description).build()
 }
 
 /// A response that is a problem, for statuses of one address alone.
