@@ -16,7 +16,15 @@ const KINDS: &[(&str, MetricKind)] = &[
 /// The Rust files under `src` of every crate.
 fn sources() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let crates = ["gateway", "verifier", "analytics-api", "cli"].map(|name| root.join(name));
+    let crates = [
+        "gateway",
+        "webhook",
+        "verifier",
+        "analytics-api",
+        "publisher-api",
+        "cli",
+    ]
+    .map(|name| root.join(name));
     let leaves = std::fs::read_dir(root.join("crates"))
         .unwrap()
         .map(|entry| entry.unwrap().path());
