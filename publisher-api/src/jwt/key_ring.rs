@@ -1,7 +1,7 @@
 //! An issuer's keys as they were fetched last. They are fetched anew after a while, and when a token names a key that isn't among
 //! them, which is how an issuer's new key shows. While they can't be had, those that were had stay.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,12 +9,15 @@ use std::sync::Arc;
 use metrics::counter;
 use outbound::Client;
 use parking_lot::RwLock;
+use tokio::io::AsyncReadExt;
 use tokio::sync::Mutex;
 
 use super::key_set::{Algorithm, KeySet, Match};
 
 /// The longest JWKS, in bytes.
 const BYTES_MAX: usize = 256 << 10;
+/// What is read of a file: one byte more tells that it is longer.
+const LIMIT: u64 = (256 << 10) + 1;
 
 /// Where a JWKS is to be had.
 pub(crate) trait Source: Send + Sync {
@@ -115,15 +118,19 @@ impl KeyRing {
 
 impl Source for FileSource {
     fn fetch(&self) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + '_>> {
-        let (path, may_be_absent) = (self.path.clone(), self.may_be_absent);
-        let read = move || match path.try_exists() {
-            Ok(false) if may_be_absent => Ok(br#"{"keys":[]}"#.to_vec()),
-            _ => read_file(&path),
-        };
         Box::pin(async move {
-            tokio::task::spawn_blocking(read)
-                .await
-                .map_err(|error| error.to_string())?
+            let mut bytes = Vec::new();
+            let read = async {
+                let file = tokio::fs::File::open(&self.path).await?;
+                file.take(LIMIT).read_to_end(&mut bytes).await
+            };
+            match read.await {
+                Ok(_) => bounded(bytes),
+                Err(error) if self.may_be_absent && error.kind() == ErrorKind::NotFound => {
+                    Ok(br#"{"keys":[]}"#.to_vec())
+                }
+                Err(error) => Err(unreadable(&error)),
+            }
         })
     }
 }
@@ -144,16 +151,23 @@ impl Source for UrlSource {
     }
 }
 
-/// A file's bytes, if there aren't too many.
+/// A file's bytes, if there aren't too many, before anything runs.
 pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let limit = BYTES_MAX as u64 + 1;
-    let read = std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
-    read.map_err(|error| format!("can't be read: {error}"))?;
+    let read = std::fs::File::open(path).and_then(|file| file.take(LIMIT).read_to_end(&mut bytes));
+    read.map_err(|error| unreadable(&error))?;
+    bounded(bytes)
+}
+
+fn bounded(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     if bytes.len() > BYTES_MAX {
         return Err(format!("is longer than {BYTES_MAX} bytes"));
     }
     Ok(bytes)
+}
+
+fn unreadable(error: &std::io::Error) -> String {
+    format!("can't be read: {error}")
 }
 
 #[cfg(test)]
