@@ -10,8 +10,8 @@ use warehouse::{ClientStats, ContentStats, DashboardStats, Filter, GroupBy, Metr
 
 use crate::harness::{NOON_MS, Receipt, fresh, insert, position, run};
 use crate::model::{
-    DAY_MS, MINUTE_MS, Model, PUBLISHERS, TOP, distinct, fill, grouped, largest, newest, purposes, random_question,
-    seen, timeseries, top_content,
+    DAY_MS, MINUTE_MS, Model, PUBLISHERS, TOP, distinct, fill, grouped, in_scope, largest, newest, purposes,
+    random_question, seen, timeseries, top_content,
 };
 
 #[test]
@@ -182,7 +182,7 @@ async fn receipt(rng: &mut StdRng, model: &Model, warehouse: &Warehouse, scope: 
     let mut expected: Vec<_> = model
         .receipts
         .iter()
-        .filter(|(receipt, _)| receipt.receipt_id == id && scope.publishers.contains(&receipt.publisher))
+        .filter(|(receipt, _)| receipt.receipt_id == id && in_scope(scope, &receipt.publisher))
         .collect();
     expected.sort_by_key(|(_, positions)| *positions.first().unwrap());
     assert_eq!(facts.conflict(), expected.len() > 1);

@@ -131,8 +131,7 @@ pub(crate) fn random_question(rng: &mut StdRng, model: &Model) -> (Scope, Filter
 impl Model {
     pub(crate) fn matching(&self, scope: &Scope, filter: &Filter) -> Vec<&Receipt> {
         let matches = |receipt: &&Receipt| {
-            (scope.publishers.contains(&receipt.publisher)
-                || scope.below.iter().any(|below| is_meant(below, &receipt.publisher)))
+            in_scope(scope, &receipt.publisher)
                 && (filter.from_ms..filter.to_ms).contains(&receipt.timestamp_ms)
                 && filter
                     .purpose
@@ -147,6 +146,10 @@ impl Model {
             .filter(matches)
             .collect()
     }
+}
+
+pub(crate) fn in_scope(scope: &Scope, name: &str) -> bool {
+    scope.publishers.iter().any(|publisher| publisher == name) || scope.below.iter().any(|below| is_meant(below, name))
 }
 
 fn is_meant(below: &Below, name: &str) -> bool {
