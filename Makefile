@@ -52,7 +52,7 @@ run-prod-like: deps chdb kafka ## Two gateways, three verifiers and the analytic
 test: deps chdb kafka python lint ## Everything CI runs
 	cargo test --workspace --locked
 	# The command as the tests built it.
-	RECEIPTS_BIN=$(TARGET)/debug/receipts publisher-api/tests/conformance/run $(CONFORMANCE_CASES)
+	publisher-api/tests/conformance/run $(CONFORMANCE_CASES) $(TARGET)/debug/receipts
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts demo/interop.sh
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts DEMO_EXIT=1 demo/run.sh
 	fuzz/run $(FUZZ_SECONDS)
