@@ -105,19 +105,18 @@ fn entry_id(text: &str) -> Result<Uuid, EntryFault> {
 
 /// Why an entry isn't taken: a problem of its own request, or of its line among many.
 #[derive(Debug)]
-pub(super) struct Refusal(Problem);
+pub(super) struct Refusal(Box<Problem>);
 
 impl Refusal {
     fn faults(faults: [Option<EntryFault>; 4]) -> Self {
         let problem = Problem::new(Kind::InvalidBody, "the entry isn't valid: errors says where");
-        Self(faults.into_iter().flatten().fold(problem, |problem, fault| {
-            problem.fault(fault.pointer, fault.code, fault.detail)
-        }))
+        let told = |problem: Problem, fault: EntryFault| problem.fault(fault.pointer, fault.code, fault.detail);
+        Self(Box::new(faults.into_iter().flatten().fold(problem, told)))
     }
 
     pub(super) fn not_verified(host: &str) -> Self {
         let detail = format!("{host} is not a verified domain of this API key's account");
-        Self(Problem::new(Kind::DomainNotVerified, detail))
+        Self(Box::new(Problem::new(Kind::DomainNotVerified, detail)))
     }
 
     /// Why a creation came to nothing.
@@ -134,19 +133,19 @@ impl Refusal {
             // Nothing of whoever has it.
             _ => (Kind::EntryConflict, "this id can't be used: choose another"),
         };
-        Self(Problem::new(kind, detail))
+        Self(Box::new(Problem::new(kind, detail)))
     }
 
     /// A line that can't be read.
     pub(super) fn unreadable(failure: Failure) -> Self {
-        Self(*failure.0)
+        Self(failure.0)
     }
 
     /// As what became of a line.
     pub(super) fn of_line(self, line: usize, entry_id: Option<Uuid>) -> LineOutcome {
         let Problem {
             detail, faults, kind, ..
-        } = self.0;
+        } = *self.0;
         let (code, detail, pointer) = match faults.into_iter().next() {
             Some(fault) => (fault.code, fault.detail, Some(fault.pointer)),
             None => (kind.code().to_owned(), detail, None),
@@ -164,7 +163,7 @@ impl Refusal {
 
 impl From<Refusal> for Failure {
     fn from(Refusal(problem): Refusal) -> Self {
-        problem.into()
+        Self(problem)
     }
 }
 
