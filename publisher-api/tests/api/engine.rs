@@ -45,7 +45,8 @@ pub(crate) async fn warehouse() -> Warehouse {
         database: format!("api_{}", NEXT.fetch_add(1, Ordering::Relaxed)),
         ..WarehouseConfig::default()
     };
-    let socket = tokio::task::spawn_blocking(|| ENGINE.socket.clone()).await.unwrap();
+    // On a thread that is no runtime's: the first one starts the engine, on a runtime of its own.
+    let socket = std::thread::spawn(|| ENGINE.socket.clone()).join().unwrap();
     let warehouse = Warehouse::new(&Target::Socket(socket), &config).unwrap();
     warehouse.migrate().await.unwrap();
     warehouse
