@@ -112,6 +112,8 @@ fn effective(settings: &Settings) -> Result<String, toml::ser::Error> {
     ] {
         *url = url.take().filter(|url| !url.trim().is_empty()).map(|url| masked(&url));
     }
+    let password = settings.smtp.password.take();
+    settings.smtp.password = password.filter(|password| !password.is_empty()).map(|_| MASK.to_owned());
     if !settings.auth.hs256_secret.is_empty() {
         // As long as a secret must be, so that what is printed can be read again.
         settings.auth.hs256_secret = MASK.repeat(11);
@@ -129,6 +131,7 @@ fn effective(settings: &Settings) -> Result<String, toml::ser::Error> {
     write("publisher", toml::to_string(&settings.publisher))?;
     write("auth", toml::to_string(&settings.auth))?;
     write("outbound", toml::to_string(&settings.outbound))?;
+    write("smtp", toml::to_string(&settings.smtp))?;
     write("analytics", toml::to_string(&settings.analytics))?;
     write("log", toml::to_string(&settings.log))?;
     write("kafka", toml::to_string(&settings.kafka))?;
