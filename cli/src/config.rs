@@ -113,7 +113,9 @@ fn effective(settings: &Settings) -> Result<String, toml::ser::Error> {
         *url = url.take().filter(|url| !url.trim().is_empty()).map(|url| masked(&url));
     }
     let password = settings.smtp.password.take();
-    settings.smtp.password = password.filter(|password| !password.is_empty()).map(|_| MASK.to_owned());
+    settings.smtp.password = password
+        .filter(|password| !password.is_empty())
+        .map(|_| MASK.to_owned());
     if !settings.auth.hs256_secret.is_empty() {
         // As long as a secret must be, so that what is printed can be read again.
         settings.auth.hs256_secret = MASK.repeat(11);

@@ -122,7 +122,7 @@ impl Issuer {
     }
 }
 
-fn make(path: &PathBuf) -> Result<SigningKey, Failure> {
+fn make(path: &Path) -> Result<SigningKey, Failure> {
     let key = SigningKey::generate(Algorithm::Ed25519).map_err(Failure::input)?;
     let pem = key.to_pkcs8_pem().map_err(Failure::input)?;
     match key_file::write(path, &pem, 0o600, false) {
