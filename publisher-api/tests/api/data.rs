@@ -91,7 +91,11 @@ async fn all_of_a_publishers_data_is_told() {
         (json!({"count": 0, "rows": [], "rest": null}), Value::Null)
     );
     let trail = data["trail"].as_array().unwrap();
-    assert_eq!((trail.len(), &trail[0]["action"]), (100, &json!("entry.create")), "the newest");
+    assert_eq!(
+        (trail.len(), &trail[0]["action"]),
+        (100, &json!("entry.create")),
+        "the newest"
+    );
     assert_eq!(
         data["receipts"],
         json!({
