@@ -34,11 +34,11 @@ async fn list(stack: &Stack, key: &str, entries: u64) {
     stack.server.ask("POST", path, key, &headers, &lines).await.expect(200);
 }
 
+type Rows = BTreeMap<String, Vec<Value>>;
+
 /// The rows by collection, the cursors with how many rows came before each, and the end line.
-fn read(text: &str) -> (BTreeMap<String, Vec<Value>>, Vec<(String, usize)>, Value) {
-    let (mut rows, mut cursors, mut count): (BTreeMap<String, Vec<Value>>, Vec<(String, usize)>, usize) =
-        Default::default();
-    let mut end = Value::Null;
+fn read(text: &str) -> (Rows, Vec<(String, usize)>, Value) {
+    let (mut rows, mut cursors, mut count, mut end) = (Rows::new(), Vec::new(), 0, Value::Null);
     for line in text.lines() {
         assert_eq!(end, Value::Null, "nothing comes behind the end");
         let line: Value = serde_json::from_str(line).unwrap();
@@ -56,7 +56,7 @@ fn read(text: &str) -> (BTreeMap<String, Vec<Value>>, Vec<(String, usize)>, Valu
     (rows, cursors, end)
 }
 
-fn counts(rows: &BTreeMap<String, Vec<Value>>) -> Value {
+fn counts(rows: &Rows) -> Value {
     rows.iter()
         .map(|(name, rows)| (name.clone(), rows.len().into()))
         .collect::<serde_json::Map<_, _>>()
