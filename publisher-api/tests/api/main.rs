@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod authorisation;
 mod data;
 mod engine;
 mod entries;

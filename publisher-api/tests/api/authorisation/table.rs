@@ -1,0 +1,170 @@
+//! Every address, and what it answers to whom.
+
+/// Which credential an address wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Open,
+    Key,
+    Jwt,
+}
+
+/// What the identifier in a request names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Noun {
+    Nothing,
+    Entry,
+    Key,
+    Domain,
+    Erasure,
+}
+
+/// A status, and the problem's code; none for what isn't a problem.
+pub(super) type Expected = (u16, &'static str);
+
+pub(super) const NOT_FOUND: Expected = (404, "not_found");
+pub(super) const NOT_VERIFIED: Expected = (403, "domain_not_verified");
+
+/// A request. `{id}` in query and body is the identifier, as it is in the path.
+pub(super) struct Row {
+    pub(super) method: &'static str,
+    /// As the document has it.
+    pub(super) path: &'static str,
+    pub(super) query: &'static str,
+    pub(super) body: &'static str,
+    pub(super) access: Access,
+    pub(super) noun: Noun,
+    /// To whom may ask, about what is their own.
+    pub(super) good: u16,
+    /// To whose account has no domain whose verification holds, about what is their own.
+    pub(super) unverified: Expected,
+    /// About what is another's.
+    pub(super) foreign: Expected,
+}
+
+impl Row {
+    fn new(access: Access, method: &'static str, path: &'static str, good: u16) -> Self {
+        Self {
+            method,
+            path,
+            query: "",
+            body: "",
+            access,
+            noun: Noun::Nothing,
+            good,
+            unverified: (good, ""),
+            foreign: NOT_FOUND,
+        }
+    }
+
+    fn about(self, noun: Noun) -> Self {
+        Self { noun, ..self }
+    }
+
+    fn query(self, query: &'static str) -> Self {
+        Self { query, ..self }
+    }
+
+    fn json(self, body: &'static str) -> Self {
+        Self { body, ..self }
+    }
+
+    fn unverified(self, unverified: Expected) -> Self {
+        Self { unverified, ..self }
+    }
+
+    fn foreign(self, foreign: Expected) -> Self {
+        Self { foreign, ..self }
+    }
+
+    /// The path with its query, and the body, about `id`.
+    pub(super) fn request(&self, id: &str) -> (String, String) {
+        let path = self.path.replace("{domain}", "{id}") + self.query;
+        (path.replace("{id}", id), self.body.replace("{id}", id))
+    }
+}
+
+fn open(path: &'static str) -> Row {
+    Row::new(Access::Open, "GET", path, 200)
+}
+
+fn key(method: &'static str, path: &'static str, good: u16) -> Row {
+    Row::new(Access::Key, method, path, good)
+}
+
+fn jwt(method: &'static str, path: &'static str, good: u16) -> Row {
+    Row::new(Access::Jwt, method, path, good)
+}
+
+/// In this order: a deletion is taken back after it was asked for, and domains are checked before they have an open token, for which a check
+/// would look outside.
+pub(super) fn rows() -> Vec<Row> {
+    const KEYS: &str = "/api/v1/auth/keys";
+    const KEY: &str = "/api/v1/auth/keys/{id}";
+    const ENTRIES: &str = "/api/v1/publisher/entries";
+    const ENTRY: &str = "/api/v1/publisher/entries/{id}";
+    const ERASURES: &str = "/api/v1/publisher/erasures";
+    vec![
+        open("/"),
+        open("/healthz"),
+        open("/readyz"),
+        jwt("GET", KEYS, 200),
+        jwt("POST", KEYS, 201).json(r#"{"name": "one more", "scope": ["read"], "expiresIn": "30d"}"#),
+        jwt("GET", KEY, 200).about(Noun::Key),
+        jwt("DELETE", KEY, 204).about(Noun::Key),
+        jwt("POST", "/api/v1/auth/keys/{id}/rotate", 201)
+            .about(Noun::Key)
+            .json("{}"),
+        jwt("GET", "/api/v1/user/information", 200),
+        jwt("PATCH", "/api/v1/user/information", 200).json(r#"{"email": null}"#),
+        jwt("DELETE", "/api/v1/user/account", 202),
+        jwt("POST", "/api/v1/user/account/cancel-deletion", 200),
+        key("GET", "/api/v1/publisher/data", 200),
+        key("GET", "/api/v1/publisher/export", 200),
+        key("GET", "/api/v1/publisher/export", 200).query("?format=tar"),
+        key("GET", "/api/v1/publisher/export", 200).query("?format=csv&collection=receipts"),
+        key("GET", "/api/v1/publisher/trail", 200),
+        key("GET", ENTRIES, 200).unverified(NOT_VERIFIED),
+        key("GET", ENTRIES, 200)
+            .query("?domain={id}")
+            .about(Noun::Domain)
+            .unverified(NOT_VERIFIED)
+            .foreign(NOT_VERIFIED),
+        // Nobody may list content on someone else's domain.
+        key("POST", ENTRIES, 201)
+            .json(r#"{"url": "https://{id}/an-article", "title": "An article"}"#)
+            .about(Noun::Domain)
+            .unverified(NOT_VERIFIED)
+            .foreign(NOT_VERIFIED),
+        key("GET", ENTRY, 200).about(Noun::Entry).unverified(NOT_VERIFIED),
+        key("PATCH", ENTRY, 200)
+            .json(r#"{"title": "Another title"}"#)
+            .about(Noun::Entry)
+            .unverified(NOT_VERIFIED),
+        // What is one's own can always be erased.
+        key("DELETE", ENTRY, 204).about(Noun::Entry),
+        key("POST", ERASURES, 202)
+            .json(r#"{"receiptClientMetadata": true}"#)
+            .unverified(NOT_VERIFIED),
+        // What isn't one's own is passed over, without a word.
+        key("POST", ERASURES, 202)
+            .json(r#"{"entryIds": ["{id}"]}"#)
+            .about(Noun::Entry)
+            .foreign((202, "")),
+        key("GET", "/api/v1/publisher/erasures/{id}", 200).about(Noun::Erasure),
+        key("GET", "/api/v1/verification/status", 200),
+        key("GET", "/api/v1/verification/status", 200)
+            .query("?domain={id}")
+            .about(Noun::Domain),
+        key("GET", "/api/v1/verification/check", 200)
+            .query("?domain={id}")
+            .about(Noun::Domain)
+            .foreign((200, "")),
+        key("POST", "/api/v1/verification/generate", 200).json(r#"{"domain": "new.example"}"#),
+        key("POST", "/api/v1/verification/renew", 200)
+            .json(r#"{"domain": "{id}"}"#)
+            .about(Noun::Domain),
+        key("DELETE", "/api/v1/verification/{domain}", 204)
+            .about(Noun::Domain)
+            .unverified(NOT_FOUND),
+    ]
+}

@@ -1,0 +1,283 @@
+//! Four accounts: two with a verified domain, one whose verification ran out, one that gave its domain back.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use accounts::{
+    COLLECTIONS, Cell as Shown, ChallengeWish, EntriesWish, EntryAuthors, EntryContent, EntryTitle, EntryUrl,
+    ErasureWish, ExportedRow, KeyWish, NewEntry, RequestedErasure, Scope, VerificationMethod,
+};
+use publisher_api::{Authority, PublisherConfig};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::questions::Questions;
+use super::table::{Noun, Row};
+use crate::engine;
+use crate::provider::{Provider, claims};
+use crate::stack::{Answer, BOTH, DAY_MS, READ, START_MS, Stack};
+
+const WRITE: &[Scope] = &[Scope::Write];
+/// When the test is: verifications of the beginning have run out.
+const NOW_MS: i64 = START_MS + 366 * DAY_MS;
+
+pub(super) struct World {
+    pub(super) stack: Stack,
+    pub(super) provider: Provider,
+    pub(super) questions: Questions,
+    pub(super) anna: Account,
+    pub(super) bert: Account,
+    /// Her verification ran out.
+    pub(super) lotte: Account,
+    /// He gave his domain back.
+    pub(super) gary: Account,
+    /// Keys of anna's that don't work any more.
+    pub(super) expired: String,
+    pub(super) revoked: String,
+    /// Numbers what is made.
+    next: Cell<u32>,
+}
+
+/// Everything of an account says its name.
+pub(super) struct Account {
+    pub(super) name: &'static str,
+    pub(super) id: String,
+    pub(super) token: String,
+    pub(super) key: String,
+    pub(super) reader: String,
+    pub(super) writer: String,
+    /// Its domains are this one and those below it.
+    pub(super) domain: String,
+    /// Whether a new domain can be had for each request.
+    verifies: bool,
+    erasure: String,
+}
+
+/// An answer, and what was asked of the store for it.
+pub(super) struct Asked {
+    pub(super) answer: Answer,
+    /// Path and body.
+    pub(super) sent: String,
+    pub(super) questions: Vec<String>,
+}
+
+impl World {
+    pub(super) async fn new(questions: Questions) -> Self {
+        let (provider, warehouse) = (Provider::new(), engine::warehouse().await);
+        for (domain, number) in [("anna.example", 1_000), ("bert.example", 2_000)] {
+            engine::insert(&warehouse, domain, NOW_MS - DAY_MS, number..number + 3).await;
+            engine::refuse(&warehouse, domain, NOW_MS - DAY_MS, number + 3).await;
+        }
+        let config = PublisherConfig {
+            health_interval_ms: 600_000,
+            ..PublisherConfig::default()
+        };
+        let stack = Stack::start_with(config, |deps| {
+            let dir = provider.jwks_file();
+            let authority = Authority::new(&provider.config(), dir.parent().unwrap(), &deps.outbound);
+            deps.authority = Arc::new(authority.unwrap());
+            deps.warehouse = warehouse;
+            deps.quotas.free_per_minute = 100_000;
+            deps.quotas.free_per_day = 0;
+        })
+        .await;
+        let mut accounts = Vec::new();
+        for name in ["anna", "bert", "lotte", "gary"] {
+            accounts.push(Account::new(&stack, &provider, name).await);
+        }
+        let [anna, bert, lotte, gary] = <[Account; 4]>::try_from(accounts).ok().unwrap();
+        let expired = anna.make_key(&stack, BOTH, 30).await;
+        let revoked = anna.make_key(&stack, BOTH, 800).await;
+        let store = &stack.deps.accounts;
+        let revoked_id = revoked.split('_').nth(1).unwrap();
+        store.revoke_key(Some(&anna.id), revoked_id, "user:test").await.unwrap();
+        lotte.verify(&stack, &lotte.domain).await;
+        stack.pass_ms(NOW_MS - START_MS);
+        for account in [&anna, &bert, &gary] {
+            account.verify(&stack, &account.domain).await;
+        }
+        let given_back = gary.domain.parse().unwrap();
+        assert!(
+            store
+                .revoke_verification(&gary.id, "user:test", &given_back)
+                .await
+                .unwrap()
+        );
+        // Nobody carries erasures out during the test.
+        assert!(store.claim("erasures", "the test", 3_600_000).await.unwrap());
+        Self {
+            stack,
+            provider,
+            questions,
+            anna,
+            bert,
+            lotte,
+            gary,
+            expired,
+            revoked,
+            next: Cell::new(0),
+        }
+    }
+
+    /// The row's request about `id`.
+    pub(super) async fn ask(&self, row: &Row, id: &str, authorization: &[String]) -> Asked {
+        let (path, body) = row.request(id);
+        let mut headers: Vec<(&str, &str)> = authorization
+            .iter()
+            .map(|value| ("authorization", value.as_str()))
+            .collect();
+        if !body.is_empty() {
+            headers.push(("content-type", "application/json"));
+        }
+        self.questions.take();
+        let answer = self.stack.server.send(row.method, &path, &headers, &body).await;
+        Asked {
+            answer,
+            sent: path + &body,
+            questions: self.questions.take(),
+        }
+    }
+
+    /// The identifier of something of the account's, new where it can be used up.
+    pub(super) async fn target(&self, noun: Noun, account: &Account) -> String {
+        self.next.set(self.next.get() + 1);
+        let (store, number) = (&self.stack.deps.accounts, self.next.get());
+        match noun {
+            Noun::Nothing => String::new(),
+            Noun::Entry => {
+                let url = format!("https://{}/{number}", account.domain);
+                let content = EntryContent {
+                    url: EntryUrl::parse(&url).unwrap(),
+                    title: EntryTitle::parse(format!("{} writes", account.name)).unwrap(),
+                    authors: EntryAuthors::parse(vec![account.name.to_owned()]).unwrap(),
+                };
+                let id = Uuid::now_v7();
+                let new = vec![NewEntry { id, content }];
+                store
+                    .create_entries(&account.id, "user:test", new, 1_000)
+                    .await
+                    .unwrap();
+                id.to_string()
+            }
+            Noun::Key => {
+                let key = account.make_key(&self.stack, READ, 30).await;
+                key.split('_').nth(1).unwrap().to_owned()
+            }
+            Noun::Domain if account.verifies => {
+                let domain = format!("d{number}.{}", account.domain);
+                account.verify(&self.stack, &domain).await;
+                domain
+            }
+            Noun::Domain => account.domain.clone(),
+            Noun::Erasure => account.erasure.clone(),
+        }
+    }
+
+    /// An identifier of the same form that names nothing.
+    pub(super) fn nothing(&self, noun: Noun) -> String {
+        let id = Uuid::now_v7();
+        let text = id.simple().to_string();
+        match noun {
+            Noun::Nothing => String::new(),
+            Noun::Entry => id.to_string(),
+            Noun::Key => text[16..].to_owned(),
+            Noun::Domain => format!("d{}.nobody.example", &text[20..]),
+            Noun::Erasure => format!("era_{text}"),
+        }
+    }
+
+    /// Everything that the store has of an account.
+    pub(super) async fn state(&self, account: &Account) -> Vec<Vec<ExportedRow>> {
+        let mut state = Vec::new();
+        for collection in COLLECTIONS {
+            let rows = self
+                .stack
+                .deps
+                .accounts
+                .collection_page(&account.id, collection, None, 10_000);
+            state.push(rows.await.unwrap());
+        }
+        state
+    }
+
+    /// What nobody else may see: the account's name, and the identifier of everything it has.
+    pub(super) async fn marks(&self, account: &Account) -> Vec<String> {
+        let mut marks = vec![account.name.to_owned()];
+        for (collection, rows) in COLLECTIONS.iter().zip(self.state(account).await) {
+            for row in rows {
+                for (column, cell) in collection.columns.iter().zip(row.cells) {
+                    if let Shown::Text(text) = cell
+                        && column.name.to_ascii_lowercase().ends_with("id")
+                    {
+                        marks.push(text);
+                    }
+                }
+            }
+        }
+        assert!(
+            marks.len() > 10 && marks.iter().all(|mark| mark.len() >= 4),
+            "{marks:?}"
+        );
+        marks
+    }
+}
+
+impl Account {
+    /// With keys, and nothing verified.
+    async fn new(stack: &Stack, provider: &Provider, name: &'static str) -> Self {
+        let mut claims = claims(name);
+        claims["exp"] = json!(claims["exp"].as_i64().unwrap() + 400 * 86_400);
+        claims["email"] = json!(format!("{name}@mail.example"));
+        let token = provider.ed25519(&claims);
+        let known = stack.server.get("/api/v1/user/information", &token).await.expect(200);
+        let mut account = Self {
+            name,
+            id: known["account"]["id"].as_str().unwrap().to_owned(),
+            token,
+            key: String::new(),
+            reader: String::new(),
+            writer: String::new(),
+            domain: format!("{name}.example"),
+            verifies: ["anna", "bert"].contains(&name),
+            erasure: String::new(),
+        };
+        account.key = account.make_key(stack, BOTH, 800).await;
+        account.reader = account.make_key(stack, READ, 800).await;
+        account.writer = account.make_key(stack, WRITE, 800).await;
+        let wish = ErasureWish {
+            entries: EntriesWish::These(vec![Uuid::now_v7()]),
+            personal_data: false,
+            receipt_metadata: None,
+        };
+        let store = &stack.deps.accounts;
+        let RequestedErasure::Taken(erasure) = store.request_erasure(&account.id, "user:test", wish).await.unwrap()
+        else {
+            panic!("it isn't taken");
+        };
+        account.erasure = erasure.id;
+        account
+    }
+
+    async fn make_key(&self, stack: &Stack, scopes: &[Scope], days: i64) -> String {
+        let store = &stack.deps.accounts;
+        let wish = KeyWish {
+            name: format!("{}'s key", self.name),
+            scopes: scopes.to_vec(),
+            expires_at_ms: store.now_ms() + days * DAY_MS,
+        };
+        store.create_key(&self.id, wish, "user:test").await.unwrap().api_key
+    }
+
+    async fn verify(&self, stack: &Stack, domain: &str) {
+        let wish = ChallengeWish {
+            account_id: &self.id,
+            actor: "user:test",
+            domains: &[domain.parse().unwrap()],
+            method: VerificationMethod::Dns,
+            include_subdomains: false,
+        };
+        let store = &stack.deps.accounts;
+        let issued = store.create_challenges(&wish).await.unwrap();
+        store.verify("user:test", &issued[0].challenge).await.unwrap();
+    }
+}
