@@ -300,8 +300,8 @@ mod tests {
         let (local, host) = ("a".repeat(64), format!("{0}.{0}.{0}", "b".repeat(61)));
         assert_eq!(format!("{local}@{host}abc").len(), 253);
         assert!(format!("{local}@{host}abc").parse::<Email>().is_err(), "a label of 64");
-        assert!(format!("{local}@{host}.c").parse::<Email>().is_ok());
-        assert!(format!("{local}@{host}.cde").parse::<Email>().is_err(), "255 bytes");
+        assert!(format!("{local}@{host}.cde").parse::<Email>().is_ok(), "254 bytes");
+        assert!(format!("{local}@{host}.cdef").parse::<Email>().is_err(), "255 bytes");
     }
 
     #[test]
