@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use accounts::TOKEN_PREFIX;
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
@@ -18,6 +19,10 @@ use super::{FOUND_MAX, Look, Outcome, Record};
 const BYTES_MAX: usize = 1 << 20;
 /// What the parser gets at a time, in bytes: it stops at the first piece that begins the body.
 const PIECE_BYTES: usize = 4 << 10;
+/// Bytes that may come to nothing: the parser compares each attribute of a tag with all before it, so a tag mustn't be as long as a page.
+const BARREN_BYTES_MAX: usize = 64 << 10;
+/// Time for one page, on a thread that others wait for.
+const READ_MAX: Duration = Duration::from_millis(250);
 const NAME: &str = "service-verification";
 
 fn url(domain: &str) -> String {
@@ -42,10 +47,14 @@ pub(super) async fn look(client: &Client, pages: &CpuPool, domain: &str) -> Look
         Ok(fetched) => fetched.body,
         Err(error) => return Look::failed(&error, "serve your home page over HTTPS with status 200"),
     };
-    match pages.run(move || tokens(&page)).await {
+    let read = move || {
+        let begun = Instant::now();
+        tokens(&page, || begun.elapsed() > READ_MAX)
+    };
+    match pages.run(read).await {
         Ok(tokens) if tokens.is_empty() => {
             let advice = format!(
-                "put <meta name=\"{NAME}\" content=\"...\"> into the head of the page at {}, not into its body",
+                "put <meta name=\"{NAME}\" content=\"...\"> into the head of the page at {}, near its beginning, not into its body",
                 url(domain)
             );
             Look::without_tokens(Outcome::NoToken, Vec::new(), advice)
@@ -55,12 +64,19 @@ pub(super) async fn look(client: &Client, pages: &CpuPool, domain: &str) -> Look
     }
 }
 
-/// The contents of the tags, in order, without the prefix that some write there too.
-fn tokens(page: &[u8]) -> Vec<String> {
+/// The contents of the tags, in order, without the prefix that some write there too. What comes after `is_late` isn't read, nor what comes
+/// after [`BARREN_BYTES_MAX`] of one tag or comment.
+fn tokens(page: &[u8], is_late: impl Fn() -> bool) -> Vec<String> {
     let mut parser = parse_document(Head::default(), ParseOpts::default()).from_utf8();
+    let mut barren_bytes = 0;
     for piece in page.chunks(PIECE_BYTES) {
         parser.process(piece.into());
-        if parser.inner_sink.tokenizer.sink.sink.body_begun.get() {
+        let head = &parser.inner_sink.tokenizer.sink.sink;
+        barren_bytes = match head.grown.take() {
+            true => 0,
+            false => barren_bytes + piece.len(),
+        };
+        if head.body_begun.get() || barren_bytes >= BARREN_BYTES_MAX || is_late() {
             break;
         }
     }
@@ -71,6 +87,8 @@ fn tokens(page: &[u8]) -> Vec<String> {
 #[derive(Default)]
 struct Head {
     body_begun: Cell<bool>,
+    /// Whether anything was built since this was last asked.
+    grown: Cell<bool>,
     tokens: RefCell<Vec<String>>,
 }
 
@@ -108,6 +126,7 @@ impl TreeSink for Head {
     }
 
     fn create_element(&self, name: QualName, attrs: Vec<Attribute>, _: ElementFlags) -> Rc<Node> {
+        self.grown.set(true);
         if matches!(
             name.expanded(),
             expanded_name!(html "body") | expanded_name!(html "frameset")
@@ -130,6 +149,7 @@ impl TreeSink for Head {
     }
 
     fn append(&self, parent: &Rc<Node>, child: NodeOrText<Rc<Node>>) {
+        self.grown.set(true);
         let NodeOrText::AppendNode(child) = child else {
             return;
         };
@@ -172,7 +192,7 @@ mod tests {
     use super::*;
 
     fn of(page: &str) -> Vec<String> {
-        tokens(page.as_bytes())
+        tokens(page.as_bytes(), || false)
     }
 
     const META: &str = r#"<meta name="service-verification" content="abc">"#;
@@ -235,10 +255,29 @@ mod tests {
             "<b><a>".repeat(100_000),
             "<template>".repeat(20_000),
             "<meta ".to_owned() + &"a=b ".repeat(200_000),
+            "<meta ".to_owned() + &(0..200_000).map(|n| format!("a{n} ")).collect::<String>(),
             "&".repeat(500_000),
         ] {
             assert_eq!(of(&page), [""; 0]);
         }
-        assert_eq!(tokens(&[0xff; 100_000]), [""; 0]);
+        assert_eq!(tokens(&[0xff; 100_000], || false), [""; 0]);
+    }
+
+    #[test]
+    fn a_tag_as_long_as_a_page_ends_the_reading() {
+        let attributes = |count: usize| (0..count).map(|n| format!(" a{n}=''")).collect::<String>();
+        let with = |tag: &str| of(&format!("<head>{META}{tag}{META}"));
+        assert_eq!(with(&format!("<link {}>", attributes(1_000))), ["abc", "abc"]);
+        assert_eq!(with(&format!("<link {}>", attributes(100_000))), ["abc"]);
+        assert_eq!(with(&format!("<link x='>'{}>", attributes(100_000))), ["abc"]);
+        let script = format!("<script>'{}'</script>", "< ".repeat(100_000));
+        assert_eq!(with(&script), ["abc", "abc"], "a long script is no tag");
+    }
+
+    #[test]
+    fn what_comes_after_the_time_isnt_read() {
+        let page = format!("<head>{META}<title>{}</title>{META}", "x".repeat(2 * PIECE_BYTES));
+        assert_eq!(of(&page), ["abc", "abc"]);
+        assert_eq!(tokens(page.as_bytes(), || true), ["abc"]);
     }
 }
