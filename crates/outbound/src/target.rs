@@ -109,8 +109,10 @@ impl Target {
             }
             if let Some(what) = crate::address::not_public(*address) {
                 return refused(match &self.host {
+                    // Which, is nobody's business who doesn't know it: the names of an inner network could be listed so.
                     HostName::Name(name) => {
-                        format!("{} resolves to {address}, which isn't public: {what}", shown(name))
+                        tracing::debug!(name, %address, what, "a name of an address that isn't public was refused");
+                        format!("{} resolves to an address that isn't public", shown(name))
                     }
                     HostName::Address(_) => format!("{address} isn't public: {what}"),
                 });

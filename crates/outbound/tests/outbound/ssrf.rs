@@ -74,21 +74,21 @@ const BY_TEXT: &[(&str, &str)] = &[
     ("https://[2001:db8::1]/", "documentation"),
 ];
 
-/// Names refused for an address they resolve to.
-const BY_ADDRESS: &[(&str, &str)] = &[
-    ("private.test", "192.168.1.1"),
-    ("metadata.test", "169.254.169.254"),
-    ("mapped.test", "mapped"),
-    ("nat64.test", "NAT64"),
-    ("loopback6.test", "::1"),
-    ("zero.test", "0.0.0.0"),
-    ("hidden.test", "192.168.1.1"),
+/// Names refused for an address they resolve to, which isn't told.
+const BY_ADDRESS: &[&str] = &[
+    "private.test",
+    "metadata.test",
+    "mapped.test",
+    "nat64.test",
+    "loopback6.test",
+    "zero.test",
+    "hidden.test",
     // One good address doesn't make up for another.
-    ("mixed.test", "10.0.0.1"),
-    ("mixed6.test", "fd00::1"),
+    "mixed.test",
+    "mixed6.test",
     // RFC 6761: this machine, whatever the DNS says.
-    ("localhost", "loopback"),
-    ("a.localhost", "loopback"),
+    "localhost",
+    "a.localhost",
 ];
 
 /// Where a redirect from `https://good.test/` must not lead; another spelling is judged as the address it is.
@@ -137,11 +137,11 @@ async fn none_of_the_table_is_asked() {
         assert_eq!(refusal(posted.unwrap_err()), told, "{url}");
         assert_eq!(refusal(client.check(url).unwrap_err()), told, "{url}");
     }
-    for (name, why) in BY_ADDRESS {
+    for name in BY_ADDRESS {
         let url = format!("https://{name}/");
         client.check(&url).unwrap();
         let told = refusal(client.get(&url, 100).await.unwrap_err());
-        assert!(told.contains(why) && told.contains(name), "{url}: {told}");
+        assert_eq!(told, format!("{name} resolves to an address that isn't public"));
     }
     assert_eq!(server.connections(), 0, "nobody was connected to");
     assert_eq!(
@@ -171,14 +171,15 @@ async fn a_redirect_is_judged_like_the_first_url() {
         );
         assert!(told.contains(why), "{url}: {told}");
     }
-    for (name, why) in BY_ADDRESS {
+    for name in BY_ADDRESS {
         let told = refusal(
             client
                 .get(&format!("https://good.test/to?https://{name}/"), 100)
                 .await
                 .unwrap_err(),
         );
-        assert!(told.contains(why), "{name}: {told}");
+        let why = format!("{name} resolves to an address that isn't public");
+        assert!(told.ends_with(&why), "{told}");
     }
     let fetched = client.get("https://good.test/to?/end", 100).await.unwrap();
     assert_eq!(
@@ -196,6 +197,6 @@ async fn tests_settings_open_what_they_name_and_nothing_else() {
     };
     let client = outbound::Client::new(&config).unwrap();
     let told = refusal(client.get("https://good.test/", 10).await.unwrap_err());
-    assert!(told.contains("127.0.0.1"), "{told}");
+    assert_eq!(told, "good.test resolves to an address that isn't public");
     assert_eq!(server.connections(), 0);
 }
