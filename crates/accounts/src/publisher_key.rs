@@ -108,9 +108,11 @@ impl Accounts {
     }
 }
 
-/// The one account of `domains`, made if none of them is known; all are its own and verified for a year afterwards.
+/// The one account of `domains`, made if none of them is anyone's; all are its own and verified for a year afterwards.
 ///
-/// A domain is claimed by inserting it: whoever comes second waits for the first and then finds the owner, in either database.
+/// A domain is someone's while its verification holds, and beyond its end where the operator made it; afterwards it is as a new one, as
+/// for whoever proves it. It is claimed by inserting it: whoever comes second waits for the first and then finds the owner, in either
+/// database.
 async fn claim(
     transaction: &mut Transaction<'static, Any>,
     domains: &BTreeSet<Domain>,
@@ -129,7 +131,13 @@ async fn claim(
     let mut owners = BTreeSet::new();
     for domain in domains {
         let insert = "INSERT INTO domains (domain, account_id, method, verified_at_ms, expires_at_ms, verification_id)
-            VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (domain) DO NOTHING";
+            VALUES ($1, $2, $3, $4, $5, $6)
+            ON CONFLICT (domain) DO UPDATE SET account_id = excluded.account_id, method = excluded.method,
+                verified_at_ms = excluded.verified_at_ms, expires_at_ms = excluded.expires_at_ms,
+                verification_id = excluded.verification_id, include_subdomains = 0,
+                revoked_at_ms = NULL, expiry_noted_at_ms = NULL
+            WHERE domains.revoked_at_ms IS NOT NULL
+                OR (domains.expires_at_ms <= excluded.verified_at_ms AND domains.method <> $3)";
         let insert = sqlx::query(insert)
             .bind(domain.as_str())
             .bind(&candidate)

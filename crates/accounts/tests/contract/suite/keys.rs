@@ -1,6 +1,9 @@
 //! Accounts, their domains and keys.
 
-use accounts::{Accounts, AccountsError, AuthError, KEYS_MAX, Lifetime, NewKey, Revocation, Scope, Tier};
+use accounts::{
+    Accounts, AccountsError, AuthError, ChallengeWish, KEYS_MAX, Lifetime, NewKey, Revocation, Scope, Tier,
+    VerificationMethod,
+};
 use sqlx::Row;
 
 use crate::{HOUR_MS, Place, START_MS, YEAR_MS, domains, issue, wish};
@@ -13,6 +16,7 @@ cases! {
     a_revocation_holds_here_at_once_and_elsewhere_after_the_cache,
     a_verification_ends_after_a_year_and_is_renewed,
     a_domain_belongs_to_one_account,
+    a_domain_that_was_someone_elses_brings_no_key_to_them,
     the_tier_is_the_accounts,
     wishes_that_cant_be_met_store_nothing,
     keys_are_bounded,
@@ -200,6 +204,42 @@ async fn a_domain_belongs_to_one_account(place: Place) {
         .await
         .unwrap();
     assert_eq!(left.get::<i64, _>(0), 2, "no account without a domain is left behind");
+}
+
+async fn a_domain_that_was_someone_elses_brings_no_key_to_them(place: Place) {
+    let accounts = place.open().await;
+    let theirs = issue(&accounts, "theirs.test").await.account_id;
+    for name in ["expired.example", "revoked.example"] {
+        let names = domains(name);
+        let wish = ChallengeWish {
+            account_id: &theirs,
+            actor: "key:test",
+            domains: &names,
+            method: VerificationMethod::Dns,
+            include_subdomains: true,
+        };
+        let issued = accounts.create_challenges(&wish).await.unwrap();
+        accounts.verify("key:test", &issued[0].challenge).await.unwrap();
+    }
+    let key = issue(&accounts, "expired.example").await;
+    assert_eq!(key.account_id, theirs, "while it holds");
+    let revoked = &domains("revoked.example")[0];
+    assert!(accounts.revoke_verification(&theirs, "key:test", revoked).await.unwrap());
+    let mine = issue(&accounts, "revoked.example").await.account_id;
+    assert_ne!(mine, theirs);
+    place.pass_ms(YEAR_MS);
+    let new = NewKey {
+        expires_at_ms: START_MS + 2 * YEAR_MS,
+        ..wish("expired.example")
+    };
+    let made = accounts.create_publisher_key(new).await.unwrap().issued;
+    assert!(made.account_id != theirs && made.account_id != mine);
+    let principal = accounts.authenticate(&made.api_key).await.unwrap();
+    assert_eq!(principal.domains, ["expired.example"]);
+    assert!(principal.inherited.is_empty(), "nobody asked for subdomains");
+    let left = accounts.verifications(&theirs).await.unwrap();
+    let left: Vec<&str> = left.iter().map(|one| one.domain.as_str()).collect();
+    assert_eq!(left, ["theirs.test"]);
 }
 
 async fn the_tier_is_the_accounts(place: Place) {
