@@ -113,6 +113,10 @@ async fn request(
             let detail = format!("{ERASURES_OPEN_MAX} erasures of this account aren't done: wait for one");
             Err(Failure::new(Kind::TooManyErasures, detail))
         }
+        RequestedErasure::Gone => {
+            let detail = "the account of this API key has just been erased";
+            Err(Failure::unauthorized(Kind::InvalidApiKey, detail))
+        }
         RequestedErasure::Taken(erasure) => {
             app.erasures_wanted.notify_one();
             let place = format!("{PATH}/{}", erasure.id);

@@ -23,6 +23,8 @@ pub enum RequestedErasure {
     Taken(Box<Erasure>),
     /// The account has [`ERASURES_OPEN_MAX`] that aren't done.
     TooMany,
+    /// The account has been erased; a key of it may be in a process's memory yet.
+    Gone,
 }
 
 impl Accounts {
@@ -53,7 +55,9 @@ impl Accounts {
             let mut transaction = self.begin().await?;
             // Held, so that two at once don't both find room for one.
             let hold = sqlx::query("UPDATE accounts SET name = name WHERE id = $1").bind(account_id);
-            hold.execute(&mut *transaction).await?;
+            if hold.execute(&mut *transaction).await?.rows_affected() == 0 {
+                return Ok(RequestedErasure::Gone);
+            }
             let open = "SELECT COUNT(*) FROM erasures WHERE account_id = $1 AND state IN ('store', 'warehouse')";
             let open = sqlx::query(open).bind(account_id).fetch_one(&mut *transaction).await?;
             if open.try_get::<i64, _>(0)? >= ERASURES_OPEN_MAX {
@@ -83,7 +87,8 @@ impl Accounts {
         let now_ms = self.now_ms();
         let work = async {
             let mut transaction = self.begin().await?;
-            let due = "UPDATE accounts SET name = name WHERE id = $1 AND erase_after_ms <= $2";
+            // 0, so that a replica whose clock is behind doesn't let it be taken back any more.
+            let due = "UPDATE accounts SET erase_after_ms = 0 WHERE id = $1 AND erase_after_ms <= $2";
             let due = sqlx::query(due).bind(account_id).bind(now_ms);
             if due.execute(&mut *transaction).await?.rows_affected() == 0 {
                 return Ok(false);

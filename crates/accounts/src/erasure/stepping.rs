@@ -231,7 +231,10 @@ async fn step(
         EntriesWish::All => Some(None),
         EntriesWish::These(ids) => Some(Some(ids.as_slice())),
     };
-    if let Some(ids) = some {
+    // What was asked for before the account went whole has gone with it.
+    if let Some(ids) = some
+        && exists(transaction, account_id).await?
+    {
         let erased = erase_entries_of(transaction, account_id, actor, now_ms, ids, ROWS_MAX).await?;
         if add(counts, "entries", erased) {
             return Ok(true);
@@ -245,6 +248,11 @@ async fn step(
         }
     }
     Ok(false)
+}
+
+async fn exists(transaction: &mut Transaction<'static, Any>, account_id: &str) -> Result<bool, AccountsError> {
+    let question = sqlx::query("SELECT id FROM accounts WHERE id = $1").bind(account_id);
+    Ok(question.fetch_optional(&mut **transaction).await?.is_some())
 }
 
 /// `true` if there were any.

@@ -1,7 +1,7 @@
 //! Erasures: what was asked for goes, once, with its counts, and nothing else.
 
 use accounts::{
-    Accounts, Coverage, ERASURES_OPEN_MAX, EntriesWish, EntryAuthors, EntryContent, EntryTitle, EntryUrl, Erasure,
+    Accounts, Cancellation, Coverage, ERASURES_OPEN_MAX, EntriesWish, EntryAuthors, EntryContent, EntryTitle, EntryUrl, Erasure,
     ErasureState, ErasureWish, KeyWish, NewEntry, RequestedErasure, Scope, Subject,
 };
 use sqlx::Row;
@@ -44,7 +44,7 @@ async fn entries(accounts: &Accounts, account: &str, numbers: std::ops::Range<u6
 async fn request(accounts: &Accounts, account: &str, wish: ErasureWish) -> Erasure {
     match accounts.request_erasure(account, KEY, wish).await.unwrap() {
         RequestedErasure::Taken(erasure) => *erasure,
-        RequestedErasure::TooMany => panic!("too many"),
+        refused => panic!("{refused:?}"),
     }
 }
 
@@ -271,6 +271,11 @@ async fn an_account_goes_whole_once_its_time_is_over(place: Place) {
     accounts.authenticate(&key.api_key).await.unwrap();
     entries(&accounts, &gone, 0..3).await;
     entries(&accounts, &stays.account_id, 10..12).await;
+    let all_entries = ErasureWish {
+        entries: EntriesWish::All,
+        ..ErasureWish::default()
+    };
+    let other = request(&accounts, &gone, all_entries.clone()).await;
     // A domain of its own, as a verification makes it.
     let domain = "INSERT INTO domains (domain, account_id, method, verified_at_ms, expires_at_ms) VALUES ('news.example.com', $1, 'dns', 1, 2)";
     sqlx::query(domain)
@@ -295,9 +300,16 @@ async fn an_account_goes_whole_once_its_time_is_over(place: Place) {
         accounts.begin_account_erasure(&gone).await.unwrap(),
         "by another replica"
     );
-    let [erasure] = &accounts.open_erasures().await.unwrap()[..] else {
-        panic!("one")
-    };
+    place.pass_ms(-HOUR_MS);
+    assert_eq!(
+        accounts.cancel_deletion(&gone, KEY).await.unwrap(),
+        Cancellation::TooLate,
+        "by a replica whose clock is behind"
+    );
+    place.pass_ms(HOUR_MS);
+    let mut open = accounts.open_erasures().await.unwrap();
+    open.retain(|erasure| erasure.id != other.id);
+    let [erasure] = &open[..] else { panic!("one") };
     assert!(erasure.whole_account);
     let done = finish(&accounts, erasure).await;
     for (table, count) in [
@@ -324,6 +336,11 @@ async fn an_account_goes_whole_once_its_time_is_over(place: Place) {
     );
     accounts.authenticate(&stays.api_key).await.unwrap();
     assert_eq!(rows(&place, "SELECT COUNT(*) FROM entries").await, 2);
+    // What was asked for before ends too, and a key that is in memory yet asks for nothing more.
+    assert_eq!(finish(&accounts, &other).await.state, ErasureState::Settled);
+    let late = accounts.request_erasure(&gone, KEY, all_entries).await.unwrap();
+    assert_eq!(late, RequestedErasure::Gone);
+    assert!(accounts.open_erasures().await.unwrap().is_empty());
     // Who comes again is new.
     assert_ne!(accounts.sign_in(&subject).await.unwrap().account_id, gone);
 }
