@@ -22,6 +22,7 @@ pub mod jwt;
 mod openapi;
 mod readiness;
 mod routes;
+mod shares;
 mod verification;
 
 use std::sync::Arc;

@@ -285,8 +285,8 @@ async fn check_one(
     let accounts = &app.deps.accounts;
     let now_ms = accounts.now_ms();
     let looks = methods(&challenges).into_iter().map(|method| async move {
-        let look = app.looker.look(domain.as_str(), method, now_ms).await;
-        (method, look)
+        let looking = app.looker.look(&principal.account_id, domain.as_str(), method, now_ms);
+        (method, looking.await)
     });
     let mut attempts = Vec::new();
     for (method, look) in futures_util::future::join_all(looks).await {

@@ -7,23 +7,34 @@ mod dns;
 mod https_file;
 mod meta_tag;
 
+use std::time::Duration;
+
 use accounts::{TOKEN_PREFIX, VerificationMethod};
 use outbound::{Client, Error};
 use serde::Serialize;
 use service::cpu::CpuPool;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use utoipa::ToSchema;
+
+use crate::shares::Shares;
 
 /// Tokens and lines kept of one place.
 const FOUND_MAX: usize = 10;
 /// Characters shown of a line.
 const SHOWN_CHARS_MAX: usize = 120;
+/// Places that are looked at for one account at one time.
+const ACCOUNT_LOOKS_MAX: usize = 4;
+/// Time to wait for a place.
+const WAIT_MAX: Duration = Duration::from_secs(15);
 
-/// Looks at domains, a bounded number at a time.
+/// Looks at domains, a bounded number at a time, and of these a few for each account.
 pub(crate) struct Looker {
     client: Client,
     pages: CpuPool,
     places: Semaphore,
+    shares: Shares,
+    wait_max: Duration,
 }
 
 /// What was in the place where a token should be.
@@ -75,13 +86,21 @@ impl Looker {
             client,
             pages,
             places: Semaphore::new(looks_max),
+            shares: Shares::new(ACCOUNT_LOOKS_MAX),
+            wait_max: WAIT_MAX,
         }
     }
 
-    /// Looks where `method` says, after waiting for a place.
-    pub(crate) async fn look(&self, domain: &str, method: VerificationMethod, now_ms: i64) -> Look {
-        // Never closed: without a permit there is nothing to bound.
-        let _place = self.places.acquire().await;
+    /// Looks where `method` says for this account, after waiting for a place; what gets none in time is unreachable.
+    pub(crate) async fn look(&self, account_id: &str, domain: &str, method: VerificationMethod, now_ms: i64) -> Look {
+        let places = async {
+            let own = self.shares.of(account_id).acquire_owned().await;
+            (own, self.places.acquire().await)
+        };
+        let Ok(_places) = timeout(self.wait_max, places).await else {
+            let found = "too many other places are being looked at".to_owned();
+            return Look::without_tokens(Outcome::Unreachable, vec![found], "try again in a minute");
+        };
         match method {
             VerificationMethod::Dns => dns::look(&self.client, domain).await,
             VerificationMethod::Https => https_file::look(&self.client, domain, now_ms).await,
@@ -157,4 +176,42 @@ fn shown(text: &str) -> String {
         shown.push('\u{2026}');
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test]
+    async fn who_gets_no_place_is_told_and_doesnt_wait_for_ever() {
+        let client = Client::new(&outbound::Config::default()).unwrap();
+        let pages = CpuPool::new("test", 1, 1).unwrap();
+        let mut looker = Looker::new(client, pages, ACCOUNT_LOOKS_MAX + 1);
+        looker.wait_max = Duration::ZERO;
+        let look = async |account: &str| {
+            looker
+                .look(account, "shop.localhost", VerificationMethod::Https, 0)
+                .await
+        };
+        let share = looker.shares.of("acc_a");
+        let own = share
+            .acquire_many(u32::try_from(ACCOUNT_LOOKS_MAX).unwrap())
+            .await
+            .unwrap();
+        assert_eq!(look("acc_a").await.outcome, Outcome::Unreachable, "its own are taken");
+        assert_eq!(
+            look("acc_b").await.outcome,
+            Outcome::Refused,
+            "this machine, which isn't asked"
+        );
+        drop(own);
+        assert_eq!(look("acc_a").await.outcome, Outcome::Refused);
+        let all = looker
+            .places
+            .acquire_many(u32::try_from(ACCOUNT_LOOKS_MAX + 1).unwrap());
+        let all = all.await.unwrap();
+        assert_eq!(look("acc_b").await.outcome, Outcome::Unreachable, "all are taken");
+        drop(all);
+    }
 }
