@@ -30,6 +30,8 @@ pub struct AnalyticsConfig {
     pub watermark_age_ms_max: u64,
     /// Connections at one time; more wait to be accepted.
     pub connections_max: usize,
+    /// The part of them that one address may have, in percent; more are closed. 100 behind a proxy.
+    pub address_share_percent_max: u8,
     /// Request head, in bytes.
     pub head_bytes_max: usize,
     /// Time for a request head to arrive, and for a kept-alive connection to stay idle, in milliseconds.
@@ -56,6 +58,7 @@ impl Default for AnalyticsConfig {
             waiting_queries_max: 64,
             watermark_age_ms_max: 50,
             connections_max: 10_000,
+            address_share_percent_max: 50,
             head_bytes_max: 16 << 10,
             head_wait_ms_max: 10_000,
             health_interval_ms: 2_000,
@@ -72,6 +75,7 @@ impl AnalyticsConfig {
             name: "analytics",
             files_percent: 25,
             connections_max: self.connections_max,
+            address_share_percent_max: self.address_share_percent_max,
             head_bytes_max: self.head_bytes_max,
             head_wait_ms_max: self.head_wait_ms_max,
             drain_ms_max: self.drain_ms_max,
@@ -98,6 +102,7 @@ impl Validate for AnalyticsConfig {
         faults.range("waiting_queries_max", self.waiting_queries_max, 0..=100_000);
         faults.range("watermark_age_ms_max", self.watermark_age_ms_max, 0..=60_000);
         faults.range("connections_max", self.connections_max, 1..=1_000_000);
+        faults.range("address_share_percent_max", self.address_share_percent_max, 1..=100);
         // Below 8 KiB hyper's own buffer would refuse first, without a problem body.
         faults.range("head_bytes_max", self.head_bytes_max, 8 << 10..=1 << 20);
         faults.range("head_wait_ms_max", self.head_wait_ms_max, 1..=600_000);

@@ -14,6 +14,8 @@ pub struct PublisherConfig {
     pub listen: SocketAddr,
     /// Connections at one time; more wait to be accepted.
     pub connections_max: usize,
+    /// The part of them that one address may have, in percent; more are closed. 100 behind a proxy.
+    pub address_share_percent_max: u8,
     /// Request head, in bytes.
     pub head_bytes_max: usize,
     /// Time for a request head to arrive, and for a kept-alive connection to stay idle, in milliseconds.
@@ -51,6 +53,7 @@ impl Default for PublisherConfig {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8082)),
             connections_max: 1_000,
+            address_share_percent_max: 50,
             head_bytes_max: 16 << 10,
             head_wait_ms_max: 10_000,
             entries_max: 1_000_000,
@@ -77,6 +80,7 @@ impl PublisherConfig {
             name: "publisher",
             files_percent: 10,
             connections_max: self.connections_max,
+            address_share_percent_max: self.address_share_percent_max,
             head_bytes_max: self.head_bytes_max,
             head_wait_ms_max: self.head_wait_ms_max,
             drain_ms_max: self.drain_ms_max,
@@ -87,6 +91,7 @@ impl PublisherConfig {
 impl Validate for PublisherConfig {
     fn validate(&self, faults: &mut Faults) {
         faults.range("connections_max", self.connections_max, 1..=1_000_000);
+        faults.range("address_share_percent_max", self.address_share_percent_max, 1..=100);
         // Below 8 KiB hyper's own buffer would refuse first, without a problem body.
         faults.range("head_bytes_max", self.head_bytes_max, 8 << 10..=1 << 20);
         faults.range("head_wait_ms_max", self.head_wait_ms_max, 1..=600_000);

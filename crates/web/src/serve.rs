@@ -1,8 +1,11 @@
 //! Connections: HTTP/1.1 and h2c on one port, with limits on their number, heads and idleness, and a drain at the end.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -31,6 +34,8 @@ pub struct Connections {
     pub files_percent: u64,
     /// At one time; more wait to be accepted.
     pub connections_max: usize,
+    /// The part of them that one address may have, in percent; more are closed at once.
+    pub address_share_percent_max: u8,
     /// Request head, in bytes.
     pub head_bytes_max: usize,
     /// Time for a head to arrive, and for a kept-alive connection to stay idle, in milliseconds.
@@ -47,14 +52,15 @@ const STREAMS_MAX: u32 = 128;
 pub async fn serve(listener: TcpListener, router: Router, config: &Connections, shutdown: &CancellationToken) {
     let builder = builder(config);
     let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(connections_within(
-        config.name,
-        config.connections_max,
-        config.files_percent,
-    )));
+    let room = connections_within(config.name, config.connections_max, config.files_percent);
+    let places = Arc::new(Semaphore::new(room));
+    let share = Share::of(room, config.address_share_percent_max);
     let head_wait_max = Duration::from_millis(config.head_wait_ms_max);
     let gone = CancellationToken::new();
-    while let Some((stream, place)) = next(&listener, &places, shutdown).await {
+    while let Some((stream, address, place)) = next(&listener, &places, shutdown).await {
+        let Some(counted) = share.take(address) else {
+            continue;
+        };
         let started = Arc::new(AtomicBool::new(false));
         let service = {
             let (router, started) = (router.clone(), Arc::clone(&started));
@@ -68,7 +74,7 @@ pub async fn serve(listener: TcpListener, router: Router, config: &Connections, 
         let connection = graceful.watch(connection);
         let gone = gone.clone();
         tokio::spawn(async move {
-            let _place = place;
+            let _held = (place, counted);
             // hyper's own head timeout starts only once it knows the protocol, which a silent peer never tells.
             let silent = async {
                 tokio::time::sleep(head_wait_max).await;
@@ -93,12 +99,60 @@ pub async fn serve(listener: TcpListener, router: Router, config: &Connections, 
     gone.cancel();
 }
 
+/// How many connections each address has.
+#[derive(Clone)]
+struct Share {
+    max: usize,
+    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+/// One connection of an address; given back when dropped.
+struct Counted {
+    share: Share,
+    address: IpAddr,
+}
+
+impl Share {
+    fn of(room: usize, percent: u8) -> Self {
+        Self {
+            max: (room * usize::from(percent) / 100).max(1),
+            counts: Arc::default(),
+        }
+    }
+
+    /// `None` if the address has all that it may have.
+    fn take(&self, address: IpAddr) -> Option<Counted> {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(address).or_default();
+        if *count >= self.max {
+            return None;
+        }
+        *count += 1;
+        Some(Counted {
+            share: self.clone(),
+            address,
+        })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut counts = self.share.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+    }
+}
+
 /// The next connection and its place among `connections_max`, or none once shutting down.
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
     shutdown: &CancellationToken,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> Option<(TcpStream, IpAddr, tokio::sync::OwnedSemaphorePermit)> {
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return None,
@@ -108,10 +162,10 @@ async fn next(
             } => accepted?,
         };
         match accepted {
-            (Ok((stream, _)), place) => {
+            (Ok((stream, peer)), place) => {
                 // Answers are small and whole: waiting to fill a segment only delays them.
                 let _ = stream.set_nodelay(true);
-                return Some((stream, place));
+                return Some((stream, peer.ip().to_canonical(), place));
             }
             (Err(error), _) => {
                 if let Some(suppressed) = CANNOT_ACCEPT.pass() {
@@ -141,4 +195,24 @@ fn builder(config: &Connections) -> Builder<TokioExecutor> {
         .keep_alive_interval(head_wait_max)
         .keep_alive_timeout(head_wait_max);
     builder
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn one_address_has_its_share_and_gets_it_back() {
+        let share = Share::of(5, 50);
+        let [one, other] = [1, 2].map(|last| IpAddr::from(Ipv4Addr::new(192, 0, 2, last)));
+        let held = [share.take(one), share.take(one)];
+        assert!(held.iter().all(Option::is_some));
+        assert!(share.take(one).is_none());
+        assert!(share.take(other).is_some(), "another address isn't kept out");
+        drop(held);
+        assert!(share.take(one).is_some());
+        assert_eq!(share.counts.lock().map(|counts| counts.len()).ok(), Some(0));
+    }
 }
