@@ -87,6 +87,8 @@ pub(crate) async fn connect(config: &AccountsConfig, data: &Path) -> Result<Open
                 "PRAGMA busy_timeout = 5000",
                 "PRAGMA foreign_keys = ON",
                 "PRAGMA synchronous = FULL",
+                // What was erased is gone from the file's pages too, not only from its tables.
+                "PRAGMA secure_delete = ON",
             ] {
                 sqlx::query(pragma).execute(&mut *connection).await?;
             }
