@@ -25,7 +25,7 @@ pub struct ErasureWish {
     pub entries: EntriesWish,
     /// Users' names and addresses, the labels of API keys, and what mail servers answered.
     pub personal_data: bool,
-    /// What tells who used the content of these domains, in receipts of accesses before the request.
+    /// What tells who used the content of these domains, in receipts of accesses before the request or received before it.
     pub receipt_metadata: Option<Coverage>,
 }
 

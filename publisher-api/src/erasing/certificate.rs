@@ -41,8 +41,8 @@ pub(super) fn text(erasure: &Erasure, confirmed_at_ms: i64) -> String {
     lines.push("- Rows of the account store were erased and counted in the transactions that erased them.".to_owned());
     if let Some(coverage) = &erasure.wish.receipt_metadata {
         lines.push(format!(
-            "- The warehouse changed its rows on every replica (mutations_sync = 2). A count of the rows of receipts before {}, and of \
-             rejected receipts received before, whose client id, name, version, organization, key, context, query, session, study or \
+            "- The warehouse changed its rows on every replica (mutations_sync = 2). A count of the rows of receipts before {} or received before, \
+             and of rejected receipts received before, whose client id, name, version, organization, key, context, query, session, study or \
              researcher, or whose bytes, finding, request id, address or signature isn't blank, then found 0, for {} domains{}.",
             rfc3339_ms(erasure.requested_at_ms),
             coverage.domains.len(),

@@ -18,8 +18,8 @@ const STATEMENT_BYTES_MAX: usize = 200_000;
 pub struct MetadataErasure {
     /// Whose.
     pub scope: Scope,
-    /// Receipts of accesses before, and refusals received before; milliseconds since the Unix epoch. A duplicate has the time of its
-    /// original, so it is covered too.
+    /// Receipts of accesses before or received before (a client's clock may be ahead), and refusals received before; milliseconds since
+    /// the Unix epoch. A duplicate has the time of its original, so it is covered too.
     pub before_ms: i64,
 }
 
@@ -78,9 +78,9 @@ impl Warehouse {
     pub async fn metadata_left(&self, erasure: &MetadataErasure) -> Result<MetadataRows, WarehouseError> {
         let mut left = MetadataRows::default();
         for whose in conditions(&erasure.scope) {
-            let receipts = rows_of("timestamp", erasure.before_ms, &RECEIPT_BLANKS);
+            let receipts = rows_of(&["timestamp", "received_at"], erasure.before_ms, &RECEIPT_BLANKS);
             left.receipts += self.count_of(&RECEIPTS, &format!("{receipts} AND {whose}")).await?;
-            let rejected = rows_of("received_at", erasure.before_ms, &REJECTED_BLANKS);
+            let rejected = rows_of(&["received_at"], erasure.before_ms, &REJECTED_BLANKS);
             left.rejected += self.count_of(&REJECTED, &format!("{rejected} AND {whose}")).await?;
         }
         Ok(left)
@@ -93,10 +93,10 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn erase_metadata(&self, erasure: &MetadataErasure) -> Result<(), WarehouseError> {
         for whose in conditions(&erasure.scope) {
-            let receipts = rows_of("timestamp", erasure.before_ms, &RECEIPT_BLANKS);
+            let receipts = rows_of(&["timestamp", "received_at"], erasure.before_ms, &RECEIPT_BLANKS);
             self.blank(&RECEIPTS, &RECEIPT_BLANKS, &format!("{receipts} AND {whose}"))
                 .await?;
-            let rejected = rows_of("received_at", erasure.before_ms, &REJECTED_BLANKS);
+            let rejected = rows_of(&["received_at"], erasure.before_ms, &REJECTED_BLANKS);
             self.blank(&REJECTED, &REJECTED_BLANKS, &format!("{rejected} AND {whose}"))
                 .await?;
         }
@@ -109,7 +109,7 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn blank_addresses(&self, before_ms: i64) -> Result<u64, WarehouseError> {
-        let condition = rows_of("received_at", before_ms, &ADDRESS_BLANKS);
+        let condition = rows_of(&["received_at"], before_ms, &ADDRESS_BLANKS);
         let found = self.count_of(&REJECTED, &condition).await?;
         if found > 0 {
             self.blank(&REJECTED, &ADDRESS_BLANKS, &condition).await?;
@@ -138,18 +138,18 @@ impl Warehouse {
     }
 }
 
-/// Rows from before, in which something isn't blank. A mutation takes no parameters, so everything is spelled out: numbers here.
-fn rows_of(time: &str, before_ms: i64, blanks: &[Blank]) -> String {
+/// Rows from before by any of their `times`, in which something isn't blank. A mutation takes no parameters, so everything is spelled out:
+/// numbers here.
+fn rows_of(times: &[&str], before_ms: i64, blanks: &[Blank]) -> String {
+    let before_ms = before_ms.clamp(TIME_MS_MIN, TIME_MS_MAX);
+    let before = |time: &&str| format!("{time} < fromUnixTimestamp64Milli(toInt64({before_ms}), 'UTC')");
+    let before: Vec<String> = times.iter().map(before).collect();
     let filled = |(column, blank): &Blank| match *blank {
         "NULL" => format!("{column} IS NOT NULL"),
         blank => format!("{column} != {blank}"),
     };
     let filled: Vec<String> = blanks.iter().map(filled).collect();
-    format!(
-        "{time} < fromUnixTimestamp64Milli(toInt64({}), 'UTC') AND ({})",
-        before_ms.clamp(TIME_MS_MIN, TIME_MS_MAX),
-        filled.join(" OR ")
-    )
+    format!("({}) AND ({})", before.join(" OR "), filled.join(" OR "))
 }
 
 /// The publishers of a scope, in as many conditions as they need. A name of any bytes stands there in hexadecimal.

@@ -130,6 +130,26 @@ fn a_later_duplicate_brings_nothing_back() {
 }
 
 #[test]
+fn what_was_received_before_goes_though_its_clock_was_ahead() {
+    run(async {
+        let warehouse = fresh().await;
+        let ahead = |number, received_at_ms| Receipt {
+            received_at_ms,
+            ..of("mine.example", number, NOON_MS + 60_000)
+        };
+        let rows = [
+            (ahead(0, NOON_MS - 1), position(0, 0, 0)),
+            (ahead(1, NOON_MS), position(0, 1, 0)),
+        ];
+        insert(&warehouse, &rows).await;
+        assert_eq!(warehouse.metadata_left(&erasure()).await.unwrap().receipts, 1);
+        warehouse.erase_metadata(&erasure()).await.unwrap();
+        assert!(warehouse.metadata_left(&erasure()).await.unwrap().is_none());
+        assert_eq!(seen(&warehouse).await, "0\t0\n1\t1\n");
+    });
+}
+
+#[test]
 fn nobody_is_erased_by_an_empty_scope() {
     run(async {
         let warehouse = filled().await;
