@@ -158,8 +158,8 @@ impl Accounts {
 
     async fn held_domains(&self, account_id: &str, now_ms: i64) -> Result<Vec<HeldDomain>, AccountsError> {
         let question = "SELECT domain, expires_at_ms, include_subdomains FROM domains
-            WHERE account_id = $1 AND revoked_at_ms IS NULL ORDER BY domain LIMIT $2";
-        let question = sqlx::query(question).bind(account_id).bind(DOMAINS_MAX);
+            WHERE account_id = $1 AND revoked_at_ms IS NULL AND expires_at_ms > $2 ORDER BY domain LIMIT $3";
+        let question = sqlx::query(question).bind(account_id).bind(now_ms).bind(DOMAINS_MAX);
         let mut held = Vec::new();
         for row in question.fetch_all(&self.pool).await? {
             held.push(HeldDomain {

@@ -9,7 +9,7 @@ use crate::key::{self, KeyWish};
 use crate::lifetime::YEAR_MS;
 use crate::{Accounts, AccountsError, Domain, IssuedKey, Scope, Tier, verification};
 
-/// The most domains of one account.
+/// The most domains that one account holds.
 pub const DOMAINS_MAX: i64 = 1_000;
 /// How a domain was verified whose key the operator made on the machine itself.
 const LOCAL: &str = "local";
@@ -181,8 +181,7 @@ async fn claim(
             .bind(verification::new_id());
         renew.execute(&mut **transaction).await?;
     }
-    let count = sqlx::query("SELECT COUNT(*) FROM domains WHERE account_id = $1").bind(&owner);
-    if count.fetch_one(&mut **transaction).await?.try_get::<i64, _>(0)? > DOMAINS_MAX {
+    if verification::held(transaction, &owner, now_ms).await? > DOMAINS_MAX {
         return Err(AccountsError::DomainCount);
     }
     Ok(owner)

@@ -78,19 +78,26 @@ impl Accounts {
         Ok(row.as_ref().map(read).transpose()?)
     }
 
-    /// All domains of an account, in order.
+    /// The domains of an account, in order: those whose verification holds, and others up to [`DOMAINS_MAX`] together, those first that
+    /// were proven last.
     ///
     /// # Errors
     /// The store fails.
     pub async fn verifications(&self, account_id: &str) -> Result<Vec<Verification>, AccountsError> {
-        let question = format!("SELECT {COLUMNS} FROM domains WHERE account_id = $1 ORDER BY domain LIMIT $2");
+        let question = format!(
+            "SELECT {COLUMNS} FROM domains WHERE account_id = $1
+             ORDER BY CASE WHEN revoked_at_ms IS NULL AND expires_at_ms > $2 THEN 0 ELSE 1 END, verified_at_ms DESC, domain LIMIT $3"
+        );
         let question = sqlx::query(sqlx::AssertSqlSafe(question))
             .bind(account_id)
+            .bind(self.now_ms())
             .bind(DOMAINS_MAX);
         let rows = self
             .timed("verifications", async { Ok(question.fetch_all(&self.pool).await?) })
             .await?;
-        Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+        let mut domains = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        domains.sort_by(|one, other| one.domain.cmp(&other.domain));
+        Ok(domains)
     }
 
     /// Makes `challenge`, whose token was found, a verification for a year from now, and ends all open challenges of the domain. Where
@@ -217,8 +224,7 @@ async fn meet(
     if take.execute(&mut **transaction).await?.rows_affected() == 0 {
         return Ok(Err(VerifyError::HeldElsewhere));
     }
-    let count = sqlx::query("SELECT COUNT(*) FROM domains WHERE account_id = $1").bind(account_id);
-    if count.fetch_one(&mut **transaction).await?.try_get::<i64, _>(0)? > DOMAINS_MAX {
+    if held(transaction, account_id, new.verified_at_ms).await? > DOMAINS_MAX {
         return Ok(Err(VerifyError::TooManyDomains));
     }
     store_ancestors(transaction, domain).await?;
@@ -271,6 +277,18 @@ async fn note(
         at_ms,
     };
     trail::note(transaction, &change).await
+}
+
+/// How many domains of an account hold at `now_ms`: what has ended takes no one's place.
+pub(crate) async fn held(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    now_ms: i64,
+) -> Result<i64, AccountsError> {
+    let question =
+        "SELECT COUNT(*) FROM domains WHERE account_id = $1 AND revoked_at_ms IS NULL AND expires_at_ms > $2";
+    let question = sqlx::query(question).bind(account_id).bind(now_ms);
+    Ok(question.fetch_one(&mut **transaction).await?.try_get(0)?)
 }
 
 /// An identifier for a new verification.

@@ -1,8 +1,8 @@
 //! Challenges, verified domains and what they cover.
 
 use accounts::{
-    Accounts, AccountsError, CHALLENGE_MS, Challenge, ChallengeWish, IssuedChallenge, TOKEN_PREFIX, VERIFICATION_MS,
-    VerificationMethod, VerifyError,
+    Accounts, AccountsError, CHALLENGE_MS, Challenge, ChallengeWish, DOMAINS_MAX, IssuedChallenge, TOKEN_PREFIX,
+    VERIFICATION_MS, VerificationMethod, VerifyError,
 };
 use sqlx::Row;
 
@@ -16,6 +16,7 @@ cases! {
     open_challenges_are_bounded,
     a_domain_belongs_to_one_account_while_its_verification_holds,
     a_verification_is_renewed_and_given_back,
+    what_has_ended_takes_no_place,
     concurrent_checks_make_one_verification,
     two_accounts_at_once_and_one_gets_the_domain,
     subdomains_are_inherited_unless_another_account_has_them,
@@ -316,6 +317,49 @@ async fn a_verification_is_renewed_and_given_back(place: Place) {
     let shown = accounts.verification(&mine, &open.domain).await.unwrap().unwrap();
     assert_eq!((shown.method.as_str(), shown.revoked_at_ms), ("local", None));
     assert_ne!(shown.id, renewed.id);
+}
+
+/// Of as many domains as an account may hold, all but its own have ended; they come first by name.
+async fn what_has_ended_takes_no_place(place: Place) {
+    let accounts = place.open().await;
+    let (mine, key) = account(&accounts, "mine.test").await;
+    let (ended, held) = (START_MS - 1, START_MS + YEAR_MS);
+    let ended = |number: i64| {
+        let (until, revoked) = if number % 2 == 0 {
+            (ended, "NULL".to_owned())
+        } else {
+            (held, ended.to_string())
+        };
+        format!("('a{number}.test', '{mine}', 'dns', 1, {until}, {revoked})")
+    };
+    let rows: Vec<String> = (1..DOMAINS_MAX).map(ended).collect();
+    let insert = format!(
+        "INSERT INTO domains (domain, account_id, method, verified_at_ms, expires_at_ms, revoked_at_ms) VALUES {}",
+        rows.join(", ")
+    );
+    sqlx::query(sqlx::AssertSqlSafe(insert))
+        .execute(&place.raw().await)
+        .await
+        .unwrap();
+    let new = challenge(&accounts, &mine, "new.test").await;
+    accounts.verify("key:test", &new).await.unwrap();
+    let issued = issue(&accounts, "mine.test,newest.test").await;
+    assert_eq!(issued.account_id, mine);
+    let holding = ["mine.test", "new.test", "newest.test"];
+    assert_eq!(accounts.authenticate(&issued.api_key).await.unwrap().domains, holding);
+    assert_eq!(accounts.authenticate(&key).await.unwrap().domains, holding);
+    let listed = accounts.verifications(&mine).await.unwrap();
+    let listed = listed.iter().filter(|one| one.holds(START_MS));
+    assert_eq!(listed.map(|one| one.domain.as_str()).collect::<Vec<_>>(), holding);
+    // Those that hold count.
+    sqlx::query("UPDATE domains SET expires_at_ms = $1, revoked_at_ms = NULL")
+        .bind(held)
+        .execute(&place.raw().await)
+        .await
+        .unwrap();
+    let more = challenge(&accounts, &mine, "more.test").await;
+    let refused = accounts.verify("key:test", &more).await;
+    assert!(matches!(refused, Err(VerifyError::TooManyDomains)), "{refused:?}");
 }
 
 async fn concurrent_checks_make_one_verification(place: Place) {
