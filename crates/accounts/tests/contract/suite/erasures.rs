@@ -1,8 +1,8 @@
 //! Erasures: what was asked for goes, once, with its counts, and nothing else.
 
 use accounts::{
-    Accounts, Cancellation, Coverage, ERASURES_OPEN_MAX, EntriesWish, EntryAuthors, EntryContent, EntryTitle, EntryUrl, Erasure,
-    ErasureState, ErasureWish, KeyWish, NewEntry, RequestedErasure, Scope, Subject,
+    Accounts, Cancellation, Coverage, ERASURES_OPEN_MAX, EntriesWish, EntryAuthors, EntryContent, EntryTitle, EntryUrl,
+    Erasure, ErasureState, ErasureWish, KeyWish, NewEntry, RequestedErasure, Scope, Subject,
 };
 use sqlx::Row;
 use uuid::Uuid;

@@ -224,7 +224,12 @@ async fn a_domain_that_was_someone_elses_brings_no_key_to_them(place: Place) {
     let key = issue(&accounts, "expired.example").await;
     assert_eq!(key.account_id, theirs, "while it holds");
     let revoked = &domains("revoked.example")[0];
-    assert!(accounts.revoke_verification(&theirs, "key:test", revoked).await.unwrap());
+    assert!(
+        accounts
+            .revoke_verification(&theirs, "key:test", revoked)
+            .await
+            .unwrap()
+    );
     let mine = issue(&accounts, "revoked.example").await.account_id;
     assert_ne!(mine, theirs);
     place.pass_ms(YEAR_MS);
