@@ -20,9 +20,9 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 const ACCOUNTS_MAX: i64 = 100;
 /// Times that rows which came in between are erased again before it is left to the next turn.
 const CONFIRM_TRIES: u32 = 3;
-/// The lease of the work, and what marks that addresses were blanked today.
+/// The lease of the work, and what marks that what is past its time went today.
 const JOB: &str = "erasures";
-const ADDRESSES: &str = "erasures.addresses";
+const DAILY: &str = "erasures.daily";
 
 /// Who carries them out.
 pub struct Eraser {
@@ -119,16 +119,23 @@ impl Eraser {
         }
         // A holder of its own each time: for whoever comes within the day the lease isn't free.
         let today = format!("{} {now_ms}", self.holder);
-        if self.accounts.claim(ADDRESSES, &today, DAY_MS).await? {
-            let before_ms = now_ms - self.address_days_max * DAY_MS;
-            match self.warehouse.blank_addresses(before_ms).await {
-                Ok(0) => {}
-                Ok(rows) => tracing::info!(rows, "client addresses are past their time and were blanked"),
-                Err(error) => {
-                    self.accounts.release(ADDRESSES, &today).await?;
-                    return Err(error.into());
-                }
-            }
+        if self.accounts.claim(DAILY, &today, DAY_MS).await?
+            && let Err(error) = self.let_go(now_ms).await
+        {
+            self.accounts.release(DAILY, &today).await?;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// What is past its time: erased entries' ids that no record of the log is judged by, which the verifier lets go of only where its
+    /// policy asks for entries, and addresses.
+    async fn let_go(&self, now_ms: i64) -> Result<(), EraseError> {
+        self.accounts.forget_entries().await?;
+        let before_ms = now_ms - self.address_days_max * DAY_MS;
+        let rows = self.warehouse.blank_addresses(before_ms).await?;
+        if rows > 0 {
+            tracing::info!(rows, "client addresses are past their time and were blanked");
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use accounts::{
     Accounts, Created, Cursor, ENTRY_LABELS_MAX, ENTRY_PAGE_MAX, Entry, EntryAuthors, EntryContent, EntryFilter,
-    EntryPolicy, EntryTitle, EntryUrl, Erased, NewEntry, Policy, Rectification, Rectified, Revision,
+    EntryPolicy, EntryTitle, EntryUrl, Erased, NewEntry, Policy, Rectification, Rectified, Revision, Stretch,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -17,7 +17,7 @@ use crate::{Place, START_MS, issue};
 cases! {
     entries_are_created_once,
     a_repeated_bulk_changes_nothing,
-    an_id_is_one_accounts,
+    accounts_have_ids_of_their_own,
     entries_are_bounded,
     entries_are_rectified,
     entries_are_erased,
@@ -29,6 +29,7 @@ cases! {
     labels_are_the_accounts_own,
     many_create_the_same_at_once,
     which_ids_there_were_stays_as_it_was,
+    ids_of_erased_entries_go_once_no_mark_asks_for_them,
 }
 
 const KEY: &str = "key:0123456789abcdef";
@@ -167,31 +168,36 @@ async fn a_repeated_bulk_changes_nothing(place: Place) {
     );
 }
 
-async fn an_id_is_one_accounts(place: Place) {
+async fn accounts_have_ids_of_their_own(place: Place) {
     let accounts = place.open().await;
     let (first, second) = (
         account(&accounts, "example.com").await,
         account(&accounts, "other.example").await,
     );
     created(&accounts, &first, new(1)).await;
+    // Who creates an id learns nothing of others who have it, and takes nothing from them.
     let outcomes = create(&accounts, &second, vec![new(1), new(2)]).await;
     assert!(
-        matches!(outcomes[..], [Created::Taken, Created::New(_)]),
+        matches!(outcomes[..], [Created::New(_), Created::New(_)]),
         "{outcomes:?}"
     );
-    assert_eq!((count(&place, &first).await, count(&place, &second).await), (1, 1));
+    assert_eq!((count(&place, &first).await, count(&place, &second).await), (1, 2));
     let right = Rectification {
         title: Some(EntryTitle::parse("Mine".to_owned()).unwrap()),
         ..Rectification::default()
     };
     assert_eq!(
-        accounts.rectify_entry(&second, KEY, id(1), right, None).await.unwrap(),
+        accounts
+            .rectify_entry(&second, KEY, id(3), right.clone(), None)
+            .await
+            .unwrap(),
         Rectified::Unknown
     );
-    assert_eq!(
-        accounts.erase_entry(&second, KEY, id(1), None).await.unwrap(),
-        Erased::Unknown
-    );
+    let rectified = accounts.rectify_entry(&second, KEY, id(1), right, None).await.unwrap();
+    assert!(matches!(rectified, Rectified::Done(_)), "{rectified:?}");
+    assert_eq!(accounts.entry(&first, id(1)).await.unwrap().unwrap().title, "Article 1");
+    let erased = accounts.erase_entry(&second, KEY, id(1), None).await.unwrap();
+    assert!(matches!(erased, Erased::Done), "{erased:?}");
     assert_eq!(accounts.entry(&first, id(1)).await.unwrap().unwrap().title, "Article 1");
 }
 
@@ -656,14 +662,18 @@ async fn many_create_the_same_at_once(place: Place) {
         for outcome in outcomes {
             match outcome {
                 Created::New(entry) => *made.entry(entry.id).or_default() += 1,
-                Created::Unchanged(_) | Created::Taken => {}
+                Created::Unchanged(_) => {}
                 other => panic!("{other:?}"),
             }
         }
     }
-    assert_eq!((made.len(), made.values().max()), (40, Some(&1)), "each of them once");
+    assert_eq!(
+        (made.len(), made.values().max()),
+        (40, Some(&2)),
+        "each of them once for each account"
+    );
     let counts = (count(&place, &own).await, count(&place, &rival).await);
-    assert!(matches!(counts, (40, 0) | (0, 40)), "{counts:?}");
+    assert_eq!(counts, (40, 40));
 }
 
 /// What the policy for entries judges by: each change is a version, and what was of a version doesn't change any more.
@@ -697,4 +707,36 @@ async fn which_ids_there_were_stays_as_it_was(place: Place) {
         let expected: HashSet<Uuid> = expected.iter().map(|number| id(*number)).collect();
         assert_eq!(existing, expected, "version {version}");
     }
+}
+
+async fn ids_of_erased_entries_go_once_no_mark_asks_for_them(place: Place) {
+    let accounts = place.open().await;
+    let mine = account(&accounts, "example.com").await;
+    create(&accounts, &mine, vec![new(1), new(2)]).await;
+    accounts.erase_entry(&mine, KEY, id(1), None).await.unwrap();
+    assert_eq!(
+        accounts.forget_entries().await.unwrap(),
+        1,
+        "nothing is judged by entries"
+    );
+    assert_eq!(accounts.forget_entries().await.unwrap(), 0);
+    let policy = Policy {
+        entries: EntryPolicy::Required,
+        ..Policy::default()
+    };
+    let stretch = Stretch {
+        epoch: 1,
+        partition: 0,
+        first_offset: 0,
+        last_offset: 9,
+        open: Vec::new(),
+    };
+    let marks = accounts.mark(&[stretch], policy).await.unwrap();
+    let version = marks[0].terms.entry_version;
+    accounts.erase_entry(&mine, KEY, id(2), None).await.unwrap();
+    assert_eq!(accounts.forget_entries().await.unwrap(), 0, "the mark asks for it");
+    let existing = accounts.entries_existing(version, &[id(1), id(2)]).await.unwrap();
+    assert_eq!(existing, HashSet::from([id(2)]));
+    accounts.forget_marks(1, 0, 10).await.unwrap();
+    assert_eq!(accounts.forget_entries().await.unwrap(), 1);
 }
