@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use axum::{Router, middleware};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::SwaggerUi;
 use web::access::Gatekeeper;
 use web::envelope::Envelope;
 
 use crate::config::PublisherConfig;
+use crate::export::stream::Places;
 use crate::verification::Looker;
 use crate::{Deps, identity, openapi, routes};
 
@@ -17,8 +18,8 @@ use crate::{Deps, identity, openapi, routes};
 pub(crate) struct App {
     pub(crate) config: PublisherConfig,
     pub(crate) deps: Deps,
-    /// A place for each export.
-    pub(crate) exports: Arc<Semaphore>,
+    /// Places of exports.
+    pub(crate) exports: Places,
     /// Told when there is something to erase.
     pub(crate) erasures_wanted: Arc<Notify>,
     /// Looks at domains.

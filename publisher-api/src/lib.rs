@@ -33,7 +33,7 @@ use service::cpu::CpuPool;
 use service::health::Health;
 use service::rate_limit::{QuotasConfig, RateLimiter};
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use verification::Looker;
 use warehouse::Warehouse;
@@ -80,7 +80,7 @@ pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shu
     let postman = Postman::new(deps.accounts.clone(), deps.smtp.clone());
     let expiry_pause = Duration::from_millis(config.expiry_interval_ms);
     let app = Arc::new(app::App {
-        exports: Arc::new(Semaphore::new(config.exports_max)),
+        exports: export::stream::Places::new(config.exports_max),
         erasures_wanted: Arc::new(Notify::new()),
         looker: Looker::new(deps.outbound.clone(), deps.cpu.clone(), config.looks_max),
         expiry_mails: deps.smtp.host().is_some(),

@@ -2,19 +2,76 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use futures_util::stream;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
 use super::cursor::Place;
 use super::form::Form;
 use super::{Page, Walk, names};
+use crate::shares::Shares;
 
 /// Time for whoever reads to take a page; its place can be used again then, and the rest is had by the last cursor.
 const READ_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Time for a whole stream.
+const STREAM_MAX: Duration = Duration::from_secs(600);
+/// Time for an account's earlier stream to end: that its reader is gone is seen a moment later.
+const OWN_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Places of exports: one for an account, some for all.
+pub(crate) struct Places {
+    all: Arc<Semaphore>,
+    shares: Shares,
+    own_wait_max: Duration,
+}
+
+/// What an export holds until it ends.
+pub(crate) struct Taken {
+    _own: OwnedSemaphorePermit,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Why an export can't begin.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoPlace {
+    /// The account has one.
+    #[error(
+        "an export of your account is under way: read it to its end, or break it off and go on with its last cursor"
+    )]
+    Own,
+    /// Others have them all.
+    #[error("as many exports as there may be are under way; try again")]
+    Any,
+}
+
+impl Places {
+    /// For `exports_max` at one time.
+    pub(crate) fn new(exports_max: usize) -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(exports_max)),
+            shares: Shares::new(1),
+            own_wait_max: OWN_WAIT_MAX,
+        }
+    }
+
+    /// A place for this account.
+    pub(crate) async fn take(&self, account_id: &str) -> Result<Taken, NoPlace> {
+        let own = timeout(self.own_wait_max, self.shares.of(account_id).acquire_owned()).await;
+        let Ok(Ok(own)) = own else {
+            return Err(NoPlace::Own);
+        };
+        let place = Arc::clone(&self.all).try_acquire_owned().map_err(|_| NoPlace::Any)?;
+        Ok(Taken {
+            _own: own,
+            _place: place,
+        })
+    }
+}
 
 /// A chunk of an export; the last one ends it well.
 enum Chunk {
@@ -22,14 +79,21 @@ enum Chunk {
     Last(Vec<u8>),
 }
 
-/// The body of an export from its first page on, which was read already so that an engine that is away is answered with 503. Holds `permit`
-/// until it ends.
-pub(crate) fn body(walk: Walk, form: Form, head: Vec<u8>, first: Option<Page>, permit: OwnedSemaphorePermit) -> Body {
+/// The body of an export from its first page on, which was read already so that an engine that is away is answered with 503. Holds what
+/// was `taken` until it ends.
+pub(crate) fn body(walk: Walk, form: Form, head: Vec<u8>, first: Option<Page>, taken: Taken) -> Body {
     let (chunks, arriving) = mpsc::channel(1);
     tokio::spawn(async move {
-        let _permit = permit;
+        let produced = timeout(STREAM_MAX, produce(&walk, form, head, first, &chunks)).await;
+        // Whoever has read the end may begin the next at once.
+        drop(taken);
+        let ended = match produced {
+            Ok(Ok(end)) => send(&chunks, Chunk::Last(end)).await,
+            Ok(Err(why)) => Err(why),
+            Err(_) => Err("it took more than ten minutes"),
+        };
         // Whoever waits sees that the end is missing.
-        if let Err(why) = produce(&walk, form, head, first, &chunks).await {
+        if let Err(why) = ended {
             tracing::info!(why, "an export broke off");
         }
     });
@@ -43,13 +107,14 @@ pub(crate) fn body(walk: Walk, form: Form, head: Vec<u8>, first: Option<Page>, p
     }))
 }
 
+/// Sends all but the end, which it gives back.
 async fn produce(
     walk: &Walk,
     form: Form,
     head: Vec<u8>,
     first: Option<Page>,
     chunks: &mpsc::Sender<Chunk>,
-) -> Result<(), &'static str> {
+) -> Result<Vec<u8>, &'static str> {
     let mut counts = BTreeMap::new();
     send(chunks, Chunk::Piece(head)).await?;
     let mut page = first;
@@ -60,7 +125,7 @@ async fn produce(
         send(chunks, Chunk::Piece(form.page(some, now_s(walk)))).await?;
         page = walk.next(next).await.map_err(|_| "an engine doesn't answer")?;
     }
-    send(chunks, Chunk::Last(form.end(&counts, now_s(walk)))).await
+    Ok(form.end(&counts, now_s(walk)))
 }
 
 async fn send(chunks: &mpsc::Sender<Chunk>, chunk: Chunk) -> Result<(), &'static str> {
@@ -73,4 +138,24 @@ async fn send(chunks: &mpsc::Sender<Chunk>, chunk: Chunk) -> Result<(), &'static
 
 fn now_s(walk: &Walk) -> i64 {
     walk.deps.accounts.now_ms() / 1_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn places_are_one_for_an_account_and_some_for_all() {
+        let mut places = Places::new(2);
+        places.own_wait_max = Duration::ZERO;
+        let mine = places.take("acc_a").await;
+        assert!(mine.is_ok());
+        assert!(matches!(places.take("acc_a").await, Err(NoPlace::Own)));
+        let theirs = places.take("acc_b").await;
+        assert!(theirs.is_ok());
+        assert!(matches!(places.take("acc_c").await, Err(NoPlace::Any)));
+        drop(mine);
+        assert!(places.take("acc_a").await.is_ok());
+        assert!(places.take("acc_c").await.is_ok(), "who was refused holds nothing");
+    }
 }

@@ -22,7 +22,8 @@ use crate::app::App;
 use crate::erasing::scope;
 use crate::export::cursor::{After, Place};
 use crate::export::form::Form;
-use crate::export::{self, Walk, stream};
+use crate::export::stream::{self, NoPlace};
+use crate::export::{self, Walk};
 use crate::openapi::Refusals;
 
 const EXPORT: &str = "/api/v1/publisher/export";
@@ -191,7 +192,8 @@ async fn receipts(app: &App, principal: &Principal) -> Result<ReceiptsBody, Fail
 /// collection's folder, and the file `cursor` behind it says where to go on; the last file is `end`.
 ///
 /// **A stream that broke off** is gone on with by the last cursor that arrived whole: what came behind it comes again. Any replica goes
-/// on, also after a restart.
+/// on, also after a restart. A stream breaks off after ten minutes, or if nobody reads on for one; an account has one at a time, and gets 429
+/// for a second.
 #[utoipa::path(
     get, path = EXPORT, tag = "data", security(("apiKey" = [])),
     params(
@@ -227,9 +229,12 @@ async fn export_all(
         None => walk.begin(),
         Some(text) => place(text, only)?,
     };
-    let permit = Arc::clone(&app.exports).try_acquire_owned().map_err(|_| {
-        let detail = "as many exports as there may be are under way; try again";
-        Failure::from(Problem::new(Kind::Overloaded, detail).retry_after_s(5))
+    let taken = app.exports.take(&walk.principal.account_id).await.map_err(|none| {
+        let kind = match none {
+            NoPlace::Own => Kind::RateLimited,
+            NoPlace::Any => Kind::Overloaded,
+        };
+        Failure::from(Problem::new(kind, none.to_string()).retry_after_s(5))
     })?;
     let head = form.begin(place.collection, params.get("cursor").is_some());
     // The first page before the head is sent: an engine that is away is a 503, not a stream that breaks off.
@@ -242,7 +247,7 @@ async fn export_all(
         ),
         (header::CACHE_CONTROL, "no-store".to_owned()),
     ];
-    Ok((headers, stream::body(walk, form, head, first, permit)).into_response())
+    Ok((headers, stream::body(walk, form, head, first, taken)).into_response())
 }
 
 fn place(text: &str, only: Option<usize>) -> Result<Place, InvalidQuery> {

@@ -1,10 +1,14 @@
 //! Access, portability and the audit trail over HTTP.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::process::{Command, Stdio};
 
+use futures_util::future::select;
 use publisher_api::PublisherConfig;
 use serde_json::{Value, json};
+use tokio::net::UnixListener;
+use warehouse::{Target, Warehouse, WarehouseConfig};
 
 use crate::engine;
 use crate::stack::{BOTH, DAY_MS, READ, START_MS, Stack};
@@ -342,4 +346,28 @@ async fn the_trail_is_told_in_pages() {
             .await
             .refused(400, "invalid_query");
     }
+}
+
+#[tokio::test]
+async fn an_account_has_one_export_at_a_time_and_others_have_theirs() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("warehouse");
+    // It takes questions, and doesn't answer them.
+    let _silent = UnixListener::bind(&path).unwrap();
+    let stack = Stack::start_with(PublisherConfig::default(), |deps| {
+        deps.warehouse = Warehouse::new(&Target::Socket(path), &WarehouseConfig::default()).unwrap();
+    })
+    .await;
+    let mine = stack.key("mine.example", BOTH).await;
+    let rival = stack.key("rival.example", BOTH).await;
+    let asked = format!("{EXPORT}?collection=receipts");
+    let one = pin!(stack.server.get(&asked, &mine));
+    let other = pin!(stack.server.get(&asked, &mine));
+    // Whichever came first waits for the warehouse.
+    let (refused, held) = select(one, other).await.factor_first();
+    refused.refused(429, "rate_limited");
+    assert_eq!(refused.header("retry-after"), "5");
+    let keys = format!("{EXPORT}?collection=keys");
+    assert_eq!(stack.server.get(&keys, &rival).await.status, 200);
+    drop(held);
 }
