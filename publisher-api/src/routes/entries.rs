@@ -8,7 +8,7 @@ mod shape;
 
 use std::sync::Arc;
 
-use accounts::{Created, Cursor, Entry, EntryFilter, Erased, Principal, Rectification, Rectified, Revision};
+use accounts::{Created, Cursor, Domain, Entry, EntryFilter, Erased, Principal, Rectification, Rectified, Revision};
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -37,8 +37,6 @@ const PARAMETERS: &[&str] = &[
 const PAGE: u32 = 100;
 /// The longest `q`, in characters.
 const TEXT_CHARS_MAX: usize = 200;
-/// The longest domain name.
-const DOMAIN_BYTES_MAX: usize = 253;
 const NDJSON: &str = "application/x-ndjson";
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -314,17 +312,18 @@ fn cursor(params: &Params) -> Result<Option<Cursor>, InvalidQuery> {
 }
 
 fn filter(params: &Params) -> Result<EntryFilter, InvalidQuery> {
-    let domain = params.get("domain").map(str::to_ascii_lowercase);
-    if domain.as_ref().is_some_and(|domain| domain.len() > DOMAIN_BYTES_MAX) {
-        return Err(InvalidQuery::new("domain", "longer than a domain name can be"));
-    }
+    let domain: Option<Domain> = params
+        .get("domain")
+        .map(str::parse)
+        .transpose()
+        .map_err(|error: accounts::DomainError| InvalidQuery::new("domain", error.to_string()))?;
     let text = params.get("q");
     if text.is_some_and(|text| text.chars().count() > TEXT_CHARS_MAX || text.contains('\0')) {
         let detail = format!("has 1 to {TEXT_CHARS_MAX} characters, none of them NUL");
         return Err(InvalidQuery::new("q", detail));
     }
     Ok(EntryFilter {
-        domain,
+        domain: domain.map(|domain| domain.to_string()),
         text: text.map(str::to_owned),
         created_from_ms: time(params, "createdFrom")?,
         created_to_ms: time(params, "createdTo")?,

@@ -27,6 +27,8 @@ const PATH: &str = "/api/v1/auth/keys";
 /// Keys of a page, and the most of them.
 const PAGE: u32 = 50;
 const PAGE_MAX: u32 = 100;
+/// The length of a key's id, in lower-case hexadecimal digits.
+const KEY_ID_CHARS: usize = 16;
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
@@ -209,6 +211,7 @@ async fn one(
     Extension(identity): Extension<Arc<Identity>>,
     Path(id): Path<String>,
 ) -> Result<Json<KeyBody>, Failure> {
+    let id = key_id(id)?;
     let accounts = &app.deps.accounts;
     let key = accounts.key(identity.account_id(), &id).await?.ok_or_else(none)?;
     Ok(Json(KeyBody::of(key, accounts.now_ms())))
@@ -231,6 +234,7 @@ async fn revoke(
     Extension(identity): Extension<Arc<Identity>>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Failure> {
+    let id = key_id(id)?;
     let accounts = &app.deps.accounts;
     match accounts
         .revoke_key(Some(identity.account_id()), &id, &identity.actor())
@@ -260,6 +264,7 @@ async fn rotate(
     Path(id): Path<String>,
     JsonBody(wish): JsonBody<RotateWish>,
 ) -> Result<Response, Failure> {
+    let id = key_id(id)?;
     let (overlap, lifetime) = wish.checked()?;
     let accounts = &app.deps.accounts;
     let rotation = accounts
@@ -293,6 +298,12 @@ async fn rotate(
 fn created(key_id: &str, body: impl Serialize) -> Response {
     let place = format!("{PATH}/{key_id}");
     (StatusCode::CREATED, [(header::LOCATION, place)], Json(body)).into_response()
+}
+
+/// The id of a key, if it can be one. Any other text names none, and the database needn't be asked for it.
+fn key_id(id: String) -> Result<String, Failure> {
+    let can_be = id.len() == KEY_ID_CHARS && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if can_be { Ok(id) } else { Err(none()) }
 }
 
 fn none() -> Failure {

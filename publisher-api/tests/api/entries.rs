@@ -490,6 +490,7 @@ async fn lists_are_read_in_pages() {
         "page=2",
         "createdFrom=yesterday",
         "q=a%00b",
+        "domain=%00.example.com",
         &long,
     ] {
         stack

@@ -176,7 +176,14 @@ async fn another_accounts_key_is_as_none_at_all() {
     let operators = stack.deps.accounts.list_keys().await.unwrap();
     assert_eq!(operators.len(), 1);
     let mut answers = HashSet::new();
-    for id in [text(&hers["keyId"]), "0011223344556677", "%20", "a%2Fb", "%F0%9F%92%A9"] {
+    for id in [
+        text(&hers["keyId"]),
+        "0011223344556677",
+        "%20",
+        "%00",
+        "a%2Fb",
+        "%F0%9F%92%A9",
+    ] {
         for (method, path) in [
             ("GET", format!("{PATH}/{id}")),
             ("DELETE", format!("{PATH}/{id}")),
