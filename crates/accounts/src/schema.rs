@@ -173,7 +173,7 @@ mod tests {
                 "0bef8f8b3221ca143c5229f93943318cafdbfaac63a26dfa5f863883583aa729",
                 "2efac2e2a13b7d277303955e27b25e1e51cd519daa92b6e9d6aba46b466b18dd",
                 "ab88787ad42ed1f1ec0cfe187788e78df3a26d0b5a2762539c85a0390ed23edd",
-                "b28e2180dd00713117f0c0a3abd9aa338c14746a4dfde35b86dfeaf1816e511a",
+                "0cec6f2983a6b65c503858b93ceaddbd73f157fad16ecec8a142848f4663e66e",
                 "c2dafaec12a1296b7c65942d0bcc8101d37bc835722411016ec49dfe663c5f7b",
                 "d093cfaf7474a0bd86e38e6f19b47d418edde4aac7178693da27263ed30bca95",
             ]

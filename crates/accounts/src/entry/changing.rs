@@ -106,8 +106,8 @@ impl Accounts {
             if if_match.is_some_and(|states| !states.contains(&entry.revision)) {
                 return Ok(Erased::Otherwise(entry.revision));
             }
-            let delete = sqlx::query("DELETE FROM entries WHERE id = $1").bind(id.to_string());
-            delete.execute(&mut *transaction).await?;
+            let delete = sqlx::query("DELETE FROM entries WHERE account_id = $1 AND id = $2").bind(account_id);
+            delete.bind(id.to_string()).execute(&mut *transaction).await?;
             set_count(&mut transaction, account_id, count - 1).await?;
             let change = Change {
                 account_id,

@@ -27,8 +27,6 @@ pub enum Created {
     Unchanged(Entry),
     /// It was there with other content, which stays.
     Differs,
-    /// The id is another account's.
-    Taken,
     /// The account has as many entries as it may have.
     TooMany,
 }
@@ -79,14 +77,12 @@ impl Creation<'_> {
                 Some(entry) if is_same(entry, &new.content) => Created::Unchanged(entry.clone()),
                 Some(_) => Created::Differs,
                 None if !room => Created::TooMany,
-                None => match self.insert(&mut transaction, new).await? {
-                    None => Created::Taken,
-                    Some(entry) => {
-                        own.insert(entry.id, entry.clone());
-                        made.push(entry.id);
-                        Created::New(entry)
-                    }
-                },
+                None => {
+                    let entry = self.insert(&mut transaction, new).await?;
+                    own.insert(entry.id, entry.clone());
+                    made.push(entry.id);
+                    Created::New(entry)
+                }
             };
             outcomes.push(outcome);
         }
@@ -100,21 +96,16 @@ impl Creation<'_> {
         Ok(outcomes)
     }
 
-    async fn insert(
-        &self,
-        transaction: &mut Transaction<'static, Any>,
-        new: NewEntry,
-    ) -> Result<Option<Entry>, AccountsError> {
+    /// The account's count is held, so nobody else inserts the same.
+    async fn insert(&self, transaction: &mut Transaction<'static, Any>, new: NewEntry) -> Result<Entry, AccountsError> {
         let EntryContent { url, title, authors } = new.content;
         let id = new.id.to_string();
         let statement = "INSERT INTO entries (id, account_id, domain, url, title, authors, search, created_at_ms, updated_at_ms, revision)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, 1) ON CONFLICT (id) DO NOTHING";
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, 1)";
         let insert = sqlx::query(statement).bind(&id).bind(self.account_id).bind(url.host());
         let insert = insert.bind(url.as_str()).bind(title.as_str()).bind(authors.to_json());
         let insert = insert.bind(search_text(url.as_str(), title.as_str())).bind(self.at_ms);
-        if insert.execute(&mut **transaction).await?.rows_affected() == 0 {
-            return Ok(None);
-        }
+        insert.execute(&mut **transaction).await?;
         let change = Change {
             account_id: self.account_id,
             actor: self.actor,
@@ -124,7 +115,7 @@ impl Creation<'_> {
             at_ms: self.at_ms,
         };
         trail::note(transaction, &change).await?;
-        Ok(Some(Entry {
+        Ok(Entry {
             id: new.id,
             domain: url.host,
             url: url.text,
@@ -136,7 +127,7 @@ impl Creation<'_> {
                 created_at_ms: self.at_ms,
                 number: 1,
             },
-        }))
+        })
     }
 }
 

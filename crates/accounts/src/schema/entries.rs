@@ -2,7 +2,7 @@
 
 pub(super) const STATEMENTS: &[&str] = &[
     "CREATE TABLE entries (
-        id TEXT NOT NULL PRIMARY KEY,
+        id TEXT NOT NULL,
         account_id TEXT NOT NULL REFERENCES accounts (id),
         domain TEXT NOT NULL,
         url TEXT NOT NULL,
@@ -11,7 +11,8 @@ pub(super) const STATEMENTS: &[&str] = &[
         search TEXT NOT NULL,
         created_at_ms BIGINT NOT NULL,
         updated_at_ms BIGINT NOT NULL,
-        revision BIGINT NOT NULL
+        revision BIGINT NOT NULL,
+        PRIMARY KEY (account_id, id)
     )",
     "CREATE INDEX entries_in_order ON entries (account_id, created_at_ms, id)",
     "CREATE TABLE entry_counts (

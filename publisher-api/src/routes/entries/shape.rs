@@ -130,8 +130,8 @@ impl Refusal {
                 Kind::TooManyEntries,
                 "the account has as many entries as it may have: erase some first",
             ),
-            // Nothing of whoever has it.
-            _ => (Kind::EntryConflict, "this id can't be used: choose another"),
+            // Nothing was refused.
+            Created::New(_) | Created::Unchanged(_) => (Kind::Internal, "the entry is there"),
         };
         Self(Box::new(Problem::new(kind, detail)))
     }
