@@ -364,10 +364,9 @@ async fn an_account_has_one_export_at_a_time_and_others_have_theirs() {
     let one = pin!(stack.server.get(&asked, &mine));
     let other = pin!(stack.server.get(&asked, &mine));
     // Whichever came first waits for the warehouse.
-    let (refused, held) = select(one, other).await.factor_first();
+    let (refused, _held) = select(one, other).await.factor_first();
     refused.refused(429, "rate_limited");
     assert_eq!(refused.header("retry-after"), "5");
     let keys = format!("{EXPORT}?collection=keys");
     assert_eq!(stack.server.get(&keys, &rival).await.status, 200);
-    drop(held);
 }
