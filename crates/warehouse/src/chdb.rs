@@ -8,6 +8,8 @@
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod failed_writes;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod leaving;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -107,6 +109,8 @@ impl Chdb {
                 stream_destroy: *library.get(b"chdb_destroy_insert_stream\0").map_err(unusable)?,
             }
         };
+        #[cfg(all(target_os = "linux", target_env = "gnu"))]
+        leaving::skip_destructors();
         let handle = library.into_raw();
         #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
         // SAFETY: the handle is open and never closed; of the library only its switch for signal handlers was called.
