@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use accounts::{COLLECTIONS, Cursor, Principal};
+use accounts::{COLLECTIONS, Principal};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -18,6 +18,7 @@ use warehouse::{Filter, RejectedFilter};
 use web::params::{InvalidQuery, Params};
 use web::{Failure, rfc3339_ms};
 
+use super::paging::cursor;
 use crate::app::App;
 use crate::erasing::scope;
 use crate::export::cursor::{After, Place};
@@ -275,11 +276,7 @@ async fn trail(
 ) -> Result<Json<TrailAnswer>, Failure> {
     let params = Params::parse(&uri, &["limit", "cursor"])?;
     let limit = params.count("limit", PAGE_MAX)?.unwrap_or(PAGE);
-    let after: Option<Cursor> = params
-        .get("cursor")
-        .map(str::parse)
-        .transpose()
-        .map_err(|error: accounts::CursorError| InvalidQuery::new("cursor", error.to_string()))?;
+    let after = cursor(&params)?;
     let accounts = &app.deps.accounts;
     let page = accounts
         .trail_page(&principal.account_id, after.as_ref(), limit as usize)

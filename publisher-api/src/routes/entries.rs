@@ -8,7 +8,7 @@ mod shape;
 
 use std::sync::Arc;
 
-use accounts::{Created, Cursor, Domain, Entry, EntryFilter, Erased, Principal, Rectification, Rectified, Revision};
+use accounts::{Created, Domain, Entry, EntryFilter, Erased, Principal, Rectification, Rectified, Revision};
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -20,6 +20,7 @@ use web::params::{InvalidQuery, Params, parse_uuid, shortened};
 use web::{Failure, json};
 
 use self::shape::{CreateAnswer, EntryBody, EntryPatch, EntryWish, ListAnswer};
+use super::paging::cursor;
 use crate::app::App;
 use crate::openapi::{BodyRefusals, ProblemBody, Refusals};
 
@@ -301,14 +302,6 @@ fn state(tag: &str) -> Option<Revision> {
         created_at_ms: i64::from_str_radix(created, 16).ok()?,
         number: number.parse().ok()?,
     })
-}
-
-fn cursor(params: &Params) -> Result<Option<Cursor>, InvalidQuery> {
-    let invalid = |error: accounts::CursorError| InvalidQuery::new("cursor", error.to_string());
-    params
-        .get("cursor")
-        .map(|text| text.parse().map_err(invalid))
-        .transpose()
 }
 
 fn filter(params: &Params) -> Result<EntryFilter, InvalidQuery> {

@@ -4,9 +4,7 @@
 
 use std::sync::Arc;
 
-use accounts::{
-    AccountsError, Cursor, EndedKey, IssuedKey, KeyInfo, KeyWish, Lifetime, Overlap, Revocation, Rotation, Scope,
-};
+use accounts::{AccountsError, EndedKey, IssuedKey, KeyInfo, KeyWish, Lifetime, Overlap, Revocation, Rotation, Scope};
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -16,9 +14,10 @@ use service::problem::{Kind, Problem};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::params::{InvalidQuery, Params};
+use web::params::Params;
 use web::{Failure, JsonBody, rfc3339_ms};
 
+use super::paging::cursor;
 use crate::app::App;
 use crate::identity::Identity;
 use crate::openapi::{BodyRefusals, ProblemBody, Refusals};
@@ -180,11 +179,7 @@ async fn list(
 ) -> Result<Json<KeysBody>, Failure> {
     let params = Params::parse(&uri, &["limit", "cursor"])?;
     let limit = params.count("limit", PAGE_MAX)?.unwrap_or(PAGE);
-    let after: Option<Cursor> = params
-        .get("cursor")
-        .map(str::parse)
-        .transpose()
-        .map_err(|error: accounts::CursorError| InvalidQuery::new("cursor", error.to_string()))?;
+    let after = cursor(&params)?;
     let accounts = &app.deps.accounts;
     let page = accounts
         .keys_page(identity.account_id(), after.as_ref(), limit as usize)

@@ -5,5 +5,6 @@ pub(crate) mod entries;
 pub(crate) mod erasures;
 pub(crate) mod index;
 pub(crate) mod keys;
+mod paging;
 pub(crate) mod user;
 pub(crate) mod verification;
