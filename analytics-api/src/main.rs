@@ -3,8 +3,6 @@
 //! `[kafka] brokers`, `[warehouse] url` and `[accounts] url` name.
 #![forbid(unsafe_code)]
 
-use std::path::Path;
-
 use accounts::{Accounts, AccountsConfig};
 use analytics_api::{AnalyticsConfig, Deps};
 use anyhow::Context;
@@ -84,7 +82,7 @@ async fn main() -> anyhow::Result<()> {
     let log = tokio::task::block_in_place(|| Log::open_to_look(&kafka, &data.dir.join("log")));
     let log = log.context("opening the receipt log")?;
     let deps = Deps {
-        warehouse: Warehouse::new(&target(&warehouse, &data.dir), &warehouse)?,
+        warehouse: Warehouse::new(&Target::of(&warehouse, &data.dir), &warehouse)?,
         accounts: Accounts::open(&accounts, &data.dir).await?,
         log,
         limiter: limiter(&redis, quotas.keys_max, &health).await?,
@@ -107,11 +105,4 @@ async fn main() -> anyhow::Result<()> {
     accounts.close().await;
     ended.cancel();
     admin.await.context("the admin port")
-}
-
-fn target(config: &WarehouseConfig, data: &Path) -> Target {
-    match &config.url {
-        Some(url) => Target::Url(url.clone()),
-        None => Target::Socket(data.join("warehouse.sock")),
-    }
 }

@@ -2,7 +2,6 @@
 //! ClickHouse and the PostgreSQL that `[warehouse] url` and `[accounts] url` name.
 #![forbid(unsafe_code)]
 
-use std::path::Path;
 use std::sync::Arc;
 
 use accounts::{Accounts, AccountsConfig};
@@ -96,7 +95,7 @@ async fn main() -> anyhow::Result<()> {
         smtp,
         cpu: CpuPool::new("publisher", 1, CPU_QUEUE_MAX)?,
         accounts: Accounts::open(&accounts, &data.dir).await?,
-        warehouse: Warehouse::new(&target(&warehouse, &data.dir), &warehouse)?,
+        warehouse: Warehouse::new(&Target::of(&warehouse, &data.dir), &warehouse)?,
         limiter: limiter(&redis, quotas.keys_max, &health).await?,
         quotas,
         health: health.clone(),
@@ -117,11 +116,4 @@ async fn main() -> anyhow::Result<()> {
     accounts.close().await;
     ended.cancel();
     admin.await.context("the admin port")
-}
-
-fn target(config: &WarehouseConfig, data: &Path) -> Target {
-    match &config.url {
-        Some(url) => Target::Url(url.clone()),
-        None => Target::Socket(data.join("warehouse.sock")),
-    }
 }

@@ -1,7 +1,7 @@
 //! The stream below HTTP: a Unix socket, TCP, or TLS over TCP.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,6 +16,8 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+use crate::WarehouseConfig;
+
 /// Where the warehouse answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
@@ -23,6 +25,17 @@ pub enum Target {
     Socket(PathBuf),
     /// `http://host:port` or `https://host:port` of a ClickHouse server, or of an embedded engine's TCP endpoint.
     Url(String),
+}
+
+impl Target {
+    /// The server that `config` names, or the embedded engine of the process that has the data directory `data`.
+    #[must_use]
+    pub fn of(config: &WarehouseConfig, data: &Path) -> Self {
+        match &config.url {
+            Some(url) => Self::Url(url.clone()),
+            None => Self::Socket(data.join("warehouse.sock")),
+        }
+    }
 }
 
 /// Opens streams to one target.
