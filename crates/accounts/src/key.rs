@@ -183,7 +183,15 @@ impl Accounts {
         if !end(&mut transaction, key_id, now_ms).await? {
             return Ok(Revocation::Before);
         }
-        note(&mut transaction, &owner, actor, "key.revoke", key_id, "", now_ms).await?;
+        let change = Change {
+            account_id: &owner,
+            actor,
+            action: "key.revoke",
+            subject: key_id,
+            detail: "",
+            at_ms: now_ms,
+        };
+        trail::note(&mut transaction, &change).await?;
         transaction.commit().await?;
         Ok(Revocation::Done)
     }
@@ -232,16 +240,15 @@ pub(crate) async fn make(
         .bind(now_ms)
         .bind(wish.expires_at_ms);
     insert.execute(&mut **transaction).await?;
-    note(
-        transaction,
+    let change = Change {
         account_id,
         actor,
-        "key.create",
-        key.id(),
-        &joined(&scopes),
-        now_ms,
-    )
-    .await?;
+        action: "key.create",
+        subject: key.id(),
+        detail: &joined(&scopes),
+        at_ms: now_ms,
+    };
+    trail::note(transaction, &change).await?;
     Ok(IssuedKey {
         api_key: key.reveal(),
         key_id: key.id().to_owned(),
@@ -262,26 +269,6 @@ pub(crate) async fn end(
     let change = "UPDATE api_keys SET revoked_at_ms = $1 WHERE id = $2 AND revoked_at_ms IS NULL";
     let change = sqlx::query(change).bind(now_ms).bind(key_id);
     Ok(change.execute(&mut **transaction).await?.rows_affected() > 0)
-}
-
-pub(crate) async fn note(
-    transaction: &mut Transaction<'static, Any>,
-    account_id: &str,
-    actor: &str,
-    action: &str,
-    key_id: &str,
-    detail: &str,
-    at_ms: i64,
-) -> Result<(), AccountsError> {
-    let change = Change {
-        account_id,
-        actor,
-        action,
-        subject: key_id,
-        detail,
-        at_ms,
-    };
-    trail::note(transaction, &change).await
 }
 
 /// A row of [`select`].

@@ -1,6 +1,7 @@
 //! Rotating a key: a new one takes its place, and the old one goes on for a while.
 
 use crate::key::{self, KeyInfo, KeyWish, read, select};
+use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, IssuedKey, Lifetime, Overlap};
 
 /// What became of the wish to rotate a key.
@@ -96,16 +97,15 @@ impl Accounts {
             .execute(&mut *transaction)
             .await?;
         let detail = format!("replaced by {}", issued.key_id);
-        key::note(
-            &mut transaction,
+        let change = Change {
             account_id,
             actor,
-            "key.rotate",
-            key_id,
-            &detail,
-            now_ms,
-        )
-        .await?;
+            action: "key.rotate",
+            subject: key_id,
+            detail: &detail,
+            at_ms: now_ms,
+        };
+        trail::note(&mut transaction, &change).await?;
         transaction.commit().await?;
         Ok(Rotation::Done { issued, old_until_ms })
     }

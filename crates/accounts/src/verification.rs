@@ -161,16 +161,15 @@ impl Accounts {
                     return Ok(false);
                 }
                 end_challenges(&mut transaction, account_id, domain).await?;
-                note(
-                    &mut transaction,
+                let change = Change {
                     account_id,
                     actor,
-                    "domain.revoke",
-                    domain.as_str(),
-                    "",
-                    now_ms,
-                )
-                .await?;
+                    action: "domain.revoke",
+                    subject: domain.as_str(),
+                    detail: "",
+                    at_ms: now_ms,
+                };
+                trail::note(&mut transaction, &change).await?;
                 transaction.commit().await?;
                 Ok(true)
             })
@@ -235,16 +234,15 @@ async fn meet(
         "domain.verify"
     };
     let detail = format!("{} by {}", new.id, new.method);
-    note(
-        transaction,
+    let change = Change {
         account_id,
         actor,
         action,
-        domain.as_str(),
-        &detail,
-        new.verified_at_ms,
-    )
-    .await?;
+        subject: domain.as_str(),
+        detail: &detail,
+        at_ms: new.verified_at_ms,
+    };
+    trail::note(transaction, &change).await?;
     Ok(Ok(()))
 }
 
@@ -257,26 +255,6 @@ async fn end_challenges(
     let end = end.bind(account_id).bind(domain.as_str());
     end.execute(&mut **transaction).await?;
     Ok(())
-}
-
-async fn note(
-    transaction: &mut Transaction<'static, Any>,
-    account_id: &str,
-    actor: &str,
-    action: &str,
-    subject: &str,
-    detail: &str,
-    at_ms: i64,
-) -> Result<(), AccountsError> {
-    let change = Change {
-        account_id,
-        actor,
-        action,
-        subject,
-        detail,
-        at_ms,
-    };
-    trail::note(transaction, &change).await
 }
 
 /// How many domains of an account hold at `now_ms`: what has ended takes no one's place.
