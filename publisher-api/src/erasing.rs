@@ -82,6 +82,9 @@ impl Eraser {
             () = self.keep() => Err(EraseError::LeaseLost),
         };
         self.accounts.release(JOB, &self.holder).await?;
+        if done.is_ok() {
+            tasks::done("erasure");
+        }
         done
     }
 
@@ -104,8 +107,10 @@ impl Eraser {
         for account_id in self.accounts.accounts_due_for_erasure(now_ms, ACCOUNTS_MAX).await? {
             self.accounts.begin_account_erasure(&account_id).await?;
         }
+        let mut failing: u32 = 0;
         for erasure in self.accounts.open_erasures().await? {
             if let Err(error) = self.carry_out(&erasure).await {
+                failing = failing.saturating_add(1);
                 tracing::warn!(erasure = erasure.id, %error, "an erasure can't go on now");
                 self.accounts
                     .note_erasure_problem(&erasure.id, &error.to_string())
@@ -114,9 +119,11 @@ impl Eraser {
         }
         for erasure in self.accounts.erasures_to_look_after(now_ms - DAY_MS).await? {
             if let Err(error) = self.look_after(&erasure, now_ms).await {
+                failing = failing.saturating_add(1);
                 tracing::warn!(erasure = erasure.id, %error, "an erasure can't be looked after now");
             }
         }
+        metrics::gauge!("receipts_publisher_erasures_failing").set(failing);
         // A holder of its own each time: for whoever comes within the day the lease isn't free.
         let today = format!("{} {now_ms}", self.holder);
         if self.accounts.claim(DAILY, &today, DAY_MS).await?

@@ -1,4 +1,5 @@
-//! What every answer has around it: a request id, problem bodies, no caching, metrics, and no panic that ends a connection.
+//! What every answer has around it: a request id, problem bodies, no caching unless the handler says otherwise, metrics, and no panic
+//! that ends a connection.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
@@ -70,8 +71,9 @@ fn finished(mut response: Response, id: &RequestId) -> Response {
     }
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, id.header_value());
-    // One publisher's numbers, true for an instant: for no one's cache.
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // For no one's cache, unless the handler knows better.
+    let no_store = HeaderValue::from_static("no-store");
+    headers.entry(header::CACHE_CONTROL).or_insert(no_store);
     headers.insert(header::VARY, HeaderValue::from_static("accept, authorization"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response

@@ -6,12 +6,14 @@
 //! - [`access`]: API keys and their quotas
 //! - [`params`]: the query string; [`json`]: JSON bodies
 //! - [`time`]: times in answers
+//! - [`openapi`]: what is the same in the documents of all APIs
 #![forbid(unsafe_code)]
 
 pub mod access;
 pub mod envelope;
 mod failure;
 pub mod json;
+pub mod openapi;
 pub mod params;
 pub mod serve;
 pub mod time;

@@ -14,14 +14,19 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::tasks;
+
 pub use config::{SmtpConfig, Tls};
 pub use postman::{Postman, Round};
 
 /// Does rounds until `stop`, and finishes the one under way.
 pub(crate) async fn watch(postman: Postman, pause: Duration, stop: CancellationToken) {
     loop {
-        if let Err(error) = postman.round(&stop).await {
-            tracing::warn!(%error, "verifications that end couldn't be looked at; the next round tries again");
+        match postman.round(&stop).await {
+            Ok(_) => tasks::done("expiry"),
+            Err(error) => {
+                tracing::warn!(%error, "verifications that end couldn't be looked at; the next round tries again");
+            }
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}

@@ -25,7 +25,7 @@ use crate::export::cursor::{After, Place};
 use crate::export::form::Form;
 use crate::export::stream::{self, NoPlace};
 use crate::export::{self, Walk};
-use crate::openapi::Refusals;
+use web::openapi::Refusals;
 
 const EXPORT: &str = "/api/v1/publisher/export";
 /// Rows of a collection that `/data` shows.

@@ -22,7 +22,7 @@ use web::{Failure, json};
 use self::shape::{CreateAnswer, EntryBody, EntryPatch, EntryWish, ListAnswer};
 use super::paging::cursor;
 use crate::app::App;
-use crate::openapi::{BodyRefusals, ProblemBody, Refusals};
+use web::openapi::{BodyRefusals, ProblemBody, Refusals};
 
 const PATH: &str = "/api/v1/publisher/entries";
 const PARAMETERS: &[&str] = &[

@@ -20,7 +20,7 @@ use web::params::parse_uuid;
 use web::{Failure, JsonBody, rfc3339_ms};
 
 use crate::app::App;
-use crate::openapi::{BodyRefusals, ProblemBody, Refusals};
+use web::openapi::{BodyRefusals, ProblemBody, Refusals};
 
 const PATH: &str = "/api/v1/publisher/erasures";
 

@@ -20,7 +20,7 @@ use web::{Failure, JsonBody, rfc3339_ms};
 use super::paging::cursor;
 use crate::app::App;
 use crate::identity::Identity;
-use crate::openapi::{BodyRefusals, ProblemBody, Refusals};
+use web::openapi::{BodyRefusals, ProblemBody, Refusals};
 
 const PATH: &str = "/api/v1/auth/keys";
 /// Keys of a page, and the most of them.

@@ -15,7 +15,7 @@ use web::{Failure, json, rfc3339_ms};
 
 use crate::app::App;
 use crate::identity::Identity;
-use crate::openapi::{BodyRefusals, ProblemBody, Refusals};
+use web::openapi::{BodyRefusals, ProblemBody, Refusals};
 
 const INFORMATION: &str = "/api/v1/user/information";
 const ACCOUNT: &str = "/api/v1/user/account";

@@ -24,8 +24,8 @@ use self::shape::{
     StatusAnswer, Unproven,
 };
 use crate::app::App;
-use crate::openapi::{BodyRefusals, ProblemBody, Refusals};
 use crate::verification::{self, Outcome};
+use web::openapi::{BodyRefusals, ProblemBody, Refusals};
 
 /// Domains of one request.
 const DOMAINS_MAX: usize = 20;

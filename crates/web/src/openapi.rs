@@ -1,0 +1,181 @@
+//! What is the same in the OpenAPI documents of all APIs: problems, refusals, credentials, and the headers of every answer.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, Header, OpenApi as Document, RefOr, Response, ResponseBuilder};
+use utoipa::{IntoResponses, PartialSchema, ToSchema};
+
+/// An error (RFC 9457).
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProblemBody {
+    /// `/problems/<code>`.
+    r#type: String,
+    title: String,
+    status: u16,
+    /// Its stable name.
+    code: String,
+    /// What a person can do about it.
+    detail: String,
+    request_id: String,
+    /// The faults of a body or query, 100 at most.
+    #[schema(required = false)]
+    errors: Vec<ProblemError>,
+}
+
+/// One fault of a body or query.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ProblemError {
+    /// A JSON Pointer (RFC 6901) into the body, or the name of a query parameter.
+    pointer: String,
+    code: String,
+    detail: String,
+}
+
+/// What any address with a credential may refuse with, for `responses(...)`; an address adds those of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct Refusals;
+
+impl IntoResponses for Refusals {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        [
+            ("400", "The request is malformed, or a value in it can't be"),
+            ("401", "No credential, or one that doesn't hold"),
+            ("403", "The credential doesn't allow this"),
+            (
+                "429",
+                "More requests than the quota allows; Retry-After says when to come again",
+            ),
+            ("503", "An engine can't answer now; Retry-After says when to come again"),
+        ]
+        .into_iter()
+        .map(|(status, description)| (status.to_owned(), RefOr::T(problem(description))))
+        .chain([("431".to_owned(), RefOr::T(head_too_large()))])
+        .collect()
+    }
+}
+
+/// What an address with a JSON body refuses with besides.
+#[derive(Debug, Clone, Copy)]
+pub struct BodyRefusals;
+
+impl IntoResponses for BodyRefusals {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        [
+            ("408", "The body took too long to arrive"),
+            ("413", "The body is too large"),
+            ("415", "The body isn't application/json, or is encoded"),
+        ]
+        .into_iter()
+        .map(|(status, description)| (status.to_owned(), RefOr::T(problem(description))))
+        .collect()
+    }
+}
+
+/// Without a body in the document: a head that is over twice the limit is answered by hyper itself, which writes none.
+fn head_too_large() -> Response {
+    let description = "The request head is too large; a problem, or no body at all";
+    ResponseBuilder::new().description(description).build()
+}
+
+/// A response that is a problem, for statuses of one address alone.
+#[must_use]
+pub fn problem(description: &str) -> Response {
+    let content = ContentBuilder::new().schema(Some(ProblemBody::schema())).build();
+    ResponseBuilder::new()
+        .description(description)
+        .content("application/problem+json", content)
+        .build()
+}
+
+/// `Authorization: Bearer` with something of this format.
+#[must_use]
+pub fn bearer(format: &str, what: &str) -> SecurityScheme {
+    let scheme = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .bearer_format(format)
+        .description(Some(what));
+    SecurityScheme::Http(scheme.build())
+}
+
+/// A header that is text.
+#[must_use]
+pub fn text_header(description: &str) -> Header {
+    header(ObjectBuilder::new().schema_type(Type::String), description)
+}
+
+/// A header that is an integer of at least `minimum`.
+#[must_use]
+pub fn integer_header(minimum: u32, description: &str) -> Header {
+    let schema = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+        .minimum(Some(f64::from(minimum)));
+    header(schema, description)
+}
+
+fn header(schema: ObjectBuilder, description: &str) -> Header {
+    HeaderBuilder::new()
+        .schema(Some(schema))
+        .description(Some(description))
+        .build()
+}
+
+/// The headers that are on every answer by [`crate::envelope`] and [`crate::access`], told at each response of the document.
+pub fn tell_headers(document: &mut Document) {
+    for operation in operations(document) {
+        let counted = operation.security.is_some();
+        for (status, response) in &mut operation.responses.responses {
+            let RefOr::T(response) = response else { continue };
+            let mut tell = |name: &str, header: Header| {
+                response.headers.entry(name.to_owned()).or_insert(RefOr::T(header));
+            };
+            // What hyper refuses by itself has none of them.
+            if status == "431" {
+                continue;
+            }
+            tell(
+                "X-Request-Id",
+                text_header("The id that the request had or was given; logs have it"),
+            );
+            if status == "429" || status == "503" {
+                tell(
+                    "Retry-After",
+                    integer_header(0, "When to come again, in seconds; not with every 503"),
+                );
+            }
+            // Of whom isn't known, nothing is counted.
+            if !counted || status == "401" {
+                continue;
+            }
+            tell(
+                "X-RateLimit-Limit",
+                integer_header(0, "What the window allows; on answers to a credential that holds"),
+            );
+            tell("X-RateLimit-Remaining", integer_header(0, "What is left in the window"));
+            tell(
+                "X-RateLimit-Reset",
+                integer_header(0, "When the window ends, in Unix seconds"),
+            );
+        }
+    }
+}
+
+/// Every operation of a document.
+pub fn operations(document: &mut Document) -> impl Iterator<Item = &mut Operation> {
+    document.paths.paths.values_mut().flat_map(|path| {
+        let methods = [
+            &mut path.get,
+            &mut path.put,
+            &mut path.post,
+            &mut path.delete,
+            &mut path.patch,
+        ];
+        methods.into_iter().filter_map(Option::as_mut)
+    })
+}
