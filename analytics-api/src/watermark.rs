@@ -6,9 +6,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use receipt_log::{InspectError, LogInspector};
+use receipt_log::{InspectError, LogInspector, PartitionState};
 use service::problem::{Kind, Problem};
 use tokio::sync::Mutex;
+use warehouse::CommittedOffset;
 use web::Failure;
 
 /// Why there is no watermark; without one an answer could not be trusted.
@@ -22,12 +23,22 @@ pub enum WatermarkError {
     NoPartitions,
 }
 
+/// What the log said at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// `completeThrough`, milliseconds since the Unix epoch: the least over all partitions.
+    pub complete_ms: i64,
+    /// The commits at that moment, in order of the partition; none for a partition without one. The rows of everything before
+    /// them stand in the warehouse.
+    pub committed: Arc<[CommittedOffset]>,
+}
+
 /// Reads the watermark of one consumer group.
 pub struct Watermark {
     log: Arc<dyn LogInspector>,
     group: String,
     age_max: Duration,
-    last: Mutex<Option<(Instant, i64)>>,
+    last: Mutex<Option<(Instant, Reading)>>,
 }
 
 impl Watermark {
@@ -42,16 +53,16 @@ impl Watermark {
         }
     }
 
-    /// Milliseconds since the Unix epoch: the least over all partitions.
+    /// What the log says now, or said at most `age_max` ago.
     ///
     /// # Errors
     /// [`WatermarkError`]; nothing is kept of a failed reading.
-    pub async fn complete_through_ms(&self) -> Result<i64, WatermarkError> {
+    pub async fn read(&self) -> Result<Reading, WatermarkError> {
         let mut last = self.last.lock().await;
-        if let Some((read_at, complete_ms)) = *last
+        if let Some((read_at, reading)) = &*last
             && read_at.elapsed() <= self.age_max
         {
-            return Ok(complete_ms);
+            return Ok(reading.clone());
         }
         // The age counts from before the reading: what it says was true then.
         let read_at = Instant::now();
@@ -61,9 +72,31 @@ impl Watermark {
             .map(|p| p.complete_through_ms)
             .min()
             .ok_or(WatermarkError::NoPartitions)?;
-        *last = Some((read_at, complete_ms));
-        Ok(complete_ms)
+        let reading = Reading {
+            complete_ms,
+            committed: partitions.iter().filter_map(committed_offset).collect(),
+        };
+        *last = Some((read_at, reading.clone()));
+        Ok(reading)
     }
+
+    /// The watermark alone, milliseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn complete_through_ms(&self) -> Result<i64, WatermarkError> {
+        Ok(self.read().await?.complete_ms)
+    }
+}
+
+/// A commit of another life of the log says nothing of this one.
+fn committed_offset(state: &PartitionState) -> Option<CommittedOffset> {
+    let committed = state.committed.as_ref().filter(|made| made.epoch == state.epoch)?;
+    Some(CommittedOffset {
+        epoch: state.epoch,
+        partition: state.partition,
+        next_offset: committed.next_offset,
+    })
 }
 
 impl From<WatermarkError> for Failure {
