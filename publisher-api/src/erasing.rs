@@ -12,6 +12,8 @@ use accounts::{Accounts, AccountsError, Coverage, Erasure};
 use tokio::sync::Notify;
 use warehouse::{Below, MetadataErasure, MetadataRows, Scope, Warehouse, WarehouseError};
 
+use crate::tasks;
+
 /// How long the lease is, and after what time it is renewed: a mutation of the warehouse takes longer.
 const LEASE_MS: i64 = 60_000;
 const RENEW_AFTER: Duration = Duration::from_secs(20);

@@ -23,6 +23,7 @@ mod openapi;
 mod readiness;
 mod routes;
 mod shares;
+mod tasks;
 mod verification;
 
 use std::sync::Arc;

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use warehouse::{LedgerRow, ReceiptRow, RejectedRow};
 
 use crate::block::Block;
+use crate::offenders::Tallies;
 use crate::rows::{Rows, RowsBuilder, Source};
 
 /// A block whose receipts all have their outcome, encoded for the warehouse.
@@ -29,6 +30,8 @@ pub struct JudgedBlock {
     pub facts: Vec<Fact>,
     /// Rejections by reason.
     pub reasons: BTreeMap<&'static str, u64>,
+    /// Outcomes by client, as the receipts state it.
+    pub clients: Tallies,
     /// The block itself. Its records stay until its rows are written: a row that the warehouse refuses needs its own.
     pub block: Block,
 }
@@ -80,8 +83,8 @@ pub struct Fact {
 
 /// One receipt's outcome as an encoded row.
 enum Row {
-    Receipt(Vec<u8>, Option<Box<Fact>>),
-    Rejected(RejectReason, Vec<u8>, Option<Box<DeadLetter>>),
+    Receipt(Uuid, Vec<u8>, Option<Box<Fact>>),
+    Rejected(RejectReason, Option<Uuid>, Vec<u8>, Option<Box<DeadLetter>>),
 }
 
 /// One record's outcomes.
@@ -106,6 +109,7 @@ pub fn judge_block(judge: &Judge, block: Block, verifier: &str, letters: Letters
     let mut letters = Vec::new();
     let mut facts = Vec::new();
     let mut reasons = BTreeMap::new();
+    let mut clients = Tallies::default();
     let mut lines: BTreeMap<u32, Vec<LedgerRow>> = BTreeMap::new();
     for (record, (logged, outcome)) in (0_u32..).zip(block.records.iter().zip(judged)) {
         let position = logged.position;
@@ -133,12 +137,14 @@ pub fn judge_block(judge: &Judge, block: Block, verifier: &str, letters: Letters
         for (index, row) in (0_u16..).zip(outcome.rows) {
             let source = Source { record, index };
             match row {
-                Row::Receipt(bytes, fact) => {
+                Row::Receipt(client_id, bytes, fact) => {
+                    clients.accepted(client_id);
                     line.accepted += 1;
                     receipts.push(&bytes, source);
                     facts.extend(fact.map(|fact| *fact));
                 }
-                Row::Rejected(reason, bytes, letter) => {
+                Row::Rejected(reason, client_id, bytes, letter) => {
+                    clients.rejected(client_id);
                     line.rejected += 1;
                     *reasons.entry(reason.as_str()).or_insert(0) += 1;
                     rejected.push(&bytes, source);
@@ -154,6 +160,7 @@ pub fn judge_block(judge: &Judge, block: Block, verifier: &str, letters: Letters
         lines: lines.into_values().flatten().collect(),
         facts,
         reasons,
+        clients,
         block,
     }
 }
@@ -174,11 +181,13 @@ pub(crate) fn arrival(logged: &LoggedRecord) -> Arrival<'_> {
 fn judge_record(judge: &Judge, logged: &LoggedRecord, record: u32, letters: Letters, facts: Facts) -> JudgedRecord {
     let rows = judge.judge(&arrival(logged), &|index, judged| match judged {
         Judged::Verified(verified) => Row::Receipt(
+            verified.receipt.client_id,
             encode_receipt(logged, index, &verified),
             (facts == Facts::Keep).then(|| Box::new(fact(Source { record, index }, &verified))),
         ),
         Judged::Rejected(rejected) => Row::Rejected(
             rejected.reason,
+            rejected.client_id,
             encode_rejected(logged, index, &rejected),
             (letters == Letters::Keep).then(|| Box::new(dead_letter(logged, index, rejected))),
         ),

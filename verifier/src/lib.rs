@@ -8,6 +8,7 @@
 //! - [`rows`]: a block's rows, which can be cut anywhere
 //! - [`writing`]: rows to the warehouse, with retries, and what it refuses by itself
 //! - [`refusing`]: receipts that it or a policy refuses, as rejected ones
+//! - [`offenders`]: clients most of whose receipts are rejected
 //! - [`standing`]: what keeps the verifier from getting on, for readiness
 //! - [`ledger`]: the conservation ledger's lines, as commit metadata and as rows
 //! - [`resuming`]: where reading goes on when a committed position is lost
@@ -24,6 +25,7 @@ pub mod block;
 pub mod config;
 pub mod judging;
 pub mod ledger;
+pub mod offenders;
 pub mod pipeline;
 pub mod policy;
 pub mod refusing;

@@ -123,6 +123,7 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
         refused_before: Arc::default(),
         config: config.clone(),
         standing: Standing::new(health.register("verifier")),
+        offenders: Arc::default(),
         stop: give_up.clone(),
     };
     let admission = Admission {
@@ -358,6 +359,7 @@ async fn commit(
         counter!("receipts_verifier_receipts_total", "outcome" => "rejected").increment(line.rejected);
         histogram!("receipts_verifier_block_receipts").record(line.receipts_in as f64);
     }
+    writer.offenders.lock().note(&block.clients, Instant::now());
     for (reason, count) in &block.reasons {
         counter!("receipts_verifier_rejected_total", "reason" => *reason).increment(*count);
     }

@@ -71,6 +71,8 @@ pub struct Turned {
     pub position: u128,
     /// `receiptId`.
     pub receipt_id: Uuid,
+    /// `client.id`.
+    pub client_id: Uuid,
     reason: RejectReason,
     row: Vec<u8>,
     letter: Option<DeadLetter>,
@@ -119,12 +121,13 @@ fn turn_all(judge: &Judge, records: &[LoggedRecord], refused: &[Refused], letter
                 let (Some(refusal), Judged::Verified(verified)) = (refusals.get(&index), judged) else {
                     return None;
                 };
-                let receipt_id = verified.receipt.receipt_id;
+                let (receipt_id, client_id) = (verified.receipt.receipt_id, verified.receipt.client_id);
                 let rejected = verified.rejected(refusal.reason, refusal.detail.clone());
                 Some(Turned {
                     source: Source { record: *record, index },
                     position: logged.position.receipt(index),
                     receipt_id,
+                    client_id,
                     reason: refusal.reason,
                     row: encode_rejected(logged, index, &rejected),
                     letter: (letters == Letters::Keep).then(|| dead_letter(logged, index, rejected)),
@@ -156,6 +159,7 @@ impl JudgedBlock {
                 line.accepted -= 1;
                 line.rejected += 1;
             }
+            self.clients.turned(one.client_id);
             *self.reasons.entry(one.reason.as_str()).or_insert(0) += 1;
             rows.push(&one.row, one.source);
             self.letters.extend(one.letter);
@@ -225,6 +229,7 @@ mod tests {
             facts: Vec::new(),
             lines: vec![line(3), line(9)],
             reasons: std::collections::BTreeMap::new(),
+            clients: crate::offenders::Tallies::default(),
             block: Block {
                 records: vec![logged(3), logged(9)],
                 opened: Instant::now(),
@@ -235,6 +240,7 @@ mod tests {
             source,
             position: logged(9).position.receipt(0),
             receipt_id: Uuid::nil(),
+            client_id: Uuid::nil(),
             reason: RejectReason::RefusedByWarehouse,
             row: vec![1, 2, 3],
             letter: None,

@@ -32,6 +32,7 @@ use warehouse::{
 
 use crate::config::VerifierConfig;
 use crate::judging::{JudgedBlock, Letters};
+use crate::offenders::Offenders;
 use crate::refusing::{Refusal, Refused, Turned, turn};
 use crate::rows::Rows;
 use crate::standing::Standing;
@@ -84,6 +85,8 @@ pub struct Writer {
     pub config: VerifierConfig,
     /// Says in `/readyz` when rows or dead letters aren't taken.
     pub standing: Standing,
+    /// Clients most of whose receipts are rejected.
+    pub offenders: Arc<Mutex<Offenders>>,
     /// Ends the trying.
     pub stop: CancellationToken,
 }

@@ -179,6 +179,8 @@ impl Component {
         if old.as_ref() == Some(&new) {
             return;
         }
+        let ready = if new.status == Status::NotReady { 0.0 } else { 1.0 };
+        metrics::gauge!("receipts_component_ready", "component" => self.name.clone()).set(ready);
         match &new.reason {
             None => tracing::info!(component = %self.name, "ready"),
             Some(reason) if new.status == Status::Degraded => {

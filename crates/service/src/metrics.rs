@@ -1,7 +1,10 @@
 //! The list of metrics. A metric is public interface: whatever a crate records is listed here, with its kind, unit and help,
 //! and a test compares the list with the code and the documents.
 //!
-//! To add one: record it with the `metrics` crate under `receipts_<area>_<what>_<unit|total>`, and add its row here.
+//! To add one: record it with the `metrics` crate under `receipts_<area>_<what>_<unit|total>`, add its row here and its labels' values
+//! in [`labels`], and write the document anew: `RECEIPTS_WRITE_DOCS=1 cargo test -p service --test metrics_document`.
+
+pub mod labels;
 
 use metrics::Unit;
 
@@ -86,6 +89,12 @@ pub const METRICS: &[MetricDoc] = &[
         "Always 1; the label is the version that runs.",
     ),
     gauge(
+        "receipts_component_ready",
+        "1",
+        &["component"],
+        "1 while a part of `/readyz` is ready or degraded, 0 while it isn't.",
+    ),
+    gauge(
         "receipts_cpu_jobs",
         "jobs",
         &["pool"],
@@ -112,7 +121,7 @@ pub const METRICS: &[MetricDoc] = &[
     histogram("receipts_cpu_run_seconds", "seconds", &["pool"], "Time a CPU job ran."),
     gauge(
         "receipts_limiter_degraded",
-        "",
+        "1",
         &[],
         "1 while the limiter counts in this process alone because Redis is away, else 0.",
     ),
@@ -202,6 +211,18 @@ pub const METRICS: &[MetricDoc] = &[
         &["outcome"],
         "Times the identity provider's keys were asked for: ok, failed.",
     ),
+    gauge(
+        "receipts_publisher_task_good_timestamp_seconds",
+        "seconds",
+        &["task"],
+        "When this replica last came to the end of a round of looking for verifications that end, or of erasures, since the Unix epoch.",
+    ),
+    gauge(
+        "receipts_publisher_erasures_failing",
+        "erasures",
+        &[],
+        "Erasures that could not go on in the last round.",
+    ),
     // api
     histogram(
         "receipts_api_request_seconds",
@@ -268,6 +289,12 @@ pub const METRICS: &[MetricDoc] = &[
     ),
     counter("receipts_log_appends_total", "records", &[], "Records made durable."),
     gauge("receipts_log_disk_bytes", "bytes", &[], "Bytes of segments on disk."),
+    gauge(
+        "receipts_log_disk_free_bytes",
+        "bytes",
+        &[],
+        "Bytes free on the disk of the embedded log; below `log.min_free_bytes` it takes no records.",
+    ),
     gauge(
         "receipts_log_end_offset",
         "records",
@@ -373,6 +400,12 @@ pub const METRICS: &[MetricDoc] = &[
         "Time from a block's first record to its commit.",
     ),
     counter(
+        "receipts_verifier_clients_mostly_rejected_total",
+        "clients",
+        &[],
+        "Clients most of whose receipts were rejected within five minutes, each counted once in that time; the log names them.",
+    ),
+    counter(
         "receipts_verifier_dead_letters_total",
         "receipts",
         &[],
@@ -432,6 +465,19 @@ pub const METRICS: &[MetricDoc] = &[
         "answers",
         &[],
         "Answers without the titles of their entries, because the account store didn't tell them.",
+    ),
+    // completeness, by whoever runs the analytics API
+    histogram(
+        "receipts_watermark_age_seconds",
+        "seconds",
+        &[],
+        "How old `completeThrough` was, each time it was looked at; while it can't be read, how old the last one is.",
+    ),
+    gauge(
+        "receipts_watermark_timestamp_seconds",
+        "seconds",
+        &[],
+        "The last `completeThrough` that was read, since the Unix epoch.",
     ),
     // audit, by whoever runs the analytics API
     counter(
@@ -513,6 +559,82 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+
+    /// Units that aren't the base ones (Prometheus, "Metric and label naming").
+    const SCALED: &[&str] = &[
+        "_ms",
+        "milliseconds",
+        "microseconds",
+        "_us_",
+        "nanoseconds",
+        "minutes",
+        "hours",
+        "_days",
+        "kilobytes",
+        "megabytes",
+        "_kb",
+        "_mb",
+        "kib",
+        "mib",
+        "percent",
+    ];
+
+    #[test]
+    fn names_and_labels_follow_prometheus() {
+        let plain = |text: &str| {
+            text.starts_with(|first: char| first.is_ascii_lowercase())
+                && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+                && !text.contains("__")
+        };
+        for row in METRICS {
+            assert!(plain(row.name), "{}", row.name);
+            for scaled in SCALED {
+                assert!(!row.name.contains(scaled), "{}: {scaled} isn't a base unit", row.name);
+            }
+            // A measure with a dimension says it last; a counter says `total` behind it.
+            let bare = row.name.strip_suffix("_total").unwrap_or(row.name);
+            for unit in ["seconds", "bytes"] {
+                let ends = bare.ends_with(&format!("_{unit}"));
+                assert_eq!(row.unit == unit, ends, "{} in {}", row.name, row.unit);
+            }
+            for suffix in ["_bucket", "_sum", "_count"] {
+                assert!(!row.name.ends_with(suffix), "{} is a histogram's series", row.name);
+            }
+            assert!(
+                !row.unit.is_empty(),
+                "{}: a number without a dimension counts in `1`",
+                row.name
+            );
+            assert!(
+                row.help.starts_with(char::is_uppercase) || row.help.starts_with('1'),
+                "{}",
+                row.name
+            );
+            for label in row.labels {
+                assert!(plain(label), "{} {label}", row.name);
+                // `job` and `instance` are the scraper's, `le` and `quantile` the format's; a name doesn't repeat its label.
+                assert!(
+                    !["job", "instance", "le", "quantile"].contains(label),
+                    "{} {label}",
+                    row.name
+                );
+                assert!(!row.name.contains(&format!("_by_{label}")), "{} {label}", row.name);
+                assert!(
+                    labels::values_of(row.name, label).is_some(),
+                    "{} {label}: add its values",
+                    row.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_labels_values_are_of_a_metric() {
+        for (metric, label, _) in labels::LABELS {
+            let has = |row: &MetricDoc| (metric.is_empty() || row.name == *metric) && row.labels.contains(label);
+            assert!(METRICS.iter().any(has), "{metric} {label}");
+        }
+    }
 
     #[test]
     fn names_are_unique_and_say_their_unit() {

@@ -16,6 +16,8 @@ pub(super) struct Meters {
     pub(super) queue_bytes: Gauge,
     /// Bytes of all segments on disk.
     pub(super) disk_bytes: Gauge,
+    /// Bytes free on its disk.
+    pub(super) disk_free_bytes: Gauge,
     /// One past the newest durable record.
     pub(super) end_offset: Gauge,
     /// 1 if records are taken, 0 if not.
@@ -31,6 +33,7 @@ impl Meters {
             group_records: histogram!("receipts_log_group_records"),
             queue_bytes: gauge!("receipts_log_queue_bytes"),
             disk_bytes: gauge!("receipts_log_disk_bytes"),
+            disk_free_bytes: gauge!("receipts_log_disk_free_bytes"),
             end_offset: gauge!("receipts_log_end_offset"),
             writable: gauge!("receipts_log_writable"),
         }

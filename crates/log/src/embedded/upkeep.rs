@@ -57,6 +57,9 @@ pub(super) fn look_around(shared: &Shared) {
         .disk_bytes
         .set((shared.catalog.bytes() + shared.spare.bytes()) as f64);
     meters.end_offset.set(shared.end_offset() as f64);
+    if let Some(free) = free_bytes(shared) {
+        meters.disk_free_bytes.set(free as f64);
+    }
 }
 
 /// Why no records should be taken although the disk takes them still.
@@ -84,7 +87,12 @@ fn lacking(shared: &Shared, wanted: u64) -> Option<String> {
     if shared.config.min_free_bytes == 0 {
         return None;
     }
-    let found = rustix::fs::statvfs(&shared.dir).ok()?;
-    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    let free = free_bytes(shared)?;
     (free < wanted).then(|| format!("{free} bytes are free on the log's disk, {wanted} are wanted"))
+}
+
+/// What an ordinary user may still write on the log's disk.
+fn free_bytes(shared: &Shared) -> Option<u64> {
+    let found = rustix::fs::statvfs(&shared.dir).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
 }

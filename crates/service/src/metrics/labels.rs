@@ -1,0 +1,160 @@
+//! The values that each label can have. A label whose values users choose would be a series for each of them, so every
+//! label is here with its whole set, or with what bounds it.
+
+/// What a label's value can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Values {
+    /// One of these.
+    OneOf(&'static [&'static str]),
+    /// Names that stand in the code or in the configuration, never in a request: what they are.
+    Named(&'static str),
+}
+
+use Values::{Named, OneOf};
+
+/// The values of each label: of the metric that is named, or of every metric with that label (`""`).
+pub const LABELS: &[(&str, &str, Values)] = &[
+    ("", "version", Named("the version that runs")),
+    (
+        "",
+        "component",
+        Named(
+            "a part of `/readyz`: `log`, `verifier`, `redis`, and `warehouse`, `log`, `accounts`, `jwks` after the service's name and a dot",
+        ),
+    ),
+    (
+        "",
+        "pool",
+        OneOf(&["gateway", "verifier", "publisher", "pages", "replay", "repair"]),
+    ),
+    (
+        "receipts_limiter_fallback_total",
+        "reason",
+        OneOf(&["away", "busy", "timed_out", "refused"]),
+    ),
+    (
+        "receipts_outbound_requests_total",
+        "kind",
+        OneOf(&["get", "post", "txt"]),
+    ),
+    (
+        "receipts_outbound_requests_total",
+        "outcome",
+        OneOf(&[
+            "answered",
+            "refused",
+            "unresolvable",
+            "timed_out",
+            "unreachable",
+            "tls",
+            "too_large",
+            "redirects",
+            "bad_answer",
+        ]),
+    ),
+    (
+        "receipts_mails_total",
+        "outcome",
+        OneOf(&["sent", "failed", "refused", "unknown"]),
+    ),
+    ("", "window", OneOf(&["minute", "day"])),
+    (
+        "receipts_telemetry_lines_suppressed_total",
+        "what",
+        Named("the line: a name in the code, or the module that writes it"),
+    ),
+    (
+        "receipts_accounts_authentications_total",
+        "outcome",
+        OneOf(&["ok", "malformed", "unknown", "expired", "revoked", "unavailable"]),
+    ),
+    ("", "query", Named("the question's name in the code")),
+    (
+        "receipts_publisher_tokens_total",
+        "outcome",
+        OneOf(&[
+            "ok",
+            "expired",
+            "bad_signature",
+            "unknown_key",
+            "refused",
+            "unavailable",
+        ]),
+    ),
+    (
+        "receipts_publisher_jwks_fetches_total",
+        "outcome",
+        OneOf(&["ok", "failed"]),
+    ),
+    ("", "task", OneOf(&["expiry", "erasure"])),
+    ("", "api", OneOf(&["analytics", "publisher"])),
+    (
+        "receipts_api_requests_total",
+        "route",
+        Named("the address's pattern, such as `/api/v1/analytics/content/{entry_id}`; `none` for an unknown one"),
+    ),
+    (
+        "receipts_api_request_seconds",
+        "route",
+        Named("as in `receipts_api_requests_total`"),
+    ),
+    (
+        "",
+        "route",
+        OneOf(&[
+            "receipts", "batch", "explain", "webhook", "healthz", "readyz", "unknown",
+        ]),
+    ),
+    ("", "status", Named("an HTTP status that the service answers")),
+    ("receipts_gateway_receipts_total", "kind", OneOf(&["single", "batch"])),
+    (
+        "",
+        "code",
+        Named("the `code` of a problem or of a fault in a receipt, as OpenAPI and README list them"),
+    ),
+    ("", "client", OneOf(&["writer", "member", "inspector", "letters"])),
+    ("", "broker", Named("a broker's number")),
+    (
+        "receipts_kafka_rebalanced_total",
+        "what",
+        OneOf(&["assigned", "revoked", "lost"]),
+    ),
+    (
+        "receipts_verifier_receipts_total",
+        "outcome",
+        OneOf(&["accepted", "rejected"]),
+    ),
+    (
+        "receipts_verifier_rejected_total",
+        "reason",
+        Named("a reason of `receipts rejected list`: `bad_signature`, `malformed`, ..."),
+    ),
+    ("", "stage", OneOf(&["judge", "admit", "write", "commit"])),
+    (
+        "receipts_verifier_write_failures_total",
+        "table",
+        Named("a table of the warehouse, `dead letters` or `policy marks`"),
+    ),
+    (
+        "receipts_warehouse_errors_total",
+        "kind",
+        OneOf(&[
+            "unavailable",
+            "refused",
+            "damaged",
+            "bad_answer",
+            "too_large",
+            "bad_rows",
+            "denied",
+            "config",
+        ]),
+    ),
+    ("", "table", Named("a table of the warehouse")),
+];
+
+/// What `label` of `metric` can be; nothing if nobody has said so.
+#[must_use]
+pub fn values_of(metric: &str, label: &str) -> Option<Values> {
+    let of = |wanted: &str| LABELS.iter().find(|(name, key, _)| *name == wanted && *key == label);
+    of(metric).or_else(|| of("")).map(|(_, _, values)| *values)
+}
