@@ -7,7 +7,7 @@
 //! - [`buckets`]: where the points of a time series begin and end
 //! - [`watermark`], [`gate`]: `completeThrough`, and how many queries are at work
 //! - [`format`]: JSON or CSV; `labels`: what publishers call their entries
-//! - `readiness`: whether the engines answer; `conservation`: whether the tables hold what the ledger counts
+//! - `readiness`: whether the engines answer; `freshness`: how far behind `completeThrough` is; `conservation`: whether the tables hold what the ledger counts
 //!
 //! Every answer is scoped to the verified domains of the caller's key, and says by `completeThrough` up to when everything
 //! acknowledged is counted in it. Ranges are half-open, `[from, to)`, over the time of access that a receipt states
@@ -24,6 +24,7 @@ pub mod completeness;
 pub mod config;
 mod conservation;
 pub mod format;
+mod freshness;
 pub mod gate;
 mod labels;
 pub mod range;

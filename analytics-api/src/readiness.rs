@@ -8,6 +8,7 @@ use service::health::{Component, Health};
 use tokio::time::timeout;
 
 use crate::app::App;
+use crate::freshness::Freshness;
 
 /// What readiness is made of here.
 pub(crate) struct Engines {
@@ -30,12 +31,19 @@ impl Engines {
     pub(crate) async fn watch(self, app: Arc<App>) {
         let pause = Duration::from_millis(app.config.health_interval_ms);
         let wait_max = Duration::from_millis(app.config.query_wait_ms_max);
+        let freshness = Freshness::default();
         loop {
+            let complete = async {
+                let partitions = app.deps.log.partitions(&app.config.group).await?;
+                freshness.note(&partitions);
+                Ok::<_, receipt_log::InspectError>(())
+            };
             tokio::join!(
                 look(&self.warehouse, wait_max, app.deps.warehouse.sound()),
-                look(&self.log, wait_max, app.deps.log.partitions(&app.config.group)),
+                look(&self.log, wait_max, complete),
                 look(&self.accounts, wait_max, app.deps.accounts.ping()),
             );
+            freshness.tell(service::instant::now_ms());
             tokio::time::sleep(pause).await;
         }
     }

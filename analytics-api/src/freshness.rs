@@ -1,0 +1,32 @@
+//! How far behind `completeThrough` is, looked at from time to time: what the freshness objective counts.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use metrics::{gauge, histogram};
+use receipt_log::PartitionState;
+
+/// The last watermark that could be read.
+#[derive(Debug, Default)]
+pub(crate) struct Freshness {
+    /// Milliseconds since the Unix epoch; 0 before the first.
+    complete_ms: AtomicI64,
+}
+
+impl Freshness {
+    /// What the log says now.
+    pub(crate) fn note(&self, partitions: &[PartitionState]) {
+        if let Some(complete_ms) = partitions.iter().map(|state| state.complete_through_ms).min() {
+            self.complete_ms.store(complete_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts how old it is now: while the log can't be read the last one grows older, as it does for publishers.
+    #[allow(clippy::cast_precision_loss)] // Milliseconds of this age fit 2^53.
+    pub(crate) fn tell(&self, now_ms: i64) {
+        let complete_ms = self.complete_ms.load(Ordering::Relaxed);
+        if complete_ms > 0 {
+            gauge!("receipts_watermark_timestamp_seconds").set(complete_ms as f64 / 1e3);
+            histogram!("receipts_watermark_age_seconds").record((now_ms - complete_ms).max(0) as f64 / 1e3);
+        }
+    }
+}
