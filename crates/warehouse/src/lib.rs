@@ -6,6 +6,7 @@
 //! - [`row`]: rows of the tables, encoded by hand into RowBinary; `native`: into the columns in which they travel
 //! - [`migrations`]: the schema, version by version; `schema`: its tables, on one server or a cluster
 //! - [`server`]: what is asked of a server before it is relied on; `tls`: how it is spoken to
+//! - [`rollup`]: hours counted ahead, and which of them may be believed
 //! - [`queries`]: what publishers, the audit and the load tests ask, one file per noun
 //! - [`engine`]: libchdb in this process, behind `endpoint`, which speaks ClickHouse's HTTP protocol
 //! - `statements`: the threads and connections between the two; `engine_files`: library, directory, configuration
@@ -28,6 +29,7 @@ mod native;
 #[cfg(test)]
 mod on_a_cluster;
 pub mod queries;
+pub mod rollup;
 pub mod row;
 mod schema;
 pub mod server;
@@ -41,10 +43,11 @@ pub use connector::Target;
 pub use engine::EmbeddedEngine;
 pub use error::{EngineError, Remedy, WarehouseError};
 pub use queries::{
-    AuditFinding, AuditSums, Below, ClientStats, CommittedOffset, ContentStats, DashboardStats, ExportedReceipt,
-    Filter, GroupBy, Irreplaceable, LedgerRun, LogBegin, MetadataErasure, MetadataRows, Metric, Part,
-    REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, ReceiptCursor, ReceiptFacts, Refusal, RefusalStats, Rejected,
-    RejectedCursor, RejectedFilter, RejectedOrder, RejectedReceipt, Replay, Scope, StandingPayload, StandingRejection,
-    StoredReceipt, TimeseriesPoint, TopClient, TopContent, Totals, UsageByPurpose,
+    ARRIVALS_MAX, AuditFinding, AuditSums, Below, ClientStats, CommittedOffset, ContentStats, DashboardStats,
+    ExportedReceipt, Filter, GroupBy, Irreplaceable, LedgerRun, LogBegin, LogPlace, MetadataErasure, MetadataRows,
+    Metric, Part, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, ReceiptCursor, ReceiptFacts, Refusal, RefusalStats,
+    Rejected, RejectedCursor, RejectedFilter, RejectedOrder, RejectedReceipt, Replay, Scope, StandingPayload,
+    StandingRejection, StoredReceipt, TimeseriesPoint, TopClient, TopContent, Totals, UsageByPurpose,
 };
+pub use rollup::{Hours, RollupView};
 pub use row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};

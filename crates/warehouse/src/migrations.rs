@@ -6,6 +6,7 @@
 //! changed; the next one is added below it.
 
 use crate::client::Call;
+use crate::rollup::tables as rollup;
 use crate::schema::{LEDGER, RECEIPTS, REJECTED, REPLAYS, Step, VERSIONS};
 use crate::{Warehouse, WarehouseError};
 
@@ -32,12 +33,35 @@ static MIGRATIONS: &[Migration] = &[
         name: "retention, and erasures that last",
         steps: &[Step::Alter(&RECEIPTS, BLANK_WINS), RETENTION[0], RETENTION[1]],
     },
+    Migration {
+        version: 4,
+        name: "rollups",
+        steps: &[
+            Step::Create(&rollup::MARKS),
+            Step::Create(&rollup::ERASURES),
+            Step::Create(&rollup::STATES),
+            Step::Create(&rollup::BUCKETS),
+            Step::Create(&rollup::BY_CLIENT),
+            Step::Create(&rollup::BY_ENTRY),
+            Step::Forget(&rollup::MARKS, "written_at", MARKS_DAYS),
+            Step::Forget(&rollup::ERASURES, "written_at", MARKS_DAYS),
+            RETENTION[2],
+            RETENTION[3],
+            RETENTION[4],
+        ],
+    },
 ];
 
+/// Days that marks are kept: longer than a state without a successor is believed.
+const MARKS_DAYS: u64 = 3;
+
 /// By which column rows get old.
-const RETENTION: [Step; 2] = [
+const RETENTION: [Step; 5] = [
     Step::Retain(&RECEIPTS, "timestamp"),
     Step::Retain(&REJECTED, "received_at"),
+    Step::Retain(&rollup::BUCKETS, "hour * 3600"),
+    Step::Retain(&rollup::BY_CLIENT, "hour * 3600"),
+    Step::Retain(&rollup::BY_ENTRY, "hour * 3600"),
 ];
 
 /// What tells who used content, in columns whose least value is the blank one: equal payloads have equal values, so `min`
@@ -172,9 +196,11 @@ impl Warehouse {
     async fn missing_tables(&self) -> Result<Vec<String>, WarehouseError> {
         let call = Call::new("SELECT name FROM system.tables WHERE database = currentDatabase()");
         let there: Vec<String> = self.rows("migrate", call).await?;
-        let tables = [&RECEIPTS, &REJECTED, &LEDGER, &REPLAYS].map(|table| table.name);
-        let missing = tables.iter().filter(|table| !there.iter().any(|name| name == *table));
-        Ok(missing.map(ToString::to_string).collect())
+        let tables = [&RECEIPTS, &REJECTED, &LEDGER, &REPLAYS].into_iter().chain(rollup::ALL);
+        let missing = tables
+            .map(|table| table.name)
+            .filter(|table| !there.iter().any(|name| name == table));
+        Ok(missing.map(ToOwned::to_owned).collect())
     }
 
     async fn schema_version(&self) -> Result<u32, WarehouseError> {

@@ -9,13 +9,13 @@
 pub(crate) struct Table {
     /// Its name in every statement but those that make it.
     pub(crate) name: &'static str,
-    columns: &'static str,
+    pub(crate) columns: &'static str,
     /// The table engine on a single server; on a cluster it is the replicated one of the same kind.
-    engine: &'static str,
+    pub(crate) engine: &'static str,
     /// From `PARTITION BY` to `ORDER BY`.
-    keys: &'static str,
+    pub(crate) keys: &'static str,
     /// What decides a row's shard, from its sorting key; `None` for a small table that every node has whole.
-    shard_by: Option<&'static str>,
+    pub(crate) shard_by: Option<&'static str>,
 }
 
 /// One change of the schema, which can be made again.
@@ -27,6 +27,8 @@ pub(crate) enum Step {
     Alter(&'static Table, &'static str),
     /// Lets go of a part once the youngest of its rows, by this column, is as old as receipts may get.
     Retain(&'static Table, &'static str),
+    /// Lets go of a part once the youngest of its rows, by this column, is so many days old.
+    Forget(&'static Table, &'static str, u64),
 }
 
 /// How tables are laid out.
@@ -62,15 +64,18 @@ impl Layout<'_> {
                 .into_iter()
                 .map(|name| format!("ALTER TABLE {name}{} {change}", self.on_cluster()))
                 .collect(),
-            Step::Retain(table, column) => {
-                let alter = format!("ALTER TABLE {}{}", self.stored(table), self.on_cluster());
-                vec![
-                    // Whole parts: deleting row by row would write the oldest month again every few hours.
-                    format!("{alter} MODIFY SETTING ttl_only_drop_parts = 1"),
-                    format!("{alter} MODIFY TTL {}", self.expiry(column)),
-                ]
-            }
+            Step::Retain(table, column) => self.let_go(table, &self.expiry(column)),
+            Step::Forget(table, column, days) => self.let_go(table, &format!("{column} + toIntervalDay({days})")),
         }
+    }
+
+    fn let_go(&self, table: &Table, expiry: &str) -> Vec<String> {
+        let alter = format!("ALTER TABLE {}{}", self.stored(table), self.on_cluster());
+        vec![
+            // Whole parts: deleting row by row would write the oldest month again every few hours.
+            format!("{alter} MODIFY SETTING ttl_only_drop_parts = 1"),
+            format!("{alter} MODIFY TTL {expiry}"),
+        ]
     }
 
     /// When a row may go, by its column of time.

@@ -141,3 +141,125 @@ ALTER TABLE `receipts`.rejected_local ON CLUSTER `main` MODIFY SETTING ttl_only_
 
 ALTER TABLE `receipts`.rejected_local ON CLUSTER `main` MODIFY TTL toDateTime(received_at) + toIntervalDay(2557);
 
+CREATE TABLE IF NOT EXISTS `receipts`.rollup_marks_local ON CLUSTER `main`
+(
+    epoch UInt32 CODEC(Delta(4), ZSTD(1)),
+    partition UInt32 CODEC(Delta(4), ZSTD(1)),
+    first_offset UInt64 CODEC(Delta(8), ZSTD(1)),
+    last_offset UInt64 CODEC(Delta(8), ZSTD(1)),
+    touched Array(Tuple(UInt32, String)) CODEC(ZSTD(1)),
+    written_at DateTime('UTC') DEFAULT now() CODEC(Delta(4), ZSTD(1))
+)
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/receipts/rollup_marks_local', '{replica}')
+PARTITION BY toYYYYMMDD(written_at)
+ORDER BY (epoch, partition, last_offset, first_offset);
+
+CREATE TABLE IF NOT EXISTS `receipts`.rollup_marks ON CLUSTER `main` AS `receipts`.rollup_marks_local
+ENGINE = Distributed('main', 'receipts', 'rollup_marks_local', cityHash64(epoch, partition));
+
+CREATE TABLE IF NOT EXISTS `receipts`.rollup_erasures_local ON CLUSTER `main`
+(
+    erasure UUID,
+    ended Bool,
+    publishers Array(String) CODEC(ZSTD(1)),
+    parents Array(String) CODEC(ZSTD(1)),
+    written_at DateTime('UTC') DEFAULT now()
+)
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/receipts/rollup_erasures_local', '{replica}')
+PARTITION BY toYYYYMMDD(written_at)
+ORDER BY (erasure, ended);
+
+CREATE TABLE IF NOT EXISTS `receipts`.rollup_erasures ON CLUSTER `main` AS `receipts`.rollup_erasures_local
+ENGINE = Distributed('main', 'receipts', 'rollup_erasures_local', cityHash64(erasure));
+
+CREATE TABLE IF NOT EXISTS `receipts`.rollup_states_local ON CLUSTER `main`
+(
+    lineage UInt8,
+    state SimpleAggregateFunction(max, Tuple(UInt32, UInt32, String))
+)
+ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/{shard}/receipts/rollup_states_local', '{replica}')
+ORDER BY lineage;
+
+CREATE TABLE IF NOT EXISTS `receipts`.rollup_states ON CLUSTER `main` AS `receipts`.rollup_states_local
+ENGINE = Distributed('main', 'receipts', 'rollup_states_local', cityHash64(lineage));
+
+CREATE TABLE IF NOT EXISTS `receipts`.rollup_buckets_local ON CLUSTER `main`
+(
+    publisher String CODEC(ZSTD(1)),
+    hour UInt32 CODEC(Delta(4), ZSTD(1)),
+    version UInt32 CODEC(Delta(4), ZSTD(1))
+)
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/receipts/rollup_buckets_local', '{replica}')
+PARTITION BY toYYYYMM(toDateTime(hour * 3600, 'UTC'))
+ORDER BY (publisher, hour, version);
+
+CREATE TABLE IF NOT EXISTS `receipts`.rollup_buckets ON CLUSTER `main` AS `receipts`.rollup_buckets_local
+ENGINE = Distributed('main', 'receipts', 'rollup_buckets_local', cityHash64(publisher));
+
+CREATE TABLE IF NOT EXISTS `receipts`.usage_by_client_local ON CLUSTER `main`
+(
+    publisher String CODEC(ZSTD(1)),
+    hour UInt32 CODEC(Delta(4), ZSTD(1)),
+    slot UInt32 CODEC(Delta(4), ZSTD(1)),
+    version UInt32 CODEC(Delta(4), ZSTD(1)),
+    client_id UUID CODEC(ZSTD(1)),
+    purpose LowCardinality(String),
+    model_id String CODEC(ZSTD(1)),
+    receipts UInt64 CODEC(T64, ZSTD(1)),
+    first_ms Int64 CODEC(Delta(8), ZSTD(1)),
+    last_ms Int64 CODEC(Delta(8), ZSTD(1)),
+    name String CODEC(ZSTD(1)),
+    organization String CODEC(ZSTD(1)),
+    versions Array(String) CODEC(ZSTD(1))
+)
+ENGINE = ReplicatedMergeTree('/clickhouse/tables/{shard}/receipts/usage_by_client_local', '{replica}')
+PARTITION BY toYYYYMM(toDateTime(hour * 3600, 'UTC'))
+PRIMARY KEY (publisher, hour)
+ORDER BY (publisher, hour, version, client_id, purpose, model_id, slot);
+
+CREATE TABLE IF NOT EXISTS `receipts`.usage_by_client ON CLUSTER `main` AS `receipts`.usage_by_client_local
+ENGINE = Distributed('main', 'receipts', 'usage_by_client_local', cityHash64(publisher));
+
+CREATE TABLE IF NOT EXISTS `receipts`.usage_by_entry_local ON CLUSTER `main`
+(
+    publisher String CODEC(ZSTD(1)),
+    entry_id UUID CODEC(ZSTD(1)),
+    hour UInt32 CODEC(Delta(4), ZSTD(1)),
+    version UInt32 CODEC(Delta(4), ZSTD(1)),
+    client_id UUID CODEC(ZSTD(1)),
+    purpose LowCardinality(String),
+    model_id String CODEC(ZSTD(1)),
+    receipts UInt64 CODEC(T64, ZSTD(1)),
+    first_ms Int64 CODEC(Delta(8), ZSTD(1)),
+    last_ms Int64 CODEC(Delta(8), ZSTD(1)),
+    url String CODEC(ZSTD(1)),
+    urls Array(String) CODEC(ZSTD(1))
+)
+ENGINE = ReplicatedMergeTree('/clickhouse/tables/{shard}/receipts/usage_by_entry_local', '{replica}')
+PARTITION BY toYYYYMM(toDateTime(hour * 3600, 'UTC'))
+PRIMARY KEY (publisher, intDiv(hour, 24), entry_id)
+ORDER BY (publisher, intDiv(hour, 24), entry_id, hour, version, client_id, purpose, model_id);
+
+CREATE TABLE IF NOT EXISTS `receipts`.usage_by_entry ON CLUSTER `main` AS `receipts`.usage_by_entry_local
+ENGINE = Distributed('main', 'receipts', 'usage_by_entry_local', cityHash64(publisher));
+
+ALTER TABLE `receipts`.rollup_marks_local ON CLUSTER `main` MODIFY SETTING ttl_only_drop_parts = 1;
+
+ALTER TABLE `receipts`.rollup_marks_local ON CLUSTER `main` MODIFY TTL written_at + toIntervalDay(3);
+
+ALTER TABLE `receipts`.rollup_erasures_local ON CLUSTER `main` MODIFY SETTING ttl_only_drop_parts = 1;
+
+ALTER TABLE `receipts`.rollup_erasures_local ON CLUSTER `main` MODIFY TTL written_at + toIntervalDay(3);
+
+ALTER TABLE `receipts`.rollup_buckets_local ON CLUSTER `main` MODIFY SETTING ttl_only_drop_parts = 1;
+
+ALTER TABLE `receipts`.rollup_buckets_local ON CLUSTER `main` MODIFY TTL toDateTime(hour * 3600) + toIntervalDay(2557);
+
+ALTER TABLE `receipts`.usage_by_client_local ON CLUSTER `main` MODIFY SETTING ttl_only_drop_parts = 1;
+
+ALTER TABLE `receipts`.usage_by_client_local ON CLUSTER `main` MODIFY TTL toDateTime(hour * 3600) + toIntervalDay(2557);
+
+ALTER TABLE `receipts`.usage_by_entry_local ON CLUSTER `main` MODIFY SETTING ttl_only_drop_parts = 1;
+
+ALTER TABLE `receipts`.usage_by_entry_local ON CLUSTER `main` MODIFY TTL toDateTime(hour * 3600) + toIntervalDay(2557);
+

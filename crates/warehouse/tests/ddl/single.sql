@@ -123,3 +123,119 @@ ALTER TABLE `receipts`.rejected MODIFY SETTING ttl_only_drop_parts = 1;
 
 ALTER TABLE `receipts`.rejected MODIFY TTL toDateTime(received_at) + toIntervalDay(2557);
 
+CREATE TABLE IF NOT EXISTS `receipts`.rollup_marks
+(
+    epoch UInt32 CODEC(Delta(4), ZSTD(1)),
+    partition UInt32 CODEC(Delta(4), ZSTD(1)),
+    first_offset UInt64 CODEC(Delta(8), ZSTD(1)),
+    last_offset UInt64 CODEC(Delta(8), ZSTD(1)),
+    touched Array(Tuple(UInt32, String)) CODEC(ZSTD(1)),
+    written_at DateTime('UTC') DEFAULT now() CODEC(Delta(4), ZSTD(1))
+)
+ENGINE = ReplacingMergeTree
+PARTITION BY toYYYYMMDD(written_at)
+ORDER BY (epoch, partition, last_offset, first_offset)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
+
+CREATE TABLE IF NOT EXISTS `receipts`.rollup_erasures
+(
+    erasure UUID,
+    ended Bool,
+    publishers Array(String) CODEC(ZSTD(1)),
+    parents Array(String) CODEC(ZSTD(1)),
+    written_at DateTime('UTC') DEFAULT now()
+)
+ENGINE = ReplacingMergeTree
+PARTITION BY toYYYYMMDD(written_at)
+ORDER BY (erasure, ended)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
+
+CREATE TABLE IF NOT EXISTS `receipts`.rollup_states
+(
+    lineage UInt8,
+    state SimpleAggregateFunction(max, Tuple(UInt32, UInt32, String))
+)
+ENGINE = AggregatingMergeTree
+ORDER BY lineage
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
+
+CREATE TABLE IF NOT EXISTS `receipts`.rollup_buckets
+(
+    publisher String CODEC(ZSTD(1)),
+    hour UInt32 CODEC(Delta(4), ZSTD(1)),
+    version UInt32 CODEC(Delta(4), ZSTD(1))
+)
+ENGINE = ReplacingMergeTree
+PARTITION BY toYYYYMM(toDateTime(hour * 3600, 'UTC'))
+ORDER BY (publisher, hour, version)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
+
+CREATE TABLE IF NOT EXISTS `receipts`.usage_by_client
+(
+    publisher String CODEC(ZSTD(1)),
+    hour UInt32 CODEC(Delta(4), ZSTD(1)),
+    slot UInt32 CODEC(Delta(4), ZSTD(1)),
+    version UInt32 CODEC(Delta(4), ZSTD(1)),
+    client_id UUID CODEC(ZSTD(1)),
+    purpose LowCardinality(String),
+    model_id String CODEC(ZSTD(1)),
+    receipts UInt64 CODEC(T64, ZSTD(1)),
+    first_ms Int64 CODEC(Delta(8), ZSTD(1)),
+    last_ms Int64 CODEC(Delta(8), ZSTD(1)),
+    name String CODEC(ZSTD(1)),
+    organization String CODEC(ZSTD(1)),
+    versions Array(String) CODEC(ZSTD(1))
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMM(toDateTime(hour * 3600, 'UTC'))
+PRIMARY KEY (publisher, hour)
+ORDER BY (publisher, hour, version, client_id, purpose, model_id, slot)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
+
+CREATE TABLE IF NOT EXISTS `receipts`.usage_by_entry
+(
+    publisher String CODEC(ZSTD(1)),
+    entry_id UUID CODEC(ZSTD(1)),
+    hour UInt32 CODEC(Delta(4), ZSTD(1)),
+    version UInt32 CODEC(Delta(4), ZSTD(1)),
+    client_id UUID CODEC(ZSTD(1)),
+    purpose LowCardinality(String),
+    model_id String CODEC(ZSTD(1)),
+    receipts UInt64 CODEC(T64, ZSTD(1)),
+    first_ms Int64 CODEC(Delta(8), ZSTD(1)),
+    last_ms Int64 CODEC(Delta(8), ZSTD(1)),
+    url String CODEC(ZSTD(1)),
+    urls Array(String) CODEC(ZSTD(1))
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMM(toDateTime(hour * 3600, 'UTC'))
+PRIMARY KEY (publisher, intDiv(hour, 24), entry_id)
+ORDER BY (publisher, intDiv(hour, 24), entry_id, hour, version, client_id, purpose, model_id)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
+
+ALTER TABLE `receipts`.rollup_marks MODIFY SETTING ttl_only_drop_parts = 1;
+
+ALTER TABLE `receipts`.rollup_marks MODIFY TTL written_at + toIntervalDay(3);
+
+ALTER TABLE `receipts`.rollup_erasures MODIFY SETTING ttl_only_drop_parts = 1;
+
+ALTER TABLE `receipts`.rollup_erasures MODIFY TTL written_at + toIntervalDay(3);
+
+ALTER TABLE `receipts`.rollup_buckets MODIFY SETTING ttl_only_drop_parts = 1;
+
+ALTER TABLE `receipts`.rollup_buckets MODIFY TTL toDateTime(hour * 3600) + toIntervalDay(2557);
+
+ALTER TABLE `receipts`.usage_by_client MODIFY SETTING ttl_only_drop_parts = 1;
+
+ALTER TABLE `receipts`.usage_by_client MODIFY TTL toDateTime(hour * 3600) + toIntervalDay(2557);
+
+ALTER TABLE `receipts`.usage_by_entry MODIFY SETTING ttl_only_drop_parts = 1;
+
+ALTER TABLE `receipts`.usage_by_entry MODIFY TTL toDateTime(hour * 3600) + toIntervalDay(2557);
+

@@ -114,6 +114,6 @@ fn another_retention_is_taken_over_at_the_next_start() {
         assert_eq!((totals.receipts, totals.rejected), (0, 0));
         let engines = "SELECT count() FROM system.tables WHERE database = currentDatabase()
             AND engine_full LIKE '%toIntervalDay(400)%' AND engine_full LIKE '%ttl_only_drop_parts = 1%'";
-        assert_eq!(sql(warehouse.database(), engines).await, "2\n");
+        assert_eq!(sql(warehouse.database(), engines).await, "5\n");
     });
 }

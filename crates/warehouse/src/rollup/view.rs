@@ -1,0 +1,216 @@
+//! [`RollupView`]: which hours of whom may be read from rolled rows.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::hours::Hours;
+use crate::Scope;
+
+/// Which hours of which publishers the rolled rows tell as `receipts FINAL` does, for all that was committed when the view was
+/// [made](crate::Warehouse::rollup_view). Cheap to clone.
+///
+/// How a question is answered with it, for one scope:
+/// - hours in [`clean_hours`](Self::clean_hours): from `usage_by_client` or `usage_by_entry`. Of a publisher's hour, only rows
+///   of one version are meant: the greatest in `rollup_buckets` (publisher, hour, version) for which
+///   [`versions_condition`](Self::versions_condition) holds. A publisher's hour without such a version has no receipts.
+/// - every other hour: from `receipts FINAL`.
+///
+/// An hour is `intDiv(timestamp in ms, 3600000)`. A range that cuts an hour (or, in `usage_by_client`, a slot) reads that
+/// hour from `FINAL`.
+#[derive(Debug, Clone, Default)]
+pub struct RollupView(Option<Arc<View>>);
+
+/// What of the log and the tables a view says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct View {
+    /// The first and the last version that count.
+    pub(crate) versions: (u32, u32),
+    /// Versions between them that don't: first and last of each run.
+    pub(crate) skipped: Vec<(u32, u32)>,
+    /// Hours that are rolled, for every publisher.
+    pub(crate) window: Range<u32>,
+    /// Hours that aren't told right, by publisher; under the empty name those of all publishers. May go beyond the window.
+    pub(crate) dirty: BTreeMap<String, Hours>,
+    /// Whose hours aren't told right at all.
+    pub(crate) erasing: Vec<Whose>,
+}
+
+/// Publishers, and all subdomains of some.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Whose {
+    /// Domains.
+    pub(crate) publishers: Vec<String>,
+    /// Domains whose subdomains are meant.
+    pub(crate) parents: Vec<String>,
+}
+
+impl RollupView {
+    /// Nothing is rolled: everything is read from `receipts FINAL`.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn of(view: View) -> Self {
+        Self(Some(Arc::new(view)))
+    }
+
+    /// Whether nothing is rolled.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The hours that may be read from rolled rows for all publishers of a scope.
+    #[must_use]
+    pub fn clean_hours(&self, scope: &Scope) -> Hours {
+        let Some(view) = self.0.as_deref() else {
+            return Hours::default();
+        };
+        if view.erasing.iter().any(|whose| whose.meets(scope)) {
+            return Hours::default();
+        }
+        let ours = |publisher: &str| publisher.is_empty() || may_be_of(scope, publisher);
+        let dirty = view.dirty.iter().filter(|(publisher, _)| ours(publisher));
+        let ranges = dirty.flat_map(|(_, hours)| hours.ranges().map(|hours| (hours.start, hours.end)));
+        Hours::of(view.window.clone()).without(&Hours::of_all(ranges))
+    }
+
+    /// A condition over a column `version` in SQL: whether a version counts.
+    #[must_use]
+    pub fn versions_condition(&self) -> String {
+        let Some(view) = self.0.as_deref() else {
+            return "0".to_owned();
+        };
+        let (first, last) = view.versions;
+        let skipped = view.skipped.iter();
+        let skipped = skipped.map(|(first, last)| format!(" AND NOT (version BETWEEN {first} AND {last})"));
+        format!("version BETWEEN {first} AND {last}{}", skipped.collect::<String>())
+    }
+
+    pub(crate) fn view(&self) -> Option<&View> {
+        self.0.as_deref()
+    }
+}
+
+impl Whose {
+    /// Whether any publisher might be of both. May say so where a scope's exceptions leave none.
+    fn meets(&self, scope: &Scope) -> bool {
+        self.publishers.iter().any(|publisher| may_be_of(scope, publisher))
+            || self.parents.iter().any(|parent| {
+                scope.publishers.iter().any(|publisher| is_below(publisher, parent))
+                    || scope.below.iter().any(|below| {
+                        below.parent == *parent || is_below(&below.parent, parent) || is_below(parent, &below.parent)
+                    })
+            })
+    }
+
+    /// Whether a publisher is one of these.
+    pub(crate) fn holds(&self, publisher: &str) -> bool {
+        self.publishers.iter().any(|one| one == publisher) || self.parents.iter().any(|one| is_below(publisher, one))
+    }
+}
+
+/// Whether a publisher is of a scope, but for the scope's exceptions.
+fn may_be_of(scope: &Scope, publisher: &str) -> bool {
+    scope.publishers.iter().any(|one| one == publisher)
+        || scope.below.iter().any(|below| is_below(publisher, &below.parent))
+}
+
+fn is_below(name: &str, parent: &str) -> bool {
+    name.strip_suffix(parent).is_some_and(|rest| rest.ends_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{Hours, RollupView, View, Whose};
+    use crate::{Below, Scope};
+
+    fn view() -> View {
+        let dirty = [
+            ("", 12..13),
+            ("a.example", 14..16),
+            ("b.example", 18..25),
+            ("x.a.example", 11..12),
+        ];
+        View {
+            versions: (3, 9),
+            skipped: vec![(4, 5), (7, 7)],
+            window: 10..20,
+            dirty: dirty.map(|(name, hours)| (name.to_owned(), Hours::of(hours))).into(),
+            erasing: Vec::new(),
+        }
+    }
+
+    fn clean(view: &View, scope: &Scope) -> Vec<(u32, u32)> {
+        let hours = RollupView::of(view.clone()).clean_hours(scope);
+        hours.ranges().map(|range| (range.start, range.end)).collect()
+    }
+
+    #[test]
+    fn what_is_dirty_for_any_publisher_of_a_scope_is_not_clean() {
+        let of = |names: &[&str]| Scope::of(names.iter().map(ToString::to_string).collect());
+        assert_eq!(clean(&view(), &of(&["c.example"])), [(10, 12), (13, 20)]);
+        assert_eq!(
+            clean(&view(), &of(&["a.example", "b.example"])),
+            [(10, 12), (13, 14), (16, 18)]
+        );
+        let below = Scope {
+            publishers: Vec::new(),
+            below: vec![Below {
+                parent: "a.example".to_owned(),
+                except: Vec::new(),
+            }],
+        };
+        assert_eq!(clean(&view(), &below), [(10, 11), (13, 20)]);
+        assert!(RollupView::none().clean_hours(&below).is_empty());
+    }
+
+    #[test]
+    fn nothing_of_an_erasure_under_way_is_clean() {
+        let whose = |publishers: &[&str], parents: &[&str]| Whose {
+            publishers: publishers.iter().map(ToString::to_string).collect(),
+            parents: parents.iter().map(ToString::to_string).collect(),
+        };
+        let erasing = |whose| View {
+            erasing: vec![whose],
+            dirty: BTreeMap::new(),
+            ..view()
+        };
+        let own = Scope::of(vec!["x.a.example".to_owned()]);
+        let below = Scope {
+            publishers: Vec::new(),
+            below: vec![Below {
+                parent: "a.example".to_owned(),
+                except: Vec::new(),
+            }],
+        };
+        for (one, own_is_clean, below_is_clean) in [
+            (whose(&["x.a.example"], &[]), false, false),
+            (whose(&["a.example"], &[]), true, true),
+            (whose(&["za.example"], &[]), true, true),
+            (whose(&[], &["a.example"]), false, false),
+            (whose(&[], &["example"]), false, false),
+            (whose(&[], &["x.a.example"]), true, false),
+        ] {
+            assert_eq!(!clean(&erasing(one.clone()), &own).is_empty(), own_is_clean, "{one:?}");
+            assert_eq!(
+                !clean(&erasing(one.clone()), &below).is_empty(),
+                below_is_clean,
+                "{one:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn skipped_versions_do_not_count() {
+        assert_eq!(
+            RollupView::of(view()).versions_condition(),
+            "version BETWEEN 3 AND 9 AND NOT (version BETWEEN 4 AND 5) AND NOT (version BETWEEN 7 AND 7)"
+        );
+        assert_eq!(RollupView::none().versions_condition(), "0");
+    }
+}
