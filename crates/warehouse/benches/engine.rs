@@ -16,7 +16,7 @@ use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use uuid::Uuid;
-use warehouse::{EmbeddedEngine, Filter, ReceiptRow, Scope, Warehouse, WarehouseConfig};
+use warehouse::{EmbeddedEngine, Filter, ReceiptRow, RollupView, Scope, Warehouse, WarehouseConfig};
 
 /// 2026-11-15T12:00:00Z.
 const NOON_MS: i64 = 1_794_744_000_000;
@@ -127,7 +127,11 @@ async fn freshness(rng: &mut StdRng, warehouse: &Warehouse, socket: &Path, offse
         warehouse.insert_receipts(block, 200).await.unwrap();
         insert_ms.push(began.elapsed().as_secs_f64() * 1e3);
         let began = Instant::now();
-        warehouse.dashboard(&scope, &filter, 10).await.unwrap();
+        warehouse
+            .usage(&RollupView::none())
+            .dashboard(&scope, &filter, 10)
+            .await
+            .unwrap();
         query_ms.push(began.elapsed().as_secs_f64() * 1e3);
     }
     for (name, mut values) in [

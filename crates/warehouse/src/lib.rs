@@ -43,11 +43,12 @@ pub use connector::Target;
 pub use engine::EmbeddedEngine;
 pub use error::{EngineError, Remedy, WarehouseError};
 pub use queries::{
-    ARRIVALS_MAX, AuditFinding, AuditSums, Below, ClientStats, CommittedOffset, ContentStats, DashboardStats,
-    ExportedReceipt, Filter, GroupBy, Irreplaceable, LedgerRun, LogBegin, LogPlace, MetadataErasure, MetadataRows,
-    Metric, Part, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, ReceiptCursor, ReceiptFacts, Refusal, RefusalStats,
-    Rejected, RejectedCursor, RejectedFilter, RejectedOrder, RejectedReceipt, Replay, Scope, StandingPayload,
-    StandingRejection, StoredReceipt, TimeseriesPoint, TopClient, TopContent, Totals, UsageByPurpose,
+    ARRIVALS_MAX, AuditFinding, AuditSums, Below, ClientStats, ClientUsage, CommittedOffset, ContentStats,
+    DashboardStats, EntryUsage, ExportedReceipt, Filter, GroupBy, Irreplaceable, LedgerRun, LogBegin, LogPlace,
+    MetadataErasure, MetadataRows, Metric, NewestCursor, Part, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, Ranking,
+    ReceiptCursor, ReceiptFacts, Refusal, RefusalStats, Rejected, RejectedCursor, RejectedFilter, RejectedOrder,
+    RejectedReceipt, Replay, Scope, Share, StandingPayload, StandingRejection, StoredReceipt, TimeseriesPoint,
+    TopClient, TopContent, Totals, Usage, UsageByPurpose,
 };
 pub use rollup::{Hours, RollupView};
 pub use row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};

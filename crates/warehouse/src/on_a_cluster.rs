@@ -21,7 +21,7 @@ use crate::statements::{Lane, Opener};
 use crate::threads::on_own_thread;
 use crate::{
     CommittedOffset, Filter, GroupBy, LedgerRow, MetadataErasure, Metric, REFUSED_BY_WAREHOUSE, ReceiptRow,
-    RejectedRow, Scope, Target, Warehouse, WarehouseConfig, WarehouseError,
+    RejectedRow, RollupView, Scope, Target, Warehouse, WarehouseConfig, WarehouseError,
 };
 
 /// 2026-11-15T12:00:00Z.
@@ -236,13 +236,12 @@ async fn every_question_is_answered(warehouse: &Warehouse) {
         ..Filter::default()
     };
     // A subquery over the same table, as a grouped series has it.
-    let points = warehouse.timeseries(&scope, &filter, Metric::Receipts, &[NOON_MS - 1], GroupBy::Client, 2);
+    let everything = RollupView::none();
+    let usage = warehouse.usage(&everything);
+    let points = usage.timeseries(&scope, &filter, Metric::Receipts, &[NOON_MS - 1], GroupBy::Client, 2);
     let points = points.await.unwrap();
     assert_eq!(points.iter().map(|point| point.value).collect::<Vec<_>>(), [7, 7]);
-    assert_eq!(
-        warehouse.dashboard(&scope, &filter, 5).await.unwrap().total_receipts,
-        20
-    );
+    assert_eq!(usage.dashboard(&scope, &filter, 5).await.unwrap().total_receipts, 20);
     let (mut exported, mut after) = (0, None);
     loop {
         let page = warehouse.export_receipts(&scope, after.as_ref(), 7).await.unwrap();

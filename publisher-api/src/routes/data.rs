@@ -14,7 +14,7 @@ use service::problem::{Kind, Problem};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use warehouse::{Filter, RejectedFilter};
+use warehouse::{Filter, RejectedFilter, RollupView};
 use web::params::{InvalidQuery, Params};
 use web::{Failure, rfc3339_ms};
 
@@ -155,7 +155,7 @@ async fn receipts(app: &App, principal: &Principal) -> Result<ReceiptsBody, Fail
         to_ms: i64::MAX,
         ..Filter::default()
     };
-    let stats = app.deps.warehouse.dashboard(&scope, &all, 0).await?;
+    let stats = app.deps.warehouse.usage(&RollupView::none()).dashboard(&scope, &all, 0).await?;
     let refused = match scope.is_empty() {
         // No names would be all names there.
         true => 0,

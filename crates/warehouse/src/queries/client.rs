@@ -4,8 +4,8 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, Filter, Scope, TopContent, UsageByPurpose, receipts_condition, scoped};
-use crate::{Warehouse, WarehouseError};
+use super::{FINAL_SETTINGS, Filter, Scope, TopContent, Usage, UsageByPurpose, receipts_condition, scoped};
+use crate::WarehouseError;
 
 /// One client's activity. All zero and empty if it never sent a receipt in the scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ struct TotalsRow {
     versions: Vec<String>,
 }
 
-impl Warehouse {
+impl Usage<'_> {
     /// Activity of one client, with at most `top_max` entries.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Warehouse {
                 arraySort(groupUniqArray(100)(toString(client_version))) AS versions
              FROM receipts FINAL WHERE {condition} {FINAL_SETTINGS}"
         );
-        let totals: TotalsRow = self.one("client", scoped(sql, scope, &filter)).await?;
+        let totals: TotalsRow = self.warehouse.one("client", scoped(sql, scope, &filter)).await?;
         if totals.receipts == 0 {
             return Ok(ClientStats::default());
         }
@@ -88,7 +88,7 @@ impl Warehouse {
                 inference: totals.inference,
                 research: totals.research,
             },
-            top_content: self.top_content("client_top", scope, &filter, top_max).await?,
+            top_content: self.most_used("client_top", scope, &filter, top_max).await?,
             first_seen_ms: Some(totals.first_ms),
             last_seen_ms: Some(totals.last_ms),
         })

@@ -4,8 +4,8 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, Filter, Scope, UsageByPurpose, receipts_condition, scoped};
-use crate::{Warehouse, WarehouseError};
+use super::{FINAL_SETTINGS, Filter, Scope, Usage, UsageByPurpose, receipts_condition, scoped};
+use crate::WarehouseError;
 
 /// One client and how much it used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ struct ClientRow {
     receipts: u64,
 }
 
-impl Warehouse {
+impl Usage<'_> {
     /// Usage of one entry, with at most `top_max` clients.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Warehouse {
                 arraySort(groupUniqArray(100)(url)) AS urls
              FROM receipts FINAL WHERE {condition} {FINAL_SETTINGS}"
         );
-        let totals: TotalsRow = self.one("content", scoped(sql, scope, &filter)).await?;
+        let totals: TotalsRow = self.warehouse.one("content", scoped(sql, scope, &filter)).await?;
         if totals.receipts == 0 {
             return Ok(ContentStats::default());
         }
@@ -98,6 +98,7 @@ impl Warehouse {
              GROUP BY client ORDER BY receipts DESC, toString(client) LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"
         );
         let clients: Vec<ClientRow> = self
+            .warehouse
             .rows("content_clients", scoped(sql, scope, &filter).with("top_max", top_max))
             .await?;
         let top_client = |row: ClientRow| TopClient {

@@ -4,8 +4,8 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, Filter, Scope, receipts_condition, scoped};
-use crate::{Warehouse, WarehouseError};
+use super::{FINAL_SETTINGS, Filter, Scope, Usage, receipts_condition, scoped};
+use crate::WarehouseError;
 
 /// Receipts per purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ struct EntryRow {
     receipts: u64,
 }
 
-impl Warehouse {
+impl Usage<'_> {
     /// Totals, and at most `top_max` entries.
     ///
     /// # Errors
@@ -79,11 +79,11 @@ impl Warehouse {
                 countIf(purpose = 'inference') AS inference, countIf(purpose = 'research') AS research
              FROM receipts FINAL WHERE {condition} {FINAL_SETTINGS}"
         );
-        let totals: TotalsRow = self.one("dashboard", scoped(sql, scope, filter)).await?;
+        let totals: TotalsRow = self.warehouse.one("dashboard", scoped(sql, scope, filter)).await?;
         Ok(DashboardStats {
             total_receipts: totals.receipts,
             unique_clients: totals.clients,
-            top_content: self.top_content("dashboard_top", scope, filter, top_max).await?,
+            top_content: self.most_used("dashboard_top", scope, filter, top_max).await?,
             usage_by_purpose: UsageByPurpose {
                 training: totals.training,
                 inference: totals.inference,
@@ -93,7 +93,7 @@ impl Warehouse {
     }
 
     /// The most used entries.
-    pub(super) async fn top_content(
+    pub(super) async fn most_used(
         &self,
         name: &'static str,
         scope: &Scope,
@@ -110,6 +110,7 @@ impl Warehouse {
              GROUP BY entry_id ORDER BY receipts DESC, toString(entry) LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"
         );
         let rows: Vec<EntryRow> = self
+            .warehouse
             .rows(name, scoped(sql, scope, filter).with("top_max", top_max))
             .await?;
         let entry = |row: EntryRow| TopContent {

@@ -81,7 +81,7 @@ struct KeyRow {
 }
 
 #[derive(Row, Deserialize)]
-struct ReceiptRow {
+pub(super) struct ReceiptRow {
     name: String,
     timestamp_ms: i64,
     #[serde(with = "clickhouse::serde::uuid")]
@@ -100,8 +100,15 @@ struct ReceiptRow {
     fingerprint: [u8; 32],
 }
 
-const KEY: &str = "publisher AS name, toUnixTimestamp64Milli(timestamp) AS timestamp_ms, entry_id AS entry,
+pub(super) const KEY: &str = "publisher AS name, toUnixTimestamp64Milli(timestamp) AS timestamp_ms, entry_id AS entry,
     receipt_id AS receipt, payload_hash AS hash";
+/// What [`ReceiptRow`] has beside the key.
+pub(super) const REST: &str = "length(positions) AS occurrences, toUnixTimestamp64Milli(received_at) AS received_ms,
+    toString(url) AS url_text, CAST(content_hash AS FixedString(32)) AS content, CAST(client_id AS UUID) AS client,
+    [toString(client_name), toString(client_version), toString(organization), toString(algorithm), toString(purpose),
+    toString(context), toString(dataset_id), toString(model_id), toString(query_id), toString(session_id),
+    toString(study_id), toString(researcher_id)] AS texts,
+    CAST(key_fingerprint AS FixedString(32)) AS fingerprint";
 const ORDER: &str = "ORDER BY publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp";
 
 /// Rows before or behind a place; spelled out, so that the primary key cuts it.
@@ -182,13 +189,7 @@ impl Warehouse {
             upto = format!(" AND {}", beside("upto", "<", "<="));
         }
         let sql = format!(
-            "SELECT {KEY}, length(positions) AS occurrences, toUnixTimestamp64Milli(received_at) AS received_ms,
-                toString(url) AS url_text, CAST(content_hash AS FixedString(32)) AS content,
-                CAST(client_id AS UUID) AS client,
-                [toString(client_name), toString(client_version), toString(organization), toString(algorithm),
-                toString(purpose), toString(context), toString(dataset_id), toString(model_id), toString(query_id),
-                toString(session_id), toString(study_id), toString(researcher_id)] AS texts,
-                CAST(key_fingerprint AS FixedString(32)) AS fingerprint
+            "SELECT {KEY}, {REST}
              FROM receipts FINAL WHERE {condition}{upto} {ORDER} {FINAL_SETTINGS}"
         );
         let mut call = bound(Call::new(sql));

@@ -4,6 +4,7 @@
 //! SQL text. A publisher's question is scoped to the domains of its key.
 
 mod audit;
+mod breakdown;
 mod broken;
 mod client;
 mod content;
@@ -12,6 +13,8 @@ mod dashboard;
 mod erasure;
 mod export;
 mod ledger;
+mod listing;
+mod live;
 mod parts;
 mod receipt;
 mod refusals;
@@ -19,13 +22,16 @@ mod refused;
 mod rejected;
 mod scope;
 mod timeseries;
+mod top;
 mod totals;
+mod usage;
 
 use uuid::Uuid;
 
 use crate::client::Call;
 
 pub use audit::{AuditFinding, AuditSums, CommittedOffset};
+pub use breakdown::Share;
 pub use client::ClientStats;
 pub use content::{ContentStats, TopClient};
 pub(crate) use damage::DamageMet;
@@ -33,6 +39,8 @@ pub use dashboard::{DashboardStats, TopContent, UsageByPurpose};
 pub use erasure::{MetadataErasure, MetadataRows};
 pub use export::{ExportedReceipt, ReceiptCursor};
 pub use ledger::LedgerRun;
+pub use listing::NewestCursor;
+pub use live::{ARRIVALS_MAX, LogPlace};
 pub use parts::{Irreplaceable, LogBegin, Part};
 pub use receipt::{ReceiptFacts, RejectedReceipt, StoredReceipt};
 pub use refusals::{Refusal, RefusalStats};
@@ -42,7 +50,9 @@ pub use rejected::{
 };
 pub use scope::{Below, Scope};
 pub use timeseries::{GroupBy, Metric, TimeseriesPoint};
+pub use top::{ClientUsage, EntryUsage};
 pub use totals::Totals;
+pub use usage::{Ranking, Usage};
 
 /// Which of them: a half-open range of receipt timestamps, and optional members.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,6 +67,8 @@ pub struct Filter {
     pub client_id: Option<Uuid>,
     /// Only this `content.entryId`.
     pub entry_id: Option<Uuid>,
+    /// Only this `usage.modelId`; the empty text for receipts that name none.
+    pub model_id: Option<String>,
 }
 
 /// What `DateTime64` can hold: 1900 to 2299.
@@ -86,6 +98,7 @@ fn receipts_condition(scope: &Scope, filter: &Filter) -> String {
         (filter.purpose.is_some(), " AND purpose = {purpose:String}"),
         (filter.client_id.is_some(), " AND client_id = {client_id:UUID}"),
         (filter.entry_id.is_some(), " AND entry_id = {entry_id:UUID}"),
+        (filter.model_id.is_some(), " AND model_id = {model_id:String}"),
     ] {
         if wanted {
             condition.push_str(text);
@@ -108,6 +121,9 @@ fn scoped(sql: String, scope: &Scope, filter: &Filter) -> Call {
     }
     if let Some(entry_id) = filter.entry_id {
         call = call.with("entry_id", entry_id.to_string());
+    }
+    if let Some(model_id) = &filter.model_id {
+        call = call.with("model_id", model_id.clone());
     }
     call
 }

@@ -3,8 +3,8 @@
 use clickhouse::Row;
 use serde::Deserialize;
 
-use super::{FINAL_SETTINGS, Filter, Scope, receipts_condition, scoped};
-use crate::{Warehouse, WarehouseError};
+use super::{FINAL_SETTINGS, Filter, Scope, Usage, receipts_condition, scoped};
+use crate::WarehouseError;
 
 /// What is counted in a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub enum GroupBy {
     Client,
     /// `content.entryId`.
     Entry,
+    /// `usage.modelId`; of receipts that name none the empty text.
+    Model,
 }
 
 /// One bucket's value, of one group if there is a grouping. Empty buckets are left out.
@@ -35,7 +37,7 @@ pub enum GroupBy {
 pub struct TimeseriesPoint {
     /// One of the boundaries that were asked for, milliseconds since the Unix epoch.
     pub bucket_start_ms: i64,
-    /// The purpose, or the client's or entry's id in its text form.
+    /// The purpose or model, or the client's or entry's id in its text form.
     pub group: Option<String>,
     /// The value.
     pub value: u64,
@@ -61,6 +63,7 @@ impl GroupBy {
             Self::Purpose => Some("toString(purpose)"),
             Self::Client => Some("toString(client_id)"),
             Self::Entry => Some("toString(entry_id)"),
+            Self::Model => Some("toString(model_id)"),
         }
     }
 }
@@ -72,7 +75,7 @@ struct PointRow {
     value: u64,
 }
 
-impl Warehouse {
+impl Usage<'_> {
     /// `boundaries_ms` are the starts of the buckets in rising order, made by the caller in its time zone: the one
     /// truth about daylight saving is the caller's. A bucket ends where the next begins, the last one at
     /// `filter.to_ms`; what lies before the first is left out. With a grouping, only the `groups_max` groups with
@@ -129,7 +132,7 @@ impl Warehouse {
         let call = scoped(sql, scope, &filter)
             .with("boundaries", boundaries_ms.to_vec())
             .with("groups_max", groups_max);
-        let rows: Vec<PointRow> = self.rows("timeseries", call).await?;
+        let rows: Vec<PointRow> = self.warehouse.rows("timeseries", call).await?;
         let point = |row: PointRow| TimeseriesPoint {
             bucket_start_ms: row.bucket,
             group: (group_by != GroupBy::None).then_some(row.part),

@@ -6,7 +6,9 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use uuid::Uuid;
-use warehouse::{ClientStats, ContentStats, DashboardStats, Filter, GroupBy, Metric, Scope, TopClient, Warehouse};
+use warehouse::{
+    ClientStats, ContentStats, DashboardStats, Filter, GroupBy, Metric, RollupView, Scope, TopClient, Warehouse,
+};
 
 use crate::harness::{NOON_MS, Receipt, fresh, insert, position, run};
 use crate::model::{
@@ -69,7 +71,11 @@ async fn dashboard(model: &Model, warehouse: &Warehouse, scope: &Scope, filter: 
         usage_by_purpose: purposes(&matching),
     };
     assert_eq!(
-        warehouse.dashboard(scope, filter, TOP).await.unwrap(),
+        warehouse
+            .usage(&RollupView::none())
+            .dashboard(scope, filter, TOP)
+            .await
+            .unwrap(),
         expected,
         "{scope:?} {filter:?}"
     );
@@ -115,7 +121,11 @@ async fn content_and_client(rng: &mut StdRng, model: &Model, warehouse: &Warehou
             .collect(),
     };
     assert_eq!(
-        warehouse.content(scope, &filter, chosen.entry_id, TOP).await.unwrap(),
+        warehouse
+            .usage(&RollupView::none())
+            .content(scope, &filter, chosen.entry_id, TOP)
+            .await
+            .unwrap(),
         expected
     );
 
@@ -150,7 +160,11 @@ async fn content_and_client(rng: &mut StdRng, model: &Model, warehouse: &Warehou
         last_seen_ms,
     };
     assert_eq!(
-        warehouse.client(scope, &filter, chosen.client_id, TOP).await.unwrap(),
+        warehouse
+            .usage(&RollupView::none())
+            .client(scope, &filter, chosen.client_id, TOP)
+            .await
+            .unwrap(),
         expected
     );
 }
@@ -170,6 +184,7 @@ async fn series(rng: &mut StdRng, model: &Model, warehouse: &Warehouse, scope: &
         .unwrap();
     let expected = timeseries(&model.matching(scope, filter), metric, &boundaries, group_by);
     let found = warehouse
+        .usage(&RollupView::none())
         .timeseries(scope, filter, metric, &boundaries, group_by, TOP)
         .await
         .unwrap();
@@ -254,15 +269,28 @@ fn an_empty_scope_sees_nothing_and_is_no_query() {
             ..Filter::default()
         };
         assert_eq!(
-            warehouse.dashboard(&scope, &filter, TOP).await.unwrap(),
+            warehouse
+                .usage(&RollupView::none())
+                .dashboard(&scope, &filter, TOP)
+                .await
+                .unwrap(),
             DashboardStats::default()
         );
         let points = warehouse
+            .usage(&RollupView::none())
             .timeseries(&scope, &filter, Metric::Receipts, &[0], GroupBy::None, TOP)
             .await
             .unwrap();
         assert!(points.is_empty());
         let all = Scope::of(vec!["news.example".to_owned()]);
-        assert_eq!(warehouse.dashboard(&all, &filter, 0).await.unwrap().total_receipts, 1);
+        assert_eq!(
+            warehouse
+                .usage(&RollupView::none())
+                .dashboard(&all, &filter, 0)
+                .await
+                .unwrap()
+                .total_receipts,
+            1
+        );
     });
 }

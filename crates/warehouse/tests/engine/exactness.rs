@@ -1,7 +1,7 @@
 //! Counting is exact: retries, rewritten blocks, conflicts, before and after merges.
 
 use uuid::Uuid;
-use warehouse::{Filter, Scope};
+use warehouse::{Filter, RollupView, Scope};
 
 use crate::harness::{NOON_MS, Receipt, fresh, insert, insert_rejected, position, rejected, run, sql};
 
@@ -61,7 +61,12 @@ fn retries_rewrites_and_conflicts_count_once_before_and_after_merges() {
 
             let (scope, filter) = everything();
             assert_eq!(
-                warehouse.dashboard(&scope, &filter, 10).await.unwrap().total_receipts,
+                warehouse
+                    .usage(&RollupView::none())
+                    .dashboard(&scope, &filter, 10)
+                    .await
+                    .unwrap()
+                    .total_receipts,
                 101
             );
             let facts = warehouse.receipt(&scope, Uuid::from_u128(5)).await.unwrap();

@@ -114,6 +114,7 @@ pub(crate) fn random_question(rng: &mut StdRng, model: &Model) -> (Scope, Filter
         purpose: some(rng).map(|receipt| receipt.purpose),
         client_id: some(rng).map(|receipt| receipt.client_id),
         entry_id: some(rng).map(|receipt| receipt.entry_id),
+        model_id: None,
     };
     let mut scope = Scope::of(publishers);
     if rng.random_bool(0.3) {

@@ -1,0 +1,84 @@
+//! Usage by purpose and by model.
+
+use clickhouse::Row;
+use serde::Deserialize;
+
+use super::{FINAL_SETTINGS, Filter, Ranking, Scope, Usage, receipts_condition, scoped};
+use crate::WarehouseError;
+
+/// One purpose or model and how much it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    /// `usage.purpose`, or `usage.modelId`; of receipts that name no model the empty text.
+    pub key: String,
+    /// Receipts.
+    pub receipt_count: u64,
+    /// Distinct clients.
+    pub unique_clients: u64,
+}
+
+#[derive(Row, Deserialize)]
+struct ShareRow {
+    part: String,
+    receipts: u64,
+    clients: u64,
+    total: u64,
+}
+
+impl Usage<'_> {
+    /// Usage by purpose; purposes without receipts are left out.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn by_purpose(&self, scope: &Scope, filter: &Filter) -> Result<Vec<Share>, WarehouseError> {
+        let all = self.shares("by_purpose", "purpose", scope, filter, u32::MAX).await?;
+        Ok(all.items)
+    }
+
+    /// Usage by model, at most `top_max` models.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn by_model(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        top_max: u32,
+    ) -> Result<Ranking<Share>, WarehouseError> {
+        self.shares("by_model", "model_id", scope, filter, top_max).await
+    }
+
+    async fn shares(
+        &self,
+        name: &'static str,
+        column: &'static str,
+        scope: &Scope,
+        filter: &Filter,
+        top_max: u32,
+    ) -> Result<Ranking<Share>, WarehouseError> {
+        if scope.is_empty() {
+            return Ok(Ranking::default());
+        }
+        let condition = receipts_condition(scope, filter);
+        let sql = format!(
+            "SELECT toString({column}) AS part, count() AS receipts, uniqExact(client_id) AS clients,
+                count() OVER () AS total
+             FROM receipts FINAL WHERE {condition}
+             GROUP BY part ORDER BY receipts DESC, part LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"
+        );
+        let rows: Vec<ShareRow> = self
+            .warehouse
+            .rows(name, scoped(sql, scope, filter).with("top_max", top_max))
+            .await?;
+        let total = rows.first().map_or(0, |row| row.total);
+        let share = |row: ShareRow| Share {
+            key: row.part,
+            receipt_count: row.receipts,
+            unique_clients: row.clients,
+        };
+        Ok(Ranking {
+            items: rows.into_iter().map(share).collect(),
+            total,
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! What came since: the receipts whose first place in the log lies between two moments of its commits.
+//!
+//! Places are offsets, never times: a receipt that comes late, or long after its access, is told when its record is committed, and a
+//! receipt that stands in the log twice is told once, however the moments are chosen. For a chain of moments, each receipt is new in
+//! exactly one link: it has a position in that link, and none before.
+
+use std::collections::BTreeSet;
+
+use super::export::{KEY, REST, ReceiptRow};
+use super::{CommittedOffset, ExportedReceipt, FINAL_SETTINGS, Scope};
+use crate::client::Call;
+use crate::{Warehouse, WarehouseError};
+
+/// Receipts that one question may find.
+pub const ARRIVALS_MAX: usize = 1_000;
+
+const HOUR_S: i64 = 3_600;
+
+/// A moment of the log: how far each partition is committed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct LogPlace {
+    /// The log's epoch; 0 while nothing is committed.
+    pub epoch: u32,
+    /// By partition: the first offset that isn't committed; 0 for none.
+    pub next: Vec<u64>,
+}
+
+impl LogPlace {
+    /// That of these commits. All partitions of a log have one epoch; where they don't, the newest counts.
+    #[must_use]
+    pub fn of(committed: &[CommittedOffset]) -> Self {
+        let epoch = committed.iter().map(|made| made.epoch).max().unwrap_or(0);
+        let mut next = Vec::new();
+        for made in committed.iter().filter(|made| made.epoch == epoch) {
+            let Ok(partition) = usize::try_from(made.partition) else {
+                continue;
+            };
+            if next.len() <= partition {
+                next.resize(partition + 1, 0);
+            }
+            next[partition] = made.next_offset;
+        }
+        Self { epoch, next }
+    }
+
+    /// The first offset of `partition` that isn't committed.
+    #[must_use]
+    pub fn next_of(&self, partition: usize) -> u64 {
+        self.next.get(partition).copied().unwrap_or(0)
+    }
+
+    /// Whether nothing is committed.
+    #[must_use]
+    pub fn is_begin(&self) -> bool {
+        self.next.iter().all(|next| *next == 0)
+    }
+
+    /// Whether everything committed at `earlier` is committed here, in the same life of the log.
+    #[must_use]
+    pub fn reaches(&self, earlier: &Self) -> bool {
+        let same_life = self.epoch == earlier.epoch || earlier.is_begin();
+        same_life
+            && (0..)
+                .zip(&earlier.next)
+                .all(|(partition, next)| self.next_of(partition) >= *next)
+    }
+
+    /// The offsets of `self` and then of `later`, for all partitions of both.
+    fn until(&self, later: &Self) -> (Vec<u64>, Vec<u64>) {
+        let all = 0..self.next.len().max(later.next.len());
+        all.map(|partition| (self.next_of(partition), later.next_of(partition)))
+            .unzip()
+    }
+}
+
+/// Whether an occurrence lies in the link.
+const WITHIN: &str = "arrayExists(p -> bitShiftRight(p, 96) = {epoch:UInt32} AND
+    toUInt64(bitAnd(bitShiftRight(p, 16), toUInt128(281474976710655))) >=
+        {low:Array(UInt64)}[toUInt32(bitAnd(bitShiftRight(p, 64), toUInt128(4294967295))) + 1] AND
+    toUInt64(bitAnd(bitShiftRight(p, 16), toUInt128(281474976710655))) <
+        {high:Array(UInt64)}[toUInt32(bitAnd(bitShiftRight(p, 64), toUInt128(4294967295))) + 1], positions)";
+
+/// Whether one lies before it.
+const BEFORE: &str =
+    "arrayExists(p -> bitShiftRight(p, 96) < {epoch:UInt32} OR bitShiftRight(p, 96) = {epoch:UInt32} AND
+    toUInt64(bitAnd(bitShiftRight(p, 16), toUInt128(281474976710655))) <
+        {low:Array(UInt64)}[toUInt32(bitAnd(bitShiftRight(p, 64), toUInt128(4294967295))) + 1], positions)";
+
+/// The primary key's hours, and the months they lie in.
+const HOURS: &str = "toStartOfHour(timestamp) IN {hours:Array(DateTime('UTC'))}
+    AND timestamp >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')
+    AND timestamp < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')";
+
+impl Warehouse {
+    /// The receipts of `scope` that were committed after `from` and up to `to`, which must reach it; newest first as they were
+    /// received. `hours` (since the epoch) must name every hour of access that has such receipts: no others are looked at. `None`
+    /// if they are more than [`ARRIVALS_MAX`].
+    ///
+    /// It costs one column of those hours, and then what was found.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn arrivals(
+        &self,
+        scope: &Scope,
+        from: &LogPlace,
+        to: &LogPlace,
+        hours: &BTreeSet<u32>,
+    ) -> Result<Option<Vec<ExportedReceipt>>, WarehouseError> {
+        let (Some(first), Some(last)) = (hours.first(), hours.last()) else {
+            return Ok(Some(Vec::new()));
+        };
+        if scope.is_empty() || from == to {
+            return Ok(Some(Vec::new()));
+        }
+        let start_ms = |hour: u32| i64::from(hour) * HOUR_S * 1_000;
+        let (low, high) = from.until(to);
+        let bound = |sql: String| {
+            scope
+                .bind(Call::new(sql))
+                .with("epoch", to.epoch)
+                .with("low", low.clone())
+                .with("high", high.clone())
+                .with(
+                    "hours",
+                    hours.iter().map(|hour| i64::from(*hour) * HOUR_S).collect::<Vec<_>>(),
+                )
+                .with("from_ms", start_ms(*first))
+                .with("to_ms", start_ms(last.saturating_add(1)))
+        };
+        let condition = format!("{} AND {HOURS}", scope.condition());
+        // Unmerged rows: a receipt's other occurrences are looked at below.
+        let sql = format!(
+            "SELECT DISTINCT toString(receipt_id) FROM receipts PREWHERE {condition} AND {WITHIN} LIMIT {}",
+            ARRIVALS_MAX + 1
+        );
+        let ids: Vec<String> = self.rows("arrivals_ids", bound(sql)).await?;
+        if ids.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        if ids.len() > ARRIVALS_MAX {
+            return Ok(None);
+        }
+        // Over members of the key, so that it is decided before the merge.
+        let sql = format!(
+            "SELECT {KEY}, {REST} FROM receipts FINAL
+             WHERE {condition} AND receipt_id IN {{ids:Array(UUID)}} AND {WITHIN} AND NOT {BEFORE}
+             ORDER BY received_at DESC, receipt_id, payload_hash LIMIT {} {FINAL_SETTINGS}",
+            ARRIVALS_MAX + 1
+        );
+        let rows: Vec<ReceiptRow> = self.rows("arrivals", bound(sql).with("ids", ids)).await?;
+        let found = rows.len() <= ARRIVALS_MAX;
+        Ok(found.then(|| rows.into_iter().map(ExportedReceipt::from).collect()))
+    }
+}
