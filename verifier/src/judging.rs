@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use receipt::{Arrival, BodyKind, Judge, Judged, RejectReason, RejectedReceipt, VerifiedReceipt};
 use receipt_log::{DeadLetter, LoggedRecord, ReceiptPosition, RecordKind};
 use uuid::Uuid;
-use warehouse::{LedgerRow, ReceiptRow, RejectedRow};
+use warehouse::{LedgerRow, MarkRow, ReceiptRow, RejectedRow, Touched};
 
 use crate::block::Block;
 use crate::offenders::Tallies;
@@ -26,6 +26,8 @@ pub struct JudgedBlock {
     pub letters: Vec<DeadLetter>,
     /// One ledger line per run of offsets without a gap, in order within each partition, without its time of commit.
     pub lines: Vec<LedgerRow>,
+    /// For each line, which hours of which publishers its receipts touch, those that a policy or the warehouse refuses too.
+    pub marks: Vec<MarkRow>,
     /// What a policy asks of each receipt in `receipts`, in order, if it is [kept](Facts::Keep).
     pub facts: Vec<Fact>,
     /// Rejections by reason.
@@ -83,8 +85,16 @@ pub struct Fact {
 
 /// One receipt's outcome as an encoded row.
 enum Row {
-    Receipt(Uuid, Vec<u8>, Option<Box<Fact>>),
+    Receipt(Accepted, Option<Box<Fact>>),
     Rejected(RejectReason, Option<Uuid>, Vec<u8>, Option<Box<DeadLetter>>),
+}
+
+/// An accepted receipt.
+struct Accepted {
+    client_id: Uuid,
+    timestamp_ms: i64,
+    publisher: Box<str>,
+    row: Vec<u8>,
 }
 
 /// One record's outcomes.
@@ -110,13 +120,16 @@ pub fn judge_block(judge: &Judge, block: Block, verifier: &str, letters: Letters
     let mut facts = Vec::new();
     let mut reasons = BTreeMap::new();
     let mut clients = Tallies::default();
-    let mut lines: BTreeMap<u32, Vec<LedgerRow>> = BTreeMap::new();
+    let mut lines: BTreeMap<u32, Vec<(LedgerRow, Touched)>> = BTreeMap::new();
     for (record, (logged, outcome)) in (0_u32..).zip(block.records.iter().zip(judged)) {
         let position = logged.position;
         let runs = lines.entry(position.partition).or_default();
         // A gap stands where an earlier line has done the records (see `resuming`): no line may cover it again.
-        if runs.last().is_none_or(|line| line.last_offset + 1 != position.offset) {
-            runs.push(LedgerRow {
+        if runs
+            .last()
+            .is_none_or(|(line, _)| line.last_offset + 1 != position.offset)
+        {
+            let line = LedgerRow {
                 epoch: position.epoch,
                 partition: position.partition,
                 first_offset: position.offset,
@@ -127,20 +140,22 @@ pub fn judge_block(judge: &Judge, block: Block, verifier: &str, letters: Letters
                 rejected: 0,
                 verifier: verifier.to_owned(),
                 committed_at_ms: 0,
-            });
+            };
+            runs.push((line, Touched::default()));
         }
         let last = runs.len() - 1;
-        let line = &mut runs[last];
+        let (line, touched) = &mut runs[last];
         line.last_offset = position.offset;
         line.records += 1;
         line.receipts_in += outcome.rows.len() as u64;
         for (index, row) in (0_u16..).zip(outcome.rows) {
             let source = Source { record, index };
             match row {
-                Row::Receipt(client_id, bytes, fact) => {
-                    clients.accepted(client_id);
+                Row::Receipt(accepted, fact) => {
+                    clients.accepted(accepted.client_id);
                     line.accepted += 1;
-                    receipts.push(&bytes, source);
+                    touched.add(accepted.timestamp_ms, &accepted.publisher);
+                    receipts.push(&accepted.row, source);
                     facts.extend(fact.map(|fact| *fact));
                 }
                 Row::Rejected(reason, client_id, bytes, letter) => {
@@ -153,11 +168,23 @@ pub fn judge_block(judge: &Judge, block: Block, verifier: &str, letters: Letters
             }
         }
     }
+    let marked = |(line, touched): (LedgerRow, Touched)| {
+        let mark = MarkRow {
+            epoch: line.epoch,
+            partition: line.partition,
+            first_offset: line.first_offset,
+            last_offset: line.last_offset,
+            touched,
+        };
+        (line, mark)
+    };
+    let (lines, marks) = lines.into_values().flatten().map(marked).unzip();
     JudgedBlock {
         receipts: receipts.finish(),
         rejected: rejected.finish(),
         letters,
-        lines: lines.into_values().flatten().collect(),
+        lines,
+        marks,
         facts,
         reasons,
         clients,
@@ -181,8 +208,12 @@ pub(crate) fn arrival(logged: &LoggedRecord) -> Arrival<'_> {
 fn judge_record(judge: &Judge, logged: &LoggedRecord, record: u32, letters: Letters, facts: Facts) -> JudgedRecord {
     let rows = judge.judge(&arrival(logged), &|index, judged| match judged {
         Judged::Verified(verified) => Row::Receipt(
-            verified.receipt.client_id,
-            encode_receipt(logged, index, &verified),
+            Accepted {
+                client_id: verified.receipt.client_id,
+                timestamp_ms: verified.receipt.timestamp_ms,
+                publisher: (*verified.receipt.publisher).into(),
+                row: encode_receipt(logged, index, &verified),
+            },
             (facts == Facts::Keep).then(|| Box::new(fact(Source { record, index }, &verified))),
         ),
         Judged::Rejected(rejected) => Row::Rejected(

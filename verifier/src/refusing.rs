@@ -228,6 +228,7 @@ mod tests {
             letters: Vec::new(),
             facts: Vec::new(),
             lines: vec![line(3), line(9)],
+            marks: Vec::new(),
             reasons: std::collections::BTreeMap::new(),
             clients: crate::offenders::Tallies::default(),
             block: Block {

@@ -145,17 +145,19 @@ impl Writer {
         }
     }
 
-    /// Writes a block's rows, both tables at once, trying until it succeeds or the verifier stops. What the warehouse
+    /// Writes a block's rows and marks, all tables at once, trying until it succeeds or the verifier stops. What the warehouse
     /// refuses is rejected from then on, in the block's ledger lines too. The block's records are gone afterwards.
     ///
     /// # Errors
     /// [`Stopped`] only.
     pub async fn write(&self, block: &mut JudgedBlock) -> Result<(), Stopped> {
-        let (refused, rejected) = tokio::join!(
+        let (refused, rejected, marked) = tokio::join!(
             self.put(Table::Receipts, &block.receipts),
             self.put(Table::Rejected, &block.rejected),
+            self.insist("rollup marks", || self.warehouse.insert_marks(&block.marks)),
         );
         rejected?;
+        marked?;
         let refused = refused?;
         if !refused.is_empty() {
             self.reject(block, refused).await?;

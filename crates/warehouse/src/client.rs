@@ -292,7 +292,7 @@ impl Warehouse {
         .await
     }
 
-    async fn insert(
+    pub(crate) async fn insert(
         &self,
         table: &'static str,
         columns: &str,

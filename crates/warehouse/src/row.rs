@@ -273,7 +273,7 @@ fn put_uuid(out: &mut Vec<u8>, id: Uuid) {
     out.extend_from_slice(&low.to_le_bytes());
 }
 
-fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
     put_length(out, bytes.len());
     out.extend_from_slice(bytes);
 }
