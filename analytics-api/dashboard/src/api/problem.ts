@@ -1,0 +1,96 @@
+// What went wrong, from the API's problem+json (RFC 9457) or from the network, and how a person is told.
+
+export class Problem extends Error {
+  override readonly name = 'Problem';
+  /** 0: no answer came. */
+  readonly status: number;
+  readonly code: string;
+  readonly detail: string;
+  readonly retryAfterS: number | null;
+  readonly requestId: string | null;
+
+  constructor(
+    status: number,
+    code: string,
+    detail: string,
+    retryAfterS: number | null = null,
+    requestId: string | null = null,
+  ) {
+    super(detail || code);
+    this.status = status;
+    this.code = code;
+    this.detail = detail;
+    this.retryAfterS = retryAfterS;
+    this.requestId = requestId;
+  }
+
+  /** Whether the same request may succeed by itself a little later. */
+  get passes(): boolean {
+    return this.status === 429 || this.status >= 500 || this.status === 0;
+  }
+}
+
+/** What a refused answer says. */
+export async function problemOf(response: Response): Promise<Problem> {
+  const after = Number(response.headers.get('retry-after') ?? Number.NaN);
+  let body: unknown = null;
+  try {
+    body = await response.json();
+  } catch {
+    // A proxy's page or nothing at all: the status says enough.
+  }
+  const member = (name: string) => {
+    const value = body && typeof body === 'object' ? (body as Record<string, unknown>)[name] : null;
+    return typeof value === 'string' ? value : '';
+  };
+  const errors = body && typeof body === 'object' ? (body as { errors?: unknown }).errors : null;
+  const first = Array.isArray(errors) ? (errors[0] as { detail?: unknown } | undefined) : undefined;
+  const detail = typeof first?.detail === 'string' && first.detail ? first.detail : member('detail');
+  return new Problem(
+    response.status,
+    member('code') || `http_${response.status}`,
+    detail,
+    Number.isFinite(after) && after >= 0 ? after : null,
+    response.headers.get('x-request-id'),
+  );
+}
+
+export interface Told {
+  title: string;
+  advice: string;
+}
+
+/** In words: what happened, and what to do. */
+export function told(problem: Problem): Told {
+  const later = problem.retryAfterS === null ? 'in a moment' : `in ${problem.retryAfterS} s`;
+  switch (problem.status) {
+    case 0:
+      return { title: 'No answer', advice: 'The service can’t be reached. Check the connection.' };
+    case 400:
+      return { title: 'This selection can’t be answered', advice: problem.detail || 'Choose another range or filter.' };
+    case 401:
+      return problem.code === 'expired_api_key'
+        ? { title: 'This API key has expired', advice: 'Create a new key and sign in with it.' }
+        : { title: 'This API key isn’t valid', advice: 'It is mistyped, was revoked, or belongs to another service.' };
+    case 403:
+      return problem.code === 'domain_not_verified'
+        ? { title: 'Not your domain', advice: problem.detail || 'No verified domain of this key covers it.' }
+        : { title: 'This API key may not read', advice: problem.detail || 'It needs the scope “read”.' };
+    case 404:
+      return { title: 'Nothing here', advice: problem.detail || 'No verified receipt of your domains names it.' };
+    case 429:
+      return { title: 'Too many requests', advice: `The quota of this key is used up. It goes on ${later}.` };
+    case 503:
+      return {
+        title: 'Busy or unavailable',
+        advice: `${problem.detail || 'The numbers can’t be read right now'}. Tried again ${later}.`,
+      };
+    default:
+      return {
+        title: 'Something went wrong',
+        advice: problem.requestId
+          ? `${problem.detail} Request ${problem.requestId}.`
+          : problem.detail || `Status ${problem.status}.`,
+      };
+  }
+}

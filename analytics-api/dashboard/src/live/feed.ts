@@ -1,0 +1,142 @@
+// The live stream: one connection while the page is in view, resumed where it broke off, with growing pauses.
+
+import { signal } from '@preact/signals';
+import type { LiveReceipt, LiveTotals } from '../api/answers';
+import { asProblem, authorized, isAbort } from '../api/http';
+import type { Problem } from '../api/problem';
+import { asOf, refresh } from '../ask';
+import { serverNow } from '../clock';
+import { heardWatermark } from '../watermark';
+import { EventParser, type ServerEvent } from './events';
+
+export type Connection =
+  | { state: 'connecting'; problem: null }
+  | { state: 'open'; problem: null }
+  | { state: 'waiting'; problem: Problem | null };
+
+export const connection = signal<Connection>({ state: 'connecting', problem: null });
+export const totals = signal<LiveTotals | null>(null);
+/** Newest first. */
+export const receipts = signal<readonly LiveReceipt[]>([]);
+/** How many came since the connection was first made. */
+export const arrived = signal(0);
+
+const RECEIPTS_MAX = 60;
+const PAUSE_MS_MIN = 1_000;
+const PAUSE_MS_MAX = 60_000;
+/** The server sends a sign of life more often than this. */
+const SILENCE_MS_MAX = 60_000;
+/** Other panels follow the stream at most this often: their questions count towards the key's quota. */
+const FOLLOW_MS_MIN = 60_000;
+
+/** Listens until stopped. */
+export function listen(tz: string, domain: string | null): () => void {
+  const controller = new AbortController();
+  receipts.value = [];
+  totals.value = null;
+  arrived.value = 0;
+  void keepListening(tz, domain, controller.signal);
+  return () => controller.abort();
+}
+
+async function keepListening(tz: string, domain: string | null, stop: AbortSignal): Promise<void> {
+  let lastId: string | null = null;
+  let failures = 0;
+  while (!stop.aborted) {
+    connection.value = { state: 'connecting', problem: null };
+    let problem: Problem | null = null;
+    const parser = new EventParser();
+    parser.lastId = lastId;
+    try {
+      await listenOnce(tz, domain, parser, stop, () => {
+        failures = 0;
+      });
+    } catch (error) {
+      if (stop.aborted) return;
+      if (!isAbort(error)) problem = asProblem(error);
+    }
+    if (stop.aborted) return;
+    lastId = parser.lastId;
+    // What can't pass by itself isn't tried again: the key's right, or an address that isn't there.
+    if (problem && !problem.passes) {
+      connection.value = { state: 'waiting', problem };
+      return;
+    }
+    connection.value = { state: 'waiting', problem };
+    failures += 1;
+    const pause = Math.min(PAUSE_MS_MAX, Math.max(parser.retryMs ?? 0, PAUSE_MS_MIN) * 2 ** (failures - 1));
+    // Spread: a restarted server isn't met by everyone at once.
+    await sleep(Math.max((problem?.retryAfterS ?? 0) * 1000, pause * (0.5 + Math.random() / 2)), stop);
+  }
+}
+
+async function listenOnce(
+  tz: string,
+  domain: string | null,
+  parser: EventParser,
+  stop: AbortSignal,
+  onOpen: () => void,
+) {
+  const query = new URLSearchParams({ tz });
+  if (domain) query.set('domain', domain);
+  const silence = new AbortController();
+  let timer = setTimeout(() => silence.abort(), SILENCE_MS_MAX);
+  const headers = new Headers({ accept: 'text/event-stream' });
+  if (parser.lastId !== null) headers.set('last-event-id', parser.lastId);
+  const signal = AbortSignal.any([stop, silence.signal]);
+  try {
+    const response = await authorized(
+      new Request(`/api/v1/analytics/live?${query}`, { headers, signal, cache: 'no-store' }),
+    );
+    if (!response.body) return;
+    connection.value = { state: 'open', problem: null };
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      onOpen();
+      clearTimeout(timer);
+      timer = setTimeout(() => silence.abort(), SILENCE_MS_MAX);
+      for (const event of parser.push(value)) take(event);
+    }
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function take({ event, data }: ServerEvent): void {
+  if (event === 'totals') {
+    const told = JSON.parse(data) as LiveTotals;
+    const before = totals.peek();
+    totals.value = told;
+    heardWatermark(told.completeThrough, told.incomplete ?? false);
+    if (before && before.totalReceipts !== told.totalReceipts) followLater();
+  } else if (event === 'receipts') {
+    const { receipts: come } = JSON.parse(data) as { receipts: LiveReceipt[] };
+    arrived.value += come.length;
+    receipts.value = [...come, ...receipts.peek()].slice(0, RECEIPTS_MAX);
+  }
+}
+
+let following: ReturnType<typeof setTimeout> | undefined;
+
+/** Has the other panels look again, soon but not often, and not while nobody looks. */
+function followLater(): void {
+  if (following !== undefined) return;
+  const wait = Math.max(0, asOf.peek() + FOLLOW_MS_MIN - serverNow());
+  following = setTimeout(() => {
+    following = undefined;
+    if (document.visibilityState === 'visible') refresh();
+    else document.addEventListener('visibilitychange', refresh, { once: true });
+  }, wait);
+}
+
+function sleep(ms: number, stop: AbortSignal): Promise<void> {
+  return new Promise((done) => {
+    const timer = setTimeout(done, ms);
+    stop.addEventListener('abort', () => {
+      clearTimeout(timer);
+      done();
+    });
+  });
+}

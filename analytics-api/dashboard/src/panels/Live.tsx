@@ -1,0 +1,100 @@
+// What comes in as it comes in: today's totals and the newest receipts, on a tape.
+
+import { useComputed, useSignal } from '@preact/signals';
+import { useEffect, useState } from 'preact/hooks';
+import type { LiveReceipt } from '../api/answers';
+import { told } from '../api/problem';
+import { clock, count, plural } from '../format';
+import * as feed from '../live/feed';
+import { linkTo } from '../place';
+import { bare } from './lists';
+
+/** Screen readers are told of arrivals this often at most. */
+const SPOKEN_MS = 20_000;
+
+export function Live({ tz, domain }: { tz: string; domain: string | null }) {
+  const held = useSignal<readonly LiveReceipt[] | null>(null);
+  const shown = useComputed(() => held.value ?? feed.receipts.value);
+  const paused = held.value !== null;
+  useEffect(() => feed.listen(tz, domain), [tz, domain]);
+  const today = feed.totals.value;
+  return (
+    <section class="panel live" aria-labelledby="live-title">
+      <header>
+        <h2 id="live-title">Live</h2>
+        <div class="actions">
+          <State />
+          <button
+            type="button"
+            class="quiet"
+            aria-pressed={paused}
+            onClick={() => (held.value = paused ? null : feed.receipts.value)}
+          >
+            {paused ? 'Go on' : 'Pause'}
+          </button>
+        </div>
+      </header>
+      <div class="tape">
+        <p class="today">
+          {today ? (
+            <>
+              <b>{count(today.totalReceipts)}</b> {today.totalReceipts === 1 ? 'receipt' : 'receipts'} today by{' '}
+              <b>{count(today.uniqueClients)}</b> {today.uniqueClients === 1 ? 'client' : 'clients'}
+            </>
+          ) : (
+            'Today so far: –'
+          )}
+        </p>
+        <ol aria-label="Newest receipts">
+          {shown.value.map((receipt) => (
+            <Line key={receipt.receiptId} receipt={receipt} tz={tz} />
+          ))}
+        </ol>
+        {shown.value.length === 0 && <p class="empty">New receipts appear here within a second.</p>}
+      </div>
+      <Spoken />
+    </section>
+  );
+}
+
+function Line({ receipt, tz }: { receipt: LiveReceipt; tz: string }) {
+  return (
+    <li>
+      <time dateTime={receipt.receivedAt}>{clock(Date.parse(receipt.receivedAt), tz)}</time>
+      <a href={linkTo({ view: { name: 'content', id: receipt.entryId } })} title={receipt.title || receipt.url}>
+        {receipt.title || bare(receipt.url)}
+      </a>
+      <span class="by">
+        <i class={`swatch ${receipt.purpose}`} />
+        {receipt.purpose}
+        {receipt.clientName && <> · {receipt.clientName}</>}
+      </span>
+    </li>
+  );
+}
+
+function State() {
+  const now = feed.connection.value;
+  if (now.state === 'open') return <span class="state open">on</span>;
+  if (now.state === 'connecting') return <span class="state">connecting…</span>;
+  return <span class="state off">{now.problem ? told(now.problem).title : 'reconnecting…'}</span>;
+}
+
+/** How many came, now and then, in words. */
+function Spoken() {
+  const [text, setText] = useState('');
+  useEffect(() => {
+    let told = feed.arrived.peek();
+    const timer = setInterval(() => {
+      const now = feed.arrived.peek();
+      if (now > told) setText(`${plural(now - told, 'new receipt')}.`);
+      told = now;
+    }, SPOKEN_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return (
+    <p class="unseen" aria-live="polite">
+      {text}
+    </p>
+  );
+}

@@ -1,0 +1,113 @@
+// The time series: stacked by purpose where receipts are counted; one layer where distinct clients or content are, as those don't add up.
+
+import { useMemo, useState } from 'preact/hooks';
+import type { Timeseries } from '../api/answers';
+import { address, type Query, timeseries } from '../api/questions';
+import { useAsk } from '../ask';
+import { SeriesChart, when } from '../chart/SeriesChart';
+import { endOf, seriesOf } from '../chart/stack';
+import { count, words } from '../format';
+import { go, METRICS, type Metric } from '../place';
+import { completeness } from '../watermark';
+import type { Chosen } from './chosen';
+import { Panel } from './Panel';
+
+const NOUNS: Record<Metric, string> = { receipts: 'receipts', clients: 'clients', content: 'entries' };
+
+export function OverTime({ chosen, filter = {} }: { chosen: Chosen; filter?: Query }) {
+  const { place, interval } = chosen;
+  const query: Query = {
+    ...chosen.query,
+    ...filter,
+    metric: place.metric,
+    interval,
+    groupBy: place.metric === 'receipts' ? 'purpose' : undefined,
+  };
+  const asked = useAsk(JSON.stringify(query), (signal) => timeseries(query, signal));
+  const [asTable, setAsTable] = useState(false);
+  const noun = NOUNS[place.metric];
+  const actions = (
+    <>
+      <label class="pick">
+        <span class="unseen">What is counted over time</span>
+        <select value={place.metric} onChange={(event) => go({ metric: event.currentTarget.value as Metric })}>
+          {METRICS.map((metric) => (
+            <option key={metric} value={metric}>
+              {words(NOUNS[metric])}
+            </option>
+          ))}
+        </select>
+      </label>
+      <button type="button" class="quiet" aria-pressed={asTable} onClick={() => setAsTable(!asTable)}>
+        Table
+      </button>
+    </>
+  );
+  return (
+    <Panel
+      id="over-time"
+      title="Over time"
+      asked={asked}
+      rows={1}
+      csv={address('/timeseries', query)}
+      actions={actions}
+    >
+      {(data) => <Shown data={data} chosen={chosen} noun={noun} asTable={asTable} />}
+    </Panel>
+  );
+}
+
+function Shown({ data, chosen, noun, asTable }: { data: Timeseries; chosen: Chosen; noun: string; asTable: boolean }) {
+  const series = useMemo(() => seriesOf(data), [data]);
+  const complete = completeness.value;
+  const interval = chosen.interval;
+  // A bucket of the finest interval has nothing finer in it.
+  const zoomable = interval !== 'minute' || series.starts.length > 2;
+  if (asTable) {
+    return (
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+      <section class="scroll" aria-label="Over time, as a table" tabIndex={0}>
+        <table class="points">
+          <thead>
+            <tr>
+              <th scope="col">{words(interval)}</th>
+              {series.layers.map((layer) => (
+                <th key={layer.key} scope="col" class="number">
+                  {words(layer.key)}
+                </th>
+              ))}
+              {series.layers.length > 1 && (
+                <th scope="col" class="number">
+                  Total
+                </th>
+              )}
+            </tr>
+          </thead>
+          <tbody>
+            {series.starts.map((start, at) => (
+              <tr key={start}>
+                <th scope="row">{when(start, endOf(series, at), interval, chosen.place.tz)}</th>
+                {series.layers.map((layer) => (
+                  <td key={layer.key} class="number">
+                    {count(layer.values[at] ?? 0)}
+                  </td>
+                ))}
+                {series.layers.length > 1 && <td class="number">{count(series.totals[at] ?? 0)}</td>}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+    );
+  }
+  return (
+    <SeriesChart
+      series={series}
+      interval={interval}
+      tz={chosen.place.tz}
+      completeMs={complete.state === 'unknown' ? null : complete.throughMs}
+      noun={noun}
+      onZoom={zoomable ? (fromMs, toMs) => go({ range: { fromMs, toMs }, interval: 'auto' }) : null}
+    />
+  );
+}

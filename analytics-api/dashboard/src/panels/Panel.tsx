@@ -1,0 +1,98 @@
+// What every panel has: a heading, its actions, and its own loading, failing and waiting.
+
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import { asProblem } from '../api/http';
+import { type Problem, told } from '../api/problem';
+import type { Asked } from '../ask';
+import { saveCsv } from '../csv';
+import { place } from '../place';
+
+interface Props<T> {
+  id: string;
+  title: string;
+  asked: Asked<T>;
+  /** Rows that the skeleton stands in for. */
+  rows?: number;
+  /** Where the panel's table is to be had as CSV. */
+  csv?: string;
+  actions?: ComponentChildren;
+  children: (data: T) => ComponentChildren;
+}
+
+export function Panel<T>({ id, title, asked, rows = 5, csv, actions, children }: Props<T>) {
+  const { data, problem, stale, retry } = asked;
+  return (
+    <section class={`panel ${id}`} aria-labelledby={`${id}-title`} aria-busy={data === null || stale}>
+      <header>
+        <h2 id={`${id}-title`}>{title}</h2>
+        <div class="actions">
+          {actions}
+          {csv && <CsvButton address={csv} name={title} />}
+        </div>
+      </header>
+      {problem && <Failed problem={problem} retry={retry} of={title} />}
+      {data !== null ? (
+        <div class={stale ? 'body stale' : 'body'}>{children(data)}</div>
+      ) : (
+        !problem && <Skeleton rows={rows} />
+      )}
+    </section>
+  );
+}
+
+export function Failed({ problem, retry, of }: { problem: Problem; retry: () => void; of: string }) {
+  const { title, advice } = told(problem);
+  return (
+    <div class="failed" role="alert">
+      <p>
+        <strong>{title}.</strong> {advice}
+      </p>
+      <button type="button" onClick={retry} aria-label={`Try again: ${of}`}>
+        Try again
+      </button>
+    </div>
+  );
+}
+
+function Skeleton({ rows }: { rows: number }) {
+  return (
+    <div class="skeleton" aria-hidden="true">
+      {Array.from({ length: rows }, (_, at) => (
+        <span key={at} />
+      ))}
+    </div>
+  );
+}
+
+function CsvButton({ address, name }: { address: string; name: string }) {
+  const [state, setState] = useState<{ busy: boolean; problem: Problem | null }>({ busy: false, problem: null });
+  async function save() {
+    setState({ busy: true, problem: null });
+    try {
+      await saveCsv(address, fileName(name));
+      setState({ busy: false, problem: null });
+    } catch (error) {
+      setState({ busy: false, problem: asProblem(error) });
+    }
+  }
+  return (
+    <>
+      <button type="button" class="quiet" disabled={state.busy} onClick={save} aria-label={`Download CSV: ${name}`}>
+        CSV
+      </button>
+      {state.problem && (
+        <span class="fault" role="alert">
+          {told(state.problem).title}
+        </span>
+      )}
+    </>
+  );
+}
+
+/** `receipts-top-content-2026-11-21`. */
+function fileName(title: string): string {
+  const view = place.value.view;
+  const about = view.name === 'overview' ? '' : `-${view.id.slice(0, 8)}`;
+  return `receipts-${title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}${about}-${new Date().toISOString().slice(0, 10)}`;
+}

@@ -1,0 +1,76 @@
+// A table of what was counted most: name, bar, number, share.
+
+import type { ComponentChildren } from 'preact';
+import { count, share } from '../format';
+
+export interface Ranked {
+  key: string;
+  name: string;
+  /** Below the name, smaller. */
+  note?: string;
+  href?: string;
+  count: number;
+  /** Another number of it, in its own column. */
+  second?: number;
+}
+
+interface Props {
+  caption: string;
+  nameHeading: string;
+  countHeading?: string;
+  secondHeading?: string;
+  rows: Ranked[];
+  /** What shares are of. */
+  all: number | null;
+  empty: ComponentChildren;
+}
+
+export function Ranking({ caption, nameHeading, countHeading = 'Receipts', secondHeading, rows, all, empty }: Props) {
+  if (rows.length === 0) return <p class="empty">{empty}</p>;
+  const most = Math.max(1, ...rows.map((row) => row.count));
+  return (
+    <table class="ranking">
+      <caption class="unseen">{caption}</caption>
+      <thead>
+        <tr>
+          <th scope="col">{nameHeading}</th>
+          {secondHeading && (
+            <th scope="col" class="number wide">
+              {secondHeading}
+            </th>
+          )}
+          <th scope="col" class="number">
+            {countHeading}
+          </th>
+          {all !== null && (
+            <th scope="col" class="number">
+              Share
+            </th>
+          )}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row) => (
+          <tr key={row.key}>
+            <th scope="row">
+              <div class="named">
+                {row.href ? (
+                  <a href={row.href} title={row.name}>
+                    {row.name}
+                  </a>
+                ) : (
+                  <span title={row.name}>{row.name}</span>
+                )}
+                {row.note && <small title={row.note}>{row.note}</small>}
+              </div>
+              <div class="bar" style={{ '--part': row.count / most }} />
+            </th>
+            {secondHeading && <td class="number wide">{row.second === undefined ? '–' : count(row.second)}</td>}
+            <td class="number">{count(row.count)}</td>
+            {all !== null && <td class="number soft">{share(row.count, all)}</td>}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

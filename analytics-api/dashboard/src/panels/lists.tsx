@@ -1,0 +1,155 @@
+// The lists: top content, top clients, models, refusals.
+
+import type { ClientCount, ContentCount } from '../api/answers';
+import { address, clients, contents, models, type Query, refusals } from '../api/questions';
+import { useAsk } from '../ask';
+import { dateTime, words } from '../format';
+import { linkTo } from '../place';
+import { type Chosen, without } from './chosen';
+import { Panel } from './Panel';
+import { type Ranked, Ranking } from './Ranking';
+
+const ROWS = 8;
+/** What a download asks for: as many as the API gives at once. */
+const CSV_ROWS = 100;
+const NOTHING = 'No receipts in this range.';
+
+export function TopContent({ chosen, filter = {} }: { chosen: Chosen; filter?: Query }) {
+  const query = { ...chosen.query, ...filter };
+  const asked = useAsk(JSON.stringify(query), (signal) => contents({ ...query, limit: ROWS }, signal));
+  return (
+    <Panel
+      id="content"
+      title="Top content"
+      asked={asked}
+      rows={ROWS}
+      csv={address('/content', { ...query, limit: CSV_ROWS })}
+    >
+      {(data) => (
+        <Ranking
+          caption="Entries by receipts"
+          nameHeading="Entry"
+          rows={data.content.map(rankedEntry)}
+          all={null}
+          empty={NOTHING}
+        />
+      )}
+    </Panel>
+  );
+}
+
+export function TopClients({ chosen, filter = {} }: { chosen: Chosen; filter?: Query }) {
+  const query = { ...chosen.query, ...filter };
+  const asked = useAsk(JSON.stringify(query), (signal) => clients({ ...query, limit: ROWS }, signal));
+  return (
+    <Panel
+      id="clients"
+      title="Top clients"
+      asked={asked}
+      rows={ROWS}
+      csv={address('/clients', { ...query, limit: CSV_ROWS })}
+    >
+      {(data) => (
+        <Ranking
+          caption="Clients by receipts"
+          nameHeading="Client"
+          rows={data.clients.map(rankedClient)}
+          all={null}
+          empty={NOTHING}
+        />
+      )}
+    </Panel>
+  );
+}
+
+export function Models({ chosen }: { chosen: Chosen }) {
+  const query = chosen.query;
+  const asked = useAsk(JSON.stringify(query), (signal) => models({ ...query, limit: ROWS }, signal));
+  const rows = (list: { modelId: string; receiptCount: number }[]): Ranked[] =>
+    list.map((model) => ({
+      key: model.modelId,
+      name: model.modelId || 'No model named',
+      count: model.receiptCount,
+      ...(model.modelId && { href: linkTo({ modelId: model.modelId }) }),
+    }));
+  return (
+    <Panel
+      id="models"
+      title="By model"
+      asked={asked}
+      rows={ROWS}
+      csv={address('/models', { ...query, limit: CSV_ROWS })}
+    >
+      {(data) => (
+        <Ranking caption="Models by receipts" nameHeading="Model" rows={rows(data.models)} all={null} empty={NOTHING} />
+      )}
+    </Panel>
+  );
+}
+
+export function Refusals({ chosen }: { chosen: Chosen }) {
+  const query = without(chosen.query, 'purpose', 'modelId');
+  const asked = useAsk(JSON.stringify(query), (signal) => refusals({ ...query, limit: 5 }, signal));
+  const { tz } = chosen.place;
+  return (
+    <Panel
+      id="refusals"
+      title="Refusals"
+      asked={asked}
+      rows={ROWS}
+      csv={address('/refusals', { ...query, limit: CSV_ROWS })}
+    >
+      {(data) => (
+        <>
+          <Ranking
+            caption="Refused receipts by reason"
+            nameHeading="Reason"
+            countHeading="Refused"
+            rows={Object.entries(data.byReason).map(([reason, number]) => ({
+              key: reason,
+              name: words(reason),
+              count: number,
+            }))}
+            all={data.totalRefused}
+            empty="Nothing was refused in this range."
+          />
+          {data.newest.length > 0 && (
+            <>
+              <h3>Newest</h3>
+              <ul class="newest">
+                {data.newest.map((refused) => (
+                  <li key={`${refused.requestId} ${refused.receiptId} ${refused.receivedAt}`}>
+                    <time dateTime={refused.receivedAt} title={dateTime(Date.parse(refused.receivedAt), tz)}>
+                      {dateTime(Date.parse(refused.receivedAt), tz)}
+                    </time>
+                    <span>{words(refused.reason)}</span>
+                    <small title={refused.detail}>{refused.detail}</small>
+                  </li>
+                ))}
+              </ul>
+            </>
+          )}
+        </>
+      )}
+    </Panel>
+  );
+}
+
+export const rankedEntry = (entry: ContentCount): Ranked => ({
+  key: entry.entryId,
+  name: entry.title || entry.url || entry.entryId,
+  count: entry.receiptCount,
+  href: linkTo({ view: { name: 'content', id: entry.entryId } }),
+  ...(entry.title !== entry.url && entry.url && { note: bare(entry.url) }),
+});
+
+export const rankedClient = (client: ClientCount): Ranked => ({
+  key: client.clientId,
+  name: client.name || client.clientId,
+  note: client.organization,
+  count: client.receiptCount,
+  href: linkTo({ view: { name: 'client', id: client.clientId } }),
+});
+
+/** A URL without its scheme, for reading. */
+export const bare = (url: string): string => url.replace(/^https?:\/\//, '');

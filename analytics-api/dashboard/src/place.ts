@@ -1,0 +1,106 @@
+// Where the visitor is and what they selected: all of it in the address after #, so that back, reload and bookmarks work.
+// The key is never part of it.
+
+import { computed, signal } from '@preact/signals';
+import { PURPOSES, type Purpose } from './format';
+import { INTERVALS, type Interval, isDay, PRESETS, type Preset, type Range } from './ranges';
+import { isZone, ownZone } from './zones';
+
+export type View = { name: 'overview' } | { name: 'content'; id: string } | { name: 'client'; id: string };
+
+export const METRICS = ['receipts', 'clients', 'content'] as const;
+export type Metric = (typeof METRICS)[number];
+
+export interface Place {
+  view: View;
+  range: Range;
+  interval: Interval | 'auto';
+  tz: string;
+  metric: Metric;
+  purpose: Purpose | null;
+  modelId: string | null;
+  domain: string | null;
+}
+
+const DEFAULT_RANGE: Range = { preset: '7d' };
+const TEXT_CHARS_MAX = 256;
+
+export function parsePlace(hash: string): Place {
+  const [path = '', query = ''] = hash.replace(/^#/, '').split('?', 2);
+  const params = new URLSearchParams(query);
+  const tz = params.get('tz');
+  return {
+    view: parseView(path),
+    range: parseRange(params.get('range')),
+    interval: oneOf(INTERVALS, params.get('interval')) ?? 'auto',
+    tz: tz && isZone(tz) ? tz : ownZone(),
+    metric: oneOf(METRICS, params.get('metric')) ?? 'receipts',
+    purpose: oneOf(PURPOSES, params.get('purpose')),
+    modelId: text(params.get('model')),
+    domain: text(params.get('domain')),
+  };
+}
+
+export function placeHash(place: Place): string {
+  const params = new URLSearchParams();
+  const range = rangeText(place.range);
+  if (range !== rangeText(DEFAULT_RANGE)) params.set('range', range);
+  if (place.interval !== 'auto') params.set('interval', place.interval);
+  if (place.tz !== ownZone()) params.set('tz', place.tz);
+  if (place.metric !== 'receipts') params.set('metric', place.metric);
+  if (place.purpose) params.set('purpose', place.purpose);
+  if (place.modelId) params.set('model', place.modelId);
+  if (place.domain) params.set('domain', place.domain);
+  const { view } = place;
+  const path = view.name === 'overview' ? '/' : view.name === 'content' ? `/content/${view.id}` : `/clients/${view.id}`;
+  // What needs no escape there is easier to read.
+  const text = params.toString().replaceAll('%2F', '/').replaceAll('%3A', ':');
+  return text ? `#${path}?${text}` : `#${path}`;
+}
+
+function parseView(path: string): View {
+  const [, kind, id = ''] = path.split('/', 3);
+  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) {
+    if (kind === 'content') return { name: 'content', id: id.toLowerCase() };
+    if (kind === 'clients') return { name: 'client', id: id.toLowerCase() };
+  }
+  return { name: 'overview' };
+}
+
+function parseRange(value: string | null): Range {
+  const preset = oneOf(PRESETS, value);
+  if (preset) return { preset: preset satisfies Preset };
+  const [from = '', to = ''] = (value ?? '').split('..', 2);
+  if (isDay(from) && isDay(to) && from <= to) return { fromDay: from, toDay: to };
+  const [fromMs, toMs] = [Date.parse(from), Date.parse(to)];
+  if (/^\d{4}-.*Z$/.test(from) && /^\d{4}-.*Z$/.test(to) && fromMs < toMs) return { fromMs, toMs };
+  return DEFAULT_RANGE;
+}
+
+function rangeText(range: Range): string {
+  if ('preset' in range) return range.preset;
+  if ('fromDay' in range) return `${range.fromDay}..${range.toDay}`;
+  return `${new Date(range.fromMs).toISOString()}..${new Date(range.toMs).toISOString()}`;
+}
+
+function oneOf<T extends string>(known: readonly T[], value: string | null): T | null {
+  return known.find((one) => one === value) ?? null;
+}
+
+function text(value: string | null): string | null {
+  return value && value.length <= TEXT_CHARS_MAX ? value : null;
+}
+
+const hash = signal(typeof location === 'undefined' ? '' : location.hash);
+if (typeof addEventListener === 'function') addEventListener('hashchange', () => (hash.value = location.hash));
+
+/** The present place. */
+export const place = computed(() => parsePlace(hash.value));
+
+/** A link to the place with these changes. */
+export const linkTo = (changes: Partial<Place>): string => placeHash({ ...place.value, ...changes });
+
+/** Goes there; the way back stays open. */
+export function go(changes: Partial<Place>): void {
+  location.hash = linkTo(changes);
+}

@@ -1,0 +1,188 @@
+// One entry, or one client.
+
+import type { ComponentChildren } from 'preact';
+import type { Client, Entry, PurposeCounts } from '../api/answers';
+import { client, entry } from '../api/questions';
+import { useAsk } from '../ask';
+import { count, dateTime, PURPOSES, share, words } from '../format';
+import type { Chosen } from '../panels/chosen';
+import { rankedClient, rankedEntry } from '../panels/lists';
+import { OverTime } from '../panels/OverTime';
+import { Panel } from '../panels/Panel';
+import { Ranking } from '../panels/Ranking';
+import { linkTo } from '../place';
+
+const ROWS = 12;
+
+export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
+  const query = { ...chosen.query, limit: ROWS };
+  const asked = useAsk(JSON.stringify([id, query]), (signal) => entry(id, query, signal));
+  return (
+    <>
+      <Title kind="Entry" title={asked.data?.title || asked.data?.url} id={id}>
+        {asked.data && <EntryFacts of={asked.data} />}
+      </Title>
+      <Panel id="totals" title="Totals" asked={asked} rows={1}>
+        {(data) => (
+          <Facts
+            total={data.totalReceipts}
+            others={['Clients', data.uniqueClients]}
+            purposes={data.usageByPurpose}
+            of={data}
+            tz={chosen.place.tz}
+          />
+        )}
+      </Panel>
+      <OverTime chosen={chosen} filter={{ entryId: id }} />
+      <div class="columns">
+        <Panel id="clients" title="Top clients" asked={asked} rows={ROWS}>
+          {(data) => (
+            <Ranking
+              caption="Clients of this entry by receipts"
+              nameHeading="Client"
+              rows={data.topClients.map(rankedClient)}
+              all={data.totalReceipts}
+              empty="Nobody used this entry in this range."
+            />
+          )}
+        </Panel>
+      </div>
+    </>
+  );
+}
+
+export function ClientView({ id, chosen }: { id: string; chosen: Chosen }) {
+  const query = { ...chosen.query, limit: ROWS };
+  const asked = useAsk(JSON.stringify([id, query]), (signal) => client(id, query, signal));
+  return (
+    <>
+      <Title kind="Client" title={asked.data?.name} id={id}>
+        {asked.data && <ClientFacts of={asked.data} />}
+      </Title>
+      <Panel id="totals" title="Totals" asked={asked} rows={1}>
+        {(data) => (
+          <Facts
+            total={data.totalReceipts}
+            others={['Entries', data.uniqueContent]}
+            purposes={data.usageByPurpose}
+            of={data}
+            tz={chosen.place.tz}
+          />
+        )}
+      </Panel>
+      <OverTime chosen={chosen} filter={{ clientId: id }} />
+      <div class="columns">
+        <Panel id="content" title="Top content" asked={asked} rows={ROWS}>
+          {(data) => (
+            <Ranking
+              caption="Entries this client used, by receipts"
+              nameHeading="Entry"
+              rows={data.topContent.map(rankedEntry)}
+              all={data.totalReceipts}
+              empty="This client used nothing in this range."
+            />
+          )}
+        </Panel>
+      </div>
+    </>
+  );
+}
+
+function Title({
+  kind,
+  title,
+  id,
+  children,
+}: {
+  kind: string;
+  title: string | undefined;
+  id: string;
+  children: ComponentChildren;
+}) {
+  return (
+    <div class="title">
+      <p class="back">
+        <a href={linkTo({ view: { name: 'overview' } })}>
+          <span aria-hidden="true">←</span> Overview
+        </a>
+      </p>
+      <h1 tabIndex={-1}>
+        <small>{kind}</small> {title || id}
+      </h1>
+      <div class="facts">{children || ' '}</div>
+    </div>
+  );
+}
+
+function EntryFacts({ of }: { of: Entry }) {
+  return (
+    <>
+      {of.url && <Outside url={of.url} />}
+      {of.unknownEntry && <span class="soft">Not among your listed entries</span>}
+      {of.urls.length > 1 && <span class="soft">Receipts name {count(of.urls.length)} addresses</span>}
+    </>
+  );
+}
+
+function ClientFacts({ of }: { of: Client }) {
+  return (
+    <>
+      {of.organization && <span>{of.organization}</span>}
+      {of.versions.length > 0 && (
+        <span class="soft">
+          {of.versions.length === 1 ? 'Version' : 'Versions'} {of.versions.slice(0, 8).join(', ')}
+          {of.versions.length > 8 && ' …'}
+        </span>
+      )}
+    </>
+  );
+}
+
+/** A link only where it leads to the web: what a receipt names as its URL is its sender's text. */
+function Outside({ url }: { url: string }) {
+  if (!/^https?:\/\//i.test(url)) return <span>{url}</span>;
+  return (
+    <a href={url} rel="noopener noreferrer nofollow" target="_blank">
+      {url}
+      <span class="unseen"> (opens a new tab)</span>
+    </a>
+  );
+}
+
+interface FactsProps {
+  total: number;
+  others: [string, number];
+  purposes: PurposeCounts;
+  of: { firstSeen: string | null; lastSeen: string | null };
+  tz: string;
+}
+
+function Facts({ total, others, purposes, of, tz }: FactsProps) {
+  const seen = (at: string | null) => (at === null ? '–' : dateTime(Date.parse(at), tz));
+  return (
+    <>
+      <dl class="figures">
+        <div class="figure first">
+          <dt>Receipts</dt>
+          <dd class="value">{count(total)}</dd>
+        </div>
+        <div class="figure">
+          <dt>{others[0]}</dt>
+          <dd class="value">{count(others[1])}</dd>
+        </div>
+        {PURPOSES.map((purpose) => (
+          <div class="figure" key={purpose}>
+            <dt>
+              <i class={`swatch ${purpose}`} />
+              {words(purpose)} <span class="part">{share(purposes[purpose], total)}</span>
+            </dt>
+            <dd class="value">{count(purposes[purpose])}</dd>
+          </div>
+        ))}
+      </dl>
+      <p class="against">
+        First {seen(of.firstSeen)} · last {seen(of.lastSeen)}, within this range
+      </p>
+    </>
+  );
+}

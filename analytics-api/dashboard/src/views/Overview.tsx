@@ -1,0 +1,21 @@
+import type { Chosen } from '../panels/chosen';
+import { Live } from '../panels/Live';
+import { Models, Refusals, TopClients, TopContent } from '../panels/lists';
+import { OverTime } from '../panels/OverTime';
+import { Totals } from '../panels/Totals';
+
+export function Overview({ chosen }: { chosen: Chosen }) {
+  return (
+    <>
+      <Totals chosen={chosen} />
+      <OverTime chosen={chosen} />
+      <div class="columns">
+        <TopContent chosen={chosen} />
+        <TopClients chosen={chosen} />
+        <Models chosen={chosen} />
+        <Refusals chosen={chosen} />
+        <Live tz={chosen.place.tz} domain={chosen.place.domain} />
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,80 @@
+// Asks for the API key and tries it before it is kept.
+
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Problem, problemOf, told } from '../api/problem';
+import { heardFromServer } from '../clock';
+import { ended, signIn } from '../session';
+
+/** A cheap question that needs what the page needs: the right to read. */
+const TRIAL = '/api/v1/analytics/dashboard?limit=1';
+
+export function SignIn() {
+  const field = useRef<HTMLInputElement>(null);
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<Problem | null>(ended.value);
+  useEffect(() => field.current?.focus(), []);
+
+  async function submit(event: Event) {
+    event.preventDefault();
+    const value = field.current?.value.trim() ?? '';
+    if (busy) return;
+    setBusy(true);
+    setProblem(null);
+    const found = await tryKey(value);
+    setBusy(false);
+    if (found === null) return signIn(value);
+    setProblem(found);
+    field.current?.select();
+    field.current?.focus();
+  }
+
+  const words = problem && told(problem);
+  return (
+    <main class="sign-in" id="main">
+      <div class="slip">
+        <h1>Receipts</h1>
+        <p class="lead">Who used your content, and for what.</p>
+        <form method="post" action="/dashboard" onSubmit={submit}>
+          <label for="key">API key</label>
+          <input
+            id="key"
+            ref={field}
+            type="password"
+            autocomplete="off"
+            autocapitalize="off"
+            spellcheck={false}
+            required
+            aria-invalid={problem !== null}
+            aria-describedby="key-note key-problem"
+          />
+          <button type="submit" class="primary" disabled={busy}>
+            {busy ? 'Trying the key…' : 'Sign in'}
+          </button>
+          <div id="key-problem" role="alert">
+            {words && (
+              <p class="failed">
+                <strong>{words.title}.</strong> {words.advice}
+              </p>
+            )}
+          </div>
+          <p id="key-note" class="note">
+            The key needs the scope “read”. It stays in this tab until you sign out or close it.
+          </p>
+        </form>
+      </div>
+    </main>
+  );
+}
+
+async function tryKey(value: string): Promise<Problem | null> {
+  // A header takes no more than this, and a key has nothing else in it.
+  if (!/^[\x21-\x7e]{1,512}$/.test(value)) return new Problem(401, 'invalid_api_key', '');
+  try {
+    const headers = { authorization: `Bearer ${value}`, accept: 'application/json' };
+    const response = await fetch(TRIAL, { headers, credentials: 'omit', redirect: 'error' });
+    heardFromServer(response.headers.get('date'));
+    return response.ok ? null : await problemOf(response);
+  } catch {
+    return new Problem(0, 'unreachable', '');
+  }
+}
