@@ -48,7 +48,7 @@ pub use queries::{
     MetadataErasure, MetadataRows, Metric, NewestCursor, Part, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, Ranking,
     ReceiptCursor, ReceiptFacts, Refusal, RefusalStats, Rejected, RejectedCursor, RejectedFilter, RejectedOrder,
     RejectedReceipt, Replay, Scope, Share, StandingPayload, StandingRejection, StoredReceipt, TimeseriesPoint,
-    TopClient, TopContent, Totals, Touched, Usage, UsageByPurpose,
+    TopClient, TopContent, Totals, TouchedHours, Usage, UsageByPurpose,
 };
 pub use rollup::{Hours, MarkRow, RollupView, Touched};
 pub use row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};

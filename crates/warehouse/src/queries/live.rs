@@ -4,7 +4,11 @@
 //! receipt that stands in the log twice is told once, however the moments are chosen. For a chain of moments, each receipt is new in
 //! exactly one link: it has a position in that link, and none before.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write as _;
+
+use clickhouse::Row;
+use serde::Deserialize;
 
 use super::export::{KEY, REST, ReceiptRow};
 use super::{CommittedOffset, ExportedReceipt, FINAL_SETTINGS, Scope};
@@ -13,6 +17,9 @@ use crate::{Warehouse, WarehouseError};
 
 /// Receipts that one question may find.
 pub const ARRIVALS_MAX: usize = 1_000;
+
+/// Blocks whose marks one question reads; a block is some hundred milliseconds of a partition.
+const MARKS_MAX: usize = 20_000;
 
 const HOUR_S: i64 = 3_600;
 
@@ -73,6 +80,50 @@ impl LogPlace {
     }
 }
 
+/// Which hours of access have receipts of a link, by publisher.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TouchedHours {
+    by_publisher: HashMap<String, BTreeSet<u32>>,
+    /// Of publishers that aren't named.
+    of_any: BTreeSet<u32>,
+}
+
+impl TouchedHours {
+    /// The hours, since the epoch, that may have some of `scope`'s.
+    #[must_use]
+    pub fn hours(&self, scope: &Scope) -> BTreeSet<u32> {
+        let mut hours = self.of_any.clone();
+        for publisher in &scope.publishers {
+            hours.extend(self.by_publisher.get(publisher).into_iter().flatten());
+        }
+        for below in &scope.below {
+            let is_below = |name: &str| {
+                let rest = name.strip_suffix(below.parent.as_str());
+                rest.is_some_and(|rest| rest.ends_with('.'))
+            };
+            let theirs = self.by_publisher.iter().filter(|(name, _)| is_below(name));
+            hours.extend(theirs.flat_map(|(_, hours)| hours));
+        }
+        hours
+    }
+
+    fn add(&mut self, hour: u32, publisher: String) {
+        if publisher.is_empty() {
+            self.of_any.insert(hour);
+        } else {
+            self.by_publisher.entry(publisher).or_default().insert(hour);
+        }
+    }
+}
+
+#[derive(Row, Deserialize)]
+struct MarkRow {
+    partition: u32,
+    first_offset: u64,
+    last_offset: u64,
+    hours_of: Vec<(u32, String)>,
+}
+
 /// Whether an occurrence lies in the link.
 const WITHIN: &str = "arrayExists(p -> bitShiftRight(p, 96) = {epoch:UInt32} AND
     toUInt64(bitAnd(bitShiftRight(p, 16), toUInt128(281474976710655))) >=
@@ -92,6 +143,58 @@ const HOURS: &str = "toStartOfHour(timestamp) IN {hours:Array(DateTime('UTC'))}
     AND timestamp < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')";
 
 impl Warehouse {
+    /// Which hours the records between `from` and `to` touched, which must reach it. `None` if that can't be told: marks of some are
+    /// missing (a verifier of before wrote them, or they are older than marks are kept), or there are too many.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn touched(&self, from: &LogPlace, to: &LogPlace) -> Result<Option<TouchedHours>, WarehouseError> {
+        let mut moved = Vec::new();
+        let (low, high) = from.until(to);
+        let mut condition = String::new();
+        for (partition, (low, high)) in (0_u32..)
+            .zip(low.into_iter().zip(high))
+            .filter(|(_, (low, high))| low < high)
+        {
+            // Numbers; so many parameters would be slower to bind than the question to answer.
+            let or = if moved.is_empty() { "" } else { " OR " };
+            let _ = write!(
+                condition,
+                "{or}(partition = {partition} AND last_offset >= {low} AND first_offset < {high})"
+            );
+            moved.push((partition, low, high));
+        }
+        if moved.is_empty() {
+            return Ok(Some(TouchedHours::default()));
+        }
+        let sql = format!(
+            "SELECT partition, first_offset, last_offset, touched AS hours_of FROM rollup_marks
+             WHERE epoch = {{epoch:UInt32}} AND ({condition})
+             ORDER BY partition, first_offset, last_offset LIMIT {}",
+            MARKS_MAX + 1
+        );
+        let marks: Vec<MarkRow> = self.rows("live_marks", Call::new(sql).with("epoch", to.epoch)).await?;
+        if marks.len() > MARKS_MAX {
+            return Ok(None);
+        }
+        let mut touched = TouchedHours::default();
+        let mut covered: HashMap<u32, u64> = moved.iter().map(|(partition, low, _)| (*partition, *low)).collect();
+        for mark in marks {
+            if let Some(end) = covered.get_mut(&mark.partition)
+                && mark.first_offset <= *end
+            {
+                *end = (*end).max(mark.last_offset + 1);
+            }
+            mark.hours_of
+                .into_iter()
+                .for_each(|(hour, name)| touched.add(hour, name));
+        }
+        let whole = moved
+            .iter()
+            .all(|(partition, _, high)| covered.get(partition).is_some_and(|end| end >= high));
+        Ok(whole.then_some(touched))
+    }
+
     /// The receipts of `scope` that were committed after `from` and up to `to`, which must reach it; newest first as they were
     /// received. `hours` (since the epoch) must name every hour of access that has such receipts: no others are looked at. `None`
     /// if they are more than [`ARRIVALS_MAX`].

@@ -40,7 +40,7 @@ pub use erasure::{MetadataErasure, MetadataRows};
 pub use export::{ExportedReceipt, ReceiptCursor};
 pub use ledger::LedgerRun;
 pub use listing::NewestCursor;
-pub use live::{ARRIVALS_MAX, LogPlace};
+pub use live::{ARRIVALS_MAX, LogPlace, TouchedHours};
 pub use parts::{Irreplaceable, LogBegin, Part};
 pub use receipt::{ReceiptFacts, RejectedReceipt, StoredReceipt};
 pub use refusals::{Refusal, RefusalStats};

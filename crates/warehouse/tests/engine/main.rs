@@ -18,6 +18,7 @@ mod full_disk;
 mod harness;
 mod kill;
 mod limits;
+mod live;
 mod migrations;
 mod model;
 mod refused;
