@@ -355,6 +355,7 @@ async fn commit(
         if writer.write_ledger(std::slice::from_ref(&line)).await.is_err() {
             return;
         }
+        counter!("receipts_verifier_records_total").increment(line.records);
         counter!("receipts_verifier_receipts_total", "outcome" => "accepted").increment(line.accepted);
         counter!("receipts_verifier_receipts_total", "outcome" => "rejected").increment(line.rejected);
         histogram!("receipts_verifier_block_receipts").record(line.receipts_in as f64);

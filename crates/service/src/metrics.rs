@@ -436,6 +436,12 @@ pub const METRICS: &[MetricDoc] = &[
         "Receipts with an outcome: accepted or rejected.",
     ),
     counter(
+        "receipts_verifier_records_total",
+        "records",
+        &[],
+        "Records of the log that were committed; the lag over its rate is the time to drain.",
+    ),
+    counter(
         "receipts_verifier_rejected_total",
         "receipts",
         &["reason"],
