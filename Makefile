@@ -27,9 +27,21 @@ chdb: ## Fetch the ClickHouse engine (libchdb, from npm) into the cache
 kafka: deps ## Fetch Apache Kafka (from Maven Central) into the cache
 	@scripts/fetch-kafka
 
+.PHONY: helm
+helm: deps ## Build Helm (from its Go module) and fetch the CRDs that the chart is held against into the cache
+	@scripts/fetch-helm
+
 .PHONY: build
 build: deps ## Build everything in release
 	cargo build --release --workspace --locked
+
+.PHONY: prometheus
+prometheus: deps ## Fetch Prometheus and promtool (Debian's package, unpacked) into the cache
+	@scripts/fetch-prometheus
+
+.PHONY: alerts
+alerts: prometheus ## Check the alerting rules, and test that every alert fires and stays quiet
+	scripts/test-alerts
 
 .PHONY: python
 python: deps ## Make a Python environment with what tests use from PyPI in the cache
@@ -49,13 +61,18 @@ run-prod-like: deps chdb kafka ## Two gateways, three verifiers and the analytic
 	@$(TARGET)/release/receipts-prod-like
 
 .PHONY: test
-test: deps chdb kafka python lint ## Everything CI runs
+test: deps chdb kafka python prometheus lint alerts ## Everything CI runs
 	cargo test --workspace --locked
 	# The command as the tests built it.
 	publisher-api/tests/conformance/run $(CONFORMANCE_CASES) $(TARGET)/debug/receipts
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts demo/interop.sh
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts DEMO_EXIT=1 demo/run.sh
 	fuzz/run $(FUZZ_SECONDS)
+
+.PHONY: chart
+chart: deps helm python ## Lint the Helm chart and hold everything it renders against the schemas
+	cargo build --locked --package receipts-cli
+	helm/check $(TARGET)/debug/receipts
 
 .PHONY: lint
 lint: deps ## Format and lints

@@ -1,0 +1,98 @@
+{{/* The configuration with what the chart sets, as YAML. */}}
+{{- define "receipts.config" -}}
+{{- $defaults := dict
+  "telemetry" (dict "log_format" "json" "metrics_listen" "0.0.0.0:9090")
+  "data" (dict "dir" "/var/lib/receipts")
+  "gateway" (dict "listen" "0.0.0.0:8080")
+  "analytics" (dict "listen" "0.0.0.0:8081")
+  "publisher" (dict "listen" "0.0.0.0:8082")
+-}}
+{{- $config := mergeOverwrite $defaults (deepCopy .Values.config) -}}
+{{- if eq .Values.mode "services" -}}
+{{- $_ := required "config.kafka.brokers: the services need Kafka (mode: allInOne does without)" (($config.kafka).brokers) -}}
+{{- $_ := required "config.warehouse.url: the services need ClickHouse (mode: allInOne does without)" (($config.warehouse).url) -}}
+{{- if not (or .Values.secrets.existingSecret .Values.secrets.accountsUrl) -}}
+{{- fail "secrets.accountsUrl or secrets.existingSecret: the services need PostgreSQL (mode: allInOne does without)" -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{/* Sections as TOML: {root, sections}. JSON's texts, numbers and lists of those are TOML's as well. */}}
+{{- define "receipts.toml" -}}
+{{- $config := include "receipts.config" .root | fromYaml -}}
+{{- range $section := .sections }}
+{{- with index $config $section }}
+[{{ $section }}]
+{{- range $key, $value := . }}
+{{- if not (kindIs "invalid" $value) }}
+{{ $key }} = {{ toJson $value }}
+{{- end }}
+{{- end }}
+{{ end }}
+{{- end }}
+{{- end -}}
+
+{{- define "receipts.allSections" -}}
+[accounts, analytics, auth, data, gateway, kafka, limits, log, outbound, policy, publisher, quotas, redis, smtp, telemetry, verifier, warehouse]
+{{- end -}}
+
+{{/* The port of an address as "0.0.0.0:8080" and "[::]:8080": {root, section, key}. */}}
+{{- define "receipts.port" -}}
+{{- $config := include "receipts.config" .root | fromYaml -}}
+{{- index (index $config .section) .key | splitList ":" | last -}}
+{{- end -}}
+
+{{/* A setting in milliseconds, or the program's default, as whole seconds: {root, section, key, default}. */}}
+{{- define "receipts.seconds" -}}
+{{- $config := include "receipts.config" .root | fromYaml -}}
+{{- $section := index $config .section | default dict -}}
+{{- $ms := .default -}}
+{{- if hasKey $section .key }}{{- $ms = index $section .key -}}{{- end -}}
+{{- divf (float64 $ms) 1000 | ceil | int -}}
+{{- end -}}
+
+{{/*
+Seconds from SIGTERM to the end of the process at the worst: the service's own drain (drain_ms_max), then closing. Closing the gateway's
+log waits for the broker's last answers (kafka.delivery_wait_ms_max and 2 s); the verifier's dead letters as long, and its leaving of the
+group one request (kafka.request_wait_ms_max). {root, component}
+*/}}
+{{- define "receipts.drainSeconds" -}}
+{{- $root := .root -}}
+{{- $deliver := add 2 (include "receipts.seconds" (dict "root" $root "section" "kafka" "key" "delivery_wait_ms_max" "default" 3500)) -}}
+{{- $request := include "receipts.seconds" (dict "root" $root "section" "kafka" "key" "request_wait_ms_max" "default" 10000) -}}
+{{- $gateway := include "receipts.seconds" (dict "root" $root "section" "gateway" "key" "drain_ms_max" "default" 10000) -}}
+{{- $verifier := include "receipts.seconds" (dict "root" $root "section" "verifier" "key" "drain_ms_max" "default" 20000) -}}
+{{- $analytics := include "receipts.seconds" (dict "root" $root "section" "analytics" "key" "drain_ms_max" "default" 10000) -}}
+{{- $publisher := include "receipts.seconds" (dict "root" $root "section" "publisher" "key" "drain_ms_max" "default" 10000) -}}
+{{- if eq .component "gateway" -}}
+{{- add $gateway $deliver -}}
+{{- else if eq .component "verifier" -}}
+{{- add $verifier $deliver $request -}}
+{{- else if eq .component "analytics-api" -}}
+{{- $analytics -}}
+{{- else if eq .component "publisher-api" -}}
+{{- $publisher -}}
+{{- else -}}
+{{- /* One after the other; the verifier first catches up and then finishes; the engine closes its tables. */ -}}
+{{- add $gateway $publisher $verifier $verifier $analytics 10 -}}
+{{- end -}}
+{{- end -}}
+
+{{/* {root, component, values} */}}
+{{- define "receipts.grace" -}}
+{{- $needed := add .values.preStopSleepSeconds (include "receipts.drainSeconds" .) -}}
+{{- $given := .values.terminationGracePeriodSeconds -}}
+{{- if kindIs "invalid" $given -}}
+{{- add $needed .root.Values.shutdownMarginSeconds -}}
+{{- else if lt (int $given) (int $needed) -}}
+{{- fail (printf "the %s's terminationGracePeriodSeconds is %d: its preStop and drain may take %d" .component (int $given) (int $needed)) -}}
+{{- else -}}
+{{- int $given -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "receipts.partitions" -}}
+{{- $config := include "receipts.config" . | fromYaml -}}
+{{- (($config.kafka).partitions) | default 12 | int -}}
+{{- end -}}

@@ -1,0 +1,73 @@
+{{- define "receipts.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "receipts.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := include "receipts.name" . -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What selects the pods of a component, or of all with an empty one: {root, component}. */}}
+{{- define "receipts.selector" -}}
+app.kubernetes.io/name: {{ include "receipts.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- with .component }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{/* Labels of an object: {root, component}. */}}
+{{- define "receipts.labels" -}}
+{{ include "receipts.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+app.kubernetes.io/part-of: receipts
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Metadata of an object: {root, component, name, labels, annotations}. */}}
+{{- define "receipts.metadata" -}}
+name: {{ .name }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  {{- include "receipts.labels" . | nindent 2 }}
+  {{- with .labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with mergeOverwrite (dict) .root.Values.commonAnnotations (.annotations | default dict) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* {root, target} */}}
+{{- define "receipts.image" -}}
+{{- $image := .root.Values.image -}}
+{{- $name := printf "%s%s" $image.prefix .target -}}
+{{- with $image.registry }}{{- $name = printf "%s/%s" (trimSuffix "/" .) $name -}}{{- end -}}
+{{- with index $image.digests .target -}}
+{{- printf "%s@%s" $name . -}}
+{{- else -}}
+{{- printf "%s:%s" $name ($image.tag | default $.root.Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* {root, component} */}}
+{{- define "receipts.serviceAccount" -}}
+{{- if .root.Values.serviceAccount.create -}}
+{{- printf "%s-%s" (include "receipts.fullname" .root) .component -}}
+{{- else -}}
+default
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,144 @@
+{{/*
+A pod template: {root, component, target, values, sections, secrets, listens, section}. Its admin port is the one that the probes ask:
+it answers when the service's own port is full, and isn't reachable from outside.
+*/}}
+{{- define "receipts.pod" -}}
+{{- $root := .root -}}
+{{- $values := .values -}}
+{{- $admin := include "receipts.port" (dict "root" $root "section" "telemetry" "key" "metrics_listen") -}}
+metadata:
+  # Without the chart's version: a new chart alone restarts nothing.
+  labels:
+    {{- include "receipts.selector" . | nindent 4 }}
+    {{- with mergeOverwrite (dict) $root.Values.commonLabels $values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  annotations:
+    checksum/config: {{ include "receipts.toml" . | sha256sum }}
+    checksum/secrets: {{ include "receipts.secretsOf" . | sha256sum }}
+    {{- with mergeOverwrite (dict) $root.Values.commonAnnotations $values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "receipts.serviceAccount" . }}
+  automountServiceAccountToken: false
+  # Variables of neighbouring Services would read like ours.
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ include "receipts.grace" . }}
+  {{- with $root.Values.image.pullSecrets }}
+  imagePullSecrets:
+    {{- range . }}
+    - name: {{ . }}
+    {{- end }}
+  {{- end }}
+  {{- with $values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  securityContext:
+    {{- toYaml $root.Values.podSecurityContext | nindent 4 }}
+  {{- with $values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $values.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- if hasKey $values "topologySpreadConstraints" }}
+  topologySpreadConstraints:
+    {{- with $values.topologySpreadConstraints }}
+    {{- toYaml . | nindent 4 }}
+    {{- else }}
+    {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+    - topologyKey: {{ . }}
+      maxSkew: 1
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "receipts.selector" $ | nindent 10 }}
+      # Each revision is spread by itself, or a roll would leave both on one node.
+      matchLabelKeys: [pod-template-hash]
+    {{- end }}
+    {{- end }}
+  {{- end }}
+  containers:
+    - name: {{ .component }}
+      image: {{ include "receipts.image" . }}
+      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      {{- with .args }}
+      args: {{ toJson . }}
+      {{- end }}
+      env:
+        {{- include "receipts.env" (dict "root" $root "secrets" .secrets "extraEnv" $values.extraEnv) | nindent 8 }}
+      ports:
+        {{- if eq .component "all-in-one" }}
+        {{- range $name, $section := dict "gateway" "gateway" "analytics" "analytics" "publisher" "publisher" }}
+        - {name: {{ $name }}, containerPort: {{ include "receipts.port" (dict "root" $root "section" $section "key" "listen") }}, protocol: TCP}
+        {{- end }}
+        {{- else if .listens }}
+        - {name: http, containerPort: {{ include "receipts.port" (dict "root" $root "section" .section "key" "listen") }}, protocol: TCP}
+        {{- end }}
+        - {name: metrics, containerPort: {{ $admin }}, protocol: TCP}
+      startupProbe:
+        httpGet: {path: /healthz, port: metrics}
+        {{- toYaml $root.Values.probes.startup | nindent 8 }}
+      readinessProbe:
+        httpGet: {path: /readyz, port: metrics}
+        {{- toYaml $root.Values.probes.readiness | nindent 8 }}
+      livenessProbe:
+        httpGet: {path: /healthz, port: metrics}
+        {{- toYaml $root.Values.probes.liveness | nindent 8 }}
+      {{- if $values.preStopSleepSeconds }}
+      lifecycle:
+        preStop:
+          # While it serves on: load balancers learn that the pod leaves, and only then SIGTERM begins the drain.
+          sleep: {seconds: {{ $values.preStopSleepSeconds }}}
+      {{- end }}
+      resources:
+        {{- toYaml $values.resources | nindent 8 }}
+      securityContext:
+        {{- toYaml $root.Values.containerSecurityContext | nindent 8 }}
+      volumeMounts:
+        - {name: config, mountPath: /etc/receipts/config, readOnly: true}
+        - {name: tmp, mountPath: /tmp}
+        {{- if eq .component "all-in-one" }}
+        - {name: data, mountPath: {{ (include "receipts.config" $root | fromYaml).data.dir | quote }}}
+        {{- end }}
+        {{- include "receipts.mountsIn" $root | nindent 8 }}
+  volumes:
+    - name: config
+      configMap:
+        name: {{ include "receipts.fullname" $root }}
+        items:
+          - {key: {{ .component }}.toml, path: receipts.toml}
+    - name: tmp
+      emptyDir: {sizeLimit: 256Mi}
+    {{- include "receipts.mountVolumes" $root | nindent 4 }}
+{{- end -}}
+
+{{/* The values of the secrets that a component reads, for the checksum: {root, secrets}. */}}
+{{- define "receipts.secretsOf" -}}
+{{- $data := include "receipts.secretData" .root | fromYaml -}}
+{{- range .secrets }}{{ . }}={{ index $data . }};{{- end -}}
+{{- end -}}
+
+{{- define "receipts.mountsIn" -}}
+{{- range .Values.mounts }}
+- {name: {{ printf "mount-%s" .name }}, mountPath: {{ .path | quote }}, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{- define "receipts.mountVolumes" -}}
+{{- range .Values.mounts }}
+- name: {{ printf "mount-%s" .name }}
+  {{- if .secret }}
+  secret: {secretName: {{ .secret }}}
+  {{- else }}
+  configMap: {name: {{ .configMap }}}
+  {{- end }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,404 @@
+"""What the chart promises, asked of what it renders. Started by helm/check."""
+import argparse
+import base64
+import json
+import os
+import pathlib
+import runpy
+import subprocess
+import tempfile
+import tomllib
+
+import kubernetes_validate
+import jsonschema
+import yaml
+
+HELM_FOLDER = pathlib.Path(__file__).resolve().parent.parent
+CHART = HELM_FOLDER / "receipts"
+# The oldest and the newest Kubernetes that objects are held against.
+KUBERNETES = ["1.30", "1.37"]
+# Programs' defaults that grace periods follow from, in seconds: drain_ms_max of each service.
+DRAINS_S = {"gateway": 10, "verifier": 20, "analytics-api": 10, "publisher-api": 10}
+SERVICES = list(DRAINS_S)
+
+# What the services need at least, and every part of the chart switched on.
+ENGINES = {
+    "config": {"kafka": {"brokers": "kafka:9092"}, "warehouse": {"url": "http://clickhouse:8123"}},
+    "secrets": {"accountsUrl": "postgres://receipts:hunter-accounts@postgres/receipts"},
+}
+EVERYTHING = {
+    **ENGINES,
+    "commonLabels": {"team": "data"},
+    "commonAnnotations": {"note": "all"},
+    "image": {"registry": "registry.example.com/team", "digests": {"gateway": "sha256:" + "0" * 64}, "pullSecrets": ["pull"]},
+    "secrets": {
+        "accountsUrl": "postgres://receipts:hunter-accounts@postgres/receipts",
+        "kafkaSaslPassword": "hunter-kafka",
+        "warehousePassword": "hunter-warehouse",
+        "redisPassword": "hunter-redis",
+        "smtpPassword": "hunter-smtp",
+        "authHs256Secret": "hunter-auth-0123456789-0123456789-0123",
+    },
+    "mounts": [{"name": "tls", "secret": "tls", "path": "/etc/receipts/tls"}, {"name": "ids", "configMap": "ids", "path": "/ids"}],
+    "gateway": {
+        "autoscaling": {"enabled": True}, "service": {"type": "LoadBalancer", "externalTrafficPolicy": "Local"},
+        "extraEnv": [{"name": "RUST_BACKTRACE", "value": "1"}], "nodeSelector": {"disk": "ssd"}, "priorityClassName": "high",
+        "tolerations": [{"key": "a", "operator": "Exists"}], "podLabels": {"x": "y"}, "podAnnotations": {"x": "y"},
+    },
+    "verifier": {"autoscaling": {"enabled": True, "type": "hpa"}, "podDisruptionBudget": {"maxUnavailable": None, "minAvailable": "50%"}},
+    "analyticsApi": {"autoscaling": {"enabled": True}},
+    "ingress": {"enabled": True, "hosts": {"gateway": "a.example", "analytics": "b.example", "publisher": "c.example"}},
+    "gatewayApi": {
+        "enabled": True, "parentRefs": [{"name": "edge", "namespace": "edge"}],
+        "hostnames": {"gateway": ["a.example"], "analytics": ["b.example"], "publisher": ["c.example"]},
+    },
+    "monitoring": {k: {"enabled": True, "labels": {"release": "prometheus"}} for k in ["serviceMonitor", "prometheusRule", "dashboards"]},
+}
+
+
+# What an existingSecret holds.
+SECRETS = {f"RECEIPTS_{name}": "postgres://r:p@h/d" if name == "ACCOUNTS_URL" else "hunter" for name in [
+    "ACCOUNTS_URL", "KAFKA_SASL_PASSWORD", "WAREHOUSE_PASSWORD", "REDIS_PASSWORD", "SMTP_PASSWORD",
+]}
+
+
+class Chart:
+    def __init__(self, helm, receipts):
+        self.helm, self.receipts = helm / "helm", receipts
+        self.crds = {}
+        for path in (helm / "crds").glob("*.yaml"):
+            crd = yaml.safe_load(path.read_text())
+            for version in crd["spec"]["versions"]:
+                kind = (f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"])
+                self.crds[kind] = strict(version["schema"]["openAPIV3Schema"])
+
+    def run(self, *arguments, values=(), files=()):
+        """Helm's answer: (ended well, output, error)."""
+        with tempfile.TemporaryDirectory() as folder:
+            words = [self.helm, *arguments, "--kube-version", "1.34.0"]
+            for file in files:
+                words += ["--values", file]
+            for number, given in enumerate(values):
+                file = pathlib.Path(folder) / f"{number}.json"
+                file.write_text(json.dumps(given))
+                words += ["--values", file]
+            # Helm's own folders, that it neither reads nor writes the user's.
+            environment = {**os.environ, **{f"HELM_{kind}_HOME": folder for kind in ["CACHE", "CONFIG", "DATA"]}}
+            done = subprocess.run(words, capture_output=True, text=True, env=environment)
+            return done.returncode == 0, done.stdout, done.stderr
+
+    def template(self, *values, files=()):
+        good, out, error = self.run("template", "rel", CHART, "--namespace", "here", values=values, files=files)
+        assert good, error
+        return [one for one in yaml.safe_load_all(out) if one]
+
+    def refuses(self, *values):
+        """The reason for which values are refused."""
+        good, _, error = self.run("template", "rel", CHART, values=values)
+        assert not good, f"taken: {values}"
+        return error
+
+    def validate(self, objects):
+        for one in objects:
+            kind = (one["apiVersion"], one["kind"])
+            name = f"{one['kind']} {one['metadata']['name']}"
+            if kind in self.crds:
+                errors = list(jsonschema.Draft7Validator(self.crds[kind]).iter_errors(one))
+                assert not errors, f"{name}: {[error.message for error in errors]}"
+                continue
+            for version in KUBERNETES:
+                try:
+                    kubernetes_validate.validate(one, version, strict=True)
+                except kubernetes_validate.ValidationError as error:
+                    raise AssertionError(f"{name} (Kubernetes {version}): {error.message} at {list(error.path)}") from error
+
+
+def strict(schema):
+    """A CRD's schema that refuses fields it doesn't name, as the strict ones of Kubernetes do."""
+    if isinstance(schema, list):
+        return [strict(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {key: strict(value) for key, value in schema.items()}
+    if schema.pop("nullable", False) and isinstance(schema.get("type"), str):
+        schema["type"] = [schema["type"], "null"]
+    if schema.pop("x-kubernetes-int-or-string", False):
+        schema.pop("type", None)
+    open_ended = schema.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in schema
+    # metadata of the top is Kubernetes' own, and only said to be an object.
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object" and not open_ended:
+        schema["additionalProperties"] = False
+    return schema
+
+
+def only(objects, kind, ending=""):
+    found = [one for one in objects if one["kind"] == kind and one["metadata"]["name"].endswith(ending)]
+    assert len(found) == 1, f"{kind} *{ending}: {[one['metadata']['name'] for one in found]}"
+    return found[0]
+
+
+def pods(objects):
+    """Every pod template with the name of its component."""
+    for one in objects:
+        if one["kind"] in ("Deployment", "StatefulSet", "Job"):
+            template = one["spec"]["template"]
+            yield template["metadata"]["labels"]["app.kubernetes.io/component"], template
+
+
+def configurations(objects):
+    for one in objects:
+        if one["kind"] == "ConfigMap":
+            for key, text in one["data"].items():
+                if key.endswith(".toml"):
+                    yield key.removesuffix(".toml"), text
+
+
+def check_pods(objects):
+    for name, pod in pods(objects):
+        spec = pod["spec"]
+        (container,) = spec["containers"]
+        assert spec["automountServiceAccountToken"] is False and spec["serviceAccountName"] != "default", name
+        security = spec["securityContext"]
+        assert security["runAsNonRoot"] and security["runAsUser"] != 0 and security["seccompProfile"]["type"] == "RuntimeDefault", name
+        security = container["securityContext"]
+        assert security["readOnlyRootFilesystem"] and not security["allowPrivilegeEscalation"], name
+        assert security["capabilities"] == {"drop": ["ALL"]}, name
+        assert container["resources"]["requests"]["memory"] and container["resources"]["limits"]["memory"], name
+        if name == "migrations":
+            continue
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        for probe, path in [("startupProbe", "/healthz"), ("readinessProbe", "/readyz"), ("livenessProbe", "/healthz")]:
+            asked = container[probe]["httpGet"]
+            assert (asked["path"], asked["port"]) == (path, "metrics") and ports["metrics"], f"{name}: {probe}"
+        sleep = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+        drain = DRAINS_S.get(name) or 2 * DRAINS_S["verifier"] + 30
+        assert spec["terminationGracePeriodSeconds"] > sleep + drain, f"{name}: grace"
+        assert sleep > 0 or name == "verifier", name
+
+
+def check_secrets(objects, values):
+    """No secret stands anywhere but in a Secret, and each is handed to those that read it."""
+    secret = {value for key, value in values["secrets"].items()}
+    rest = json.dumps([one for one in objects if one["kind"] != "Secret"])
+    assert "hunter" not in rest, "a secret is outside of Secrets"
+    held = only([one for one in objects if "helm.sh/hook" not in one["metadata"].get("annotations", {})], "Secret")
+    assert {base64.b64decode(value).decode() for value in held["data"].values()} == secret
+    given = {name: {env["name"] for env in pod["spec"]["containers"][0]["env"] if "valueFrom" in env} for name, pod in pods(objects)}
+    assert given["gateway"] == {"RECEIPTS_KAFKA_SASL_PASSWORD"}, given["gateway"]
+    assert set.union(*given.values()) == set(held["data"]), given
+
+
+def check_flows(objects):
+    """What isn't named is denied; no engine is reached by a service that doesn't need it."""
+    policies = {one["metadata"]["name"].removeprefix("rel-receipts-"): one["spec"] for one in objects if one["kind"] == "NetworkPolicy"}
+    deny = policies.pop("deny")
+    assert sorted(deny["policyTypes"]) == ["Egress", "Ingress"] and not deny.get("ingress") and not deny.get("egress")
+    components = dict(pods(objects))
+    assert set(policies) == set(components), policies.keys()
+    for name, policy in policies.items():
+        selector = policy["podSelector"]["matchLabels"]
+        labels = components[name]["metadata"]["labels"]
+        assert selector.items() <= labels.items() and deny["podSelector"]["matchLabels"].items() <= labels.items(), name
+    reached = {name: {port["port"] for flow in policy["egress"] for port in flow["ports"]} for name, policy in policies.items()}
+    if "gateway" in reached:
+        assert reached["gateway"] == {53, 9092, 9093} and 443 not in reached["verifier"] and 9092 not in reached["publisher-api"]
+
+
+def check_selectors(objects):
+    """Every Service, budget and monitor finds what it is for."""
+    labels = {name: pod["metadata"]["labels"] for name, pod in pods(objects) if name != "migrations"}
+    ports = {name: {port["name"] for port in pod["spec"]["containers"][0]["ports"]} for name, pod in pods(objects) if name != "migrations"}
+    services = {one["metadata"]["name"]: one for one in objects if one["kind"] == "Service"}
+    for name, service in services.items():
+        found = [component for component, held in labels.items() if service["spec"]["selector"].items() <= held.items()]
+        assert found and all(service["spec"]["ports"][0]["targetPort"] in ports[component] for component in found), name
+    for budget in (one for one in objects if one["kind"] == "PodDisruptionBudget"):
+        selector = budget["spec"]["selector"]["matchLabels"]
+        assert sum(selector.items() <= held.items() for held in labels.values()) == 1, budget["metadata"]["name"]
+    for monitor in (one for one in objects if one["kind"] == "ServiceMonitor"):
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        found = [name for name, service in services.items() if wanted <= service["metadata"]["labels"].items()]
+        assert found == ["rel-receipts-metrics"], found
+    for route in (one for one in objects if one["kind"] in ("Ingress", "HTTPRoute")):
+        for name in [end["name"] for end in find(route, "service") + sum(find(route, "backendRefs"), [])]:
+            assert name in services, name
+
+
+def find(tree, key):
+    """Every value of a key in a tree."""
+    if isinstance(tree, list):
+        return [value for part in tree for value in find(part, key)]
+    if isinstance(tree, dict):
+        return [value for name, part in tree.items() for value in ([part] if name == key else find(part, key))]
+    return []
+
+
+def whole(objects):
+    """The sections of all services in one configuration."""
+    merged = {}
+    for _, text in configurations(objects):
+        for section, keys in tomllib.loads(text).items():
+            assert merged.setdefault(section, keys) == keys, section
+    return merged
+
+
+def accepts(chart, sections, environment=()):
+    """Holds a configuration against `receipts config check`, with a certificate where it names a file that only pods have."""
+    with tempfile.TemporaryDirectory() as folder:
+        # One file is the authority, the certificate and its key.
+        certificate = pathlib.Path(folder) / "all.pem"
+        words = ["openssl", "req", "-x509", "-newkey", "ed25519", "-nodes", "-subj", "/CN=check", "-keyout", "-"]
+        certificate.write_bytes(subprocess.run(words, capture_output=True, check=True).stdout)
+        files = {"ssl_ca", "tls_ca_file", "tls_certificate_file", "tls_key_file"}
+        sections = {name: {key: str(certificate) if key in files else value for key, value in keys.items()} for name, keys in sections.items()}
+        text = toml(sections)
+        file = pathlib.Path(folder) / "receipts.toml"
+        file.write_text(text)
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("RECEIPTS_")}
+        words = [chart.receipts, "config", "check", "--config", file]
+        done = subprocess.run(words, capture_output=True, text=True, env={**clean, **dict(environment)})
+        assert done.returncode == 0, f"{done.stderr}\n{text}"
+
+
+def toml(sections):
+    lines = []
+    for section, keys in sections.items():
+        lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in keys.items())]
+    return "\n".join(lines)
+
+
+def check_every_key(chart, module):
+    """Each key of receipts.example.toml, at the example's value, arrives in the configuration of a service, or as its secret."""
+    example, secret = module["example"](), module["SECRET"]
+    config = {section: {key: value for key, value in keys.items() if (section, key) not in secret} for section, keys in example.items()}
+    # The example's values of what has no default needn't fit each other or this machine.
+    config["kafka"].update({"brokers": "kafka:9092", "security_protocol": "sasl_ssl", "sasl_username": "receipts"})
+    config["warehouse"]["url"], config["redis"]["url"] = "https://clickhouse:8443", "rediss://redis:6379"
+    config["auth"].update({"issuer": "https://login.example.com/", "audience": "receipts", "jwks_url": "https://login.example.com/keys"})
+    for section, key in [("outbound", "test_root_ca"), ("outbound", "test_resolver"), ("outbound", "test_https_port")]:
+        config[section].pop(key)
+    objects = chart.template(EVERYTHING, {"config": config})
+    chart.validate(objects)
+    rendered = whole(objects)
+    for section, keys in config.items():
+        for key, value in keys.items():
+            assert rendered[section][key] == value, f"{section}.{key}: {rendered[section].get(key)} instead of {value}"
+    variables = {f"RECEIPTS_{section}_{key}".upper() for section, key in secret}
+    held = only([one for one in objects if "helm.sh/hook" not in one["metadata"].get("annotations", {})], "Secret")
+    assert set(held["data"]) == variables, variables ^ set(held["data"])
+    # Files named in the example aren't here; everything else is judged as it is.
+    for section, key in [("auth", "jwks_file"), ("auth", "jwks_url"), ("auth", "issuer"), ("auth", "audience")]:
+        rendered[section].pop(key)
+    secrets = {name: base64.b64decode(value).decode() for name, value in held["data"].items() if name != "RECEIPTS_AUTH_HS256_SECRET"}
+    accepts(chart, rendered, secrets.items())
+
+
+def check_refusals(chart):
+    for values, told in [
+        ({"gatway": {}}, "gatway"),
+        ({"gateway": {"replica": 3}}, "replica"),
+        ({"gateway": {"service": {"prot": 80}}}, "prot"),
+        ({"config": {"gateway": {"drain_ms": 1}}}, "drain_ms"),
+        ({"config": {"gatewya": {}}}, "gatewya"),
+        ({"config": {"gateway": {"drain_ms_max": "10s"}}}, "drain_ms_max"),
+        ({"config": {"kafka": {"sasl_password": "x"}}}, "sasl_password"),
+        ({"config": {"redis": {"url": "redis://u:p@h:1"}}}, "url"),
+        ({"secrets": {"kafkaPassword": "x"}}, "kafkaPassword"),
+        ({"verifier": {"autoscaling": {"type": "vpa"}}}, "type"),
+        ({"verifier": {"replicas": 13}}, "12 partitions"),
+        ({"verifier": {"autoscaling": {"enabled": True, "minReplicas": 13, "maxReplicas": 20}}}, "minReplicas"),
+        ({"gateway": {"terminationGracePeriodSeconds": 15}}, "may take 26"),
+        ({"gateway": {"podDisruptionBudget": {"minAvailable": 1}}}, "podDisruptionBudget"),
+        ({"gateway": {"extraEnv": [{"name": "RECEIPTS_GATEWAY_LISTEN", "value": "x"}]}}, "extraEnv"),
+        ({"gatewayApi": {"enabled": True}}, "parentRefs"),
+        ({"secrets": {"existingSecret": "mine"}}, "one of the two"),
+        ({"mode": "cluster"}, "mode"),
+        ({"mounts": [{"name": "a", "path": "/a"}]}, "mounts"),
+    ]:
+        error = chart.refuses(ENGINES, values)
+        assert told in error, f"{values}: {error}"
+    for missing, told in [("config", "brokers"), ("secrets", "PostgreSQL")]:
+        assert told in chart.refuses({key: value for key, value in ENGINES.items() if key != missing})
+
+
+def check_scaling(chart):
+    def objects(**verifier):
+        return chart.template(ENGINES, {"verifier": {"autoscaling": {"enabled": True, "maxReplicas": 50, **verifier}}})
+
+    scaled = only(objects(), "ScaledObject")["spec"]
+    (trigger,) = scaled["triggers"]
+    assert scaled["maxReplicaCount"] == 12 and trigger["metricType"] == "Value", scaled
+    assert 'receipts_kafka_lag_records{namespace="here"}' in trigger["metadata"]["query"], trigger
+    plain = only(objects(type="hpa"), "HorizontalPodAutoscaler", "-verifier")["spec"]
+    assert plain["maxReplicas"] == 12, plain
+    assert "replicas" not in only(objects(), "Deployment", "-verifier")["spec"]
+    fixed = only(chart.template(ENGINES), "Deployment", "-verifier")["spec"]
+    assert fixed["replicas"] == 2
+
+
+def check_graces(chart):
+    """Grace periods follow the drains that are configured."""
+    drains = {"gateway": 61, "verifier": 62, "analytics": 63, "publisher": 64}
+    config = {section: {"drain_ms_max": seconds * 1000} for section, seconds in drains.items()}
+    graces = {name: pod["spec"].get("terminationGracePeriodSeconds") for name, pod in pods(chart.template(ENGINES, {"config": config}))}
+    # preStop, drain, and what closing takes: see receipts.drainSeconds.
+    assert graces["gateway"] == 10 + 61 + 6 + 5 and graces["verifier"] == 62 + 6 + 10 + 5, graces
+    assert graces["analytics-api"] == 10 + 63 + 5 and graces["publisher-api"] == 10 + 64 + 5, graces
+    small = {name: pod["spec"]["terminationGracePeriodSeconds"] for name, pod in pods(chart.template({"mode": "allInOne", "config": config}))}
+    assert small["all-in-one"] == 5 + 61 + 64 + 2 * 62 + 63 + 10 + 5, small
+
+
+def check_restarts(chart):
+    """A setting restarts the services that read it, and no other."""
+    def sums(values):
+        return {name: pod["metadata"].get("annotations") for name, pod in pods(chart.template(EVERYTHING, values)) if name != "migrations"}
+
+    before = sums({})
+    for values, restarted in [
+        ({"config": {"smtp": {"host": "other"}}}, {"publisher-api"}),
+        ({"config": {"kafka": {"linger_ms": 2}}}, {"gateway", "verifier", "analytics-api"}),
+        ({"secrets": {"redisPassword": "hunter-2"}}, {"analytics-api", "publisher-api"}),
+    ]:
+        after = sums(values)
+        assert {name for name in before if before[name] != after[name]} == restarted, values
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--helm", type=pathlib.Path, required=True)
+    parser.add_argument("--receipts", type=pathlib.Path, required=True)
+    arguments = parser.parse_args()
+    chart = Chart(arguments.helm, arguments.receipts)
+    files = sorted(HELM_FOLDER.glob("values-*.yaml"))
+    assert len(files) == 3, files
+    count = 0
+    for file in files:
+        # What only adds to another file is told so by its name.
+        used = [HELM_FOLDER / "values-production.yaml", file] if "cluster" in file.name else [file]
+        good, out, error = chart.run("lint", "--strict", CHART, files=used)
+        assert good, out + error
+        objects = chart.template(files=used)
+        chart.validate(objects)
+        for check in (check_pods, check_flows, check_selectors):
+            check(objects)
+        accepts(chart, whole(objects), SECRETS.items())
+        count += len(objects)
+    objects = chart.template(EVERYTHING)
+    chart.validate(objects)
+    for check in (check_pods, check_flows, check_selectors):
+        check(objects)
+    check_secrets(objects, EVERYTHING)
+    names = [(one["kind"], one["metadata"]["name"], "helm.sh/hook" in one["metadata"].get("annotations", {})) for one in objects]
+    assert len(names) == len(set(names)), "two objects of one name"
+    monitored = {kind for kind, _, _ in names}
+    assert {"ServiceMonitor", "Ingress", "HTTPRoute", "HorizontalPodAutoscaler", "Job"} <= monitored, monitored
+    check_refusals(chart)
+    check_scaling(chart)
+    check_graces(chart)
+    check_restarts(chart)
+    check_every_key(chart, runpy.run_path(str(HELM_FOLDER / "config-schema")))
+    print(f"helm/check: {count + len(objects)} objects fit, and the chart keeps what it promises")
+
+
+if __name__ == "__main__":
+    main()
