@@ -17,7 +17,7 @@ use crate::queries::DamageMet;
 use crate::row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};
 use crate::schema::Layout;
 use crate::threads::on_own_thread;
-use crate::{Target, WarehouseConfig, WarehouseError, native, tls};
+use crate::{Target, WarehouseConfig, WarehouseError, native, rollup, tls};
 
 /// Below what ClickHouse keeps an idle connection open, so that no request meets a closing one.
 const IDLE_MAX: Duration = Duration::from_secs(2);
@@ -73,6 +73,7 @@ pub struct Warehouse {
     insert_wait_max: Duration,
     query_wait_max: Duration,
     damage: DamageMet,
+    rollups: rollup::Known,
 }
 
 /// One statement with its bound parameters: user input only ever comes in through [`with`](Self::with).
@@ -168,6 +169,7 @@ impl Warehouse {
             insert_wait_max: Duration::from_millis(config.insert_wait_ms_max),
             query_wait_max: Duration::from_millis(config.query_wait_ms_max),
             damage: DamageMet::default(),
+            rollups: rollup::Known::default(),
         })
     }
 
@@ -467,6 +469,11 @@ impl Warehouse {
             self.damage.note(error);
         }
         result
+    }
+
+    /// The state of the rollups that was read last.
+    pub(crate) fn rollups_known(&self) -> &rollup::Known {
+        &self.rollups
     }
 
     /// What a statement met of damage.

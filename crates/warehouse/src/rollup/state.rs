@@ -1,0 +1,156 @@
+//! What the rollups are said to be: one text, of which the greatest version counts.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::hours::Hours;
+use super::view::{View, Whose};
+use crate::CommittedOffset;
+
+/// Ranges of dirty hours that are kept by publisher; more are those of all publishers.
+const RANGES_MAX: usize = 10_000;
+
+/// Hours of publishers; under the empty name those of all publishers.
+pub(crate) type Dirty = BTreeMap<String, Hours>;
+
+/// A state. It is the one point that decides: what isn't said by it doesn't count.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    /// The roll that wrote it.
+    pub(crate) version: u32,
+    /// The first version that counts: the roll that began anew.
+    pub(crate) since: u32,
+    /// Versions between the two that don't count: of rolls that didn't come to their end, or that this one's state
+    /// doesn't build on.
+    pub(crate) skipped: Vec<(u32, u32)>,
+    /// Rolled hours.
+    pub(crate) window: (u32, u32),
+    /// All marks below (epoch, partition, offset) are accounted for in `dirty`.
+    pub(crate) committed: Vec<(u32, u32, u64)>,
+    /// Hours in the window that aren't told right.
+    pub(crate) dirty: Dirty,
+    /// Erasures that have begun.
+    pub(crate) erasing: Vec<Erasing>,
+    /// Erasures that have ended, are accounted for in `dirty`, and whose marks may still stand.
+    pub(crate) erased: Vec<Uuid>,
+    /// The version at the last tidying, and when that was, in Unix seconds by the warehouse's clock.
+    pub(crate) tidied: (u32, u32),
+}
+
+/// An erasure under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Erasing {
+    /// Its id.
+    pub(crate) erasure: Uuid,
+    /// Whom it is about.
+    pub(crate) whose: Whose,
+    /// When it began, in Unix seconds by the warehouse's clock.
+    pub(crate) begun_s: u32,
+}
+
+impl State {
+    /// One that begins anew at these commits, with nothing rolled below or above `hour`.
+    pub(crate) fn fresh(hour: u32, committed: &[CommittedOffset]) -> Self {
+        let committed = committed.iter().map(|one| (one.epoch, one.partition, one.next_offset));
+        Self {
+            window: (hour, hour),
+            committed: committed.collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Up to where marks are accounted for of a partition of the log in this epoch; `None` where the epoch is another's.
+    pub(crate) fn accounted(&self, epoch: u32, partition: u32) -> Option<u64> {
+        let known = self.committed.iter().find(|known| known.1 == partition);
+        known.map_or(Some(0), |known| (known.0 == epoch).then_some(known.2))
+    }
+
+    pub(crate) fn window(&self) -> Range<u32> {
+        self.window.0..self.window.1
+    }
+
+    /// The same as the work of roll `number`.
+    pub(crate) fn made_by(mut self, number: u32) -> Self {
+        if self.since == 0 {
+            (self.since, self.skipped) = (number, Vec::new());
+        } else if number > self.version + 1 {
+            self.skipped.push((self.version + 1, number - 1));
+        }
+        self.version = number;
+        self
+    }
+
+    /// Brings its hours into the window and to a bounded number.
+    pub(crate) fn bounded(mut self) -> Self {
+        let window = self.window();
+        for hours in self.dirty.values_mut() {
+            *hours = hours.within(window.clone());
+        }
+        self.dirty.retain(|_, hours| !hours.is_empty());
+        if self.dirty.values().map(|hours| hours.ranges().count()).sum::<usize>() > RANGES_MAX {
+            let ranges = self.dirty.values().flat_map(Hours::ranges);
+            let all = Hours::of_all(ranges.map(|hours| (hours.start, hours.end)));
+            self.dirty = Dirty::from([(String::new(), all)]);
+        }
+        self
+    }
+
+    /// The view of it, with what is dirty besides, for hours from `floor` on.
+    pub(crate) fn view(&self, besides: Dirty, erasing: Vec<Whose>, floor: u32) -> View {
+        let mut dirty = besides;
+        for (publisher, hours) in &self.dirty {
+            soil(&mut dirty, publisher, hours);
+        }
+        View {
+            versions: (self.since, self.version),
+            skipped: self.skipped.clone(),
+            window: self.window.0.max(floor)..self.window.1.max(floor),
+            dirty,
+            erasing,
+        }
+    }
+}
+
+/// Adds hours of a publisher.
+pub(crate) fn soil(dirty: &mut Dirty, publisher: &str, hours: &Hours) {
+    match dirty.get_mut(publisher) {
+        Some(known) => *known = known.with(hours),
+        None => drop(dirty.insert(publisher.to_owned(), hours.clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Dirty, Hours, State, soil};
+
+    #[test]
+    fn versions_that_a_state_does_not_build_on_are_skipped() {
+        let state = State::fresh(5, &[]).made_by(4);
+        assert_eq!((state.since, state.version), (4, 4));
+        let state = state.made_by(5).made_by(8).made_by(9);
+        assert_eq!((state.since, state.version, state.skipped), (4, 9, vec![(6, 7)]));
+    }
+
+    #[test]
+    fn too_many_dirty_hours_are_those_of_all_publishers() {
+        let mut dirty = Dirty::new();
+        for number in 0..10_001 {
+            soil(&mut dirty, &format!("{number}.example"), &Hours::of(number..number + 1));
+        }
+        let state = State {
+            window: (10, 100_000),
+            dirty,
+            ..State::default()
+        };
+        let bounded = state.clone().bounded();
+        assert_eq!(bounded.dirty.len(), 9_991, "within the window they are few enough");
+        let state = State {
+            window: (0, 100_000),
+            ..state
+        };
+        assert_eq!(state.bounded().dirty, Dirty::from([(String::new(), Hours::of(0..10_001))]));
+    }
+}
