@@ -40,6 +40,7 @@ enum NotChecked {
 /// Checks at once, and then again and again.
 pub(crate) async fn watch(app: Arc<App>) {
     let pause = Duration::from_millis(app.config.audit_interval_ms);
+    gauge!("receipts_audit_last_good_timestamp_seconds").set(0.0);
     loop {
         let started = Instant::now();
         match check(&app).await {

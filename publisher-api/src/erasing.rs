@@ -199,6 +199,7 @@ impl Eraser {
 
 /// Does a turn at once, whenever one is wanted, and every `pause`.
 pub(crate) async fn watch(eraser: Eraser, wanted: Arc<Notify>, pause: Duration) {
+    tasks::begin("erasure");
     loop {
         if let Err(error) = eraser.turn().await {
             tracing::warn!(%error, "erasures wait for the next turn");

@@ -1,7 +1,15 @@
 //! What this API does by itself, from time to time: when it last came to its end, for whoever watches that it does.
 
+/// `task` is about to be done for the first time. Until it has come to its end that is as long ago as can be.
+pub(crate) fn begin(task: &'static str) {
+    gauge(task).set(0.0);
+}
+
 /// `task` came to its end now.
 pub(crate) fn done(task: &'static str) {
-    let now_s = jiff::Timestamp::now().as_duration().as_secs_f64();
-    metrics::gauge!("receipts_publisher_task_good_timestamp_seconds", "task" => task).set(now_s);
+    gauge(task).set(jiff::Timestamp::now().as_duration().as_secs_f64());
+}
+
+fn gauge(task: &'static str) -> metrics::Gauge {
+    metrics::gauge!("receipts_publisher_task_good_timestamp_seconds", "task" => task)
 }

@@ -21,6 +21,7 @@ pub use postman::{Postman, Round};
 
 /// Does rounds until `stop`, and finishes the one under way.
 pub(crate) async fn watch(postman: Postman, pause: Duration, stop: CancellationToken) {
+    tasks::begin("expiry");
     loop {
         match postman.round(&stop).await {
             Ok(_) => tasks::done("expiry"),
