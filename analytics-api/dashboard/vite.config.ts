@@ -18,7 +18,6 @@ export default defineConfig({
         test: {
           name: 'browser',
           include: ['tests/browser/**/*.test.ts'],
-          globalSetup: 'tests/browser/receipts.ts',
           testTimeout: 30_000,
           hookTimeout: 60_000,
           poolOptions: { forks: { singleFork: true } },

@@ -5,7 +5,8 @@ export type Purpose = (typeof PURPOSES)[number];
 
 const LOCALE = 'en-GB';
 const whole = new Intl.NumberFormat(LOCALE);
-const short = new Intl.NumberFormat(LOCALE, { notation: 'compact', maximumFractionDigits: 1 });
+// British English writes 3.4m, which reads as metres or minutes.
+const short = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 
 export const count = (value: number): string => whole.format(value);
 
@@ -65,7 +66,7 @@ export const weekdayDate = (ms: number, tz: string): string =>
 export function offsetName(ms: number, tz: string): string {
   const parts = format(tz, { timeZoneName: 'longOffset', hour: 'numeric' }).formatToParts(ms);
   const name = parts.find((part) => part.type === 'timeZoneName')?.value ?? 'GMT';
-  return name === 'GMT' ? 'UTC' : name.replace('GMT', 'UTC');
+  return /^GMT([+-]00:00)?$/.test(name) ? 'UTC' : name.replace('GMT', 'UTC');
 }
 
 /** A span in its two greatest units: `3 min 4 s`, `2 h`, `12 days`. */

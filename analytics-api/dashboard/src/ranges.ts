@@ -4,13 +4,14 @@
 export const PRESETS = ['1h', '24h', '7d', '30d', '90d', 'month'] as const;
 export type Preset = (typeof PRESETS)[number];
 
-export const PRESET_NAMES: Record<Preset, string> = {
-  '1h': 'Last hour',
-  '24h': '24 hours',
-  '7d': '7 days',
-  '30d': '30 days',
-  '90d': '90 days',
-  month: 'This month',
+/** In full, and as a phone has room for. */
+export const PRESET_NAMES: Record<Preset, readonly [string, string]> = {
+  '1h': ['Last hour', '1 h'],
+  '24h': ['24 hours', '24 h'],
+  '7d': ['7 days', '7 d'],
+  '30d': ['30 days', '30 d'],
+  '90d': ['90 days', '90 d'],
+  month: ['This month', 'Month'],
 };
 
 /** Days from and to, both included; or instants, `to` excluded. */

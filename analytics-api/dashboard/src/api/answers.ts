@@ -22,8 +22,9 @@ export interface ClientCount {
   receiptCount: number;
 }
 export interface ModelCount {
-  modelId: string;
+  modelId: string | null;
   receiptCount: number;
+  uniqueClients: number;
 }
 export interface Previous {
   from: string;
@@ -56,13 +57,19 @@ export interface Timeseries extends Complete {
   series?: { key: string; points: Point[] }[];
 }
 export interface Contents extends Complete {
-  content: ContentCount[];
+  totalContent: number;
+  content: (ContentCount & { uniqueClients: number; lastSeen: string })[];
 }
 export interface Clients extends Complete {
-  clients: ClientCount[];
+  totalClients: number;
+  clients: (ClientCount & { lastSeen: string })[];
 }
 export interface Models extends Complete {
+  totalModels: number;
   models: ModelCount[];
+}
+export interface Receipts extends Complete {
+  receipts: LiveReceipt[];
 }
 export interface Refused {
   receiptId: string | null;
@@ -114,8 +121,9 @@ export interface LiveReceipt {
   receivedAt: string;
   entryId: string;
   url: string;
-  title?: string;
-  clientId: string;
-  clientName?: string;
+  title: string;
+  clientId: string | null;
+  clientName: string | null;
   purpose: string;
+  payloadHash: string;
 }

@@ -26,6 +26,7 @@ export const timeseries = (query: Query, signal: AbortSignal) => get<A.Timeserie
 export const contents = (query: Query, signal: AbortSignal) => get<A.Contents>('/content', query, signal);
 export const clients = (query: Query, signal: AbortSignal) => get<A.Clients>('/clients', query, signal);
 export const models = (query: Query, signal: AbortSignal) => get<A.Models>('/models', query, signal);
+export const receipts = (query: Query, signal: AbortSignal) => get<A.Receipts>('/receipts', query, signal);
 export const refusals = (query: Query, signal: AbortSignal) => get<A.Refusals>('/refusals', query, signal);
 export const entry = (id: string, query: Query, signal: AbortSignal) => get<A.Entry>(`/content/${id}`, query, signal);
 export const client = (id: string, query: Query, signal: AbortSignal) => get<A.Client>(`/clients/${id}`, query, signal);

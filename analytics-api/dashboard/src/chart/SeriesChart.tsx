@@ -92,26 +92,19 @@ export function SeriesChart({ series, interval, tz, completeMs, noun, onZoom }: 
     event.preventDefault();
   }
 
-  const reading = at === null ? null : read(series, at, anchor, interval, tz);
-  const spoken = reading
-    ? `${reading.when}: ${reading.values.map(({ key, value }) => `${key} ${count(value)}`).join(', ')}`
-    : '';
+  const reading = read(series, at, anchor, interval, tz);
+  const spoken = `${reading.when}: ${reading.values.map(({ key, value }) => `${key} ${count(value)}`).join(', ')}`;
   return (
     <div class="chart">
       <p class="reading" aria-hidden="true">
-        {reading ? (
-          <>
-            <span class="when">{reading.when}</span>
-            {reading.values.map(({ key, value }) => (
-              <span key={key}>
-                <i class={`swatch ${key}`} />
-                {words(key)} <b>{count(value)}</b>
-              </span>
-            ))}
-          </>
-        ) : (
-          <span class="hint">{onZoom ? 'Drag over the chart to zoom in' : 'Point at a bar for its numbers'}</span>
-        )}
+        <span class="when">{reading.when}</span>
+        {reading.values.map(({ key, value }) => (
+          <span key={key}>
+            <i class={`swatch ${key}`} />
+            {words(key)} <b>{count(value)}</b>
+          </span>
+        ))}
+        {at === null && onZoom && <span class="hint">Drag to zoom</span>}
       </p>
       {/* A slider over the buckets: what arrow keys do is known, and its value is read out. */}
       <div
@@ -125,7 +118,7 @@ export function SeriesChart({ series, interval, tz, completeMs, noun, onZoom }: 
         aria-valuemin={0}
         aria-valuemax={Math.max(0, last)}
         aria-valuenow={at ?? Math.max(0, last)}
-        aria-valuetext={spoken || 'No bucket chosen'}
+        aria-valuetext={spoken}
         onKeyDown={onKeyDown}
       />
       <p class="unseen" id="chart-keys">
@@ -137,15 +130,18 @@ export function SeriesChart({ series, interval, tz, completeMs, noun, onZoom }: 
   );
 }
 
-/** The bucket, or the span from `anchor` to it, in words and numbers. */
-function read(series: Series, at: number, anchor: number | null, interval: Interval, tz: string) {
-  const from = Math.min(at, anchor ?? at);
-  const to = Math.max(at, anchor ?? at);
+/** The bucket, or the span from `anchor` to it, in words and numbers; everything where none is pointed at. */
+function read(series: Series, at: number | null, anchor: number | null, interval: Interval, tz: string) {
+  const from = at === null ? 0 : Math.min(at, anchor ?? at);
+  const to = at === null ? series.starts.length - 1 : Math.max(at, anchor ?? at);
   const start = series.starts[from] ?? 0;
   const sum = (values: number[]) => values.slice(from, to + 1).reduce((all, value) => all + value, 0);
+  const spanned = when(start, endOf(series, to), from === to ? interval : null, tz);
+  // Distinct clients of two hours aren't the sum of both.
+  if (!series.adds && from !== to) return { when: spanned, values: [] };
   const values = series.layers.map((layer) => ({ key: layer.key, value: sum(layer.values) }));
   if (values.length > 1) values.unshift({ key: 'total', value: sum(series.totals) });
-  return { when: when(start, endOf(series, to), from === to ? interval : null, tz), values };
+  return { when: spanned, values };
 }
 
 export function when(startMs: number, endMs: number, interval: Interval | null, tz: string): string {

@@ -16,6 +16,8 @@ export interface Series {
   /** Bottom first. */
   layers: Layer[];
   totals: number[];
+  /** Whether buckets add up: receipts do, distinct clients and entries don't. */
+  adds: boolean;
 }
 
 export function seriesOf(answer: Timeseries): Series {
@@ -28,7 +30,13 @@ export function seriesOf(answer: Timeseries): Series {
       });
   const points = answer.points ?? grouped[0]?.points ?? [];
   const starts = points.map((point) => Date.parse(point.start));
-  return { starts, endMs: Date.parse(answer.to), layers, totals: starts.map((_, at) => sumAt(layers, at)) };
+  return {
+    starts,
+    endMs: Date.parse(answer.to),
+    layers,
+    totals: starts.map((_, at) => sumAt(layers, at)),
+    adds: answer.metric === 'receipts',
+  };
 }
 
 /** The tops of the layers, bottom first. */

@@ -4,8 +4,10 @@ import { signal } from '@preact/signals';
 import type { LiveReceipt, LiveTotals } from '../api/answers';
 import { asProblem, authorized, isAbort } from '../api/http';
 import type { Problem } from '../api/problem';
+import { receipts as newestReceipts } from '../api/questions';
 import { asOf, refresh } from '../ask';
 import { serverNow } from '../clock';
+import { addDays, dayOf } from '../ranges';
 import { heardWatermark } from '../watermark';
 import { EventParser, type ServerEvent } from './events';
 
@@ -22,6 +24,7 @@ export const receipts = signal<readonly LiveReceipt[]>([]);
 export const arrived = signal(0);
 
 const RECEIPTS_MAX = 60;
+const SEED = 20;
 const PAUSE_MS_MIN = 1_000;
 const PAUSE_MS_MAX = 60_000;
 /** The server sends a sign of life more often than this. */
@@ -35,8 +38,29 @@ export function listen(tz: string, domain: string | null): () => void {
   receipts.value = [];
   totals.value = null;
   arrived.value = 0;
+  void fill(tz, domain, controller.signal);
   void keepListening(tz, domain, controller.signal);
   return () => controller.abort();
+}
+
+/** What came before the stream began: the newest of today's and yesterday's. */
+async function fill(tz: string, domain: string | null, stop: AbortSignal): Promise<void> {
+  try {
+    const from = addDays(dayOf(serverNow(), tz), -1);
+    const found = await newestReceipts({ tz, from, domain: domain ?? undefined, limit: SEED }, stop);
+    show(found.receipts, []);
+  } catch {
+    // The tape begins empty then; the stream itself says whether something is wrong.
+  }
+}
+
+/** Newest first; what the stream and the list both told stands there once. */
+function show(after: readonly LiveReceipt[], before: readonly LiveReceipt[]): void {
+  const id = (receipt: LiveReceipt) => `${receipt.receiptId} ${receipt.payloadHash}`;
+  const all = [...before, ...receipts.peek(), ...after];
+  receipts.value = [...new Map(all.reverse().map((receipt) => [id(receipt), receipt])).values()]
+    .reverse()
+    .slice(0, RECEIPTS_MAX);
 }
 
 async function keepListening(tz: string, domain: string | null, stop: AbortSignal): Promise<void> {
@@ -97,14 +121,14 @@ async function listenOnce(
       onOpen();
       clearTimeout(timer);
       timer = setTimeout(() => silence.abort(), SILENCE_MS_MAX);
-      for (const event of parser.push(value)) take(event);
+      for (const event of parser.push(value)) take(event, () => void fill(tz, domain, stop));
     }
   } finally {
     clearTimeout(timer);
   }
 }
 
-function take({ event, data }: ServerEvent): void {
+function take({ event, data }: ServerEvent, onReload: () => void): void {
   if (event === 'totals') {
     const told = JSON.parse(data) as LiveTotals;
     const before = totals.peek();
@@ -114,7 +138,11 @@ function take({ event, data }: ServerEvent): void {
   } else if (event === 'receipts') {
     const { receipts: come } = JSON.parse(data) as { receipts: LiveReceipt[] };
     arrived.value += come.length;
-    receipts.value = [...come, ...receipts.peek()].slice(0, RECEIPTS_MAX);
+    show([], come);
+  } else if (event === 'reload') {
+    // More came, or changed, than is told one by one.
+    refresh();
+    onReload();
   }
 }
 

@@ -29,7 +29,10 @@ export function Controls({ chosen }: { chosen: Chosen }) {
                 go({ range: { preset: one }, interval: 'auto' });
               }}
             />
-            <span>{PRESET_NAMES[one]}</span>
+            <span>
+              <span class="long">{PRESET_NAMES[one][0]}</span>
+              <span class="short">{PRESET_NAMES[one][1]}</span>
+            </span>
           </label>
         ))}
         <label class="choice">

@@ -1,6 +1,6 @@
 // The lists: top content, top clients, models, refusals.
 
-import type { ClientCount, ContentCount } from '../api/answers';
+import type { ClientCount, ContentCount, ModelCount } from '../api/answers';
 import { address, clients, contents, models, type Query, refusals } from '../api/questions';
 import { useAsk } from '../ask';
 import { dateTime, words } from '../format';
@@ -29,7 +29,8 @@ export function TopContent({ chosen, filter = {} }: { chosen: Chosen; filter?: Q
         <Ranking
           caption="Entries by receipts"
           nameHeading="Entry"
-          rows={data.content.map(rankedEntry)}
+          secondHeading="Clients"
+          rows={data.content.map((entry) => ({ ...rankedEntry(entry), second: entry.uniqueClients }))}
           all={null}
           empty={NOTHING}
         />
@@ -65,11 +66,12 @@ export function TopClients({ chosen, filter = {} }: { chosen: Chosen; filter?: Q
 export function Models({ chosen }: { chosen: Chosen }) {
   const query = chosen.query;
   const asked = useAsk(JSON.stringify(query), (signal) => models({ ...query, limit: ROWS }, signal));
-  const rows = (list: { modelId: string; receiptCount: number }[]): Ranked[] =>
+  const rows = (list: ModelCount[]): Ranked[] =>
     list.map((model) => ({
-      key: model.modelId,
-      name: model.modelId || 'No model named',
+      key: model.modelId ?? '',
+      name: model.modelId ?? 'No model named',
       count: model.receiptCount,
+      second: model.uniqueClients,
       ...(model.modelId && { href: linkTo({ modelId: model.modelId }) }),
     }));
   return (
@@ -81,7 +83,14 @@ export function Models({ chosen }: { chosen: Chosen }) {
       csv={address('/models', { ...query, limit: CSV_ROWS })}
     >
       {(data) => (
-        <Ranking caption="Models by receipts" nameHeading="Model" rows={rows(data.models)} all={null} empty={NOTHING} />
+        <Ranking
+          caption="Models by receipts"
+          nameHeading="Model"
+          secondHeading="Clients"
+          rows={rows(data.models)}
+          all={null}
+          empty={NOTHING}
+        />
       )}
     </Panel>
   );

@@ -11,10 +11,10 @@ export function Overview({ chosen }: { chosen: Chosen }) {
       <OverTime chosen={chosen} />
       <div class="columns">
         <TopContent chosen={chosen} />
+        <Live tz={chosen.place.tz} domain={chosen.place.domain} />
         <TopClients chosen={chosen} />
         <Models chosen={chosen} />
         <Refusals chosen={chosen} />
-        <Live tz={chosen.place.tz} domain={chosen.place.domain} />
       </div>
     </>
   );

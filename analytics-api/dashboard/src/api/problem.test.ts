@@ -1,0 +1,41 @@
+import { describe, expect, it } from 'vitest';
+import { Problem, problemOf, told } from './problem';
+
+const answer = (status: number, body: unknown, headers: Record<string, string> = {}) =>
+  new Response(typeof body === 'string' ? body : JSON.stringify(body), { status, headers });
+
+describe('problems', () => {
+  it('are told in words, each with what to do', async () => {
+    for (const [status, code, title] of [
+      [400, 'invalid_query', 'This selection can’t be answered'],
+      [401, 'invalid_api_key', 'This API key isn’t valid'],
+      [401, 'expired_api_key', 'This API key has expired'],
+      [403, 'insufficient_scope', 'This API key may not read'],
+      [403, 'domain_not_verified', 'Not your domain'],
+      [404, 'not_found', 'Nothing here'],
+      [429, 'rate_limited', 'Too many requests'],
+      [503, 'warehouse_unavailable', 'Busy or unavailable'],
+      [500, 'internal', 'Something went wrong'],
+    ] as const) {
+      const words = told(await problemOf(answer(status, { code, detail: 'why it is so, in words' }, { 'retry-after': '7' })));
+      expect(words.title).toBe(title);
+      expect(words.advice.length).toBeGreaterThan(10);
+    }
+    expect(told(new Problem(429, 'rate_limited', '', 7)).advice).toContain('in 7 s');
+    expect(told(new Problem(0, 'unreachable', '')).title).toBe('No answer');
+  });
+
+  it('come from whatever answered', async () => {
+    const page = await problemOf(answer(502, '<html>Bad gateway</html>'));
+    expect([page.code, page.detail, page.passes]).toEqual(['http_502', '', true]);
+    const odd = await problemOf(answer(400, { code: 7, detail: ['x'], errors: 'none' }));
+    expect([odd.code, odd.detail, odd.passes]).toEqual(['http_400', '', false]);
+    const fault = await problemOf(
+      answer(400, { code: 'invalid_query', detail: 'one fault', errors: [{ detail: 'from must be before to' }] }),
+    );
+    expect(fault.detail).toBe('from must be before to');
+    expect(
+      (await problemOf(answer(429, {}, { 'retry-after': 'Wed, 21 Oct 2026 07:28:00 GMT' }))).retryAfterS,
+    ).toBeNull();
+  });
+});
