@@ -74,7 +74,8 @@ fn finished(mut response: Response, id: &RequestId) -> Response {
     // For no one's cache, unless the handler knows better.
     let no_store = HeaderValue::from_static("no-store");
     headers.entry(header::CACHE_CONTROL).or_insert(no_store);
-    headers.insert(header::VARY, HeaderValue::from_static("accept, authorization"));
+    let vary = HeaderValue::from_static("accept, authorization");
+    headers.entry(header::VARY).or_insert(vary);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
