@@ -61,18 +61,47 @@ run-prod-like: deps chdb kafka ## Two gateways, three verifiers and the analytic
 	@$(TARGET)/release/receipts-prod-like
 
 .PHONY: test
-test: deps chdb kafka python prometheus lint alerts ## Everything CI runs
+test: deps chdb kafka python prometheus lint alerts page-check ## Everything CI runs
 	cargo test --workspace --locked
 	# The command as the tests built it.
 	publisher-api/tests/conformance/run $(CONFORMANCE_CASES) $(TARGET)/debug/receipts
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts demo/interop.sh
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts DEMO_EXIT=1 demo/run.sh
+	$(MAKE) page-test
 	fuzz/run $(FUZZ_SECONDS)
 
 .PHONY: chart
 chart: deps helm python ## Lint the Helm chart and hold everything it renders against the schemas
 	cargo build --locked --package receipts-cli
 	helm/check $(TARGET)/debug/receipts
+
+PAGE = analytics-api/dashboard
+
+# What the lock files name, anew when they change.
+$(PAGE)/node_modules/.package-lock.json demo/node_modules/.package-lock.json: %/node_modules/.package-lock.json: %/package-lock.json
+	cd $* && npm ci --no-audit --no-fund --loglevel=error > /dev/null
+	touch $@
+
+.PHONY: page-deps
+page-deps: deps $(PAGE)/node_modules/.package-lock.json demo/node_modules/.package-lock.json
+
+.PHONY: page
+page: page-deps ## Build the dashboard page anew, and the types of the API that it is written against
+	cd $(PAGE) && npm run --silent types && npm run --silent build
+
+.PHONY: page-check
+page-check: page-deps ## Lint, types and unit tests of the dashboard page, and whether what is committed is what its sources make
+	cd $(PAGE) && npm run --silent check
+
+.PHONY: page-test
+page-test: page-deps chdb ## The dashboard page in Chromium, against services as the tests built them
+	cargo build --locked --package receipts-cli --bin receipts
+	cd $(PAGE) && RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts npm run --silent test:browser
+
+.PHONY: screenshots
+screenshots: page-deps chdb ## Take the README's pictures of the dashboard page
+	cargo build --locked --package receipts-cli --bin receipts
+	cd $(PAGE) && RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts npm run --silent screenshots
 
 .PHONY: lint
 lint: deps ## Format and lints
