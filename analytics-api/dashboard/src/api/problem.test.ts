@@ -17,7 +17,9 @@ describe('problems', () => {
       [503, 'warehouse_unavailable', 'Busy or unavailable'],
       [500, 'internal', 'Something went wrong'],
     ] as const) {
-      const words = told(await problemOf(answer(status, { code, detail: 'why it is so, in words' }, { 'retry-after': '7' })));
+      const words = told(
+        await problemOf(answer(status, { code, detail: 'why it is so, in words' }, { 'retry-after': '7' })),
+      );
       expect(words.title).toBe(title);
       expect(words.advice.length).toBeGreaterThan(10);
     }

@@ -1,32 +1,57 @@
-// stand-in until openapi.json
-import { heardWatermark } from '../watermark';
-import type * as A from './answers';
-import { authorized } from './http';
+// What this page asks, through a client that knows from the OpenAPI document what may be asked and what is answered.
 
-export type Query = Record<string, string | number | undefined>;
+import createClient from 'openapi-fetch';
+import { heardWatermark } from '../watermark';
+import type { Completeness } from './answers';
+import { authorized } from './http';
+import type { operations, paths } from './schema';
+
+const api = createClient<paths, 'application/json'>({
+  baseUrl: '',
+  fetch: authorized,
+  headers: { accept: 'application/json' },
+});
+
+type QueryOf<Name extends keyof operations> = NonNullable<operations[Name]['parameters']['query']>;
+
+/** Range, zone and filters, as all questions take them. */
+export type Filter = Pick<
+  QueryOf<'timeseries'>,
+  'from' | 'to' | 'tz' | 'purpose' | 'modelId' | 'domain' | 'clientId' | 'entryId'
+>;
+
+/** What isn't an answer was thrown on the way. */
+async function heard<T extends Completeness>(asked: Promise<{ data?: T }>): Promise<T> {
+  const { data } = await asked;
+  if (data === undefined) throw new Error('an answer without content');
+  heardWatermark(data.completeThrough, data.incomplete ?? false);
+  return data;
+}
+
 const BASE = '/api/v1/analytics';
 
-export function address(path: string, query: Query): string {
+export const dashboard = (query: QueryOf<'dashboard'>, signal: AbortSignal) =>
+  heard(api.GET(`${BASE}/dashboard`, { params: { query }, signal }));
+export const timeseries = (query: QueryOf<'timeseries'>, signal: AbortSignal) =>
+  heard(api.GET(`${BASE}/timeseries`, { params: { query }, signal }));
+export const contents = (query: QueryOf<'content'>, signal: AbortSignal) =>
+  heard(api.GET(`${BASE}/content`, { params: { query }, signal }));
+export const clients = (query: QueryOf<'clients'>, signal: AbortSignal) =>
+  heard(api.GET(`${BASE}/clients`, { params: { query }, signal }));
+export const models = (query: QueryOf<'models'>, signal: AbortSignal) =>
+  heard(api.GET(`${BASE}/models`, { params: { query }, signal }));
+export const refusals = (query: QueryOf<'refusals'>, signal: AbortSignal) =>
+  heard(api.GET(`${BASE}/refusals`, { params: { query }, signal }));
+export const receipts = (query: QueryOf<'receipts'>, signal: AbortSignal) =>
+  heard(api.GET(`${BASE}/receipts`, { params: { query }, signal }));
+export const entry = (entryId: string, query: QueryOf<'entry'>, signal: AbortSignal) =>
+  heard(api.GET(`${BASE}/content/{entryId}`, { params: { path: { entryId }, query }, signal }));
+export const client = (clientId: string, query: QueryOf<'client'>, signal: AbortSignal) =>
+  heard(api.GET(`${BASE}/clients/{clientId}`, { params: { path: { clientId }, query }, signal }));
+
+/** Of the same as a table. */
+export function address(path: string, query: Record<string, string | number | undefined>): string {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value !== undefined) params.set(name, String(value));
   return `${BASE}${path}?${params}`;
 }
-
-async function get<T extends A.Complete>(path: string, query: Query, signal: AbortSignal): Promise<T> {
-  const response = await authorized(
-    new Request(address(path, query), { signal, headers: { accept: 'application/json' } }),
-  );
-  const answer = (await response.json()) as T;
-  heardWatermark(answer.completeThrough, answer.incomplete ?? false);
-  return answer;
-}
-
-export const dashboard = (query: Query, signal: AbortSignal) => get<A.Dashboard>('/dashboard', query, signal);
-export const timeseries = (query: Query, signal: AbortSignal) => get<A.Timeseries>('/timeseries', query, signal);
-export const contents = (query: Query, signal: AbortSignal) => get<A.Contents>('/content', query, signal);
-export const clients = (query: Query, signal: AbortSignal) => get<A.Clients>('/clients', query, signal);
-export const models = (query: Query, signal: AbortSignal) => get<A.Models>('/models', query, signal);
-export const receipts = (query: Query, signal: AbortSignal) => get<A.Receipts>('/receipts', query, signal);
-export const refusals = (query: Query, signal: AbortSignal) => get<A.Refusals>('/refusals', query, signal);
-export const entry = (id: string, query: Query, signal: AbortSignal) => get<A.Entry>(`/content/${id}`, query, signal);
-export const client = (id: string, query: Query, signal: AbortSignal) => get<A.Client>(`/clients/${id}`, query, signal);

@@ -47,7 +47,7 @@ export function listen(tz: string, domain: string | null): () => void {
 async function fill(tz: string, domain: string | null, stop: AbortSignal): Promise<void> {
   try {
     const from = addDays(dayOf(serverNow(), tz), -1);
-    const found = await newestReceipts({ tz, from, domain: domain ?? undefined, limit: SEED }, stop);
+    const found = await newestReceipts({ tz, from, limit: SEED, ...(domain && { domain }) }, stop);
     show(found.receipts, []);
   } catch {
     // The tape begins empty then; the stream itself says whether something is wrong.

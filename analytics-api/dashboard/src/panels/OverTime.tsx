@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from 'preact/hooks';
 import type { Timeseries } from '../api/answers';
-import { address, type Query, timeseries } from '../api/questions';
+import { address, type Filter, timeseries } from '../api/questions';
 import { useAsk } from '../ask';
 import { SeriesChart, when } from '../chart/SeriesChart';
 import { endOf, seriesOf } from '../chart/stack';
@@ -14,14 +14,14 @@ import { Panel } from './Panel';
 
 const NOUNS: Record<Metric, string> = { receipts: 'receipts', clients: 'clients', content: 'entries' };
 
-export function OverTime({ chosen, filter = {} }: { chosen: Chosen; filter?: Query }) {
+export function OverTime({ chosen, filter = {} }: { chosen: Chosen; filter?: Filter }) {
   const { place, interval } = chosen;
-  const query: Query = {
+  const query = {
     ...chosen.query,
     ...filter,
     metric: place.metric,
     interval,
-    groupBy: place.metric === 'receipts' ? 'purpose' : undefined,
+    ...(place.metric === 'receipts' && { groupBy: 'purpose' as const }),
   };
   const asked = useAsk(JSON.stringify(query), (signal) => timeseries(query, signal));
   const [asTable, setAsTable] = useState(false);

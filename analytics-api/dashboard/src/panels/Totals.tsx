@@ -8,7 +8,7 @@ import type { Chosen } from './chosen';
 import { Panel } from './Panel';
 
 export function Totals({ chosen }: { chosen: Chosen }) {
-  const query = { ...chosen.query, compare: 'previous', limit: 1 };
+  const query = { ...chosen.query, compare: 'previous' as const, limit: 1 };
   const asked = useAsk(JSON.stringify(query), (signal) => dashboard(query, signal));
   return (
     <Panel id="totals" title="Totals" asked={asked} rows={1}>

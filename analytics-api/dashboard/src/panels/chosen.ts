@@ -1,6 +1,6 @@
 // The selection as the API's parameters, for all panels of a view alike.
 
-import type { Query } from '../api/questions';
+import type { Filter } from '../api/questions';
 import { asOf } from '../ask';
 import type { Place } from '../place';
 import { type Interval, intervalFor, type Resolved, resolve } from '../ranges';
@@ -10,7 +10,7 @@ export interface Chosen {
   range: Resolved;
   interval: Interval;
   /** Range, zone and filters. */
-  query: Query;
+  query: Filter;
 }
 
 export function chosen(place: Place): Chosen {
@@ -28,9 +28,4 @@ export function chosen(place: Place): Chosen {
       domain: place.domain ?? undefined,
     },
   };
-}
-
-/** Those that a question doesn't take, left out. */
-export function without(query: Query, ...names: string[]): Query {
-  return Object.fromEntries(Object.entries(query).filter(([name]) => !names.includes(name)));
 }

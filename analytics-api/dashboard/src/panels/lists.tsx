@@ -1,11 +1,11 @@
 // The lists: top content, top clients, models, refusals.
 
-import type { ClientCount, ContentCount, ModelCount } from '../api/answers';
-import { address, clients, contents, models, type Query, refusals } from '../api/questions';
+import type { ClientCount, ContentCount, ModelUsage } from '../api/answers';
+import { address, clients, contents, type Filter, models, refusals } from '../api/questions';
 import { useAsk } from '../ask';
 import { dateTime, words } from '../format';
 import { linkTo } from '../place';
-import { type Chosen, without } from './chosen';
+import type { Chosen } from './chosen';
 import { Panel } from './Panel';
 import { type Ranked, Ranking } from './Ranking';
 
@@ -14,7 +14,7 @@ const ROWS = 8;
 const CSV_ROWS = 100;
 const NOTHING = 'No receipts in this range.';
 
-export function TopContent({ chosen, filter = {} }: { chosen: Chosen; filter?: Query }) {
+export function TopContent({ chosen, filter = {} }: { chosen: Chosen; filter?: Filter }) {
   const query = { ...chosen.query, ...filter };
   const asked = useAsk(JSON.stringify(query), (signal) => contents({ ...query, limit: ROWS }, signal));
   return (
@@ -39,7 +39,7 @@ export function TopContent({ chosen, filter = {} }: { chosen: Chosen; filter?: Q
   );
 }
 
-export function TopClients({ chosen, filter = {} }: { chosen: Chosen; filter?: Query }) {
+export function TopClients({ chosen, filter = {} }: { chosen: Chosen; filter?: Filter }) {
   const query = { ...chosen.query, ...filter };
   const asked = useAsk(JSON.stringify(query), (signal) => clients({ ...query, limit: ROWS }, signal));
   return (
@@ -66,7 +66,7 @@ export function TopClients({ chosen, filter = {} }: { chosen: Chosen; filter?: Q
 export function Models({ chosen }: { chosen: Chosen }) {
   const query = chosen.query;
   const asked = useAsk(JSON.stringify(query), (signal) => models({ ...query, limit: ROWS }, signal));
-  const rows = (list: ModelCount[]): Ranked[] =>
+  const rows = (list: ModelUsage[]): Ranked[] =>
     list.map((model) => ({
       key: model.modelId ?? '',
       name: model.modelId ?? 'No model named',
@@ -97,7 +97,9 @@ export function Models({ chosen }: { chosen: Chosen }) {
 }
 
 export function Refusals({ chosen }: { chosen: Chosen }) {
-  const query = without(chosen.query, 'purpose', 'modelId');
+  // What is refused has neither purpose nor model that could be relied on.
+  const { from, to, tz: zone, domain } = chosen.query;
+  const query = { from, to, tz: zone, domain };
   const asked = useAsk(JSON.stringify(query), (signal) => refusals({ ...query, limit: 5 }, signal));
   const { tz } = chosen.place;
   return (

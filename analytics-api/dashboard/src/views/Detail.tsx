@@ -153,12 +153,12 @@ interface FactsProps {
   total: number;
   others: [string, number];
   purposes: PurposeCounts;
-  of: { firstSeen: string | null; lastSeen: string | null };
+  of: Pick<Entry, 'firstSeen' | 'lastSeen'>;
   tz: string;
 }
 
 function Facts({ total, others, purposes, of, tz }: FactsProps) {
-  const seen = (at: string | null) => (at === null ? '–' : dateTime(Date.parse(at), tz));
+  const seen = (at: string | null | undefined) => (!at ? '–' : dateTime(Date.parse(at), tz));
   return (
     <>
       <dl class="figures">

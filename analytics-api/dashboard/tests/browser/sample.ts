@@ -42,6 +42,13 @@ const CLIENTS: [name: string, organization: string, weight: number][] = [
   ['Polyglot', 'Institute for Language Study', 4],
 ];
 
+/** An entry whose title wants to be more than text, and to be a formula in a spreadsheet. */
+export const HOSTILE: Article = {
+  entryId: uuid('hostile'),
+  url: `https://${PUBLISHER}/hostile`,
+  title: '=HYPERLINK("https://evil.example")<img src=x onerror="alert(1)"><script>alert(2)</script>',
+};
+
 export const articles = (): Article[] =>
   TITLES.map((title) => {
     const slug = title

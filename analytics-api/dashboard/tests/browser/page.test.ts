@@ -1,0 +1,434 @@
+// The page in a real browser, against real services.
+
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { beforeAll, describe, expect, inject, it } from 'vitest';
+import { articles, clients, HOSTILE } from './sample';
+import { Service } from './service';
+import { accessible, settled, signIn, visit } from './visit';
+
+const API = '/api/v1/analytics';
+const key = inject('key');
+const service = new Service(inject('data'), inject('addresses'));
+const base = service.addresses.analytics;
+
+const total = (page: Page) => page.locator('.figure.first .value').innerText();
+const number = (text: string) => Number(text.replaceAll(',', ''));
+
+/** What the API says to the request that the page itself made last. */
+async function asked(page: Page, path: string, act: () => Promise<unknown>) {
+  const [response] = await Promise.all([
+    page.waitForResponse((response) => new URL(response.url()).pathname === `${API}${path}` && response.ok()),
+    act(),
+  ]);
+  return { url: new URL(response.url()), body: await response.json() };
+}
+
+describe('serving', () => {
+  it('allows the page nothing but its own files', async () => {
+    const page = await fetch(`${base}/dashboard`);
+    const policy = page.headers.get('content-security-policy');
+    for (const part of [
+      "default-src 'none'",
+      "script-src 'self'",
+      "style-src 'self'",
+      "connect-src 'self'",
+      "frame-ancestors 'none'",
+    ]) {
+      expect(policy).toContain(part);
+    }
+    expect(policy).not.toContain('unsafe');
+    expect(page.headers.get('x-content-type-options')).toBe('nosniff');
+    expect(page.headers.get('referrer-policy')).toBe('no-referrer');
+    expect(page.headers.get('cross-origin-opener-policy')).toBe('same-origin');
+    expect(page.headers.get('cache-control')).toBe('no-cache');
+    const script = /src="([^"]+\.js)"/.exec(await page.text())?.[1] ?? '';
+    const asset = await fetch(base + script);
+    expect(asset.headers.get('content-encoding')).toBe('gzip');
+    expect(asset.headers.get('cache-control')).toContain('immutable');
+  });
+
+  it('leads browsers from / to the page, and programs to the list of addresses', async () => {
+    const browser = await fetch(`${base}/`, { headers: { accept: 'text/html,*/*;q=0.8' }, redirect: 'manual' });
+    expect([browser.status, browser.headers.get('location')]).toEqual([303, '/dashboard']);
+    const program = await fetch(`${base}/`);
+    expect(program.headers.get('content-type')).toContain('json');
+  });
+});
+
+describe('signing in', () => {
+  it('tells what is wrong with a key, and keeps a right one in this tab alone', () =>
+    visit(base, {}, async ({ page, allow }) => {
+      allow(401);
+      await page.goto('/dashboard');
+      await accessible(page, 'sign-in');
+      await page.getByLabel('API key').fill('rcpt_wrong');
+      await page.keyboard.press('Enter');
+      await page.getByRole('alert').getByText('This API key isn’t valid').waitFor();
+      await accessible(page, 'wrong key');
+      await page.getByLabel('API key').fill('ключ');
+      await page.keyboard.press('Enter');
+      await page.getByRole('alert').getByText('This API key isn’t valid').waitFor();
+      expect(await page.evaluate(() => [sessionStorage.length, localStorage.length])).toEqual([0, 0]);
+
+      await page.getByLabel('API key').fill(`  ${key} `);
+      await page.keyboard.press('Enter');
+      await page.locator('.figures').waitFor();
+      const kept = await page.evaluate(() => [
+        JSON.stringify({ ...localStorage }),
+        document.cookie,
+        location.href,
+        document.documentElement.outerHTML,
+      ]);
+      for (const place of kept) expect(place).not.toContain(key);
+      await page.reload();
+      await page.locator('.figures').waitFor();
+
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await page.getByLabel('API key').waitFor();
+      expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
+    }));
+
+  it('says that a key has expired, at the door and inside', () =>
+    visit(base, {}, async ({ page, allow }) => {
+      allow(401);
+      const mortal = service.key('--expires', '12h');
+      await signIn(page, mortal);
+      await settled(page);
+      const id = mortal.split('_')[1];
+      const now = Date.now();
+      const change =
+        'import sqlite3,sys; d=sqlite3.connect(sys.argv[1]); n=d.execute("UPDATE api_keys SET expires_at_ms=? WHERE id=?", (int(sys.argv[2]), sys.argv[3])).rowcount; d.commit(); assert n == 1, n';
+      execFileSync('python3', ['-c', change, join(service.data, 'accounts.sqlite'), String(now - 1000), id ?? '']);
+      await expect
+        .poll(
+          async () => {
+            await page
+              .getByRole('button', { name: 'Refresh' })
+              .click({ timeout: 500 })
+              .catch(() => {});
+            return page
+              .getByRole('alert')
+              .innerText({ timeout: 500 })
+              .catch(() => '');
+          },
+          { timeout: 20_000, interval: 500 },
+        )
+        .toContain('This API key has expired');
+      expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
+      await page.getByLabel('API key').fill(mortal);
+      await page.keyboard.press('Enter');
+      await page.getByRole('alert').getByText('This API key has expired').waitFor();
+    }));
+
+  it('says that a key lacks the right to read', () =>
+    visit(base, {}, async ({ page, allow }) => {
+      allow(403);
+      await page.goto('/dashboard');
+      await page.getByLabel('API key').fill(service.key('--scope', 'write'));
+      await page.keyboard.press('Enter');
+      await page.getByRole('alert').getByText('This API key may not read').waitFor();
+    }));
+});
+
+describe('the selection', () => {
+  it('changes range, interval and zone for every panel, and is in the address', () =>
+    visit(base, {}, async ({ page }) => {
+      await signIn(page, key);
+      await settled(page);
+      const week = await asked(page, '/dashboard', () => page.getByRole('button', { name: 'Refresh' }).click());
+      await settled(page);
+      expect(number(await total(page))).toBe(week.body.totalReceipts);
+      expect(week.url.searchParams.get('tz')).toBe('Europe/Berlin');
+
+      const day = await asked(page, '/dashboard', () => page.getByText('24 hours').click());
+      await settled(page);
+      expect(day.body.totalReceipts).toBeLessThan(week.body.totalReceipts);
+      expect(number(await total(page))).toBe(day.body.totalReceipts);
+      expect(page.url()).toContain('range=24h');
+      // 24 hours of a clock, the present one among them.
+      expect(await page.getByRole('slider').getAttribute('aria-valuemax')).toBe('23');
+
+      const zone = page.getByRole('combobox', { name: /Time zone/ });
+      const series = await asked(page, '/timeseries', async () => {
+        await zone.fill('asia/kathmandu');
+        await zone.press('Enter');
+      });
+      expect(series.body.tz).toBe('Asia/Kathmandu');
+      expect(page.url()).toContain('tz=Asia/Kathmandu');
+      await zone.fill('Mars/Olympus');
+      await zone.blur();
+      expect(await zone.inputValue()).toBe('Asia/Kathmandu');
+
+      const minutes = await asked(page, '/timeseries', async () => {
+        await page.getByText('Last hour').click();
+      });
+      expect(minutes.body.interval).toBe('minute');
+      await page.goBack();
+      await expect.poll(() => page.url()).toContain('range=24h');
+      await page.reload();
+      await settled(page);
+      expect(await page.getByLabel('24 hours').isChecked()).toBe(true);
+    }));
+
+  it('takes days, and says when they are the wrong way round', () =>
+    visit(base, {}, async ({ page }) => {
+      await signIn(page, key, '#/?tz=UTC');
+      await settled(page);
+      await page.getByText('Custom').click();
+      const today = new Date().toISOString().slice(0, 10);
+      const before = new Date(Date.now() - 3 * 86_400_000).toISOString().slice(0, 10);
+      await page.getByLabel('From').fill(today);
+      await page.getByLabel('To, included').fill(before);
+      await page.getByText('The first day is after the last').waitFor();
+      await accessible(page, 'custom range');
+      await page.getByLabel('From').fill(before);
+      const answer = await asked(page, '/dashboard', async () => {
+        await page.getByLabel('To, included').fill(before);
+        await page.getByRole('button', { name: 'Show' }).click();
+      });
+      expect(answer.body.from).toBe(`${before}T00:00:00.000Z`);
+      expect(Date.parse(answer.body.to) - Date.parse(answer.body.from)).toBe(86_400_000);
+      await settled(page);
+      expect(number(await total(page))).toBe(answer.body.totalReceipts);
+    }));
+
+  it('cancels what was asked before', () =>
+    visit(base, {}, async ({ page }) => {
+      await signIn(page, key);
+      await settled(page);
+      const cancelled: string[] = [];
+      page.on('requestfailed', (request) => cancelled.push(request.failure()?.errorText ?? ''));
+      await page.route(`**${API}/timeseries**`, async (route) => {
+        // The first of them never answers.
+        if (!route.request().url().includes('interval=day')) return;
+        await route.continue();
+      });
+      await page.getByText('24 hours').click();
+      await page.getByText('30 days').click();
+      await settled(page);
+      expect(cancelled).toContain('net::ERR_ABORTED');
+      expect(await page.getByRole('slider').getAttribute('aria-label')).toContain('30 days');
+    }));
+});
+
+describe('the numbers', () => {
+  it('come live within a moment, and hold still while paused', () =>
+    visit(base, {}, async ({ page }) => {
+      const [client] = clients();
+      const [article] = articles();
+      if (!client || !article) throw new Error('there are some');
+      await signIn(page, key);
+      await page.getByText('on', { exact: true }).waitFor();
+      const lines = page.getByRole('list', { name: 'Newest receipts' }).getByRole('listitem');
+      const send = () =>
+        service.send(client.signer, [
+          { ...article, timestampMs: Date.now() - 100, purpose: 'research', modelId: 'live' },
+        ]);
+      const today = number(await page.locator('.today b').first().innerText());
+      await send();
+      await expect.poll(async () => number(await page.locator('.today b').first().innerText())).toBe(today + 1);
+      await expect.poll(() => lines.first().innerText()).toContain(article.title);
+      expect(await lines.first().innerText()).toContain('research');
+
+      await page.getByRole('button', { name: 'Pause' }).click();
+      const held = await lines.count();
+      await send();
+      await expect.poll(async () => number(await page.locator('.today b').first().innerText())).toBe(today + 2);
+      expect(await lines.count()).toBe(held);
+      await page.getByRole('button', { name: 'Go on' }).click();
+      await expect.poll(() => lines.count()).toBe(held + 1);
+    }));
+
+  it('are downloaded as the API gives them', () =>
+    visit(base, { acceptDownloads: true }, async ({ page }) => {
+      await signIn(page, key);
+      await settled(page);
+      for (const [name, path] of [
+        ['Over time', '/timeseries'],
+        ['Top content', '/content'],
+        ['Top clients', '/clients'],
+        ['By model', '/models'],
+        ['Refusals', '/refusals'],
+      ]) {
+        const wanted = page.waitForResponse(
+          (response) =>
+            new URL(response.url()).pathname === `${API}${path}` &&
+            response.headers()['content-type']?.startsWith('text/csv') === true,
+        );
+        const [download, response] = await Promise.all([
+          page.waitForEvent('download'),
+          wanted,
+          page.getByRole('button', { name: `Download CSV: ${name}` }).click(),
+        ]);
+        expect(download.suggestedFilename()).toMatch(/^receipts-[a-z-]+-\d{4}-\d\d-\d\d\.csv$/);
+        const saved = readFileSync(await download.path(), 'utf8');
+        const { pathname, search } = new URL(response.url());
+        const again = await service.ask(pathname + search, key, 'text/csv');
+        expect(saved, name).toBe(await again.text());
+        expect(saved.split('\r\n').length, name).toBeGreaterThan(1);
+        // A spreadsheet would run it.
+        expect(saved).not.toMatch(/(^|,)"?=/m);
+      }
+    }));
+
+  it('show strangers’ text as text', () =>
+    visit(base, {}, async ({ page }) => {
+      await signIn(page, key);
+      await settled(page);
+      await page.getByRole('link', { name: HOSTILE.title }).first().click();
+      await page.getByRole('heading', { level: 1 }).getByText(HOSTILE.title).waitFor();
+      await settled(page);
+      expect(await page.locator('main img, main script').count()).toBe(0);
+      expect(await page.evaluate(() => document.activeElement?.tagName)).toBe('H1');
+      await accessible(page, 'entry');
+      const answer = await service.ask(`${API}/content/${HOSTILE.entryId}`, key);
+      expect(number(await total(page))).toBe(((await answer.json()) as { totalReceipts: number }).totalReceipts);
+      await page.locator('.clients a').first().click();
+      await settled(page);
+      await accessible(page, 'client');
+      await page.getByRole('link', { name: 'Overview' }).click();
+      await page.locator('.columns .live').waitFor();
+    }));
+
+  it('say up to when they are complete, and when they aren’t', () =>
+    visit(base, {}, async ({ page }) => {
+      await signIn(page, key);
+      await settled(page);
+      expect(await page.locator('.watermark').innerText()).toMatch(/Complete through \d\d:\d\d:\d\d/);
+      expect(await page.locator('.warning').count()).toBe(0);
+      await page.route(`**${API}/dashboard**`, async (route) => {
+        const response = await route.fetch();
+        await route.fulfill({ response, json: { ...(await response.json()), incomplete: true } });
+      });
+      await page.getByText('24 hours').click();
+      await page.getByRole('status').getByText('The last check found receipts missing').waitFor();
+      await accessible(page, 'incomplete');
+    }));
+
+  it('fail one panel at a time, in words, and can be asked again', () =>
+    visit(base, {}, async ({ page, allow }) => {
+      allow(429, 503);
+      let failing = true;
+      await page.route(`**${API}/clients?**`, (route) =>
+        failing
+          ? route.fulfill({
+              status: 429,
+              headers: { 'retry-after': '30', 'content-type': 'application/problem+json' },
+              body: '{"code":"rate_limited","detail":"too many"}',
+            })
+          : route.continue(),
+      );
+      await signIn(page, key);
+      const panel = page.locator('.panel.clients');
+      await panel.getByText('The quota of this key is used up. It goes on in 30 s').waitFor();
+      await page.locator('.panel.content tbody tr').first().waitFor();
+      await accessible(page, 'a panel failed');
+      failing = false;
+      await panel.getByRole('button', { name: 'Try again' }).click();
+      await panel.locator('tbody tr').first().waitFor();
+      expect(await panel.getByRole('alert').count()).toBe(0);
+    }));
+});
+
+describe('everybody', () => {
+  it('may have it dark', () =>
+    visit(base, {}, async ({ page }) => {
+      await signIn(page, key);
+      await settled(page);
+      await accessible(page, 'light');
+      const paper = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+      const light = await paper();
+      await page.getByRole('button', { name: 'Dark' }).click();
+      expect(await paper()).not.toBe(light);
+      await accessible(page, 'dark');
+      await page.reload();
+      await settled(page);
+      expect(await page.getByRole('button', { name: 'Dark' }).getAttribute('aria-pressed')).toBe('true');
+      await page.getByRole('button', { name: 'Dark' }).click();
+      expect(await paper()).toBe(light);
+    }));
+
+  it('may have it on a phone', () =>
+    visit(base, { viewport: { width: 390, height: 844 }, hasTouch: true, colorScheme: 'dark' }, async ({ page }) => {
+      await signIn(page, key);
+      await settled(page);
+      const wide = () =>
+        page.evaluate(() => ({
+          page: document.documentElement.scrollWidth,
+          screen: document.documentElement.clientWidth,
+        }));
+      expect(await wide()).toEqual({ page: 390, screen: 390 });
+      await accessible(page, 'phone');
+      await page.getByText('30 d', { exact: true }).click();
+      await settled(page);
+      expect(page.url()).toContain('range=30d');
+      await page.getByRole('link', { name: HOSTILE.title }).first().click();
+      await settled(page);
+      expect(await wide()).toEqual({ page: 390, screen: 390 });
+    }));
+
+  it('may use the keyboard alone', () =>
+    visit(base, {}, async ({ page }) => {
+      await page.goto('/dashboard');
+      // The field has the focus from the start.
+      await page.keyboard.type(key);
+      await page.keyboard.press('Enter');
+      await page.locator('.figures').waitFor();
+      await settled(page);
+      const focused = () =>
+        page.evaluate(() => document.activeElement?.getAttribute('role') ?? document.activeElement?.textContent ?? '');
+      const tabTo = async (wanted: string) => {
+        for (let n = 0; n < 40; n++) {
+          if ((await focused()) === wanted) return;
+          await page.keyboard.press('Tab');
+        }
+        throw new Error(`${wanted} isn't reached by Tab`);
+      };
+      await tabTo('slider');
+      const slider = page.getByRole('slider');
+      await page.keyboard.press('End');
+      const last = await slider.getAttribute('aria-valuemax');
+      expect(await slider.getAttribute('aria-valuenow')).toBe(last);
+      await page.keyboard.press('ArrowLeft');
+      expect(await slider.getAttribute('aria-valuenow')).toBe(String(Number(last) - 1));
+      expect(await slider.getAttribute('aria-valuetext')).toMatch(
+        /: total \d+, training \d+, inference \d+, research \d+$/,
+      );
+      for (let n = 0; n < 5; n++) await page.keyboard.press('Shift+ArrowLeft');
+      const zoomed = await asked(page, '/timeseries', () => page.keyboard.press('Enter'));
+      expect(Date.parse(zoomed.body.to) - Date.parse(zoomed.body.from)).toBe(6 * 3_600_000);
+      await page.getByRole('button', { name: 'Zoom out' }).waitFor();
+      await settled(page);
+      await tabTo('Table');
+      await page.keyboard.press('Enter');
+      await page.getByRole('columnheader', { name: 'Training' }).waitFor();
+      await accessible(page, 'table');
+      await page.keyboard.press('Shift+Tab');
+      expect(page.url()).toContain('range=');
+    }));
+
+  it('may zoom by dragging', () =>
+    visit(base, {}, async ({ page }) => {
+      await signIn(page, key);
+      await settled(page);
+      const box = await page.locator('.u-over').boundingBox();
+      if (!box) throw new Error('the chart is there');
+      await page.mouse.move(box.x + box.width * 0.5, box.y + 50);
+      await page.mouse.down();
+      await page.mouse.move(box.x + box.width * 0.6, box.y + 60, { steps: 5 });
+      const zoomed = await asked(page, '/timeseries', () => page.mouse.up());
+      const hours = (Date.parse(zoomed.body.to) - Date.parse(zoomed.body.from)) / 3_600_000;
+      expect(hours).toBeGreaterThan(10);
+      expect(hours).toBeLessThan(24);
+      await page.getByRole('button', { name: 'Zoom out' }).click();
+      await expect.poll(() => page.url()).not.toContain('range=');
+    }));
+});
+
+beforeAll(async () => {
+  // The first question opens the warehouse's files; no test is to pay for that.
+  await service.ask(`${API}/dashboard`, key);
+});
