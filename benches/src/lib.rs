@@ -1,5 +1,6 @@
 //! What the criterion benches and the comparison program share.
 //!
+//! - [`analytics`]: the program `analytics`, over tens of millions of receipts
 //! - [`arguments`]: the command line of `compare`
 //! - [`workload`]: client keys, signed receipts and batches
 //! - [`reference`](mod@reference): the naive way, and signatures alone
@@ -12,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod analytics;
 pub mod arguments;
 pub mod figures;
 pub mod machine;

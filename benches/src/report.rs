@@ -104,9 +104,17 @@ impl Report {
     /// # Errors
     /// The file can't be written.
     pub fn write(&self, folder: &Path) -> Result<PathBuf> {
+        self.write_as(folder, &slug(&self.machine.cpu))
+    }
+
+    /// Writes the run to `folder` as `<date>-<name>.json`, never over another run.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn write_as(&self, folder: &Path, name: &str) -> Result<PathBuf> {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         let day = self.at.split('T').next().unwrap_or_default();
-        let base = format!("{day}-{}", slug(&self.machine.cpu));
+        let base = format!("{day}-{name}");
         let names = std::iter::once(format!("{base}.json")).chain((2..1_000).map(|n| format!("{base}-{n}.json")));
         let path = names.map(|name| folder.join(name)).find(|path| !path.exists());
         let path = path.context("a thousand runs on one day")?;

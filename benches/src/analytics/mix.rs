@@ -1,0 +1,206 @@
+//! What dashboards ask while receipts come in: each reader opens a page, which asks for its parts at once, looks at it, and opens
+//! the next.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use futures_util::future::join_all;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use load_tests::http::{HttpClient, client};
+use parking_lot::Mutex;
+use rand::RngExt;
+use tokio::task::JoinSet;
+
+use super::Arguments;
+use super::fresh::{self, Fresh};
+use super::loading::{Load, publisher};
+use super::service::Service;
+use super::stream::Stream;
+use crate::row::{Row, Target, number};
+
+/// Publishers that the readers have keys of; one page in [`BIGGEST_EVERY`] is of the biggest, the others by Zipf's law.
+const KEYS: u64 = 40;
+const BIGGEST_EVERY: u32 = 4;
+const MILLISECONDS_MAX: f64 = 250.0;
+
+/// Answers of one address: how long each took, in milliseconds.
+#[derive(Default)]
+struct Taken {
+    by_part: Mutex<BTreeMap<&'static str, Vec<f64>>>,
+    failed: Mutex<Vec<String>>,
+    pages: std::sync::atomic::AtomicU64,
+}
+
+/// Ranges that the page offers, with the interval that it shows them in.
+const RANGES: [(i64, &str, u32); 3] = [(30, "day", 5), (7, "hour", 3), (1, "hour", 2)];
+
+fn parts(days: i64, interval: &str) -> Vec<(&'static str, String)> {
+    let now_ms = ::service::instant::now_ms();
+    let text = ::service::instant::rfc3339_ms;
+    let range = format!(
+        "from={}&to={}&tz=Europe/Berlin",
+        text(now_ms - days * 86_400_000),
+        text(now_ms)
+    );
+    let analytics = "/api/v1/analytics";
+    vec![
+        ("dashboard", format!("{analytics}/dashboard?{range}&compare=previous")),
+        (
+            "timeseries",
+            format!("{analytics}/timeseries?{range}&interval={interval}&groupBy=purpose"),
+        ),
+        ("clients", format!("{analytics}/clients?{range}&limit=10")),
+        ("models", format!("{analytics}/models?{range}")),
+        ("refusals", format!("{analytics}/refusals?{range}&limit=10")),
+        ("receipts", format!("{analytics}/receipts?limit=20")),
+    ]
+}
+
+/// One GET; its answer's body.
+pub(super) async fn get(http: &HttpClient, address: &str, key: &str) -> Result<bytes::Bytes> {
+    let request = Request::get(address)
+        .header("authorization", format!("Bearer {key}"))
+        .header("accept", "application/json")
+        .body(Full::default())?;
+    let answer = http.request(request).await?;
+    let status = answer.status();
+    let body = answer.into_body().collect().await?.to_bytes();
+    anyhow::ensure!(status.is_success(), "{status}: {}", String::from_utf8_lossy(&body));
+    Ok(body)
+}
+
+/// Reads until `end`.
+async fn read(base: String, keys: Arc<Vec<String>>, look_ms: u64, end: Instant, taken: Arc<Taken>) {
+    let http = client(16);
+    let wait = |most_ms: u64| Duration::from_millis(rand::rng().random_range(0..=most_ms));
+    tokio::time::sleep(wait(look_ms)).await;
+    while Instant::now() < end {
+        let (days, interval, key) = {
+            let mut random = rand::rng();
+            let mut pick = random.random_range(0..RANGES.iter().map(|(_, _, weight)| weight).sum());
+            let range = RANGES.iter().find(|(_, _, weight)| {
+                let here = pick < *weight;
+                pick = pick.saturating_sub(*weight);
+                here
+            });
+            let (days, interval, _) = range.copied().unwrap_or(RANGES[0]);
+            let biggest = random.random_range(0..BIGGEST_EVERY) == 0;
+            let other = (random.random::<f64>() * (keys.len() as f64).ln()).exp() as usize;
+            (days, interval, if biggest { 0 } else { other.min(keys.len() - 1) })
+        };
+        let asked = parts(days, interval).into_iter().map(|(part, path)| {
+            let (http, address, key) = (&http, format!("{base}{path}"), &keys[key]);
+            async move {
+                let began = Instant::now();
+                let answer = get(http, &address, key).await;
+                (part, began.elapsed(), answer.map(|_| ()), path)
+            }
+        });
+        for (part, elapsed, answer, path) in join_all(asked).await {
+            match answer {
+                Ok(()) => {
+                    let ms = elapsed.as_secs_f64() * 1_000.0;
+                    taken.by_part.lock().entry(part).or_default().push(ms);
+                }
+                Err(error) => taken.failed.lock().push(format!("{path}: {error:#}")),
+            }
+        }
+        taken.pages.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        tokio::time::sleep(wait(look_ms)).await;
+    }
+}
+
+/// The `quantile`th part of the values lies at or below.
+pub(super) fn quantile(values: &[f64], quantile: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = (sorted.len() as f64 * quantile).ceil() as usize;
+    sorted.get(place.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
+pub(super) async fn measure(arguments: &Arguments, service: &mut Service, load: &Load) -> Result<Vec<Row>> {
+    let mut keys = Vec::new();
+    for number in 0..KEYS.min(load.publishers()) {
+        keys.push(service.create_key(&publisher(number)).await?);
+    }
+    let biggest = keys.first().context("no publishers")?.clone();
+    let probe = service.create_key(fresh::PROBE).await?;
+    let keys = Arc::new(keys);
+    let loaded = fresh::total(&client(1), &service.analytics(), &biggest).await?;
+    let stream = Stream::start(service.gateway(), load, arguments.rate)?;
+    // The first seconds are the stream's own: connections, caches of keys.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let duration = Duration::from_secs(arguments.seconds);
+    let end = Instant::now() + duration;
+    let taken = Arc::new(Taken::default());
+    let mut readers = JoinSet::new();
+    let cpu = service.cpu_seconds()?;
+    for _ in 0..arguments.readers {
+        let keys = Arc::clone(&keys);
+        readers.spawn(read(
+            service.analytics(),
+            keys,
+            arguments.look_ms,
+            end,
+            Arc::clone(&taken),
+        ));
+    }
+    let fresh = Fresh::watch(service, &stream, (biggest, loaded), probe, end).await?;
+    while readers.join_next().await.is_some() {}
+    let cpu = (service.cpu_seconds()? - cpu) / arguments.seconds as f64;
+    let acknowledged = stream.stop().await?;
+    let by_part = std::mem::take(&mut *taken.by_part.lock());
+    let all: Vec<f64> = by_part.values().flatten().copied().collect();
+    let relaxed = std::sync::atomic::Ordering::Relaxed;
+    let mut row = Row::alone(
+        "analytics-mix",
+        format!(
+            "p99 of {} readers while {} receipts/s come in",
+            arguments.readers, arguments.rate
+        ),
+        "ms",
+        quantile(&all, 0.99),
+    )
+    .target(Target::Below(MILLISECONDS_MAX))
+    .note(format!(
+        "each reader opens a page, looks at it for 0 to {} ms, and opens the next; a page asks {} addresses at once, over 30 days \
+         (5 of 10), 7 days (3) or 1 day (2); one page in {BIGGEST_EVERY} is of the biggest publisher, the others by Zipf's law",
+        arguments.look_ms,
+        by_part.len(),
+    ))
+    .note(format!(
+        "{} pages, {} answers, {} failed; p50 {} ms, max {} ms; {} of all cores; peak memory {} MB",
+        taken.pages.load(relaxed),
+        number(all.len() as f64),
+        taken.failed.lock().len(),
+        number(quantile(&all, 0.5)),
+        number(quantile(&all, 1.0)),
+        number(cpu),
+        number(service.memory_mb()?),
+    ))
+    .note(format!(
+        "the stream: {} acknowledged, {} failed, at most {} ms behind its plan; one in {} late, up to two days by Zipf's law",
+        number(acknowledged.receipts.load(relaxed) as f64),
+        acknowledged.failed.load(relaxed),
+        acknowledged.behind_ms.load(relaxed),
+        super::stream::LATE_EVERY,
+    ));
+    for (part, values) in &by_part {
+        row = row.note(format!(
+            "{part}: {} answers, p50 {} ms, p99 {} ms, max {} ms",
+            number(values.len() as f64),
+            number(quantile(values, 0.5)),
+            number(quantile(values, 0.99)),
+            number(quantile(values, 1.0)),
+        ));
+    }
+    if let Some(first) = taken.failed.lock().first() {
+        row = row.note(format!("the first that failed: {first}"));
+    }
+    let mut rows = vec![row];
+    rows.extend(fresh.rows());
+    Ok(rows)
+}

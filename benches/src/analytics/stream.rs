@@ -1,0 +1,216 @@
+//! Receipts that come in through the gateway while something is measured: single ones, signed beforehand, at a steady rate.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{Request, StatusCode};
+use load_tests::http::{HttpClient, client};
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use receipt::{Algorithm, Limits, SigningKey};
+use serde_json::json;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::{JoinHandle, JoinSet};
+use uuid::Uuid;
+
+use super::loading::{Load, publisher};
+
+/// Clients that send.
+const CLIENTS: usize = 20;
+const ENTRIES: usize = 2_000;
+/// Requests under way at a time.
+const UNDER_WAY_MAX: usize = 512;
+/// Signed ahead of their time.
+const AHEAD_MAX: usize = 4_096;
+/// One receipt in so many states an access of up to two days before, most of them of less: lateness follows Zipf's law.
+pub(super) const LATE_EVERY: u32 = 200;
+const LATE_MS_MAX: f64 = 172_800_000.0;
+
+/// A signed receipt, ready to be sent.
+pub(super) struct Signed {
+    pub(super) receipt_id: Uuid,
+    pub(super) body: Bytes,
+    pub(super) signature: String,
+    /// The number of its publisher; none is a name that was asked for.
+    pub(super) publisher: Option<u64>,
+}
+
+/// Signs receipts.
+pub(super) struct Signer {
+    random: StdRng,
+    keys: Vec<(Uuid, SigningKey)>,
+    entries: Vec<Uuid>,
+}
+
+impl Signer {
+    pub(super) fn new() -> Result<Self> {
+        let key = |_| Ok((Uuid::new_v4(), SigningKey::generate(Algorithm::Ed25519)?));
+        Ok(Self {
+            random: StdRng::seed_from_u64(1),
+            keys: (0..CLIENTS).map(key).collect::<Result<_>>()?,
+            entries: (0..ENTRIES).map(|_| Uuid::new_v4()).collect(),
+        })
+    }
+
+    /// A receipt of a publisher drawn as the loaded ones were.
+    fn any(&mut self, publishers: u64) -> Result<Signed> {
+        let number = if self.random.random_bool(0.2) {
+            0
+        } else {
+            let drawn = self.random.random::<f64>() * (publishers.max(2) as f64).ln();
+            (drawn.exp() as u64).clamp(1, publishers.saturating_sub(1).max(1))
+        };
+        let late_ms = if self.random.random_range(0..LATE_EVERY) == 0 {
+            (self.random.random::<f64>() * LATE_MS_MAX.ln()).exp() as i64
+        } else {
+            self.random.random_range(0..2_000)
+        };
+        let signed = self.of(&publisher(number), late_ms)?;
+        Ok(Signed {
+            publisher: Some(number),
+            ..signed
+        })
+    }
+
+    /// A receipt of an access `late_ms` ago.
+    pub(super) fn of(&mut self, publisher: &str, late_ms: i64) -> Result<Signed> {
+        let entry = self.entries[self.random.random_range(0..self.entries.len())];
+        let (client_id, key) = &self.keys[self.random.random_range(0..self.keys.len())];
+        let receipt_id = Uuid::new_v4();
+        let purpose = ["inference", "inference", "training", "research"][self.random.random_range(0..4_usize)];
+        let body = json!({
+            "version": "1.0.0",
+            "receiptId": receipt_id,
+            "timestamp": service::instant::rfc3339_ms(service::instant::now_ms() - late_ms),
+            "content": {
+                "entryId": entry,
+                "url": format!("https://{publisher}/2026/articles/{entry}?section=science"),
+                "contentHash": format!("sha256:{:064x}", entry.as_u128()),
+                "publisher": publisher,
+            },
+            "client": {
+                "id": client_id,
+                "name": "Streaming Reader",
+                "version": "4.2.0",
+                "organization": "Example Operator",
+                "publicKey": key.public_key_pem(),
+            },
+            "usage": {"purpose": purpose, "context": "answering a question of a reader", "modelId": "m-large-3"},
+        });
+        let body = receipt::sign_receipt(&serde_json::to_vec(&body)?, key, &Limits::default())?;
+        let signature = STANDARD.encode(key.sign(&body)?);
+        Ok(Signed {
+            receipt_id,
+            body: body.into(),
+            signature,
+            publisher: None,
+        })
+    }
+}
+
+/// Sends one receipt; when it was acknowledged.
+pub(super) async fn send(http: &HttpClient, gateway: &str, signed: Signed) -> Result<Instant> {
+    let request = Request::post(format!("{gateway}/api/v1/receipts"))
+        .header("content-type", "application/json")
+        .header("x-service-signature", signed.signature)
+        .body(Full::new(signed.body))?;
+    let answer = http.request(request).await?;
+    anyhow::ensure!(
+        answer.status() == StatusCode::ACCEPTED,
+        "the gateway answered {}",
+        answer.status()
+    );
+    Ok(Instant::now())
+}
+
+/// What was acknowledged.
+#[derive(Default)]
+pub(super) struct Acknowledged {
+    pub(super) receipts: AtomicU64,
+    pub(super) failed: AtomicU64,
+    /// When, of the biggest publisher, in order, as far as nobody has taken them.
+    pub(super) biggest: Mutex<VecDeque<Instant>>,
+    /// The longest that the sender was behind its plan, in milliseconds.
+    pub(super) behind_ms: AtomicU64,
+}
+
+/// A running stream.
+pub(super) struct Stream {
+    pub(super) acknowledged: Arc<Acknowledged>,
+    stop: Arc<AtomicBool>,
+    sending: JoinHandle<Result<()>>,
+}
+
+impl Stream {
+    pub(super) fn start(gateway: String, load: &Load, rate: u32) -> Result<Self> {
+        let (ahead, mut signed) = mpsc::channel(AHEAD_MAX);
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut signer = Signer::new()?;
+        let (publishers, stopped) = (load.publishers(), Arc::clone(&stop));
+        std::thread::Builder::new().name("signing".to_owned()).spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                // The time of a receipt that waits to be sent is a little in the past, as it would be.
+                let Ok(one) = signer.any(publishers) else { break };
+                if ahead.blocking_send(one).is_err() {
+                    break;
+                }
+            }
+        })?;
+        let acknowledged = Arc::new(Acknowledged::default());
+        let told = Arc::clone(&acknowledged);
+        let sending = tokio::spawn(async move {
+            let http = client(UNDER_WAY_MAX);
+            let places = Arc::new(Semaphore::new(UNDER_WAY_MAX));
+            let mut tasks = JoinSet::new();
+            let began = Instant::now();
+            let mut count = 0_u64;
+            while let Some(one) = signed.recv().await {
+                let intended = began + Duration::from_secs_f64(count as f64 / f64::from(rate));
+                tokio::time::sleep_until(intended.into()).await;
+                let behind_ms = u64::try_from(intended.elapsed().as_millis()).unwrap_or(u64::MAX);
+                told.behind_ms.fetch_max(behind_ms, Ordering::Relaxed);
+                count += 1;
+                let place = Arc::clone(&places).acquire_owned().await?;
+                let (http, gateway, told) = (http.clone(), gateway.clone(), Arc::clone(&told));
+                tasks.spawn(async move {
+                    let of_biggest = one.publisher == Some(0);
+                    match send(&http, &gateway, one).await {
+                        Ok(at) => {
+                            told.receipts.fetch_add(1, Ordering::Relaxed);
+                            if of_biggest {
+                                told.biggest.lock().push_back(at);
+                            }
+                        }
+                        Err(_) => {
+                            told.failed.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                    drop(place);
+                });
+                while tasks.try_join_next().is_some() {}
+            }
+            while tasks.join_next().await.is_some() {}
+            Ok(())
+        });
+        Ok(Self {
+            acknowledged,
+            stop,
+            sending,
+        })
+    }
+
+    /// Ends it once all answers are there.
+    pub(super) async fn stop(self) -> Result<Arc<Acknowledged>> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.sending.await.context("the sender")??;
+        Ok(self.acknowledged)
+    }
+}
