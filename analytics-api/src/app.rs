@@ -1,19 +1,21 @@
 //! What the handlers share, and which address leads to which.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::routing::get;
 use axum::{Router, middleware};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_swagger_ui::SwaggerUi;
 use warehouse::{Warehouse, WarehouseError};
 
 use crate::completeness::Completeness;
 use crate::config::AnalyticsConfig;
 use crate::conservation::Books;
 use crate::gate::Gate;
+use crate::moment::{Moment, Moments};
+use crate::streams::Streams;
 use crate::watermark::Watermark;
-use crate::{Deps, routes};
+use crate::{Deps, cost, openapi, routes};
 use web::Failure;
 use web::access::Gatekeeper;
 use web::envelope::Envelope;
@@ -23,7 +25,9 @@ pub(crate) struct App {
     pub(crate) config: AnalyticsConfig,
     pub(crate) deps: Deps,
     pub(crate) books: Books,
-    watermark: Watermark,
+    pub(crate) watermark: Watermark,
+    pub(crate) streams: Streams,
+    moments: Moments,
     gate: Gate,
 }
 
@@ -33,6 +37,8 @@ impl App {
         let wait_max = Duration::from_millis(config.query_wait_ms_max);
         Self {
             watermark: Watermark::new(Arc::clone(&deps.log), config.group.clone(), age_max),
+            moments: Moments::new(age_max),
+            streams: Streams::new(config.streams_max),
             gate: Gate::new(config.concurrent_queries_max, config.waiting_queries_max, wait_max),
             config,
             deps,
@@ -44,48 +50,53 @@ impl App {
         &self.deps.warehouse
     }
 
-    /// Reads the watermark and then runs `query`, in its turn and within its time. In this order the answer holds at least
-    /// what the watermark promises.
+    /// Reads what the log has committed and which rollups hold for that, and then runs `query`, in its turn and within its time. In
+    /// this order the answer holds at least what the watermark promises.
     pub(crate) async fn ask<T>(
         &self,
-        query: impl Future<Output = Result<T, WarehouseError>>,
+        query: impl AsyncFnOnce(Arc<Moment>) -> Result<T, WarehouseError>,
     ) -> Result<(Completeness, T), Failure> {
         self.gate
             .run(async {
-                let complete_ms = self.watermark.complete_through_ms().await?;
-                let answer = query.await?;
+                let moment = self.moments.read(&self.watermark, self.warehouse()).await?;
+                let complete_ms = moment.reading.complete_ms;
+                let answer = query(moment).await?;
                 Ok((Completeness::new(complete_ms, self.books.are_off()), answer))
             })
             .await
     }
 }
 
+/// All addresses that need an API key.
+pub(crate) fn with_api_key() -> OpenApiRouter<Arc<App>> {
+    routes::routes()
+}
+
+/// All addresses that need none.
+pub(crate) fn open() -> OpenApiRouter<Arc<App>> {
+    routes::index::routes()
+}
+
 /// All addresses.
-pub(crate) fn router(app: Arc<App>) -> Router {
+pub(crate) fn router(app: &Arc<App>) -> Router {
     let gatekeeper = Gatekeeper {
         accounts: app.deps.accounts.clone(),
         limiter: Arc::clone(&app.deps.limiter),
         quotas: app.deps.quotas.clone(),
+        cost: cost::of_request,
     };
     let around = Envelope {
         api: "analytics",
         head_bytes_max: app.config.head_bytes_max,
     };
-    let api = Router::new()
-        .route("/api/v1/analytics/dashboard", get(routes::dashboard::dashboard))
-        .route("/api/v1/analytics/timeseries", get(routes::timeseries::timeseries))
-        .route("/api/v1/analytics/content/{entryId}", get(routes::content::content))
-        .route("/api/v1/analytics/clients/{clientId}", get(routes::clients::client))
-        .route("/api/v1/analytics/refusals", get(routes::refusals::refusals))
-        .route("/api/v1/receipts/{receiptId}", get(routes::receipts::receipt))
-        .route_layer(middleware::from_fn_with_state(gatekeeper, web::access::api_key));
-    Router::new()
-        .merge(api)
-        .route("/", get(routes::index::index))
-        .route("/healthz", get(routes::index::healthz))
-        .route("/readyz", get(routes::index::readyz))
+    let keyed = with_api_key().route_layer(middleware::from_fn_with_state(gatekeeper, web::access::api_key));
+    let (routes, document) = openapi::router().merge(keyed).merge(open()).split_for_parts();
+    let page = SwaggerUi::new("/docs").url("/openapi.json", openapi::finished(document, &app.config));
+    routes
+        .merge(page)
+        .merge(crate::page::router())
         .fallback(web::envelope::not_found)
         .method_not_allowed_fallback(web::envelope::method_not_allowed)
         .layer(middleware::from_fn_with_state(around, web::envelope))
-        .with_state(app)
+        .with_state(Arc::clone(app))
 }

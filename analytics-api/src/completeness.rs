@@ -1,17 +1,19 @@
 //! What an answer says of its own completeness.
 
 use serde::Serialize;
-
+use utoipa::ToSchema;
 use web::rfc3339_ms;
 
 /// `completeThrough`, and `incomplete` where it doesn't hold.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Completeness {
     /// Everything acknowledged before this instant (RFC 3339) is counted.
+    #[schema(format = DateTime)]
     pub complete_through: String,
     /// The last check of the ledger against the tables found receipts missing, or there too often: the numbers may be
     /// off by them, whatever `completeThrough` says. Only there when true.
+    #[schema(required = false)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
 }

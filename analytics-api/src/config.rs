@@ -20,6 +20,10 @@ pub struct AnalyticsConfig {
     pub top_max: u32,
     /// Series of one grouped time series; only those with the most receipts are answered.
     pub series_max: u32,
+    /// Receipts of one streamed list.
+    pub stream_rows_max: u32,
+    /// Streamed lists at one time, two of them for one account.
+    pub streams_max: usize,
     /// Time for one answer from watermark and warehouse, in milliseconds.
     pub query_wait_ms_max: u64,
     /// Answers made at one time.
@@ -53,6 +57,8 @@ impl Default for AnalyticsConfig {
             points_max: 2_000,
             top_max: 100,
             series_max: 20,
+            stream_rows_max: 1_000_000,
+            streams_max: 8,
             query_wait_ms_max: 5_000,
             concurrent_queries_max: 4,
             waiting_queries_max: 64,
@@ -97,6 +103,8 @@ impl Validate for AnalyticsConfig {
         );
         faults.range("top_max", self.top_max, 1..=10_000);
         faults.range("series_max", self.series_max, 1..=1_000);
+        faults.range("stream_rows_max", self.stream_rows_max, 1_000..=100_000_000);
+        faults.range("streams_max", self.streams_max, 1..=1_024);
         faults.range("query_wait_ms_max", self.query_wait_ms_max, 1..=600_000);
         faults.range("concurrent_queries_max", self.concurrent_queries_max, 1..=1_024);
         faults.range("waiting_queries_max", self.waiting_queries_max, 0..=100_000);

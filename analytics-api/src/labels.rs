@@ -48,15 +48,15 @@ impl Labels {
     }
 
     /// The entry `id`, which its receipts have at `url`.
-    pub(crate) fn of_entry(&mut self, id: Uuid, url: String) -> Labelled {
-        let Some(labels) = &mut self.0 else {
+    pub(crate) fn of_entry(&self, id: Uuid, url: String) -> Labelled {
+        let Some(labels) = &self.0 else {
             return Labelled {
                 title: url.clone(),
                 url,
                 unknown: None,
             };
         };
-        match labels.remove(&id) {
+        match labels.get(&id).cloned() {
             Some(EntryLabel { url, title }) => Labelled {
                 url,
                 title,

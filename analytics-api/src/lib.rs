@@ -6,7 +6,10 @@
 //! - [`range`], `selection`: the times and the filter of a query string
 //! - [`buckets`]: where the points of a time series begin and end
 //! - [`watermark`], [`gate`]: `completeThrough`, and how many queries are at work
-//! - [`format`]: JSON or CSV; `labels`: what publishers call their entries
+//! - `parameters`: every parameter, as it is told in the OpenAPI document that `openapi` makes; `cursor`: places in lists
+//! - `moment`: what an answer is made as of; `streams`: places of streamed answers
+//! - [`format`]: JSON, CSV or lines of JSON; `labels`: what publishers call their entries
+//! - `page`: the dashboard page's files
 //! - `readiness`: whether the engines answer; `freshness`: how far behind `completeThrough` is; `conservation`: whether the tables hold what the ledger counts
 //!
 //! Every answer is scoped to the verified domains of the caller's key, and says by `completeThrough` up to when everything
@@ -23,14 +26,21 @@ pub mod buckets;
 pub mod completeness;
 pub mod config;
 mod conservation;
+pub mod cost;
+mod cursor;
 pub mod format;
 mod freshness;
 pub mod gate;
 mod labels;
+mod moment;
+mod openapi;
+mod page;
+mod parameters;
 pub mod range;
 mod readiness;
 mod routes;
 mod selection;
+mod streams;
 pub mod watermark;
 
 use std::sync::Arc;
@@ -44,6 +54,7 @@ use tokio_util::sync::CancellationToken;
 use warehouse::Warehouse;
 
 pub use config::AnalyticsConfig;
+pub use openapi::document;
 
 /// What the API stands on.
 #[derive(Clone)]
@@ -68,13 +79,7 @@ pub async fn run(listener: TcpListener, config: AnalyticsConfig, deps: Deps, shu
     let app = Arc::new(app::App::new(config, deps));
     let watching = tokio::spawn(engines.watch(Arc::clone(&app)));
     let auditing = tokio::spawn(conservation::watch(Arc::clone(&app)));
-    web::serve(
-        listener,
-        app::router(Arc::clone(&app)),
-        &app.config.connections(),
-        &shutdown,
-    )
-    .await;
+    web::serve(listener, app::router(&app), &app.config.connections(), &shutdown).await;
     watching.abort();
     auditing.abort();
 }

@@ -1,4 +1,4 @@
-//! Which receipts a query is about: range, purpose, client, entry.
+//! Which receipts a query is about: range, purpose, client, entry, model.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -10,6 +10,9 @@ use web::params::{InvalidQuery, Params};
 /// `usage.purpose`, all its values.
 pub(crate) const PURPOSES: [&str; 3] = ["training", "inference", "research"];
 
+/// The longest `modelId`, in bytes: as the gateway takes it.
+pub(crate) const MODEL_BYTES_MAX: usize = 4_096;
+
 /// The end of an open range: the first instant that `to` can't name (2200-01-01T00:00:00Z), in milliseconds since the Unix
 /// epoch. Receipts that far ahead are refused at the gateway.
 const END_MS: i64 = 7_258_118_400_000;
@@ -19,6 +22,7 @@ const END_MS: i64 = 7_258_118_400_000;
 pub(crate) struct OpenRange {
     pub(crate) from: Option<Timestamp>,
     pub(crate) to: Option<Timestamp>,
+    tz: TimeZone,
 }
 
 impl OpenRange {
@@ -29,7 +33,21 @@ impl OpenRange {
         if let (Some(from), Some(to)) = (from, to) {
             range::ordered(from, to, params)?;
         }
-        Ok(Self { from, to })
+        Ok(Self { from, to, tz })
+    }
+
+    /// The period before, if the query wants to compare.
+    pub(crate) fn previous(&self, params: &Params) -> Result<Option<(Timestamp, Timestamp)>, InvalidQuery> {
+        if !compares(params)? {
+            return Ok(None);
+        }
+        match (self.from, self.to) {
+            (Some(from), Some(to)) => range::previous(from, to, &self.tz).map(Some),
+            _ => Err(InvalidQuery::new(
+                "compare",
+                "give from and to: without both there is no period before",
+            )),
+        }
     }
 
     /// Inclusive, milliseconds since the Unix epoch.
@@ -53,7 +71,12 @@ pub(crate) fn ends(params: &Params, tz: &TimeZone) -> Result<(Option<Timestamp>,
     Ok((range::instant(params, "from", tz)?, range::instant(params, "to", tz)?))
 }
 
-/// The filter of `[from_ms, to_ms)` and the parameters `purpose`, `clientId`, `entryId`.
+/// Whether `compare` asks for the period before.
+pub(crate) fn compares(params: &Params) -> Result<bool, InvalidQuery> {
+    Ok(params.choice("compare", &[("previous", ())])?.is_some())
+}
+
+/// The filter of `[from_ms, to_ms)` and the parameters `purpose`, `clientId`, `entryId`, `modelId`.
 pub(crate) fn filter(params: &Params, from_ms: i64, to_ms: i64) -> Result<Filter, InvalidQuery> {
     let purpose = params.choice("purpose", &PURPOSES.map(|name| (name, name)))?;
     Ok(Filter {
@@ -62,12 +85,24 @@ pub(crate) fn filter(params: &Params, from_ms: i64, to_ms: i64) -> Result<Filter
         purpose: purpose.map(str::to_owned),
         client_id: params.uuid("clientId")?,
         entry_id: params.uuid("entryId")?,
+        model_id: model(params)?,
     })
+}
+
+fn model(params: &Params) -> Result<Option<String>, InvalidQuery> {
+    let Some(model) = params.get("modelId") else {
+        return Ok(None);
+    };
+    if model.len() > MODEL_BYTES_MAX || model.contains('\0') {
+        let detail = format!("has 1 to {MODEL_BYTES_MAX} bytes, none of them NUL");
+        return Err(InvalidQuery::new("modelId", detail));
+    }
+    Ok(Some(model.to_owned()))
 }
 
 /// Whether `filter` leaves anything out.
 pub(crate) fn narrows(params: &Params) -> bool {
-    ["from", "to", "purpose", "clientId", "entryId"]
+    ["from", "to", "purpose", "clientId", "entryId", "modelId"]
         .iter()
         .any(|name| params.get(name).is_some())
 }

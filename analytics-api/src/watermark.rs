@@ -26,6 +26,8 @@ pub enum WatermarkError {
 /// What the log said at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
+    /// An instant before the log was asked.
+    pub read_at: Instant,
     /// `completeThrough`, milliseconds since the Unix epoch: the least over all partitions.
     pub complete_ms: i64,
     /// The commits at that moment, in order of the partition; none for a partition without one. The rows of everything before
@@ -38,7 +40,7 @@ pub struct Watermark {
     log: Arc<dyn LogInspector>,
     group: String,
     age_max: Duration,
-    last: Mutex<Option<(Instant, Reading)>>,
+    last: Mutex<Option<Reading>>,
 }
 
 impl Watermark {
@@ -59,8 +61,8 @@ impl Watermark {
     /// [`WatermarkError`]; nothing is kept of a failed reading.
     pub async fn read(&self) -> Result<Reading, WatermarkError> {
         let mut last = self.last.lock().await;
-        if let Some((read_at, reading)) = &*last
-            && read_at.elapsed() <= self.age_max
+        if let Some(reading) = &*last
+            && reading.read_at.elapsed() <= self.age_max
         {
             return Ok(reading.clone());
         }
@@ -73,10 +75,11 @@ impl Watermark {
             .min()
             .ok_or(WatermarkError::NoPartitions)?;
         let reading = Reading {
+            read_at,
             complete_ms,
             committed: partitions.iter().filter_map(committed_offset).collect(),
         };
-        *last = Some((read_at, reading.clone()));
+        *last = Some(reading.clone());
         Ok(reading)
     }
 

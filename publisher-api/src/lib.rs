@@ -22,7 +22,6 @@ pub mod jwt;
 mod openapi;
 mod readiness;
 mod routes;
-mod shares;
 mod tasks;
 mod verification;
 

@@ -1,90 +1,118 @@
-//! `GET /api/v1/analytics/clients/{clientId}`: one client's activity.
+//! `GET /api/v1/analytics/clients`: the clients with the most receipts.
 
 use std::sync::Arc;
 
-use accounts::Principal;
-use axum::extract::{Path, State};
-use axum::{Extension, Json};
+use axum::extract::State;
+use axum::response::Response;
 use http::{HeaderMap, Uri};
 use serde::Serialize;
+use utoipa::ToSchema;
+use warehouse::ClientUsage;
+use web::{Failure, rfc3339_ms};
 
-use super::dashboard::TOP;
-use super::{ContentCount, PurposeCounts, labelled};
+use super::top;
 use crate::access::Access;
 use crate::app::App;
-use crate::completeness::Completeness;
-use crate::format::Format;
-use crate::selection::{OpenRange, everything, filter, narrows};
-use web::Failure;
-use web::params::{Params, parse_uuid};
-use web::rfc3339_ms;
+use crate::format::reply::{Complete, Reply};
+use crate::format::table::{Table, Tabular};
+use crate::openapi::Refusals;
+use crate::parameters::{self, CLIENT, DOMAIN, ENTRY, FROM, MODEL, PURPOSE, Query, TO, TOP_LIMIT, TZ};
+use crate::selection::{OpenRange, filter};
 
-const PARAMETERS: &[&str] = &["from", "to", "tz", "purpose", "entryId", "domain", "limit"];
+pub(crate) const PATH: &str = "/api/v1/analytics/clients";
+pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, DOMAIN, TOP_LIMIT];
 
-/// The answer.
-#[derive(Debug, Serialize)]
+/// The clients with the most receipts, most first.
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Client {
-    client_id: String,
-    name: String,
-    organization: String,
-    versions: Vec<String>,
-    total_receipts: u64,
-    unique_content: u64,
-    usage_by_purpose: PurposeCounts,
-    top_content: Vec<ContentCount>,
-    first_seen: Option<String>,
-    last_seen: Option<String>,
+pub(crate) struct TopClientList {
+    /// How many clients there are in all.
+    total_clients: u64,
+    clients: Vec<Busy>,
+    #[schema(format = DateTime, required = true)]
     from: Option<String>,
+    #[schema(format = DateTime, required = true)]
     to: Option<String>,
-    #[serde(flatten)]
-    completeness: Completeness,
 }
 
-pub(crate) async fn client(
+/// One client and how much it used.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ClientUsage)]
+struct Busy {
+    #[schema(format = "uuid")]
+    client_id: String,
+    /// As its newest receipt in the selection says.
+    name: String,
+    /// As its newest receipt in the selection says.
+    organization: String,
+    receipt_count: u64,
+    /// The timestamp of its last receipt in the selection.
+    #[schema(format = DateTime)]
+    last_seen: String,
+}
+
+impl From<ClientUsage> for Busy {
+    fn from(usage: ClientUsage) -> Self {
+        Self {
+            client_id: usage.client_id.to_string(),
+            name: usage.name,
+            organization: usage.organization,
+            receipt_count: usage.receipt_count,
+            last_seen: rfc3339_ms(usage.last_seen_ms),
+        }
+    }
+}
+
+impl Tabular for TopClientList {
+    fn columns(&self) -> Vec<&'static str> {
+        vec!["clientId", "name", "organization", "receiptCount", "lastSeen"]
+    }
+
+    fn rows(&self, table: &mut Table) {
+        for one in &self.clients {
+            table.row(&[
+                (&one.client_id).into(),
+                (&one.name).into(),
+                (&one.organization).into(),
+                one.receipt_count.into(),
+                (&one.last_seen).into(),
+            ]);
+        }
+    }
+}
+
+/// Top clients
+///
+/// The clients with the most receipts, those with equally many in order of their id.
+#[utoipa::path(
+    get, path = PATH, tag = "analytics", security(("apiKey" = [])),
+    responses(
+        (status = 200, description = "The clients", content((Complete<TopClientList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        Refusals,
+    ),
+)]
+pub(crate) async fn clients(
     State(app): State<Arc<App>>,
     access: Access,
-    Extension(principal): Extension<Arc<Principal>>,
-    Path(client_id): Path<String>,
     headers: HeaderMap,
     uri: Uri,
-) -> Result<Json<Client>, Failure> {
-    Format::of(&headers, &[Format::Json])?;
-    let params = Params::parse(&uri, PARAMETERS)?;
-    let client_id = parse_uuid("clientId", &client_id)?;
+) -> Result<Response, Failure> {
+    let reply = Reply::of(headers)?;
+    let params = parameters::read(&uri, PARAMETERS)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
     let filter = filter(&params, range.start_ms(), range.end_ms())?;
-    let top_max = params
-        .count("limit", app.config.top_max)?
-        .unwrap_or(TOP.min(app.config.top_max));
-    let warehouse = app.warehouse();
-    let (completeness, stats) = app
-        .ask(async {
-            let stats = warehouse.client(&scope, &filter, client_id, top_max).await?;
-            if stats.total_receipts > 0 || !narrows(&params) {
-                return Ok((stats.total_receipts > 0).then_some(stats));
-            }
-            // None in this selection; whether there is such a client at all takes a second look.
-            let any = warehouse.client(&scope, &everything(), client_id, 1).await?;
-            Ok((any.total_receipts > 0).then_some(stats))
-        })
+    let top_max = top(&app, &params)?;
+    let (completeness, top) = app
+        .ask(async |moment| moment.usage().top_clients(&scope, &filter, top_max).await)
         .await?;
-    let stats = stats.ok_or_else(|| Failure::not_found("no verified receipt of your domains names this client"))?;
     let (from, to) = range.texts();
-    Ok(Json(Client {
-        client_id: client_id.to_string(),
-        name: stats.name,
-        organization: stats.organization,
-        versions: stats.versions,
-        total_receipts: stats.total_receipts,
-        unique_content: stats.unique_content,
-        usage_by_purpose: stats.usage_by_purpose.into(),
-        top_content: labelled(&app, &principal, stats.top_content).await,
-        first_seen: stats.first_seen_ms.map(rfc3339_ms),
-        last_seen: stats.last_seen_ms.map(rfc3339_ms),
+    let answer = TopClientList {
+        total_clients: top.total,
+        clients: top.items.into_iter().map(Busy::from).collect(),
         from,
         to,
-        completeness,
-    }))
+    };
+    Ok(reply.answer(answer, completeness))
 }

@@ -3,56 +3,126 @@
 use std::sync::Arc;
 
 use accounts::Principal;
+use axum::Extension;
 use axum::extract::State;
-use axum::{Extension, Json};
+use axum::response::Response;
 use http::{HeaderMap, Uri};
 use serde::Serialize;
-use warehouse::DashboardStats;
+use utoipa::ToSchema;
+use warehouse::{DashboardStats, Filter};
+use web::{Failure, rfc3339};
 
-use super::{ContentCount, PurposeCounts, labelled};
+use super::summary::{self, Rows};
+use super::{ContentCount, PurposeCounts, labelled, top};
 use crate::access::Access;
 use crate::app::App;
-use crate::completeness::Completeness;
-use crate::format::Format;
+use crate::format::reply::{Complete, Reply};
+use crate::format::table::{Table, Tabular};
+use crate::openapi::Refusals;
+use crate::parameters::{self, CLIENT, COMPARE, DOMAIN, ENTRY, FROM, MODEL, PURPOSE, Query, TO, TOP_LIMIT, TZ};
 use crate::selection::{OpenRange, filter};
-use web::Failure;
-use web::params::Params;
 
-const PARAMETERS: &[&str] = &["from", "to", "tz", "purpose", "clientId", "entryId", "domain", "limit"];
+pub(crate) const PATH: &str = "/api/v1/analytics/dashboard";
+pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, DOMAIN, TOP_LIMIT, COMPARE];
 
-/// Entries of `topContent` when the query gives no `limit`.
-pub(crate) const TOP: u32 = 10;
-
-/// The answer.
-#[derive(Debug, Serialize)]
+/// The totals of a range.
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Dashboard {
     total_receipts: u64,
     unique_clients: u64,
+    /// The entries with the most receipts.
     top_content: Vec<ContentCount>,
     usage_by_purpose: PurposeCounts,
+    #[schema(format = DateTime, required = true)]
     from: Option<String>,
+    #[schema(format = DateTime, required = true)]
     to: Option<String>,
-    #[serde(flatten)]
-    completeness: Completeness,
+    /// Only with `compare=previous`.
+    #[schema(nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous: Option<PreviousTotals>,
 }
 
+/// The totals of the period before.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct PreviousTotals {
+    #[schema(format = DateTime)]
+    from: String,
+    #[schema(format = DateTime)]
+    to: String,
+    total_receipts: u64,
+    unique_clients: u64,
+    usage_by_purpose: PurposeCounts,
+}
+
+impl Tabular for Dashboard {
+    fn columns(&self) -> Vec<&'static str> {
+        summary::columns(self.previous.is_some())
+    }
+
+    fn rows(&self, table: &mut Table) {
+        let previous = self.previous.as_ref();
+        let mut rows = Rows::new(table, previous.is_some());
+        rows.total(
+            "totalReceipts",
+            self.total_receipts,
+            previous.map(|one| one.total_receipts),
+        );
+        rows.total(
+            "uniqueClients",
+            self.unique_clients,
+            previous.map(|one| one.unique_clients),
+        );
+        rows.purposes(self.usage_by_purpose, previous.map(|one| one.usage_by_purpose));
+        rows.content(&self.top_content);
+    }
+}
+
+/// Totals
+///
+/// Receipts, clients, purposes and the most used content: of everything, or of a range. As CSV or lines of JSON a row for each number:
+/// `measure`, `key`, `label`, `value`, and with `compare=previous` `previous`.
+#[utoipa::path(
+    get, path = PATH, tag = "analytics", security(("apiKey" = [])),
+    responses(
+        (status = 200, description = "The totals", content((Complete<Dashboard> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        Refusals,
+    ),
+)]
 pub(crate) async fn dashboard(
     State(app): State<Arc<App>>,
     access: Access,
     Extension(principal): Extension<Arc<Principal>>,
     headers: HeaderMap,
     uri: Uri,
-) -> Result<Json<Dashboard>, Failure> {
-    Format::of(&headers, &[Format::Json])?;
-    let params = Params::parse(&uri, PARAMETERS)?;
+) -> Result<Response, Failure> {
+    let reply = Reply::of(headers)?;
+    let params = parameters::read(&uri, PARAMETERS)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
     let filter = filter(&params, range.start_ms(), range.end_ms())?;
-    let top_max = params
-        .count("limit", app.config.top_max)?
-        .unwrap_or(TOP.min(app.config.top_max));
-    let (completeness, stats) = app.ask(app.warehouse().dashboard(&scope, &filter, top_max)).await?;
+    let before = range.previous(&params)?;
+    let top_max = top(&app, &params)?;
+    let (completeness, (stats, previous)) = app
+        .ask(async |moment| {
+            let usage = moment.usage();
+            let Some((from, to)) = before else {
+                return Ok((usage.dashboard(&scope, &filter, top_max).await?, None));
+            };
+            let earlier = Filter {
+                from_ms: from.as_millisecond(),
+                to_ms: to.as_millisecond(),
+                ..filter.clone()
+            };
+            let both = tokio::try_join!(
+                usage.dashboard(&scope, &filter, top_max),
+                usage.dashboard(&scope, &earlier, 0)
+            );
+            both.map(|(stats, earlier)| (stats, Some((from, to, earlier))))
+        })
+        .await?;
     let DashboardStats {
         total_receipts,
         unique_clients,
@@ -60,13 +130,20 @@ pub(crate) async fn dashboard(
         usage_by_purpose,
     } = stats;
     let (from, to) = range.texts();
-    Ok(Json(Dashboard {
+    let answer = Dashboard {
         total_receipts,
         unique_clients,
         top_content: labelled(&app, &principal, top_content).await,
         usage_by_purpose: usage_by_purpose.into(),
         from,
         to,
-        completeness,
-    }))
+        previous: previous.map(|(from, to, stats)| PreviousTotals {
+            from: rfc3339(from),
+            to: rfc3339(to),
+            total_receipts: stats.total_receipts,
+            unique_clients: stats.unique_clients,
+            usage_by_purpose: stats.usage_by_purpose.into(),
+        }),
+    };
+    Ok(reply.answer(answer, completeness))
 }

@@ -1,36 +1,75 @@
 //! `GET /`, `/healthz`, `/readyz`: no key needed.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::response::Response;
-use serde_json::{Value, json};
+use axum::response::{IntoResponse, Redirect, Response};
+use http::HeaderMap;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::app::App;
+use crate::{openapi, page};
 
-pub(crate) async fn index() -> Json<Value> {
-    Json(json!({
-        "service": "receipts-analytics-api",
-        "authentication": "Authorization: Bearer <API_KEY>",
-        "endpoints": [
-            "GET /api/v1/analytics/dashboard",
-            "GET /api/v1/analytics/timeseries?metric=receipts|clients|content&interval=minute|hour|day|week|month",
-            "GET /api/v1/analytics/content/{entryId}",
-            "GET /api/v1/analytics/clients/{clientId}",
-            "GET /api/v1/analytics/refusals",
-            "GET /api/v1/receipts/{receiptId}",
-            "GET /healthz",
-            "GET /readyz",
-        ],
-    }))
+/// As they stand in the document.
+static ADDRESSES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let paths = openapi::document().paths.paths;
+    paths.keys().map(|path| format!("GET {path}")).collect()
+});
+
+pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(index))
+        .routes(routes!(healthz))
+        .routes(routes!(readyz))
 }
 
-pub(crate) async fn healthz(State(app): State<Arc<App>>) -> Response {
+/// What there is, and where to read on.
+#[derive(Debug, Serialize, ToSchema)]
+struct Index {
+    /// `receipts-analytics-api`.
+    service: &'static str,
+    /// What to send along.
+    authentication: &'static str,
+    /// The OpenAPI document.
+    openapi: &'static str,
+    /// A page to read and try it.
+    docs: &'static str,
+    /// Every address.
+    endpoints: &'static [String],
+}
+
+/// What this is
+#[utoipa::path(get, path = "/", tag = "service", responses((status = 200, body = Index), (status = 303, description = "To the dashboard page, for browsers")))]
+async fn index(headers: HeaderMap) -> Response {
+    if page::browser(&headers) {
+        return Redirect::to(page::PATH).into_response();
+    }
+    Json(Index {
+        service: "receipts-analytics-api",
+        authentication: "Authorization: Bearer <API_KEY>",
+        openapi: "/openapi.json",
+        docs: "/docs",
+        endpoints: &ADDRESSES,
+    })
+    .into_response()
+}
+
+/// Whether the process lives
+#[utoipa::path(get, path = "/healthz", tag = "service", responses((status = 200, description = "It lives")))]
+async fn healthz(State(app): State<Arc<App>>) -> Response {
     app.deps.health.liveness_response().map(Body::new)
 }
 
-pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Response {
+/// Whether it can work
+#[utoipa::path(
+    get, path = "/readyz", tag = "service",
+    responses((status = 200, description = "Every engine answers"), (status = 503, description = "One doesn't, or the service is going away")),
+)]
+async fn readyz(State(app): State<Arc<App>>) -> Response {
     app.deps.health.readiness_response().map(Body::new)
 }

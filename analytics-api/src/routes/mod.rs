@@ -1,36 +1,91 @@
 //! The addresses, one file each.
 
+pub(crate) mod client;
 pub(crate) mod clients;
 pub(crate) mod content;
 pub(crate) mod dashboard;
+pub(crate) mod entry;
 pub(crate) mod index;
+pub(crate) mod models;
+pub(crate) mod purposes;
+pub(crate) mod receipt;
 pub(crate) mod receipts;
 pub(crate) mod refusals;
+mod summary;
 pub(crate) mod timeseries;
 
+use std::sync::Arc;
+
 use accounts::Principal;
-use axum::response::{IntoResponse, Response};
-use http::{HeaderName, HeaderValue, header};
 use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 use uuid::Uuid;
-use warehouse::{TopContent, UsageByPurpose};
+use warehouse::{TopClient, TopContent, UsageByPurpose};
+use web::params::{InvalidQuery, Params};
 
 use crate::app::App;
-use crate::completeness::Completeness;
-use crate::format::Csv;
 use crate::labels::{Labelled, Labels};
+use crate::parameters::Query;
 
-/// `completeThrough` of a CSV answer, which has no other place for it.
-const COMPLETE_THROUGH: HeaderName = HeaderName::from_static("x-complete-through");
-/// `incomplete` of a CSV answer.
-const INCOMPLETE: HeaderName = HeaderName::from_static("x-incomplete");
+/// Entries of a list when the query gives no `limit`.
+const TOP: u32 = 10;
 
-/// `usageByPurpose`.
-#[derive(Debug, Serialize)]
+/// All addresses of numbers, which need an API key.
+pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(dashboard::dashboard))
+        .routes(routes!(timeseries::timeseries))
+        .routes(routes!(content::content))
+        .routes(routes!(entry::entry))
+        .routes(routes!(clients::clients))
+        .routes(routes!(client::client))
+        .routes(routes!(purposes::purposes))
+        .routes(routes!(models::models))
+        .routes(routes!(refusals::refusals))
+        .routes(routes!(receipts::receipts))
+        .routes(routes!(receipt::receipt))
+}
+
+/// Which parameters each of them takes.
+pub(crate) const QUERIES: [(&str, &[Query]); 11] = [
+    (dashboard::PATH, dashboard::PARAMETERS),
+    (timeseries::PATH, timeseries::PARAMETERS),
+    (content::PATH, content::PARAMETERS),
+    (entry::PATH, entry::PARAMETERS),
+    (clients::PATH, clients::PARAMETERS),
+    (client::PATH, client::PARAMETERS),
+    (purposes::PATH, purposes::PARAMETERS),
+    (models::PATH, models::PARAMETERS),
+    (refusals::PATH, refusals::PARAMETERS),
+    (receipts::PATH, receipts::PARAMETERS),
+    (receipt::PATH, receipt::PARAMETERS),
+];
+
+/// How long a list is to be.
+fn top(app: &App, params: &Params) -> Result<u32, InvalidQuery> {
+    let max = app.config.top_max;
+    Ok(params.count("limit", max)?.unwrap_or(TOP.min(max)))
+}
+
+/// Receipts per purpose.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 struct PurposeCounts {
     training: u64,
     inference: u64,
     research: u64,
+}
+
+impl PurposeCounts {
+    /// By name, in the order in which they are answered.
+    fn named(self) -> [(&'static str, u64); 3] {
+        [
+            ("training", self.training),
+            ("inference", self.inference),
+            ("research", self.research),
+        ]
+    }
 }
 
 impl From<UsageByPurpose> for PurposeCounts {
@@ -43,10 +98,11 @@ impl From<UsageByPurpose> for PurposeCounts {
     }
 }
 
-/// A member of `topContent`.
-#[derive(Debug, Serialize)]
+/// One entry and how often it was used.
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct ContentCount {
+    #[schema(format = "uuid")]
     entry_id: String,
     /// The entry's title; where the account lists no such entry, its URL.
     title: String,
@@ -54,14 +110,39 @@ struct ContentCount {
     url: String,
     receipt_count: u64,
     /// Whether the account lists no such entry. Left out if that couldn't be told.
+    #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     unknown_entry: Option<bool>,
+}
+
+/// One client and how much it used.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct ClientCount {
+    #[schema(format = "uuid")]
+    client_id: String,
+    /// As its newest receipt says.
+    name: String,
+    /// As its newest receipt says.
+    organization: String,
+    receipt_count: u64,
+}
+
+impl From<TopClient> for ClientCount {
+    fn from(client: TopClient) -> Self {
+        Self {
+            client_id: client.client_id.to_string(),
+            name: client.name,
+            organization: client.organization,
+            receipt_count: client.receipt_count,
+        }
+    }
 }
 
 /// `topContent`, with what the account of `principal` calls its entries.
 async fn labelled(app: &App, principal: &Principal, top: Vec<TopContent>) -> Vec<ContentCount> {
     let ids: Vec<Uuid> = top.iter().map(|content| content.entry_id).collect();
-    let mut labels = Labels::of(app, principal, &ids).await;
+    let labels = Labels::of(app, principal, &ids).await;
     let count = |content: TopContent| {
         let Labelled { url, title, unknown } = labels.of_entry(content.entry_id, content.url);
         ContentCount {
@@ -73,21 +154,4 @@ async fn labelled(app: &App, principal: &Principal, top: Vec<TopContent>) -> Vec
         }
     };
     top.into_iter().map(count).collect()
-}
-
-/// A CSV answer.
-fn csv(csv: Csv, completeness: &Completeness) -> Response {
-    let complete = HeaderValue::from_str(&completeness.complete_through).unwrap_or(HeaderValue::from_static(""));
-    let kind = HeaderValue::from_static("text/csv; charset=utf-8; header=present");
-    let mut response = (
-        [(header::CONTENT_TYPE, kind), (COMPLETE_THROUGH, complete)],
-        csv.into_text(),
-    )
-        .into_response();
-    if completeness.incomplete {
-        response
-            .headers_mut()
-            .insert(INCOMPLETE, HeaderValue::from_static("true"));
-    }
-    response
 }

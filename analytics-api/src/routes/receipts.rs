@@ -1,161 +1,327 @@
-//! `GET /api/v1/receipts/{receiptId}`: what became of a receipt.
-//!
-//! An id that nothing is known of is 200 with status `unknown`, not 404: before `completeThrough` passes the moment of
-//! its acknowledgement, the receipt may still be on its way. Another publisher's receipt is `unknown` too, with no difference.
+//! `GET /api/v1/analytics/receipts`: receipts, newest first; a page as JSON, or a stream of rows.
 
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::{Path, State};
+use accounts::Principal;
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
 use http::{HeaderMap, Uri};
 use serde::Serialize;
+use service::problem::{Kind, Problem};
+use utoipa::ToSchema;
 use uuid::Uuid;
-use warehouse::{ReceiptFacts, RejectedReceipt, StoredReceipt};
+use warehouse::{ExportedReceipt, Filter, NewestCursor, Scope, WarehouseError};
+use web::stream::BrokenOff;
+use web::{Failure, rfc3339_ms};
 
+use super::receipt::sha256;
 use crate::access::Access;
 use crate::app::App;
-use crate::completeness::Completeness;
-use crate::format::Format;
-use web::Failure;
-use web::params::{Params, parse_uuid};
-use web::rfc3339_ms;
+use crate::cursor::Place;
+use crate::format::reply::{Complete, Reply};
+use crate::format::table::{Form, Table};
+use crate::labels::{Labelled, Labels};
+use crate::openapi::Refusals;
+use crate::parameters::{self, CLIENT, CURSOR, DOMAIN, ENTRY, FROM, MODEL, PURPOSE, Query, ROWS_LIMIT, TO, TZ};
+use crate::selection::{OpenRange, filter};
 
-/// The answer. The single members are those of the first payload, or of the first refusal if none was valid.
-#[derive(Debug, Serialize)]
+pub(crate) const PATH: &str = "/api/v1/analytics/receipts";
+pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, DOMAIN, ROWS_LIMIT, CURSOR];
+
+/// Receipts of a page when the query gives no `limit`.
+const PAGE: u32 = 100;
+/// Receipts of a page at most, and of a piece of a stream.
+const PAGE_MAX: u32 = 1_000;
+
+/// A page of receipts, newest first.
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Receipt {
-    receipt_id: String,
-    status: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<String>,
-    /// Valid occurrences in the log: the first of each payload and its duplicates.
-    occurrences: u64,
-    duplicates: u64,
-    /// Whether two different payloads carry this id.
-    conflict: bool,
-    payload_hash: Option<String>,
-    timestamp: Option<String>,
-    received_at: Option<String>,
-    receipts: Vec<Payload>,
-    rejections: Vec<Rejection>,
-    #[serde(flatten)]
-    completeness: Completeness,
+pub(crate) struct ReceiptList {
+    receipts: Vec<ListedReceipt>,
+    /// Where the next page begins; null if this is the last one.
+    #[schema(required = true)]
+    next_cursor: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    from: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    to: Option<String>,
 }
 
-/// One payload stored under the id.
-#[derive(Debug, Serialize)]
+/// One receipt. What it didn't state, or what an erasure has taken, is null.
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct Payload {
-    payload_hash: String,
-    occurrences: u64,
+struct ListedReceipt {
+    #[schema(format = "uuid")]
+    receipt_id: String,
+    /// When the content was accessed, as the receipt says.
+    #[schema(format = DateTime)]
     timestamp: String,
+    /// When the gateway first took it.
+    #[schema(format = DateTime)]
     received_at: String,
     publisher: String,
+    #[schema(format = "uuid")]
     entry_id: String,
-    client_id: String,
+    /// The entry's title; where the account lists no such entry, the receipt's URL.
+    title: String,
+    /// The receipt's own.
+    url: String,
+    #[schema(format = "uuid", required = true)]
+    client_id: Option<String>,
+    #[schema(required = true)]
+    client_name: Option<String>,
+    #[schema(required = true)]
+    client_version: Option<String>,
+    #[schema(required = true)]
+    organization: Option<String>,
     purpose: String,
+    #[schema(required = true)]
+    context: Option<String>,
+    #[schema(required = true)]
+    dataset_id: Option<String>,
+    #[schema(required = true)]
+    model_id: Option<String>,
+    /// `sha256:` and the hash of its canonical bytes in hexadecimal.
+    payload_hash: String,
+    /// In how many places of the log it stands: 1, and one more for each duplicate.
+    occurrences: u64,
     signature_algorithm: String,
 }
 
-impl From<StoredReceipt> for Payload {
-    fn from(stored: StoredReceipt) -> Self {
+const COLUMNS: [&str; 19] = [
+    "receiptId",
+    "timestamp",
+    "receivedAt",
+    "publisher",
+    "entryId",
+    "title",
+    "url",
+    "clientId",
+    "clientName",
+    "clientVersion",
+    "organization",
+    "purpose",
+    "context",
+    "datasetId",
+    "modelId",
+    "payloadHash",
+    "occurrences",
+    "signatureAlgorithm",
+    "cursor",
+];
+
+impl ListedReceipt {
+    fn new(receipt: ExportedReceipt, labels: &Labels) -> Self {
+        let stated = |text: String| Some(text).filter(|text| !text.is_empty());
+        let Labelled { title, .. } = labels.of_entry(receipt.key.entry_id, receipt.url.clone());
         Self {
-            payload_hash: sha256(&stored.payload_hash),
-            occurrences: stored.occurrences,
-            timestamp: rfc3339_ms(stored.timestamp_ms),
-            received_at: rfc3339_ms(stored.received_at_ms),
-            publisher: stored.publisher,
-            entry_id: stored.entry_id.to_string(),
-            client_id: stored.client_id.to_string(),
-            purpose: stored.purpose,
-            signature_algorithm: stored.algorithm,
+            receipt_id: receipt.key.receipt_id.to_string(),
+            timestamp: rfc3339_ms(receipt.key.timestamp_ms),
+            received_at: rfc3339_ms(receipt.received_at_ms),
+            publisher: receipt.key.publisher,
+            entry_id: receipt.key.entry_id.to_string(),
+            title,
+            url: receipt.url,
+            client_id: Some(receipt.client_id)
+                .filter(|id| !id.is_nil())
+                .map(|id| id.to_string()),
+            client_name: stated(receipt.client_name),
+            client_version: stated(receipt.client_version),
+            organization: stated(receipt.organization),
+            purpose: receipt.purpose,
+            context: stated(receipt.context),
+            dataset_id: stated(receipt.dataset_id),
+            model_id: stated(receipt.model_id),
+            payload_hash: sha256(&receipt.key.payload_hash),
+            occurrences: receipt.occurrences,
+            signature_algorithm: receipt.algorithm,
+        }
+    }
+
+    fn row(&self, table: &mut Table, cursor: Option<&String>) {
+        table.row(&[
+            (&self.receipt_id).into(),
+            (&self.timestamp).into(),
+            (&self.received_at).into(),
+            (&self.publisher).into(),
+            (&self.entry_id).into(),
+            (&self.title).into(),
+            (&self.url).into(),
+            self.client_id.as_ref().into(),
+            self.client_name.as_ref().into(),
+            self.client_version.as_ref().into(),
+            self.organization.as_ref().into(),
+            (&self.purpose).into(),
+            self.context.as_ref().into(),
+            self.dataset_id.as_ref().into(),
+            self.model_id.as_ref().into(),
+            (&self.payload_hash).into(),
+            self.occurrences.into(),
+            (&self.signature_algorithm).into(),
+            cursor.into(),
+        ]);
+    }
+}
+
+/// What is walked through.
+struct Walk {
+    app: Arc<App>,
+    principal: Arc<Principal>,
+    scope: Scope,
+    filter: Filter,
+}
+
+/// Some receipts, and the place behind the last of them if there are more.
+struct Page {
+    receipts: Vec<ExportedReceipt>,
+    next: Option<NewestCursor>,
+}
+
+impl Walk {
+    /// `rows` receipts behind `after`, or as many as there are.
+    async fn page(&self, mut after: Option<NewestCursor>, rows: u32) -> Result<Page, WarehouseError> {
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        let mut receipts: Vec<ExportedReceipt> = Vec::new();
+        // One more than wanted: whether there are more is told with the page.
+        while receipts.len() <= rows {
+            let missing = u32::try_from(rows + 1 - receipts.len()).unwrap_or(u32::MAX);
+            let warehouse = self.app.warehouse();
+            let found = warehouse
+                .receipts_page(&self.scope, &self.filter, after.as_ref(), missing)
+                .await?;
+            let Some(last) = found.last() else { break };
+            after = Some(NewestCursor::from(last));
+            receipts.extend(found);
+        }
+        let more = receipts.len() > rows;
+        receipts.truncate(rows);
+        let next = receipts.last().filter(|_| more).map(NewestCursor::from);
+        Ok(Page { receipts, next })
+    }
+
+    async fn listed(&self, receipts: Vec<ExportedReceipt>) -> Vec<ListedReceipt> {
+        let mut ids: Vec<Uuid> = receipts.iter().map(|receipt| receipt.key.entry_id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let labels = Labels::of(&self.app, &self.principal, &ids).await;
+        receipts
+            .into_iter()
+            .map(|receipt| ListedReceipt::new(receipt, &labels))
+            .collect()
+    }
+
+    /// Writes the page's rows, and gives back where to go on.
+    async fn write(&self, page: Page, table: &mut Table) -> Option<NewestCursor> {
+        let cursor = page.next.as_ref().map(Place::to_text);
+        let receipts = self.listed(page.receipts).await;
+        let last = receipts.len().saturating_sub(1);
+        for (at, receipt) in receipts.iter().enumerate() {
+            receipt.row(table, cursor.as_ref().filter(|_| at == last));
+        }
+        page.next
+    }
+
+    /// Pages from the first, which was read already, until `rows` receipts or the end. A page that can't be had at once is waited for in
+    /// its turn, like any other query.
+    async fn produce(
+        &self,
+        form: Form,
+        first: Page,
+        mut rows: u32,
+        pieces: &web::stream::Pieces,
+    ) -> Result<Vec<u8>, BrokenOff> {
+        let mut table = Table::new(form, COLUMNS.to_vec());
+        let mut page = first;
+        loop {
+            rows = rows.saturating_sub(u32::try_from(page.receipts.len()).unwrap_or(u32::MAX));
+            let next = self.write(page, &mut table).await;
+            let Some(next) = next.filter(|_| rows > 0) else {
+                return Ok(table.take());
+            };
+            pieces.send(table.take()).await?;
+            let asked = self.app.ask(async |_| self.page(Some(next), rows.min(PAGE_MAX)).await);
+            page = asked.await.map_err(|_| "an engine doesn't answer")?.1;
         }
     }
 }
 
-/// One refusal of something that carries the id.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Rejection {
-    reason: String,
-    detail: String,
-    received_at: String,
-    /// When it was replayed, after which it counts as verified.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    replayed_at: Option<String>,
-}
-
-impl From<RejectedReceipt> for Rejection {
-    fn from(rejected: RejectedReceipt) -> Self {
-        let received_at = rfc3339_ms(rejected.received_at_ms);
-        let replayed_at = rejected.replayed_at_ms.map(rfc3339_ms);
-        Self {
-            reason: rejected.reason,
-            detail: rejected.detail,
-            received_at,
-            replayed_at,
-        }
-    }
-}
-
-impl Receipt {
-    fn new(receipt_id: Uuid, facts: ReceiptFacts, completeness: Completeness) -> Self {
-        let conflict = facts.conflict();
-        let receipts: Vec<Payload> = facts.stored.into_iter().map(Payload::from).collect();
-        let rejections: Vec<Rejection> = facts.rejected.into_iter().map(Rejection::from).collect();
-        let first = receipts.first();
-        // One valid occurrence decides: a tampered copy sent by someone else takes nothing from it.
-        // A replayed refusal is none: the receipt is on its way again.
-        let standing = || rejections.iter().find(|rejection| rejection.replayed_at.is_none());
-        let refusal = if first.is_none() { standing() } else { None };
-        let status = match (first, refusal) {
-            (Some(_), _) => "verified",
-            (None, Some(_)) => "rejected",
-            (None, None) => "unknown",
-        };
-        Self {
-            receipt_id: receipt_id.to_string(),
-            status,
-            reason: refusal.map(|r| r.reason.clone()),
-            detail: refusal.map(|r| r.detail.clone()),
-            occurrences: receipts.iter().map(|p| p.occurrences).sum(),
-            duplicates: receipts.iter().map(|p| p.occurrences.saturating_sub(1)).sum(),
-            conflict,
-            payload_hash: first.map(|p| p.payload_hash.clone()),
-            timestamp: first.map(|p| p.timestamp.clone()),
-            received_at: first
-                .map(|p| p.received_at.clone())
-                .or_else(|| refusal.map(|r| r.received_at.clone())),
-            receipts,
-            rejections,
-            completeness,
-        }
-    }
-}
-
-pub(crate) async fn receipt(
+/// Receipts
+///
+/// Newest first by their own timestamp; each receipt once, however often it was sent. Pages are in an order of what never changes: each receipt
+/// that stood there when the first page was asked for is in exactly one of them, whatever comes meanwhile.
+///
+/// As JSON a page of at most 1,000. As CSV or lines of JSON a stream: the last row of every 1,000, and of the whole if there are more, has a
+/// `cursor`. A stream that broke off is gone on with by the last cursor that arrived. It breaks off after ten minutes, or if nobody reads on for
+/// one; a page that broke off can be told by its missing end.
+#[utoipa::path(
+    get, path = PATH, tag = "analytics", security(("apiKey" = [])),
+    responses(
+        (status = 200, description = "The receipts", content((Complete<ReceiptList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        Refusals,
+    ),
+)]
+pub(crate) async fn receipts(
     State(app): State<Arc<App>>,
     access: Access,
-    Path(receipt_id): Path<String>,
+    Extension(principal): Extension<Arc<Principal>>,
     headers: HeaderMap,
     uri: Uri,
-) -> Result<Json<Receipt>, Failure> {
-    Format::of(&headers, &[Format::Json])?;
-    let params = Params::parse(&uri, &["domain"])?;
-    let receipt_id = parse_uuid("receiptId", &receipt_id)?;
+) -> Result<Response, Failure> {
+    let reply = Reply::of(headers)?;
+    let params = parameters::read(&uri, PARAMETERS)?;
     let scope = access.scope(&params)?;
-    let (completeness, facts) = app.ask(app.warehouse().receipt(&scope, receipt_id)).await?;
-    Ok(Json(Receipt::new(receipt_id, facts, completeness)))
+    let range = OpenRange::of(&params)?;
+    let filter = filter(&params, range.start_ms(), range.end_ms())?;
+    let after = NewestCursor::read(&params)?;
+    let rows_max = match reply.form() {
+        None => PAGE_MAX,
+        Some(_) => app.config.stream_rows_max,
+    };
+    let wanted = params.count("limit", rows_max)?;
+    let place = match reply.form() {
+        None => None,
+        Some(_) => Some(app.streams.take(&principal.account_id).map_err(too_many)?),
+    };
+    let walk = Walk {
+        app: Arc::clone(&app),
+        principal,
+        scope,
+        filter,
+    };
+    let rows = wanted.unwrap_or(if reply.form().is_some() { rows_max } else { PAGE });
+    // The first page before the head is sent: an engine that is away is a 503, not a stream that breaks off.
+    let asked = app.ask(async |_| walk.page(after, rows.min(PAGE_MAX)).await);
+    let (completeness, first) = asked.await?;
+    let Some(form) = reply.form() else {
+        let (from, to) = range.texts();
+        let next_cursor = first.next.as_ref().map(Place::to_text);
+        let answer = ReceiptList {
+            receipts: walk.listed(first.receipts).await,
+            next_cursor,
+            from,
+            to,
+        };
+        return Ok(reply.object(answer, completeness));
+    };
+    let body = web::stream::body(|pieces| async move {
+        let _place = place;
+        walk.produce(form, first, rows, &pieces).await
+    });
+    Ok(reply.stream(body, &completeness))
 }
 
-/// `sha256:<hex>`, as receipts write their content hash.
-fn sha256(hash: &[u8; 32]) -> String {
-    use std::fmt::Write as _;
-    hash.iter().fold("sha256:".to_owned(), |mut text, byte| {
-        // Writing into a String can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+fn too_many(own: bool) -> Failure {
+    let (kind, detail) = if own {
+        (
+            Kind::RateLimited,
+            "as many streams of your account as there may be are under way: read one to its end",
+        )
+    } else {
+        (
+            Kind::Overloaded,
+            "as many streams as there may be are under way; try again",
+        )
+    };
+    Problem::new(kind, detail).retry_after_s(5).into()
 }

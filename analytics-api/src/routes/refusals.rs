@@ -2,50 +2,65 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::{HeaderMap, Uri};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
-use warehouse::Refusal;
+use utoipa::ToSchema;
+use warehouse::{Refusal, RefusalCursor, RefusalFilter};
 
-use super::csv;
-use super::dashboard::TOP;
+use super::TOP;
 use crate::access::Access;
 use crate::app::App;
-use crate::completeness::Completeness;
-use crate::format::{Csv, Format};
+use crate::cursor::Place;
+use crate::format::reply::{Complete, Reply};
+use crate::format::table::{Table, Tabular};
+use crate::openapi;
+use crate::parameters::{self, CURSOR, DOMAIN, FROM, Query, REASON, REFUSALS_LIMIT, TO, TZ};
 use crate::selection::OpenRange;
-use web::Failure;
-use web::params::Params;
-use web::rfc3339_ms;
+use web::params::{InvalidQuery, Params};
+use web::{Failure, rfc3339_ms};
 
-const PARAMETERS: &[&str] = &["from", "to", "tz", "domain", "limit"];
+/// Refusals of a page at most.
+const PAGE_MAX: u32 = 1_000;
 
-/// The answer.
-#[derive(Debug, Serialize)]
+pub(crate) const PATH: &str = "/api/v1/analytics/refusals";
+pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, REASON, DOMAIN, REFUSALS_LIMIT, CURSOR];
+
+/// What was refused and why.
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct Refusals {
+pub(crate) struct Refusals {
     total_refused: u64,
+    /// Reason to count, most first.
     #[serde(serialize_with = "as_map")]
+    #[schema(value_type = std::collections::BTreeMap<String, u64>)]
     by_reason: Vec<(String, u64)>,
+    /// A page of them, newest first.
     newest: Vec<Refused>,
+    /// Where the next page begins; null if this is the last one.
+    #[schema(required = true)]
+    next_cursor: Option<String>,
+    #[schema(format = DateTime, required = true)]
     from: Option<String>,
+    #[schema(format = DateTime, required = true)]
     to: Option<String>,
-    #[serde(flatten)]
-    completeness: Completeness,
 }
 
-/// A member of `newest`. What couldn't be read out of the receipt is null.
-#[derive(Debug, Serialize)]
+/// One refused receipt. What couldn't be read out of it is null.
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Refused {
+    #[schema(format = "uuid", required = true)]
     receipt_id: Option<String>,
+    /// A stable name.
     reason: String,
     detail: String,
+    #[schema(format = DateTime)]
     received_at: String,
     publisher: String,
+    #[schema(format = "uuid", required = true)]
     client_id: Option<String>,
     request_id: String,
 }
@@ -64,6 +79,37 @@ impl From<Refusal> for Refused {
     }
 }
 
+impl Tabular for Refusals {
+    fn columns(&self) -> Vec<&'static str> {
+        vec![
+            "receivedAt",
+            "reason",
+            "detail",
+            "receiptId",
+            "publisher",
+            "clientId",
+            "requestId",
+            "cursor",
+        ]
+    }
+
+    fn rows(&self, table: &mut Table) {
+        for (at, one) in (1..).zip(&self.newest) {
+            let cursor = self.next_cursor.as_ref().filter(|_| at == self.newest.len());
+            table.row(&[
+                (&one.received_at).into(),
+                (&one.reason).into(),
+                (&one.detail).into(),
+                one.receipt_id.as_ref().into(),
+                (&one.publisher).into(),
+                one.client_id.as_ref().into(),
+                (&one.request_id).into(),
+                cursor.into(),
+            ]);
+        }
+    }
+}
+
 /// Reason to count, most first.
 fn as_map<S: Serializer>(counts: &[(String, u64)], serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(counts.len()))?;
@@ -73,59 +119,63 @@ fn as_map<S: Serializer>(counts: &[(String, u64)], serializer: S) -> Result<S::O
     map.end()
 }
 
+/// Refusals
+///
+/// What was refused, by the time the gateway took it, without what a replay has made good: counts by reason, and a page of them, newest
+/// first. As CSV or lines of JSON the page; its last row has a `cursor` if there are more.
+#[utoipa::path(
+    get, path = PATH, tag = "analytics", security(("apiKey" = [])),
+    responses(
+        (status = 200, description = "The refusals", content((Complete<Refusals> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        openapi::Refusals,
+    ),
+)]
 pub(crate) async fn refusals(
     State(app): State<Arc<App>>,
     access: Access,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let format = Format::of(&headers, &[Format::Json, Format::Csv])?;
-    let params = Params::parse(&uri, PARAMETERS)?;
+    let reply = Reply::of(headers)?;
+    let params = parameters::read(&uri, PARAMETERS)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
-    let newest_max = params
-        .count("limit", app.config.top_max)?
-        .unwrap_or(TOP.min(app.config.top_max));
-    let query = app
-        .warehouse()
-        .refusals(&scope, range.start_ms(), range.end_ms(), newest_max);
-    let (completeness, stats) = app.ask(query).await?;
-    let newest: Vec<Refused> = stats.newest.into_iter().map(Refused::from).collect();
-    if format == Format::Csv {
-        return Ok(csv(table(&newest), &completeness));
-    }
+    let limit = params.count("limit", PAGE_MAX)?.unwrap_or(TOP);
+    let filter = RefusalFilter {
+        from_ms: range.start_ms(),
+        to_ms: range.end_ms(),
+        reason: reason(&params)?,
+        after: RefusalCursor::read(&params)?,
+    };
+    // One more than wanted: whether there are more is told with the page.
+    let (completeness, mut stats) = app
+        .ask(async |_| app.warehouse().refusals_of(&scope, &filter, limit + 1).await)
+        .await?;
+    let page = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = stats.newest.len() > page;
+    stats.newest.truncate(page);
+    let next = stats.newest.last().filter(|_| more).map(RefusalCursor::from);
     let (from, to) = range.texts();
     let answer = Refusals {
         total_refused: stats.by_reason.iter().map(|(_, count)| count).sum(),
         by_reason: stats.by_reason,
-        newest,
+        newest: stats.newest.into_iter().map(Refused::from).collect(),
+        next_cursor: next.map(|place| place.to_text()),
         from,
         to,
-        completeness,
     };
-    Ok(Json(answer).into_response())
+    Ok(reply.answer(answer, completeness))
 }
 
-fn table(newest: &[Refused]) -> Csv {
-    let mut csv = Csv::new(&[
-        "receivedAt",
-        "reason",
-        "detail",
-        "receiptId",
-        "publisher",
-        "clientId",
-        "requestId",
-    ]);
-    for refused in newest {
-        csv.row(&[
-            refused.received_at.as_str(),
-            &refused.reason,
-            &refused.detail,
-            refused.receipt_id.as_deref().unwrap_or_default(),
-            &refused.publisher,
-            refused.client_id.as_deref().unwrap_or_default(),
-            &refused.request_id,
-        ]);
+/// Any name of the form that reasons have: those of a later version too.
+fn reason(params: &Params) -> Result<Option<String>, InvalidQuery> {
+    let Some(reason) = params.get("reason") else {
+        return Ok(None);
+    };
+    let named = |text: &str| text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    if !named(reason) {
+        let detail = "not the name of a reason, such as bad_signature";
+        return Err(InvalidQuery::new("reason", detail));
     }
-    csv
+    Ok(Some(reason.to_owned()))
 }

@@ -1,163 +1,133 @@
 //! `GET /api/v1/analytics/timeseries`: values over time, empty buckets as 0.
 
+mod question;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::{HeaderMap, Uri};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use serde::Serialize;
-use warehouse::{GroupBy, Metric, TimeseriesPoint};
+use utoipa::ToSchema;
+use warehouse::{Filter, GroupBy, TimeseriesPoint};
 
-use super::csv;
+use self::question::{Period, Question};
 use crate::access::Access;
 use crate::app::App;
-use crate::buckets::{BucketError, INTERVALS, Interval, back, boundaries, recent};
-use crate::completeness::Completeness;
-use crate::format::{Csv, Format};
-use crate::range;
-use crate::selection::{PURPOSES, ends, filter};
-use web::Failure;
-use web::params::{InvalidQuery, Params};
-use web::rfc3339;
+use crate::format::reply::{Complete, Reply};
+use crate::format::table::{Cell, Table, Tabular};
+use crate::openapi::Refusals;
+use crate::parameters::{
+    self, CLIENT, COMPARE, DOMAIN, ENTRY, FROM, GROUP_BY, INTERVAL, METRIC, MODEL, PURPOSE, Query, SERIES_LIMIT, TO, TZ,
+};
+use crate::selection::{PURPOSES, filter};
+use web::{Failure, rfc3339};
 
-const PARAMETERS: &[&str] = &[
-    "metric", "interval", "from", "to", "tz", "purpose", "clientId", "entryId", "groupBy", "domain", "limit",
+pub(crate) const PATH: &str = "/api/v1/analytics/timeseries";
+pub(crate) const PARAMETERS: &[Query] = &[
+    METRIC,
+    INTERVAL,
+    FROM,
+    TO,
+    TZ,
+    PURPOSE,
+    CLIENT,
+    ENTRY,
+    MODEL,
+    GROUP_BY,
+    DOMAIN,
+    SERIES_LIMIT,
+    COMPARE,
 ];
 
-const METRICS: [(&str, Metric); 3] = [
-    ("receipts", Metric::Receipts),
-    ("clients", Metric::Clients),
-    ("content", Metric::Content),
-];
-
-const GROUPS: [(&str, GroupBy); 3] = [
-    ("purpose", GroupBy::Purpose),
-    ("client", GroupBy::Client),
-    ("entry", GroupBy::Entry),
-];
-
-/// The answer: `points`, or with `groupBy` `series` and `seriesMax`.
-#[derive(Debug, Serialize)]
+/// Values over time: `points`, or with `groupBy` `series` and `seriesMax`.
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+pub(crate) struct Timeseries {
+    /// `receipts`, `clients` or `content`.
     metric: &'static str,
+    /// `minute`, `hour`, `day`, `week` or `month`.
     interval: &'static str,
+    /// The time zone, by its canonical name.
     tz: String,
+    #[schema(format = DateTime)]
     from: String,
+    #[schema(format = DateTime)]
     to: String,
-    #[serde(flatten)]
-    completeness: Completeness,
+    #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     group_by: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    points: Option<Vec<Point>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    series: Option<Vec<Series>>,
+    #[serde(flatten)]
+    values: Values,
     /// As many series as this: those with the most receipts, and there may be more.
+    #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     series_max: Option<u32>,
+    /// The period before, with `compare=previous`. Its points stand for those of the same index; there may be more or fewer of
+    /// them, as months differ. Its series are those with the most receipts of that period.
+    #[schema(nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous: Option<PreviousPoints>,
+}
+
+/// The values of one period.
+#[derive(Debug, Serialize, ToSchema)]
+struct Values {
+    #[schema(nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    points: Option<Vec<Point>>,
+    #[schema(nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    series: Option<Vec<Series>>,
+}
+
+/// The values of the period before.
+#[derive(Debug, Serialize, ToSchema)]
+struct PreviousPoints {
+    #[schema(format = DateTime)]
+    from: String,
+    #[schema(format = DateTime)]
+    to: String,
+    #[serde(flatten)]
+    values: Values,
 }
 
 /// One group's points.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct Series {
+    /// The purpose, the client's or entry's id, or the model; empty for receipts that name no model.
     key: String,
     points: Vec<Point>,
 }
 
 /// One bucket: `[start, the next one's start)`, the last one to `to`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 struct Point {
     /// UTC.
+    #[schema(format = DateTime)]
     start: String,
     /// The same instant with the time zone's offset.
+    #[schema(format = DateTime)]
     local: String,
     value: u64,
 }
 
-/// A query read and found answerable.
-struct Question {
-    metric: (&'static str, Metric),
-    interval: Interval,
-    tz_name: String,
-    tz: TimeZone,
-    group: Option<(&'static str, GroupBy)>,
-    series_max: u32,
-    /// `from`, the starts within, `to`.
-    boundaries: Vec<Timestamp>,
-}
-
 impl Question {
-    fn of(params: &Params, app: &App, now: Timestamp) -> Result<Self, InvalidQuery> {
-        let metric = params
-            .choice("metric", &METRICS.map(|m| (m.0, m)))?
-            .unwrap_or(METRICS[0]);
-        let interval = params
-            .choice("interval", &INTERVALS.map(|i| (i.name(), i)))?
-            .unwrap_or(Interval::Day);
-        let group = params.choice("groupBy", &GROUPS.map(|g| (g.0, g)))?;
-        let limit = params.count("limit", app.config.series_max)?;
-        if limit.is_some() && group.is_none() {
-            return Err(InvalidQuery::new("limit", "is the number of series; it needs groupBy"));
-        }
-        let series_max = match group {
-            Some((_, GroupBy::Purpose)) => u32::try_from(PURPOSES.len()).unwrap_or(u32::MAX),
-            _ => limit.unwrap_or(app.config.series_max),
-        };
-        let points_max = match group {
-            Some(_) => (app.config.points_max / usize::try_from(series_max).unwrap_or(usize::MAX)).max(1),
-            None => app.config.points_max,
-        };
-        let (tz_name, tz) = range::time_zone(params)?;
-        let (from, to) = span(params, interval, &tz, now)?;
-        range::ordered(from, to, params)?;
-        let boundaries = boundaries(interval, &tz, from, to, points_max).map_err(|error| match error {
-            BucketError::TooMany { points_max } => too_many(interval, from, to, points_max, group.is_some()),
-            BucketError::OutOfCalendar => InvalidQuery::new("from", "outside the calendar"),
-        })?;
-        Ok(Self {
-            metric,
-            interval,
-            tz_name,
-            tz,
-            group,
-            series_max,
-            boundaries,
-        })
-    }
-
-    fn from(&self) -> Timestamp {
-        self.boundaries.first().copied().unwrap_or_default()
-    }
-
-    fn to(&self) -> Timestamp {
-        self.boundaries.last().copied().unwrap_or_default()
-    }
-
-    /// Every bucket's start, without the end of the last one.
-    fn starts(&self) -> &[Timestamp] {
-        self.boundaries.split_last().map_or(&[], |(_, starts)| starts)
-    }
-
     /// All points of one series; `values` by start, in milliseconds since the Unix epoch.
-    fn points(&self, values: &HashMap<i64, u64>) -> Vec<Point> {
+    fn points(&self, period: &Period, values: &HashMap<i64, u64>) -> Vec<Point> {
         let local = |start: &Timestamp| start.display_with_offset(self.tz.to_offset(*start));
-        self.starts()
-            .iter()
-            .map(|start| Point {
-                start: rfc3339(*start),
-                local: format!("{:.3}", local(start)),
-                value: values.get(&start.as_millisecond()).copied().unwrap_or(0),
-            })
-            .collect()
+        let point = |start: &Timestamp| Point {
+            start: rfc3339(*start),
+            local: format!("{:.3}", local(start)),
+            value: values.get(&start.as_millisecond()).copied().unwrap_or(0),
+        };
+        period.starts().iter().map(point).collect()
     }
 
     /// The groups with the greatest sum first.
-    fn series(&self, points: Vec<TimeseriesPoint>) -> Vec<Series> {
+    fn series(&self, period: &Period, points: Vec<TimeseriesPoint>) -> Vec<Series> {
         let mut groups: HashMap<String, HashMap<i64, u64>> = HashMap::new();
         if let Some((_, GroupBy::Purpose)) = self.group {
             groups.extend(PURPOSES.map(|name| (name.to_owned(), HashMap::new())));
@@ -174,160 +144,138 @@ impl Question {
         groups
             .into_iter()
             .map(|(key, values)| Series {
-                points: self.points(&values),
+                points: self.points(period, &values),
                 key,
             })
             .collect()
     }
+
+    fn values(&self, period: &Period, points: Vec<TimeseriesPoint>) -> Values {
+        if self.group.is_some() {
+            return Values {
+                points: None,
+                series: Some(self.series(period, points)),
+            };
+        }
+        let values = points.into_iter().map(|point| (point.bucket_start_ms, point.value));
+        Values {
+            points: Some(self.points(period, &values.collect())),
+            series: None,
+        }
+    }
 }
 
-/// `from` and `to`, where they aren't given: the last intervals up to the end of the one that now is in.
-fn span(
-    params: &Params,
-    interval: Interval,
-    tz: &TimeZone,
-    now: Timestamp,
-) -> Result<(Timestamp, Timestamp), InvalidQuery> {
-    let points = interval.default_points();
-    let outside = |_| InvalidQuery::new("to", "outside the calendar");
-    let (recent_from, recent_to) = recent(interval, tz, now, points).map_err(outside)?;
-    Ok(match ends(params, tz)? {
-        (Some(from), Some(to)) => (from, to),
-        (Some(from), None) => (from, recent_to),
-        (None, Some(to)) => (back(interval, tz, to, points).map_err(outside)?, to),
-        (None, None) => (recent_from, recent_to),
-    })
+impl Tabular for Timeseries {
+    fn columns(&self) -> Vec<&'static str> {
+        let period = self.previous.as_ref().map(|_| "period");
+        let mut columns: Vec<&'static str> = period.into_iter().chain(self.group_by).collect();
+        columns.extend(["start", "local", "value"]);
+        columns
+    }
+
+    fn rows(&self, table: &mut Table) {
+        match &self.previous {
+            None => self.values.rows(table, None),
+            Some(previous) => {
+                self.values.rows(table, Some("current"));
+                previous.values.rows(table, Some("previous"));
+            }
+        }
+    }
 }
 
-/// Says what would be answerable: a coarser interval, or how long a range.
-fn too_many(interval: Interval, from: Timestamp, to: Timestamp, points_max: usize, grouped: bool) -> InvalidQuery {
-    let seconds = to.as_second().saturating_sub(from.as_second());
-    let points_max_i = i64::try_from(points_max).unwrap_or(i64::MAX);
-    // Two points of slack: a range cuts its first and its last interval.
-    let fitting = INTERVALS
-        .iter()
-        .find(|i| **i > interval && seconds / i.usual_seconds() + 2 <= points_max_i);
-    let longest = points_max_i.saturating_mul(interval.usual_seconds());
-    let longest = match longest {
-        s if s >= 2 * 86_400 => format!("{} days", s / 86_400),
-        s if s >= 2 * 3_600 => format!("{} hours", s / 3_600),
-        s => format!("{} minutes", s / 60),
-    };
-    let each = if grouped {
-        " for each series (fewer series with limit allow more)"
-    } else {
-        ""
-    };
-    let name = interval.name();
-    let advice = match fitting {
-        Some(coarser) => format!("choose interval={}, or a range of at most {longest}", coarser.name()),
-        None => format!("choose a range of at most {longest}"),
-    };
-    let about = seconds / interval.usual_seconds();
-    let detail = format!(
-        "this range has about {about} points of one {name} each, at most {points_max} are answered{each}: {advice}"
-    );
-    InvalidQuery::new("interval", detail)
+impl Values {
+    fn rows(&self, table: &mut Table, period: Option<&str>) {
+        let mut row = |key: Option<&String>, point: &Point| {
+            let before = period.map(Cell::from).into_iter().chain(key.map(Cell::from));
+            let cells: Vec<Cell<'_>> = before
+                .chain([(&point.start).into(), (&point.local).into(), point.value.into()])
+                .collect();
+            table.row(&cells);
+        };
+        for point in self.points.iter().flatten() {
+            row(None, point);
+        }
+        for one in self.series.iter().flatten() {
+            for point in &one.points {
+                row(Some(&one.key), point);
+            }
+        }
+    }
 }
 
+/// Values over time
+///
+/// One value for each interval of the range, 0 where nothing was; the last 60 minutes, 48 hours, 30 days, 26 weeks or 12 months if no range
+/// is given. Points of receipts add up to the range's total; those of distinct clients and entries don't. As CSV or lines of JSON a row for
+/// each point: `start`, `local`, `value`, before them the group's key under the name of the group, and with `compare=previous` `period`
+/// (`current` or `previous`) before all.
+#[utoipa::path(
+    get, path = PATH, tag = "analytics", security(("apiKey" = [])),
+    responses(
+        (status = 200, description = "The values", content((Complete<Timeseries> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        Refusals,
+    ),
+)]
 pub(crate) async fn timeseries(
     State(app): State<Arc<App>>,
     access: Access,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let format = Format::of(&headers, &[Format::Json, Format::Csv])?;
-    let params = Params::parse(&uri, PARAMETERS)?;
+    let reply = Reply::of(headers)?;
+    let params = parameters::read(&uri, PARAMETERS)?;
     let scope = access.scope(&params)?;
-    let question = Question::of(&params, &app, Timestamp::now())?;
-    let filter = filter(
-        &params,
-        question.from().as_millisecond(),
-        question.to().as_millisecond(),
-    )?;
-    let starts: Vec<i64> = question.starts().iter().map(|start| start.as_millisecond()).collect();
-    let (group_name, group_by) = question
-        .group
-        .map_or((None, GroupBy::None), |(name, group)| (Some(name), group));
-    let query = app.warehouse().timeseries(
-        &scope,
-        &filter,
-        question.metric.1,
-        &starts,
-        group_by,
-        question.series_max,
+    let question = Question::of(&params, &app.config, Timestamp::now())?;
+    let filter_of = |period: &Period| filter(&params, period.from().as_millisecond(), period.to().as_millisecond());
+    let group_by = question.group.map_or(GroupBy::None, |(_, group)| group);
+    let filters: (Filter, Option<Filter>) = (
+        filter_of(&question.period)?,
+        question.previous.as_ref().map(filter_of).transpose()?,
     );
-    let (completeness, points) = app.ask(query).await?;
-    let (points, series) = if group_name.is_some() {
-        (None, Some(question.series(points)))
-    } else {
-        let values = points
-            .into_iter()
-            .map(|point| (point.bucket_start_ms, point.value))
-            .collect();
-        (Some(question.points(&values)), None)
-    };
-    let answer = Answer {
+    let (completeness, (points, previous)) = app
+        .ask(async |moment| {
+            let usage = moment.usage();
+            let ask = async |period: &Period, filter: &Filter| {
+                let starts = period.starts_ms();
+                usage
+                    .timeseries(
+                        &scope,
+                        filter,
+                        question.metric.1,
+                        &starts,
+                        group_by,
+                        question.series_max,
+                    )
+                    .await
+            };
+            let points = ask(&question.period, &filters.0).await?;
+            Ok(match (&question.previous, &filters.1) {
+                (Some(period), Some(filter)) => (points, Some(ask(period, filter).await?)),
+                _ => (points, None),
+            })
+        })
+        .await?;
+    let previous = question
+        .previous
+        .as_ref()
+        .zip(previous)
+        .map(|(period, points)| PreviousPoints {
+            from: rfc3339(period.from()),
+            to: rfc3339(period.to()),
+            values: question.values(period, points),
+        });
+    let group_by = question.group.map(|(name, _)| name);
+    let answer = Timeseries {
         metric: question.metric.0,
         interval: question.interval.name(),
-        from: rfc3339(question.from()),
-        to: rfc3339(question.to()),
-        completeness,
-        group_by: group_name,
-        series_max: series.is_some().then_some(question.series_max),
+        from: rfc3339(question.period.from()),
+        to: rfc3339(question.period.to()),
+        values: question.values(&question.period, points),
+        series_max: group_by.is_some().then_some(question.series_max),
         tz: question.tz_name,
-        points,
-        series,
+        group_by,
+        previous,
     };
-    Ok(match format {
-        Format::Json => Json(answer).into_response(),
-        Format::Csv => csv(table(&answer), &answer.completeness),
-    })
-}
-
-fn table(answer: &Answer) -> Csv {
-    let Some(series) = &answer.series else {
-        let mut csv = Csv::new(&["start", "local", "value"]);
-        for point in answer.points.iter().flatten() {
-            csv.row(&[point.start.as_str(), &point.local, &point.value.to_string()]);
-        }
-        return csv;
-    };
-    let mut csv = Csv::new(&[answer.group_by.unwrap_or("key"), "start", "local", "value"]);
-    for one in series {
-        for point in &one.points {
-            csv.row(&[one.key.as_str(), &point.start, &point.local, &point.value.to_string()]);
-        }
-    }
-    csv
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn too_long_ranges_are_told_what_would_fit() {
-        let at = |text: &str| text.parse::<Timestamp>().unwrap();
-        let (from, month, decades) = (
-            at("2024-01-01T00:00:00Z"),
-            at("2024-02-01T00:00:00Z"),
-            at("2190-01-01T00:00:00Z"),
-        );
-        let detail = too_many(Interval::Minute, from, month, 2_000, false).detail;
-        assert!(
-            detail.contains("about 44640 points of one minute each, at most 2000"),
-            "{detail}"
-        );
-        assert!(
-            detail.ends_with("choose interval=hour, or a range of at most 33 hours"),
-            "{detail}"
-        );
-        let detail = too_many(Interval::Hour, from, decades, 2_000, false).detail;
-        assert!(detail.contains("points of one hour each"), "{detail}");
-        let detail = too_many(Interval::Month, from, decades, 1_000, true).detail;
-        assert!(detail.contains("fewer series"), "{detail}");
-        assert!(detail.ends_with("choose a range of at most 30000 days"), "{detail}");
-    }
+    Ok(reply.answer(answer, completeness))
 }

@@ -1,10 +1,11 @@
 //! What the HTTP APIs on axum share.
 //!
-//! - [`serve`]: connections, their limits, the drain
+//! - [`serve`]: connections, their limits, the drain; `patience`: answers that nobody reads
 //! - [`envelope`]: request id, problem bodies and metrics around every answer
 //! - [`Failure`]: a problem on its way out of a handler
 //! - [`access`]: API keys and their quotas
 //! - [`params`]: the query string; [`json`]: JSON bodies
+//! - [`stream`]: answers that are written piece by piece; [`shares`]: places that each account has of its own
 //! - [`time`]: times in answers
 //! - [`openapi`]: what is the same in the documents of all APIs
 #![forbid(unsafe_code)]
@@ -15,7 +16,10 @@ mod failure;
 pub mod json;
 pub mod openapi;
 pub mod params;
+mod patience;
 pub mod serve;
+pub mod shares;
+pub mod stream;
 pub mod time;
 
 pub use access::bearer;

@@ -7,8 +7,8 @@ use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, Header, OpenApi as Document, RefOr, Response, ResponseBuilder};
-use utoipa::{IntoResponses, PartialSchema, ToSchema};
+use utoipa::openapi::{ContentBuilder, Header, OpenApi as Document, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::{IntoResponses, ToSchema};
 
 /// An error (RFC 9457).
 #[derive(Debug, Serialize, ToSchema)]
@@ -83,10 +83,12 @@ fn head_too_large() -> Response {
     ResponseBuilder::new().description(description).build()
 }
 
-/// A response that is a problem, for statuses of one address alone.
+/// A response that is a problem, for statuses of one address alone. The document must have [`ProblemBody`] and [`ProblemError`] among its
+/// components.
 #[must_use]
 pub fn problem(description: &str) -> Response {
-    let content = ContentBuilder::new().schema(Some(ProblemBody::schema())).build();
+    let body = Ref::from_schema_name(ProblemBody::name());
+    let content = ContentBuilder::new().schema(Some(body)).build();
     ResponseBuilder::new()
         .description(description)
         .content("application/problem+json", content)

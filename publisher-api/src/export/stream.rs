@@ -1,25 +1,19 @@
-//! An export on its way out: one page in memory, as fast as it is read, and not for ever.
+//! An export on its way out, page by page.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
-use futures_util::stream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use axum::body::Body;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
+use web::shares::Shares;
+use web::stream::{BrokenOff, Pieces};
 
 use super::cursor::Place;
 use super::form::Form;
 use super::{Page, Walk, names};
-use crate::shares::Shares;
 
-/// Time for whoever reads to take a page; its place can be used again then, and the rest is had by the last cursor.
-const READ_WAIT_MAX: Duration = Duration::from_secs(60);
-
-/// Time for a whole stream.
-const STREAM_MAX: Duration = Duration::from_secs(600);
 /// Time for an account's earlier stream to end: that its reader is gone is seen a moment later.
 const OWN_WAIT_MAX: Duration = Duration::from_secs(1);
 
@@ -73,38 +67,13 @@ impl Places {
     }
 }
 
-/// A chunk of an export; the last one ends it well.
-enum Chunk {
-    Piece(Vec<u8>),
-    Last(Vec<u8>),
-}
-
 /// The body of an export from its first page on, which was read already so that an engine that is away is answered with 503. Holds what
-/// was `taken` until it ends.
+/// was `taken` until it ends: whoever has read the end may begin the next at once.
 pub(crate) fn body(walk: Walk, form: Form, head: Vec<u8>, first: Option<Page>, taken: Taken) -> Body {
-    let (chunks, arriving) = mpsc::channel(1);
-    tokio::spawn(async move {
-        let produced = timeout(STREAM_MAX, produce(&walk, form, head, first, &chunks)).await;
-        // Whoever has read the end may begin the next at once.
-        drop(taken);
-        let ended = match produced {
-            Ok(Ok(end)) => send(&chunks, Chunk::Last(end)).await,
-            Ok(Err(why)) => Err(why),
-            Err(_) => Err("it took more than ten minutes"),
-        };
-        // Whoever waits sees that the end is missing.
-        if let Err(why) = ended {
-            tracing::info!(why, "an export broke off");
-        }
-    });
-    Body::from_stream(stream::unfold((arriving, false), |(mut arriving, ended)| async move {
-        match arriving.recv().await {
-            Some(Chunk::Piece(bytes)) => Some((Ok(Bytes::from(bytes)), (arriving, false))),
-            Some(Chunk::Last(bytes)) => Some((Ok(Bytes::from(bytes)), (arriving, true))),
-            None if ended => None,
-            None => Some((Err(io::Error::other("the export broke off")), (arriving, true))),
-        }
-    }))
+    web::stream::body(|pieces| async move {
+        let _taken = taken;
+        produce(&walk, form, head, first, &pieces).await
+    })
 }
 
 /// Sends all but the end, which it gives back.
@@ -113,27 +82,19 @@ async fn produce(
     form: Form,
     head: Vec<u8>,
     first: Option<Page>,
-    chunks: &mpsc::Sender<Chunk>,
-) -> Result<Vec<u8>, &'static str> {
+    pieces: &Pieces,
+) -> Result<Vec<u8>, BrokenOff> {
     let mut counts = BTreeMap::new();
-    send(chunks, Chunk::Piece(head)).await?;
+    pieces.send(head).await?;
     let mut page = first;
     while let Some(some) = page {
         let name = names().get(some.collection).copied().unwrap_or_default();
         *counts.entry(name).or_default() += some.rows.len() as u64;
         let next: Place = some.next.clone();
-        send(chunks, Chunk::Piece(form.page(some, now_s(walk)))).await?;
+        pieces.send(form.page(some, now_s(walk))).await?;
         page = walk.next(next).await.map_err(|_| "an engine doesn't answer")?;
     }
     Ok(form.end(&counts, now_s(walk)))
-}
-
-async fn send(chunks: &mpsc::Sender<Chunk>, chunk: Chunk) -> Result<(), &'static str> {
-    match timeout(READ_WAIT_MAX, chunks.send(chunk)).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) => Err("nobody reads it any more"),
-        Err(_) => Err("nobody has read on for a minute"),
-    }
 }
 
 fn now_s(walk: &Walk) -> i64 {

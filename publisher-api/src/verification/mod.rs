@@ -16,8 +16,7 @@ use service::cpu::CpuPool;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use utoipa::ToSchema;
-
-use crate::shares::Shares;
+use web::shares::Shares;
 
 /// Tokens and lines kept of one place.
 const FOUND_MAX: usize = 10;

@@ -29,6 +29,37 @@ pub struct Refusal {
     pub request_id: String,
 }
 
+/// Which refusals.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RefusalFilter {
+    /// When the gateway took it: inclusive, milliseconds since the Unix epoch.
+    pub from_ms: i64,
+    /// Exclusive, milliseconds since the Unix epoch.
+    pub to_ms: i64,
+    /// Only for this reason.
+    pub reason: Option<String>,
+    /// Of those in full, only what comes behind this one.
+    pub after: Option<RefusalCursor>,
+}
+
+/// A place in the order from new to old: that of the last refusal seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusalCursor {
+    /// When the gateway took it, milliseconds since the Unix epoch.
+    pub received_at_ms: i64,
+    /// Where in the log it stands.
+    pub position: u128,
+}
+
+impl From<&Refusal> for RefusalCursor {
+    fn from(refusal: &Refusal) -> Self {
+        Self {
+            received_at_ms: refusal.received_at_ms,
+            position: refusal.position,
+        }
+    }
+}
+
 /// Refusals of a scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RefusalStats {
@@ -70,36 +101,70 @@ impl Warehouse {
         to_ms: i64,
         newest_max: u32,
     ) -> Result<RefusalStats, WarehouseError> {
+        let filter = RefusalFilter {
+            from_ms,
+            to_ms,
+            ..RefusalFilter::default()
+        };
+        self.refusals_of(scope, &filter, newest_max).await
+    }
+
+    /// The same of a narrower choice; the counts are of the whole choice, wherever `after` is.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn refusals_of(
+        &self,
+        scope: &Scope,
+        filter: &RefusalFilter,
+        newest_max: u32,
+    ) -> Result<RefusalStats, WarehouseError> {
         if scope.is_empty() {
             return Ok(RefusalStats::default());
         }
-        let condition = format!(
+        let mut condition = format!(
             "{}
             AND received_at >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
             AND received_at < fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')
             AND position NOT IN (SELECT position FROM replays)",
             scope.condition()
         );
+        if filter.reason.is_some() {
+            condition.push_str(" AND reason = {reason:String}");
+        }
         let call = |sql: String| {
-            scope
+            let mut call = scope
                 .bind(Call::new(sql))
-                .with("from_ms", from_ms.clamp(TIME_MS_MIN, TIME_MS_MAX))
-                .with("to_ms", to_ms.clamp(TIME_MS_MIN, TIME_MS_MAX))
+                .with("from_ms", filter.from_ms.clamp(TIME_MS_MIN, TIME_MS_MAX))
+                .with("to_ms", filter.to_ms.clamp(TIME_MS_MIN, TIME_MS_MAX));
+            if let Some(reason) = &filter.reason {
+                call = call.with("reason", reason.clone());
+            }
+            call
         };
         let sql = format!(
             "SELECT toString(reason) AS reason_text, count() AS receipts FROM rejected FINAL WHERE {condition}
              GROUP BY reason_text ORDER BY receipts DESC, reason_text {FINAL_SETTINGS}"
         );
         let reasons: Vec<ReasonRow> = self.rows("refusals", call(sql)).await?;
+        if filter.after.is_some() {
+            condition.push_str(
+                " AND (received_at, position) < (fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC'), {after:UInt128})",
+            );
+        }
         let sql = format!(
             "SELECT position, toString(reason) AS reason_text, detail, publisher, receipt_id, client_id,
                 toUnixTimestamp64Milli(received_at) AS received_ms, request_id
              FROM rejected FINAL WHERE {condition}
              ORDER BY received_at DESC, position DESC LIMIT {{newest_max:UInt32}} {FINAL_SETTINGS}"
         );
-        let newest: Vec<RefusalRow> = self
-            .rows("refusals_newest", call(sql).with("newest_max", newest_max))
-            .await?;
+        let mut call = call(sql).with("newest_max", newest_max);
+        if let Some(after) = filter.after {
+            call = call
+                .with("after_ms", after.received_at_ms.clamp(TIME_MS_MIN, TIME_MS_MAX))
+                .with("after", after.position.to_string());
+        }
+        let newest: Vec<RefusalRow> = self.rows("refusals_newest", call).await?;
         Ok(RefusalStats {
             by_reason: reasons.into_iter().map(|row| (row.reason_text, row.receipts)).collect(),
             newest: newest.into_iter().map(refusal).collect(),

@@ -1,6 +1,14 @@
-//! Which media type an answer has: JSON, or CSV where the endpoint has a table (RFC 9110 section 12.5.1).
+//! Which media type an answer has (RFC 9110 section 12.5.1), and how it is written.
+//!
+//! - [`table`]: rows as CSV or as lines of JSON
+//! - `etag`: what an answer is told by, and whether the client has it
+//! - `reply`: the whole answer of an endpoint
 
-use http::{HeaderMap, header};
+pub(crate) mod etag;
+pub(crate) mod reply;
+pub mod table;
+
+use http::{HeaderMap, HeaderValue, header};
 use service::problem::Kind;
 
 use web::Failure;
@@ -12,13 +20,29 @@ pub enum Format {
     Json,
     /// `text/csv` (RFC 4180), with a header line.
     Csv,
+    /// `application/x-ndjson`: one JSON object a line.
+    Ndjson,
 }
 
+/// What every endpoint of numbers offers.
+pub const ALL: &[Format] = &[Format::Json, Format::Csv, Format::Ndjson];
+
 impl Format {
+    /// `Content-Type`.
+    #[must_use]
+    pub fn content_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Json => "application/json",
+            Self::Csv => "text/csv; charset=utf-8; header=present",
+            Self::Ndjson => "application/x-ndjson",
+        })
+    }
+
     fn media(self) -> (&'static str, &'static str) {
         match self {
             Self::Json => ("application", "json"),
             Self::Csv => ("text", "csv"),
+            Self::Ndjson => ("application", "x-ndjson"),
         }
     }
 
@@ -113,54 +137,6 @@ fn thousandths(value: &str) -> Option<u32> {
     (thousandths <= 1_000).then_some(thousandths)
 }
 
-/// A table as CSV: lines end in CRLF, cells with commas, quotes or line breaks are quoted.
-#[derive(Debug)]
-pub struct Csv {
-    text: String,
-}
-
-impl Csv {
-    /// With this header line.
-    #[must_use]
-    pub fn new(columns: &[&str]) -> Self {
-        let mut csv = Self { text: String::new() };
-        csv.row(columns);
-        csv
-    }
-
-    /// Adds a line.
-    pub fn row<S: AsRef<str>>(&mut self, cells: &[S]) {
-        for (at, cell) in cells.iter().enumerate() {
-            if at > 0 {
-                self.text.push(',');
-            }
-            self.cell(cell.as_ref());
-        }
-        self.text.push_str("\r\n");
-    }
-
-    /// Texts of strangers end up in spreadsheets: what a spreadsheet would run as a formula gets an apostrophe before it.
-    fn cell(&mut self, cell: &str) {
-        let formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
-        let quoted = formula || cell.contains([',', '"', '\r', '\n']);
-        if !quoted {
-            return self.text.push_str(cell);
-        }
-        self.text.push('"');
-        if formula {
-            self.text.push('\'');
-        }
-        self.text.push_str(&cell.replace('"', "\"\""));
-        self.text.push('"');
-    }
-
-    /// The whole text.
-    #[must_use]
-    pub fn into_text(self) -> String {
-        self.text
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -168,7 +144,6 @@ mod tests {
 
     #[test]
     fn accept_decides() {
-        let both = [Format::Json, Format::Csv];
         for (accept, expected) in [
             ("", Some(Format::Json)),
             ("*/*", Some(Format::Json)),
@@ -180,31 +155,23 @@ mod tests {
             ("application/json;q=0.5, text/csv;q=0.4", Some(Format::Json)),
             ("text/csv;q=0, */*", Some(Format::Json)),
             ("application/json;q=0, */*;q=0.1", Some(Format::Csv)),
+            ("application/x-ndjson", Some(Format::Ndjson)),
+            ("application/x-ndjson, text/csv;q=0.9", Some(Format::Ndjson)),
             ("text/html,application/xhtml+xml,*/*;q=0.8", Some(Format::Json)),
             ("image/png", None),
             ("application/json;q=0", None),
+            ("application/ndjson", None),
         ] {
             let mut headers = HeaderMap::new();
             if !accept.is_empty() {
                 headers.insert(header::ACCEPT, accept.parse().unwrap());
             }
-            assert_eq!(Format::of(&headers, &both).ok(), expected, "{accept}");
+            assert_eq!(Format::of(&headers, ALL).ok(), expected, "{accept}");
         }
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, "text/csv".parse().unwrap());
         let refused = Format::of(&headers, &[Format::Json]).unwrap_err();
         assert_eq!(refused.0.kind, Kind::NotAcceptable);
         assert_eq!(refused.0.detail, "this address answers application/json");
-    }
-
-    #[test]
-    fn cells_are_quoted_and_formulas_defused() {
-        let mut csv = Csv::new(&["a", "b"]);
-        csv.row(&["plain", "with, comma and \"quotes\""]);
-        csv.row(&["=1+1", "two\r\nlines"]);
-        assert_eq!(
-            csv.into_text(),
-            "a,b\r\nplain,\"with, comma and \"\"quotes\"\"\"\r\n\"'=1+1\",\"two\r\nlines\"\r\n"
-        );
     }
 }

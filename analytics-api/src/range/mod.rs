@@ -1,9 +1,12 @@
 //! `from`, `to` and `tz`: which receipts, by the time of access that they state. `from` is inclusive, `to` exclusive.
 
+mod previous;
+
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
+pub use self::previous::previous;
 use crate::buckets::start_of;
 use web::params::{InvalidQuery, Params, shortened};
 use web::rfc3339;

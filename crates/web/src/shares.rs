@@ -7,14 +7,16 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 /// For each account that is doing something its places; others aren't kept.
-pub(crate) struct Shares {
+#[derive(Debug)]
+pub struct Shares {
     places: usize,
     accounts: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
 impl Shares {
     /// Each account gets `places`.
-    pub(crate) fn new(places: usize) -> Self {
+    #[must_use]
+    pub fn new(places: usize) -> Self {
         Self {
             places,
             accounts: Mutex::default(),
@@ -22,7 +24,8 @@ impl Shares {
     }
 
     /// The places of this account; they are never closed.
-    pub(crate) fn of(&self, account_id: &str) -> Arc<Semaphore> {
+    #[must_use]
+    pub fn of(&self, account_id: &str) -> Arc<Semaphore> {
         let mut accounts = self.accounts.lock();
         // A place that is taken or waited for holds its account's.
         accounts.retain(|_, places| Arc::strong_count(places) > 1);

@@ -1,0 +1,132 @@
+//! The whole answer of an endpoint: in the form that the client accepts, with its tag, or 304 if the client has it.
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use serde::Serialize;
+use utoipa::ToSchema;
+use web::Failure;
+
+use super::table::{Form, Table, Tabular};
+use super::{ALL, Format, etag};
+use crate::completeness::Completeness;
+
+/// `completeThrough`, also of answers whose body has no place for it.
+pub(crate) const COMPLETE_THROUGH: HeaderName = HeaderName::from_static("x-complete-through");
+/// `incomplete` likewise; only there when true.
+pub(crate) const INCOMPLETE: HeaderName = HeaderName::from_static("x-incomplete");
+
+/// An answer in JSON: its own members, then those of its completeness.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Complete<T> {
+    #[serde(flatten)]
+    pub(crate) answer: T,
+    #[serde(flatten)]
+    pub(crate) completeness: Completeness,
+}
+
+/// How a request wants to be answered.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) format: Format,
+    headers: HeaderMap,
+}
+
+impl Reply {
+    /// Anything that every endpoint offers.
+    ///
+    /// # Errors
+    /// 406 if none of it is accepted.
+    pub(crate) fn of(headers: HeaderMap) -> Result<Self, Failure> {
+        let format = Format::of(&headers, ALL)?;
+        Ok(Self { format, headers })
+    }
+
+    /// JSON alone.
+    ///
+    /// # Errors
+    /// 406 if it isn't accepted.
+    pub(crate) fn json(headers: HeaderMap) -> Result<Self, Failure> {
+        let format = Format::of(&headers, &[Format::Json])?;
+        Ok(Self { format, headers })
+    }
+
+    /// Which rows are wanted, if rows are.
+    pub(crate) fn form(&self) -> Option<Form> {
+        match self.format {
+            Format::Json => None,
+            Format::Csv => Some(Form::Csv),
+            Format::Ndjson => Some(Form::Ndjson),
+        }
+    }
+
+    /// `answer` as an object, or as its rows.
+    pub(crate) fn answer<T: Serialize + Tabular>(&self, answer: T, completeness: Completeness) -> Response {
+        match self.form() {
+            None => self.object(answer, completeness),
+            Some(form) => {
+                let bytes = Table::of(form, &answer).take();
+                let tag = etag::tag(self.format, completeness.incomplete, &bytes);
+                self.tagged(tag, &completeness, || bytes)
+            }
+        }
+    }
+
+    /// `answer` as an object.
+    pub(crate) fn object<T: Serialize>(&self, answer: T, completeness: Completeness) -> Response {
+        let bytes = match serde_json::to_vec(&answer) {
+            Ok(bytes) => bytes,
+            Err(error) => return unwritable(&error),
+        };
+        let tag = etag::tag(Format::Json, completeness.incomplete, &bytes);
+        let told = completeness.clone();
+        let whole = match serde_json::to_vec(&Complete { answer, completeness }) {
+            Ok(whole) => whole,
+            Err(error) => return unwritable(&error),
+        };
+        self.tagged(tag, &told, || whole)
+    }
+
+    fn tagged(&self, tag: String, completeness: &Completeness, body: impl FnOnce() -> Vec<u8>) -> Response {
+        let mut response = if etag::is_known(&self.headers, &tag) {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            ([(header::CONTENT_TYPE, self.format.content_type())], body()).into_response()
+        };
+        let headers = response.headers_mut();
+        if let Ok(tag) = HeaderValue::from_str(&tag) {
+            headers.insert(header::ETAG, tag);
+        }
+        // Kept by the client that asked and by nobody between, and asked about before each use.
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        tell(headers, completeness);
+        response
+    }
+
+    /// Rows as they come, told by no tag: what they are is known only at their end.
+    pub(crate) fn stream(&self, body: Body, completeness: &Completeness) -> Response {
+        let mut response = ([(header::CONTENT_TYPE, self.format.content_type())], body).into_response();
+        tell(response.headers_mut(), completeness);
+        response
+    }
+}
+
+/// The headers that say up to when an answer is complete.
+fn tell(headers: &mut HeaderMap, completeness: &Completeness) {
+    if let Ok(complete) = HeaderValue::from_str(&completeness.complete_through) {
+        headers.insert(COMPLETE_THROUGH, complete);
+    }
+    if completeness.incomplete {
+        headers.insert(INCOMPLETE, HeaderValue::from_static("true"));
+    }
+}
+
+/// Answers are maps, lists, texts and numbers, none of which fails.
+fn unwritable(error: &serde_json::Error) -> Response {
+    tracing::error!(%error, "an answer can't be written as JSON");
+    Failure::new(
+        service::problem::Kind::Internal,
+        "the request id finds the cause in the log",
+    )
+    .into_response()
+}

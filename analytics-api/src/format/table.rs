@@ -1,0 +1,226 @@
+//! Rows as CSV (RFC 4180: a header line, lines that end in CRLF) or as lines of JSON, each an object.
+
+use std::borrow::Cow;
+
+/// One cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cell<'a> {
+    /// Somebody's words, perhaps a stranger's.
+    Text(Cow<'a, str>),
+    /// A count.
+    Count(u64),
+    /// Yes or no.
+    Flag(bool),
+    /// Nothing: an empty cell, `null`.
+    Nothing,
+}
+
+impl<'a> From<&'a str> for Cell<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(Cow::Borrowed(text))
+    }
+}
+
+impl<'a> From<&'a String> for Cell<'a> {
+    fn from(text: &'a String) -> Self {
+        Self::Text(Cow::Borrowed(text))
+    }
+}
+
+impl From<u64> for Cell<'_> {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
+impl From<bool> for Cell<'_> {
+    fn from(flag: bool) -> Self {
+        Self::Flag(flag)
+    }
+}
+
+impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
+    fn from(cell: Option<T>) -> Self {
+        cell.map_or(Self::Nothing, Into::into)
+    }
+}
+
+/// What can be written as rows.
+pub trait Tabular {
+    /// The columns' names.
+    fn columns(&self) -> Vec<&'static str>;
+
+    /// Every row, of as many cells as there are columns.
+    fn rows(&self, table: &mut Table);
+}
+
+/// Which of the two forms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// `text/csv`.
+    Csv,
+    /// `application/x-ndjson`.
+    Ndjson,
+}
+
+/// A table as it is written.
+#[derive(Debug)]
+pub struct Table {
+    form: Form,
+    columns: Vec<&'static str>,
+    bytes: Vec<u8>,
+}
+
+impl Table {
+    /// With these columns; CSV begins with their names.
+    #[must_use]
+    pub fn new(form: Form, columns: Vec<&'static str>) -> Self {
+        let mut table = Self {
+            form,
+            columns,
+            bytes: Vec::new(),
+        };
+        if form == Form::Csv {
+            let names: Vec<Cell<'_>> = table.columns.iter().map(|name| Cell::from(*name)).collect();
+            table.row(&names);
+        }
+        table
+    }
+
+    /// A whole table.
+    pub fn of<T: Tabular>(form: Form, rows: &T) -> Self {
+        let mut table = Self::new(form, rows.columns());
+        rows.rows(&mut table);
+        table
+    }
+
+    /// Adds a line.
+    pub fn row(&mut self, cells: &[Cell<'_>]) {
+        match self.form {
+            Form::Csv => self.csv_line(cells),
+            Form::Ndjson => self.json_line(cells),
+        }
+    }
+
+    /// What was written since the last time.
+    #[must_use]
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    fn csv_line(&mut self, cells: &[Cell<'_>]) {
+        for (at, cell) in cells.iter().enumerate() {
+            if at > 0 {
+                self.bytes.push(b',');
+            }
+            match cell {
+                Cell::Text(text) => self.csv_text(text),
+                Cell::Count(count) => self.bytes.extend_from_slice(count.to_string().as_bytes()),
+                Cell::Flag(flag) => self.bytes.extend_from_slice(flag.to_string().as_bytes()),
+                Cell::Nothing => {}
+            }
+        }
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// Texts of strangers end up in spreadsheets: what a spreadsheet would run as a formula gets an apostrophe before it. Some pass
+    /// over blanks first.
+    fn csv_text(&mut self, text: &str) {
+        let formula = text.trim_start_matches([' ', '\u{a0}']).starts_with([
+            '=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
+        ]);
+        let quoted = formula || text.contains([',', ';', '"', '\r', '\n', '\t']);
+        if !quoted {
+            return self.bytes.extend_from_slice(text.as_bytes());
+        }
+        self.bytes.push(b'"');
+        if formula {
+            self.bytes.push(b'\'');
+        }
+        self.bytes.extend_from_slice(text.replace('"', "\"\"").as_bytes());
+        self.bytes.push(b'"');
+    }
+
+    fn json_line(&mut self, cells: &[Cell<'_>]) {
+        self.bytes.push(b'{');
+        for (at, (name, cell)) in self.columns.iter().zip(cells).enumerate() {
+            if at > 0 {
+                self.bytes.push(b',');
+            }
+            json_text(&mut self.bytes, name);
+            self.bytes.push(b':');
+            match cell {
+                Cell::Text(text) => json_text(&mut self.bytes, text),
+                Cell::Count(count) => self.bytes.extend_from_slice(count.to_string().as_bytes()),
+                Cell::Flag(flag) => self.bytes.extend_from_slice(flag.to_string().as_bytes()),
+                Cell::Nothing => self.bytes.extend_from_slice(b"null"),
+            }
+        }
+        self.bytes.extend_from_slice(b"}\n");
+    }
+}
+
+fn json_text(bytes: &mut Vec<u8>, text: &str) {
+    // Writing a text into a Vec can't fail.
+    let _ = serde_json::to_writer(bytes, text);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn table(form: Form, rows: &[[Cell<'_>; 2]]) -> String {
+        let mut table = Table::new(form, vec!["a", "b"]);
+        for row in rows {
+            table.row(row);
+        }
+        String::from_utf8(table.take()).unwrap()
+    }
+
+    #[test]
+    fn csv_cells_are_quoted_and_formulas_defused() {
+        let rows = [
+            ["plain".into(), "with, comma and \"quotes\"".into()],
+            ["=1+1".into(), "two\r\nlines".into()],
+            [Cell::Count(7), Cell::Nothing],
+            [Cell::Flag(true), Cell::Count(0)],
+            ["".into(), "\u{fc}".into()],
+        ];
+        assert_eq!(
+            table(Form::Csv, &rows),
+            "a,b\r\nplain,\"with, comma and \"\"quotes\"\"\"\r\n\"'=1+1\",\"two\r\nlines\"\r\n7,\r\ntrue,0\r\n,\u{fc}\r\n"
+        );
+        for formula in [
+            "=x",
+            "+1",
+            "-1",
+            "@sum",
+            "\tx",
+            "\rx",
+            "\nx",
+            " =x",
+            "  @x",
+            "\u{ff1d}x",
+        ] {
+            let csv = table(Form::Csv, &[[formula.into(), Cell::Nothing]]);
+            assert!(csv.contains("\"'"), "{formula:?}: {csv:?}");
+        }
+    }
+
+    #[test]
+    fn lines_of_json_keep_types_and_words() {
+        let rows = [
+            ["=1+1\r\n\"\u{2028}</script>".into(), Cell::Count(u64::MAX)],
+            [Cell::Nothing, Cell::Flag(false)],
+        ];
+        let text = table(Form::Ndjson, &rows);
+        assert!(text.ends_with("{\"a\":null,\"b\":false}\n"), "{text}");
+        let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(
+            lines[0],
+            serde_json::json!({"a": "=1+1\r\n\"\u{2028}</script>", "b": u64::MAX})
+        );
+        assert_eq!(lines.len(), 2);
+    }
+}

@@ -1,0 +1,68 @@
+//! What an answer is made as of: one moment of the log, and which rollups could be believed then.
+//!
+//! The order is what makes answers complete: first the log's commits, which make the watermark, then the view of the rollups for just
+//! those commits, then the query. Requests that come within `watermark_age_ms_max` share a moment, and while one is read the others
+//! wait for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use warehouse::{RollupView, Usage, Warehouse};
+use web::Failure;
+
+use crate::watermark::{Reading, Watermark};
+
+/// One moment.
+#[derive(Debug)]
+pub(crate) struct Moment {
+    /// What the log said.
+    pub(crate) reading: Reading,
+    view: RollupView,
+    warehouse: Warehouse,
+}
+
+impl Moment {
+    /// The questions about usage, as of this moment.
+    pub(crate) fn usage(&self) -> Usage<'_> {
+        self.warehouse.usage(&self.view)
+    }
+}
+
+/// The newest moment.
+pub(crate) struct Moments {
+    age_max: Duration,
+    last: Mutex<Option<Arc<Moment>>>,
+}
+
+impl Moments {
+    /// A moment is used again for `age_max`.
+    pub(crate) fn new(age_max: Duration) -> Self {
+        Self {
+            age_max,
+            last: Mutex::new(None),
+        }
+    }
+
+    /// The present one.
+    ///
+    /// # Errors
+    /// Log or warehouse don't answer; nothing is kept of that.
+    pub(crate) async fn read(&self, watermark: &Watermark, warehouse: &Warehouse) -> Result<Arc<Moment>, Failure> {
+        let mut last = self.last.lock().await;
+        if let Some(moment) = &*last
+            && moment.reading.read_at.elapsed() <= self.age_max
+        {
+            return Ok(Arc::clone(moment));
+        }
+        let reading = watermark.read().await?;
+        let view = warehouse.rollup_view(&reading.committed).await?;
+        let moment = Arc::new(Moment {
+            reading,
+            view,
+            warehouse: warehouse.clone(),
+        });
+        *last = Some(Arc::clone(&moment));
+        Ok(moment)
+    }
+}

@@ -1,0 +1,145 @@
+//! The document of all addresses: OpenAPI 3.1, made from the code.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use utoipa::openapi::path::{ParameterBuilder, ParameterIn};
+use utoipa::openapi::{Header, OpenApi as Document, RefOr, Response, ResponseBuilder};
+use utoipa::{IntoResponses, OpenApi};
+use utoipa_axum::router::OpenApiRouter;
+use web::openapi::{ProblemBody, ProblemError, bearer, problem, tell_headers, text_header};
+
+use crate::app::{self, App};
+use crate::config::AnalyticsConfig;
+use crate::routes::QUERIES;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Receipts: what publishers see",
+        description = "Who used your content, and for what. Every answer is of your verified domains, and says by `completeThrough` up to when everything acknowledged is counted in it.",
+    ),
+    components(schemas(ProblemBody, ProblemError)),
+    tags(
+        (name = "analytics", description = "Numbers"),
+        (name = "receipts", description = "Single receipts"),
+        (name = "service", description = "The service itself"),
+    ),
+)]
+struct Api;
+
+/// What any address of numbers may answer besides its numbers, for `responses(...)`.
+pub(crate) struct Refusals;
+
+impl IntoResponses for Refusals {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let mut responses = web::openapi::Refusals::responses();
+        responses.insert(
+            "406".to_owned(),
+            RefOr::T(problem("Accept takes none of the media types there are")),
+        );
+        responses
+    }
+}
+
+/// The router that the others are merged into.
+pub(crate) fn router() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::with_openapi(Api::openapi())
+}
+
+/// The document with what can't be said beside a handler, and the limits of this configuration.
+pub(crate) fn finished(mut document: Document, config: &AnalyticsConfig) -> Document {
+    let components = document.components.get_or_insert_default();
+    let what = "An API key with the scope read";
+    components.add_security_scheme("apiKey", bearer("rcpt_...", what));
+    for (path, parameters) in QUERIES {
+        let Some(get) = document.paths.paths.get_mut(path).and_then(|item| item.get.as_mut()) else {
+            continue;
+        };
+        let told = get.parameters.get_or_insert_default();
+        told.extend(parameters.iter().map(|one| RefOr::T(one.documented(config))));
+        let if_none_match = ParameterBuilder::new()
+            .name("If-None-Match")
+            .parameter_in(ParameterIn::Header)
+            .description(Some(
+                "ETags of answers that you have; 304 if one of them is the present one's",
+            ))
+            .schema(Some(utoipa::openapi::ObjectBuilder::new()));
+        told.push(RefOr::T(if_none_match.build()));
+        let responses = &mut get.responses.responses;
+        let mut unchanged = ResponseBuilder::new()
+            .description("You have these numbers already; the headers say up to when they are complete now")
+            .build();
+        tell_completeness(&mut unchanged);
+        responses.insert("304".to_owned(), RefOr::T(unchanged));
+        if let Some(RefOr::T(numbers)) = responses.get_mut("200") {
+            tell_completeness(numbers);
+        }
+    }
+    tell_headers(&mut document);
+    document
+}
+
+fn tell_completeness(response: &mut Response) {
+    let mut tell = |name: &str, header: Header| {
+        response.headers.insert(name.to_owned(), RefOr::T(header));
+    };
+    tell(
+        "ETag",
+        text_header(
+            "Over the numbers, not over completeThrough: weak for JSON, which has that in its body, strong for the others; none on a stream",
+        ),
+    );
+    tell(
+        "Cache-Control",
+        text_header("`private, no-cache`; `no-store` on a stream"),
+    );
+    tell(
+        "X-Complete-Through",
+        text_header("As completeThrough: everything acknowledged before this instant is counted"),
+    );
+    tell(
+        "X-Incomplete",
+        text_header("`true` while receipts are known to be missing; not there otherwise"),
+    );
+}
+
+/// The whole document, as `GET /openapi.json` answers it with the default configuration.
+#[must_use]
+pub fn document() -> Document {
+    let all = router().merge(app::with_api_key()).merge(app::open());
+    finished(all.into_openapi(), &AnalyticsConfig::default())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// The typed client of the dashboard page is generated from the file; `RECEIPTS_TEST_UPDATE=1` writes it.
+    #[test]
+    fn the_document_is_the_one_written_down() {
+        let path = format!("{}/openapi.json", env!("CARGO_MANIFEST_DIR"));
+        let found = format!("{}\n", document().to_pretty_json().unwrap());
+        if std::env::var_os("RECEIPTS_TEST_UPDATE").is_some() {
+            std::fs::write(&path, &found).unwrap();
+        }
+        let expected = std::fs::read_to_string(&path).unwrap();
+        assert!(
+            found == expected,
+            "{path} isn't what the code says: run with RECEIPTS_TEST_UPDATE=1"
+        );
+    }
+
+    /// Else a handler would read parameters that the document doesn't tell.
+    #[test]
+    fn every_address_of_numbers_tells_its_parameters() {
+        let numbers = crate::routes::routes().into_openapi();
+        let told: Vec<&str> = QUERIES.iter().map(|(path, _)| *path).collect();
+        let mut paths: Vec<&str> = numbers.paths.paths.keys().map(String::as_str).collect();
+        paths.sort_unstable();
+        let mut sorted = told.clone();
+        sorted.sort_unstable();
+        assert_eq!(paths, sorted);
+    }
+}

@@ -1,0 +1,157 @@
+//! The parameters of the addresses: one definition of each, read by the handlers and told in the OpenAPI document.
+
+use http::Uri;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use web::params::{InvalidQuery, Params};
+
+use crate::buckets::INTERVALS;
+use crate::config::AnalyticsConfig;
+use crate::selection::{MODEL_BYTES_MAX, PURPOSES};
+
+/// A parameter of the query string.
+pub(crate) struct Query {
+    pub(crate) name: &'static str,
+    description: &'static str,
+    schema: fn(&AnalyticsConfig) -> ObjectBuilder,
+}
+
+const TIME: &str = "^([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2}))$";
+/// The longest cursor, in bytes: about twice what one takes.
+pub(crate) const CURSOR_BYTES_MAX: usize = 512;
+
+pub(crate) const FROM: Query = Query {
+    name: "from",
+    description: "The first instant of the range: RFC 3339 with an offset (a `+` written as `%2B`), or a date, which is that day's first \
+                  instant in `tz`; 1970 to 2199. Without it the range begins with the first receipt, or, of a time series, so many \
+                  intervals before its end",
+    schema: |_| text().pattern(Some(TIME)),
+};
+pub(crate) const TO: Query = Query {
+    name: "to",
+    description: "The instant at which the range ends, exclusive; written as `from`, and after it",
+    schema: |_| text().pattern(Some(TIME)),
+};
+pub(crate) const TZ: Query = Query {
+    name: "tz",
+    description: "The time zone of dates, days, weeks and months: a name of the IANA database such as Europe/Berlin. UTC if it isn't given",
+    schema: |_| text().max_length(Some(64)).default(Some("UTC".into())),
+};
+pub(crate) const PURPOSE: Query = Query {
+    name: "purpose",
+    description: "Only receipts of this purpose",
+    schema: |_| choice(PURPOSES),
+};
+pub(crate) const CLIENT: Query = Query {
+    name: "clientId",
+    description: "Only receipts of this client",
+    schema: |_| uuid(),
+};
+pub(crate) const ENTRY: Query = Query {
+    name: "entryId",
+    description: "Only receipts of this entry",
+    schema: |_| uuid(),
+};
+pub(crate) const MODEL: Query = Query {
+    name: "modelId",
+    description: "Only receipts that name this model",
+    schema: |_| text().min_length(Some(1)).max_length(Some(MODEL_BYTES_MAX)),
+};
+pub(crate) const DOMAIN: Query = Query {
+    name: "domain",
+    description: "Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given",
+    schema: |_| text().min_length(Some(1)).max_length(Some(253)),
+};
+pub(crate) const COMPARE: Query = Query {
+    name: "compare",
+    description: "Adds `previous`, the same of the period before. That is as many months where `from` and `to` are the starts of months \
+                  in `tz`, as many days where they are the starts of days, and the same duration otherwise; it ends at `from`",
+    schema: |_| choice(["previous"]),
+};
+pub(crate) const METRIC: Query = Query {
+    name: "metric",
+    description: "What is counted: receipts, distinct clients or distinct entries; receipts if it isn't given",
+    schema: |_| choice(["receipts", "clients", "content"]),
+};
+pub(crate) const INTERVAL: Query = Query {
+    name: "interval",
+    description: "How long a point is, by the local calendar and clock of `tz`; day if it isn't given. Weeks begin on Monday",
+    schema: |_| choice(INTERVALS.map(|interval| interval.name())),
+};
+pub(crate) const GROUP_BY: Query = Query {
+    name: "groupBy",
+    description: "One series for each purpose, or for each of the clients, entries or models with the most receipts",
+    schema: |_| choice(["purpose", "client", "content", "model"]),
+};
+pub(crate) const REASON: Query = Query {
+    name: "reason",
+    description: "Only refusals for this reason",
+    schema: |_| text().pattern(Some("^[a-z_]{1,64}$")),
+};
+pub(crate) const CURSOR: Query = Query {
+    name: "cursor",
+    description: "Where to go on: what came with the page or row before",
+    schema: |_| text().min_length(Some(1)).max_length(Some(CURSOR_BYTES_MAX)),
+};
+pub(crate) const TOP_LIMIT: Query = Query {
+    name: "limit",
+    description: "How long a list is; 10 if it isn't given",
+    schema: |config| integer(config.top_max),
+};
+pub(crate) const SERIES_LIMIT: Query = Query {
+    name: "limit",
+    description: "How many series with `groupBy`, those with the most receipts; needs `groupBy`",
+    schema: |config| integer(config.series_max),
+};
+pub(crate) const REFUSALS_LIMIT: Query = Query {
+    name: "limit",
+    description: "How many refusals a page has; 10 if it isn't given",
+    schema: |_| integer(1_000),
+};
+pub(crate) const ROWS_LIMIT: Query = Query {
+    name: "limit",
+    description: "How many receipts: as JSON at most 1,000, and 100 if it isn't given; as CSV or lines of JSON all there are up to the \
+                  maximum if it isn't given",
+    schema: |config| integer(config.stream_rows_max),
+};
+
+impl Query {
+    /// As it stands in the document.
+    pub(crate) fn documented(&self, config: &AnalyticsConfig) -> Parameter {
+        ParameterBuilder::new()
+            .name(self.name)
+            .parameter_in(ParameterIn::Query)
+            .description(Some(self.description))
+            .schema(Some((self.schema)(config)))
+            .build()
+    }
+}
+
+/// The query of `uri`, which may have these parameters.
+///
+/// # Errors
+/// As [`Params::parse`].
+pub(crate) fn read(uri: &Uri, allowed: &[Query]) -> Result<Params, InvalidQuery> {
+    let names: Vec<&str> = allowed.iter().map(|query| query.name).collect();
+    Params::parse(uri, &names)
+}
+
+fn text() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String)
+}
+
+fn uuid() -> ObjectBuilder {
+    text().format(Some(SchemaFormat::Custom("uuid".to_owned())))
+}
+
+fn choice<const N: usize>(names: [&str; N]) -> ObjectBuilder {
+    text().enum_values(Some(names))
+}
+
+fn integer(max: u32) -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int32)))
+        .minimum(Some(1.0))
+        .maximum(Some(f64::from(max)))
+}

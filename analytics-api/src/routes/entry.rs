@@ -1,0 +1,143 @@
+//! `GET /api/v1/analytics/content/{entryId}`: one entry's usage.
+
+use std::sync::Arc;
+
+use accounts::Principal;
+use axum::Extension;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::{HeaderMap, Uri};
+use serde::Serialize;
+use utoipa::ToSchema;
+use warehouse::ContentStats;
+use web::openapi::ProblemBody;
+use web::params::parse_uuid;
+use web::{Failure, rfc3339_ms};
+
+use super::summary::{self, Rows};
+use super::{ClientCount, PurposeCounts, top};
+use crate::access::Access;
+use crate::app::App;
+use crate::format::reply::{Complete, Reply};
+use crate::format::table::{Table, Tabular};
+use crate::labels::{Labelled, Labels};
+use crate::openapi::Refusals;
+use crate::parameters::{self, CLIENT, DOMAIN, FROM, MODEL, PURPOSE, Query, TO, TOP_LIMIT, TZ};
+use crate::selection::{OpenRange, everything, filter, narrows};
+
+pub(crate) const PATH: &str = "/api/v1/analytics/content/{entryId}";
+pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, PURPOSE, CLIENT, MODEL, DOMAIN, TOP_LIMIT];
+
+/// One entry's usage.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Entry {
+    #[schema(format = "uuid")]
+    entry_id: String,
+    /// The entry's URL; where the account lists no such entry, the first of `urls`.
+    url: String,
+    /// The entry's title; where the account lists no such entry, its URL.
+    title: String,
+    /// Whether the account lists no such entry. Left out if that couldn't be told.
+    #[schema(nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown_entry: Option<bool>,
+    /// The URLs that its receipts have, 100 at most.
+    urls: Vec<String>,
+    total_receipts: u64,
+    unique_clients: u64,
+    usage_by_purpose: PurposeCounts,
+    /// The clients with the most receipts.
+    top_clients: Vec<ClientCount>,
+    /// The timestamp of its first receipt in the selection.
+    #[schema(format = DateTime, required = true)]
+    first_seen: Option<String>,
+    /// That of its last.
+    #[schema(format = DateTime, required = true)]
+    last_seen: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    from: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    to: Option<String>,
+}
+
+impl Tabular for Entry {
+    fn columns(&self) -> Vec<&'static str> {
+        summary::columns(false)
+    }
+
+    fn rows(&self, table: &mut Table) {
+        let mut rows = Rows::new(table, false);
+        rows.total("totalReceipts", self.total_receipts, None);
+        rows.total("uniqueClients", self.unique_clients, None);
+        rows.purposes(self.usage_by_purpose, None);
+        rows.clients(&self.top_clients);
+    }
+}
+
+/// One entry's usage
+///
+/// 404 if no receipt of your domains names it and you list no such entry; zeros if only the selection leaves nothing.
+#[utoipa::path(
+    get, path = PATH, tag = "analytics", security(("apiKey" = [])),
+    params(("entryId" = String, Path, format = "uuid", description = "The entry")),
+    responses(
+        (status = 200, description = "Its usage", content((Complete<Entry> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        (status = 404, description = "There is no such entry", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals,
+    ),
+)]
+pub(crate) async fn entry(
+    State(app): State<Arc<App>>,
+    access: Access,
+    Extension(principal): Extension<Arc<Principal>>,
+    Path(entry_id): Path<String>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Response, Failure> {
+    let reply = Reply::of(headers)?;
+    let params = parameters::read(&uri, PARAMETERS)?;
+    let entry_id = parse_uuid("entryId", &entry_id)?;
+    let scope = access.scope(&params)?;
+    let range = OpenRange::of(&params)?;
+    let filter = filter(&params, range.start_ms(), range.end_ms())?;
+    let top_max = top(&app, &params)?;
+    let (completeness, stats) = app
+        .ask(async |moment| {
+            let usage = moment.usage();
+            let stats = usage.content(&scope, &filter, entry_id, top_max).await?;
+            if stats.total_receipts > 0 || !narrows(&params) {
+                return Ok((stats.total_receipts > 0).then_some(stats));
+            }
+            // None in this selection; whether there is such an entry at all takes a second look.
+            let any = usage.content(&scope, &everything(), entry_id, 1).await?;
+            Ok((any.total_receipts > 0).then_some(stats))
+        })
+        .await?;
+    let labels = Labels::of(&app, &principal, &[entry_id]).await;
+    let urls = stats.as_ref().map_or(&[][..], |stats| stats.urls.as_slice());
+    let Labelled { url, title, unknown } = labels.of_entry(entry_id, urls.first().cloned().unwrap_or_default());
+    // What the account lists is there, used or not.
+    let stats = stats
+        .or_else(|| (unknown == Some(false)).then(ContentStats::default))
+        .ok_or_else(|| {
+            Failure::not_found("no verified receipt of your domains names this entry, and you list no such entry")
+        })?;
+    let (from, to) = range.texts();
+    let answer = Entry {
+        entry_id: entry_id.to_string(),
+        url,
+        title,
+        unknown_entry: unknown,
+        urls: stats.urls,
+        total_receipts: stats.total_receipts,
+        unique_clients: stats.unique_clients,
+        usage_by_purpose: stats.usage_by_purpose.into(),
+        top_clients: stats.top_clients.into_iter().map(ClientCount::from).collect(),
+        first_seen: stats.first_seen_ms.map(rfc3339_ms),
+        last_seen: stats.last_seen_ms.map(rfc3339_ms),
+        from,
+        to,
+    };
+    Ok(reply.answer(answer, completeness))
+}

@@ -1,0 +1,105 @@
+//! `GET /api/v1/analytics/models`: usage by model.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use http::{HeaderMap, Uri};
+use serde::Serialize;
+use utoipa::ToSchema;
+use warehouse::Share;
+use web::Failure;
+
+use super::top;
+use crate::access::Access;
+use crate::app::App;
+use crate::format::reply::{Complete, Reply};
+use crate::format::table::{Table, Tabular};
+use crate::openapi::Refusals;
+use crate::parameters::{self, CLIENT, DOMAIN, ENTRY, FROM, MODEL, PURPOSE, Query, TO, TOP_LIMIT, TZ};
+use crate::selection::{OpenRange, filter};
+
+pub(crate) const PATH: &str = "/api/v1/analytics/models";
+pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, DOMAIN, TOP_LIMIT];
+
+/// The models with the most receipts, most first.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ModelList {
+    /// How many models there are in all, "none" among them.
+    total_models: u64,
+    models: Vec<ModelUsage>,
+    #[schema(format = DateTime, required = true)]
+    from: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    to: Option<String>,
+}
+
+/// One model and how much it used.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct ModelUsage {
+    /// As the receipts name it; null for those that name none.
+    #[schema(required = true)]
+    model_id: Option<String>,
+    receipt_count: u64,
+    unique_clients: u64,
+}
+
+impl From<Share> for ModelUsage {
+    fn from(share: Share) -> Self {
+        Self {
+            model_id: Some(share.key).filter(|model| !model.is_empty()),
+            receipt_count: share.receipt_count,
+            unique_clients: share.unique_clients,
+        }
+    }
+}
+
+impl Tabular for ModelList {
+    fn columns(&self) -> Vec<&'static str> {
+        vec!["modelId", "receiptCount", "uniqueClients"]
+    }
+
+    fn rows(&self, table: &mut Table) {
+        for one in &self.models {
+            let model = one.model_id.as_ref().into();
+            table.row(&[model, one.receipt_count.into(), one.unique_clients.into()]);
+        }
+    }
+}
+
+/// Usage by model
+///
+/// The models with the most receipts, those with equally many in order of their name; receipts that name none are together.
+#[utoipa::path(
+    get, path = PATH, tag = "analytics", security(("apiKey" = [])),
+    responses(
+        (status = 200, description = "The models", content((Complete<ModelList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        Refusals,
+    ),
+)]
+pub(crate) async fn models(
+    State(app): State<Arc<App>>,
+    access: Access,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Response, Failure> {
+    let reply = Reply::of(headers)?;
+    let params = parameters::read(&uri, PARAMETERS)?;
+    let scope = access.scope(&params)?;
+    let range = OpenRange::of(&params)?;
+    let filter = filter(&params, range.start_ms(), range.end_ms())?;
+    let top_max = top(&app, &params)?;
+    let (completeness, top) = app
+        .ask(async |moment| moment.usage().by_model(&scope, &filter, top_max).await)
+        .await?;
+    let (from, to) = range.texts();
+    let answer = ModelList {
+        total_models: top.total,
+        models: top.items.into_iter().map(ModelUsage::from).collect(),
+        from,
+        to,
+    };
+    Ok(reply.answer(answer, completeness))
+}

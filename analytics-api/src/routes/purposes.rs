@@ -1,0 +1,95 @@
+//! `GET /api/v1/analytics/purposes`: usage by purpose.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use http::{HeaderMap, Uri};
+use serde::Serialize;
+use utoipa::ToSchema;
+use web::Failure;
+
+use crate::access::Access;
+use crate::app::App;
+use crate::format::reply::{Complete, Reply};
+use crate::format::table::{Table, Tabular};
+use crate::openapi::Refusals;
+use crate::parameters::{self, CLIENT, DOMAIN, ENTRY, FROM, MODEL, PURPOSE, Query, TO, TZ};
+use crate::selection::{OpenRange, PURPOSES, filter};
+
+pub(crate) const PATH: &str = "/api/v1/analytics/purposes";
+pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, DOMAIN];
+
+/// Usage by purpose, also of those without receipts.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PurposeList {
+    purposes: Vec<PurposeUsage>,
+    #[schema(format = DateTime, required = true)]
+    from: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    to: Option<String>,
+}
+
+/// One purpose and how much it was.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct PurposeUsage {
+    /// `training`, `inference` or `research`.
+    purpose: &'static str,
+    receipt_count: u64,
+    unique_clients: u64,
+}
+
+impl Tabular for PurposeList {
+    fn columns(&self) -> Vec<&'static str> {
+        vec!["purpose", "receiptCount", "uniqueClients"]
+    }
+
+    fn rows(&self, table: &mut Table) {
+        for one in &self.purposes {
+            table.row(&[one.purpose.into(), one.receipt_count.into(), one.unique_clients.into()]);
+        }
+    }
+}
+
+/// Usage by purpose
+///
+/// All purposes there are, also those without receipts.
+#[utoipa::path(
+    get, path = PATH, tag = "analytics", security(("apiKey" = [])),
+    responses(
+        (status = 200, description = "The purposes", content((Complete<PurposeList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        Refusals,
+    ),
+)]
+pub(crate) async fn purposes(
+    State(app): State<Arc<App>>,
+    access: Access,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Response, Failure> {
+    let reply = Reply::of(headers)?;
+    let params = parameters::read(&uri, PARAMETERS)?;
+    let scope = access.scope(&params)?;
+    let range = OpenRange::of(&params)?;
+    let filter = filter(&params, range.start_ms(), range.end_ms())?;
+    let (completeness, found) = app
+        .ask(async |moment| moment.usage().by_purpose(&scope, &filter).await)
+        .await?;
+    let usage = |purpose: &'static str| {
+        let share = found.iter().find(|share| share.key == purpose);
+        PurposeUsage {
+            purpose,
+            receipt_count: share.map_or(0, |share| share.receipt_count),
+            unique_clients: share.map_or(0, |share| share.unique_clients),
+        }
+    };
+    let (from, to) = range.texts();
+    let answer = PurposeList {
+        purposes: PURPOSES.into_iter().map(usage).collect(),
+        from,
+        to,
+    };
+    Ok(reply.answer(answer, completeness))
+}

@@ -1,0 +1,185 @@
+//! `GET /api/v1/receipts/{receiptId}`: what became of a receipt.
+//!
+//! An id that nothing is known of is 200 with status `unknown`, not 404: before `completeThrough` passes the moment of
+//! its acknowledgement, the receipt may still be on its way. Another publisher's receipt is `unknown` too, with no difference.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::{HeaderMap, Uri};
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+use warehouse::{ReceiptFacts, RejectedReceipt, StoredReceipt};
+
+use crate::access::Access;
+use crate::app::App;
+use crate::format::reply::{Complete, Reply};
+use crate::openapi::Refusals;
+use crate::parameters::{self, DOMAIN, Query};
+use web::params::parse_uuid;
+use web::{Failure, rfc3339_ms};
+
+pub(crate) const PATH: &str = "/api/v1/receipts/{receiptId}";
+pub(crate) const PARAMETERS: &[Query] = &[DOMAIN];
+
+/// The answer. The single members are those of the first payload, or of the first refusal if none was valid.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ReceiptStatus {
+    #[schema(format = "uuid")]
+    receipt_id: String,
+    /// `verified`, `rejected` or `unknown`.
+    #[schema(pattern = "^(verified|rejected|unknown)$")]
+    status: &'static str,
+    #[schema(nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[schema(nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    /// Valid occurrences in the log: the first of each payload and its duplicates.
+    occurrences: u64,
+    duplicates: u64,
+    /// Whether two different payloads carry this id.
+    conflict: bool,
+    #[schema(required = true)]
+    payload_hash: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    timestamp: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    received_at: Option<String>,
+    receipts: Vec<Payload>,
+    rejections: Vec<Rejection>,
+}
+
+/// One payload stored under the id.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Payload {
+    payload_hash: String,
+    occurrences: u64,
+    #[schema(format = DateTime)]
+    timestamp: String,
+    #[schema(format = DateTime)]
+    received_at: String,
+    publisher: String,
+    entry_id: String,
+    client_id: String,
+    purpose: String,
+    signature_algorithm: String,
+}
+
+impl From<StoredReceipt> for Payload {
+    fn from(stored: StoredReceipt) -> Self {
+        Self {
+            payload_hash: sha256(&stored.payload_hash),
+            occurrences: stored.occurrences,
+            timestamp: rfc3339_ms(stored.timestamp_ms),
+            received_at: rfc3339_ms(stored.received_at_ms),
+            publisher: stored.publisher,
+            entry_id: stored.entry_id.to_string(),
+            client_id: stored.client_id.to_string(),
+            purpose: stored.purpose,
+            signature_algorithm: stored.algorithm,
+        }
+    }
+}
+
+/// One refusal of something that carries the id.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Rejection {
+    reason: String,
+    detail: String,
+    #[schema(format = DateTime)]
+    received_at: String,
+    /// When it was replayed, after which it counts as verified.
+    #[schema(format = DateTime, nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replayed_at: Option<String>,
+}
+
+impl From<RejectedReceipt> for Rejection {
+    fn from(rejected: RejectedReceipt) -> Self {
+        let received_at = rfc3339_ms(rejected.received_at_ms);
+        let replayed_at = rejected.replayed_at_ms.map(rfc3339_ms);
+        Self {
+            reason: rejected.reason,
+            detail: rejected.detail,
+            received_at,
+            replayed_at,
+        }
+    }
+}
+
+impl ReceiptStatus {
+    fn new(receipt_id: Uuid, facts: ReceiptFacts) -> Self {
+        let conflict = facts.conflict();
+        let receipts: Vec<Payload> = facts.stored.into_iter().map(Payload::from).collect();
+        let rejections: Vec<Rejection> = facts.rejected.into_iter().map(Rejection::from).collect();
+        let first = receipts.first();
+        // One valid occurrence decides: a tampered copy sent by someone else takes nothing from it.
+        // A replayed refusal is none: the receipt is on its way again.
+        let standing = || rejections.iter().find(|rejection| rejection.replayed_at.is_none());
+        let refusal = if first.is_none() { standing() } else { None };
+        let status = match (first, refusal) {
+            (Some(_), _) => "verified",
+            (None, Some(_)) => "rejected",
+            (None, None) => "unknown",
+        };
+        Self {
+            receipt_id: receipt_id.to_string(),
+            status,
+            reason: refusal.map(|r| r.reason.clone()),
+            detail: refusal.map(|r| r.detail.clone()),
+            occurrences: receipts.iter().map(|p| p.occurrences).sum(),
+            duplicates: receipts.iter().map(|p| p.occurrences.saturating_sub(1)).sum(),
+            conflict,
+            payload_hash: first.map(|p| p.payload_hash.clone()),
+            timestamp: first.map(|p| p.timestamp.clone()),
+            received_at: first
+                .map(|p| p.received_at.clone())
+                .or_else(|| refusal.map(|r| r.received_at.clone())),
+            receipts,
+            rejections,
+        }
+    }
+}
+
+/// What became of a receipt
+///
+/// An id that nothing is known of is `unknown`, and so is another publisher's: until `completeThrough` passes the moment of its
+/// acknowledgement, a receipt may still be on its way.
+#[utoipa::path(
+    get, path = PATH, tag = "receipts", security(("apiKey" = [])),
+    params(("receiptId" = String, Path, format = "uuid", description = "The receipt")),
+    responses((status = 200, description = "What is known", body = Complete<ReceiptStatus>), Refusals),
+)]
+pub(crate) async fn receipt(
+    State(app): State<Arc<App>>,
+    access: Access,
+    Path(receipt_id): Path<String>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Response, Failure> {
+    let reply = Reply::json(headers)?;
+    let params = parameters::read(&uri, PARAMETERS)?;
+    let receipt_id = parse_uuid("receiptId", &receipt_id)?;
+    let scope = access.scope(&params)?;
+    let (completeness, facts) = app
+        .ask(async |_| app.warehouse().receipt(&scope, receipt_id).await)
+        .await?;
+    Ok(reply.object(ReceiptStatus::new(receipt_id, facts), completeness))
+}
+
+/// `sha256:<hex>`, as receipts write their content hash.
+pub(super) fn sha256(hash: &[u8; 32]) -> String {
+    use std::fmt::Write as _;
+    hash.iter().fold("sha256:".to_owned(), |mut text, byte| {
+        // Writing into a String can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

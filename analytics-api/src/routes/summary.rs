@@ -1,0 +1,64 @@
+//! A summary as rows, of the dashboard, an entry or a client: `measure,key,label,value`, where a total has neither key nor label.
+
+use super::{ClientCount, ContentCount, PurposeCounts};
+use crate::format::table::{Cell, Table};
+
+/// The columns; with a period to compare with there is one more.
+pub(crate) fn columns(compared: bool) -> Vec<&'static str> {
+    let mut columns = vec!["measure", "key", "label", "value"];
+    if compared {
+        columns.push("previous");
+    }
+    columns
+}
+
+/// Writes the rows of one summary.
+pub(crate) struct Rows<'a> {
+    table: &'a mut Table,
+    compared: bool,
+}
+
+impl<'a> Rows<'a> {
+    /// Into `table`, which has [`columns`]`(compared)`.
+    pub(crate) fn new(table: &'a mut Table, compared: bool) -> Self {
+        Self { table, compared }
+    }
+
+    /// A total.
+    pub(crate) fn total(&mut self, measure: &str, value: u64, previous: Option<u64>) {
+        self.row(measure, Cell::Nothing, Cell::Nothing, value, previous);
+    }
+
+    /// `usageByPurpose`.
+    pub(crate) fn purposes(&mut self, counts: PurposeCounts, previous: Option<PurposeCounts>) {
+        let previous = previous.map(PurposeCounts::named);
+        for (at, (purpose, value)) in counts.named().into_iter().enumerate() {
+            let before = previous.and_then(|counts| counts.get(at).map(|(_, count)| *count));
+            self.row("usageByPurpose", purpose.into(), Cell::Nothing, value, before);
+        }
+    }
+
+    /// `topContent`.
+    pub(crate) fn content(&mut self, top: &[ContentCount]) {
+        for content in top {
+            let (key, label) = ((&content.entry_id).into(), (&content.title).into());
+            self.row("topContent", key, label, content.receipt_count, None);
+        }
+    }
+
+    /// `topClients`.
+    pub(crate) fn clients(&mut self, top: &[ClientCount]) {
+        for client in top {
+            let (key, label) = ((&client.client_id).into(), (&client.name).into());
+            self.row("topClients", key, label, client.receipt_count, None);
+        }
+    }
+
+    fn row(&mut self, measure: &str, key: Cell<'_>, label: Cell<'_>, value: u64, previous: Option<u64>) {
+        let mut cells = vec![measure.into(), key, label, value.into()];
+        if self.compared {
+            cells.push(previous.into());
+        }
+        self.table.row(&cells);
+    }
+}

@@ -1,0 +1,63 @@
+//! Places of streamed answers: a few for each account, some for all.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use web::shares::Shares;
+
+/// Streams of one account at one time.
+const ACCOUNT_STREAMS_MAX: usize = 2;
+
+/// The places.
+pub(crate) struct Streams {
+    all: Arc<Semaphore>,
+    shares: Shares,
+}
+
+/// What a stream holds until it ends.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    _own: OwnedSemaphorePermit,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Streams {
+    /// For `streams_max` at one time.
+    pub(crate) fn new(streams_max: usize) -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(streams_max)),
+            shares: Shares::new(ACCOUNT_STREAMS_MAX),
+        }
+    }
+
+    /// A place for this account.
+    ///
+    /// # Errors
+    /// There is none: true if it is the account that has all it may have.
+    pub(crate) fn take(&self, account_id: &str) -> Result<Taken, bool> {
+        let own = self.shares.of(account_id).try_acquire_owned().map_err(|_| true)?;
+        let place = Arc::clone(&self.all).try_acquire_owned().map_err(|_| false)?;
+        Ok(Taken {
+            _own: own,
+            _place: place,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_has_its_share_and_all_have_theirs() {
+        let streams = Streams::new(3);
+        let held: Vec<_> = ["a", "a"].map(|account| streams.take(account)).into_iter().collect();
+        assert!(held.iter().all(Result::is_ok));
+        assert_eq!(streams.take("a").err(), Some(true));
+        let other = streams.take("b");
+        assert!(other.is_ok());
+        assert_eq!(streams.take("c").err(), Some(false));
+        drop(held);
+        assert!(streams.take("c").is_ok());
+    }
+}
