@@ -20,6 +20,7 @@ mod folder;
 mod kafka;
 mod ports;
 mod postgres;
+mod prometheus;
 mod redis;
 mod spawner;
 
@@ -32,6 +33,7 @@ pub use folder::Folder;
 pub use kafka::{Kafka, KafkaSecurity};
 pub use ports::free as free_ports;
 pub use postgres::{Postgres, PostgresSecurity};
+pub use prometheus::Prometheus;
 pub use redis::{Redis, RedisSecurity};
 pub use spawner::{dying_with_us, spawn};
 

@@ -1,0 +1,118 @@
+//! Prometheus, from Debian's package, unpacked into the cache by scripts/fetch-prometheus.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+use rustix::process::Signal;
+
+use crate::engine::Engine;
+use crate::folder::Folder;
+use crate::ports;
+use crate::spawner::dying_with_us;
+
+/// A running server with rules, which asks its targets every second.
+#[derive(Debug)]
+pub struct Prometheus {
+    // Held for its end.
+    _engine: Engine,
+    port: u16,
+    // After the engine: dropped in this order.
+    _folder: Folder,
+}
+
+impl Prometheus {
+    /// One that scrapes `targets` (job, `host:port`) and evaluates the rule files that match `rules`.
+    ///
+    /// # Errors
+    ///
+    /// It isn't in the cache (`make prometheus`), or doesn't start.
+    pub fn start(targets: &[(&str, &str)], rules: &Path) -> anyhow::Result<Self> {
+        let program = cached("prometheus")?;
+        let folder = Folder::new("prometheus")?;
+        let [port] = ports::free()?;
+        let mut lines = format!(
+            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [\"{}\"]\nscrape_configs:\n",
+            rules.display()
+        );
+        for (job, target) in targets {
+            lines += &format!("  - job_name: {job}\n    static_configs: [{{targets: [\"{target}\"]}}]\n");
+        }
+        let file = folder.path().join("prometheus.yml");
+        std::fs::write(&file, lines)?;
+        let data = folder.path().join("data");
+        let command = move || {
+            let mut command = dying_with_us(&program, "KILL");
+            command
+                .arg(format!("--config.file={}", file.display()))
+                .arg(format!("--storage.tsdb.path={}", data.display()))
+                .arg(format!("--web.listen-address=127.0.0.1:{port}"));
+            command
+        };
+        let answers = move |_: &Path| ask(port, "/-/ready").is_ok();
+        let log = folder.path().join("prometheus.log");
+        Ok(Self {
+            _engine: Engine::start("Prometheus", log, Signal::KILL, command, answers)?,
+            port,
+            _folder: folder,
+        })
+    }
+
+    /// The body of the answer to `GET path`, of its HTTP API.
+    ///
+    /// # Errors
+    ///
+    /// No answer, or another status than 200; the body is in the error.
+    pub fn get(&self, path: &str) -> anyhow::Result<String> {
+        ask(self.port, path)
+    }
+
+    /// What `promtool check metrics` has to say of a page of `/metrics`; nothing if it finds no fault.
+    ///
+    /// # Errors
+    ///
+    /// It isn't in the cache (`make prometheus`), or doesn't start.
+    pub fn lint(page: &str) -> anyhow::Result<String> {
+        let mut tool = Command::new(cached("promtool")?)
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let mut input = tool.stdin.take().context("no pipe")?;
+        let page = page.to_owned();
+        // Beside the reading, so that neither pipe fills up.
+        let writer = std::thread::spawn(move || input.write_all(page.as_bytes()));
+        let output = tool.wait_with_output()?;
+        writer.join().ok().context("the writer panicked")??;
+        let said = [output.stdout, output.stderr].concat();
+        Ok(String::from_utf8_lossy(&said).into_owned())
+    }
+}
+
+fn cached(program: &str) -> anyhow::Result<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
+        .context("neither XDG_CACHE_HOME nor HOME is set")?;
+    let path = cache.join("receipts/prometheus").join(program);
+    if !path.exists() {
+        bail!("{} isn't there: `make prometheus` fetches it", path.display());
+    }
+    Ok(path)
+}
+
+/// HTTP/1.0: the answer ends with its connection, and isn't chunked.
+fn ask(port: u16, path: &str) -> anyhow::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("no answer")?;
+    if head.split(' ').nth(1) != Some("200") {
+        bail!("{}: {body}", head.lines().next().unwrap_or_default());
+    }
+    Ok(body.to_owned())
+}
