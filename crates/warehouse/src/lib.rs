@@ -46,9 +46,11 @@ pub use queries::{
     ARRIVALS_MAX, AuditFinding, AuditSums, Below, ClientStats, ClientUsage, CommittedOffset, ContentStats,
     DashboardStats, EntryUsage, ExportedReceipt, Filter, GroupBy, Irreplaceable, LedgerRun, LogBegin, LogPlace,
     MetadataErasure, MetadataRows, Metric, NewestCursor, Part, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, Ranking,
-    ReceiptCursor, ReceiptFacts, Refusal, RefusalStats, Rejected, RejectedCursor, RejectedFilter, RejectedOrder,
-    RejectedReceipt, Replay, Scope, Share, StandingPayload, StandingRejection, StoredReceipt, TimeseriesPoint,
-    TopClient, TopContent, Totals, TouchedHours, Usage, UsageByPurpose,
+    ReceiptCursor, ReceiptFacts, Refusal, RefusalCursor, RefusalFilter, RefusalStats, Rejected, RejectedCursor,
+    RejectedFilter, RejectedOrder, RejectedReceipt, Replay, Scope, Share, StandingPayload, StandingRejection,
+    StoredReceipt, TimeseriesPoint, TopClient, TopContent, Totals, TouchedHours, Usage, UsageByPurpose,
 };
-pub use rollup::{Hours, MarkRow, RollupView, Touched};
+pub use rollup::{
+    Hours, MarkRow, OffBucket, RollBounds, RollPlan, RollStep, Rolled, RollupStanding, RollupView, Touched,
+};
 pub use row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};

@@ -3,6 +3,8 @@
 //! A blank is the least value of its column, and `receipts` unites rows by `min`: what comes later of the same receipt (a duplicate, a
 //! block written again, a repair) doesn't bring anything back. Its own bytes go with the next merge or the next time.
 
+use uuid::Uuid;
+
 use super::{Below, Scope, TIME_MS_MAX, TIME_MS_MIN};
 use crate::client::Call;
 use crate::schema::{RECEIPTS, REJECTED, Table};
@@ -30,13 +32,15 @@ pub struct MetadataRows {
     pub receipts: u64,
     /// Of `rejected`.
     pub rejected: u64,
+    /// Of the rollups.
+    pub rolled: u64,
 }
 
 impl MetadataRows {
     /// Whether there are none.
     #[must_use]
     pub fn is_none(self) -> bool {
-        self.receipts == 0 && self.rejected == 0
+        self.receipts == 0 && self.rejected == 0 && self.rolled == 0
     }
 }
 
@@ -82,6 +86,7 @@ impl Warehouse {
             left.receipts += self.count_of(&RECEIPTS, &format!("{receipts} AND {whose}")).await?;
             let rejected = rows_of(&["received_at"], erasure.before_ms, &REJECTED_BLANKS);
             left.rejected += self.count_of(&REJECTED, &format!("{rejected} AND {whose}")).await?;
+            left.rolled += self.rolled_left(&whose, erasure.before_ms).await?;
         }
         Ok(left)
     }
@@ -92,15 +97,23 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn erase_metadata(&self, erasure: &MetadataErasure) -> Result<(), WarehouseError> {
-        for whose in conditions(&erasure.scope) {
+        let conditions = conditions(&erasure.scope);
+        if conditions.is_empty() {
+            return Ok(());
+        }
+        let id = Uuid::now_v7();
+        self.mark_erasure(id, &erasure.scope, false).await?;
+        for whose in conditions {
             let receipts = rows_of(&["timestamp", "received_at"], erasure.before_ms, &RECEIPT_BLANKS);
             self.blank(&RECEIPTS, &RECEIPT_BLANKS, &format!("{receipts} AND {whose}"))
                 .await?;
             let rejected = rows_of(&["received_at"], erasure.before_ms, &REJECTED_BLANKS);
             self.blank(&REJECTED, &REJECTED_BLANKS, &format!("{rejected} AND {whose}"))
                 .await?;
+            // Afterwards: a roll that was under way has made rows of receipts as they were before.
+            self.delete_rolled(&whose).await?;
         }
-        Ok(())
+        self.mark_erasure(id, &erasure.scope, true).await
     }
 
     /// Takes the addresses out of everyone's refusals received before `before_ms` (milliseconds since the Unix epoch); how many there

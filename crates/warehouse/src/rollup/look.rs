@@ -8,7 +8,6 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::hours::Hours;
-use super::mark::hour_of;
 use super::state::{Dirty, Erasing, State, soil};
 use super::view::{RollupView, Whose};
 use crate::client::Call;
@@ -131,7 +130,9 @@ fn question(known: Option<&State>, committed: &[CommittedOffset], marks_max: u32
     let mut beyond: Vec<String> = Vec::new();
     if let Some(state) = known {
         for one in committed {
-            let Some(from) = state.accounted(one.epoch, one.partition) else { continue };
+            let Some(from) = state.accounted(one.epoch, one.partition) else {
+                continue;
+            };
             beyond.push(format!(
                 "(epoch = {} AND partition = {} AND last_offset >= {from})",
                 one.epoch, one.partition
@@ -267,7 +268,10 @@ impl Look {
     pub(super) fn touched(&self) -> Dirty {
         let mut by_publisher: std::collections::BTreeMap<&str, Vec<(u32, u32)>> = std::collections::BTreeMap::new();
         for (hour, publisher) in self.marks.iter().flat_map(|mark| &mark.touched) {
-            by_publisher.entry(publisher).or_default().push((*hour, hour.saturating_add(1)));
+            by_publisher
+                .entry(publisher)
+                .or_default()
+                .push((*hour, hour.saturating_add(1)));
         }
         let mut dirty = Dirty::new();
         for (publisher, hours) in by_publisher {
@@ -287,10 +291,5 @@ impl Look {
     pub(super) fn has_ended(&self, erasure: Uuid) -> bool {
         let mut marks = self.erasures.iter();
         marks.any(|mark| mark.ended && mark.erasing.erasure == erasure)
-    }
-
-    /// The hour that an instant is in, by the warehouse's clock.
-    pub(super) fn hour_before(settled_ms: i64) -> u32 {
-        hour_of(settled_ms)
     }
 }

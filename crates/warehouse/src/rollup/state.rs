@@ -36,7 +36,7 @@ pub(crate) struct State {
     pub(crate) erasing: Vec<Erasing>,
     /// Erasures that have ended, are accounted for in `dirty`, and whose marks may still stand.
     pub(crate) erased: Vec<Uuid>,
-    /// The version at the last tidying, and when that was, in Unix seconds by the warehouse's clock.
+    /// The version at the last tidying (0: this one's), and when that was, in Unix seconds by the warehouse's clock.
     pub(crate) tidied: (u32, u32),
 }
 
@@ -53,11 +53,12 @@ pub(crate) struct Erasing {
 
 impl State {
     /// One that begins anew at these commits, with nothing rolled below or above `hour`.
-    pub(crate) fn fresh(hour: u32, committed: &[CommittedOffset]) -> Self {
+    pub(crate) fn fresh(hour: u32, committed: &[CommittedOffset], now_s: u32) -> Self {
         let committed = committed.iter().map(|one| (one.epoch, one.partition, one.next_offset));
         Self {
             window: (hour, hour),
             committed: committed.collect(),
+            tidied: (0, now_s),
             ..Self::default()
         }
     }
@@ -80,6 +81,9 @@ impl State {
             self.skipped.push((self.version + 1, number - 1));
         }
         self.version = number;
+        if self.tidied.0 == 0 {
+            self.tidied.0 = number;
+        }
         self
     }
 
@@ -128,7 +132,7 @@ mod tests {
 
     #[test]
     fn versions_that_a_state_does_not_build_on_are_skipped() {
-        let state = State::fresh(5, &[]).made_by(4);
+        let state = State::fresh(5, &[], 0).made_by(4);
         assert_eq!((state.since, state.version), (4, 4));
         let state = state.made_by(5).made_by(8).made_by(9);
         assert_eq!((state.since, state.version, state.skipped), (4, 9, vec![(6, 7)]));
@@ -151,6 +155,9 @@ mod tests {
             window: (0, 100_000),
             ..state
         };
-        assert_eq!(state.bounded().dirty, Dirty::from([(String::new(), Hours::of(0..10_001))]));
+        assert_eq!(
+            state.bounded().dirty,
+            Dirty::from([(String::new(), Hours::of(0..10_001))])
+        );
     }
 }

@@ -89,8 +89,21 @@ impl RollupView {
         format!("version BETWEEN {first} AND {last}{}", skipped.collect::<String>())
     }
 
-    pub(crate) fn view(&self) -> Option<&View> {
-        self.0.as_deref()
+    /// The hours that are rolled, some of them clean.
+    #[must_use]
+    pub fn window(&self) -> Option<Range<u32>> {
+        self.0.as_deref().map(|view| view.window.clone())
+    }
+
+    /// Whether a publisher's hour may be read from rolled rows.
+    pub(crate) fn is_clean(&self, publisher: &str, hour: u32) -> bool {
+        self.0.as_deref().is_some_and(|view| {
+            let dirty = |name: &str| view.dirty.get(name).is_some_and(|hours| hours.contains(hour));
+            view.window.contains(&hour)
+                && !dirty("")
+                && !dirty(publisher)
+                && !view.erasing.iter().any(|whose| whose.holds(publisher))
+        })
     }
 }
 

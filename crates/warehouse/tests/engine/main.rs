@@ -24,5 +24,6 @@ mod model;
 mod refused;
 mod rejected;
 mod retention;
+mod rollup;
 mod rows;
 mod tls;

@@ -1,0 +1,141 @@
+//! Pieces of a roll: some hours of some publishers, and the statements that make their rows.
+
+use std::ops::Range;
+
+use crate::client::Call;
+use crate::queries::FINAL_SETTINGS;
+
+/// Hours of all publishers, or single ones of some.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Piece {
+    hours: Range<u32>,
+    pairs: Option<Vec<(String, u32)>>,
+}
+
+/// How rows are made: one thread, and memory that leaves room for inserts and queries. Groups that don't fit go to disk.
+const MAKING: [(&str, &str); 7] = [
+    ("max_threads", "1"),
+    ("max_insert_threads", "1"),
+    ("max_memory_usage", "300000000"),
+    ("max_bytes_before_external_group_by", "67108864"),
+    ("optimize_aggregation_in_order", "1"),
+    ("min_insert_block_size_rows", "131072"),
+    ("min_insert_block_size_bytes", "33554432"),
+];
+
+impl Piece {
+    pub(super) fn all(hours: Range<u32>) -> Self {
+        Self { hours, pairs: None }
+    }
+
+    /// Of at least one pair.
+    pub(super) fn of(pairs: Vec<(String, u32)>) -> Self {
+        let hours = || pairs.iter().map(|(_, hour)| *hour);
+        let (first, last) = (hours().min().unwrap_or(0), hours().max().unwrap_or(0));
+        Self {
+            hours: first..last + 1,
+            pairs: Some(pairs),
+        }
+    }
+
+    /// A condition over `receipts`, which [`bind`](Self::bind) fills.
+    pub(super) fn condition(&self) -> String {
+        let hours = "timestamp >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')
+                AND timestamp < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')";
+        match self.pairs {
+            None => hours.to_owned(),
+            Some(_) => format!(
+                "{hours} AND publisher IN {{publishers:Array(String)}} AND (publisher, toStartOfHour(timestamp)) IN
+                    arrayZip({{publishers:Array(String)}},
+                        arrayMap(hour -> toDateTime(hour * 3600, 'UTC'), {{hours:Array(UInt32)}}))"
+            ),
+        }
+    }
+
+    /// The same over the rolled rows.
+    pub(super) fn rolled_condition(&self) -> String {
+        let hours = "hour >= {from_hour:UInt32} AND hour < {to_hour:UInt32}";
+        match self.pairs {
+            None => hours.to_owned(),
+            Some(_) => format!(
+                "{hours} AND publisher IN {{publishers:Array(String)}} AND (publisher, hour) IN
+                    arrayZip({{publishers:Array(String)}}, {{hours:Array(UInt32)}})"
+            ),
+        }
+    }
+
+    pub(super) fn bind(&self, call: Call) -> Call {
+        let ms = |hour: u32| i64::from(hour) * 3_600_000;
+        let call = call
+            .with("from_ms", ms(self.hours.start))
+            .with("to_ms", ms(self.hours.end))
+            .with("from_hour", self.hours.start)
+            .with("to_hour", self.hours.end);
+        let Some(pairs) = &self.pairs else { return call };
+        let (publishers, hours): (Vec<String>, Vec<u32>) = pairs.iter().cloned().unzip();
+        call.with("publishers", publishers).with("hours", hours)
+    }
+
+    /// What makes its rows and then says of which roll they are.
+    pub(super) fn statements(&self, number: u32) -> [Call; 3] {
+        let making = |sql: String| {
+            let call = self.bind(Call::new(sql)).slow();
+            MAKING.iter().fold(call, |call, (name, value)| call.set(name, value))
+        };
+        let condition = self.condition();
+        let by_client = format!(
+            "INSERT INTO usage_by_client (publisher, hour, slot, version, client_id, purpose, model_id, receipts, first_ms,
+                last_ms, name, organization, versions)
+             {}
+             FROM receipts FINAL WHERE {condition}
+             GROUP BY publisher, at, client_id, purpose, model_id {FINAL_SETTINGS}",
+            client_columns(&number.to_string())
+        );
+        let by_entry = format!(
+            "INSERT INTO usage_by_entry (publisher, entry_id, hour, version, client_id, purpose, model_id, receipts, first_ms,
+                last_ms, url, urls)
+             {}
+             FROM receipts FINAL WHERE {condition}
+             GROUP BY publisher, at, entry_id, client_id, purpose, model_id {FINAL_SETTINGS}",
+            entry_columns(&number.to_string())
+        );
+        let buckets = match self.pairs {
+            // Also those that are empty.
+            Some(_) => format!(
+                "INSERT INTO rollup_buckets (publisher, hour, version)
+                 SELECT pair.1, pair.2, toUInt32({number}) FROM
+                 (SELECT arrayJoin(arrayZip({{publishers:Array(String)}}, {{hours:Array(UInt32)}})) AS pair)"
+            ),
+            None => format!(
+                "INSERT INTO rollup_buckets (publisher, hour, version)
+                 SELECT DISTINCT publisher, hour, version FROM usage_by_client
+                 WHERE {} AND version = {number}",
+                self.rolled_condition()
+            ),
+        };
+        [by_client, by_entry, buckets].map(making)
+    }
+}
+
+/// Columns of `usage_by_client` over receipts, grouped by publisher, `at` and what follows it there. Those that aren't
+/// columns of the receipts are called as there with `made_` before it.
+pub(super) fn client_columns(version: &str) -> String {
+    format!(
+        "SELECT publisher, intDiv(at, 2) AS made_hour, toUInt32(intDiv(toUnixTimestamp64Milli(timestamp), 1800000)) AS at,
+            toUInt32({version}), client_id, purpose, model_id, count() AS made_receipts,
+            toUnixTimestamp64Milli(min(timestamp)) AS made_first_ms, toUnixTimestamp64Milli(max(timestamp)) AS made_last_ms,
+            toString(argMax(client_name, (timestamp, client_name))) AS made_name,
+            toString(argMax(organization, (timestamp, organization))) AS made_organization,
+            arraySlice(arraySort(groupUniqArray(toString(client_version))), 1, 100) AS made_versions"
+    )
+}
+
+/// Columns of `usage_by_entry` over receipts, in the same way.
+pub(super) fn entry_columns(version: &str) -> String {
+    format!(
+        "SELECT publisher, entry_id, toUInt32(intDiv(toUnixTimestamp64Milli(timestamp), 3600000)) AS at,
+            toUInt32({version}), client_id, purpose, model_id, count() AS made_receipts,
+            toUnixTimestamp64Milli(min(timestamp)) AS made_first_ms, toUnixTimestamp64Milli(max(timestamp)) AS made_last_ms,
+            argMax(url, (timestamp, url)) AS made_url, arraySlice(arraySort(groupUniqArray(url)), 1, 100) AS made_urls"
+    )
+}

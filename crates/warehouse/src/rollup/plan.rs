@@ -1,0 +1,360 @@
+//! What a roll is to do, found out by reading only.
+
+use std::ops::Range;
+
+use clickhouse::Row;
+use serde::Deserialize;
+
+use super::hours::Hours;
+use super::look::Look;
+use super::mark::hour_of;
+use super::pieces::Piece;
+use super::state::{Dirty, Erasing, State, soil};
+use super::tidy::Garbage;
+use crate::client::Call;
+use crate::{CommittedOffset, Warehouse, WarehouseError};
+
+/// Hours looked through at a time for how many rows they have.
+const HOURS_MAX: u32 = 31 * 24;
+/// A publisher's hours that one roll makes anew one by one.
+const PAIRS_MAX: usize = 1_000;
+/// After what time a state is written again although nothing has changed, in seconds.
+const STATE_S_MIN: u32 = 3_600;
+/// After what time an erasure that has begun and not ended is taken for one whose process died, in seconds: no statement of it
+/// lasts longer.
+const ERASING_S_MAX: u32 = 3_600;
+/// How often superseded rows are removed, in seconds.
+const TIDY_S: u32 = 86_400;
+
+/// How much one roll does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RollBounds {
+    /// Only hours that ended before are rolled, milliseconds since the Unix epoch.
+    pub settled_ms: i64,
+    /// Receipts read for one roll, about: a single hour may have more.
+    pub rows_max: u64,
+}
+
+/// What a roll will do.
+#[derive(Debug)]
+pub struct RollPlan {
+    /// Above which its number must be.
+    pub(super) above: u32,
+    pub(super) pieces: Vec<Piece>,
+    pub(super) garbage: Option<Garbage>,
+    /// The state afterwards, but for its version.
+    pub(super) next: State,
+    needed: bool,
+}
+
+impl RollPlan {
+    /// Whether there is anything to do.
+    #[must_use]
+    pub fn is_needed(&self) -> bool {
+        self.needed
+    }
+
+    /// Whether there will be more to do at once.
+    #[must_use]
+    pub fn makes_rows(&self) -> bool {
+        !self.pieces.is_empty()
+    }
+
+    /// Above which the roll's number must be.
+    #[must_use]
+    pub fn number_above(&self) -> u32 {
+        self.above
+    }
+}
+
+#[derive(Row, Deserialize)]
+struct HourRows {
+    hour: u32,
+    rows: u64,
+}
+
+#[derive(Row, Deserialize)]
+struct BucketRows {
+    publisher: String,
+    hour: u32,
+    rows: u64,
+}
+
+impl Warehouse {
+    /// Finds out what a roll has to do after these commits, which must have been read before.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn plan_roll(
+        &self,
+        committed: &[CommittedOffset],
+        bounds: &RollBounds,
+    ) -> Result<RollPlan, WarehouseError> {
+        let look = self.look_to_roll(committed).await?;
+        let settled = hour_of(bounds.settled_ms);
+        let floor = self.rollup_floor(look.now_s);
+        let base = look.state.as_deref();
+        let mut next = base
+            .cloned()
+            .unwrap_or_else(|| State::fresh(settled, committed, look.now_s));
+        if base.is_some() {
+            next.committed.clone_from(&look.covered);
+            for (publisher, hours) in look.touched() {
+                soil(&mut next.dirty, &publisher, &hours);
+            }
+        }
+        self.account_for_erasures(&look, &mut next).await?;
+        next.window = (next.window.0.max(floor), next.window.1.max(floor));
+        let mut next = next.bounded();
+        let mut budget = Budget {
+            rows_left: bounds.rows_max,
+            begun: false,
+        };
+        let mut pieces = Vec::new();
+        self.advance(settled, &mut next, &mut budget, &mut pieces).await?;
+        self.clean(&mut next, &mut budget, &mut pieces).await?;
+        self.reach_back(floor, &mut next, &mut budget, &mut pieces).await?;
+        let mut next = next.bounded();
+        let garbage = match base {
+            Some(base) if look.now_s.saturating_sub(base.tidied.1) > TIDY_S => Some(Garbage::of(base)),
+            _ => None,
+        };
+        if let Some(garbage) = &garbage {
+            next.skipped.retain(|run| !garbage.holds(*run));
+            next.tidied = (0, look.now_s);
+        }
+        let old = look.now_s.saturating_sub(look.written_s) > STATE_S_MIN;
+        Ok(RollPlan {
+            above: look.version,
+            needed: old || garbage.is_some() || base.is_none_or(|base| *base != next),
+            pieces,
+            garbage,
+            next,
+        })
+    }
+
+    /// Takes up what is new of erasures. Those that have ended leave all hours of their publishers to be made anew.
+    async fn account_for_erasures(&self, look: &Look, next: &mut State) -> Result<(), WarehouseError> {
+        let open: Vec<Erasing> = look.erasing(next).cloned().collect();
+        let marked = |id| look.erasures.iter().any(|mark| mark.erasing.erasure == id);
+        next.erased.retain(|&id| marked(id));
+        next.erasing.clear();
+        let mut whose = Vec::new();
+        for erasing in open {
+            if next.erased.contains(&erasing.erasure) || next.erasing.iter().any(|one| one.erasure == erasing.erasure) {
+                continue;
+            }
+            let stale = look.now_s.saturating_sub(erasing.begun_s) > ERASING_S_MAX;
+            if look.has_ended(erasing.erasure) || (stale && self.nothing_mutates().await) {
+                if marked(erasing.erasure) {
+                    next.erased.push(erasing.erasure);
+                }
+                whose.push(erasing.whose);
+            } else {
+                next.erasing.push(erasing);
+            }
+        }
+        let window = Hours::of(next.window());
+        if whose.is_empty() || window.is_empty() {
+            return Ok(());
+        }
+        if whose.iter().any(|whose| !whose.parents.is_empty()) {
+            let call = Call::new("SELECT DISTINCT publisher FROM rollup_buckets").slow();
+            let all: Vec<String> = self.rows("rollup_publishers", call).await?;
+            for publisher in all.iter().filter(|one| whose.iter().any(|whose| whose.holds(one))) {
+                soil(&mut next.dirty, publisher, &window);
+            }
+        }
+        for publisher in whose.iter().flat_map(|whose| &whose.publishers) {
+            soil(&mut next.dirty, publisher, &window);
+        }
+        Ok(())
+    }
+
+    /// Whether no mutation of the receipts is under way. Who can't find out waits.
+    async fn nothing_mutates(&self) -> bool {
+        let call = Call::new(
+            "SELECT count() FROM system.mutations
+             WHERE database = currentDatabase() AND table IN ('receipts', 'receipts_local') AND NOT is_done",
+        );
+        matches!(self.one::<u64>("rollup_mutations", call).await, Ok(0))
+    }
+
+    /// Hours that have ended since.
+    async fn advance(
+        &self,
+        settled: u32,
+        next: &mut State,
+        budget: &mut Budget,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<(), WarehouseError> {
+        while next.window.1 < settled && budget.has_some() {
+            let from = next.window.1;
+            let to = settled.min(from.saturating_add(HOURS_MAX));
+            let rows = self.rows_of_hours(from..to).await?;
+            let mut end = from;
+            while end < to && budget.take(rows_in(&rows, end)) {
+                end += 1;
+            }
+            if rows.iter().any(|row| row.hour < end) {
+                pieces.push(Piece::all(from..end));
+            }
+            next.window.1 = end;
+            next.dirty = without(&next.dirty, &Hours::of(from..end));
+        }
+        Ok(())
+    }
+
+    /// Hours that were touched since, the newest first.
+    async fn clean(
+        &self,
+        next: &mut State,
+        budget: &mut Budget,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<(), WarehouseError> {
+        if let Some(all) = next.dirty.get("").cloned() {
+            for range in all.ranges().rev() {
+                let from = range.end.saturating_sub(HOURS_MAX).max(range.start);
+                let rows = self.rows_of_hours(from..range.end).await?;
+                let mut start = range.end;
+                while start > from && budget.take(rows_in(&rows, start - 1)) {
+                    start -= 1;
+                }
+                if start < range.end {
+                    pieces.push(Piece::all(start..range.end));
+                    next.dirty = without(&next.dirty, &Hours::of(start..range.end));
+                }
+                if !budget.has_some() {
+                    return Ok(());
+                }
+            }
+        }
+        let named = next.dirty.iter().filter(|(publisher, _)| !publisher.is_empty());
+        let hours = named.flat_map(|(publisher, hours)| {
+            let newest_first = hours.ranges().rev().flat_map(Iterator::rev);
+            newest_first.map(move |hour| (publisher.clone(), hour))
+        });
+        let pairs: Vec<(String, u32)> = hours.take(PAIRS_MAX).collect();
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        let rows = self.rows_of_buckets(&pairs).await?;
+        let mut taken = Vec::new();
+        for (publisher, hour) in pairs {
+            let of_bucket = rows.iter().find(|row| row.hour == hour && row.publisher == publisher);
+            if !budget.take(of_bucket.map_or(1, |row| row.rows)) {
+                break;
+            }
+            if let Some(hours) = next.dirty.get_mut(&publisher) {
+                *hours = hours.without(&Hours::of(hour..hour + 1));
+            }
+            taken.push((publisher, hour));
+        }
+        next.dirty.retain(|_, hours| !hours.is_empty());
+        if !taken.is_empty() {
+            pieces.push(Piece::of(taken));
+        }
+        Ok(())
+    }
+
+    /// Hours before the window, down to the first receipt.
+    async fn reach_back(
+        &self,
+        floor: u32,
+        next: &mut State,
+        budget: &mut Budget,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<(), WarehouseError> {
+        if !budget.has_some() {
+            return Ok(());
+        }
+        // Of no receipts it is the least instant.
+        let call = Call::new("SELECT count() = 0, toUnixTimestamp64Milli(min(timestamp)) FROM receipts");
+        let (none, first_ms): (bool, i64) = self.one("rollup_first", call.slow()).await?;
+        let first = if none {
+            next.window.0
+        } else {
+            hour_of(first_ms).max(floor)
+        };
+        while first < next.window.0 && budget.has_some() {
+            let end = next.window.0;
+            let from = end.saturating_sub(HOURS_MAX).max(first);
+            let rows = self.rows_of_hours(from..end).await?;
+            let mut start = end;
+            while start > from && budget.take(rows_in(&rows, start - 1)) {
+                start -= 1;
+            }
+            if rows.iter().any(|row| row.hour >= start) {
+                pieces.push(Piece::all(start..end));
+            }
+            next.window.0 = start;
+            next.dirty = without(&next.dirty, &Hours::of(start..end));
+        }
+        Ok(())
+    }
+
+    /// How many rows the receipts of each hour have, about: duplicates count as well.
+    async fn rows_of_hours(&self, hours: Range<u32>) -> Result<Vec<HourRows>, WarehouseError> {
+        let piece = Piece::all(hours);
+        let sql = format!(
+            "SELECT toUInt32(intDiv(toUnixTimestamp64Milli(timestamp), 3600000)) AS hour, count() AS rows
+             FROM receipts WHERE {} GROUP BY hour ORDER BY hour",
+            piece.condition()
+        );
+        self.rows(
+            "rollup_hours",
+            piece.bind(Call::new(sql)).set("max_threads", "1").slow(),
+        )
+        .await
+    }
+
+    /// How many receipts each publisher's hour had when it was last made, about.
+    async fn rows_of_buckets(&self, pairs: &[(String, u32)]) -> Result<Vec<BucketRows>, WarehouseError> {
+        let piece = Piece::of(pairs.to_vec());
+        let sql = format!(
+            "SELECT publisher, hour, max(sum_of) AS rows FROM
+             (
+                SELECT publisher, hour, version, sum(receipts) AS sum_of FROM usage_by_client WHERE {}
+                GROUP BY publisher, hour, version
+             )
+             GROUP BY publisher, hour",
+            piece.rolled_condition()
+        );
+        self.rows("rollup_hours", piece.bind(Call::new(sql)).slow()).await
+    }
+}
+
+fn rows_in(rows: &[HourRows], hour: u32) -> u64 {
+    let found = rows.binary_search_by_key(&hour, |row| row.hour);
+    found.map_or(0, |at| rows[at].rows)
+}
+
+fn without(dirty: &Dirty, hours: &Hours) -> Dirty {
+    let left = dirty
+        .iter()
+        .map(|(publisher, of)| (publisher.clone(), of.without(hours)));
+    left.filter(|(_, hours)| !hours.is_empty()).collect()
+}
+
+/// Rows that one roll may still read.
+struct Budget {
+    rows_left: u64,
+    begun: bool,
+}
+
+impl Budget {
+    fn has_some(&self) -> bool {
+        self.rows_left > 0
+    }
+
+    /// Takes so many. The first that are asked for are had in any case, so that no hour is too large for ever.
+    fn take(&mut self, rows: u64) -> bool {
+        if rows > self.rows_left && self.begun {
+            self.rows_left = 0;
+            return false;
+        }
+        self.begun |= rows > 0;
+        self.rows_left = self.rows_left.saturating_sub(rows);
+        true
+    }
+}
