@@ -14,8 +14,12 @@ use sha2::{Digest, Sha256};
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
 /// By name, as the page names them: `index.html`, `assets/...`.
-pub(super) static ASSETS: LazyLock<HashMap<&'static str, Asset>> =
-    LazyLock::new(|| FILES.iter().map(|(name, bytes)| (*name, Asset::new(name, bytes))).collect());
+pub(super) static ASSETS: LazyLock<HashMap<&'static str, Asset>> = LazyLock::new(|| {
+    FILES
+        .iter()
+        .map(|(name, bytes)| (*name, Asset::new(name, bytes)))
+        .collect()
+});
 
 pub(super) struct Asset {
     pub(super) etag: HeaderValue,
@@ -28,24 +32,39 @@ pub(super) struct Asset {
 
 impl Asset {
     fn new(name: &str, bytes: &'static [u8]) -> Self {
-        let hash: String = Sha256::digest(bytes).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let hash: String = Sha256::digest(bytes)
+            .iter()
+            .take(16)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         Self {
             // Weak (RFC 9110 section 8.8.1): the compressed form has the same one.
             etag: HeaderValue::from_str(&format!("W/\"{hash}\"")).unwrap_or(HeaderValue::from_static("W/\"\"")),
             // Names under assets/ carry a hash of the content, so what they mean never changes.
-            caching: if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" },
+            caching: if name.starts_with("assets/") {
+                "public, max-age=31536000, immutable"
+            } else {
+                "no-cache"
+            },
             media_type: media_type(name),
             bytes,
-            compressed: compressed(bytes).filter(|small| small.len() < bytes.len()).map(|small| &*small.leak()),
+            compressed: compressed(bytes)
+                .filter(|small| small.len() < bytes.len())
+                .map(|small| &*small.leak()),
         }
     }
 
     /// Whether the sender has it already (`If-None-Match`).
     pub(super) fn is_known_to(&self, request: &HeaderMap) -> bool {
-        let known = request.get_all(header::IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());
+        let known = request
+            .get_all(header::IF_NONE_MATCH)
+            .iter()
+            .filter_map(|line| line.to_str().ok());
         let weak = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
         let own = self.etag.to_str().map(weak).unwrap_or_default();
-        known.flat_map(|line| line.split(',')).any(|tag| tag.trim() == "*" || weak(tag) == own)
+        known
+            .flat_map(|line| line.split(','))
+            .any(|tag| tag.trim() == "*" || weak(tag) == own)
     }
 
     /// The file, compressed if the sender can read that.
@@ -69,7 +88,10 @@ fn compressed(bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// `Accept-Encoding` names gzip and doesn't exclude it (RFC 9110 section 12.5.3).
 fn takes_gzip(request: &HeaderMap) -> bool {
-    let lines = request.get_all(header::ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
+    let lines = request
+        .get_all(header::ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).any(|coding| {
         let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
         let weight = weight.trim().strip_prefix("q=").map_or(Ok(1.0), str::parse::<f32>);

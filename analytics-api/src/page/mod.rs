@@ -17,6 +17,9 @@ use self::asset::ASSETS;
 use crate::app::App;
 use web::Failure;
 
+/// Where the page is.
+pub(crate) const PATH: &str = "/dashboard";
+
 /// What the page may load and do (CSP level 3). `data:` images are the style sheet's own small icons.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
@@ -32,8 +35,8 @@ const HEADERS: [(HeaderName, &str); 4] = [
 /// The page's addresses: no key needed, there is nothing in them that isn't in this repository.
 pub(crate) fn router() -> Router<Arc<App>> {
     Router::new()
-        .route("/dashboard", get(index))
-        .route("/dashboard/", get(async || Redirect::permanent("/dashboard")))
+        .route(PATH, get(index))
+        .route("/dashboard/", get(|| async { Redirect::permanent(PATH) }))
         .route("/dashboard/assets/{name}", get(file))
 }
 

@@ -8,7 +8,10 @@ use http_body_util::BodyExt;
 use super::*;
 
 fn headers(lines: &[(HeaderName, &str)]) -> HeaderMap {
-    lines.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect()
+    lines
+        .iter()
+        .map(|(name, value)| (name.clone(), value.parse().unwrap()))
+        .collect()
 }
 
 fn bytes(response: Response) -> Vec<u8> {
@@ -22,28 +25,47 @@ fn every_file_has_a_type_and_is_never_asked_for_in_vain() {
     for name in ASSETS.keys() {
         let response = served(name, &HeaderMap::new());
         assert_eq!(response.status(), StatusCode::OK, "{name}");
-        assert_ne!(response.headers()[header::CONTENT_TYPE], "application/octet-stream", "{name}");
-        let known = headers(&[(header::IF_NONE_MATCH, response.headers()[header::ETAG].to_str().unwrap())]);
+        assert_ne!(
+            response.headers()[header::CONTENT_TYPE],
+            "application/octet-stream",
+            "{name}"
+        );
+        let known = headers(&[(
+            header::IF_NONE_MATCH,
+            response.headers()[header::ETAG].to_str().unwrap(),
+        )]);
         let again = served(name, &known);
         assert_eq!(again.status(), StatusCode::NOT_MODIFIED, "{name}");
         assert_eq!(again.headers()[header::ETAG], response.headers()[header::ETAG]);
         assert!(bytes(again).is_empty());
     }
-    assert_eq!(served("assets/none.js", &HeaderMap::new()).status(), StatusCode::NOT_FOUND);
+    assert_eq!(
+        served("assets/none.js", &HeaderMap::new()).status(),
+        StatusCode::NOT_FOUND
+    );
 }
 
 #[test]
 fn the_page_names_only_what_is_there_and_runs_nothing_inline() {
     let page = String::from_utf8(bytes(served("index.html", &HeaderMap::new()))).unwrap();
-    let named = ["src=\"", "href=\""].map(|attribute| page.split(attribute).skip(1).map(|rest| rest.split('"').next().unwrap()));
+    let named = ["src=\"", "href=\""].map(|attribute| {
+        page.split(attribute)
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap())
+    });
     let mut count = 0;
     for address in named.into_iter().flatten() {
-        let name = address.strip_prefix("/dashboard/").unwrap_or_else(|| panic!("{address} is elsewhere"));
+        let name = address
+            .strip_prefix("/dashboard/")
+            .unwrap_or_else(|| panic!("{address} is elsewhere"));
         assert!(ASSETS.contains_key(name), "{address}");
         count += 1;
     }
     assert!(count >= 2, "a script and a style sheet");
-    assert!(!page.contains("<style") && !page.contains("style=") && !page.contains(" on"), "{page}");
+    assert!(
+        !page.contains("<style") && !page.contains("style=") && !page.contains(" on"),
+        "{page}"
+    );
     for script in page.split("<script").skip(1) {
         assert!(script.split('>').next().unwrap().contains("src="), "{script}");
     }
@@ -52,7 +74,11 @@ fn the_page_names_only_what_is_there_and_runs_nothing_inline() {
 #[test]
 fn only_hashed_names_are_kept_for_ever() {
     for (name, asset) in ASSETS.iter() {
-        assert_eq!(asset.caching.contains("immutable"), name.starts_with("assets/"), "{name}");
+        assert_eq!(
+            asset.caching.contains("immutable"),
+            name.starts_with("assets/"),
+            "{name}"
+        );
     }
 }
 
@@ -66,7 +92,11 @@ fn compressed_where_that_can_be_read() {
         ("br", false),
     ] {
         let response = served("index.html", &headers(&[(header::ACCEPT_ENCODING, accepted)]));
-        assert_eq!(response.headers().get(header::CONTENT_ENCODING).is_some(), gzip, "{accepted}");
+        assert_eq!(
+            response.headers().get(header::CONTENT_ENCODING).is_some(),
+            gzip,
+            "{accepted}"
+        );
         let got = bytes(response);
         let text = if gzip {
             let mut text = Vec::new();
@@ -82,7 +112,9 @@ fn compressed_where_that_can_be_read() {
 #[test]
 fn browsers_are_told_from_programs() {
     let browser_of = |accept: &str| browser(&headers(&[(header::ACCEPT, accept)]));
-    assert!(browser_of("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"));
+    assert!(browser_of(
+        "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+    ));
     assert!(!browser_of("*/*") && !browser_of("application/json"));
     assert!(!browser(&HeaderMap::new()));
 }
