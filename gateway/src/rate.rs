@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -130,14 +129,6 @@ impl Standing {
             RESET,
             HeaderValue::from(now_ms.saturating_add(full_in_ms).saturating_add(999) / 1_000),
         );
-    }
-}
-
-/// The key of an address. An IPv6 sender has a whole /64 to choose its addresses from, so that is what is counted.
-pub(crate) fn address_key(address: IpAddr) -> u128 {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(v6) => v6.to_bits() & !u128::from(u64::MAX),
     }
 }
 
@@ -302,15 +293,6 @@ mod tests {
         assert_eq!(headers["x-ratelimit-limit"], "10");
         assert_eq!(headers["x-ratelimit-remaining"], "7");
         assert_eq!(headers["x-ratelimit-reset"], "1002", "1,000.1 s and 1.5 s, rounded up");
-    }
-
-    #[test]
-    fn addresses_of_one_network_share_a_key() {
-        let key = |text: &str| address_key(text.parse().unwrap());
-        assert_eq!(key("2001:db8::1"), key("2001:db8::ffff:1"));
-        assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
-        assert_eq!(key("192.0.2.1"), key("::ffff:192.0.2.1"));
-        assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
     }
 
     #[test]

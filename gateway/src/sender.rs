@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::rate::address_key;
+use service::address::address_key;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 

@@ -50,6 +50,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         accounts: app.deps.accounts.clone(),
         limiter: Arc::clone(&app.deps.limiter),
         quotas: app.deps.quotas.clone(),
+        cost: |_| 1,
     };
     let around = Envelope {
         api: "publisher",

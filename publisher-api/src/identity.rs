@@ -40,7 +40,7 @@ pub(crate) async fn identity(State(app): State<Arc<App>>, mut request: Request, 
     };
     let quota = app.deps.quotas.quota(identity.user.tier.as_str());
     let decision = app.deps.limiter.take(&identity.actor(), 1, &quota).await;
-    let mut response = match decision.problem() {
+    let mut response = match decision.problem(1) {
         Some(problem) => Failure::from(problem).into_response(),
         None => {
             request.extensions_mut().insert(Arc::new(identity));

@@ -12,11 +12,13 @@
 //! | [`cpu`] | the one bridge from tokio to rayon |
 //! | [`rate_limit`] | requests a minute and a day, and their headers |
 //! | [`instant`] | milliseconds since the epoch and their text |
+//! | [`address`] | by what a sender is counted |
 //! | [`listen`] | binding a port, with an error that says what to change |
 //!
 //! Nothing here knows a receipt, a log or a warehouse.
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod admin;
 pub mod config;
 pub mod cpu;

@@ -79,16 +79,25 @@ impl Decision {
         }
     }
 
-    /// The 429 of a refused request, headers included; `None` if it is allowed.
+    /// The 429 of a request of this cost that was refused, headers included; `None` if it is allowed.
     #[must_use]
-    pub fn problem(&self) -> Option<Problem> {
+    pub fn problem(&self, cost: u32) -> Option<Problem> {
         if self.allowed {
             return None;
         }
-        let detail = format!(
-            "{} requests are allowed; try again in {} s",
-            self.limit, self.retry_after_s
-        );
+        let Self {
+            limit,
+            remaining,
+            retry_after_s,
+            ..
+        } = self;
+        let detail = if cost > 1 {
+            format!(
+                "this one counts for {cost}, and {remaining} of {limit} are left: try again in {retry_after_s} s, or ask for less"
+            )
+        } else {
+            format!("{limit} requests are allowed; try again in {retry_after_s} s")
+        };
         let mut problem = Problem::new(Kind::RateLimited, detail).retry_after_s(self.retry_after_s);
         self.write_headers(&mut problem.headers);
         Some(problem)

@@ -6,11 +6,14 @@ use accounts::{Accounts, Principal, Scope};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use service::problem::{Kind, Problem};
-use service::rate_limit::{QuotasConfig, RateLimiter};
+use service::rate_limit::{Quota, QuotasConfig, RateLimiter};
 
 use crate::Failure;
+
+/// How many requests the request counted for.
+pub const COST: HeaderName = HeaderName::from_static("x-ratelimit-cost");
 
 /// What the layer asks.
 #[derive(Clone)]
@@ -21,19 +24,25 @@ pub struct Gatekeeper {
     pub limiter: Arc<dyn RateLimiter>,
     /// The quota of each tier.
     pub quotas: QuotasConfig,
+    /// How many requests a request counts for, at least 1: a function of its head.
+    pub cost: fn(&Request) -> u32,
 }
 
 /// The layer of every address that needs an API key: authenticates, counts, asks for the scope that the method needs (`read` for GET
 /// and HEAD, `write` for anything else), and puts an `Arc<Principal>` beside the request. The quota's headers are on every answer to a
-/// valid key, whatever the answer is.
+/// valid key, whatever the answer is, and so is [`COST`].
+///
+/// A request never costs more than the key may ask in a minute, or a day: at the beginning of the window it can be asked, and it is then
+/// all that can.
 pub async fn api_key(State(gatekeeper): State<Gatekeeper>, mut request: Request, next: Next) -> Response {
     let principal = match gatekeeper.principal(request.headers()).await {
         Ok(principal) => principal,
         Err(failure) => return failure.into_response(),
     };
     let quota = gatekeeper.quotas.quota(principal.tier.as_str());
-    let decision = gatekeeper.limiter.take(&principal.key_id, 1, &quota).await;
-    let mut response = match decision.problem() {
+    let cost = affordable((gatekeeper.cost)(&request), &quota);
+    let decision = gatekeeper.limiter.take(&principal.key_id, cost, &quota).await;
+    let mut response = match decision.problem(cost) {
         Some(problem) => Failure::from(problem).into_response(),
         None => match may(&principal, request.method()) {
             Ok(()) => {
@@ -45,7 +54,16 @@ pub async fn api_key(State(gatekeeper): State<Gatekeeper>, mut request: Request,
     };
     // A problem's own Retry-After wins over nothing: the decision writes one only if it refused.
     decision.write_headers(response.headers_mut());
+    response.headers_mut().insert(COST, HeaderValue::from(cost));
     response
+}
+
+/// What a request of this cost takes of a quota.
+fn affordable(cost: u32, quota: &Quota) -> u32 {
+    let most = quota
+        .per_day
+        .map_or(quota.per_minute, |per_day| per_day.min(quota.per_minute));
+    cost.min(most).max(1)
 }
 
 impl Gatekeeper {
@@ -121,6 +139,20 @@ impl From<accounts::AuthError> for Failure {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_request_costs_at_most_what_can_be_asked_at_all() {
+        let quota = |per_minute, per_day| Quota { per_minute, per_day };
+        for (cost, quota, taken) in [
+            (1, quota(60, None), 1),
+            (20, quota(60, Some(10_000)), 20),
+            (20, quota(5, Some(10_000)), 5),
+            (20, quota(60, Some(7)), 7),
+            (0, quota(60, None), 1),
+        ] {
+            assert_eq!(affordable(cost, &quota), taken, "{cost} of {quota:?}");
+        }
+    }
 
     #[test]
     fn bearer_credentials() {

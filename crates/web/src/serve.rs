@@ -15,12 +15,15 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
+use service::address::address_key;
 use service::listen::connections_within;
 use service::telemetry::LineLimit;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
+
+use crate::patience::Patient;
 
 /// One line for all the failures of a while.
 static CANNOT_ACCEPT: LineLimit = LineLimit::new("api accept", Duration::from_secs(10));
@@ -44,6 +47,8 @@ pub struct Connections {
     pub drain_ms_max: u64,
 }
 
+/// How long a peer may take nothing of what is written to it.
+const UNREAD_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Requests of one h2c connection at one time.
 const STREAMS_MAX: u32 = 128;
 
@@ -70,7 +75,9 @@ pub async fn serve(listener: TcpListener, router: Router, config: &Connections, 
                 async move { answer.await.map_err(|never: Infallible| never) }
             })
         };
-        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        let connection = builder
+            .serve_connection(TokioIo::new(Patient::new(stream, UNREAD_WAIT_MAX)), service)
+            .into_owned();
         let connection = graceful.watch(connection);
         let gone = gone.clone();
         tokio::spawn(async move {
@@ -99,17 +106,17 @@ pub async fn serve(listener: TcpListener, router: Router, config: &Connections, 
     gone.cancel();
 }
 
-/// How many connections each address has.
+/// How many connections each address (IPv6: one /64) has.
 #[derive(Clone)]
 struct Share {
     max: usize,
-    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    counts: Arc<Mutex<HashMap<u128, usize>>>,
 }
 
 /// One connection of an address; given back when dropped.
 struct Counted {
     share: Share,
-    address: IpAddr,
+    key: u128,
 }
 
 impl Share {
@@ -122,15 +129,16 @@ impl Share {
 
     /// `None` if the address has all that it may have.
     fn take(&self, address: IpAddr) -> Option<Counted> {
+        let key = address_key(address);
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(address).or_default();
+        let count = counts.entry(key).or_default();
         if *count >= self.max {
             return None;
         }
         *count += 1;
         Some(Counted {
             share: self.clone(),
-            address,
+            key,
         })
     }
 }
@@ -138,10 +146,10 @@ impl Share {
 impl Drop for Counted {
     fn drop(&mut self) {
         let mut counts = self.share.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.address) {
+        if let Some(count) = counts.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {
-                counts.remove(&self.address);
+                counts.remove(&self.key);
             }
         }
     }
@@ -165,7 +173,7 @@ async fn next(
             (Ok((stream, peer)), place) => {
                 // Answers are small and whole: waiting to fill a segment only delays them.
                 let _ = stream.set_nodelay(true);
-                return Some((stream, peer.ip().to_canonical(), place));
+                return Some((stream, peer.ip(), place));
             }
             (Err(error), _) => {
                 if let Some(suppressed) = CANNOT_ACCEPT.pass() {
@@ -199,6 +207,7 @@ fn builder(config: &Connections) -> Builder<TokioExecutor> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use std::net::Ipv4Addr;
 
     use super::*;
@@ -211,6 +220,9 @@ mod tests {
         assert!(held.iter().all(Option::is_some));
         assert!(share.take(one).is_none());
         assert!(share.take(other).is_some(), "another address isn't kept out");
+        let network = ["2001:db8::1", "2001:db8::2", "2001:db8::3"].map(|text| share.take(text.parse().unwrap()));
+        assert!(network[1].is_some() && network[2].is_none(), "a /64 is one sender");
+        drop(network);
         drop(held);
         assert!(share.take(one).is_some());
         assert_eq!(share.counts.lock().map(|counts| counts.len()).ok(), Some(0));

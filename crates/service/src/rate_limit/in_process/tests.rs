@@ -31,10 +31,10 @@ fn headers_tell_the_quota_and_the_problem_when_to_come_again() {
     assert_eq!(headers["x-ratelimit-remaining"], "0");
     assert_eq!(headers["x-ratelimit-reset"], (NOON_S + 60).to_string().as_str());
     assert!(!headers.contains_key("retry-after"));
-    assert!(decision.problem().is_none());
+    assert!(decision.problem(3).is_none());
     let response = limiter
         .take_now("a", 1, &FREE)
-        .problem()
+        .problem(1)
         .unwrap()
         .into_response(&crate::request_id::RequestId::new());
     assert_eq!(response.status(), 429);

@@ -1,0 +1,218 @@
+//! What a question costs of the key's quota: a function of the request's head alone, so that whoever asks can tell it beforehand.
+//!
+//! | a request | units |
+//! |---|---|
+//! | any, without what is below | 1 |
+//! | `from` and `to` more than 93 days apart, more than a year, more than five years | + 1, 2, 4 |
+//! | `groupBy` | + 1 |
+//! | more than 500 points of a time series, more than 1,000 | + 1, 2 |
+//! | `compare` | + 1 |
+//! | a page of more than 250 receipts, of more than 500 | + 1, 3 |
+//! | receipts streamed as rows (CSV, NDJSON): up to 1,000 rows, then each further 1,000 | + 1, 1 |
+//! | a live stream, once | 5 |
+//!
+//! Never more than [`COST_MAX`], nor than the key may ask in a minute at all.
+
+use axum::extract::Query;
+use http::{HeaderMap, Request, Uri, header};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use crate::buckets::{INTERVALS, Interval};
+
+/// The most that one question costs.
+pub const COST_MAX: u32 = 20;
+/// What a live stream costs.
+const LIVE: u32 = 5;
+/// A stream without `limit` may have any number of rows.
+const ROWS_OF_STREAM: u64 = u64::MAX;
+const DAY_S: i64 = 86_400;
+
+/// The units of a request, 1 to [`COST_MAX`]. What can't be answered costs as much as a question of the same form could.
+#[must_use]
+pub fn of_request<B>(request: &Request<B>) -> u32 {
+    units(request.uri(), wants_rows(request.headers()))
+}
+
+/// The same by the address, and whether rows are wanted rather than JSON.
+#[must_use]
+pub fn units(uri: &Uri, rows: bool) -> u32 {
+    let Some(end) = uri.path().strip_prefix("/api/v1/analytics/") else {
+        return 1;
+    };
+    if end == "live" {
+        return LIVE;
+    }
+    let params = Given::of(uri);
+    let mut cost = 1;
+    let range_s = range_s(&params);
+    cost += match range_s.unwrap_or(0) / DAY_S {
+        ..=93 => 0,
+        94..=366 => 1,
+        367..=1_830 => 2,
+        _ => 4,
+    };
+    if params.get("compare").is_some() {
+        cost += 1;
+    }
+    if end == "timeseries" {
+        cost += u32::from(params.get("groupBy").is_some());
+        cost += match points(&params, range_s) {
+            ..=500 => 0,
+            501..=1_000 => 1,
+            _ => 2,
+        };
+    }
+    if end == "receipts" {
+        let limit: Option<u64> = params.get("limit").and_then(|limit| limit.parse().ok());
+        cost += if rows {
+            let thousands = limit.unwrap_or(ROWS_OF_STREAM).div_ceil(1_000);
+            u32::try_from(thousands).unwrap_or(COST_MAX).min(COST_MAX)
+        } else {
+            match limit.unwrap_or(0) {
+                ..=250 => 0,
+                251..=500 => 1,
+                _ => 3,
+            }
+        };
+    }
+    cost.min(COST_MAX)
+}
+
+/// The parameters, whether they are right or not.
+struct Given(Vec<(String, String)>);
+
+impl Given {
+    fn of(uri: &Uri) -> Self {
+        Self(Query::try_from_uri(uri).map_or_else(|_| Vec::new(), |Query(pairs)| pairs))
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(given, _)| given == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// How long the range is, where both ends are given.
+fn range_s(params: &Given) -> Option<i64> {
+    let at = |name| params.get(name).and_then(instant);
+    Some((at("to")?.as_second() - at("from")?.as_second()).max(0))
+}
+
+/// A date is taken as UTC's: hours make no difference here.
+fn instant(text: &str) -> Option<Timestamp> {
+    let date = |text: &str| text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok();
+    match text.len() {
+        10 => date(text).map(|at| at.timestamp()),
+        // An unescaped + arrives as a space.
+        11..=40 => text.replace(' ', "+").parse().ok(),
+        _ => None,
+    }
+}
+
+fn points(params: &Given, range_s: Option<i64>) -> i64 {
+    let named = |interval: &&Interval| params.get("interval") == Some(interval.name());
+    let interval = INTERVALS.iter().find(named).unwrap_or(&Interval::Day);
+    range_s.map_or(0, |range_s| range_s / interval.usual_seconds())
+}
+
+/// Whether `Accept` names a form of rows before JSON, as far as it matters here: wildcards and qualities are passed over.
+fn wants_rows(headers: &HeaderMap) -> bool {
+    let line = headers.get(header::ACCEPT).and_then(|line| line.to_str().ok());
+    let Some(line) = line else { return false };
+    let place = |kind: &str| line.find(kind);
+    let rows = ["text/csv", "application/x-ndjson"].into_iter().filter_map(place).min();
+    rows.is_some_and(|rows| place("application/json").is_none_or(|json| rows < json))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(address: &str, rows: bool) -> u32 {
+        units(&format!("/api/v1/analytics/{address}").parse().unwrap(), rows)
+    }
+
+    #[test]
+    fn what_is_asked_for_without_more_costs_one() {
+        for address in ["dashboard", "timeseries", "receipts", "clients", "content/x"] {
+            assert_eq!(at(address, false), 1, "{address}");
+        }
+        let receipt = "/api/v1/receipts/x?from=1970-01-01&to=2199-01-01";
+        assert_eq!(units(&receipt.parse().unwrap(), false), 1);
+    }
+
+    #[test]
+    fn more_costs_more() {
+        for (address, cost) in [
+            ("live", 5),
+            ("live?tz=Europe/Berlin", 5),
+            ("dashboard?from=2025-01-01&to=2025-02-01", 1),
+            ("dashboard?from=2025-01-01&to=2025-04-05", 2),
+            ("dashboard?from=2024-01-01&to=2025-04-05", 3),
+            ("dashboard?from=1970-01-01&to=2199-01-01", 5),
+            ("dashboard?from=2025-01-01&to=2025-02-01&compare=previous", 2),
+            ("dashboard?from=2025-01-01T00:00:00%2B02:00&to=2025-12-01T00:00:00Z", 2),
+            ("dashboard?from=2025-01-01T00:00:00+02:00&to=2025-12-01T00:00:00Z", 2),
+            ("dashboard?to=2025-12-01", 1),
+            ("dashboard?from=nonsense&to=2025-12-01", 1),
+            (
+                "timeseries?interval=minute&from=2025-01-01T00:00:00Z&to=2025-01-01T09:00:00Z",
+                2,
+            ),
+            (
+                "timeseries?interval=minute&from=2025-01-01&to=2025-01-02&groupBy=client",
+                4,
+            ),
+            ("receipts?limit=250", 1),
+            ("receipts?limit=500", 2),
+            ("receipts?limit=1000", 4),
+        ] {
+            assert_eq!(at(address, false), cost, "{address}");
+        }
+        let rows = ["receipts?limit=1", "receipts?limit=5000", "receipts"].map(|address| at(address, true));
+        assert_eq!(rows, [2, 6, COST_MAX]);
+    }
+
+    #[test]
+    fn the_form_is_told_by_accept() {
+        for (accept, cost) in [
+            ("text/csv", 6),
+            ("application/x-ndjson, application/json;q=0.5", 6),
+            ("application/json, text/csv", 4),
+            ("*/*", 4),
+        ] {
+            let request = Request::get("/api/v1/analytics/receipts?limit=5000").header("accept", accept);
+            assert_eq!(of_request(&request.body(()).unwrap()), cost, "{accept}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_address_costs_something_bounded(address in "[a-z/]{0,12}[?][a-zA-Z0-9=&%+:-]{0,60}", rows: bool) {
+            prop_assert!((1..=COST_MAX).contains(&at(&address, rows)));
+        }
+
+        /// A longer range, a finer interval or a larger page never costs less, and the order of parameters is no matter.
+        #[test]
+        fn never_less_for_more(days in 0..4_000_i64, more in 0..4_000_i64, limit in 1..3_000_u32, rows: bool) {
+            let end = |days: i64| Timestamp::from_second(1_700_000_000 + days * DAY_S).unwrap().to_string();
+            let (start, short, long) = (end(0), end(days), end(days + more));
+            for path in ["timeseries", "receipts"] {
+                let of = |to: &str, limit: u32, interval: &str| {
+                    let cost = at(&format!("{path}?from={start}&to={to}&limit={limit}&interval={interval}"), rows);
+                    let turned = at(&format!("{path}?interval={interval}&limit={limit}&to={to}&from={start}"), rows);
+                    assert_eq!(cost, turned);
+                    cost
+                };
+                prop_assert!(of(&short, limit, "day") <= of(&long, limit, "day"));
+                prop_assert!(of(&short, limit, "day") <= of(&short, limit, "hour"));
+                prop_assert!(of(&short, limit, "day") <= of(&short, limit + 700, "day"));
+            }
+        }
+    }
+}
