@@ -3,10 +3,15 @@
 use crate::rows::{RIVAL, client, entry, known, receipt};
 use crate::stack::{LIMITER_MS, Stack};
 
-fn addresses() -> [String; 6] {
+fn addresses() -> [String; 11] {
     [
         "/api/v1/analytics/dashboard".to_owned(),
         "/api/v1/analytics/timeseries".to_owned(),
+        "/api/v1/analytics/content".to_owned(),
+        "/api/v1/analytics/clients".to_owned(),
+        "/api/v1/analytics/purposes".to_owned(),
+        "/api/v1/analytics/models".to_owned(),
+        "/api/v1/analytics/receipts".to_owned(),
         format!("/api/v1/analytics/content/{}", entry(1)),
         format!("/api/v1/analytics/clients/{}", client(1)),
         "/api/v1/analytics/refusals".to_owned(),

@@ -4,6 +4,9 @@
 
 mod authorisation;
 mod availability;
+mod compared;
+mod formats;
+mod lists;
 mod log;
 mod numbers;
 mod queries;
@@ -49,6 +52,19 @@ async fn the_api_over_the_real_engine() {
         numbers::clients,
         numbers::refusals,
         numbers::receipts,
+        lists::content_clients_purposes_models,
+        lists::receipts_page_by_page,
+        lists::receipts_as_a_stream,
+        lists::refusals_page_by_page,
+        lists::only_receipts_of_a_model,
+        compared::dashboards,
+        compared::series,
+        compared::a_series_of_models,
+        formats::every_endpoint_in_every_format,
+        formats::tags_and_revalidation,
+        formats::heads,
+        formats::words_of_strangers,
+        formats::the_document,
         titles::entries_are_shown_by_their_own_titles,
         titles::an_account_store_that_fails_costs_only_the_titles,
         queries::invalid_queries,

@@ -8,12 +8,15 @@ pub(crate) async fn invalid_queries(stack: &Stack) {
     let dashboard = "/api/v1/analytics/dashboard";
     let content = format!("/api/v1/analytics/content/{}", entry(1));
     let lookup = format!("/api/v1/receipts/{}", receipt(1));
+    let (list, refusals) = ("/api/v1/analytics/receipts", "/api/v1/analytics/refusals");
+    let long_model = format!("modelId={}", "m".repeat(4_097));
+    let long_cursor = format!("cursor={}", "a".repeat(600));
     for (path, query, parameter, detail) in [
         (
             dashboard,
             "form=2026-01-01",
             "form",
-            "allowed here: from, to, tz, purpose, clientId, entryId, domain, limit",
+            "allowed here: from, to, tz, purpose, clientId, entryId, modelId, domain, limit, compare",
         ),
         (dashboard, "from=2026-01-01&from=2026-01-02", "from", "more than once"),
         (dashboard, "from=", "from", "empty"),
@@ -38,7 +41,7 @@ pub(crate) async fn invalid_queries(stack: &Stack) {
             "interval",
             "minute, hour, day, week, month",
         ),
-        (series, "groupBy=url", "groupBy", "purpose, client, entry"),
+        (series, "groupBy=url", "groupBy", "purpose, client, content, model"),
         (series, "limit=3", "limit", "groupBy"),
         (series, "from=2150-01-01", "from", "must be before"),
         (
@@ -59,6 +62,57 @@ pub(crate) async fn invalid_queries(stack: &Stack) {
             "interval",
             "at most 2000 are answered",
         ),
+        (dashboard, "compare=previous", "compare", "give from and to"),
+        (
+            dashboard,
+            "compare=previous&from=2026-01-01",
+            "compare",
+            "give from and to",
+        ),
+        (
+            dashboard,
+            "compare=next&from=2026-01-01&to=2026-02-01",
+            "compare",
+            "previous",
+        ),
+        (
+            dashboard,
+            "compare=previous&from=1970-01-01&to=1970-02-01",
+            "compare",
+            "before the year 1970",
+        ),
+        (
+            series,
+            "compare=previous&from=1970-02-01&to=2026-02-01&interval=month",
+            "compare",
+            "1970",
+        ),
+        (dashboard, "modelId=", "modelId", "empty"),
+        (dashboard, "modelId=a%00b", "modelId", "NUL"),
+        (dashboard, &long_model, "modelId", "4096 bytes"),
+        (dashboard, "tz=Europe/Berlin%00", "tz", "IANA"),
+        (dashboard, "tz=%3Cscript%3E", "tz", "IANA"),
+        (
+            dashboard,
+            "purpose=training%27%20OR%201=1",
+            "purpose",
+            "training, inference, research",
+        ),
+        (list, "limit=1001", "limit", "1 to 1000"),
+        (list, "limit=0", "limit", "1 to 1000"),
+        (list, "limit=1e3", "limit", "1 to 1000"),
+        (list, "cursor=nonsense", "cursor", "not a cursor"),
+        (list, "cursor=W10", "cursor", "not a cursor"),
+        (list, &long_cursor, "cursor", "not a cursor"),
+        (list, "compare=previous", "compare", "unknown parameter"),
+        (list, "from=2026-01-02&to=2026-01-01", "from", "must be before"),
+        (refusals, "cursor=W10", "cursor", "not a cursor"),
+        (refusals, "reason=Bad%20Signature", "reason", "bad_signature"),
+        (refusals, "limit=1001", "limit", "1 to 1000"),
+        ("/api/v1/analytics/content", "limit=101", "limit", "1 to 100"),
+        ("/api/v1/analytics/clients", "limit=0", "limit", "1 to 100"),
+        ("/api/v1/analytics/models", "purpose=x", "purpose", "training"),
+        ("/api/v1/analytics/purposes", "limit=3", "limit", "unknown parameter"),
         (&content, "entryId=7", "entryId", "unknown parameter"),
         ("/api/v1/analytics/content/7", "", "entryId", "UUID"),
         ("/api/v1/analytics/clients/%2e%2e", "", "clientId", "UUID"),
@@ -113,6 +167,8 @@ pub(crate) async fn request_ids_and_caching(stack: &Stack) {
         .get("/api/v1/analytics/dashboard", &[("x-request-id", "mine-1")])
         .await;
     assert_eq!(answer.header("x-request-id"), "mine-1");
+    assert_eq!(answer.header("cache-control"), "private, no-cache");
+    let answer = stack.get("/api/v1/analytics/dashboard?bad=1", &[]).await;
     assert_eq!(answer.header("cache-control"), "no-store");
     for path in ["/", "/healthz", "/readyz", "/nothing", "/api/v1/analytics/dashboard"] {
         let answer = stack.send("GET", path, &[("x-request-id", "two words")]).await;

@@ -83,6 +83,15 @@ pub(crate) fn url(entry: Uuid) -> String {
     format!("https://example.org/{}", entry.as_bytes()[15])
 }
 
+/// The model that a client's receipts name.
+pub(crate) fn model(client: Uuid) -> &'static str {
+    match client.as_bytes()[15] {
+        1 => "model-one",
+        3 => "=model(3)",
+        _ => "",
+    }
+}
+
 /// What a selection of them adds up to.
 pub(crate) struct Sums {
     pub(crate) receipts: u64,
@@ -146,7 +155,7 @@ pub(crate) async fn insert(warehouse: &Warehouse) {
                 purpose: row.purpose,
                 context: "tests",
                 dataset_id: "",
-                model_id: "",
+                model_id: model(row.client_id),
                 query_id: "",
                 session_id: "",
                 study_id: "",

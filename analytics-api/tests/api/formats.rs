@@ -1,0 +1,233 @@
+//! How answers are written: media types, entity tags, HEAD, and the words of strangers in them.
+
+use std::sync::atomic::Ordering;
+
+use accounts::{EntryAuthors, EntryContent, EntryTitle, EntryUrl, NewEntry};
+use serde_json::Value;
+
+use crate::rows::{client, entry, receipt};
+use crate::stack::Stack;
+
+fn addresses() -> Vec<String> {
+    let mut all: Vec<String> = [
+        "dashboard",
+        "timeseries",
+        "content",
+        "clients",
+        "purposes",
+        "models",
+        "refusals",
+        "receipts",
+    ]
+    .map(|name| format!("/api/v1/analytics/{name}"))
+    .into();
+    all.push(format!("/api/v1/analytics/content/{}", entry(1)));
+    all.push(format!("/api/v1/analytics/clients/{}", client(1)));
+    all
+}
+
+pub(crate) async fn every_endpoint_in_every_format(stack: &Stack) {
+    for path in addresses() {
+        for (accept, kind) in [
+            ("application/json", "application/json"),
+            ("text/csv", "text/csv; charset=utf-8; header=present"),
+            ("application/x-ndjson", "application/x-ndjson"),
+        ] {
+            let answer = stack.get(&path, &[("accept", accept)]).await;
+            assert_eq!((answer.status, answer.header("content-type")), (200, kind), "{path}");
+            assert_eq!(
+                answer.header("x-complete-through"),
+                stack.complete_through(),
+                "{path} {accept}"
+            );
+            assert_eq!(answer.header("vary"), "accept, authorization");
+            assert_eq!(answer.header("x-content-type-options"), "nosniff");
+            let text = answer.text();
+            match accept {
+                "application/json" => assert_eq!(answer.json()["completeThrough"], stack.complete_through()),
+                "text/csv" => {
+                    let columns = text.lines().next().unwrap().matches(',').count();
+                    let plain = text.split_terminator("\r\n").filter(|line| !line.contains('"'));
+                    assert!(plain.clone().count() > 1, "{path}: {text}");
+                    assert!(
+                        plain.clone().all(|line| line.matches(',').count() == columns),
+                        "{path}: {text}"
+                    );
+                }
+                _ => assert!(
+                    text.lines()
+                        .all(|line| serde_json::from_str::<Value>(line).unwrap().is_object()),
+                    "{path}: {text}"
+                ),
+            }
+        }
+        for accept in ["image/png", "text/html", "application/json;q=0, text/csv;q=0"] {
+            let answer = stack.get(&path, &[("accept", accept)]).await;
+            assert_eq!(
+                (answer.status, answer.json()["code"].as_str()),
+                (406, Some("not_acceptable")),
+                "{path}"
+            );
+        }
+    }
+    let lookup = format!("/api/v1/receipts/{}", receipt(1));
+    let answer = stack.get(&lookup, &[("accept", "text/csv")]).await;
+    assert_eq!(answer.status, 406);
+}
+
+/// The tag is of the numbers: it stays while only `completeThrough` moves, which the 304 tells.
+pub(crate) async fn tags_and_revalidation(stack: &Stack) {
+    let server = stack
+        .server_with(
+            analytics_api::AnalyticsConfig {
+                watermark_age_ms_max: 0,
+                ..Default::default()
+            },
+            |_| {},
+        )
+        .await;
+    let before = stack.log.complete_ms.load(Ordering::SeqCst);
+    for path in addresses() {
+        for accept in ["application/json", "text/csv", "application/x-ndjson"] {
+            if path.ends_with("/receipts") && accept != "application/json" {
+                continue;
+            }
+            let ask = |tag: String| {
+                let (server, path) = (&server, &path);
+                async move {
+                    let headers = [("accept", accept), ("if-none-match", tag.as_str())];
+                    server.get(path, &stack.keys.publisher, &headers).await
+                }
+            };
+            let first = ask("\"none\"".to_owned()).await;
+            let tag = first.header("etag").to_owned();
+            assert_eq!(first.status, 200, "{path}");
+            assert_eq!(tag.starts_with("W/\""), accept == "application/json", "{path} {tag}");
+            assert_eq!(first.header("cache-control"), "private, no-cache");
+            stack.log.complete_ms.store(before + 7, Ordering::SeqCst);
+            for known in [tag.clone(), format!("\"a\", {tag}"), "*".to_owned()] {
+                let again = ask(known).await;
+                assert_eq!((again.status, again.text().len()), (304, 0), "{path} {accept}");
+                assert_eq!(again.header("etag"), tag);
+                assert_eq!(again.header("x-complete-through"), stack.complete_through());
+                assert_eq!(again.header("cache-control"), "private, no-cache");
+                assert_eq!(again.header("vary"), "accept, authorization");
+                assert!(again.headers.contains_key("x-ratelimit-remaining"));
+            }
+            let anew = ask("\"other\"".to_owned()).await;
+            assert_eq!(
+                (anew.status, anew.header("etag")),
+                (200, tag.as_str()),
+                "{path} {accept}"
+            );
+            stack.log.complete_ms.store(before, Ordering::SeqCst);
+        }
+    }
+    // Other numbers, another tag; other forms, other tags.
+    let tag = async |path: &str, accept: &str| {
+        let answer = stack.get(path, &[("accept", accept)]).await;
+        answer.header("etag").to_owned()
+    };
+    let all = "/api/v1/analytics/dashboard";
+    let some = "/api/v1/analytics/dashboard?purpose=training";
+    assert_ne!(tag(all, "application/json").await, tag(some, "application/json").await);
+    assert_ne!(tag(all, "text/csv").await, tag(all, "application/x-ndjson").await);
+    server.stop().await;
+}
+
+pub(crate) async fn heads(stack: &Stack) {
+    let bearer = format!("Bearer {}", stack.keys.publisher);
+    for path in addresses() {
+        for accept in ["application/json", "text/csv", "application/x-ndjson"] {
+            let headers = [("authorization", bearer.as_str()), ("accept", accept)];
+            let got = stack.send("GET", &path, &headers).await;
+            let answer = stack.send("HEAD", &path, &headers).await;
+            assert_eq!((answer.status, answer.text().len()), (200, 0), "{path}");
+            for name in ["content-type", "etag", "x-complete-through", "cache-control"] {
+                assert_eq!(answer.header(name), got.header(name), "{path} {name}");
+            }
+        }
+    }
+}
+
+/// Titles are the publisher's, names of clients and models are whoever's: in a spreadsheet or a page they must stay words.
+pub(crate) async fn words_of_strangers(stack: &Stack) {
+    let accounts = &stack.deps.accounts;
+    let account = accounts.authenticate(&stack.keys.publisher).await.unwrap().account_id;
+    let titles = [
+        (entry(1), "=HYPERLINK(\"http://x.example\",\"a\")"),
+        (entry(2), "<script>alert(1)</script>"),
+        (entry(3), "+1, \"two\"\u{2028}lines"),
+    ];
+    for (id, title) in titles {
+        let content = EntryContent {
+            url: EntryUrl::parse(&format!("https://news.example/{id}")).unwrap(),
+            title: EntryTitle::parse(title.to_owned()).unwrap(),
+            authors: EntryAuthors::default(),
+        };
+        let created = accounts
+            .create_entries(&account, "key:test", vec![NewEntry { id, content }], 100)
+            .await;
+        created.unwrap();
+    }
+    let path = "/api/v1/analytics/content";
+    let csv = stack.get(path, &[("accept", "text/csv")]).await;
+    let text = csv.text();
+    assert!(
+        text.contains(",\"'=HYPERLINK(\"\"http://x.example\"\",\"\"a\"\")\","),
+        "{text}"
+    );
+    assert!(text.contains(",\"'+1, \"\"two\"\"\u{2028}lines\","), "{text}");
+    assert!(text.contains(",<script>alert(1)</script>,"), "{text}");
+    // Nobody takes it for a page.
+    assert_eq!(csv.header("x-content-type-options"), "nosniff");
+    for accept in ["application/json", "application/x-ndjson"] {
+        let answer = stack.get(path, &[("accept", accept)]).await;
+        let found: Vec<Value> = match accept {
+            "application/json" => answer.json()["content"].as_array().unwrap().clone(),
+            _ => answer
+                .text()
+                .lines()
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect(),
+        };
+        for (id, title) in titles {
+            let one = found.iter().find(|one| one["entryId"] == id.to_string()).unwrap();
+            assert_eq!(
+                (one["title"].as_str(), &one["unknownEntry"]),
+                (Some(title), &Value::Bool(false))
+            );
+        }
+    }
+    for (id, _) in titles {
+        accounts.erase_entry(&account, "key:test", id, None).await.unwrap();
+    }
+}
+
+pub(crate) async fn the_document(stack: &Stack) {
+    let answer = stack.send("GET", "/openapi.json", &[]).await;
+    assert_eq!(answer.status, 200);
+    let document = answer.json();
+    assert_eq!(document["openapi"], "3.1.0");
+    for path in addresses() {
+        let path = path
+            .replace(&entry(1).to_string(), "{entryId}")
+            .replace(&client(1).to_string(), "{clientId}");
+        assert!(document["paths"].get(&path).is_some(), "{path}");
+    }
+    let answer = stack.send("GET", "/docs/", &[]).await;
+    assert_eq!(answer.status, 200);
+    // Limits are those of this configuration.
+    let config = analytics_api::AnalyticsConfig {
+        top_max: 7,
+        ..Default::default()
+    };
+    let server = stack.server_with(config, |_| {}).await;
+    let document = server.send("GET", "/openapi.json", &[]).await.json();
+    let parameters = document["paths"]["/api/v1/analytics/content"]["get"]["parameters"]
+        .as_array()
+        .unwrap();
+    let limit = parameters.iter().find(|one| one["name"] == "limit").unwrap();
+    assert_eq!(limit["schema"]["maximum"], 7);
+    server.stop().await;
+}
