@@ -64,7 +64,7 @@ run-prod-like: deps chdb kafka ## Two gateways, three verifiers and the analytic
 test: deps chdb kafka python prometheus lint alerts page-check ## Everything CI runs
 	cargo test --workspace --locked
 	# The command as the tests built it.
-	publisher-api/tests/conformance/run $(CONFORMANCE_CASES) $(TARGET)/debug/receipts
+	scripts/conformance $(CONFORMANCE_CASES) $(TARGET)/debug/receipts
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts demo/interop.sh
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts DEMO_EXIT=1 demo/run.sh
 	$(MAKE) page-test
