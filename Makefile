@@ -107,11 +107,25 @@ screenshots: page-deps chdb ## Take the README's pictures of the dashboard page
 lint: deps ## Format and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
+	scripts/check-dependencies
+
+# What cargo-deny checks; its advisories need the network.
+DENY ?= licenses bans sources
+
+.PHONY: deny
+deny: deps ## cargo-deny itself, over deny.toml (builds it once: minutes; DENY="advisories" needs the network)
+	test -x $(TARGET)/tools/bin/cargo-deny || cargo install cargo-deny --version 0.20.2 --locked --root $(TARGET)/tools
+	$(TARGET)/tools/bin/cargo-deny --locked check $(DENY)
 
 .PHONY: bench
 bench: deps chdb ## Criterion benches, and the comparison that writes benches/runs/
 	cargo bench --locked --package benches
 	cargo run --release --locked --package benches --bin compare
+
+.PHONY: size-check
+size-check: deps chdb ## Measure what one receipt costs here, and hold `receipts size` against it (3 minutes)
+	cargo build --release --locked --package receipts-cli --package load-tests --package benches --bins
+	$(TARGET)/release/sizing
 
 .PHONY: drills
 drills: deps chdb kafka ## Fault drills on Kafka, ClickHouse's protocol, PostgreSQL and Redis (half an hour; DRILLS="--short --only kafka" for less)
