@@ -9,6 +9,7 @@
 //! - [`server`], [`process`], [`traffic`]: a server in a process of its own, what it costs, and the requests to it
 //! - [`scratch`]: where logs are written, on a real disk
 //! - [`row`], [`report`], [`machine`]: a row with its target, the table and the file, and what it was measured on
+//! - [`sizing`]: the program `sizing`, which holds `receipts size` against this machine
 //! - [`progress`]: what is being measured now
 
 #![forbid(unsafe_code)]
@@ -25,5 +26,6 @@ pub mod rounds;
 pub mod row;
 pub mod scratch;
 pub mod server;
+pub mod sizing;
 pub mod traffic;
 pub mod workload;
