@@ -58,7 +58,7 @@ pub struct Report {
     pub(crate) unavailable: u64,
     pub(crate) slowest_unavailable_ms: u64,
     without_retry_after: u64,
-    given_up: u64,
+    pub(crate) given_up: u64,
     wrong_answers: Vec<String>,
     findings: Vec<Finding>,
     passed: bool,
@@ -114,6 +114,14 @@ impl Report {
             findings,
             passed,
         }
+    }
+
+    /// What was sent and what had to be repeated, in a line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let (receipts, requests, repeated, unavailable) =
+            (self.receipts, self.requests, self.repeated_tries, self.unavailable);
+        format!("{receipts} receipts in {requests} requests, {repeated} tries repeated, {unavailable} answers 503")
     }
 
     /// Every number is right and every answer was.

@@ -23,6 +23,8 @@ use replica::Replica;
 
 /// The database of the accounts.
 const DATABASE: &str = "receipts";
+/// Numbers of replicas that are prepared for others begin here.
+const PREPARED_FROM: usize = 100;
 const ENDPOINT_USER: &str = "receipts";
 const ENDPOINT_PASSWORD: &str = "a-password-for-drills";
 
@@ -87,6 +89,7 @@ pub struct Fleet {
     environment: Vec<(String, String)>,
     programs: PathBuf,
     verifiers_made: usize,
+    prepared: usize,
     folder: Folder,
 }
 
@@ -137,6 +140,7 @@ impl Fleet {
             environment,
             programs,
             verifiers_made: 0,
+            prepared: 0,
             folder,
         };
         for _ in 0..shape.verifiers {
@@ -181,6 +185,20 @@ impl Fleet {
         verifier.process.start()?;
         self.verifiers.push(verifier);
         Ok(())
+    }
+
+    /// Prepares one more replica of a service, and starts nothing.
+    ///
+    /// # Errors
+    /// Its program isn't built, or there is no free port.
+    pub fn prepare(&mut self, service: &str) -> Result<Replica> {
+        self.prepared += 1;
+        let place = Place {
+            programs: &self.programs,
+            folder: self.folder.path(),
+            environment: &self.environment,
+        };
+        place.replica(service, PREPARED_FROM + self.prepared)
     }
 
     /// Every service's process.

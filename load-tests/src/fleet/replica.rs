@@ -13,7 +13,7 @@ use crate::process::Process;
 /// What is preloaded into a process whose clock is to be wrong.
 const WRONG_CLOCK: &str = include_str!("wrong_clock.c");
 
-/// A gateway, a verifier or an analytics API.
+/// A gateway, a verifier, an analytics API or a publisher API.
 pub struct Replica {
     /// Its process.
     pub process: Process,
@@ -46,6 +46,7 @@ impl Replica {
         match service {
             "gateway" => set("RECEIPTS_GATEWAY_LISTEN", listen.clone()),
             "analytics-api" => set("RECEIPTS_ANALYTICS_LISTEN", listen.clone()),
+            "publisher-api" => set("RECEIPTS_PUBLISHER_LISTEN", listen.clone()),
             _ => {}
         }
         let clock: Arc<Mutex<Option<i64>>> = Arc::default();
