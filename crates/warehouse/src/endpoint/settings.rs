@@ -1,7 +1,7 @@
 //! Which settings a request may carry.
 
 /// Settings that may be set for one request, with how their values look.
-const ALLOWED: [(&str, Value); 29] = [
+const ALLOWED: [(&str, Value); 33] = [
     ("allow_nondeterministic_mutations", Value::Number),
     ("async_insert", Value::Number),
     ("distributed_foreground_insert", Value::Number),
@@ -19,13 +19,17 @@ const ALLOWED: [(&str, Value); 29] = [
     ("max_bytes_before_external_sort", Value::Number),
     ("max_execution_time", Value::Number),
     ("max_insert_block_size", Value::Number),
+    ("max_insert_threads", Value::Number),
     ("max_memory_usage", Value::Number),
     ("max_partitions_per_insert_block", Value::Number),
     ("max_replica_delay_for_distributed_queries", Value::Number),
     ("max_result_bytes", Value::Number),
     ("max_result_rows", Value::Number),
     ("max_threads", Value::Number),
+    ("min_insert_block_size_bytes", Value::Number),
+    ("min_insert_block_size_rows", Value::Number),
     ("mutations_sync", Value::Number),
+    ("optimize_aggregation_in_order", Value::Number),
     ("optimize_on_insert", Value::Number),
     ("optimize_throw_if_noop", Value::Number),
     ("prefer_localhost_replica", Value::Number),

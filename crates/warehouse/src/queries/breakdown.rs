@@ -3,7 +3,8 @@
 use clickhouse::Row;
 use serde::Deserialize;
 
-use super::{FINAL_SETTINGS, Filter, Ranking, Scope, Usage, receipts_condition, scoped};
+use super::source::{Column, Cube};
+use super::{FINAL_SETTINGS, Filter, Ranking, Scope, Usage};
 use crate::WarehouseError;
 
 /// One purpose or model and how much it was.
@@ -31,7 +32,9 @@ impl Usage<'_> {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn by_purpose(&self, scope: &Scope, filter: &Filter) -> Result<Vec<Share>, WarehouseError> {
-        let all = self.shares("by_purpose", "purpose", scope, filter, u32::MAX).await?;
+        let all = self
+            .shares("by_purpose", (Column::Purpose, "usage"), scope, filter, u32::MAX)
+            .await?;
         Ok(all.items)
     }
 
@@ -45,13 +48,14 @@ impl Usage<'_> {
         filter: &Filter,
         top_max: u32,
     ) -> Result<Ranking<Share>, WarehouseError> {
-        self.shares("by_model", "model_id", scope, filter, top_max).await
+        self.shares("by_model", (Column::Model, "model"), scope, filter, top_max)
+            .await
     }
 
     async fn shares(
         &self,
         name: &'static str,
-        column: &'static str,
+        (column, key): (Column, &'static str),
         scope: &Scope,
         filter: &Filter,
         top_max: u32,
@@ -59,16 +63,15 @@ impl Usage<'_> {
         if scope.is_empty() {
             return Ok(Ranking::default());
         }
-        let condition = receipts_condition(scope, filter);
+        let source = self.source(scope, filter, &[], Cube::Clients);
+        let rows = source.rows(&[Column::Count, Column::Client, column]);
         let sql = format!(
-            "SELECT toString({column}) AS part, count() AS receipts, uniqExact(client_id) AS clients,
-                count() OVER () AS total
-             FROM receipts FINAL WHERE {condition}
-             GROUP BY part ORDER BY receipts DESC, part LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"
+            "SELECT toString({key}) AS part, sum(n) AS receipts, uniqExact(client) AS clients, count() OVER () AS total
+             FROM {rows} GROUP BY {key} ORDER BY receipts DESC, part LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"
         );
         let rows: Vec<ShareRow> = self
             .warehouse
-            .rows(name, scoped(sql, scope, filter).with("top_max", top_max))
+            .rows(name, source.call(sql).with("top_max", top_max))
             .await?;
         let total = rows.first().map_or(0, |row| row.total);
         let share = |row: ShareRow| Share {

@@ -4,8 +4,10 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, Filter, Scope, TopContent, Usage, UsageByPurpose, receipts_condition, scoped};
-use crate::WarehouseError;
+use super::dashboard::PER_PURPOSE;
+use super::source::{Column, Cube, least_texts};
+use super::{FINAL_SETTINGS, Filter, Scope, TopContent, Usage, UsageByPurpose};
+use crate::{RollupView, WarehouseError};
 
 /// One client's activity. All zero and empty if it never sent a receipt in the scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,7 +16,7 @@ pub struct ClientStats {
     pub name: String,
     /// `client.organization` of its newest receipt.
     pub organization: String,
-    /// Its versions in text order, at most 100.
+    /// Its versions, the first 100 in text order (of at most 10,000).
     pub versions: Vec<String>,
     /// Distinct receipts.
     pub total_receipts: u64,
@@ -33,7 +35,6 @@ pub struct ClientStats {
 #[derive(Row, Deserialize)]
 struct TotalsRow {
     receipts: u64,
-    entries: u64,
     training: u64,
     inference: u64,
     research: u64,
@@ -63,32 +64,49 @@ impl Usage<'_> {
             client_id: Some(client_id),
             ..filter.clone()
         };
-        let condition = receipts_condition(scope, &filter);
+        // Rolled rows of an entry don't name its clients.
+        let nothing = RollupView::none();
+        let of_clients = match filter.entry_id {
+            None => *self,
+            Some(_) => self.warehouse.usage(&nothing),
+        };
+        let source = of_clients.source(scope, &filter, &[], Cube::Clients);
+        let rows = source.rows(&[
+            Column::Count,
+            Column::Purpose,
+            Column::First,
+            Column::Last,
+            Column::Name,
+            Column::Organization,
+            Column::ClientVersions,
+        ]);
         let sql = format!(
-            "SELECT count() AS receipts, uniqExact(entry_id) AS entries, countIf(purpose = 'training') AS training,
-                countIf(purpose = 'inference') AS inference, countIf(purpose = 'research') AS research,
-                toUnixTimestamp64Milli(min(timestamp)) AS first_ms, toUnixTimestamp64Milli(max(timestamp)) AS last_ms,
-                argMax(client_name, (timestamp, client_name)) AS newest_name,
-                argMax(organization, (timestamp, organization)) AS newest_organization,
-                arraySort(groupUniqArray(100)(toString(client_version))) AS versions
-             FROM receipts FINAL WHERE {condition} {FINAL_SETTINGS}"
+            "SELECT sum(n) AS receipts, {PER_PURPOSE}, min(first_at) AS first_ms, max(last_at) AS last_ms,
+                argMax(title, (last_at, title)) AS newest_name,
+                argMax(body, (last_at, body)) AS newest_organization, {} AS versions
+             FROM {rows} {FINAL_SETTINGS}",
+            least_texts("releases")
         );
-        let totals: TotalsRow = self.warehouse.one("client", scoped(sql, scope, &filter)).await?;
+        let totals: TotalsRow = self.warehouse.one("client", source.call(sql)).await?;
         if totals.receipts == 0 {
             return Ok(ClientStats::default());
         }
+        let top = self.most_used("client_top", scope, &filter, top_max).await?;
+        let unique_content = top.total;
+        let mut top_content = top.into_top_content();
+        top_content.truncate(usize::try_from(top_max).unwrap_or(usize::MAX));
         Ok(ClientStats {
             name: totals.newest_name,
             organization: totals.newest_organization,
             versions: totals.versions,
             total_receipts: totals.receipts,
-            unique_content: totals.entries,
+            unique_content,
             usage_by_purpose: UsageByPurpose {
                 training: totals.training,
                 inference: totals.inference,
                 research: totals.research,
             },
-            top_content: self.most_used("client_top", scope, &filter, top_max).await?,
+            top_content,
             first_seen_ms: Some(totals.first_ms),
             last_seen_ms: Some(totals.last_ms),
         })

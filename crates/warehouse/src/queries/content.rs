@@ -4,7 +4,10 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, Filter, Scope, Usage, UsageByPurpose, receipts_condition, scoped};
+use super::dashboard::PER_PURPOSE;
+use super::newest::Of;
+use super::source::{Column, Cube, least_texts};
+use super::{FINAL_SETTINGS, Filter, Scope, Usage, UsageByPurpose};
 use crate::WarehouseError;
 
 /// One client and how much it used.
@@ -35,7 +38,7 @@ pub struct ContentStats {
     pub first_seen_ms: Option<i64>,
     /// The last receipt's timestamp.
     pub last_seen_ms: Option<i64>,
-    /// The URLs it was used under, in text order, at most 100.
+    /// The URLs it was used under, the first 100 in text order (of at most 10,000).
     pub urls: Vec<String>,
 }
 
@@ -54,10 +57,9 @@ struct TotalsRow {
 #[derive(Row, Deserialize)]
 struct ClientRow {
     #[serde(with = "clickhouse::serde::uuid")]
-    client: Uuid,
-    newest_name: String,
-    newest_organization: String,
+    client_of: Uuid,
     receipts: u64,
+    last_ms: i64,
 }
 
 impl Usage<'_> {
@@ -79,33 +81,43 @@ impl Usage<'_> {
             entry_id: Some(entry_id),
             ..filter.clone()
         };
-        let condition = receipts_condition(scope, &filter);
+        let source = self.source(scope, &filter, &[], Cube::Entries);
+        let rows = source.rows(&[
+            Column::Count,
+            Column::Client,
+            Column::Purpose,
+            Column::First,
+            Column::Last,
+            Column::Urls,
+        ]);
         let sql = format!(
-            "SELECT count() AS receipts, uniqExact(client_id) AS clients, countIf(purpose = 'training') AS training,
-                countIf(purpose = 'inference') AS inference, countIf(purpose = 'research') AS research,
-                toUnixTimestamp64Milli(min(timestamp)) AS first_ms, toUnixTimestamp64Milli(max(timestamp)) AS last_ms,
-                arraySort(groupUniqArray(100)(url)) AS urls
-             FROM receipts FINAL WHERE {condition} {FINAL_SETTINGS}"
+            "SELECT sum(n) AS receipts, uniqExact(client) AS clients, {PER_PURPOSE}, min(first_at) AS first_ms,
+                max(last_at) AS last_ms, {} AS urls
+             FROM {rows} {FINAL_SETTINGS}",
+            least_texts("links")
         );
-        let totals: TotalsRow = self.warehouse.one("content", scoped(sql, scope, &filter)).await?;
+        let totals: TotalsRow = self.warehouse.one("content", source.call(sql)).await?;
         if totals.receipts == 0 {
             return Ok(ContentStats::default());
         }
+        let rows = source.rows(&[Column::Count, Column::Client, Column::Last]);
         let sql = format!(
-            "SELECT CAST(client_id AS UUID) AS client, argMax(client_name, (timestamp, client_name)) AS newest_name,
-                argMax(organization, (timestamp, organization)) AS newest_organization, count() AS receipts
-             FROM receipts FINAL WHERE {condition}
-             GROUP BY client ORDER BY receipts DESC, toString(client) LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"
+            "SELECT client AS client_of, sum(n) AS receipts, max(last_at) AS last_ms FROM {rows}
+             GROUP BY client ORDER BY receipts DESC, toString(client_of) LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"
         );
-        let clients: Vec<ClientRow> = self
-            .warehouse
-            .rows("content_clients", scoped(sql, scope, &filter).with("top_max", top_max))
-            .await?;
-        let top_client = |row: ClientRow| TopClient {
-            client_id: row.client,
-            name: row.newest_name,
-            organization: row.newest_organization,
-            receipt_count: row.receipts,
+        let call = source.call(sql).with("top_max", top_max);
+        let clients: Vec<ClientRow> = self.warehouse.rows("content_clients", call).await?;
+        let found = clients.iter().map(|row| (row.client_of, row.last_ms));
+        let mut names = self.newest(scope, &filter, Of::Clients, found).await?;
+        let mut top_client = |row: ClientRow| {
+            // Not there only if it was erased since.
+            let mut texts = names.remove(&row.client_of).unwrap_or_default().into_iter();
+            TopClient {
+                client_id: row.client_of,
+                name: texts.next().unwrap_or_default(),
+                organization: texts.next().unwrap_or_default(),
+                receipt_count: row.receipts,
+            }
         };
         Ok(ContentStats {
             total_receipts: totals.receipts,
@@ -115,7 +127,7 @@ impl Usage<'_> {
                 inference: totals.inference,
                 research: totals.research,
             },
-            top_clients: clients.into_iter().map(top_client).collect(),
+            top_clients: clients.into_iter().map(&mut top_client).collect(),
             first_seen_ms: Some(totals.first_ms),
             last_seen_ms: Some(totals.last_ms),
             urls: totals.urls,

@@ -4,7 +4,9 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, Filter, Scope, Usage, receipts_condition, scoped};
+use super::newest::Of;
+use super::source::{Column, Cube};
+use super::{FINAL_SETTINGS, Filter, Scope, Usage};
 use crate::WarehouseError;
 
 /// Receipts per purpose.
@@ -54,10 +56,15 @@ struct TotalsRow {
 #[derive(Row, Deserialize)]
 struct EntryRow {
     #[serde(with = "clickhouse::serde::uuid")]
-    entry: Uuid,
-    newest_url: String,
+    entry_of: Uuid,
     receipts: u64,
+    last_ms: i64,
+    total: u64,
 }
+
+/// Receipts per purpose, over the columns `n` and `usage`.
+pub(super) const PER_PURPOSE: &str = "sumIf(n, usage = 'training') AS training,
+    sumIf(n, usage = 'inference') AS inference, sumIf(n, usage = 'research') AS research";
 
 impl Usage<'_> {
     /// Totals, and at most `top_max` entries.
@@ -73,17 +80,20 @@ impl Usage<'_> {
         if scope.is_empty() {
             return Ok(DashboardStats::default());
         }
-        let condition = receipts_condition(scope, filter);
+        let source = self.source(scope, filter, &[], Cube::Clients);
+        let rows = source.rows(&[Column::Count, Column::Client, Column::Purpose]);
         let sql = format!(
-            "SELECT count() AS receipts, uniqExact(client_id) AS clients, countIf(purpose = 'training') AS training,
-                countIf(purpose = 'inference') AS inference, countIf(purpose = 'research') AS research
-             FROM receipts FINAL WHERE {condition} {FINAL_SETTINGS}"
+            "SELECT sum(n) AS receipts, uniqExact(client) AS clients, {PER_PURPOSE} FROM {rows} {FINAL_SETTINGS}"
         );
-        let totals: TotalsRow = self.warehouse.one("dashboard", scoped(sql, scope, filter)).await?;
+        let totals: TotalsRow = self.warehouse.one("dashboard", source.call(sql)).await?;
+        let top = match top_max {
+            0 => MostUsed::default(),
+            _ => self.most_used("dashboard_top", scope, filter, top_max).await?,
+        };
         Ok(DashboardStats {
             total_receipts: totals.receipts,
             unique_clients: totals.clients,
-            top_content: self.most_used("dashboard_top", scope, filter, top_max).await?,
+            top_content: top.into_top_content(),
             usage_by_purpose: UsageByPurpose {
                 training: totals.training,
                 inference: totals.inference,
@@ -92,32 +102,65 @@ impl Usage<'_> {
         })
     }
 
-    /// The most used entries.
+    /// The most used entries, at most `top_max` and at least one.
     pub(super) async fn most_used(
         &self,
         name: &'static str,
         scope: &Scope,
         filter: &Filter,
         top_max: u32,
-    ) -> Result<Vec<TopContent>, WarehouseError> {
-        if top_max == 0 {
-            return Ok(Vec::new());
-        }
-        let condition = receipts_condition(scope, filter);
+    ) -> Result<MostUsed, WarehouseError> {
+        let source = self.source(scope, filter, &[], Cube::Entries);
+        let rows = source.rows(&[Column::Count, Column::Entry, Column::Last]);
         let sql = format!(
-            "SELECT entry_id AS entry, argMax(url, (timestamp, url)) AS newest_url, count() AS receipts
-             FROM receipts FINAL WHERE {condition}
-             GROUP BY entry_id ORDER BY receipts DESC, toString(entry) LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"
+            "SELECT entry AS entry_of, sum(n) AS receipts, max(last_at) AS last_ms, count() OVER () AS total FROM {rows}
+             GROUP BY entry ORDER BY receipts DESC, toString(entry_of) LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"
         );
-        let rows: Vec<EntryRow> = self
-            .warehouse
-            .rows(name, scoped(sql, scope, filter).with("top_max", top_max))
-            .await?;
-        let entry = |row: EntryRow| TopContent {
-            entry_id: row.entry,
-            url: row.newest_url,
-            receipt_count: row.receipts,
+        let call = source.call(sql).with("top_max", top_max.max(1));
+        let rows: Vec<EntryRow> = self.warehouse.rows(name, call).await?;
+        let found = rows.iter().map(|row| (row.entry_of, row.last_ms));
+        let urls = self.newest(scope, filter, Of::Entries, found).await?;
+        let total = rows.first().map_or(0, |row| row.total);
+        let entry = |row: EntryRow| UsedEntry {
+            // Not there only if it was erased since.
+            url: urls
+                .get(&row.entry_of)
+                .and_then(|texts| texts.first())
+                .cloned()
+                .unwrap_or_default(),
+            entry_id: row.entry_of,
+            receipts: row.receipts,
+            last_ms: row.last_ms,
         };
-        Ok(rows.into_iter().map(entry).collect())
+        Ok(MostUsed {
+            entries: rows.into_iter().map(entry).collect(),
+            total,
+        })
+    }
+}
+
+/// The most used entries, and how many there are.
+#[derive(Debug, Default)]
+pub(super) struct MostUsed {
+    pub(super) entries: Vec<UsedEntry>,
+    pub(super) total: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct UsedEntry {
+    pub(super) entry_id: Uuid,
+    pub(super) url: String,
+    pub(super) receipts: u64,
+    pub(super) last_ms: i64,
+}
+
+impl MostUsed {
+    pub(super) fn into_top_content(self) -> Vec<TopContent> {
+        let top = self.entries.into_iter().map(|entry| TopContent {
+            entry_id: entry.entry_id,
+            url: entry.url,
+            receipt_count: entry.receipts,
+        });
+        top.collect()
     }
 }

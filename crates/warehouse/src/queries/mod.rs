@@ -15,12 +15,14 @@ mod export;
 mod ledger;
 mod listing;
 mod live;
+mod newest;
 mod parts;
 mod receipt;
 mod refusals;
 mod refused;
 mod rejected;
 mod scope;
+mod source;
 mod timeseries;
 mod top;
 mod totals;
@@ -43,7 +45,7 @@ pub use listing::NewestCursor;
 pub use live::{ARRIVALS_MAX, LogPlace, TouchedHours};
 pub use parts::{Irreplaceable, LogBegin, Part};
 pub use receipt::{ReceiptFacts, RejectedReceipt, StoredReceipt};
-pub use refusals::{Refusal, RefusalStats};
+pub use refusals::{Refusal, RefusalCursor, RefusalFilter, RefusalStats};
 pub use refused::{REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE};
 pub use rejected::{
     Rejected, RejectedCursor, RejectedFilter, RejectedOrder, Replay, StandingPayload, StandingRejection,
@@ -78,7 +80,8 @@ const TIME_MS_MAX: i64 = 10_413_791_999_999;
 /// The end of every query over `FINAL`. Rows with equal keys have equal timestamps, so they never stand in two
 /// partitions. The bloom index is over a member of the key, so that a skipped granule holds no row of a key that
 /// another granule has. And ClickHouse moves only conditions over the key before the merge, which halves the time.
-const FINAL_SETTINGS: &str = "SETTINGS do_not_merge_across_partitions_select_final = 1, use_skip_indexes_if_final = 1,
+pub(crate) const FINAL_SETTINGS: &str =
+    "SETTINGS do_not_merge_across_partitions_select_final = 1, use_skip_indexes_if_final = 1,
     optimize_move_to_prewhere_if_final = 1";
 
 /// The same over `rejected`, but not over its bloom index: `receipt_id` is no member of its key, so a skipped granule
@@ -94,17 +97,23 @@ fn receipts_condition(scope: &Scope, filter: &Filter) -> String {
         AND timestamp < fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')",
         scope.condition()
     );
-    for (wanted, text) in [
+    condition.push_str(&narrowing(filter));
+    condition
+}
+
+/// What the optional members of a filter add to a condition; rolled rows have columns of the same names.
+fn narrowing(filter: &Filter) -> String {
+    let wanted = [
         (filter.purpose.is_some(), " AND purpose = {purpose:String}"),
         (filter.client_id.is_some(), " AND client_id = {client_id:UUID}"),
         (filter.entry_id.is_some(), " AND entry_id = {entry_id:UUID}"),
         (filter.model_id.is_some(), " AND model_id = {model_id:String}"),
-    ] {
-        if wanted {
-            condition.push_str(text);
-        }
-    }
-    condition
+    ];
+    wanted
+        .iter()
+        .filter(|(wanted, _)| *wanted)
+        .map(|(_, text)| *text)
+        .collect()
 }
 
 /// A call with the parameters of [`receipts_condition`] bound.

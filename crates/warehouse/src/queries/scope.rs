@@ -3,7 +3,7 @@
 use crate::client::Call;
 
 /// Whose receipts are asked for: the domains that an account speaks for. Empty means nothing is seen.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// Domains in lower case.
     pub publishers: Vec<String>,
@@ -12,7 +12,7 @@ pub struct Scope {
 }
 
 /// All subdomains of a domain, but for some.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Below {
     /// The domain, in lower case; itself not meant.
     pub parent: String,

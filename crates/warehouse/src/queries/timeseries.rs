@@ -3,7 +3,8 @@
 use clickhouse::Row;
 use serde::Deserialize;
 
-use super::{FINAL_SETTINGS, Filter, Scope, Usage, receipts_condition, scoped};
+use super::source::{Column, Cube};
+use super::{FINAL_SETTINGS, Filter, Scope, Usage};
 use crate::WarehouseError;
 
 /// What is counted in a bucket.
@@ -49,21 +50,29 @@ const BOUNDARIES_MAX: usize = 44_640;
 impl Metric {
     fn sql(self) -> &'static str {
         match self {
-            Self::Receipts => "count()",
-            Self::Clients => "uniqExact(client_id)",
-            Self::Content => "uniqExact(entry_id)",
+            Self::Receipts => "sum(n)",
+            Self::Clients => "uniqExact(client)",
+            Self::Content => "uniqExact(entry)",
+        }
+    }
+
+    fn column(self) -> Column {
+        match self {
+            Self::Receipts => Column::Count,
+            Self::Clients => Column::Client,
+            Self::Content => Column::Entry,
         }
     }
 }
 
 impl GroupBy {
-    fn sql(self) -> Option<&'static str> {
+    fn column(self) -> Option<(Column, &'static str)> {
         match self {
             Self::None => None,
-            Self::Purpose => Some("toString(purpose)"),
-            Self::Client => Some("toString(client_id)"),
-            Self::Entry => Some("toString(entry_id)"),
-            Self::Model => Some("toString(model_id)"),
+            Self::Purpose => Some((Column::Purpose, "usage")),
+            Self::Client => Some((Column::Client, "client")),
+            Self::Entry => Some((Column::Entry, "entry")),
+            Self::Model => Some((Column::Model, "model")),
         }
     }
 }
@@ -111,27 +120,34 @@ impl Usage<'_> {
             from_ms: filter.from_ms.max(first),
             ..filter.clone()
         };
-        let condition = receipts_condition(scope, &filter);
-        let (part, top) = match group_by.sql() {
-            None => ("''", String::new()),
-            Some(part) => (
-                part,
-                format!(
-                    " AND part IN (SELECT {part} AS part FROM receipts FINAL WHERE {condition}
-                        GROUP BY part ORDER BY count() DESC, part LIMIT {{groups_max:UInt32}})"
-                ),
-            ),
+        let cube = if metric == Metric::Content || group_by == GroupBy::Entry {
+            Cube::Entries
+        } else {
+            Cube::Clients
         };
-        let value = metric.sql();
+        let source = self.source(scope, &filter, boundaries_ms, cube);
+        let mut columns = vec![Column::Bucket, metric.column()];
+        let (key, top) = match group_by.column() {
+            None => ("''", String::new()),
+            Some((column, key)) => {
+                columns.push(column);
+                let top = format!(
+                    " WHERE {key} IN (SELECT {key} FROM {} GROUP BY {key}
+                        ORDER BY sum(n) DESC, toString({key}) LIMIT {{groups_max:UInt32}})",
+                    source.rows(&[Column::Count, column])
+                );
+                (key, top)
+            }
+        };
+        columns.dedup();
         let sql = format!(
-            "SELECT roundDown(toUnixTimestamp64Milli(timestamp), {{boundaries:Array(Int64)}}) AS bucket, {part} AS part,
-                {value} AS value
-             FROM receipts FINAL WHERE {condition}{top}
-             GROUP BY bucket, part ORDER BY bucket, part {FINAL_SETTINGS}"
+            "SELECT bucket, toString(key) AS part, value FROM
+             (SELECT bucket, {key} AS key, {} AS value FROM {}{top} GROUP BY bucket, key)
+             ORDER BY bucket, part {FINAL_SETTINGS}",
+            metric.sql(),
+            source.rows(&columns),
         );
-        let call = scoped(sql, scope, &filter)
-            .with("boundaries", boundaries_ms.to_vec())
-            .with("groups_max", groups_max);
+        let call = source.call(sql).with("groups_max", groups_max);
         let rows: Vec<PointRow> = self.warehouse.rows("timeseries", call).await?;
         let point = |row: PointRow| TimeseriesPoint {
             bucket_start_ms: row.bucket,

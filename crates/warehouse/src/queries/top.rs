@@ -1,11 +1,15 @@
 //! The most used entries and the busiest clients, as lists of their own.
 
+use std::collections::HashMap;
+
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, Filter, Ranking, Scope, Usage, receipts_condition, scoped};
-use crate::WarehouseError;
+use super::dashboard::UsedEntry;
+use super::source::{Column, Cube};
+use super::{FINAL_SETTINGS, Filter, Ranking, Scope, Usage};
+use crate::{RollupView, WarehouseError};
 
 /// One entry and how it was used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,20 +42,16 @@ pub struct ClientUsage {
 }
 
 #[derive(Row, Deserialize)]
-struct EntryRow {
+struct ClientsRow {
     #[serde(with = "clickhouse::serde::uuid")]
-    entry: Uuid,
-    newest_url: String,
-    receipts: u64,
+    entry_of: Uuid,
     clients: u64,
-    last_ms: i64,
-    total: u64,
 }
 
 #[derive(Row, Deserialize)]
 struct ClientRow {
     #[serde(with = "clickhouse::serde::uuid")]
-    client: Uuid,
+    client_of: Uuid,
     newest_name: String,
     newest_organization: String,
     receipts: u64,
@@ -70,31 +70,30 @@ impl Usage<'_> {
         filter: &Filter,
         top_max: u32,
     ) -> Result<Ranking<EntryUsage>, WarehouseError> {
-        if scope.is_empty() {
+        if scope.is_empty() || top_max == 0 {
             return Ok(Ranking::default());
         }
-        let condition = receipts_condition(scope, filter);
+        let top = self.most_used("top_content", scope, filter, top_max).await?;
+        let source = self.source(scope, filter, &[], Cube::Entries);
+        let rows = source.rows(&[Column::Entry, Column::Client]);
         let sql = format!(
-            "SELECT entry_id AS entry, argMax(url, (timestamp, url)) AS newest_url, count() AS receipts,
-                uniqExact(client_id) AS clients, toUnixTimestamp64Milli(max(timestamp)) AS last_ms, count() OVER () AS total
-             FROM receipts FINAL WHERE {condition}
-             GROUP BY entry_id ORDER BY receipts DESC, toString(entry) LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"
+            "SELECT entry AS entry_of, uniqExact(client) AS clients FROM {rows} WHERE entry IN {{entries:Array(UUID)}}
+             GROUP BY entry {FINAL_SETTINGS}"
         );
-        let rows: Vec<EntryRow> = self
-            .warehouse
-            .rows("top_content", scoped(sql, scope, filter).with("top_max", top_max))
-            .await?;
-        let total = rows.first().map_or(0, |row| row.total);
-        let entry = |row: EntryRow| EntryUsage {
-            entry_id: row.entry,
-            url: row.newest_url,
-            receipt_count: row.receipts,
-            unique_clients: row.clients,
-            last_seen_ms: row.last_ms,
+        let entries: Vec<String> = top.entries.iter().map(|entry| entry.entry_id.to_string()).collect();
+        let call = source.call(sql).with("entries", entries);
+        let rows: Vec<ClientsRow> = self.warehouse.rows("top_content_clients", call).await?;
+        let clients: HashMap<Uuid, u64> = rows.into_iter().map(|row| (row.entry_of, row.clients)).collect();
+        let entry = |entry: UsedEntry| EntryUsage {
+            unique_clients: clients.get(&entry.entry_id).copied().unwrap_or(0),
+            entry_id: entry.entry_id,
+            url: entry.url,
+            receipt_count: entry.receipts,
+            last_seen_ms: entry.last_ms,
         };
         Ok(Ranking {
-            items: rows.into_iter().map(entry).collect(),
-            total,
+            items: top.entries.into_iter().map(entry).collect(),
+            total: top.total,
         })
     }
 
@@ -108,24 +107,35 @@ impl Usage<'_> {
         filter: &Filter,
         top_max: u32,
     ) -> Result<Ranking<ClientUsage>, WarehouseError> {
-        if scope.is_empty() {
+        if scope.is_empty() || top_max == 0 {
             return Ok(Ranking::default());
         }
-        let condition = receipts_condition(scope, filter);
+        // Rolled rows of an entry don't name its clients.
+        let nothing = RollupView::none();
+        let of_clients = match filter.entry_id {
+            None => *self,
+            Some(_) => self.warehouse.usage(&nothing),
+        };
+        let source = of_clients.source(scope, filter, &[], Cube::Clients);
+        let rows = source.rows(&[
+            Column::Count,
+            Column::Client,
+            Column::Last,
+            Column::Name,
+            Column::Organization,
+        ]);
         let sql = format!(
-            "SELECT CAST(client_id AS UUID) AS client, argMax(client_name, (timestamp, client_name)) AS newest_name,
-                argMax(organization, (timestamp, organization)) AS newest_organization, count() AS receipts,
-                toUnixTimestamp64Milli(max(timestamp)) AS last_ms, count() OVER () AS total
-             FROM receipts FINAL WHERE {condition}
-             GROUP BY client ORDER BY receipts DESC, toString(client) LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"
+            "SELECT client AS client_of, argMax(title, (last_at, title)) AS newest_name,
+                argMax(body, (last_at, body)) AS newest_organization, sum(n) AS receipts,
+                max(last_at) AS last_ms, count() OVER () AS total
+             FROM {rows}
+             GROUP BY client ORDER BY receipts DESC, toString(client_of) LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"
         );
-        let rows: Vec<ClientRow> = self
-            .warehouse
-            .rows("top_clients", scoped(sql, scope, filter).with("top_max", top_max))
-            .await?;
+        let call = source.call(sql).with("top_max", top_max);
+        let rows: Vec<ClientRow> = self.warehouse.rows("top_clients", call).await?;
         let total = rows.first().map_or(0, |row| row.total);
         let client = |row: ClientRow| ClientUsage {
-            client_id: row.client,
+            client_id: row.client_of,
             name: row.newest_name,
             organization: row.newest_organization,
             receipt_count: row.receipts,

@@ -1,5 +1,6 @@
 //! Every query against the plain model, over random receipts with retries, conflicts and refusals.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rand::rngs::StdRng;
@@ -7,12 +8,13 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use uuid::Uuid;
 use warehouse::{
-    ClientStats, ContentStats, DashboardStats, Filter, GroupBy, Metric, RollupView, Scope, TopClient, Warehouse,
+    ClientStats, ClientUsage, ContentStats, DashboardStats, EntryUsage, Filter, GroupBy, Metric, NewestCursor, Ranking,
+    RollupView, Scope, Share, TopClient, Usage, Warehouse,
 };
 
 use crate::harness::{NOON_MS, Receipt, fresh, insert, position, run};
 use crate::model::{
-    DAY_MS, MINUTE_MS, Model, PUBLISHERS, TOP, distinct, fill, grouped, in_scope, largest, newest, purposes,
+    DAY_MS, HOUR_MS, MINUTE_MS, Model, PUBLISHERS, TOP, distinct, fill, grouped, in_scope, largest, newest, purposes,
     random_question, seen, timeseries, top_content,
 };
 
@@ -26,15 +28,135 @@ fn every_query_agrees_with_a_plain_model() {
             let model = fill(&mut rng, &warehouse).await;
             totals(&model, &warehouse).await;
             refusals(&mut rng, &model, &warehouse).await;
-            for _ in 0..25 {
+            let nothing = RollupView::none();
+            for _ in 0..10 {
                 let (scope, filter) = random_question(&mut rng, &model);
-                dashboard(&model, &warehouse, &scope, &filter).await;
-                content_and_client(&mut rng, &model, &warehouse, &scope, &filter).await;
-                series(&mut rng, &model, &warehouse, &scope, &filter).await;
+                usage(&mut rng, &model, &warehouse.usage(&nothing), &scope, &filter).await;
+                listing(&mut rng, &model, &warehouse, &scope, &filter).await;
                 receipt(&mut rng, &model, &warehouse, &scope).await;
             }
         }
     });
+}
+
+#[test]
+fn every_query_agrees_with_a_plain_model_whatever_is_rolled() {
+    run(async {
+        let mut rolled = 0;
+        let seed = rand::random::<u32>();
+        println!("seed {seed}");
+        let mut rng = StdRng::seed_from_u64(u64::from(seed));
+        let warehouse = fresh().await;
+        let mut model = Model::default();
+        {
+            for step in 0..12 {
+                model.block(&mut rng, &warehouse).await;
+                // A view of before what comes next is a view of what is there, or says less.
+                for _ in 0..rng.random_range(0..6) {
+                    let settled_ms = NOON_MS - rng.random_range(0..3 * HOUR_MS);
+                    model.roll(&warehouse, settled_ms, rng.random_range(1..500)).await;
+                }
+                if step % 6 == 5 {
+                    model.erase(&warehouse, PUBLISHERS.choose(&mut rng).unwrap()).await;
+                }
+                let view = warehouse.rollup_view(&model.committed()).await.unwrap();
+                for _ in 0..2 {
+                    let (scope, filter) = random_question(&mut rng, &model);
+                    rolled += view.clean_hours(&scope).count();
+                    usage(&mut rng, &model, &warehouse.usage(&view), &scope, &filter).await;
+                }
+            }
+        }
+        assert!(rolled > 1_000, "{rolled} hours were read from rolled rows");
+    });
+}
+
+/// All questions over one selection.
+async fn usage(rng: &mut StdRng, model: &Model, usage: &Usage<'_>, scope: &Scope, filter: &Filter) {
+    dashboard(model, usage, scope, filter).await;
+    content_and_client(rng, model, usage, scope, filter).await;
+    series(rng, model, usage, scope, filter).await;
+    lists(model, usage, scope, filter).await;
+}
+
+async fn lists(model: &Model, usage: &Usage<'_>, scope: &Scope, filter: &Filter) {
+    let matching = model.matching(scope, filter);
+    let entries = grouped(&matching, |receipt| receipt.entry_id);
+    let entry = |(entry_id, members): (Uuid, Vec<&Receipt>)| EntryUsage {
+        entry_id,
+        url: newest(&members, |receipt| &receipt.url),
+        receipt_count: members.len() as u64,
+        unique_clients: distinct(&members, |receipt| receipt.client_id),
+        last_seen_ms: seen(&members).1.unwrap(),
+    };
+    let expected = Ranking {
+        total: entries.len() as u64,
+        items: largest(entries).into_iter().map(entry).collect(),
+    };
+    let found = usage.top_content(scope, filter, TOP).await.unwrap();
+    assert_eq!(found, expected, "{scope:?} {filter:?}");
+
+    let clients = grouped(&matching, |receipt| receipt.client_id);
+    let client = |(client_id, members): (Uuid, Vec<&Receipt>)| ClientUsage {
+        client_id,
+        name: newest(&members, |receipt| &receipt.client_name),
+        organization: newest(&members, |receipt| &receipt.organization),
+        receipt_count: members.len() as u64,
+        last_seen_ms: seen(&members).1.unwrap(),
+    };
+    let expected = Ranking {
+        total: clients.len() as u64,
+        items: largest(clients).into_iter().map(client).collect(),
+    };
+    let found = usage.top_clients(scope, filter, TOP).await.unwrap();
+    assert_eq!(found, expected, "{scope:?} {filter:?}");
+
+    let shares = |key: fn(&Receipt) -> &String| {
+        let groups = grouped(&matching, key);
+        let share = |(key, members): (&String, Vec<&Receipt>)| Share {
+            key: key.clone(),
+            receipt_count: members.len() as u64,
+            unique_clients: distinct(&members, |receipt| receipt.client_id),
+        };
+        Ranking {
+            total: groups.len() as u64,
+            items: largest(groups).into_iter().map(share).collect(),
+        }
+    };
+    let found = usage.by_model(scope, filter, TOP).await.unwrap();
+    assert_eq!(found, shares(|receipt| &receipt.model_id), "{scope:?} {filter:?}");
+    let found = usage.by_purpose(scope, filter).await.unwrap();
+    assert_eq!(found, shares(|receipt| &receipt.purpose).items, "{scope:?} {filter:?}");
+}
+
+/// Pages hold each receipt once, newest first, whatever comes in between them.
+async fn listing(rng: &mut StdRng, model: &Model, warehouse: &Warehouse, scope: &Scope, filter: &Filter) {
+    let mut expected = model.matching(scope, filter);
+    expected.sort_by_key(|receipt| Reverse((receipt.timestamp_ms, receipt.receipt_id, receipt.payload_hash)));
+    let rows_max = rng.random_range(1..400);
+    let mut found = Vec::new();
+    let mut after: Option<NewestCursor> = None;
+    loop {
+        let page = warehouse
+            .receipts_page(scope, filter, after.as_ref(), rows_max)
+            .await
+            .unwrap();
+        assert!(page.len() <= rows_max as usize);
+        let Some(last) = page.last() else { break };
+        after = Some(last.into());
+        found.extend(page);
+    }
+    assert_eq!(found.len(), expected.len(), "{scope:?} {filter:?} {rows_max}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert_eq!(
+            (found.key.timestamp_ms, found.key.receipt_id, found.key.payload_hash),
+            (expected.timestamp_ms, expected.receipt_id, expected.payload_hash)
+        );
+        assert_eq!(
+            (&found.client_id, &found.model_id),
+            (&expected.client_id, &expected.model_id)
+        );
+    }
 }
 
 async fn totals(model: &Model, warehouse: &Warehouse) {
@@ -62,7 +184,7 @@ async fn totals(model: &Model, warehouse: &Warehouse) {
     );
 }
 
-async fn dashboard(model: &Model, warehouse: &Warehouse, scope: &Scope, filter: &Filter) {
+async fn dashboard(model: &Model, usage: &Usage<'_>, scope: &Scope, filter: &Filter) {
     let matching = model.matching(scope, filter);
     let expected = DashboardStats {
         total_receipts: matching.len() as u64,
@@ -71,17 +193,13 @@ async fn dashboard(model: &Model, warehouse: &Warehouse, scope: &Scope, filter: 
         usage_by_purpose: purposes(&matching),
     };
     assert_eq!(
-        warehouse
-            .usage(&RollupView::none())
-            .dashboard(scope, filter, TOP)
-            .await
-            .unwrap(),
+        usage.dashboard(scope, filter, TOP).await.unwrap(),
         expected,
         "{scope:?} {filter:?}"
     );
 }
 
-async fn content_and_client(rng: &mut StdRng, model: &Model, warehouse: &Warehouse, scope: &Scope, filter: &Filter) {
+async fn content_and_client(rng: &mut StdRng, model: &Model, usage: &Usage<'_>, scope: &Scope, filter: &Filter) {
     let (chosen, _) = model.receipts.choose(rng).unwrap();
     let filter = Filter {
         entry_id: None,
@@ -121,11 +239,7 @@ async fn content_and_client(rng: &mut StdRng, model: &Model, warehouse: &Warehou
             .collect(),
     };
     assert_eq!(
-        warehouse
-            .usage(&RollupView::none())
-            .content(scope, &filter, chosen.entry_id, TOP)
-            .await
-            .unwrap(),
+        usage.content(scope, &filter, chosen.entry_id, TOP).await.unwrap(),
         expected
     );
 
@@ -160,31 +274,40 @@ async fn content_and_client(rng: &mut StdRng, model: &Model, warehouse: &Warehou
         last_seen_ms,
     };
     assert_eq!(
-        warehouse
-            .usage(&RollupView::none())
-            .client(scope, &filter, chosen.client_id, TOP)
-            .await
-            .unwrap(),
+        usage.client(scope, &filter, chosen.client_id, TOP).await.unwrap(),
         expected
     );
 }
 
-async fn series(rng: &mut StdRng, model: &Model, warehouse: &Warehouse, scope: &Scope, filter: &Filter) {
-    // Days of 23, 24 and 25 hours, as around a change of the clocks; sometimes beginning after `from`.
+async fn series(rng: &mut StdRng, model: &Model, usage: &Usage<'_>, scope: &Scope, filter: &Filter) {
+    // Sometimes beginning after `from`, and where no interval does.
     let mut boundaries = vec![filter.from_ms + rng.random_range(0..2) * DAY_MS];
+    let interval = rng.random_range(0..5);
     while boundaries.len() < 60 {
-        let hours = rng.random_range(23..=25);
-        boundaries.push(boundaries.last().unwrap() + hours * 60 * MINUTE_MS);
+        let length_ms = match interval {
+            // As around a change of the clocks.
+            0 => rng.random_range(23..=25) * HOUR_MS,
+            // As in Lord Howe.
+            1 => DAY_MS + rng.random_range(-1..=1) * HOUR_MS / 2,
+            2 => rng.random_range(28..=31) * DAY_MS,
+            3 => HOUR_MS,
+            _ => MINUTE_MS,
+        };
+        boundaries.push(boundaries.last().unwrap() + length_ms);
     }
     let metric = *[Metric::Receipts, Metric::Clients, Metric::Content]
         .choose(rng)
         .unwrap();
-    let group_by = *[GroupBy::None, GroupBy::Purpose, GroupBy::Client, GroupBy::Entry]
-        .choose(rng)
-        .unwrap();
+    let groups = [
+        GroupBy::None,
+        GroupBy::Purpose,
+        GroupBy::Client,
+        GroupBy::Entry,
+        GroupBy::Model,
+    ];
+    let group_by = *groups.choose(rng).unwrap();
     let expected = timeseries(&model.matching(scope, filter), metric, &boundaries, group_by);
-    let found = warehouse
-        .usage(&RollupView::none())
+    let found = usage
         .timeseries(scope, filter, metric, &boundaries, group_by, TOP)
         .await
         .unwrap();

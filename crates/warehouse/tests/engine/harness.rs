@@ -153,6 +153,7 @@ pub(crate) struct Receipt {
     pub(crate) client_version: String,
     pub(crate) organization: String,
     pub(crate) purpose: String,
+    pub(crate) model_id: String,
 }
 
 impl Receipt {
@@ -173,6 +174,7 @@ impl Receipt {
             client_version: "1.0".to_owned(),
             organization: "Readers".to_owned(),
             purpose: "training".to_owned(),
+            model_id: String::new(),
         }
     }
 
@@ -196,7 +198,7 @@ impl Receipt {
             purpose: &self.purpose,
             context: "test",
             dataset_id: "d",
-            model_id: "",
+            model_id: &self.model_id,
             query_id: "",
             session_id: "",
             study_id: "",
