@@ -22,6 +22,7 @@ export default defineConfig({
           globalSetup: 'tests/browser/receipts.ts',
           testTimeout: 30_000,
           hookTimeout: 60_000,
+          expect: { poll: { timeout: 10_000 } },
           poolOptions: { forks: { singleFork: true } },
         },
       },

@@ -3,10 +3,33 @@
 /** The browser's own; UTC where it doesn't tell. */
 export const ownZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
 
+/** What browsers list by an earlier name (CLDR keeps the first one it had) and understand by this one too. */
+const RENAMED = [
+  'Africa/Asmara',
+  'America/Argentina/Buenos_Aires',
+  'America/Argentina/Catamarca',
+  'America/Argentina/Cordoba',
+  'America/Argentina/Jujuy',
+  'America/Argentina/Mendoza',
+  'America/Atikokan',
+  'America/Indiana/Indianapolis',
+  'America/Kentucky/Louisville',
+  'America/Nuuk',
+  'Asia/Ho_Chi_Minh',
+  'Asia/Kathmandu',
+  'Asia/Kolkata',
+  'Asia/Yangon',
+  'Atlantic/Faroe',
+  'Europe/Kyiv',
+  'Pacific/Chuuk',
+  'Pacific/Kanton',
+  'Pacific/Pohnpei',
+];
+
 /** All that the browser knows, UTC first. */
 export function allZones(): string[] {
   const named = typeof Intl.supportedValuesOf === 'function' ? Intl.supportedValuesOf('timeZone') : [ownZone()];
-  return [...new Set(['UTC', ...named])];
+  return ['UTC', ...[...new Set([...named, ...RENAMED.filter(isZone)])].filter((name) => name !== 'UTC').sort()];
 }
 
 export function isZone(name: string): boolean {

@@ -5,7 +5,7 @@ import type uPlot from 'uplot';
 import { count, dateTime, hourMinute, plural, weekdayDate, words } from '../format';
 import type { Interval } from '../ranges';
 import { theme } from '../theme';
-import { plot, pointAt } from './plot';
+import { mayGrow, plot, pointAt } from './plot';
 import { endOf, type Series } from './stack';
 
 interface Props {
@@ -104,7 +104,14 @@ export function SeriesChart({ series, interval, tz, completeMs, noun, onZoom }: 
             {words(key)} <b>{count(value)}</b>
           </span>
         ))}
-        {at === null && onZoom && <span class="hint">Drag to zoom</span>}
+        {at === null && (
+          <span class="hint">
+            {completeMs !== null && mayGrow(series, completeMs) && (
+              <>Dashed: complete through {hourMinute(completeMs, tz)} · </>
+            )}
+            {onZoom && 'Drag to zoom'}
+          </span>
+        )}
       </p>
       {/* A slider over the buckets: what arrow keys do is known, and its value is read out. */}
       <div

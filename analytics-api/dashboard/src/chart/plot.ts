@@ -2,7 +2,7 @@
 
 import uPlot from 'uplot';
 import { clock, compact, dayMonth, hourMinute, monthYear } from '../format';
-import { bucketAt, endOf, type Series, tops } from './stack';
+import { bucketAt, drawnEndMs, endOf, type Series, tops } from './stack';
 
 export interface PlotOptions {
   tz: string;
@@ -45,7 +45,7 @@ export function plot(into: HTMLElement, series: Series, options: PlotOptions): u
         drag: { x: true, y: false, setScale: false, dist: 6 },
       },
       scales: {
-        x: { range: () => [(series.starts[0] ?? 0) / 1000, series.endMs / 1000] },
+        x: { range: () => [(series.starts[0] ?? 0) / 1000, drawnEndMs(series) / 1000] },
         y: { range: (_, __, max) => [0, max > 0 ? max * 1.04 : 4] },
       },
       axes: [
@@ -103,10 +103,15 @@ export function plot(into: HTMLElement, series: Series, options: PlotOptions): u
   return made;
 }
 
+/** Whether completeness ends within what is drawn. */
+export function mayGrow(series: Series, completeMs: number): boolean {
+  const first = series.starts[0];
+  return first !== undefined && completeMs > first && completeMs < drawnEndMs(series);
+}
+
 /** A hairline where completeness ends, and a veil over what may still grow. */
 function markCompleteness(u: uPlot, completeMs: number | null, series: Series, ink: string, veil: string): void {
-  const first = series.starts[0];
-  if (completeMs === null || first === undefined || completeMs <= first || completeMs >= series.endMs) return;
+  if (completeMs === null || !mayGrow(series, completeMs)) return;
   const { ctx, bbox } = u;
   const x = Math.round(u.valToPos(completeMs / 1000, 'x', true));
   const right = bbox.left + bbox.width;

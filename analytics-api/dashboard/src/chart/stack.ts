@@ -49,6 +49,12 @@ export function tops(layers: readonly Layer[]): number[][] {
   return below;
 }
 
+/** Where the drawing ends: a last bucket that is cut short has as much room as the one before, as it is still growing. */
+export function drawnEndMs({ starts, endMs }: Series): number {
+  const [before, last] = starts.slice(-2);
+  return before === undefined || last === undefined ? endMs : Math.max(endMs, last + (last - before));
+}
+
 /** The end of bucket `at`. */
 export const endOf = (series: Series, at: number): number => series.starts[at + 1] ?? series.endMs;
 

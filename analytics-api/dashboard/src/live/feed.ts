@@ -48,7 +48,11 @@ async function fill(tz: string, domain: string | null, stop: AbortSignal): Promi
   try {
     const from = addDays(dayOf(serverNow(), tz), -1);
     const found = await newestReceipts({ tz, from, limit: SEED, ...(domain && { domain }) }, stop);
-    show(found.receipts, []);
+    // The list is by time of access, the tape by arrival.
+    show(
+      found.receipts.sort((a, b) => b.receivedAt.localeCompare(a.receivedAt)),
+      [],
+    );
   } catch {
     // The tape begins empty then; the stream itself says whether something is wrong.
   }

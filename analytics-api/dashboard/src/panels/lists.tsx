@@ -1,7 +1,7 @@
 // The lists: top content, top clients, models, refusals.
 
-import type { ClientCount, ContentCount, ModelUsage } from '../api/answers';
-import { address, clients, contents, type Filter, models, refusals } from '../api/questions';
+import type { ClientCount, ContentCount, LiveReceipt, ModelUsage } from '../api/answers';
+import { address, clients, contents, type Filter, models, receipts, refusals } from '../api/questions';
 import { useAsk } from '../ask';
 import { dateTime, words } from '../format';
 import { linkTo } from '../place';
@@ -12,10 +12,11 @@ import { type Ranked, Ranking } from './Ranking';
 const ROWS = 8;
 /** What a download asks for: as many as the API gives at once. */
 const CSV_ROWS = 100;
+const CSV_RECEIPTS = 10_000;
 const NOTHING = 'No receipts in this range.';
 
-export function TopContent({ chosen, filter = {} }: { chosen: Chosen; filter?: Filter }) {
-  const query = { ...chosen.query, ...filter };
+export function TopContent({ chosen }: { chosen: Chosen }) {
+  const { query } = chosen;
   const asked = useAsk(JSON.stringify(query), (signal) => contents({ ...query, limit: ROWS }, signal));
   return (
     <Panel
@@ -39,8 +40,8 @@ export function TopContent({ chosen, filter = {} }: { chosen: Chosen; filter?: F
   );
 }
 
-export function TopClients({ chosen, filter = {} }: { chosen: Chosen; filter?: Filter }) {
-  const query = { ...chosen.query, ...filter };
+export function TopClients({ chosen }: { chosen: Chosen }) {
+  const { query } = chosen;
   const asked = useAsk(JSON.stringify(query), (signal) => clients({ ...query, limit: ROWS }, signal));
   return (
     <Panel
@@ -143,6 +144,57 @@ export function Refusals({ chosen }: { chosen: Chosen }) {
         </>
       )}
     </Panel>
+  );
+}
+
+/** The newest receipts of one entry, by whom; or of one client, of what. */
+export function NewestReceipts({ chosen, filter }: { chosen: Chosen; filter: Pick<Filter, 'entryId' | 'clientId'> }) {
+  const query = { ...chosen.query, ...filter };
+  const asked = useAsk(JSON.stringify(query), (signal) => receipts({ ...query, limit: ROWS }, signal));
+  const { tz } = chosen.place;
+  return (
+    <Panel
+      id="used"
+      title="Newest receipts"
+      asked={asked}
+      rows={ROWS}
+      csv={address('/receipts', { ...query, limit: CSV_RECEIPTS })}
+    >
+      {(data) =>
+        data.receipts.length === 0 ? (
+          <p class="empty">{NOTHING}</p>
+        ) : (
+          <ol class="used">
+            {data.receipts.map((receipt) => (
+              <li key={`${receipt.receiptId} ${receipt.payloadHash}`}>
+                <time dateTime={receipt.timestamp}>{dateTime(Date.parse(receipt.timestamp), tz)}</time>
+                {filter.entryId ? <Who receipt={receipt} /> : <What receipt={receipt} />}
+                <small>
+                  <i class={`swatch ${receipt.purpose}`} />
+                  {receipt.purpose}
+                  {receipt.modelId && ` · ${receipt.modelId}`}
+                </small>
+              </li>
+            ))}
+          </ol>
+        )
+      }
+    </Panel>
+  );
+}
+
+function Who({ receipt }: { receipt: LiveReceipt }) {
+  if (!receipt.clientId) return <span>Erased</span>;
+  return (
+    <a href={linkTo({ view: { name: 'client', id: receipt.clientId } })}>{receipt.clientName || receipt.clientId}</a>
+  );
+}
+
+function What({ receipt }: { receipt: LiveReceipt }) {
+  return (
+    <a href={linkTo({ view: { name: 'content', id: receipt.entryId } })} title={receipt.title}>
+      {receipt.title}
+    </a>
   );
 }
 

@@ -6,7 +6,7 @@ import { client, entry } from '../api/questions';
 import { useAsk } from '../ask';
 import { count, dateTime, PURPOSES, share, words } from '../format';
 import type { Chosen } from '../panels/chosen';
-import { rankedClient, rankedEntry } from '../panels/lists';
+import { NewestReceipts, rankedClient, rankedEntry } from '../panels/lists';
 import { OverTime } from '../panels/OverTime';
 import { Panel } from '../panels/Panel';
 import { Ranking } from '../panels/Ranking';
@@ -35,7 +35,7 @@ export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
       </Panel>
       <OverTime chosen={chosen} filter={{ entryId: id }} />
       <div class="columns">
-        <Panel id="clients" title="Top clients" asked={asked} rows={ROWS}>
+        <Panel id="wider" title="Top clients" asked={asked} rows={ROWS}>
           {(data) => (
             <Ranking
               caption="Clients of this entry by receipts"
@@ -46,6 +46,7 @@ export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
             />
           )}
         </Panel>
+        <NewestReceipts chosen={chosen} filter={{ entryId: id }} />
       </div>
     </>
   );
@@ -72,7 +73,7 @@ export function ClientView({ id, chosen }: { id: string; chosen: Chosen }) {
       </Panel>
       <OverTime chosen={chosen} filter={{ clientId: id }} />
       <div class="columns">
-        <Panel id="content" title="Top content" asked={asked} rows={ROWS}>
+        <Panel id="wider" title="Top content" asked={asked} rows={ROWS}>
           {(data) => (
             <Ranking
               caption="Entries this client used, by receipts"
@@ -83,6 +84,7 @@ export function ClientView({ id, chosen }: { id: string; chosen: Chosen }) {
             />
           )}
         </Panel>
+        <NewestReceipts chosen={chosen} filter={{ clientId: id }} />
       </div>
     </>
   );
