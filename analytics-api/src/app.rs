@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::{Router, middleware};
+use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::SwaggerUi;
 use warehouse::{Warehouse, WarehouseError};
@@ -12,10 +13,11 @@ use crate::completeness::Completeness;
 use crate::config::AnalyticsConfig;
 use crate::conservation::Books;
 use crate::gate::Gate;
+use crate::live::Live;
 use crate::moment::{Moment, Moments};
 use crate::streams::Streams;
 use crate::watermark::Watermark;
-use crate::{Deps, cost, openapi, routes};
+use crate::{Deps, cost, live, openapi, routes};
 use web::Failure;
 use web::access::Gatekeeper;
 use web::envelope::Envelope;
@@ -27,18 +29,21 @@ pub(crate) struct App {
     pub(crate) books: Books,
     pub(crate) watermark: Watermark,
     pub(crate) streams: Streams,
+    pub(crate) live: Live,
     moments: Moments,
     gate: Gate,
 }
 
 impl App {
-    pub(crate) fn new(config: AnalyticsConfig, deps: Deps) -> Self {
+    /// Live streams end with `closing`.
+    pub(crate) fn new(config: AnalyticsConfig, deps: Deps, closing: CancellationToken) -> Self {
         let age_max = Duration::from_millis(config.watermark_age_ms_max);
         let wait_max = Duration::from_millis(config.query_wait_ms_max);
         Self {
             watermark: Watermark::new(Arc::clone(&deps.log), config.group.clone(), age_max),
             moments: Moments::new(age_max),
             streams: Streams::new(config.streams_max),
+            live: Live::new(&config, closing),
             gate: Gate::new(config.concurrent_queries_max, config.waiting_queries_max, wait_max),
             config,
             deps,
@@ -50,6 +55,11 @@ impl App {
         &self.deps.warehouse
     }
 
+    /// The present moment: what the log has committed, and which rollups hold for that.
+    pub(crate) async fn moment(&self) -> Result<Arc<Moment>, Failure> {
+        self.moments.read(&self.watermark, self.warehouse()).await
+    }
+
     /// Reads what the log has committed and which rollups hold for that, and then runs `query`, in its turn and within its time. In
     /// this order the answer holds at least what the watermark promises.
     pub(crate) async fn ask<T>(
@@ -58,7 +68,7 @@ impl App {
     ) -> Result<(Completeness, T), Failure> {
         self.gate
             .run(async {
-                let moment = self.moments.read(&self.watermark, self.warehouse()).await?;
+                let moment = self.moment().await?;
                 let complete_ms = moment.reading.complete_ms;
                 let answer = query(moment).await?;
                 Ok((Completeness::new(complete_ms, self.books.are_off()), answer))
@@ -69,7 +79,7 @@ impl App {
 
 /// All addresses that need an API key.
 pub(crate) fn with_api_key() -> OpenApiRouter<Arc<App>> {
-    routes::routes()
+    routes::routes().merge(live::route::routes())
 }
 
 /// All addresses that need none.

@@ -24,6 +24,14 @@ pub struct AnalyticsConfig {
     pub stream_rows_max: u32,
     /// Streamed lists at one time, two of them for one account.
     pub streams_max: usize,
+    /// Live streams at one time.
+    pub live_streams_max: usize,
+    /// Live streams of one API key at one time.
+    pub live_key_streams_max: usize,
+    /// Pause between two looks at the log's commits for live streams, in milliseconds.
+    pub live_interval_ms: u64,
+    /// How long a live stream may go on after its API key was revoked or its domains changed, in milliseconds.
+    pub live_key_age_ms_max: u64,
     /// Time for one answer from watermark and warehouse, in milliseconds.
     pub query_wait_ms_max: u64,
     /// Answers made at one time.
@@ -59,6 +67,10 @@ impl Default for AnalyticsConfig {
             series_max: 20,
             stream_rows_max: 1_000_000,
             streams_max: 8,
+            live_streams_max: 4_000,
+            live_key_streams_max: 500,
+            live_interval_ms: 200,
+            live_key_age_ms_max: 30_000,
             query_wait_ms_max: 5_000,
             concurrent_queries_max: 4,
             waiting_queries_max: 64,
@@ -105,6 +117,10 @@ impl Validate for AnalyticsConfig {
         faults.range("series_max", self.series_max, 1..=1_000);
         faults.range("stream_rows_max", self.stream_rows_max, 1_000..=100_000_000);
         faults.range("streams_max", self.streams_max, 1..=1_024);
+        faults.range("live_streams_max", self.live_streams_max, 1..=1_000_000);
+        faults.range("live_key_streams_max", self.live_key_streams_max, 1..=1_000_000);
+        faults.range("live_interval_ms", self.live_interval_ms, 10..=60_000);
+        faults.range("live_key_age_ms_max", self.live_key_age_ms_max, 10..=60_000);
         faults.range("query_wait_ms_max", self.query_wait_ms_max, 1..=600_000);
         faults.range("concurrent_queries_max", self.concurrent_queries_max, 1..=1_024);
         faults.range("waiting_queries_max", self.waiting_queries_max, 0..=100_000);

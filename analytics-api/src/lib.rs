@@ -10,6 +10,7 @@
 //! - `moment`: what an answer is made as of; `streams`: places of streamed answers
 //! - [`format`]: JSON, CSV or lines of JSON; `labels`: what publishers call their entries
 //! - `page`: the dashboard page's files
+//! - `live`: server-sent events; [`cost`]: what a question costs of the quota
 //! - `readiness`: whether the engines answer; `freshness`: how far behind `completeThrough` is; `conservation`: whether the tables hold what the ledger counts
 //!
 //! Every answer is scoped to the verified domains of the caller's key, and says by `completeThrough` up to when everything
@@ -32,6 +33,7 @@ pub mod format;
 mod freshness;
 pub mod gate;
 mod labels;
+mod live;
 mod moment;
 mod openapi;
 mod page;
@@ -76,10 +78,12 @@ pub struct Deps {
 /// Serves `listener` until `shutdown`, then finishes what is under way, for at most `config.drain_ms_max`.
 pub async fn run(listener: TcpListener, config: AnalyticsConfig, deps: Deps, shutdown: CancellationToken) {
     let engines = readiness::Engines::register(&deps.health);
-    let app = Arc::new(app::App::new(config, deps));
+    let app = Arc::new(app::App::new(config, deps, shutdown.clone()));
     let watching = tokio::spawn(engines.watch(Arc::clone(&app)));
     let auditing = tokio::spawn(conservation::watch(Arc::clone(&app)));
+    let following = tokio::spawn(live::tide::follow(Arc::clone(&app)));
     web::serve(listener, app::router(&app), &app.config.connections(), &shutdown).await;
     watching.abort();
     auditing.abort();
+    following.abort();
 }

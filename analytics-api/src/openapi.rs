@@ -11,6 +11,7 @@ use web::openapi::{ProblemBody, ProblemError, bearer, problem, tell_headers, tex
 
 use crate::app::{self, App};
 use crate::config::AnalyticsConfig;
+use crate::live::route as live;
 use crate::routes::QUERIES;
 
 #[derive(OpenApi)]
@@ -52,6 +53,15 @@ pub(crate) fn finished(mut document: Document, config: &AnalyticsConfig) -> Docu
     let components = document.components.get_or_insert_default();
     let what = "An API key with the scope read";
     components.add_security_scheme("apiKey", bearer("rcpt_...", what));
+    if let Some(live) = document
+        .paths
+        .paths
+        .get_mut(live::PATH)
+        .and_then(|item| item.get.as_mut())
+    {
+        let told = live.parameters.get_or_insert_default();
+        told.extend(live::PARAMETERS.iter().map(|one| RefOr::T(one.documented(config))));
+    }
     for (path, parameters) in QUERIES {
         let Some(get) = document.paths.paths.get_mut(path).and_then(|item| item.get.as_mut()) else {
             continue;

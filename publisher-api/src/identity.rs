@@ -6,7 +6,7 @@ use accounts::User;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use service::problem::{Kind, Problem};
 use web::Failure;
 
@@ -48,6 +48,9 @@ pub(crate) async fn identity(State(app): State<Arc<App>>, mut request: Request, 
         }
     };
     decision.write_headers(response.headers_mut());
+    response
+        .headers_mut()
+        .insert(web::access::COST, HeaderValue::from(1_u32));
     response
 }
 

@@ -71,7 +71,7 @@ fn top(app: &App, params: &Params) -> Result<u32, InvalidQuery> {
 
 /// Receipts per purpose.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
-struct PurposeCounts {
+pub(crate) struct PurposeCounts {
     training: u64,
     inference: u64,
     research: u64,

@@ -51,7 +51,7 @@ pub(crate) struct ReceiptList {
 /// One receipt. What it didn't state, or what an erasure has taken, is null.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct ListedReceipt {
+pub(crate) struct ListedReceipt {
     #[schema(format = "uuid")]
     receipt_id: String,
     /// When the content was accessed, as the receipt says.
@@ -164,6 +164,16 @@ impl ListedReceipt {
     }
 }
 
+/// Receipts with what the account of `principal` calls their entries.
+pub(crate) async fn listed(app: &App, principal: &Principal, receipts: Vec<ExportedReceipt>) -> Vec<ListedReceipt> {
+    let mut ids: Vec<Uuid> = receipts.iter().map(|receipt| receipt.key.entry_id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let labels = Labels::of(app, principal, &ids).await;
+    let receipts = receipts.into_iter();
+    receipts.map(|receipt| ListedReceipt::new(receipt, &labels)).collect()
+}
+
 /// What is walked through.
 struct Walk {
     app: Arc<App>,
@@ -201,14 +211,7 @@ impl Walk {
     }
 
     async fn listed(&self, receipts: Vec<ExportedReceipt>) -> Vec<ListedReceipt> {
-        let mut ids: Vec<Uuid> = receipts.iter().map(|receipt| receipt.key.entry_id).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let labels = Labels::of(&self.app, &self.principal, &ids).await;
-        receipts
-            .into_iter()
-            .map(|receipt| ListedReceipt::new(receipt, &labels))
-            .collect()
+        listed(&self.app, &self.principal, receipts).await
     }
 
     /// Writes the page's rows, and gives back where to go on.

@@ -156,6 +156,30 @@ pub const METRICS: &[MetricDoc] = &[
         "Mails about verifications that end, queued and not sent yet.",
     ),
     gauge(
+        "receipts_live_streams",
+        "streams",
+        &[],
+        "Live streams (server-sent events) that are open.",
+    ),
+    gauge(
+        "receipts_live_scopes",
+        "scopes",
+        &[],
+        "Publishers and days that live streams are open for: each is asked for once, however many listen.",
+    ),
+    counter(
+        "receipts_live_refused_total",
+        "streams",
+        &["reason"],
+        "Live streams refused: the key had as many as it may (key), or all together had (full).",
+    ),
+    counter(
+        "receipts_live_left_out_total",
+        "receipts",
+        &[],
+        "Receipts that live streams were told the number of only, because their listener didn't keep up.",
+    ),
+    gauge(
         "receipts_rate_limit_keys",
         "keys",
         &[],

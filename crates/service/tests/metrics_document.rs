@@ -20,7 +20,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ("Completeness and the books", &["watermark", "audit"]),
     (
         "APIs",
-        &["api", "analytics", "publisher", "mails", "outbound", "accounts"],
+        &["api", "analytics", "live", "publisher", "mails", "outbound", "accounts"],
     ),
     ("Limits", &["limiter", "rate"]),
     ("Every process", &["build", "component", "cpu", "telemetry"]),

@@ -161,6 +161,10 @@ pub fn tell_headers(document: &mut Document) {
             );
             tell("X-RateLimit-Remaining", integer_header(0, "What is left in the window"));
             tell(
+                "X-RateLimit-Cost",
+                integer_header(1, "How many requests it counted for"),
+            );
+            tell(
                 "X-RateLimit-Reset",
                 integer_header(0, "When the window ends, in Unix seconds"),
             );

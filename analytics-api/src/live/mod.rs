@@ -1,0 +1,163 @@
+//! `GET /api/v1/analytics/live`: the day's totals and the newest receipts, as server-sent events (WHATWG HTML, section 9.2).
+//!
+//! - `tide`: follows the log's commits, once for all, and tells each hub which hours of access they touched
+//! - `hub`: asks the warehouse for one scope, however many listen
+//! - `updates`: the latest ones, for listeners at different points of them
+//! - `listener`: one stream; `place`: the ids of its events; `event`: their bytes
+//! - `keys`: the streams of each API key, and whether it still holds
+//! - `route`: the address
+//!
+//! An event's id is a moment of the log's commits, so a stream that goes on from one tells every receipt since, once, whichever
+//! process it comes to. What would be too much is told as one event `reload`.
+
+mod event;
+mod hub;
+mod keys;
+mod listener;
+mod place;
+pub(crate) mod route;
+pub(crate) mod tide;
+mod updates;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use accounts::Principal;
+use jiff::tz::TimeZone;
+use parking_lot::Mutex;
+use service::problem::{Kind, Problem};
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+use warehouse::Scope;
+use web::Failure;
+
+use self::hub::{Hub, HubSeat};
+use self::keys::Keys;
+use self::listener::{From, Listener};
+use crate::app::App;
+
+/// Scopes that are listened to at one time.
+const SCOPES_MAX: usize = 1_000;
+/// Questions of all hubs and of streams that go on, at one time: dashboards must get their turn.
+const TURNS: usize = 2;
+/// When to try again where there is no room.
+const RETRY_S: u32 = 10;
+
+/// What one hub is for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Topic {
+    account_id: String,
+    scope: Scope,
+    /// The canonical name of the time zone that makes the day.
+    zone: String,
+}
+
+/// All streams.
+pub(crate) struct Live {
+    hubs: Mutex<HashMap<Topic, Arc<Hub>>>,
+    /// A hub came.
+    came: Notify,
+    streams: Arc<Semaphore>,
+    keys: Arc<Keys>,
+    turns: Semaphore,
+    closing: CancellationToken,
+    interval: Duration,
+}
+
+/// Who wants to listen, and to what.
+struct Wish {
+    principal: Arc<Principal>,
+    /// The API key's text, to be looked at again.
+    bearer: String,
+    scope: Scope,
+    zone: String,
+    tz: TimeZone,
+    /// Where the stream goes on from.
+    from: From,
+}
+
+impl Live {
+    /// Streams end when `closing` is cancelled.
+    pub(crate) fn new(config: &crate::AnalyticsConfig, closing: CancellationToken) -> Self {
+        Self {
+            hubs: Mutex::default(),
+            came: Notify::new(),
+            streams: Arc::new(Semaphore::new(config.live_streams_max)),
+            keys: Arc::new(Keys::new(
+                config.live_key_streams_max,
+                Duration::from_millis(config.live_key_age_ms_max),
+            )),
+            turns: Semaphore::new(TURNS),
+            closing,
+            interval: Duration::from_millis(config.live_interval_ms),
+        }
+    }
+
+    /// # Errors
+    /// 429 if the key has as many streams as it may, 503 if all together are, or while closing.
+    fn listen(&self, app: &Arc<App>, wish: Wish) -> Result<Listener, Failure> {
+        if self.closing.is_cancelled() {
+            return Err(full("the service is shutting down"));
+        }
+        let place = Arc::clone(&self.streams).try_acquire_owned();
+        let place = place.map_err(|_| full("as many live streams are open as allowed"))?;
+        let seat = Keys::take(&self.keys, &app.deps.accounts, &wish.principal, wish.bearer).ok_or_else(|| {
+            let detail = format!(
+                "this API key has {} live streams, as many as it may; end one first",
+                app.config.live_key_streams_max
+            );
+            metrics::counter!("receipts_live_refused_total", "reason" => "key").increment(1);
+            Failure::from(Problem::new(Kind::RateLimited, detail).retry_after_s(RETRY_S))
+        })?;
+        let topic = Topic {
+            account_id: wish.principal.account_id.clone(),
+            scope: wish.scope,
+            zone: wish.zone,
+        };
+        let hub = self.join(app, topic, &wish.principal, wish.tz)?;
+        Ok(Listener::new(Arc::clone(app), hub, seat, place, wish.from))
+    }
+
+    fn join(&self, app: &Arc<App>, topic: Topic, principal: &Arc<Principal>, tz: TimeZone) -> Result<HubSeat, Failure> {
+        let mut hubs = self.hubs.lock();
+        if let Some(hub) = hubs.get(&topic) {
+            return Ok(HubSeat::take(hub));
+        }
+        if hubs.len() >= SCOPES_MAX {
+            return Err(full("live streams of as many publishers are open as allowed"));
+        }
+        let hub = Arc::new(Hub::new(topic.clone(), Arc::clone(principal), tz));
+        let seat = HubSeat::take(&hub);
+        hubs.insert(topic, Arc::clone(&hub));
+        gauge_scopes(hubs.len());
+        drop(hubs);
+        self.came.notify_one();
+        tokio::spawn(hub::run(Arc::clone(app), hub));
+        Ok(seat)
+    }
+
+    /// Takes `hub` away if nobody listens to it.
+    fn retire(&self, hub: &Hub) -> bool {
+        let mut hubs = self.hubs.lock();
+        let deserted = hub.listeners() == 0;
+        if deserted {
+            hubs.remove(&hub.topic);
+            gauge_scopes(hubs.len());
+        }
+        deserted
+    }
+
+    fn all(&self) -> Vec<Arc<Hub>> {
+        self.hubs.lock().values().map(Arc::clone).collect()
+    }
+}
+
+fn gauge_scopes(count: usize) {
+    metrics::gauge!("receipts_live_scopes").set(u32::try_from(count).unwrap_or(u32::MAX));
+}
+
+fn full(detail: &str) -> Failure {
+    metrics::counter!("receipts_live_refused_total", "reason" => "full").increment(1);
+    Problem::new(Kind::Overloaded, detail).retry_after_s(RETRY_S).into()
+}
