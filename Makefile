@@ -61,9 +61,12 @@ run-prod-like: deps chdb kafka ## Two gateways, three verifiers and the analytic
 	@$(TARGET)/release/receipts-prod-like
 
 .PHONY: test
-test: deps chdb kafka python prometheus lint alerts page-check ## Everything CI runs
+test: deps chdb kafka python helm prometheus lint alerts page-check ## Everything CI runs
 	cargo test --workspace --locked
 	# The command as the tests built it.
+	helm/check $(TARGET)/debug/receipts
+	helm/timings $$(cat helm/short-timings) > $(TARGET)/rollout-timings.json
+	$(TARGET)/debug/receipts-rollout --timings $(TARGET)/rollout-timings.json
 	scripts/conformance $(CONFORMANCE_CASES) $(TARGET)/debug/receipts
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts demo/interop.sh
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts DEMO_EXIT=1 demo/run.sh
@@ -126,6 +129,18 @@ bench: deps chdb ## Criterion benches, and the comparison that writes benches/ru
 size-check: deps chdb ## Measure what one receipt costs here, and hold `receipts size` against it (3 minutes)
 	cargo build --release --locked --package receipts-cli --package load-tests --package benches --bins
 	$(TARGET)/release/sizing
+
+.PHONY: images
+images: deps chdb kafka helm python ## Build the images without a Docker engine, and run each in its own root under load (needs root, buildah, debootstrap)
+	cargo build --release --locked --workspace --bins
+	deploy/images $(TARGET)/images $(TARGET)/release
+	deploy/image-check $(TARGET)/images $(TARGET)/release
+
+.PHONY: rollout
+rollout: deps chdb kafka helm python ## Replay a helm upgrade under load, with the chart's own timings (two minutes)
+	cargo build --release --locked --workspace --bins
+	helm/timings > $(TARGET)/rollout-timings.json
+	$(TARGET)/release/receipts-rollout --rate 1000 --timings $(TARGET)/rollout-timings.json
 
 .PHONY: drills
 drills: deps chdb kafka ## Fault drills on Kafka, ClickHouse's protocol, PostgreSQL and Redis (half an hour; DRILLS="--short --only kafka" for less)

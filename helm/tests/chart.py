@@ -224,6 +224,20 @@ def check_selectors(objects):
             assert name in services, name
 
 
+def check_monitoring(objects):
+    """Rules and dashboards arrive as their files have them."""
+    files = sorted((CHART / "files/rules").glob("*.yaml"))
+    wanted = [group for file in files for group in yaml.safe_load(file.read_text())["groups"]]
+    rules = sorted((one for one in objects if one["kind"] == "PrometheusRule"), key=lambda one: one["metadata"]["name"])
+    assert wanted and [group for one in rules for group in one["spec"]["groups"]] == wanted
+    shown = [one["data"] for one in objects if one["kind"] == "ConfigMap" and "-dashboard-" in one["metadata"]["name"]]
+    files = list((CHART / "files/dashboards").glob("*.json"))
+    assert files and len(shown) == len(files)
+    for data in shown:
+        for name, text in data.items():
+            assert json.loads(text) == json.loads((CHART / "files/dashboards" / name).read_text()), name
+
+
 def find(tree, key):
     """Every value of a key in a tree."""
     if isinstance(tree, list):
@@ -388,6 +402,7 @@ def main():
     for check in (check_pods, check_flows, check_selectors):
         check(objects)
     check_secrets(objects, EVERYTHING)
+    check_monitoring(objects)
     names = [(one["kind"], one["metadata"]["name"], "helm.sh/hook" in one["metadata"].get("annotations", {})) for one in objects]
     assert len(names) == len(set(names)), "two objects of one name"
     monitored = {kind for kind, _, _ in names}
