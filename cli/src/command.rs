@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::{Answer, EXIT_CODES, Failure};
 use crate::{
-    audit, canonicalize, check_signature, clients, config, deliver, dev_token, explain, keygen, keys, rejected, repair,
-    send, sign, up, verify,
+    audit, canonicalize, check_signature, clients, config, deliver, dev_token, explain, keygen, keys, migrate, rejected,
+    repair, send, sign, up, verify,
 };
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
@@ -34,6 +34,7 @@ enum Command {
     Rejected(rejected::RejectedCommand),
     Repair(repair::Repair),
     Config(config::Config),
+    Migrate(migrate::Migrate),
 }
 
 impl Cli {
@@ -59,6 +60,7 @@ impl Cli {
             Command::Rejected(command) => command.run(),
             Command::Repair(command) => command.run(),
             Command::Config(command) => command.run(),
+            Command::Migrate(command) => command.run(),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! - against a gateway: [`send`]; against a publisher's webhook: [`deliver`]
 //! - on a data directory: [`up`] (all services in one process), [`keys`], [`dev_token`], [`clients`], [`audit`], [`repair`],
 //!   [`rejected`] (list, show, replay), [`config`]
+//! - on servers: [`migrate`]
 //! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in parallel),
 //!   [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes), [`settings`], [`data_dir`], [`inspection`]
 //!
@@ -30,6 +31,7 @@ pub mod inspection;
 pub mod key_file;
 pub mod keygen;
 pub mod keys;
+pub mod migrate;
 pub mod rejected;
 pub mod repair;
 pub mod send;

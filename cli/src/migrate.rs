@@ -1,0 +1,91 @@
+//! `receipts migrate`: what the services make on servers when they start, made before they start.
+
+use accounts::Accounts;
+use receipt_log::Log;
+use warehouse::{Target, Warehouse};
+
+use crate::failure::{Answer, Failure};
+use crate::settings::{Settings, SettingsArgs};
+use crate::terminal::{Output, mark};
+
+const AFTER_HELP: &str = "\
+Makes or checks the topics on Kafka, and brings the tables of ClickHouse and PostgreSQL to this version, each where the \
+configuration names a server. Run it before new services start: ours keep working on tables that are newer, but don't \
+start on them. It can be repeated, also by several at once. The embedded engines are brought up to date by `receipts up`.
+
+Examples:
+  receipts migrate --config receipts.toml
+  RECEIPTS_ACCOUNTS_URL=postgres://... receipts migrate
+
+Exit codes:
+  0  every server that is named is of this version
+  2  the configuration can't be used, or names no server
+  3  a server is unavailable, refuses, or is of a newer version";
+
+/// Bring topics and tables on servers to this version
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Migrate {
+    #[command(flatten)]
+    settings: SettingsArgs,
+}
+
+impl Migrate {
+    /// Runs the command.
+    pub fn run(self) -> Result<Answer, Failure> {
+        let settings = self.settings.load()?;
+        let mut out = Output::stdout();
+        let mut none = true;
+        let mut done = |name: &str, what: &str| {
+            none = false;
+            out.line(format_args!("{} {name:<10} {what}", mark(true)))
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(Failure::unavailable)?;
+        // Blocks, so not on the runtime.
+        if settings.kafka.is_given() {
+            topics(&settings)?;
+            done("kafka", &settings.kafka.topic)?;
+        }
+        if let Some(url) = &settings.warehouse.url {
+            runtime.block_on(tables(&settings, url))?;
+            done("clickhouse", &settings.warehouse.database)?;
+        }
+        if settings.accounts.url.as_deref().is_some_and(|url| !url.trim().is_empty()) {
+            runtime.block_on(accounts(&settings))?;
+            done("postgresql", "accounts")?;
+        }
+        if none {
+            let servers = "kafka.brokers, warehouse.url or accounts.url";
+            return Err(Failure::Input(format!("no server is named: give {servers}")));
+        }
+        out.flush()?;
+        Ok(Answer::Good)
+    }
+}
+
+/// The log's topic and that of rejected receipts.
+fn topics(settings: &Settings) -> Result<(), Failure> {
+    let log = Log::open(&settings.kafka, &settings.log, &settings.data.log()).map_err(Failure::unavailable)?;
+    let letters = log.dead_letters().map(drop).map_err(Failure::unavailable);
+    log.close();
+    letters
+}
+
+async fn tables(settings: &Settings, url: &str) -> Result<(), Failure> {
+    let target = Target::Url(url.to_owned());
+    let warehouse = Warehouse::connect(&target, &settings.warehouse).await;
+    let warehouse = warehouse.map_err(Failure::unavailable)?;
+    warehouse.migrate().await.map_err(Failure::unavailable)
+}
+
+async fn accounts(settings: &Settings) -> Result<(), Failure> {
+    let accounts = Accounts::open(&settings.accounts, settings.data.root()).await;
+    let accounts = accounts.map_err(Failure::unavailable)?;
+    // A database that is away is no error of the opening.
+    let there = accounts.ping().await.map_err(Failure::unavailable);
+    accounts.close().await;
+    there
+}
