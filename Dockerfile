@@ -12,17 +12,16 @@ ARG BUILDER=rust:1.95-bookworm
 ARG BINARIES=build
 ARG ENGINE=engine
 
-FROM ${BUILDER} AS tools
-RUN deps="binutils ca-certificates cmake g++ make nodejs npm perl python3"; \
+FROM ${BUILDER} AS build
+RUN deps="binutils ca-certificates cmake g++ make perl python3"; \
     apt-get update -qq && apt-get install -y -qq --no-install-recommends $deps > /dev/null && rm -rf /var/lib/apt/lists/*
-
-FROM tools AS build
 WORKDIR /src
 COPY . .
 RUN deploy/build-out /out
 
 # libchdb, whose digest the script checks.
-FROM tools AS engine
+FROM ${BUILDER} AS engine
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends ca-certificates npm openssl > /dev/null && rm -rf /var/lib/apt/lists/*
 COPY scripts/fetch-chdb /scripts/fetch-chdb
 RUN XDG_CACHE_HOME=/cache /scripts/fetch-chdb && mkdir /engine && mv /cache/receipts/libchdb-*/libchdb.so /engine/
 
