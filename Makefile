@@ -89,8 +89,8 @@ $(PAGE)/node_modules/.package-lock.json demo/node_modules/.package-lock.json: %/
 page-deps: deps $(PAGE)/node_modules/.package-lock.json demo/node_modules/.package-lock.json
 
 .PHONY: page
-page: page-deps ## Build the dashboard page anew, and the types of the API that it is written against
-	cd $(PAGE) && npm run --silent types && npm run --silent build
+page: page-deps ## Build the dashboard page anew
+	cd $(PAGE) && npm run --silent typecheck && npm run --silent build
 
 .PHONY: page-check
 page-check: page-deps ## Lint, types and unit tests of the dashboard page, and whether what is committed is what its sources make

@@ -21,10 +21,13 @@ export type Filter = Pick<
 >;
 
 /** What isn't an answer was thrown on the way. */
-async function heard<T extends Completeness>(asked: Promise<{ data?: T }>): Promise<T> {
-  const { data } = await asked;
+async function heard<T extends Completeness>(asked: Promise<{ data?: T; response: Response }>): Promise<T> {
+  const { data, response } = await asked;
   if (data === undefined) throw new Error('an answer without content');
-  heardWatermark(data.completeThrough, data.incomplete ?? false);
+  // The same numbers out of the browser's cache are complete further than when they were first told: then the header knows better.
+  const through = response.headers.get('x-complete-through');
+  const incomplete = through === null ? data.incomplete : response.headers.get('x-incomplete') === 'true';
+  heardWatermark(through ?? data.completeThrough, incomplete ?? false);
   return data;
 }
 

@@ -122,6 +122,35 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/analytics/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Live
+         * @description Server-sent events (WHATWG HTML, section 9.2), without end. Each has the id of a moment; a request with `Last-Event-ID` goes on from it
+         *     and is told every receipt since, once.
+         *
+         *     - `totals`: `totalReceipts`, `uniqueClients`, `usageByPurpose` of the current day in `tz` (the one that `completeThrough` lies in), its `from`
+         *       and `to`, `completeThrough`; at once, after each change, and each second as `completeThrough` moves
+         *     - `receipts`: `receipts`, newest first, each as in the list of receipts, since the event before; `leftOut`, how many more came than are told
+         *     - `reload`: more came, or changed, than is told one by one: load what is shown anew; the stream goes on
+         *     - `end`: the key doesn't hold any more or the account's domains changed; the stream ends
+         *
+         *     A comment comes after 15 seconds of silence. The stream counts once towards the quota.
+         */
+        get: operations["live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/analytics/models": {
         parameters: {
             query?: never;
@@ -196,8 +225,8 @@ export interface paths {
         };
         /**
          * Refusals
-         * @description What was refused, by the time the gateway took it, without what a replay has made good: counts by reason, and the newest. As CSV or lines
-         *     of JSON the newest.
+         * @description What was refused, by the time the gateway took it, without what a replay has made good: counts by reason, and a page of them, newest
+         *     first. As CSV or lines of JSON the page; its last row has a `cursor` if there are more.
          */
         get: operations["refusals"];
         put?: never;
@@ -298,20 +327,20 @@ export interface components {
              * Format: date-time
              * @description The timestamp of its first receipt in the selection.
              */
-            firstSeen?: string | null;
+            firstSeen: string | null;
             /** Format: date-time */
-            from?: string | null;
+            from: string | null;
             /**
              * Format: date-time
              * @description That of its last.
              */
-            lastSeen?: string | null;
+            lastSeen: string | null;
             /** @description As its newest receipt in the selection says. */
             name: string;
             /** @description As its newest receipt in the selection says. */
             organization: string;
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
             /** @description The entries that it used most. */
             topContent: components["schemas"]["ContentCount"][];
             /** Format: int64 */
@@ -357,20 +386,20 @@ export interface components {
              * Format: date-time
              * @description The timestamp of its first receipt in the selection.
              */
-            firstSeen?: string | null;
+            firstSeen: string | null;
             /** Format: date-time */
-            from?: string | null;
+            from: string | null;
             /**
              * Format: date-time
              * @description That of its last.
              */
-            lastSeen?: string | null;
+            lastSeen: string | null;
             /** @description As its newest receipt in the selection says. */
             name: string;
             /** @description As its newest receipt in the selection says. */
             organization: string;
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
             /** @description The entries that it used most. */
             topContent: components["schemas"]["ContentCount"][];
             /** Format: int64 */
@@ -384,10 +413,11 @@ export interface components {
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_Dashboard: {
             /** Format: date-time */
-            from?: string | null;
-            previous?: components["schemas"]["PreviousTotals"] | null;
+            from: string | null;
+            /** @description Only with `compare=previous`. */
+            previous?: components["schemas"]["PreviousTotals"];
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
             /** @description The entries with the most receipts. */
             topContent: components["schemas"]["ContentCount"][];
             /** Format: int64 */
@@ -404,18 +434,18 @@ export interface components {
              * Format: date-time
              * @description The timestamp of its first receipt in the selection.
              */
-            firstSeen?: string | null;
+            firstSeen: string | null;
             /** Format: date-time */
-            from?: string | null;
+            from: string | null;
             /**
              * Format: date-time
              * @description That of its last.
              */
-            lastSeen?: string | null;
+            lastSeen: string | null;
             /** @description The entry's title; where the account lists no such entry, its URL. */
             title: string;
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
             /** @description The clients with the most receipts. */
             topClients: components["schemas"]["ClientCount"][];
             /** Format: int64 */
@@ -423,7 +453,7 @@ export interface components {
             /** Format: int64 */
             uniqueClients: number;
             /** @description Whether the account lists no such entry. Left out if that couldn't be told. */
-            unknownEntry?: boolean | null;
+            unknownEntry?: boolean;
             /** @description The entry's URL; where the account lists no such entry, the first of `urls`. */
             url: string;
             /** @description The URLs that its receipts have, 100 at most. */
@@ -433,10 +463,10 @@ export interface components {
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_ModelList: {
             /** Format: date-time */
-            from?: string | null;
+            from: string | null;
             models: components["schemas"]["ModelUsage"][];
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
             /**
              * Format: int64
              * @description How many models there are in all, "none" among them.
@@ -446,26 +476,26 @@ export interface components {
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_PurposeList: {
             /** Format: date-time */
-            from?: string | null;
+            from: string | null;
             purposes: components["schemas"]["PurposeUsage"][];
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
         } & components["schemas"]["Completeness"];
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_ReceiptList: {
             /** Format: date-time */
-            from?: string | null;
+            from: string | null;
             /** @description Where the next page begins; null if this is the last one. */
-            nextCursor?: string | null;
+            nextCursor: string | null;
             receipts: components["schemas"]["ListedReceipt"][];
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
         } & components["schemas"]["Completeness"];
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_ReceiptStatus: {
             /** @description Whether two different payloads carry this id. */
             conflict: boolean;
-            detail?: string | null;
+            detail?: string;
             /** Format: int64 */
             duplicates: number;
             /**
@@ -473,18 +503,18 @@ export interface components {
              * @description Valid occurrences in the log: the first of each payload and its duplicates.
              */
             occurrences: number;
-            payloadHash?: string | null;
-            reason?: string | null;
+            payloadHash: string | null;
+            reason?: string;
             /** Format: uuid */
             receiptId: string;
             receipts: components["schemas"]["Payload"][];
             /** Format: date-time */
-            receivedAt?: string | null;
+            receivedAt: string | null;
             rejections: components["schemas"]["Rejection"][];
             /** @description `verified`, `rejected` or `unknown`. */
             status: string;
             /** Format: date-time */
-            timestamp?: string | null;
+            timestamp: string | null;
         } & components["schemas"]["Completeness"];
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_Refusals: {
@@ -493,11 +523,13 @@ export interface components {
                 [key: string]: number;
             };
             /** Format: date-time */
-            from?: string | null;
-            /** @description The newest, newest first. */
+            from: string | null;
+            /** @description A page of them, newest first. */
             newest: components["schemas"]["Refused"][];
+            /** @description Where the next page begins; null if this is the last one. */
+            nextCursor: string | null;
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
             /** Format: int64 */
             totalRefused: number;
         } & components["schemas"]["Completeness"];
@@ -505,17 +537,21 @@ export interface components {
         Complete_Timeseries: (components["schemas"]["Values"] & {
             /** Format: date-time */
             from: string;
-            groupBy?: string | null;
+            groupBy?: string;
             /** @description `minute`, `hour`, `day`, `week` or `month`. */
             interval: string;
             /** @description `receipts`, `clients` or `content`. */
             metric: string;
-            previous?: components["schemas"]["PreviousPoints"] | null;
+            /**
+             * @description The period before, with `compare=previous`. Its points stand for those of the same index; there may be more or fewer of
+             *     them, as months differ. Its series are those with the most receipts of that period.
+             */
+            previous?: components["schemas"]["PreviousPoints"];
             /**
              * Format: int32
              * @description As many series as this: those with the most receipts, and there may be more.
              */
-            seriesMax?: number | null;
+            seriesMax?: number;
             /** Format: date-time */
             to: string;
             /** @description The time zone, by its canonical name. */
@@ -525,9 +561,9 @@ export interface components {
         Complete_TopClientList: {
             clients: components["schemas"]["ClientUsage"][];
             /** Format: date-time */
-            from?: string | null;
+            from: string | null;
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
             /**
              * Format: int64
              * @description How many clients there are in all.
@@ -538,9 +574,9 @@ export interface components {
         Complete_TopContentList: {
             content: components["schemas"]["ContentUsage"][];
             /** Format: date-time */
-            from?: string | null;
+            from: string | null;
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
             /**
              * Format: int64
              * @description How many entries there are in all.
@@ -569,7 +605,7 @@ export interface components {
             /** @description The entry's title; where the account lists no such entry, its URL. */
             title: string;
             /** @description Whether the account lists no such entry. Left out if that couldn't be told. */
-            unknownEntry?: boolean | null;
+            unknownEntry?: boolean;
             /** @description The entry's URL; where the account lists no such entry, the receipts'. */
             url: string;
         };
@@ -589,17 +625,18 @@ export interface components {
             /** Format: int64 */
             uniqueClients: number;
             /** @description Whether the account lists no such entry. Left out if that couldn't be told. */
-            unknownEntry?: boolean | null;
+            unknownEntry?: boolean;
             /** @description The entry's URL; where the account lists no such entry, the newest receipt's. */
             url: string;
         };
         /** @description The totals of a range. */
         Dashboard: {
             /** Format: date-time */
-            from?: string | null;
-            previous?: components["schemas"]["PreviousTotals"] | null;
+            from: string | null;
+            /** @description Only with `compare=previous`. */
+            previous?: components["schemas"]["PreviousTotals"];
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
             /** @description The entries with the most receipts. */
             topContent: components["schemas"]["ContentCount"][];
             /** Format: int64 */
@@ -616,18 +653,18 @@ export interface components {
              * Format: date-time
              * @description The timestamp of its first receipt in the selection.
              */
-            firstSeen?: string | null;
+            firstSeen: string | null;
             /** Format: date-time */
-            from?: string | null;
+            from: string | null;
             /**
              * Format: date-time
              * @description That of its last.
              */
-            lastSeen?: string | null;
+            lastSeen: string | null;
             /** @description The entry's title; where the account lists no such entry, its URL. */
             title: string;
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
             /** @description The clients with the most receipts. */
             topClients: components["schemas"]["ClientCount"][];
             /** Format: int64 */
@@ -635,7 +672,7 @@ export interface components {
             /** Format: int64 */
             uniqueClients: number;
             /** @description Whether the account lists no such entry. Left out if that couldn't be told. */
-            unknownEntry?: boolean | null;
+            unknownEntry?: boolean;
             /** @description The entry's URL; where the account lists no such entry, the first of `urls`. */
             url: string;
             /** @description The URLs that its receipts have, 100 at most. */
@@ -658,20 +695,20 @@ export interface components {
         /** @description One receipt. What it didn't state, or what an erasure has taken, is null. */
         ListedReceipt: {
             /** Format: uuid */
-            clientId?: string | null;
-            clientName?: string | null;
-            clientVersion?: string | null;
-            context?: string | null;
-            datasetId?: string | null;
+            clientId: string | null;
+            clientName: string | null;
+            clientVersion: string | null;
+            context: string | null;
+            datasetId: string | null;
             /** Format: uuid */
             entryId: string;
-            modelId?: string | null;
+            modelId: string | null;
             /**
              * Format: int64
              * @description In how many places of the log it stands: 1, and one more for each duplicate.
              */
             occurrences: number;
-            organization?: string | null;
+            organization: string | null;
             /** @description `sha256:` and the hash of its canonical bytes in hexadecimal. */
             payloadHash: string;
             publisher: string;
@@ -697,10 +734,10 @@ export interface components {
         /** @description The models with the most receipts, most first. */
         ModelList: {
             /** Format: date-time */
-            from?: string | null;
+            from: string | null;
             models: components["schemas"]["ModelUsage"][];
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
             /**
              * Format: int64
              * @description How many models there are in all, "none" among them.
@@ -710,7 +747,7 @@ export interface components {
         /** @description One model and how much it used. */
         ModelUsage: {
             /** @description As the receipts name it; null for those that name none. */
-            modelId?: string | null;
+            modelId: string | null;
             /** Format: int64 */
             receiptCount: number;
             /** Format: int64 */
@@ -799,10 +836,10 @@ export interface components {
         /** @description Usage by purpose, also of those without receipts. */
         PurposeList: {
             /** Format: date-time */
-            from?: string | null;
+            from: string | null;
             purposes: components["schemas"]["PurposeUsage"][];
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
         };
         /** @description One purpose and how much it was. */
         PurposeUsage: {
@@ -816,18 +853,18 @@ export interface components {
         /** @description A page of receipts, newest first. */
         ReceiptList: {
             /** Format: date-time */
-            from?: string | null;
+            from: string | null;
             /** @description Where the next page begins; null if this is the last one. */
-            nextCursor?: string | null;
+            nextCursor: string | null;
             receipts: components["schemas"]["ListedReceipt"][];
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
         };
         /** @description The answer. The single members are those of the first payload, or of the first refusal if none was valid. */
         ReceiptStatus: {
             /** @description Whether two different payloads carry this id. */
             conflict: boolean;
-            detail?: string | null;
+            detail?: string;
             /** Format: int64 */
             duplicates: number;
             /**
@@ -835,18 +872,18 @@ export interface components {
              * @description Valid occurrences in the log: the first of each payload and its duplicates.
              */
             occurrences: number;
-            payloadHash?: string | null;
-            reason?: string | null;
+            payloadHash: string | null;
+            reason?: string;
             /** Format: uuid */
             receiptId: string;
             receipts: components["schemas"]["Payload"][];
             /** Format: date-time */
-            receivedAt?: string | null;
+            receivedAt: string | null;
             rejections: components["schemas"]["Rejection"][];
             /** @description `verified`, `rejected` or `unknown`. */
             status: string;
             /** Format: date-time */
-            timestamp?: string | null;
+            timestamp: string | null;
         };
         /** @description What was refused and why. */
         Refusals: {
@@ -855,24 +892,26 @@ export interface components {
                 [key: string]: number;
             };
             /** Format: date-time */
-            from?: string | null;
-            /** @description The newest, newest first. */
+            from: string | null;
+            /** @description A page of them, newest first. */
             newest: components["schemas"]["Refused"][];
+            /** @description Where the next page begins; null if this is the last one. */
+            nextCursor: string | null;
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
             /** Format: int64 */
             totalRefused: number;
         };
         /** @description One refused receipt. What couldn't be read out of it is null. */
         Refused: {
             /** Format: uuid */
-            clientId?: string | null;
+            clientId: string | null;
             detail: string;
             publisher: string;
             /** @description A stable name. */
             reason: string;
             /** Format: uuid */
-            receiptId?: string | null;
+            receiptId: string | null;
             /** Format: date-time */
             receivedAt: string;
             requestId: string;
@@ -887,7 +926,7 @@ export interface components {
              * Format: date-time
              * @description When it was replayed, after which it counts as verified.
              */
-            replayedAt?: string | null;
+            replayedAt?: string;
         };
         /** @description One group's points. */
         Series: {
@@ -899,17 +938,21 @@ export interface components {
         Timeseries: components["schemas"]["Values"] & {
             /** Format: date-time */
             from: string;
-            groupBy?: string | null;
+            groupBy?: string;
             /** @description `minute`, `hour`, `day`, `week` or `month`. */
             interval: string;
             /** @description `receipts`, `clients` or `content`. */
             metric: string;
-            previous?: components["schemas"]["PreviousPoints"] | null;
+            /**
+             * @description The period before, with `compare=previous`. Its points stand for those of the same index; there may be more or fewer of
+             *     them, as months differ. Its series are those with the most receipts of that period.
+             */
+            previous?: components["schemas"]["PreviousPoints"];
             /**
              * Format: int32
              * @description As many series as this: those with the most receipts, and there may be more.
              */
-            seriesMax?: number | null;
+            seriesMax?: number;
             /** Format: date-time */
             to: string;
             /** @description The time zone, by its canonical name. */
@@ -919,9 +962,9 @@ export interface components {
         TopClientList: {
             clients: components["schemas"]["ClientUsage"][];
             /** Format: date-time */
-            from?: string | null;
+            from: string | null;
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
             /**
              * Format: int64
              * @description How many clients there are in all.
@@ -932,9 +975,9 @@ export interface components {
         TopContentList: {
             content: components["schemas"]["ContentUsage"][];
             /** Format: date-time */
-            from?: string | null;
+            from: string | null;
             /** Format: date-time */
-            to?: string | null;
+            to: string | null;
             /**
              * Format: int64
              * @description How many entries there are in all.
@@ -943,8 +986,8 @@ export interface components {
         };
         /** @description The values of one period. */
         Values: {
-            points?: components["schemas"]["Point"][] | null;
-            series?: components["schemas"]["Series"][] | null;
+            points?: components["schemas"]["Point"][];
+            series?: components["schemas"]["Series"][];
         };
     };
     responses: never;
@@ -973,6 +1016,15 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Index"];
                 };
+            };
+            /** @description To the dashboard page, for browsers */
+            303: {
+                headers: {
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };
@@ -1018,6 +1070,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1045,6 +1099,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1060,6 +1116,8 @@ export interface operations {
             /** @description The request is malformed, or a value in it can't be */
             400: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1071,20 +1129,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description No credential, or one that doesn't hold */
@@ -1095,25 +1140,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The credential doesn't allow this */
             403: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1125,25 +1159,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description Accept takes none of the media types there are */
             406: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1155,20 +1178,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description More requests than the quota allows; Retry-After says when to come again */
@@ -1176,6 +1186,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1187,20 +1199,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The request head is too large; a problem, or no body at all */
@@ -1215,6 +1214,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1226,20 +1227,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
         };
@@ -1287,6 +1275,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1314,6 +1304,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1329,6 +1321,8 @@ export interface operations {
             /** @description The request is malformed, or a value in it can't be */
             400: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1340,20 +1334,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description No credential, or one that doesn't hold */
@@ -1364,25 +1345,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The credential doesn't allow this */
             403: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1394,25 +1364,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description There is no such client */
             404: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1430,6 +1389,8 @@ export interface operations {
             /** @description Accept takes none of the media types there are */
             406: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1441,20 +1402,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description More requests than the quota allows; Retry-After says when to come again */
@@ -1462,6 +1410,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1473,20 +1423,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The request head is too large; a problem, or no body at all */
@@ -1501,6 +1438,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1512,20 +1451,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
         };
@@ -1572,6 +1498,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1599,6 +1527,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1614,6 +1544,8 @@ export interface operations {
             /** @description The request is malformed, or a value in it can't be */
             400: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1625,20 +1557,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description No credential, or one that doesn't hold */
@@ -1649,25 +1568,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The credential doesn't allow this */
             403: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1679,25 +1587,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description Accept takes none of the media types there are */
             406: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1709,20 +1606,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description More requests than the quota allows; Retry-After says when to come again */
@@ -1730,6 +1614,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1741,20 +1627,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The request head is too large; a problem, or no body at all */
@@ -1769,6 +1642,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1780,20 +1655,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
         };
@@ -1841,6 +1703,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1868,6 +1732,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1883,6 +1749,8 @@ export interface operations {
             /** @description The request is malformed, or a value in it can't be */
             400: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1894,20 +1762,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description No credential, or one that doesn't hold */
@@ -1918,25 +1773,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The credential doesn't allow this */
             403: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1948,25 +1792,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description There is no such entry */
             404: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1984,6 +1817,8 @@ export interface operations {
             /** @description Accept takes none of the media types there are */
             406: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -1995,20 +1830,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description More requests than the quota allows; Retry-After says when to come again */
@@ -2016,6 +1838,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2027,20 +1851,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The request head is too large; a problem, or no body at all */
@@ -2055,6 +1866,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2066,20 +1879,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
         };
@@ -2128,6 +1928,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2155,6 +1957,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2170,6 +1974,8 @@ export interface operations {
             /** @description The request is malformed, or a value in it can't be */
             400: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2181,20 +1987,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description No credential, or one that doesn't hold */
@@ -2205,25 +1998,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The credential doesn't allow this */
             403: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2235,25 +2017,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description Accept takes none of the media types there are */
             406: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2265,20 +2036,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description More requests than the quota allows; Retry-After says when to come again */
@@ -2286,6 +2044,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2297,20 +2057,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The request head is too large; a problem, or no body at all */
@@ -2325,6 +2072,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2336,20 +2085,162 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+        };
+    };
+    live: {
+        parameters: {
+            query?: {
+                /** @description The time zone of dates, days, weeks and months: a name of the IANA database such as Europe/Berlin. UTC if it isn't given */
+                tz?: string;
+                /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
+                domain?: string;
+            };
+            header?: {
+                /** @description The last event's id, to go on behind it */
+                "Last-Event-ID"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Events */
+            200: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description The request is malformed, or a value in it can't be */
+            400: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description No credential, or one that doesn't hold */
+            401: {
+                headers: {
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description The credential doesn't allow this */
+            403: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description Accept takes none of the media types there are */
+            406: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description More requests than the quota allows; Retry-After says when to come again */
+            429: {
+                headers: {
+                    /** @description When to come again, in seconds; not with every 503 */
+                    "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description The request head is too large; a problem, or no body at all */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description An engine can't answer now; Retry-After says when to come again */
+            503: {
+                headers: {
+                    /** @description When to come again, in seconds; not with every 503 */
+                    "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
         };
@@ -2396,6 +2287,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2423,6 +2316,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2438,6 +2333,8 @@ export interface operations {
             /** @description The request is malformed, or a value in it can't be */
             400: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2449,20 +2346,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description No credential, or one that doesn't hold */
@@ -2473,25 +2357,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The credential doesn't allow this */
             403: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2503,25 +2376,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description Accept takes none of the media types there are */
             406: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2533,20 +2395,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description More requests than the quota allows; Retry-After says when to come again */
@@ -2554,6 +2403,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2565,20 +2416,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The request head is too large; a problem, or no body at all */
@@ -2593,6 +2431,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2604,20 +2444,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
         };
@@ -2662,6 +2489,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2689,6 +2518,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2704,6 +2535,8 @@ export interface operations {
             /** @description The request is malformed, or a value in it can't be */
             400: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2715,20 +2548,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description No credential, or one that doesn't hold */
@@ -2739,25 +2559,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The credential doesn't allow this */
             403: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2769,25 +2578,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description Accept takes none of the media types there are */
             406: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2799,20 +2597,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description More requests than the quota allows; Retry-After says when to come again */
@@ -2820,6 +2605,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2831,20 +2618,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The request head is too large; a problem, or no body at all */
@@ -2859,6 +2633,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2870,20 +2646,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
         };
@@ -2932,6 +2695,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2959,6 +2724,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2974,6 +2741,8 @@ export interface operations {
             /** @description The request is malformed, or a value in it can't be */
             400: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -2985,20 +2754,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description No credential, or one that doesn't hold */
@@ -3009,25 +2765,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The credential doesn't allow this */
             403: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3039,25 +2784,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description Accept takes none of the media types there are */
             406: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3069,20 +2803,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description More requests than the quota allows; Retry-After says when to come again */
@@ -3090,6 +2811,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3101,20 +2824,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The request head is too large; a problem, or no body at all */
@@ -3129,6 +2839,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3140,20 +2852,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
         };
@@ -3167,10 +2866,14 @@ export interface operations {
                 to?: string;
                 /** @description The time zone of dates, days, weeks and months: a name of the IANA database such as Europe/Berlin. UTC if it isn't given */
                 tz?: string;
+                /** @description Only refusals for this reason */
+                reason?: string;
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
-                /** @description How long a list is; 10 if it isn't given */
+                /** @description How many refusals a page has; 10 if it isn't given */
                 limit?: number;
+                /** @description Where to go on: what came with the page or row before */
+                cursor?: string;
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
@@ -3192,6 +2895,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3219,6 +2924,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3234,6 +2941,8 @@ export interface operations {
             /** @description The request is malformed, or a value in it can't be */
             400: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3245,20 +2954,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description No credential, or one that doesn't hold */
@@ -3269,25 +2965,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The credential doesn't allow this */
             403: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3299,25 +2984,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description Accept takes none of the media types there are */
             406: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3329,20 +3003,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description More requests than the quota allows; Retry-After says when to come again */
@@ -3350,6 +3011,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3361,20 +3024,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The request head is too large; a problem, or no body at all */
@@ -3389,6 +3039,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3400,20 +3052,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
         };
@@ -3468,6 +3107,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3495,6 +3136,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3510,6 +3153,8 @@ export interface operations {
             /** @description The request is malformed, or a value in it can't be */
             400: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3521,20 +3166,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description No credential, or one that doesn't hold */
@@ -3545,25 +3177,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The credential doesn't allow this */
             403: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3575,25 +3196,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description Accept takes none of the media types there are */
             406: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3605,20 +3215,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description More requests than the quota allows; Retry-After says when to come again */
@@ -3626,6 +3223,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3637,20 +3236,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The request head is too large; a problem, or no body at all */
@@ -3665,6 +3251,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3676,20 +3264,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
         };
@@ -3723,6 +3298,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3748,6 +3325,8 @@ export interface operations {
                     "X-Complete-Through"?: string;
                     /** @description `true` while receipts are known to be missing; not there otherwise */
                     "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3763,6 +3342,8 @@ export interface operations {
             /** @description The request is malformed, or a value in it can't be */
             400: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3774,20 +3355,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description No credential, or one that doesn't hold */
@@ -3798,25 +3366,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The credential doesn't allow this */
             403: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3828,25 +3385,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description Accept takes none of the media types there are */
             406: {
                 headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3858,20 +3404,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description More requests than the quota allows; Retry-After says when to come again */
@@ -3879,6 +3412,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3890,20 +3425,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
             /** @description The request head is too large; a problem, or no body at all */
@@ -3918,6 +3440,8 @@ export interface operations {
                 headers: {
                     /** @description When to come again, in seconds; not with every 503 */
                     "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
                     /** @description What the window allows; on answers to a credential that holds */
                     "X-RateLimit-Limit"?: number;
                     /** @description What is left in the window */
@@ -3929,20 +3453,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": {
-                        /** @description Its stable name. */
-                        code: string;
-                        /** @description What a person can do about it. */
-                        detail: string;
-                        /** @description The faults of a body or query, 100 at most. */
-                        errors?: components["schemas"]["ProblemError"][];
-                        requestId: string;
-                        /** Format: int32 */
-                        status: number;
-                        title: string;
-                        /** @description `/problems/<code>`. */
-                        type: string;
-                    };
+                    "application/problem+json": components["schemas"]["ProblemBody"];
                 };
             };
         };

@@ -101,7 +101,7 @@ export function Refusals({ chosen }: { chosen: Chosen }) {
   // What is refused has neither purpose nor model that could be relied on.
   const { from, to, tz: zone, domain } = chosen.query;
   const query = { from, to, tz: zone, domain };
-  const asked = useAsk(JSON.stringify(query), (signal) => refusals({ ...query, limit: 5 }, signal));
+  const asked = useAsk(JSON.stringify(query), (signal) => refusals({ ...query, limit: 3 }, signal));
   const { tz } = chosen.place;
   return (
     <Panel

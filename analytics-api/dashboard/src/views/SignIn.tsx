@@ -1,6 +1,6 @@
 // Asks for the API key and tries it before it is kept.
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Problem, problemOf, told } from '../api/problem';
 import { heardFromServer } from '../clock';
 import { ended, signIn } from '../session';
@@ -12,7 +12,7 @@ export function SignIn() {
   const field = useRef<HTMLInputElement>(null);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(ended.value);
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => field.current?.focus(), []);
 
   async function submit(event: Event) {
     event.preventDefault();

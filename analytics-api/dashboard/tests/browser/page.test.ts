@@ -301,7 +301,8 @@ describe('the numbers', () => {
       expect(await page.locator('.warning').count()).toBe(0);
       await page.route(`**${API}/dashboard**`, async (route) => {
         const response = await route.fetch();
-        await route.fulfill({ response, json: { ...(await response.json()), incomplete: true } });
+        const headers = { ...response.headers(), 'x-incomplete': 'true' };
+        await route.fulfill({ response, headers, json: { ...(await response.json()), incomplete: true } });
       });
       await page.getByRole('radio', { name: '24 hours' }).check();
       await page.getByRole('status').getByText('The last check found receipts missing').waitFor();
@@ -374,6 +375,7 @@ describe('everybody', () => {
     visit(base, {}, async ({ page }) => {
       await page.goto('/dashboard');
       // The field has the focus from the start.
+      await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe('key');
       await page.keyboard.type(key);
       await page.keyboard.press('Enter');
       await page.locator('.figures').waitFor();

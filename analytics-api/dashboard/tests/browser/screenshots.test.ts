@@ -73,7 +73,7 @@ async function picture(
   });
 }
 
-const DESKTOP = { viewport: { width: 1280, height: 1380 } };
+const DESKTOP = { viewport: { width: 1200, height: 1380 } };
 const RANGE = 'range=30d&tz=Europe/Berlin';
 
 it('light', () => picture('dashboard-light', DESKTOP, `#/?${RANGE}`, true));
