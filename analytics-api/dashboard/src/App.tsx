@@ -29,8 +29,6 @@ function Dashboard() {
   const first = useRef(true);
 
   useEffect(() => {
-    document.title =
-      view.name === 'overview' ? 'Receipts' : `${view.name === 'content' ? 'Entry' : 'Client'} · Receipts`;
     // Another view begins at its heading, for eyes and for screen readers.
     if (first.current) first.current = false;
     else {

@@ -4,6 +4,7 @@ import type { Dashboard } from '../api/answers';
 import { dashboard } from '../api/questions';
 import { useAsk } from '../ask';
 import { type Change, change, count, PURPOSES, share, span, words } from '../format';
+import { linkTo } from '../place';
 import type { Chosen } from './chosen';
 import { Panel } from './Panel';
 
@@ -33,6 +34,7 @@ function Figures({ data }: { data: Dashboard }) {
           <Figure
             key={purpose}
             name={words(purpose)}
+            href={linkTo({ purpose })}
             swatch={purpose}
             value={data.usageByPurpose[purpose]}
             note={share(data.usageByPurpose[purpose], all)}
@@ -51,17 +53,19 @@ interface FigureProps {
   name: string;
   value: number;
   swatch?: string;
+  /** To the numbers of this alone. */
+  href?: string;
   note?: string;
   change: Change | null;
   first?: boolean;
 }
 
-function Figure({ name, value, swatch, note, change, first }: FigureProps) {
+function Figure({ name, value, swatch, href, note, change, first }: FigureProps) {
   return (
     <div class={first ? 'figure first' : 'figure'}>
       <dt>
         {swatch && <i class={`swatch ${swatch}`} />}
-        {name}
+        {href ? <a href={href}>{name}</a> : name}
         {note && <span class="part"> {note}</span>}
       </dt>
       <dd class="value">{count(value)}</dd>

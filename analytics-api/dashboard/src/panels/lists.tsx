@@ -11,7 +11,7 @@ import { type Ranked, Ranking } from './Ranking';
 
 const ROWS = 8;
 /** What a download asks for: as many as the API gives at once. */
-const CSV_ROWS = 100;
+export const CSV_ROWS = 100;
 const CSV_RECEIPTS = 10_000;
 const NOTHING = 'No receipts in this range.';
 

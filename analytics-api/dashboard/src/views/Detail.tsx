@@ -1,12 +1,13 @@
 // One entry, or one client.
 
 import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
 import type { Client, Entry, PurposeCounts } from '../api/answers';
-import { client, entry } from '../api/questions';
+import { address, client, entry } from '../api/questions';
 import { useAsk } from '../ask';
 import { count, dateTime, PURPOSES, share, words } from '../format';
 import type { Chosen } from '../panels/chosen';
-import { NewestReceipts, rankedClient, rankedEntry } from '../panels/lists';
+import { CSV_ROWS, NewestReceipts, rankedClient, rankedEntry } from '../panels/lists';
 import { OverTime } from '../panels/OverTime';
 import { Panel } from '../panels/Panel';
 import { Ranking } from '../panels/Ranking';
@@ -35,7 +36,13 @@ export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
       </Panel>
       <OverTime chosen={chosen} filter={{ entryId: id }} />
       <div class="columns">
-        <Panel id="wider" title="Top clients" asked={asked} rows={ROWS}>
+        <Panel
+          id="wider"
+          title="Top clients"
+          asked={asked}
+          rows={ROWS}
+          csv={address('/clients', { ...chosen.query, entryId: id, limit: CSV_ROWS })}
+        >
           {(data) => (
             <Ranking
               caption="Clients of this entry by receipts"
@@ -73,7 +80,13 @@ export function ClientView({ id, chosen }: { id: string; chosen: Chosen }) {
       </Panel>
       <OverTime chosen={chosen} filter={{ clientId: id }} />
       <div class="columns">
-        <Panel id="wider" title="Top content" asked={asked} rows={ROWS}>
+        <Panel
+          id="wider"
+          title="Top content"
+          asked={asked}
+          rows={ROWS}
+          csv={address('/content', { ...chosen.query, clientId: id, limit: CSV_ROWS })}
+        >
           {(data) => (
             <Ranking
               caption="Entries this client used, by receipts"
@@ -101,6 +114,12 @@ function Title({
   id: string;
   children: ComponentChildren;
 }) {
+  useEffect(() => {
+    document.title = `${title || kind} · Receipts`;
+    return () => {
+      document.title = 'Receipts';
+    };
+  }, [kind, title]);
   return (
     <div class="title">
       <p class="back">
