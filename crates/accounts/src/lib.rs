@@ -34,6 +34,7 @@ mod job;
 mod key;
 mod lifetime;
 mod mail;
+mod number;
 mod page;
 mod policy;
 mod preparation;

@@ -5,6 +5,7 @@ mod erasures;
 mod jobs;
 mod keys;
 mod mail;
+mod numbers;
 mod policy;
 mod trail;
 mod users;
@@ -71,6 +72,11 @@ const VERSIONS: &[Version] = &[
         number: 9,
         name: "mails",
         statements: mail::STATEMENTS,
+    },
+    Version {
+        number: 10,
+        name: "numbers",
+        statements: numbers::STATEMENTS,
     },
 ];
 
@@ -176,6 +182,7 @@ mod tests {
                 "0cec6f2983a6b65c503858b93ceaddbd73f157fad16ecec8a142848f4663e66e",
                 "c2dafaec12a1296b7c65942d0bcc8101d37bc835722411016ec49dfe663c5f7b",
                 "d093cfaf7474a0bd86e38e6f19b47d418edde4aac7178693da27263ed30bca95",
+                "e4afe9e386c55bfa1a2ea49cd5cab803d83041c17358aa3c74adb7c5c3327f46",
             ]
         );
     }

@@ -15,6 +15,9 @@ use crate::{AccountsConfig, AccountsError};
 
 type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
+/// A question that takes so long is told of.
+const SLOW: Duration = Duration::from_secs(1);
+
 /// The account store. Clones share connections and cache.
 #[derive(Clone)]
 pub struct Accounts {
@@ -121,7 +124,12 @@ impl Accounts {
             work.await
         };
         let result = tokio::time::timeout(Duration::from_millis(self.wait_ms_max), prepared).await;
-        histogram!("receipts_accounts_query_seconds", "query" => query).record(started.elapsed());
+        let took = started.elapsed();
+        histogram!("receipts_accounts_query_seconds", "query" => query).record(took);
+        if took >= SLOW {
+            let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(query, took_ms, "a slow question of the account store");
+        }
         result.unwrap_or(Err(AccountsError::TimedOut(self.wait_ms_max)))
     }
 }
