@@ -40,6 +40,7 @@ mod page;
 mod parameters;
 pub mod range;
 mod readiness;
+mod rolling;
 mod routes;
 mod selection;
 mod streams;
@@ -81,9 +82,16 @@ pub async fn run(listener: TcpListener, config: AnalyticsConfig, deps: Deps, shu
     let app = Arc::new(app::App::new(config, deps, shutdown.clone()));
     let watching = tokio::spawn(engines.watch(Arc::clone(&app)));
     let auditing = tokio::spawn(conservation::watch(Arc::clone(&app)));
+    let rolling = app
+        .config
+        .rollups
+        .then(|| tokio::spawn(rolling::watch(Arc::clone(&app))));
     let following = tokio::spawn(live::tide::follow(Arc::clone(&app)));
     web::serve(listener, app::router(&app), &app.config.connections(), &shutdown).await;
     watching.abort();
     auditing.abort();
     following.abort();
+    if let Some(rolling) = rolling {
+        rolling.abort();
+    }
 }

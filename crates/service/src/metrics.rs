@@ -535,6 +535,49 @@ pub const METRICS: &[MetricDoc] = &[
         "By how many receipts the tables differ from the ledger, and records that it doesn't count.",
     ),
     histogram("receipts_audit_seconds", "seconds", &[], "Time a check took."),
+    // rollups, by whoever keeps them up
+    counter(
+        "receipts_rollup_checked_hours_total",
+        "hours",
+        &[],
+        "Rolled hours that were held against the receipts.",
+    ),
+    gauge(
+        "receipts_rollup_dirty_hours",
+        "hours",
+        &[],
+        "Hours of publishers, among those that are rolled, that wait to be made anew and are answered from the receipts.",
+    ),
+    gauge(
+        "receipts_rollup_from_timestamp_seconds",
+        "seconds",
+        &[],
+        "The first hour that is rolled, since the Unix epoch.",
+    ),
+    gauge(
+        "receipts_rollup_off_buckets",
+        "hours",
+        &[],
+        "Hours of publishers whose rolled rows the last check found to differ from the receipts; alert above 0.",
+    ),
+    histogram(
+        "receipts_rollup_roll_seconds",
+        "seconds",
+        &[],
+        "Time a roll took, its planning too.",
+    ),
+    counter(
+        "receipts_rollup_rolls_total",
+        "rolls",
+        &["outcome"],
+        "Rolls: `counted`, `passed_over` (another one ended meanwhile) or `failed`.",
+    ),
+    gauge(
+        "receipts_rollup_to_timestamp_seconds",
+        "seconds",
+        &[],
+        "The end of the last hour that is rolled, since the Unix epoch.",
+    ),
     // warehouse
     gauge(
         "receipts_warehouse_broken_parts",

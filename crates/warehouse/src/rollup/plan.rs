@@ -5,6 +5,7 @@ use std::ops::Range;
 use clickhouse::Row;
 use serde::Deserialize;
 
+use super::check::OffBucket;
 use super::hours::Hours;
 use super::look::Look;
 use super::mark::hour_of;
@@ -81,7 +82,7 @@ struct BucketRows {
 }
 
 impl Warehouse {
-    /// Finds out what a roll has to do after these commits, which must have been read before.
+    /// Finds out what a roll has to do after these commits, which must have been read before. What is `off` is made anew.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -89,6 +90,7 @@ impl Warehouse {
         &self,
         committed: &[CommittedOffset],
         bounds: &RollBounds,
+        off: &[OffBucket],
     ) -> Result<RollPlan, WarehouseError> {
         let look = self.look_to_roll(committed).await?;
         let settled = hour_of(bounds.settled_ms);
@@ -102,6 +104,13 @@ impl Warehouse {
             for (publisher, hours) in look.touched() {
                 soil(&mut next.dirty, &publisher, &hours);
             }
+        }
+        for one in off {
+            soil(
+                &mut next.dirty,
+                &one.publisher,
+                &Hours::of(one.hour..one.hour.saturating_add(1)),
+            );
         }
         self.account_for_erasures(&look, &mut next).await?;
         next.window = (next.window.0.max(floor), next.window.1.max(floor));

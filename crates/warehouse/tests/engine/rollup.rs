@@ -111,7 +111,7 @@ impl World {
             settled_ms: self.now_ms - HOUR_MS / 2,
             rows_max: self.random.random_range(1..60),
         };
-        self.warehouse.plan_roll(&self.committed(), &bounds).await.unwrap()
+        self.warehouse.plan_roll(&self.committed(), &bounds, &[]).await.unwrap()
     }
 
     fn number(&mut self) -> u32 {
@@ -280,7 +280,11 @@ fn a_roll_counts_whole_or_not_at_all_also_beside_another() {
                 settled_ms: world.now_ms,
                 rows_max: 1_000,
             };
-            let plan = world.warehouse.plan_roll(&world.committed(), &bounds).await.unwrap();
+            let plan = world
+                .warehouse
+                .plan_roll(&world.committed(), &bounds, &[])
+                .await
+                .unwrap();
             let number = world.number();
             let mut first = plan.into_steps(number).unwrap();
             let rest = first.split_off(cut.min(first.len() - 1));

@@ -1,0 +1,201 @@
+//! The rollups kept up: by one replica at a time, in bounded rolls, for a bounded part of the time.
+//!
+//! A lease in the account store keeps replicas from doing the same work twice, and gives each roll a number of its own; neither is
+//! what the answers rest on (see `warehouse::rollup`). Between rolls a slice of what is rolled is held against the receipts.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use accounts::AccountsError;
+use metrics::{counter, gauge, histogram};
+use warehouse::{OffBucket, RollBounds, RollupStanding, WarehouseError};
+
+use crate::app::App;
+use crate::watermark::WatermarkError;
+
+/// The lease of the work, and the row of numbers.
+const JOB: &str = "rollups";
+/// How long the lease is, and after what time it is renewed.
+const LEASE_MS: i64 = 20_000;
+const RENEW_AFTER: Duration = Duration::from_secs(5);
+/// Hours that are checked at a time.
+const CHECKED_HOURS: u32 = 24;
+/// How often a difference must be found before it is believed, and the pause between: what is being written is different for a moment.
+const CHECKS: u32 = 4;
+const CHECK_PAUSE: Duration = Duration::from_secs(2);
+
+/// Why a turn ended early.
+#[derive(Debug, thiserror::Error)]
+enum NotRolled {
+    #[error(transparent)]
+    Log(#[from] WatermarkError),
+    #[error(transparent)]
+    Warehouse(#[from] WarehouseError),
+    #[error(transparent)]
+    Accounts(#[from] AccountsError),
+    #[error("the numbers of rolls are used up")]
+    NoNumber,
+    #[error("the lease was lost")]
+    LeaseLost,
+}
+
+/// Who rolls.
+struct Roller {
+    app: Arc<App>,
+    holder: String,
+    /// The greatest number that rows of earlier rolls have; unknown at first.
+    numbers_seen: Option<u32>,
+    /// Found by the last check, until it is made anew.
+    off: Vec<OffBucket>,
+    /// Where the next check begins, in hours since the Unix epoch.
+    check_from: u32,
+    checked_at: Option<Instant>,
+}
+
+/// Rolls as long as it isn't stopped.
+pub(crate) async fn watch(app: Arc<App>) {
+    let interval = Duration::from_millis(app.config.rollup_interval_ms);
+    let share = app.config.rollup_percent_max.clamp(1, 100);
+    let mut roller = Roller {
+        holder: uuid::Uuid::now_v7().simple().to_string(),
+        app,
+        numbers_seen: None,
+        off: Vec::new(),
+        check_from: 0,
+        checked_at: None,
+    };
+    loop {
+        let started = Instant::now();
+        let more = match roller.turn().await {
+            Ok(more) => more,
+            Err(error) => {
+                // Answers are as right as ever; readiness tells of an engine that is away.
+                tracing::warn!(%error, "rollups wait for the next turn");
+                counter!("receipts_rollup_rolls_total", "outcome" => "failed").increment(1);
+                false
+            }
+        };
+        let rest = started.elapsed() * (100 - share) / share;
+        tokio::time::sleep(if more { rest } else { rest.max(interval) }).await;
+    }
+}
+
+impl Roller {
+    /// One roll, if there is anything to roll and no other replica is at it; whether there may be more at once.
+    async fn turn(&mut self) -> Result<bool, NotRolled> {
+        let accounts = self.app.deps.accounts.clone();
+        if !accounts.claim(JOB, &self.holder, LEASE_MS).await? {
+            return Ok(false);
+        }
+        let holder = self.holder.clone();
+        let keep = async {
+            loop {
+                tokio::time::sleep(RENEW_AFTER).await;
+                if let Ok(false) = accounts.claim(JOB, &holder, LEASE_MS).await {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            done = self.roll_and_check() => done,
+            () = keep => Err(NotRolled::LeaseLost),
+        }
+    }
+
+    async fn roll_and_check(&mut self) -> Result<bool, NotRolled> {
+        let more = self.roll().await?;
+        let pause = Duration::from_millis(self.app.config.rollup_check_interval_ms);
+        if !more && self.checked_at.is_none_or(|at| at.elapsed() >= pause) {
+            self.check().await?;
+            self.checked_at = Some(Instant::now());
+        }
+        Ok(more)
+    }
+
+    async fn roll(&mut self) -> Result<bool, NotRolled> {
+        let app = Arc::clone(&self.app);
+        let (warehouse, config) = (app.warehouse(), &app.config);
+        let numbers_seen = match self.numbers_seen {
+            Some(seen) => seen,
+            None => warehouse.rollup_number_max().await?,
+        };
+        self.numbers_seen = Some(numbers_seen);
+        // The commits before anything else: what is below them stands in the tables.
+        let committed = app.watermark.read().await?.committed;
+        let lag_ms = i64::try_from(config.rollup_lag_ms).unwrap_or(i64::MAX);
+        let bounds = RollBounds {
+            settled_ms: app.deps.accounts.now_ms().saturating_sub(lag_ms),
+            rows_max: config.rollup_rows_max,
+        };
+        let started = Instant::now();
+        let plan = warehouse.plan_roll(&committed, &bounds, &self.off).await?;
+        let more = plan.makes_rows();
+        if !plan.is_needed() {
+            tell(&warehouse.rollup_standing().await?);
+            return Ok(false);
+        }
+        let above = i64::from(plan.number_above().max(numbers_seen));
+        let number = app.deps.accounts.next_number(JOB, above).await?;
+        let number = u32::try_from(number).map_err(|_| NotRolled::NoNumber)?;
+        let rolled = warehouse.roll(plan, number).await?;
+        let outcome = if rolled.counts { "counted" } else { "passed_over" };
+        counter!("receipts_rollup_rolls_total", "outcome" => outcome).increment(1);
+        histogram!("receipts_rollup_roll_seconds").record(started.elapsed().as_secs_f64());
+        if rolled.counts {
+            self.off.clear();
+            tell(&rolled.standing);
+        }
+        Ok(more && rolled.counts)
+    }
+
+    /// Holds the next hours against the receipts.
+    async fn check(&mut self) -> Result<(), NotRolled> {
+        let app = Arc::clone(&self.app);
+        let mut off: Vec<OffBucket> = Vec::new();
+        for turn in 0..CHECKS {
+            let committed = app.watermark.read().await?.committed;
+            let view = app.warehouse().rollup_view(&committed).await?;
+            let Some(window) = view.window().filter(|window| !window.is_empty()) else {
+                return Ok(());
+            };
+            if turn == 0 && !window.contains(&self.check_from) {
+                self.check_from = window.start;
+            }
+            let hours = self.check_from..self.check_from.saturating_add(CHECKED_HOURS);
+            let found = app.warehouse().check_rollups(&view, hours).await?;
+            // What differs for another reason than before was being written.
+            off = if turn == 0 {
+                found
+            } else {
+                found.into_iter().filter(|one| off.contains(one)).collect()
+            };
+            if off.is_empty() {
+                break;
+            }
+            tokio::time::sleep(CHECK_PAUSE).await;
+        }
+        self.check_from = self.check_from.saturating_add(CHECKED_HOURS);
+        counter!("receipts_rollup_checked_hours_total").increment(u64::from(CHECKED_HOURS));
+        #[allow(clippy::cast_precision_loss)] // A gauge.
+        gauge!("receipts_rollup_off_buckets").set(off.len() as f64);
+        if let Some(first) = off.first() {
+            tracing::error!(
+                off = off.len(),
+                publisher = first.publisher,
+                hour = first.hour,
+                table = first.table,
+                more = first.more,
+                "rolled hours don't tell what the receipts tell; they are made anew. `receipts rollups check` looks at all of them"
+            );
+        }
+        self.off = off;
+        Ok(())
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // Gauges.
+fn tell(standing: &RollupStanding) {
+    gauge!("receipts_rollup_from_timestamp_seconds").set(standing.from_ms as f64 / 1e3);
+    gauge!("receipts_rollup_to_timestamp_seconds").set(standing.to_ms as f64 / 1e3);
+    gauge!("receipts_rollup_dirty_hours").set(standing.dirty_hours as f64);
+}
