@@ -1,6 +1,9 @@
 //! A call: one request under way, with who sent it, when, and where it stands against the rate limits.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use http::HeaderMap;
 use service::problem::{Kind, Problem};
@@ -26,6 +29,34 @@ pub(crate) struct Call<'a> {
     pub(crate) arrived_ms: i64,
     /// The limit that is nearest to refusing, as far as known.
     pub(crate) standing: Option<Standing>,
+    /// Where its time goes.
+    pub(crate) spent: Spent,
+}
+
+/// What a request waited for, in microseconds: told of one that took long.
+#[derive(Debug, Default)]
+pub(crate) struct Spent {
+    /// The body's bytes, and place for them.
+    pub(crate) body_us: AtomicU64,
+    /// The log's word.
+    pub(crate) log_us: AtomicU64,
+}
+
+impl Spent {
+    /// Awaits `work` and adds the time to `part`.
+    pub(crate) async fn on<T>(part: &AtomicU64, work: impl Future<Output = T>) -> T {
+        let begun = Instant::now();
+        let done = work.await;
+        let took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        part.fetch_add(took_us, Ordering::Relaxed);
+        done
+    }
+
+    /// Milliseconds of body and log.
+    pub(crate) fn ms(&self) -> (u64, u64) {
+        let ms = |part: &AtomicU64| part.load(Ordering::Relaxed) / 1_000;
+        (ms(&self.body_us), ms(&self.log_us))
+    }
 }
 
 impl Call<'_> {
@@ -99,9 +130,8 @@ impl Call<'_> {
         bytes_max: usize,
     ) -> Result<Held, Refusal> {
         let encoding = encoding::of(headers)?;
-        let body = upload
-            .read(self.shared.bounds(bytes_max), &self.shared.admission, self.source)
-            .await?;
+        let reading = upload.read(self.shared.bounds(bytes_max), &self.shared.admission, self.source);
+        let body = Spent::on(&self.spent.body_us, reading).await?;
         self.shared.meters.body_read(body.as_ref().len());
         inflate(encoding, body, bytes_max, &self.shared.cpu).await
     }

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::header::{ALLOW, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
@@ -13,10 +13,11 @@ use hyper::body::Incoming;
 use service::instant::now_ms;
 use service::problem::{Kind, Problem};
 use service::request_id::{self, RequestId};
+use service::telemetry::is_slow;
 
 use crate::answer::{Answer, Refusal, overloaded};
 use crate::body::Upload;
-use crate::call::Call;
+use crate::call::{Call, Spent};
 use crate::connection::Line;
 use crate::outgoing::{Sent, outgoing};
 use crate::rate::Standing;
@@ -57,6 +58,7 @@ pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Resul
     let sender = sender(&under_way.line, &parts.headers);
     let arrived_ms = now_ms();
     let mut standing = None;
+    let mut spent = Spent::default();
     let result = if others >= shared.config.requests_max {
         Err(overloaded())
     } else {
@@ -67,21 +69,40 @@ pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Resul
             id: &id,
             arrived_ms,
             standing: None,
+            spent: Spent::default(),
         };
         let result = handle(&mut call, route, &parts, &mut upload).await;
-        standing = call.standing;
+        (standing, spent) = (call.standing, call.spent);
         result
     };
     upload.discard(shared.leftover());
     let result = result.map_err(|refusal| {
         let problem = refusal.into_problem();
         shared.meters.refused(problem.code());
-        tracing::debug!(%id, sender = %sender.address, code = problem.code(), detail = problem.detail, "refused");
+        let (code, detail) = (problem.code(), &*problem.detail);
+        if problem.kind.status().is_server_error() {
+            // Ours, so it explains itself; of many a few do.
+            tracing::warn!(request_id = %id, route = route.name(), code, detail, "a request failed");
+        } else {
+            tracing::debug!(request_id = %id, sender = %sender.address, code, detail, "refused");
+        }
         problem
     });
     let answer = finish(result, &id, standing, arrived_ms);
-    shared.meters.answered(route, answer.status(), begun.elapsed());
+    let took = begun.elapsed();
+    shared.meters.answered(route, answer.status(), took);
+    if is_slow(took) {
+        let (body_ms, log_ms) = spent.ms();
+        tracing::warn!(
+            request_id = %id, route = route.name(), status = answer.status().as_u16(), took_ms = millis(took), body_ms, log_ms,
+            "slow request: body_ms is its sender's, log_ms the log's"
+        );
+    }
     Ok(outgoing(answer, &under_way.line))
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 async fn handle(call: &mut Call<'_>, route: Route, head: &Parts, upload: &mut Upload) -> Result<Answer, Refusal> {

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::answer::{Answer, Refusal, batch_queued, malformed, not_stored, receipt_queued};
 use crate::append::Append;
 use crate::body::{Held, Upload};
-use crate::call::Call;
+use crate::call::{Call, Spent};
 use crate::config::RequestSignature;
 
 const SIGNATURE: HeaderName = HeaderName::from_static("x-service-signature");
@@ -156,10 +156,11 @@ pub(crate) async fn store(
         client_address: Some(call.sender.address),
     };
     let append = Append::new(Arc::clone(&call.shared.log), record, reservation);
-    match timeout(call.shared.config.append_wait(), append).await {
+    let appended = timeout(call.shared.config.append_wait(), append);
+    match Spent::on(&call.spent.log_us, appended).await {
         Ok(Ok(_position)) => Ok(()),
         Ok(Err(error)) => {
-            tracing::debug!(%error, id = %call.id, "not stored");
+            tracing::debug!(%error, request_id = %call.id, "not stored");
             Err(not_stored(Some(&error)))
         }
         Err(_) => Err(not_stored(None)),

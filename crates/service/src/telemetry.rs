@@ -1,5 +1,8 @@
 //! Telemetry: log lines on stderr through `tracing`, metrics through the Prometheus recorder.
 
+mod collapse;
+mod slow;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +16,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{Faults, Validate};
 
+pub use slow::is_slow;
+
 /// The section `[telemetry]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -21,6 +26,8 @@ pub struct TelemetryConfig {
     pub log_level: String,
     /// How a line looks.
     pub log_format: LogFormat,
+    /// A request that takes so long says where the time went, in milliseconds; 0 tells of none.
+    pub slow_request_ms: u64,
     /// Where `/metrics`, `/healthz` and `/readyz` are served.
     pub metrics_listen: SocketAddr,
 }
@@ -41,6 +48,7 @@ impl Default for TelemetryConfig {
         Self {
             log_level: "info".to_owned(),
             log_format: LogFormat::Text,
+            slow_request_ms: 1_000,
             metrics_listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9090)),
         }
     }
@@ -70,13 +78,15 @@ pub enum TelemetryError {
     Metrics(String),
 }
 
-/// Starts log lines on stderr, in colour only on a terminal.
+/// Starts log lines on stderr, in colour only on a terminal. A line that repeats is left out and counted.
 ///
 /// # Errors
 /// The filter is wrong, or a subscriber is set already.
 pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
     use std::io::IsTerminal;
     use tracing_subscriber::util::SubscriberInitExt;
+
+    slow::set(config.slow_request_ms);
 
     // h2 warns of every connection that it ends, so whoever connects could fill the log; what is given stands over it.
     let filter = EnvFilter::builder().parse(format!("h2=error,{}", config.log_level))?;
@@ -88,9 +98,14 @@ pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
     match config.log_format {
         LogFormat::Text => {
             let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            lines.with_ansi(colour).finish().try_init()?;
+            let format = collapse::Collapse::new(tracing_subscriber::fmt::format(), false);
+            lines.with_ansi(colour).event_format(format).finish().try_init()?;
         }
-        LogFormat::Json => lines.json().flatten_event(true).finish().try_init()?,
+        LogFormat::Json => {
+            let format = tracing_subscriber::fmt::format().json().flatten_event(true);
+            let format = collapse::Collapse::new(format, true);
+            lines.json().event_format(format).finish().try_init()?;
+        }
     }
     Ok(())
 }

@@ -23,6 +23,8 @@ use crate::{Target, WarehouseConfig, WarehouseError, native, rollup, tls};
 const IDLE_MAX: Duration = Duration::from_secs(2);
 /// Idle connections kept.
 const IDLE_CONNECTIONS_MAX: usize = 16;
+/// A question that takes so long is told of.
+const SLOW: Duration = Duration::from_secs(1);
 /// Time for an answer to come after the engine's own limit has ended a statement.
 const ANSWER_SLACK: Duration = Duration::from_secs(5);
 /// Time for a statement over everything that is stored.
@@ -456,11 +458,23 @@ impl Warehouse {
     ) -> Result<T, WarehouseError> {
         let started = Instant::now();
         // Boxed: the client's futures are large, and they would sit in every caller's.
+        let mut waited = None;
         let placed = async {
             let _place = self.place().await?;
+            waited = Some(started.elapsed());
             work.await
         };
         let result = tokio::time::timeout(wait_max + ANSWER_SLACK, Box::pin(placed)).await;
+        if started.elapsed() >= SLOW {
+            let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            let (took_ms, wait_ms) = (ms(started.elapsed()), waited.map(ms));
+            tracing::info!(
+                query = name,
+                took_ms,
+                wait_ms,
+                "a slow question of the warehouse; wait_ms is for a place"
+            );
+        }
         let result = result.unwrap_or_else(|_| Err(WarehouseError::Unavailable("the query took too long".to_owned())));
         let result = result.map_err(WarehouseError::of_stored_data);
         metrics::histogram!("receipts_warehouse_query_seconds", "query" => name).record(started.elapsed());

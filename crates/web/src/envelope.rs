@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http::{HeaderValue, Method, Uri, header};
 use service::problem::Kind;
+use service::telemetry::is_slow;
 use service::request_id::{HEADER as REQUEST_ID, RequestId};
 use tracing::Instrument;
 
@@ -50,10 +51,18 @@ pub async fn envelope(
             })
     };
     let response = finished(response, &id);
-    let status = response.status().as_u16().to_string();
+    let (status, took) = (response.status().as_u16(), started.elapsed());
+    if is_slow(took) {
+        let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        tracing::warn!(
+            request_id = %id, api = api.api, route, status, took_ms,
+            "slow request: lines with its request_id name slow questions"
+        );
+    }
+    let status = status.to_string();
     metrics::counter!("receipts_api_requests_total", "api" => api.api, "route" => route.clone(), "status" => status)
         .increment(1);
-    metrics::histogram!("receipts_api_request_seconds", "api" => api.api, "route" => route).record(started.elapsed());
+    metrics::histogram!("receipts_api_request_seconds", "api" => api.api, "route" => route).record(took);
     response
 }
 
