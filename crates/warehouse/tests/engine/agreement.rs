@@ -48,23 +48,21 @@ fn every_query_agrees_with_a_plain_model_whatever_is_rolled() {
         let mut rng = StdRng::seed_from_u64(u64::from(seed));
         let warehouse = fresh().await;
         let mut model = Model::default();
-        {
-            for step in 0..12 {
-                model.block(&mut rng, &warehouse).await;
-                // A view of before what comes next is a view of what is there, or says less.
-                for _ in 0..rng.random_range(0..6) {
-                    let settled_ms = NOON_MS - rng.random_range(0..3 * HOUR_MS);
-                    model.roll(&warehouse, settled_ms, rng.random_range(1..500)).await;
-                }
-                if step % 6 == 5 {
-                    model.erase(&warehouse, PUBLISHERS.choose(&mut rng).unwrap()).await;
-                }
-                let view = warehouse.rollup_view(&model.committed()).await.unwrap();
-                for _ in 0..2 {
-                    let (scope, filter) = random_question(&mut rng, &model);
-                    rolled += view.clean_hours(&scope).count();
-                    usage(&mut rng, &model, &warehouse.usage(&view), &scope, &filter).await;
-                }
+        for step in 0..12 {
+            model.block(&mut rng, &warehouse).await;
+            // A view of before what comes next is a view of what is there, or says less.
+            for _ in 0..rng.random_range(0..6) {
+                let settled_ms = NOON_MS - rng.random_range(0..3 * HOUR_MS);
+                model.roll(&warehouse, settled_ms, rng.random_range(1..500)).await;
+            }
+            if step % 6 == 5 {
+                model.erase(&warehouse, PUBLISHERS.choose(&mut rng).unwrap()).await;
+            }
+            let view = warehouse.rollup_view(&model.committed()).await.unwrap();
+            for _ in 0..2 {
+                let (scope, filter) = random_question(&mut rng, &model);
+                rolled += view.clean_hours(&scope).count();
+                usage(&mut rng, &model, &warehouse.usage(&view), &scope, &filter).await;
             }
         }
         assert!(rolled > 1_000, "{rolled} hours were read from rolled rows");

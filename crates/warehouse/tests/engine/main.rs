@@ -26,4 +26,5 @@ mod rejected;
 mod retention;
 mod rollup;
 mod rows;
+mod speed;
 mod tls;

@@ -155,7 +155,7 @@ impl Model {
     /// One roll of what had ended by `settled_ms`.
     pub(crate) async fn roll(&mut self, warehouse: &Warehouse, settled_ms: i64, rows_max: u64) {
         let bounds = RollBounds { settled_ms, rows_max };
-        let plan = warehouse.plan_roll(&self.committed(), &bounds).await.unwrap();
+        let plan = warehouse.plan_roll(&self.committed(), &bounds, &[]).await.unwrap();
         if plan.is_needed() {
             self.rolls += 1;
             assert!(warehouse.roll(plan, self.rolls).await.unwrap().counts);
