@@ -25,6 +25,21 @@ pub(crate) struct Complete<T> {
     pub(crate) completeness: Completeness,
 }
 
+impl<T: Serialize> Complete<T> {
+    /// Its bytes and its tag, which is over the answer's own members. Written once, as serde would flatten the two.
+    fn written(&self) -> Result<(Vec<u8>, String), serde_json::Error> {
+        let mut bytes = serde_json::to_vec(&self.answer)?;
+        let tag = etag::tag(Format::Json, self.completeness.incomplete, &bytes);
+        let told = serde_json::to_vec(&self.completeness)?;
+        bytes.pop();
+        if bytes.len() > 1 {
+            bytes.push(b',');
+        }
+        bytes.extend_from_slice(told.get(1..).unwrap_or_default());
+        Ok((bytes, tag))
+    }
+}
+
 /// How a request wants to be answered.
 #[derive(Debug)]
 pub(crate) struct Reply {
@@ -74,17 +89,11 @@ impl Reply {
 
     /// `answer` as an object.
     pub(crate) fn object<T: Serialize>(&self, answer: T, completeness: Completeness) -> Response {
-        let bytes = match serde_json::to_vec(&answer) {
-            Ok(bytes) => bytes,
-            Err(error) => return unwritable(&error),
-        };
-        let tag = etag::tag(Format::Json, completeness.incomplete, &bytes);
-        let told = completeness.clone();
-        let whole = match serde_json::to_vec(&Complete { answer, completeness }) {
-            Ok(whole) => whole,
-            Err(error) => return unwritable(&error),
-        };
-        self.tagged(tag, &told, || whole)
+        let complete = Complete { answer, completeness };
+        match complete.written() {
+            Ok((bytes, tag)) => self.tagged(tag, &complete.completeness, || bytes),
+            Err(error) => unwritable(&error),
+        }
     }
 
     fn tagged(&self, tag: String, completeness: &Completeness, body: impl FnOnce() -> Vec<u8>) -> Response {
@@ -129,4 +138,34 @@ fn unwritable(error: &serde_json::Error) -> Response {
         "the request id finds the cause in the log",
     )
     .into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn an_answer_is_written_as_serde_would_flatten_it() {
+        #[derive(Serialize)]
+        struct Answer {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            value: Option<&'static str>,
+        }
+        for value in [None, Some("}\",{")] {
+            for incomplete in [false, true] {
+                let whole = Complete {
+                    answer: Answer { value },
+                    completeness: Completeness::new(7, incomplete),
+                };
+                let (bytes, tag) = whole.written().unwrap();
+                assert_eq!(bytes, serde_json::to_vec(&whole).unwrap());
+                let later = Complete {
+                    answer: Answer { value },
+                    completeness: Completeness::new(8, incomplete),
+                };
+                assert_eq!(later.written().unwrap().1, tag, "completeThrough has no part in it");
+            }
+        }
+    }
 }

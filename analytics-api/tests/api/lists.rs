@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::numbers::ours;
-use crate::rows::{Known, NEWS, client, entry, model, refused, sums, url};
+use crate::rows::{BULK_RECEIPTS, Known, NEWS, client, entry, model, refused, sums, url};
 use crate::stack::Stack;
 
 const RECEIPTS: &str = "/api/v1/analytics/receipts";
@@ -188,6 +188,63 @@ pub(crate) async fn receipts_as_a_stream(stack: &Stack) {
         (answer.status, answer.json()["errors"][0]["pointer"].as_str()),
         (400, Some("limit"))
     );
+}
+
+pub(crate) async fn a_stream_of_many_pages(stack: &Stack) {
+    let rows = async |query: &str| -> Vec<Value> {
+        let headers = [("accept", "application/x-ndjson")];
+        let answer = stack
+            .server
+            .get(&format!("{RECEIPTS}?{query}"), &stack.keys.bulk, &headers)
+            .await;
+        assert_eq!(answer.status, 200, "{query}: {}", answer.text());
+        let text = answer.text();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let all = rows("").await;
+    let ids: BTreeSet<String> = all.iter().map(|row| row["receiptId"].to_string()).collect();
+    assert_eq!(
+        (all.len(), ids.len()),
+        (BULK_RECEIPTS as usize, BULK_RECEIPTS as usize),
+        "each once"
+    );
+    let times: Vec<&str> = all.iter().map(|row| row["timestamp"].as_str().unwrap()).collect();
+    assert!(times.is_sorted_by(|one, next| one >= next), "newest first");
+    assert_eq!(
+        all.iter().filter(|row| row["occurrences"] == 2).count(),
+        BULK_RECEIPTS.div_ceil(7) as usize
+    );
+    let marked: Vec<usize> = (1..)
+        .zip(&all)
+        .filter(|(_, row)| row["cursor"] != Value::Null)
+        .map(|(at, _)| at)
+        .collect();
+    assert_eq!(marked, [1_000, 2_000]);
+    // What broke off behind a cursor is gone on with, without gap or repeat, as rows or as pages.
+    for at in marked {
+        let cursor = all[at - 1]["cursor"].as_str().unwrap();
+        let rest = rows(&format!("cursor={cursor}")).await;
+        assert_eq!(rest, all[at..]);
+        let path = format!("{RECEIPTS}?limit=1000&cursor={cursor}");
+        let page = stack.server.get(&path, &stack.keys.bulk, &[]).await.json();
+        let page: Vec<&Value> = page["receipts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| &row["receiptId"])
+            .collect();
+        let expected: Vec<&Value> = all[at..].iter().take(1_000).map(|row| &row["receiptId"]).collect();
+        assert_eq!(page, expected);
+    }
+    let some = rows("limit=1500").await;
+    let bare = |rows: &[Value]| rows.iter().map(|row| row["receiptId"].clone()).collect::<Vec<_>>();
+    assert_eq!(bare(&some), bare(&all[..1_500]));
+    let marked: Vec<usize> = (1..)
+        .zip(&some)
+        .filter(|(_, row)| row["cursor"] != Value::Null)
+        .map(|(at, _)| at)
+        .collect();
+    assert_eq!(marked, [1_000, 1_500]);
 }
 
 pub(crate) async fn refusals_page_by_page(stack: &Stack) {

@@ -55,6 +55,7 @@ async fn the_api_over_the_real_engine() {
         lists::content_clients_purposes_models,
         lists::receipts_page_by_page,
         lists::receipts_as_a_stream,
+        lists::a_stream_of_many_pages,
         lists::refusals_page_by_page,
         lists::only_receipts_of_a_model,
         compared::dashboards,

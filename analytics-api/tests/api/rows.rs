@@ -10,6 +10,9 @@ use warehouse::{ReceiptRow, RejectedRow, Warehouse};
 pub(crate) const NEWS: &str = "news.example";
 pub(crate) const BLOG: &str = "blog.example";
 pub(crate) const RIVAL: &str = "rival.example";
+/// Of it there are more receipts than a page has.
+pub(crate) const BULK: &str = "bulk.example";
+pub(crate) const BULK_RECEIPTS: u32 = 2_500;
 
 /// One payload, seen `occurrences` times.
 #[derive(Debug, Clone)]
@@ -127,39 +130,75 @@ pub(crate) fn refused() -> Vec<(&'static str, Option<Uuid>, &'static str, &'stat
     ]
 }
 
+/// The receipts of [`BULK`]: every five at one instant, every seventh seen twice.
+async fn insert_bulk(warehouse: &Warehouse) {
+    let mut blocks = vec![];
+    for number in (0..BULK_RECEIPTS).chain((0..BULK_RECEIPTS).step_by(7)) {
+        let mut block = vec![];
+        ReceiptRow {
+            publisher: BULK,
+            timestamp_ms: ms("2026-03-20T00:00:00Z") + i64::from(number / 5) * 60_000,
+            receipt_id: Uuid::from_u128(u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)),
+            position: (2_u128 << 96) | (blocks.len() as u128) << 16,
+            ..row(client(1), entry(1))
+        }
+        .encode(&mut block);
+        blocks.push(Bytes::from(block));
+    }
+    let count = blocks.len() as u64;
+    warehouse.insert_receipts(blocks, count).await.unwrap();
+}
+
+/// What all receipts here have in common.
+fn row(client_id: Uuid, entry_id: Uuid) -> ReceiptRow<'static> {
+    ReceiptRow {
+        publisher: NEWS,
+        timestamp_ms: 0,
+        entry_id,
+        receipt_id: Uuid::nil(),
+        payload_hash: &[1; 32],
+        position: 0,
+        received_at_ms: RECEIVED_MS,
+        url: "https://example.org/",
+        content_hash: &[7; 32],
+        client_id,
+        client_name: "client",
+        client_version: "1.0",
+        organization: "Organization",
+        key_fingerprint: &[9; 32],
+        algorithm: "Ed25519",
+        purpose: "training",
+        context: "tests",
+        dataset_id: "",
+        model_id: model(client_id),
+        query_id: "",
+        session_id: "",
+        study_id: "",
+        researcher_id: "",
+    }
+}
+
 pub(crate) async fn insert(warehouse: &Warehouse) {
     let mut position = 1_u128 << 96;
     let mut blocks = vec![];
     let mut count = 0;
-    for row in known() {
-        for occurrence in 0..row.occurrences {
+    insert_bulk(warehouse).await;
+    for known in known() {
+        for occurrence in 0..known.occurrences {
             position += 1 << 16;
             count += 1;
             let mut block = vec![];
             ReceiptRow {
-                publisher: row.publisher,
-                timestamp_ms: row.timestamp_ms,
-                entry_id: row.entry_id,
-                receipt_id: row.receipt_id,
-                payload_hash: &[row.payload; 32],
+                publisher: known.publisher,
+                timestamp_ms: known.timestamp_ms,
+                receipt_id: known.receipt_id,
+                payload_hash: &[known.payload; 32],
                 position,
                 received_at_ms: RECEIVED_MS + i64::from(occurrence),
-                url: &url(row.entry_id),
-                content_hash: &[7; 32],
-                client_id: row.client_id,
-                client_name: &format!("client {}", row.client_id.as_bytes()[15]),
-                client_version: "1.0",
-                organization: "Organization",
-                key_fingerprint: &[9; 32],
-                algorithm: "Ed25519",
-                purpose: row.purpose,
-                context: "tests",
-                dataset_id: "",
-                model_id: model(row.client_id),
-                query_id: "",
-                session_id: "",
-                study_id: "",
-                researcher_id: "",
+                url: &url(known.entry_id),
+                client_name: &format!("client {}", known.client_id.as_bytes()[15]),
+                purpose: known.purpose,
+                ..row(known.client_id, known.entry_id)
             }
             .encode(&mut block);
             blocks.push(Bytes::from(block));

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use warehouse::{EmbeddedEngine, WarehouseConfig};
 
 use crate::log::FakeLog;
-use crate::rows::{self, BLOG, NEWS, RIVAL};
+use crate::rows::{self, BLOG, BULK, NEWS, RIVAL};
 
 /// The watermark at the start: 2026-03-30T20:00:00.250Z.
 const COMPLETE_MS: i64 = 1_774_900_800_250;
@@ -36,6 +36,7 @@ pub(crate) struct Keys {
     /// NEWS and BLOG, read, enterprise.
     pub(crate) publisher: String,
     pub(crate) rival: String,
+    pub(crate) bulk: String,
     pub(crate) write_only: String,
     pub(crate) free: String,
     pub(crate) expired: String,
@@ -241,10 +242,12 @@ async fn open_accounts(dir: &Path) -> (Accounts, Keys) {
     let done = accounts.revoke_key(None, &revoked.key_id, "operator").await.unwrap();
     assert_eq!(done, accounts::Revocation::Done);
     let rival = key(&[RIVAL], Tier::Pro, Scope::Read, later).await.api_key;
+    let bulk = key(&[BULK], Tier::Enterprise, Scope::Read, later).await.api_key;
     let free = key(&["free.example"], Tier::Free, Scope::Read, later).await.api_key;
     let keys = Keys {
         publisher,
         rival,
+        bulk,
         write_only,
         free,
         expired,
