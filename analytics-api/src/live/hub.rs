@@ -59,6 +59,8 @@ pub(super) struct Hub {
     listeners: AtomicUsize,
     inbox: Mutex<Option<Wave>>,
     arrived: Notify,
+    /// A listener came, which a hub that lingers must not sleep over.
+    joined: Notify,
     pub(super) updates: Updates,
     /// What a stream that went on last had missed: after a cut, most have missed the same.
     missed: tokio::sync::Mutex<Option<Missed>>,
@@ -117,6 +119,7 @@ impl HubSeat {
     /// Only with the hubs locked, so that a hub isn't retired meanwhile.
     pub(super) fn take(hub: &Arc<Hub>) -> Self {
         hub.listeners.fetch_add(1, Ordering::Relaxed);
+        hub.joined.notify_one();
         Self(Arc::clone(hub))
     }
 }
@@ -145,6 +148,7 @@ pub(super) async fn run(app: Arc<App>, hub: Arc<Hub>) {
             came = timeout(LINGER, hub.arrived.notified()), if hub.listeners() > 0 => {
                 if came.is_err() { continue; }
             }
+            () = hub.joined.notified(), if hub.listeners() == 0 => continue,
             () = sleep(LINGER), if hub.listeners() == 0 => {
                 if app.live.retire(&hub) {
                     return;
@@ -186,6 +190,7 @@ impl Hub {
             listeners: AtomicUsize::new(0),
             inbox: Mutex::default(),
             arrived: Notify::new(),
+            joined: Notify::new(),
             updates: Updates::new(),
             missed: tokio::sync::Mutex::default(),
         }
