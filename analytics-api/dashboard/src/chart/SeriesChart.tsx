@@ -106,10 +106,8 @@ export function SeriesChart({ series, interval, tz, completeMs, noun, onZoom }: 
         ))}
         {at === null && (
           <span class="hint">
-            {completeMs !== null && mayGrow(series, completeMs) && (
-              <>Dashed: complete through {hourMinute(completeMs, tz)} · </>
-            )}
             {onZoom && 'Drag to zoom'}
+            {completeMs !== null && mayGrow(series, completeMs) && ' · dashed: complete so far'}
           </span>
         )}
       </p>

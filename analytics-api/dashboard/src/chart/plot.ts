@@ -54,7 +54,12 @@ export function plot(into: HTMLElement, series: Series, options: PlotOptions): u
           grid: { show: false },
           size: 28,
           space: 74,
-          values: (_, splits, __, ___, increment) => splits.map((at) => label(at, increment, options.tz)),
+          values: ({ scales }, splits, __, ___, increment) => {
+            // A label at the very end would be cut.
+            const { min = 0, max = 0 } = scales.x ?? {};
+            const end = (max ?? 0) - ((max ?? 0) - (min ?? 0)) * 0.025;
+            return splits.map((at) => (at > end ? '' : label(at, increment, options.tz)));
+          },
         },
         {
           ...axis,

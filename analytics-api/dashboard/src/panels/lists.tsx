@@ -164,7 +164,7 @@ export function NewestReceipts({ chosen, filter }: { chosen: Chosen; filter: Pic
         data.receipts.length === 0 ? (
           <p class="empty">{NOTHING}</p>
         ) : (
-          <ol class="used">
+          <ol class="uses">
             {data.receipts.map((receipt) => (
               <li key={`${receipt.receiptId} ${receipt.payloadHash}`}>
                 <time dateTime={receipt.timestamp}>{dateTime(Date.parse(receipt.timestamp), tz)}</time>

@@ -242,6 +242,20 @@ describe('the numbers', () => {
       await expect.poll(() => lines.count()).toBe(held + 1);
     }));
 
+  it('go on live where the stream broke off', () =>
+    visit(base, {}, async ({ page }) => {
+      const places: (string | undefined)[] = [];
+      await page.route(`**${API}/live**`, async (route) => {
+        places.push(route.request().headers()['last-event-id']);
+        const totals = { totalReceipts: places.length, uniqueClients: 1, completeThrough: new Date().toISOString() };
+        const body = `retry: 100\n\nid: place-${places.length}\nevent: totals\ndata: ${JSON.stringify(totals)}\n\nid: torn`;
+        await route.fulfill({ contentType: 'text/event-stream', body });
+      });
+      await signIn(page, key);
+      await expect.poll(() => places.length).toBeGreaterThan(2);
+      expect(places.slice(0, 3)).toEqual([undefined, 'place-1', 'place-2']);
+    }));
+
   it('are downloaded as the API gives them', () =>
     visit(base, { acceptDownloads: true }, async ({ page }) => {
       await signIn(page, key);
