@@ -151,6 +151,7 @@ impl Roller {
     /// Holds the next hours against the receipts.
     async fn check(&mut self) -> Result<(), NotRolled> {
         let app = Arc::clone(&self.app);
+        app.warehouse().reset_broken_rollups().await?;
         let mut off: Vec<OffBucket> = Vec::new();
         for turn in 0..CHECKS {
             let committed = app.watermark.read().await?.committed;

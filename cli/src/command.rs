@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::{Answer, EXIT_CODES, Failure};
 use crate::{
-    audit, canonicalize, check_signature, clients, config, deliver, dev_token, explain, keygen, keys, migrate, rejected,
-    repair, send, sign, up, verify,
+    audit, canonicalize, check_signature, clients, config, deliver, dev_token, explain, keygen, keys, migrate,
+    rejected, repair, rollups, send, sign, size, up, verify,
 };
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
@@ -33,8 +33,10 @@ enum Command {
     Audit(audit::Audit),
     Rejected(rejected::RejectedCommand),
     Repair(repair::Repair),
+    Rollups(rollups::Rollups),
     Config(config::Config),
     Migrate(migrate::Migrate),
+    Size(Box<size::Size>),
 }
 
 impl Cli {
@@ -59,8 +61,10 @@ impl Cli {
             Command::Audit(command) => command.run(),
             Command::Rejected(command) => command.run(),
             Command::Repair(command) => command.run(),
+            Command::Rollups(command) => command.run(),
             Command::Config(command) => command.run(),
             Command::Migrate(command) => command.run(),
+            Command::Size(command) => command.run(),
         }
     }
 }

@@ -5,8 +5,8 @@
 //!   [`check_signature`]
 //! - against a gateway: [`send`]; against a publisher's webhook: [`deliver`]
 //! - on a data directory: [`up`] (all services in one process), [`keys`], [`dev_token`], [`clients`], [`audit`], [`repair`],
-//!   [`rejected`] (list, show, replay), [`config`]
-//! - on servers: [`migrate`]
+//!   [`rejected`] (list, show, replay), [`rollups`] (status, check, reset), [`config`]
+//! - on servers: [`migrate`]; on nothing: [`size`], what a load needs
 //! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in parallel),
 //!   [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes), [`settings`], [`data_dir`], [`inspection`]
 //!
@@ -34,9 +34,11 @@ pub mod keys;
 pub mod migrate;
 pub mod rejected;
 pub mod repair;
+pub mod rollups;
 pub mod send;
 pub mod settings;
 pub mod sign;
+pub mod size;
 pub mod terminal;
 pub mod up;
 pub mod verify;

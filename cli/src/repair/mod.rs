@@ -195,6 +195,9 @@ async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) ->
         settings.limits.clone(),
         settings.verifier.key_cache_entries_max,
     ));
+    // What is written again carries no marks; and rolled rows are made from the receipts, damaged ones too.
+    let forget = || async { inspection.warehouse.reset_rollups().await.map_err(Failure::unavailable) };
+    forget().await?;
     let checking = bar("{bar:30} {pos}/{len} parts checked  eta {eta}");
     let damaged = damaged_parts::set_aside(inspection, accept_loss, &checking).await;
     checking.finish_and_clear();
@@ -216,6 +219,7 @@ async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) ->
     let repaired = repaired.await;
     writing.finish_and_clear();
     let rows = repaired.map_err(Failure::unavailable)?;
+    forget().await?;
     let stays = |table: &str| damaged.iter().any(|part| !part.detached && part.table == table);
     // The ledger's own lines can't be read past damage that stays, nor can anything be held against them.
     let (mut ledger_lines_deleted, mut ledger_lines, mut report) = (0, 0, None);

@@ -106,6 +106,7 @@ impl EmbeddedEngine {
         let warehouse = engine.warehouse();
         let ready = async {
             warehouse.migrate().await?;
+            warehouse.reset_broken_rollups().await?;
             warehouse.report_broken_parts().await
         };
         match ready.await {

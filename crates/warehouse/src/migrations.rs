@@ -183,6 +183,7 @@ impl Warehouse {
             }
         };
         if !missing.is_empty() {
+            self.forget_rollup_states(&missing).await?;
             let layout = self.layout();
             let steps = MIGRATIONS.iter().flat_map(|migration| migration.steps);
             for statement in steps.flat_map(|step| layout.statements(step)) {

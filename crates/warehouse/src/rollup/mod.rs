@@ -7,6 +7,7 @@ mod look;
 mod mark;
 mod pieces;
 mod plan;
+mod reset;
 mod roll;
 mod state;
 pub(crate) mod tables;

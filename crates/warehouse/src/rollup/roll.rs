@@ -134,25 +134,6 @@ impl Warehouse {
         let state: Option<State> = serde_json::from_str(&text).ok();
         Ok(state.map(|state| state.standing()).unwrap_or_default())
     }
-
-    /// Forgets everything that is rolled: all answers come from `receipts FINAL` until it is rolled again.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
-    pub async fn reset_rollups(&self) -> Result<(), WarehouseError> {
-        let layout = self.layout();
-        // The states first: without one nothing else counts.
-        for table in [
-            &super::tables::STATES,
-            &super::tables::BUCKETS,
-            &super::tables::BY_CLIENT,
-            &super::tables::BY_ENTRY,
-        ] {
-            let sql = format!("TRUNCATE TABLE {}{}", layout.stored(table), layout.on_cluster());
-            self.execute("rollup_reset", Call::new(sql).slow()).await?;
-        }
-        Ok(())
-    }
 }
 
 impl State {
