@@ -1,4 +1,29 @@
 //! Rollups that stay exact: hours of publishers, counted ahead.
+//!
+//! - `view`: which hours of whom may be read from rolled rows; `look`: what it is made of
+//! - `mark`: what a block touches, written with it; `erasure`: what an erasure touches
+//! - `plan`, `pieces`, `roll`: hours made from `receipts FINAL`; `state`: what makes them count
+//! - `tidy`, `reset`: what doesn't count any more; `check`: rolled rows held against the receipts
+//! - `tables`: the tables; `hours`: sets of hours
+//!
+//! **Why no number is wrong.** A state says: of the hours in its window, those that aren't dirty are told right for all below
+//! its commits. A view adds as dirty what the marks beyond those commits touch, and is taken only if marks stand without a
+//! gap up to the commits that were read before; everything else is read from `receipts FINAL`. A mark stands before its
+//! block is committed, and a roll reads the commits first, then the marks, then the receipts: what it makes holds all below
+//! its commits, and what it doesn't make stays dirty if anything below them touched it.
+//!
+//! - *A crash anywhere in a roll*: rows and buckets of a version without a state don't count, as a state passes over all versions
+//!   between the one that it builds on and its own. A number is never used twice.
+//! - *Two rolls at once, one of them stalled for any time*: each state builds on one earlier state and skips what it doesn't build on,
+//!   whatever stands in the tables by then; the greatest version decides, and a state is only inserted behind the one it builds on.
+//!   Superseded rows are deleted after a day, when no roll that builds on an older state is under way any more.
+//! - *A block written twice, by another verifier, cut otherwise*: its marks unite. *A verifier of before, without marks*; *lost
+//!   marks*; *another life of the log*: a gap, so nothing is believed, and the roller begins anew, with a state before whose version
+//!   nothing counts. The same where no state was written for two days: marks are kept for three.
+//! - *Erasures* change receipts without a record, and mark their publishers before and after; see `erasure`.
+//! - *Retention* lets go of receipts a whole part at a time: hours that old are never in a view's window.
+//! - *`receipts repair`, lost tables, parts set aside*: the states are forgotten first. A part of `receipts` itself that is lost differs from
+//!   what was rolled until the repair; answers say `incomplete` as ever.
 
 mod check;
 mod erasure;
