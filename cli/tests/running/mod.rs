@@ -26,10 +26,10 @@ impl Up {
     }
 
     pub(crate) fn start_with(data: &Path, args: &[&str], stdout: Stdio) -> Self {
-        Self::spawn(data, args, &[], stdout)
+        Self::spawn(data, args, &[], stdout, Stdio::null())
     }
 
-    fn spawn(data: &Path, args: &[&str], variables: &[(&str, &str)], stdout: Stdio) -> Self {
+    fn spawn(data: &Path, args: &[&str], variables: &[(&str, &str)], stdout: Stdio, stderr: Stdio) -> Self {
         let child = command()
             .envs(variables.iter().copied())
             .args([
@@ -45,7 +45,7 @@ impl Up {
             .arg(data)
             .args(args)
             .stdout(stdout)
-            .stderr(Stdio::null())
+            .stderr(stderr)
             .spawn()
             .unwrap();
         let mut up = Self {
@@ -68,7 +68,12 @@ impl Up {
 
     /// With settings as environment variables.
     pub(crate) fn start_set(data: &Path, variables: &[(&str, &str)]) -> Self {
-        let up = Self::spawn(data, &[], variables, Stdio::null());
+        Self::start_told(data, variables, Stdio::null())
+    }
+
+    /// With its log lines going to `log`.
+    pub(crate) fn start_told(data: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
+        let up = Self::spawn(data, &[], variables, Stdio::null(), log);
         until("readiness", || {
             ["gateway", "analytics", "metrics"]
                 .iter()

@@ -84,8 +84,8 @@ where
         self.inner.format_event(context, Writer::new(&mut line), event)?;
         let line = line.trim_end();
         match line.strip_suffix('}').filter(|_| self.json) {
-            Some(open) => writeln!(writer, "{open},\"left_out\":{left_out}}}"),
-            None => writeln!(writer, "{line} left_out={left_out}"),
+            Some(open) => writeln!(writer, "{open},\"collapsed\":{left_out}}}"),
+            None => writeln!(writer, "{line} collapsed={left_out}"),
         }
     }
 }
