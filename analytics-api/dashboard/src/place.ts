@@ -104,3 +104,19 @@ export const linkTo = (changes: Partial<Place>): string => placeHash({ ...place.
 export function go(changes: Partial<Place>): void {
   location.hash = linkTo(changes);
 }
+
+/** What was on show before each zoom, newest last. */
+const zoomed: Pick<Place, 'range' | 'interval'>[] = [];
+const ZOOMS_MAX = 50;
+
+export function zoomTo(fromMs: number, toMs: number): void {
+  const { range, interval } = place.peek();
+  zoomed.push({ range, interval });
+  if (zoomed.length > ZOOMS_MAX) zoomed.shift();
+  go({ range: { fromMs, toMs }, interval: 'auto' });
+}
+
+/** To what was on show before; a page that was opened on a zoomed range has no such. */
+export function zoomOut(): void {
+  go(zoomed.pop() ?? { range: DEFAULT_RANGE, interval: 'auto' });
+}

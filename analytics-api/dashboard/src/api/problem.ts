@@ -62,6 +62,12 @@ export interface Told {
 
 /** In words: what happened, and what to do. */
 export function told(problem: Problem): Told {
+  const { title, advice } = inWords(problem);
+  // The API's details are parts of sentences.
+  return { title, advice: advice.charAt(0).toUpperCase() + advice.slice(1).replace(/[^.!?…]$/, '$&.') };
+}
+
+function inWords(problem: Problem): Told {
   const later = problem.retryAfterS === null ? 'in a moment' : `in ${problem.retryAfterS} s`;
   switch (problem.status) {
     case 0:
@@ -83,7 +89,7 @@ export function told(problem: Problem): Told {
     case 503:
       return {
         title: 'Busy or unavailable',
-        advice: `${problem.detail || 'The numbers can’t be read right now'}. Tried again ${later}.`,
+        advice: `${problem.detail || 'The numbers can’t be read right now'}. Trying again ${later}.`,
       };
     default:
       return {

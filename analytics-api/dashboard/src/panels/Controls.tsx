@@ -3,7 +3,7 @@
 import { useState } from 'preact/hooks';
 import { serverNow } from '../clock';
 import { offsetName, words } from '../format';
-import { go, type Place, place } from '../place';
+import { go, type Place, place, zoomOut } from '../place';
 import { addDays, dayOf, INTERVALS, type Interval, intervalsFor, PRESET_NAMES, PRESETS, type Range } from '../ranges';
 import { allZones, isZone, ownZone } from '../zones';
 import type { Chosen } from './chosen';
@@ -185,7 +185,7 @@ function Filters() {
     <ul class="filters" aria-label="Filters">
       {zoomed && (
         <li>
-          <button type="button" onClick={() => history.back()}>
+          <button type="button" onClick={zoomOut}>
             Zoom out <span aria-hidden="true">↩</span>
           </button>
         </li>

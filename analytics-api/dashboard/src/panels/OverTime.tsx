@@ -7,7 +7,7 @@ import { useAsk } from '../ask';
 import { SeriesChart, when } from '../chart/SeriesChart';
 import { endOf, seriesOf } from '../chart/stack';
 import { count, words } from '../format';
-import { go, METRICS, type Metric } from '../place';
+import { go, METRICS, type Metric, zoomTo } from '../place';
 import { completeness } from '../watermark';
 import type { Chosen } from './chosen';
 import { Panel } from './Panel';
@@ -107,7 +107,7 @@ function Shown({ data, chosen, noun, asTable }: { data: Timeseries; chosen: Chos
       tz={chosen.place.tz}
       completeMs={complete.state === 'unknown' ? null : complete.throughMs}
       noun={noun}
-      onZoom={zoomable ? (fromMs, toMs) => go({ range: { fromMs, toMs }, interval: 'auto' }) : null}
+      onZoom={zoomable ? zoomTo : null}
     />
   );
 }

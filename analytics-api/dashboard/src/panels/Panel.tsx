@@ -23,7 +23,11 @@ interface Props<T> {
 export function Panel<T>({ id, title, asked, rows = 5, csv, actions, children }: Props<T>) {
   const { data, problem, stale, retry } = asked;
   return (
-    <section class={`panel ${id}`} aria-labelledby={`${id}-title`} aria-busy={data === null || stale}>
+    <section
+      class={`panel ${id}`}
+      aria-labelledby={`${id}-title`}
+      aria-busy={problem === null && (data === null || stale)}
+    >
       <header>
         <h2 id={`${id}-title`}>{title}</h2>
         <div class="actions">
