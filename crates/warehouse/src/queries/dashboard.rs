@@ -111,7 +111,7 @@ impl Usage<'_> {
         top_max: u32,
     ) -> Result<MostUsed, WarehouseError> {
         let source = self.source(scope, filter, &[], Cube::Entries);
-        let rows = source.rows(&[Column::Count, Column::Entry, Column::Last]);
+        let rows = source.rows_by_entry();
         let sql = format!(
             "SELECT entry AS entry_of, sum(n) AS receipts, max(last_at) AS last_ms, count() OVER () AS total FROM {rows}
              GROUP BY entry ORDER BY receipts DESC, toString(entry_of) LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"

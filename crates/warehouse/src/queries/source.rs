@@ -205,22 +205,33 @@ impl Source<'_> {
     /// The rows with these columns, as what stands behind `FROM`.
     pub(super) fn rows(&self, columns: &[Column]) -> String {
         let list = |text: &dyn Fn(&Column) -> String| columns.iter().map(text).collect::<Vec<_>>().join(", ");
+        let rolled = list(&|column| column.rolled(self.cube));
+        self.both(&rolled, "", &list(&|column| column.of_receipts().to_owned()))
+    }
+
+    /// The rows with `entry`, `n` and `last_at`, of which each rolled entry is one: a projection of the rolled rows has these sums
+    /// almost ready.
+    pub(super) fn rows_by_entry(&self) -> String {
+        let [entry, count, last] = [Column::Entry, Column::Count, Column::Last].map(Column::of_receipts);
+        self.both(
+            "entry_id AS entry, sum(receipts) AS n, max(last_ms) AS last_at",
+            " GROUP BY entry_id",
+            &format!("{entry}, {count}, {last}"),
+        )
+    }
+
+    fn both(&self, rolled: &str, group: &str, receipts: &str) -> String {
         let receipts = |condition: &str| {
-            let columns = list(&|column| column.of_receipts().to_owned());
             format!(
-                "SELECT {columns} FROM receipts FINAL WHERE {}{condition}",
+                "SELECT {receipts} FROM receipts FINAL WHERE {}{condition}",
                 super::receipts_condition(self.scope, &self.filter)
             )
         };
         if !self.split.has_rolled() {
             return format!("({})", receipts(""));
         }
-        let rolled = format!(
-            "SELECT {} FROM {} WHERE {}",
-            list(&|column| column.rolled(self.cube)),
-            self.cube.table(),
-            self.rolled_condition()
-        );
+        let table = self.cube.table();
+        let rolled = format!("SELECT {rolled} FROM {table} WHERE {}{group}", self.rolled_condition());
         let others = [
             (
                 self.split.below,

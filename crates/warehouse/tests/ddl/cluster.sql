@@ -233,7 +233,9 @@ CREATE TABLE IF NOT EXISTS `receipts`.usage_by_entry_local ON CLUSTER `main`
     first_ms Int64 CODEC(Delta(8), ZSTD(1)),
     last_ms Int64 CODEC(Delta(8), ZSTD(1)),
     url String CODEC(ZSTD(1)),
-    urls Array(String) CODEC(ZSTD(1))
+    urls Array(String) CODEC(ZSTD(1)),
+    PROJECTION by_hour (SELECT publisher, hour, version, entry_id, purpose, sum(receipts), max(last_ms)
+        GROUP BY publisher, hour, version, entry_id, purpose)
 )
 ENGINE = ReplicatedMergeTree('/clickhouse/tables/{shard}/receipts/usage_by_entry_local', '{replica}')
 PARTITION BY toYYYYMM(toDateTime(hour * 3600, 'UTC'))
