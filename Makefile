@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # The profile the demo builds with.
 PROFILE ?= release
 FUZZ_SECONDS ?= 20
-# Cases for each address of the publisher API: `make test CONFORMANCE_CASES=2000` for the long form.
+# Cases for each address of the APIs of publishers: `make test CONFORMANCE_CASES=2000` for the long form.
 CONFORMANCE_CASES ?= 50
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 

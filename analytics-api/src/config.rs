@@ -38,7 +38,7 @@ pub struct AnalyticsConfig {
     pub concurrent_queries_max: usize,
     /// Requests that may wait for their turn; more are answered 503.
     pub waiting_queries_max: usize,
-    /// How old a `completeThrough` may be when its query starts, in milliseconds.
+    /// How old the reading of a `completeThrough` may be when it is asked for, in milliseconds.
     pub watermark_age_ms_max: u64,
     /// Connections at one time; more wait to be accepted.
     pub connections_max: usize,

@@ -5,7 +5,7 @@
 //! wait for it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 use warehouse::{RollupView, Usage, Warehouse};
@@ -49,9 +49,11 @@ impl Moments {
     /// # Errors
     /// Log or warehouse don't answer; nothing is kept of that.
     pub(crate) async fn read(&self, watermark: &Watermark, warehouse: &Warehouse) -> Result<Arc<Moment>, Failure> {
+        // Who waited for another's reading uses it, however long it took: it began late enough.
+        let asked_at = Instant::now();
         let mut last = self.last.lock().await;
         if let Some(moment) = &*last
-            && moment.reading.read_at.elapsed() <= self.age_max
+            && asked_at.saturating_duration_since(moment.reading.read_at) <= self.age_max
         {
             return Ok(Arc::clone(moment));
         }

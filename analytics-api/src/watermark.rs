@@ -60,9 +60,11 @@ impl Watermark {
     /// # Errors
     /// [`WatermarkError`]; nothing is kept of a failed reading.
     pub async fn read(&self) -> Result<Reading, WatermarkError> {
+        // Who waited for another's reading uses it, however long it took: it began late enough.
+        let asked_at = Instant::now();
         let mut last = self.last.lock().await;
         if let Some(reading) = &*last
-            && reading.read_at.elapsed() <= self.age_max
+            && asked_at.saturating_duration_since(reading.read_at) <= self.age_max
         {
             return Ok(reading.clone());
         }
@@ -81,14 +83,6 @@ impl Watermark {
         };
         *last = Some(reading.clone());
         Ok(reading)
-    }
-
-    /// The watermark alone, milliseconds since the Unix epoch.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
-    pub async fn complete_through_ms(&self) -> Result<i64, WatermarkError> {
-        Ok(self.read().await?.complete_ms)
     }
 }
 
@@ -175,8 +169,8 @@ mod tests {
             },
             Duration::from_secs(3_600),
         );
-        assert_eq!(watermark.complete_through_ms().await.unwrap(), 10);
-        assert_eq!(watermark.complete_through_ms().await.unwrap(), 10);
+        assert_eq!(watermark.read().await.unwrap().complete_ms, 10);
+        assert_eq!(watermark.read().await.unwrap().complete_ms, 10);
         assert_eq!(log.readings.load(Ordering::SeqCst), 1);
     }
 
@@ -189,20 +183,14 @@ mod tests {
             },
             Duration::from_secs(3_600),
         );
-        assert!(matches!(
-            watermark.complete_through_ms().await,
-            Err(WatermarkError::Log(_))
-        ));
-        assert!(watermark.complete_through_ms().await.is_err());
+        assert!(matches!(watermark.read().await, Err(WatermarkError::Log(_))));
+        assert!(watermark.read().await.is_err());
         assert_eq!(log.readings.load(Ordering::SeqCst), 2);
     }
 
     #[tokio::test]
     async fn a_log_without_partitions_promises_nothing() {
         let (_, watermark) = watermark(Log::default(), Duration::ZERO);
-        assert!(matches!(
-            watermark.complete_through_ms().await,
-            Err(WatermarkError::NoPartitions)
-        ));
+        assert!(matches!(watermark.read().await, Err(WatermarkError::NoPartitions)));
     }
 }
