@@ -1,0 +1,303 @@
+//! The API over the real engine and a log whose commits the test makes: rows and marks first, as a verifier does, then the commit.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use accounts::{Accounts, AccountsConfig, NewKey, Scope, Tier};
+use analytics_api::{AnalyticsConfig, Deps};
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use parking_lot::Mutex;
+use receipt_log::{Committed, InspectError, LogInspector, LoggedRecord, PartitionState, Position};
+use service::health::Health;
+use service::rate_limit::{InProcessLimiter, QuotasConfig};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use warehouse::{EmbeddedEngine, MarkRow, ReceiptRow, Touched, Warehouse, WarehouseConfig};
+
+/// 2026-03-30T20:00:00Z, in a day of 24 hours in UTC.
+pub(crate) const NOON_MS: i64 = 1_774_900_800_000;
+const EPOCH: u32 = 7;
+const HOUR_MS: i64 = 3_600_000;
+
+/// A log of two partitions.
+#[derive(Debug)]
+pub(crate) struct TestLog {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Clone)]
+struct State {
+    next: [u64; 2],
+    complete_ms: i64,
+}
+
+impl TestLog {
+    fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                next: [0; 2],
+                complete_ms: NOON_MS,
+            }),
+        }
+    }
+
+    /// As it is now, going its own way from then on.
+    pub(crate) fn frozen(&self) -> Self {
+        Self {
+            state: Mutex::new(self.state.lock().clone()),
+        }
+    }
+
+    /// Goes to where another is.
+    pub(crate) fn catch_up(&self, other: &Self) {
+        *self.state.lock() = other.state.lock().clone();
+    }
+
+    pub(crate) fn set_complete_ms(&self, complete_ms: i64) {
+        self.state.lock().complete_ms = complete_ms;
+    }
+}
+
+impl LogInspector for TestLog {
+    fn partitions(&self, _group: &str) -> BoxFuture<'_, Result<Vec<PartitionState>, InspectError>> {
+        let state = self.state.lock().clone();
+        let partition = |(partition, next_offset)| PartitionState {
+            partition,
+            epoch: EPOCH,
+            begin_offset: 0,
+            end_offset: next_offset,
+            committed: Some(Committed {
+                epoch: EPOCH,
+                next_offset,
+                metadata: String::new(),
+            }),
+            complete_through_ms: state.complete_ms,
+        };
+        let states = (0..).zip(state.next).map(partition).collect();
+        async move { Ok(states) }.boxed()
+    }
+
+    fn read(&self, _: u32, _: u64, _: usize) -> BoxFuture<'_, Result<Vec<LoggedRecord>, InspectError>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+}
+
+/// A receipt that was delivered, and may be delivered again.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Delivered {
+    pub(crate) id: Uuid,
+    publisher: String,
+    timestamp_ms: i64,
+    url: String,
+}
+
+pub(crate) struct World {
+    pub(crate) warehouse: Warehouse,
+    pub(crate) accounts: Accounts,
+    pub(crate) log: Arc<TestLog>,
+    pub(crate) metrics: PrometheusHandle,
+    number: AtomicU64,
+    _dir: TempDir,
+}
+
+/// A publisher of one scenario.
+pub(crate) struct Publisher {
+    pub(crate) domain: String,
+    pub(crate) key: String,
+    pub(crate) key_id: String,
+}
+
+impl World {
+    /// With the engine, which only the thread that started it may hold.
+    pub(crate) async fn start() -> (Self, EmbeddedEngine) {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let metrics = recorder.handle();
+        metrics::set_global_recorder(recorder).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let (files, socket) = (dir.path().join("warehouse"), dir.path().join("sock"));
+        let engine = EmbeddedEngine::start(&WarehouseConfig::default(), &files, &socket)
+            .await
+            .unwrap();
+        let config = AccountsConfig {
+            cache_ms_max: 0,
+            ..AccountsConfig::default()
+        };
+        let accounts = Accounts::open(&config, dir.path()).await.unwrap();
+        let world = Self {
+            warehouse: engine.warehouse(),
+            accounts,
+            log: Arc::new(TestLog::new()),
+            metrics,
+            number: AtomicU64::new(1),
+            _dir: dir,
+        };
+        (world, engine)
+    }
+
+    pub(crate) async fn publisher(&self, domain: &str) -> Publisher {
+        let new = NewKey {
+            domains: vec![domain.parse().unwrap()],
+            tier: Some(Tier::Enterprise),
+            name: "test".to_owned(),
+            scopes: vec![Scope::Read],
+            expires_at_ms: self.accounts.now_ms() + 24 * HOUR_MS,
+        };
+        let issued = self.accounts.create_publisher_key(new).await.unwrap().issued;
+        Publisher {
+            domain: domain.to_owned(),
+            key: issued.api_key,
+            key_id: issued.key_id,
+        }
+    }
+
+    pub(crate) fn receipt(&self, domain: &str) -> Delivered {
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        Delivered {
+            id: Uuid::from_u128((0xa << 96) | u128::from(number)),
+            publisher: domain.to_owned(),
+            timestamp_ms: NOON_MS - i64::try_from(number % 5).unwrap() * HOUR_MS,
+            url: "https://example.org/1".to_owned(),
+        }
+    }
+
+    pub(crate) fn receipts(&self, domain: &str, count: usize) -> Vec<Delivered> {
+        (0..count).map(|_| self.receipt(domain)).collect()
+    }
+
+    /// With URLs of so many bytes.
+    pub(crate) fn long_receipts(&self, domain: &str, count: usize, bytes: usize) -> Vec<Delivered> {
+        let mut receipts = self.receipts(domain, count);
+        for receipt in &mut receipts {
+            receipt.url.extend(std::iter::repeat_n('x', bytes));
+        }
+        receipts
+    }
+
+    /// Rows, mark and commit of a block.
+    pub(crate) async fn deliver(&self, partition: u32, receipts: &[Delivered]) {
+        self.write(partition, receipts, true).await;
+        self.commit(partition, receipts.len());
+    }
+
+    pub(crate) fn commit(&self, partition: u32, records: usize) {
+        self.log.state.lock().next[partition as usize] += records as u64;
+    }
+
+    /// Rows of the next block, and its mark.
+    pub(crate) async fn write(&self, partition: u32, receipts: &[Delivered], marked: bool) {
+        let first_offset = self.log.state.lock().next[partition as usize];
+        let (mut block, mut touched) = (Vec::new(), Touched::default());
+        for (offset, receipt) in (first_offset..).zip(receipts) {
+            let mut payload_hash = [0; 32];
+            payload_hash[..16].copy_from_slice(receipt.id.as_bytes());
+            let record = Position {
+                epoch: EPOCH,
+                partition,
+                offset,
+            };
+            touched.add(receipt.timestamp_ms, &receipt.publisher);
+            ReceiptRow {
+                publisher: &receipt.publisher,
+                timestamp_ms: receipt.timestamp_ms,
+                entry_id: Uuid::from_u128(1),
+                receipt_id: receipt.id,
+                payload_hash: &payload_hash,
+                position: record.receipt(0),
+                received_at_ms: NOON_MS + i64::try_from(offset).unwrap(),
+                url: &receipt.url,
+                content_hash: &[7; 32],
+                client_id: Uuid::from_u128(receipt.id.as_u128() % 3 + 1),
+                client_name: "client",
+                client_version: "1.0",
+                organization: "Organization",
+                key_fingerprint: &[9; 32],
+                algorithm: "Ed25519",
+                purpose: ["training", "inference", "research"][usize::from(receipt.id.as_bytes()[15] % 3)],
+                context: "tests",
+                dataset_id: "",
+                model_id: "",
+                query_id: "",
+                session_id: "",
+                study_id: "",
+                researcher_id: "",
+            }
+            .encode(&mut block);
+        }
+        let count = receipts.len() as u64;
+        let rows = vec![Bytes::from(block)];
+        self.warehouse.insert_receipts(rows, count).await.unwrap();
+        if marked {
+            let mark = MarkRow {
+                epoch: EPOCH,
+                partition,
+                first_offset,
+                last_offset: first_offset + count - 1,
+                touched,
+            };
+            self.warehouse.insert_marks(&[mark]).await.unwrap();
+        }
+    }
+
+    /// How many questions of this name the warehouse was asked so far.
+    pub(crate) fn asked(&self, query: &str) -> u64 {
+        let line = format!("receipts_warehouse_query_seconds_count{{query=\"{query}\"}} ");
+        let shown = self.metrics.render();
+        let count = shown.lines().find_map(|shown| shown.strip_prefix(&line));
+        count.map_or(0, |count| count.parse().unwrap())
+    }
+
+    pub(crate) async fn server(&self, change: impl FnOnce(&mut AnalyticsConfig)) -> Server {
+        self.server_over(Arc::clone(&self.log), change).await
+    }
+
+    pub(crate) async fn server_over(&self, log: Arc<TestLog>, change: impl FnOnce(&mut AnalyticsConfig)) -> Server {
+        let mut config = AnalyticsConfig {
+            live_interval_ms: 20,
+            live_key_streams_max: 3_000,
+            watermark_age_ms_max: 0,
+            ..AnalyticsConfig::default()
+        };
+        change(&mut config);
+        let quotas = QuotasConfig {
+            enterprise_per_minute: 1_000_000,
+            ..QuotasConfig::default()
+        };
+        let deps = Deps {
+            warehouse: self.warehouse.clone(),
+            accounts: self.accounts.clone(),
+            log,
+            limiter: Arc::new(InProcessLimiter::new(100)),
+            quotas,
+            health: Health::new(),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shutdown = CancellationToken::new();
+        let running = tokio::spawn(analytics_api::run(listener, config, deps, shutdown.clone()));
+        Server {
+            address,
+            shutdown,
+            running,
+        }
+    }
+}
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) running: JoinHandle<()>,
+}
+
+impl Server {
+    pub(crate) async fn stop(self) {
+        self.shutdown.cancel();
+        self.running.await.unwrap();
+    }
+}
