@@ -87,6 +87,7 @@ fi
 step 'It keeps running: go on from here, Ctrl-C ends it'
 cat <<HELP
   export KEY=$key
+  a browser on $analytics/dashboard takes the same key
   curl -s -H "Authorization: Bearer \$KEY" '$analytics/api/v1/analytics/dashboard' | jq
   curl -s -H "Authorization: Bearer \$KEY" '$analytics/api/v1/analytics/timeseries?interval=hour&groupBy=purpose' | jq
   $bin audit --data $data
