@@ -1,12 +1,16 @@
 //! Rolled rows against `receipts FINAL` for a publisher of ten million receipts, in figures. Run by hand, on a quiet machine:
 //! `cargo test -p warehouse --test engine speed -- --ignored --nocapture`.
 
+#![allow(clippy::cast_precision_loss, clippy::cast_sign_loss)]
+
 use std::time::Instant;
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use uuid::Uuid;
 use warehouse::{Filter, GroupBy, Metric, RollBounds, RollupView, Scope, Usage, Warehouse};
 
-use crate::harness::{NOON_MS, fresh, run, sql};
+use crate::harness::{NOON_MS, Receipt, fresh, position, run};
 
 const HOUR_MS: i64 = 3_600_000;
 const DAYS: i64 = 30;
@@ -14,32 +18,37 @@ const RECEIPTS: i64 = 10_000_000;
 
 /// A month of a publisher in order of time: 20,000 entries and 50 clients of which few are used much, three purposes, five models.
 async fn fill(warehouse: &Warehouse) {
-    let start_s = NOON_MS / 1_000 - DAYS * 86_400;
-    // Few enough at a time for the engine's memory.
-    for part in 0..DAYS * 8 {
-        let (rows, from_s) = (RECEIPTS / DAYS / 8, start_s + part * 10_800);
-        let skewed = |many: u32, seed: u32| format!("toUInt32(pow({many}, rand({seed}) / 4294967296.0))");
-        let id = |kind: &str, number: &str| {
-            format!("toUUID(concat('{kind}0000000-0000-4000-8000-', leftPad(hex({number}), 12, '0')))")
-        };
-        let statement = format!(
-            "INSERT INTO receipts (publisher, timestamp, entry_id, receipt_id, payload_hash, positions, received_at, url,
-                content_hash, client_id, client_name, client_version, organization, key_fingerprint, algorithm, purpose,
-                context, dataset_id, model_id, query_id, session_id, study_id, researcher_id)
-             SELECT 'big.example', fromUnixTimestamp64Milli(toInt64({from_s} * 1000 + rand64(1) % 10800000), 'UTC') AS at,
-                {} AS entry, generateUUIDv4(),
-                toFixedString(concat(reinterpretAsString(rand64(3)), reinterpretAsString(rand64(4)),
-                    reinterpretAsString(rand64(5)), reinterpretAsString(rand64(6))), 32),
-                [bitShiftLeft(toUInt128(number + {part} * 1000000), 16)], at + toIntervalMillisecond(300),
-                concat('https://big.example/articles/2026/11/', toString(entry)), toFixedString('', 32), {} AS client,
-                concat('reader ', toString(client)), '1.4', 'Readers', toFixedString('', 32), 'Ed25519',
-                ['training', 'inference', 'research'][1 + rand(8) % 3], 'test', '', concat('model-', toString({})), '', '', '', ''
-             FROM numbers({rows})",
-            id("0", &skewed(20_000, 2)),
-            id("1", &skewed(50, 7)),
-            skewed(5, 9),
-        );
-        sql(warehouse.database(), &statement).await;
+    const BLOCK: i64 = 40_000;
+    let mut rng = StdRng::seed_from_u64(42);
+    let mut skewed = |many: f64| many.powf(rng.random_range(0.0..1.0)) as u128;
+    let start_ms = NOON_MS - DAYS * 24 * HOUR_MS;
+    let step_ms = (DAYS * 24 * HOUR_MS) as f64 / RECEIPTS as f64;
+    for first in (0..RECEIPTS).step_by(BLOCK as usize) {
+        let mut bytes = Vec::new();
+        for number in first..first + BLOCK {
+            let (entry, client, model) = (skewed(20_000.0), skewed(50.0), skewed(5.0));
+            let purpose = ["training", "inference", "research"][skewed(4.0) as usize - 1];
+            let mut hash = [0; 32];
+            hash[..8].copy_from_slice(&number.to_le_bytes());
+            let receipt = Receipt {
+                publisher: "big.example".to_owned(),
+                timestamp_ms: start_ms + (number as f64 * step_ms) as i64,
+                entry_id: Uuid::from_u128(entry),
+                receipt_id: Uuid::from_u128((number as u128).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)),
+                payload_hash: hash,
+                url: format!("https://big.example/articles/2026/11/{entry}-a-title-of-some-length"),
+                client_id: Uuid::from_u128(client),
+                client_name: format!("reader {client}"),
+                purpose: purpose.to_owned(),
+                model_id: format!("model-{model}"),
+                ..Receipt::new(1)
+            };
+            receipt.row(position(0, number as u64, 0)).encode(&mut bytes);
+        }
+        warehouse
+            .insert_receipts(vec![bytes.into()], BLOCK as u64)
+            .await
+            .unwrap();
     }
 }
 
@@ -137,14 +146,14 @@ fn rolled_rows_are_read_faster() {
             })
             .await;
             for number in [1, 100, 15_000] {
-                let entry = Uuid::from_u128(0x0000_0000_0000_4000_8000_0000_0000_0000 | number);
+                let entry = Uuid::from_u128(number);
                 compare(&name(&format!("entry {number}")), views, async |usage| {
                     usage.content(&scope, &filter, entry, 10).await.unwrap()
                 })
                 .await;
             }
             for number in [1, 40] {
-                let client = Uuid::from_u128(0x1000_0000_0000_4000_8000_0000_0000_0000 | number);
+                let client = Uuid::from_u128(number);
                 compare(&name(&format!("client {number}")), views, async |usage| {
                     usage.client(&scope, &filter, client, 10).await.unwrap()
                 })
