@@ -53,7 +53,12 @@ impl Migrate {
             runtime.block_on(tables(&settings, url))?;
             done("clickhouse", &settings.warehouse.database)?;
         }
-        if settings.accounts.url.as_deref().is_some_and(|url| !url.trim().is_empty()) {
+        if settings
+            .accounts
+            .url
+            .as_deref()
+            .is_some_and(|url| !url.trim().is_empty())
+        {
             runtime.block_on(accounts(&settings))?;
             done("postgresql", "accounts")?;
         }

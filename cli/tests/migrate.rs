@@ -40,7 +40,10 @@ fn servers_that_are_away_are_told() {
     let [port] = test_engines::free_ports().unwrap();
     let postgres = format!("postgres://receipts:secret@127.0.0.1:{port}/receipts");
     let clickhouse = format!("http://127.0.0.1:{port}");
-    for (name, url) in [("RECEIPTS_ACCOUNTS_URL", &postgres), ("RECEIPTS_WAREHOUSE_URL", &clickhouse)] {
+    for (name, url) in [
+        ("RECEIPTS_ACCOUNTS_URL", &postgres),
+        ("RECEIPTS_WAREHOUSE_URL", &clickhouse),
+    ] {
         let (code, told) = migrate(&[(name, url)]);
         assert_eq!(code, Some(3), "{told}");
         assert!(!told.contains("secret"), "{told}");

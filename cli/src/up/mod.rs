@@ -9,7 +9,7 @@ pub mod services;
 
 use std::net::SocketAddr;
 
-use service::health::Health;
+use service::health::{Component, Health};
 use service::telemetry;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -102,6 +102,8 @@ async fn run(settings: &Settings) -> Result<(), Failure> {
     let listeners = Listeners::bind(settings)?;
     let metrics = telemetry::install_metrics().map_err(Failure::unavailable)?;
     let health = Health::new();
+    // The services say how they are only once they run, and reading back a log and tables takes its time.
+    let opening = health.register("engines");
     let admin_stop = CancellationToken::new();
     let addresses = listeners.addresses()?;
     let (admin, listeners) = listeners.take_admin();
@@ -116,7 +118,7 @@ async fn run(settings: &Settings) -> Result<(), Failure> {
         opened = Engines::open(settings, &health) => opened?,
         () = shutdown.cancelled() => return Ok(()),
     };
-    let ended = serve(settings, listeners, &addresses, &engines, &health, &shutdown).await;
+    let ended = serve(settings, listeners, &addresses, &engines, (&health, opening), &shutdown).await;
     settings.data.unpublish();
     engines.close().await;
     admin_stop.cancel();
@@ -130,11 +132,12 @@ async fn serve(
     ports: ServicePorts,
     addresses: &Addresses,
     engines: &Engines,
-    health: &Health,
+    (health, opening): (&Health, Component),
     shutdown: &CancellationToken,
 ) -> Result<(), Failure> {
     settings.data.publish(addresses)?;
     let services = Services::start(settings, ports, engines, health)?;
+    opening.ready();
     match announce(settings, addresses) {
         // Nobody reads; the services are wanted all the same.
         Ok(()) | Err(Failure::OutputClosed) => {}
