@@ -176,7 +176,7 @@ impl Roller {
             tokio::time::sleep(CHECK_PAUSE).await;
         }
         self.check_from = self.check_from.saturating_add(CHECKED_HOURS);
-        counter!("receipts_rollup_checked_hours_total").increment(u64::from(CHECKED_HOURS));
+        counter!("receipts_rollup_checked_buckets_total").increment(u64::from(CHECKED_HOURS));
         #[allow(clippy::cast_precision_loss)] // A gauge.
         gauge!("receipts_rollup_off_buckets").set(off.len() as f64);
         if let Some(first) = off.first() {
@@ -198,5 +198,5 @@ impl Roller {
 fn tell(standing: &RollupStanding) {
     gauge!("receipts_rollup_from_timestamp_seconds").set(standing.from_ms as f64 / 1e3);
     gauge!("receipts_rollup_to_timestamp_seconds").set(standing.to_ms as f64 / 1e3);
-    gauge!("receipts_rollup_dirty_hours").set(standing.dirty_hours as f64);
+    gauge!("receipts_rollup_dirty_buckets").set(standing.dirty_hours as f64);
 }

@@ -537,14 +537,14 @@ pub const METRICS: &[MetricDoc] = &[
     histogram("receipts_audit_seconds", "seconds", &[], "Time a check took."),
     // rollups, by whoever keeps them up
     counter(
-        "receipts_rollup_checked_hours_total",
-        "hours",
+        "receipts_rollup_checked_buckets_total",
+        "buckets",
         &[],
-        "Rolled hours that were held against the receipts.",
+        "Rolled hours of publishers that were held against the receipts.",
     ),
     gauge(
-        "receipts_rollup_dirty_hours",
-        "hours",
+        "receipts_rollup_dirty_buckets",
+        "buckets",
         &[],
         "Hours of publishers, among those that are rolled, that wait to be made anew and are answered from the receipts.",
     ),
@@ -556,7 +556,7 @@ pub const METRICS: &[MetricDoc] = &[
     ),
     gauge(
         "receipts_rollup_off_buckets",
-        "hours",
+        "buckets",
         &[],
         "Hours of publishers whose rolled rows the last check found to differ from the receipts; alert above 0.",
     ),
