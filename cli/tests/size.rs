@@ -46,13 +46,13 @@ fn the_documents_tables_are_what_the_command_says() {
         tables += 1;
     }
     assert!(tables >= 4, "{tables} tables");
-    if std::env::var_os("RECEIPTS_WRITE_DOCS").is_some() {
+    if std::env::var_os("WRITE_DOCS").is_some() {
         std::fs::write(&path, &wanted).unwrap();
     }
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(
         text == wanted,
-        "docs/sizing.md: RECEIPTS_WRITE_DOCS=1 cargo test -p receipts-cli --test size"
+        "docs/sizing.md: WRITE_DOCS=1 cargo test -p receipts-cli --test size"
     );
 }
 

@@ -2,7 +2,7 @@
 //! and a test compares the list with the code and the documents.
 //!
 //! To add one: record it with the `metrics` crate under `receipts_<area>_<what>_<unit|total>`, add its row here and its labels' values
-//! in [`labels`], and write the document anew: `RECEIPTS_WRITE_DOCS=1 cargo test -p service --test metrics_document`.
+//! in [`labels`], and write the document anew: `WRITE_DOCS=1 cargo test -p service --test metrics_document`.
 
 pub mod labels;
 
