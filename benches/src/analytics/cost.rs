@@ -60,7 +60,7 @@ pub(super) async fn backfill(service: &Service, load: &Load, progress: &Progress
 
 /// The first hour that is rolled, since the Unix epoch.
 async fn first_hour(service: &Service) -> Result<Option<i64>> {
-    let state = "SELECT JSONExtractInt(max(state).3, 'window', 'start') FROM rollup_states";
+    let state = "SELECT JSONExtractInt(max(state).3, 'window', 1) FROM rollup_states";
     let hour: i64 = service.sql(state).await?.parse()?;
     Ok((hour > 0).then_some(hour))
 }

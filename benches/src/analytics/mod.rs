@@ -78,8 +78,10 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     }
 
     progress.begin("rolling up what is there");
-    let mut service = Service::start(arguments, &data, service::Rollups::On).await?;
+    let mut service = Service::start(arguments, &data, service::Rollups::Hurried).await?;
     rows.push(cost::backfill(&service, &loaded, &progress).await?);
+    service.stop().await?;
+    let mut service = Service::start(arguments, &data, service::Rollups::On).await?;
     progress.end();
 
     progress.begin("speed");

@@ -13,7 +13,9 @@ use crate::process;
 pub(super) enum Rollups {
     /// As the defaults have it.
     On,
-    /// None, and no marks are kept of what they'd need.
+    /// As quickly as they can be made.
+    Hurried,
+    /// None are made; what was made is used.
     Off,
 }
 
@@ -40,14 +42,16 @@ impl Service {
             "{} isn't built: cargo build --release",
             program.display()
         );
-        let rolled = match rollups {
-            Rollups::On => "true",
-            Rollups::Off => "false",
+        let (rolled, percent) = match rollups {
+            Rollups::On => ("true", "20"),
+            Rollups::Hurried => ("true", "100"),
+            Rollups::Off => ("false", "20"),
         };
         let environment = [
             ("RECEIPTS_TELEMETRY_LOG_LEVEL", "warn"),
             ("RECEIPTS_QUOTAS_ENTERPRISE_PER_MINUTE", "100000000"),
             ("RECEIPTS_ANALYTICS_ROLLUPS", rolled),
+            ("RECEIPTS_ANALYTICS_ROLLUP_PERCENT_MAX", percent),
         ];
         let mut stack = Stack::new(&program, data, &environment)?;
         stack.start()?;

@@ -96,6 +96,25 @@ impl Warehouse {
         if scope.is_empty() || rows_max == 0 {
             return Ok(Vec::new());
         }
+        let mut after = after.copied();
+        loop {
+            let (found, upto) = self.some_receipts(scope, filter, after.as_ref(), rows_max).await?;
+            match upto {
+                // Stored rows of the filter that an erasure has taken out of it, once they are merged: the next ones are behind them.
+                Some(upto) if found.is_empty() => after = Some(upto),
+                _ => return Ok(found),
+            }
+        }
+    }
+
+    /// At most `rows_max` receipts behind `after`, and up to where they were looked for if there may be more.
+    async fn some_receipts(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        after: Option<&NewestCursor>,
+        rows_max: u32,
+    ) -> Result<(Vec<ExportedReceipt>, Option<NewestCursor>), WarehouseError> {
         let mut filter = filter.clone();
         filter.from_ms = filter.from_ms.max(TIME_MS_MIN);
         filter.to_ms = filter.to_ms.min(TIME_MS_MAX);
@@ -113,13 +132,14 @@ impl Warehouse {
             let is_last = window.from_ms <= filter.from_ms;
             let upto = self.page_end(scope, &window, after, rows_max).await?;
             if upto.is_some() || is_last {
-                return self.page(scope, &window, after, upto.as_ref()).await;
+                let found = self.page(scope, &window, after, upto.as_ref()).await?;
+                return Ok((found, upto));
             }
             length_ms = length_ms.saturating_mul(GROWTH);
         }
     }
 
-    /// The place of the last of `rows_max` stored rows, if there are so many. They merge into at most as many receipts, and into one at least.
+    /// The place of the last of `rows_max` stored rows, if there are so many. They merge into at most as many receipts.
     async fn page_end(
         &self,
         scope: &Scope,

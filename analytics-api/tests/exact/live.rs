@@ -1,0 +1,227 @@
+//! Answers while receipts come in and rollups are made: each lies between what was committed when it was asked, which is at least what
+//! its `completeThrough` says, and what had begun to be written when it came. Counts only grow, as nothing is erased here.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::Value;
+use warehouse::{Filter, RollupView, Scope};
+
+use crate::JSON;
+use crate::asking::{Expected, Group, Question, Series, View};
+use crate::calendar::milliseconds;
+use crate::making::{Maker, PARTITIONS};
+use crate::model::Model;
+use crate::world::{World, write_receipts, write_the_rest};
+
+const BLOCKS: usize = 25;
+const READERS: u64 = 3;
+
+/// What was known after each block, and how far the blocks are.
+struct History {
+    models: Mutex<Vec<Arc<Model>>>,
+    /// Where the watermark stood after each.
+    complete_ms: Mutex<Vec<i64>>,
+    begun: AtomicUsize,
+    committed: AtomicUsize,
+    done: AtomicBool,
+}
+
+impl History {
+    fn model(&self, number: usize) -> Arc<Model> {
+        Arc::clone(&self.models.lock()[number])
+    }
+}
+
+pub(crate) async fn run(socket: &Path, seed: u64) {
+    let mut world = World::rolling(socket, &format!("live_{seed}")).await;
+    let history = History {
+        models: Mutex::new(vec![Arc::new(Model::default())]),
+        complete_ms: Mutex::new(vec![0]),
+        begun: AtomicUsize::new(0),
+        committed: AtomicUsize::new(0),
+        done: AtomicBool::new(false),
+    };
+    let readers = (1..=READERS).map(|number| read(&world, &history, seed ^ number << 32));
+    let (answers, ()) = tokio::join!(futures_util::future::join_all(readers), write(&world, &history, seed));
+    println!(
+        "live: {} answers while {BLOCKS} blocks came in",
+        answers.iter().sum::<usize>()
+    );
+    let last = history.model(BLOCKS);
+    world.model = Model::clone(&last);
+    let mut rng = StdRng::seed_from_u64(seed);
+    for kind in 0..Question::KINDS * 2 {
+        crate::ask(&mut rng, &world, kind).await;
+    }
+    rolled_is_final(&world).await;
+    world.stop().await;
+}
+
+async fn write(world: &World, history: &History, seed: u64) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut maker = Maker::new(jiff::Timestamp::now().as_millisecond());
+    for number in 1..=BLOCKS {
+        let partition = rng.random_range(0..PARTITIONS);
+        let block = maker.block(&mut rng, partition, world.log.next_offset(partition));
+        let mut model = Model::clone(&history.model(number - 1));
+        block.told(&mut model);
+        history.models.lock().push(Arc::new(model));
+        history.begun.store(number, Ordering::SeqCst);
+        let half = rng.random_range(0..=block.accepted.len());
+        write_receipts(&world.warehouse, &block.accepted[..half]).await;
+        tokio::join!(
+            write_receipts(&world.warehouse, &block.accepted[half..]),
+            write_the_rest(&world.warehouse, &block)
+        );
+        history.complete_ms.lock().push(block.line.committed_at_ms);
+        world.log.commit(&block.line);
+        world
+            .log
+            .complete_ms
+            .store(block.line.committed_at_ms, Ordering::SeqCst);
+        history.committed.store(number, Ordering::SeqCst);
+        world.warehouse.insert_ledger(&[block.line]).await.unwrap();
+    }
+    history.done.store(true, Ordering::SeqCst);
+}
+
+/// Asks until all is written; how often.
+async fn read(world: &World, history: &History, seed: u64) -> usize {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let maker = Maker::new(jiff::Timestamp::now().as_millisecond());
+    let mut asked = 0;
+    while !history.done.load(Ordering::SeqCst) {
+        let reader = &world.readers[rng.random_range(0..4_usize).saturating_sub(1)];
+        let Some(question) = countable(&mut rng, &maker, reader) else {
+            continue;
+        };
+        let committed = history.committed.load(Ordering::SeqCst);
+        let path = question.path();
+        let answer = world.api().get(reader, &path, JSON).await;
+        let begun = history.begun.load(Ordering::SeqCst);
+        let found = answer.json();
+        let of = |model: &Model| {
+            let view = View {
+                model,
+                ..world.view(reader)
+            };
+            question.expected(&view, &found)
+        };
+        let (Expected::Ok(low), Expected::Ok(high)) = (of(&history.model(committed)), of(&history.model(begun))) else {
+            assert_ne!(answer.status, 200, "GET {path}");
+            continue;
+        };
+        assert_eq!(answer.status, 200, "GET {path}: {found}");
+        let complete_ms = milliseconds(found["completeThrough"].as_str().unwrap());
+        let promised = history.complete_ms.lock().iter().rposition(|ms| *ms <= complete_ms);
+        assert!(promised.unwrap_or(0) >= committed, "GET {path}: a stale watermark");
+        let promised = of(&history.model(promised.unwrap_or(0)));
+        if let Expected::Ok(promised) = promised {
+            between(&path, &promised, &found, &high);
+        }
+        between(&path, &low, &found, &high);
+        asked += 1;
+    }
+    asked
+}
+
+/// A question whose counts can only grow.
+fn countable(rng: &mut StdRng, maker: &Maker, reader: &crate::world::Reader) -> Option<Question> {
+    let kind = rng.random_range(0..Question::KINDS);
+    match Question::any(kind, rng, maker, reader) {
+        Question::Dashboard(selection, limit, _) => Some(Question::Dashboard(selection, limit, false)),
+        Question::Timeseries(series) if series.selection.from.is_some() && series.selection.to.is_some() => {
+            Some(Question::Timeseries(Series {
+                group: series.group.map(|_| (Group::Purpose, "purpose")),
+                compared: false,
+                ..series
+            }))
+        }
+        question @ Question::Purposes(_) => Some(question),
+        _ => None,
+    }
+}
+
+/// Every count by what it is of.
+fn counts(answer: &Value) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    let mut tell = |name: String, value: &Value| {
+        if let Some(count) = value.as_u64() {
+            found.insert(name, count);
+        }
+    };
+    for name in ["totalReceipts", "uniqueClients"] {
+        tell(name.to_owned(), &answer[name]);
+    }
+    for (purpose, count) in answer["usageByPurpose"].as_object().into_iter().flatten() {
+        tell(purpose.clone(), count);
+    }
+    for one in answer["purposes"].as_array().into_iter().flatten() {
+        tell(one["purpose"].to_string(), &one["receiptCount"]);
+        tell(format!("clients {}", one["purpose"]), &one["uniqueClients"]);
+    }
+    for point in answer["points"].as_array().into_iter().flatten() {
+        tell(point["start"].to_string(), &point["value"]);
+    }
+    for one in answer["series"].as_array().into_iter().flatten() {
+        for point in one["points"].as_array().into_iter().flatten() {
+            tell(format!("{} {}", one["key"], point["start"]), &point["value"]);
+        }
+    }
+    found
+}
+
+fn between(path: &str, low: &Value, found: &Value, high: &Value) {
+    let (low, found, high) = (counts(low), counts(found), counts(high));
+    assert!(
+        !found.is_empty() && found.keys().eq(high.keys()),
+        "GET {path}: {found:?}"
+    );
+    for (name, count) in &found {
+        assert!(
+            low[name] <= *count && *count <= high[name],
+            "GET {path}: {name} is {count}, must be from {} to {}",
+            low[name],
+            high[name]
+        );
+    }
+}
+
+/// What is told from rollups is what is told without any.
+async fn rolled_is_final(world: &World) {
+    let everything = Scope::of(crate::making::PUBLISHERS.map(str::to_owned).into());
+    let mut looks = 0;
+    let view = loop {
+        let view = world.warehouse.rollup_view(&world.log.offsets()).await.unwrap();
+        if !view.clean_hours(&everything).is_empty() {
+            break view;
+        }
+        looks += 1;
+        assert!(looks < 1_000, "nothing is rolled");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let none = RollupView::none();
+    for publisher in crate::making::PUBLISHERS {
+        let scope = Scope::of(vec![publisher.to_owned()]);
+        let filter = Filter {
+            to_ms: i64::MAX,
+            ..Filter::default()
+        };
+        let (rolled, plain) = (world.warehouse.usage(&view), world.warehouse.usage(&none));
+        assert_eq!(
+            rolled.dashboard(&scope, &filter, 50).await.unwrap(),
+            plain.dashboard(&scope, &filter, 50).await.unwrap()
+        );
+        assert_eq!(
+            rolled.top_clients(&scope, &filter, 50).await.unwrap(),
+            plain.top_clients(&scope, &filter, 50).await.unwrap()
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Every endpoint against a plain model in memory, over random receipts with retries, conflicts, late and future ones, refusals
+//! and erasures, at changes of daylight saving and ends of months: one engine a process, so one test.
+//!
+//! A failure prints the seed, the address and the difference. `RECEIPTS_EXACT_SEED=<seed>` runs that one again, and
+//! `RECEIPTS_EXACT_SEEDS=<count>` more of them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod asking;
+mod calendar;
+mod lists;
+mod live;
+mod log;
+mod making;
+mod model;
+mod selecting;
+mod series;
+mod single;
+mod totals;
+mod world;
+
+use std::path::Path;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+use warehouse::{EmbeddedEngine, WarehouseConfig};
+
+use crate::asking::{Expected, Question};
+use crate::selecting::escaped;
+use crate::world::{Reader, World};
+
+/// Seeds of an ordinary run, and one that is drawn.
+const SEEDS: [u64; 2] = [1, 2];
+const JSON: &str = "application/json";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_endpoint_agrees_with_a_plain_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("sock");
+    let engine = EmbeddedEngine::start(&WarehouseConfig::default(), &dir.path().join("warehouse"), &socket)
+        .await
+        .unwrap();
+    for seed in seeds() {
+        let socket = socket.clone();
+        println!("seed {seed}");
+        let done = tokio::spawn(async move { steps(&socket, seed).await }).await;
+        assert!(done.is_ok(), "RECEIPTS_EXACT_SEED={seed} runs this one again");
+    }
+    let live = socket.clone();
+    let done = tokio::spawn(async move { live::run(&live, SEEDS[0]).await }).await;
+    assert!(done.is_ok(), "answers while receipts come in");
+    engine.stop().await;
+}
+
+fn seeds() -> Vec<u64> {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    if let Some(seed) = number("RECEIPTS_EXACT_SEED") {
+        return vec![seed];
+    }
+    let more = number("RECEIPTS_EXACT_SEEDS").unwrap_or(1);
+    SEEDS
+        .into_iter()
+        .chain((0..more).map(|_| u64::from(rand::random::<u32>())))
+        .collect()
+}
+
+/// Blocks, erasures and questions in turn.
+async fn steps(socket: &Path, seed: u64) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut world = World::new(socket, &format!("exact_{seed}")).await;
+    for step in 0..12 {
+        match rng.random_range(0..6) {
+            0 if step > 3 => world.erase(&mut rng).await,
+            _ => world.verify_a_block(&mut rng).await,
+        }
+        for kind in 0..Question::KINDS {
+            ask(&mut rng, &world, kind).await;
+        }
+    }
+    for number in 0..120 {
+        ask(&mut rng, &world, number).await;
+    }
+    world.stop().await;
+}
+
+async fn ask(rng: &mut StdRng, world: &World, kind: usize) {
+    let reader = &world.readers[rng.random_range(0..4_usize).saturating_sub(1)];
+    let question = Question::any(kind, rng, &world.maker, reader);
+    let (status, found) = answered(world, reader, &question).await;
+    let expected = match question.expected(&world.view(reader), &found) {
+        Expected::Ok(mut expected) => {
+            expected["completeThrough"] = json!(world.complete_through());
+            Expected::Ok(expected)
+        }
+        problem @ Expected::Problem(_) => problem,
+    };
+    let found = match status {
+        200 => Expected::Ok(found),
+        status => Expected::Problem(status),
+    };
+    let path = question.path();
+    assert!(found == expected, "GET {path}\n{}", difference(&found, &expected));
+}
+
+/// The answer; of pages all of them as one.
+async fn answered(world: &World, reader: &Reader, question: &Question) -> (u16, Value) {
+    let path = question.path();
+    let api = world.api();
+    let first = api.get(reader, &path, JSON).await;
+    let (status, mut found) = (first.status, first.json());
+    let Some((member, limit)) = question.paged().filter(|_| status == 200) else {
+        return (status, found);
+    };
+    let mut all = Vec::new();
+    let mut page = found.clone();
+    loop {
+        let Some(Value::Array(items)) = page.get(member) else {
+            panic!("GET {path}: no {member}: {page}");
+        };
+        all.extend(items.iter().cloned());
+        let Some(cursor) = page["nextCursor"].as_str() else {
+            break;
+        };
+        assert_eq!(items.len(), limit, "GET {path}: a page that isn't the last is full");
+        let next = api
+            .get(reader, &format!("{path}&cursor={}", escaped(cursor)), JSON)
+            .await;
+        assert_eq!(next.status, 200, "GET {path}, cursor {cursor}: {}", next.text());
+        page = next.json();
+    }
+    found[member] = Value::Array(all);
+    found.as_object_mut().unwrap().remove("nextCursor");
+    (status, found)
+}
+
+/// Members that differ, or all.
+fn difference(found: &Expected, expected: &Expected) -> String {
+    let (Expected::Ok(Value::Object(found)), Expected::Ok(Value::Object(expected))) = (found, expected) else {
+        return format!("found {found:?}\nexpected {expected:?}");
+    };
+    let names: std::collections::BTreeSet<_> = found.keys().chain(expected.keys()).collect();
+    let differing = names.into_iter().filter(|name| found.get(*name) != expected.get(*name));
+    let lines = differing.map(|name| {
+        let text = |value: Option<&Value>| value.map_or("nothing".to_owned(), ToString::to_string);
+        format!(
+            "{name}:\n  found    {}\n  expected {}\n",
+            text(found.get(name)),
+            text(expected.get(name))
+        )
+    });
+    lines.collect()
+}

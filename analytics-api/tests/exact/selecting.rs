@@ -1,0 +1,195 @@
+//! Which receipts a question is about: random parameters, and the receipts one by one.
+
+use jiff::civil::Date;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use uuid::Uuid;
+
+use crate::calendar::{at, first_instant, local_text, utc_text};
+use crate::making::{Maker, PURPOSES, ZONES, any_client, any_entry, any_model, zone};
+use crate::model::{Fact, Model, Refused};
+use crate::world::Reader;
+
+/// An instant, and how the query writes it.
+#[derive(Debug, Clone)]
+pub(crate) struct Instant {
+    pub(crate) ms: i64,
+    text: String,
+}
+
+/// The parameters that most endpoints share.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Selection {
+    pub(crate) from: Option<Instant>,
+    pub(crate) to: Option<Instant>,
+    pub(crate) tz: Option<&'static str>,
+    pub(crate) purpose: Option<&'static str>,
+    pub(crate) client: Option<Uuid>,
+    pub(crate) entry: Option<Uuid>,
+    pub(crate) model: Option<&'static str>,
+    pub(crate) domain: Option<&'static str>,
+}
+
+impl Instant {
+    /// `ms` in any of its forms, or the beginning of its date in `tz`.
+    pub(crate) fn any(rng: &mut StdRng, ms: i64, tz: &'static str) -> Self {
+        let zone_of = zone(tz);
+        match rng.random_range(0..4) {
+            0 => {
+                let date: Date = at(ms).to_zoned(zone_of.clone()).date();
+                Self {
+                    ms: first_instant(date, &zone_of),
+                    text: date.to_string(),
+                }
+            }
+            1 => Self {
+                ms,
+                text: local_text(ms, &zone_of).replace('+', "%2B"),
+            },
+            _ => Self { ms, text: utc_text(ms) },
+        }
+    }
+}
+
+impl Selection {
+    /// With `from` and `to` as they may be: open, in order, and never equal.
+    pub(crate) fn any(rng: &mut StdRng, maker: &Maker, reader: &Reader) -> Self {
+        let tz = rng.random_bool(0.7).then(|| *ZONES.choose(rng).unwrap());
+        let (one_ms, other_ms) = (maker.any_time(rng), maker.any_time(rng));
+        let mut one = Instant::any(rng, one_ms, tz.unwrap_or("UTC"));
+        let mut other = Instant::any(rng, other_ms, tz.unwrap_or("UTC"));
+        if one.ms > other.ms {
+            std::mem::swap(&mut one, &mut other);
+        }
+        if one.ms == other.ms {
+            other = Instant {
+                ms: one.ms + 1,
+                text: utc_text(one.ms + 1),
+            };
+        }
+        Self {
+            from: rng.random_bool(0.7).then_some(one),
+            to: rng.random_bool(0.7).then_some(other),
+            tz,
+            purpose: rng.random_bool(0.2).then(|| *PURPOSES.choose(rng).unwrap()),
+            client: rng.random_bool(0.2).then(|| any_client(rng)),
+            entry: rng.random_bool(0.2).then(|| any_entry(rng)),
+            model: rng.random_bool(0.2).then(|| any_model(rng)),
+            domain: None,
+        }
+        .within(rng, reader)
+    }
+
+    fn within(mut self, rng: &mut StdRng, reader: &Reader) -> Self {
+        if rng.random_bool(0.2) {
+            let seen: Vec<&'static str> = crate::making::PUBLISHERS
+                .into_iter()
+                .filter(|name| reader.sees(name))
+                .collect();
+            self.domain = seen.choose(rng).copied();
+        }
+        self
+    }
+
+    /// `name=value` of each parameter among `names`.
+    pub(crate) fn query(&self, names: &[&str]) -> Vec<String> {
+        let text = |instant: &Option<Instant>| instant.as_ref().map(|instant| instant.text.clone());
+        let all = [
+            ("from", text(&self.from)),
+            ("to", text(&self.to)),
+            ("tz", self.tz.map(str::to_owned)),
+            ("purpose", self.purpose.map(str::to_owned)),
+            ("clientId", self.client.map(|id| id.to_string())),
+            ("entryId", self.entry.map(|id| id.to_string())),
+            ("modelId", self.model.map(escaped)),
+            ("domain", self.domain.map(str::to_owned)),
+        ];
+        let given = all.into_iter().filter(|(name, _)| names.contains(name));
+        given
+            .filter_map(|(name, value)| value.map(|value| format!("{name}={value}")))
+            .collect()
+    }
+
+    /// The same without the parameters that an endpoint doesn't have.
+    pub(crate) fn only(&self, names: &[&str]) -> Self {
+        let mut only = self.clone();
+        let has = |name: &str| names.contains(&name);
+        if !has("purpose") {
+            only.purpose = None;
+        }
+        if !has("clientId") {
+            only.client = None;
+        }
+        if !has("entryId") {
+            only.entry = None;
+        }
+        if !has("modelId") {
+            only.model = None;
+        }
+        only
+    }
+
+    pub(crate) fn from_ms(&self) -> i64 {
+        self.from.as_ref().map_or(i64::MIN, |instant| instant.ms)
+    }
+
+    pub(crate) fn to_ms(&self) -> i64 {
+        self.to.as_ref().map_or(i64::MAX, |instant| instant.ms)
+    }
+
+    /// `from` and `to` as they are answered.
+    pub(crate) fn range_texts(&self) -> (Option<String>, Option<String>) {
+        let text = |instant: &Option<Instant>| instant.as_ref().map(|instant| utc_text(instant.ms));
+        (text(&self.from), text(&self.to))
+    }
+
+    pub(crate) fn has_domain(&self, reader: &Reader, publisher: &str) -> bool {
+        reader.sees(publisher) && self.domain.is_none_or(|domain| domain == publisher)
+    }
+
+    pub(crate) fn has(&self, reader: &Reader, fact: &Fact) -> bool {
+        self.has_domain(reader, fact.publisher)
+            && self.purpose.is_none_or(|purpose| purpose == fact.purpose)
+            && self.client.is_none_or(|id| id == fact.client_id)
+            && self.entry.is_none_or(|id| id == fact.entry_id)
+            && self.model.is_none_or(|model| model == fact.model_id)
+    }
+
+    /// All its receipts with times in `[from_ms, to_ms)`.
+    pub(crate) fn facts<'a>(&self, model: &'a Model, reader: &Reader, from_ms: i64, to_ms: i64) -> Vec<&'a Fact> {
+        let facts = model.receipts().map(|stored| &stored.fact);
+        facts
+            .filter(|fact| from_ms <= fact.timestamp_ms && fact.timestamp_ms < to_ms && self.has(reader, fact))
+            .collect()
+    }
+
+    /// Its receipts.
+    pub(crate) fn matching<'a>(&self, model: &'a Model, reader: &Reader) -> Vec<&'a Fact> {
+        self.facts(model, reader, self.from_ms(), self.to_ms())
+    }
+
+    /// Its refusals, by when they were received.
+    pub(crate) fn refused<'a>(&self, model: &'a Model, reader: &Reader) -> Vec<&'a Refused> {
+        let within = |refused: &&Refused| {
+            self.from_ms() <= refused.received_ms
+                && refused.received_ms < self.to_ms()
+                && self.has_domain(reader, refused.publisher)
+        };
+        model.refused().filter(within).collect()
+    }
+}
+
+/// A value of a query string.
+pub(crate) fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes()
+        .map(|byte| {
+            if plain(byte) {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        })
+        .collect()
+}

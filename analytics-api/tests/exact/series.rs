@@ -1,0 +1,131 @@
+//! What time series answer.
+
+use std::cmp::Reverse;
+
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use crate::asking::{Expected, Group, Series, View};
+use crate::calendar::{Every, before, local_text, milliseconds, starts, utc_text};
+use crate::making::PURPOSES;
+use crate::model::{Fact, distinct, grouped, largest};
+
+pub(crate) fn timeseries(view: &View<'_>, series: &Series, answered: &Value) -> Expected {
+    let selection = &series.selection;
+    let (tz_name, tz) = series.zone();
+    let (every, interval) = series.every.unwrap_or((Every::Day, "day"));
+    // Where a series without them begins and ends is looked at elsewhere; here the answer's own word is good enough.
+    let told = |name: &str| answered[name].as_str().map_or(0, milliseconds);
+    let from_ms = selection.from.as_ref().map_or_else(|| told("from"), |from| from.ms);
+    let to_ms = selection.to.as_ref().map_or_else(|| told("to"), |to| to.ms);
+    if from_ms >= to_ms {
+        // Only where one of them is left out: the range then ends now.
+        return Expected::Problem(400);
+    }
+    let limit = match series.group {
+        Some((Group::Purpose, _)) => PURPOSES.len(),
+        Some(_) => series.limit.unwrap_or(view.series_max),
+        None => 1,
+    };
+    let metric = series.metric.unwrap_or("receipts");
+    let asked = Asked {
+        every,
+        tz: &tz,
+        points_max: view.points_max / limit,
+        metric,
+        group: series.group.map(|(group, _)| group),
+        limit,
+    };
+    let of = |from_ms: i64, to_ms: i64| {
+        let facts = selection.facts(view.model, view.reader, from_ms, to_ms);
+        asked.period(from_ms, to_ms, &facts)
+    };
+    let Some(mut answer) = of(from_ms, to_ms) else {
+        return Expected::Problem(400);
+    };
+    if series.compared {
+        let Some(previous) = of(before(from_ms, to_ms, &tz), from_ms) else {
+            return Expected::Problem(400);
+        };
+        answer["previous"] = previous;
+    }
+    answer["metric"] = json!(metric);
+    answer["interval"] = json!(interval);
+    answer["tz"] = json!(tz_name);
+    if let Some((_, name)) = series.group {
+        answer["groupBy"] = json!(name);
+        answer["seriesMax"] = json!(limit);
+    }
+    Expected::Ok(answer)
+}
+
+/// What is asked of each period.
+struct Asked<'a> {
+    every: Every,
+    tz: &'a TimeZone,
+    points_max: usize,
+    metric: &'a str,
+    group: Option<Group>,
+    limit: usize,
+}
+
+impl Asked<'_> {
+    /// The range and its values; `None` where they are too many.
+    fn period(&self, from_ms: i64, to_ms: i64, facts: &[&Fact]) -> Option<Value> {
+        let starts = starts(self.every, self.tz, from_ms, to_ms, self.points_max);
+        if starts.len() > self.points_max {
+            return None;
+        }
+        let values = |facts: &[&Fact]| -> Vec<u64> { values(&starts, to_ms, facts, self.metric) };
+        let points = |values: &[u64]| -> Value {
+            let points = starts.iter().zip(values).map(|(start_ms, value)| {
+                json!({"start": utc_text(*start_ms), "local": local_text(*start_ms, self.tz), "value": value})
+            });
+            points.collect()
+        };
+        let mut answer = json!({"from": utc_text(from_ms), "to": utc_text(to_ms)});
+        match self.group {
+            None => answer["points"] = points(&values(facts)),
+            Some(group) => {
+                let mut groups = groups(facts, group, self.limit);
+                groups.sort_by_key(|(key, facts)| (Reverse(values(facts).iter().sum::<u64>()), key.clone()));
+                let series = groups
+                    .iter()
+                    .map(|(key, facts)| json!({"key": key, "points": points(&values(facts))}));
+                answer["series"] = series.collect();
+            }
+        }
+        Some(answer)
+    }
+}
+
+fn values(starts: &[i64], to_ms: i64, facts: &[&Fact], metric: &str) -> Vec<u64> {
+    let ends = starts[1..].iter().copied().chain([to_ms]);
+    let value = |(start, end): (&i64, i64)| {
+        let mut within = facts.to_vec();
+        within.retain(|fact| *start <= fact.timestamp_ms && fact.timestamp_ms < end);
+        match metric {
+            "receipts" => within.len() as u64,
+            "clients" => distinct(&within, |fact| fact.client_id),
+            _ => distinct(&within, |fact| fact.entry_id),
+        }
+    };
+    starts.iter().zip(ends).map(value).collect()
+}
+
+/// The groups with the most receipts; every purpose, also one that nobody stated.
+fn groups<'a>(facts: &[&'a Fact], group: Group, limit: usize) -> Vec<(String, Vec<&'a Fact>)> {
+    let key = |fact: &Fact| match group {
+        Group::Purpose => fact.purpose.to_owned(),
+        Group::Client => fact.client_id.to_string(),
+        Group::Entry => fact.entry_id.to_string(),
+        Group::Model => fact.model_id.clone(),
+    };
+    let mut groups = grouped(facts, key);
+    if group == Group::Purpose {
+        for purpose in PURPOSES {
+            groups.entry(purpose.to_owned()).or_default();
+        }
+    }
+    largest(groups, limit)
+}
