@@ -109,6 +109,7 @@ async fn roll_under_load(fleet: &mut Fleet, timings: &Timings, rate: u32) -> Res
     let ledger = fleet.ledger().await?;
     let load = Run::start(installation.load(&key, DOMAIN, &more)).await?;
     let asked = [
+        format!("{}/healthz", installation.gateways[0]),
         format!("{}/api/v1/analytics/dashboard", installation.analytics),
         format!("{publisher}/api/v1/publisher/entries?limit=1"),
     ];
