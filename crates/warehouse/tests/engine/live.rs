@@ -40,7 +40,7 @@ fn each_receipt_is_new_in_exactly_one_link() {
     run(async {
         let warehouse = fresh().await;
         let mut rng = StdRng::seed_from_u64(7);
-        for case in 0..16 {
+        for case in 0..8 {
             // Which receipt, in which of three partitions; and after which rows a moment is, in which one partition stays behind.
             let count = 1 + rng.random_range(0..40);
             let rows: Vec<_> = (0..count)
