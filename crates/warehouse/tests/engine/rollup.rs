@@ -215,7 +215,7 @@ fn rolled_rows_tell_what_the_receipts_tell_whatever_comes() {
         let mut world = World::new(rand::random()).await;
         let mut again = Vec::new();
         let mut clean_hours = 0;
-        for _ in 0..25 {
+        for _ in 0..14 {
             for _ in 0..world.random.random_range(0..3) {
                 world.block(&mut again).await;
             }
@@ -274,7 +274,7 @@ fn a_roll_counts_whole_or_not_at_all_also_beside_another() {
             world.block(&mut again).await;
         }
         world.roll_all().await;
-        for cut in 0..8 {
+        for cut in 0..6 {
             world.block(&mut again).await;
             let bounds = RollBounds {
                 settled_ms: world.now_ms,
