@@ -11,8 +11,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http::{HeaderValue, Method, Uri, header};
 use service::problem::Kind;
-use service::telemetry::is_slow;
 use service::request_id::{HEADER as REQUEST_ID, RequestId};
+use service::telemetry::is_slow;
 use tracing::Instrument;
 
 use crate::Failure;
