@@ -1,7 +1,7 @@
 //! Which settings a request may carry.
 
 /// Settings that may be set for one request, with how their values look.
-const ALLOWED: [(&str, Value); 33] = [
+const ALLOWED: [(&str, Value); 32] = [
     ("allow_nondeterministic_mutations", Value::Number),
     ("async_insert", Value::Number),
     ("distributed_foreground_insert", Value::Number),
@@ -29,7 +29,6 @@ const ALLOWED: [(&str, Value); 33] = [
     ("min_insert_block_size_bytes", Value::Number),
     ("min_insert_block_size_rows", Value::Number),
     ("mutations_sync", Value::Number),
-    ("optimize_aggregation_in_order", Value::Number),
     ("optimize_on_insert", Value::Number),
     ("optimize_throw_if_noop", Value::Number),
     ("prefer_localhost_replica", Value::Number),

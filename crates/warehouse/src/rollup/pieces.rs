@@ -13,12 +13,11 @@ pub(super) struct Piece {
 }
 
 /// How rows are made: one thread, and memory that leaves room for inserts and queries. Groups that don't fit go to disk.
-const MAKING: [(&str, &str); 7] = [
+const MAKING: [(&str, &str); 6] = [
     ("max_threads", "1"),
     ("max_insert_threads", "1"),
     ("max_memory_usage", "300000000"),
     ("max_bytes_before_external_group_by", "67108864"),
-    ("optimize_aggregation_in_order", "1"),
     ("min_insert_block_size_rows", "131072"),
     ("min_insert_block_size_bytes", "33554432"),
 ];
