@@ -17,6 +17,11 @@ pub(crate) struct Access {
 }
 
 impl Access {
+    /// The key's account.
+    pub(crate) fn account_id(&self) -> &str {
+        &self.principal.account_id
+    }
+
     /// The domains a query is about: all that the key's account speaks for, inherited subdomains included, or the one that `domain`
     /// names, without its subdomains.
     ///

@@ -60,14 +60,15 @@ impl App {
         self.moments.read(&self.watermark, self.warehouse()).await
     }
 
-    /// Reads what the log has committed and which rollups hold for that, and then runs `query`, in its turn and within its time. In
+    /// Reads what the log has committed and which rollups hold for that, and then runs an account's `query`, in its turn and within its time. In
     /// this order the answer holds at least what the watermark promises.
     pub(crate) async fn ask<T>(
         &self,
+        account_id: &str,
         query: impl AsyncFnOnce(Arc<Moment>) -> Result<T, WarehouseError>,
     ) -> Result<(Completeness, T), Failure> {
         self.gate
-            .run(async {
+            .run(account_id, async {
                 let moment = self.moment().await?;
                 let complete_ms = moment.reading.complete_ms;
                 let answer = query(moment).await?;

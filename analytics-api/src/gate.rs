@@ -1,4 +1,5 @@
-//! How many answers are made at one time, how many requests wait for their turn, and how long one may take.
+//! How many answers are made at one time, how many requests wait for their turn, and how long one may take. An account has half of
+//! all that, so that no other waits behind what it asks.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,12 +9,15 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use web::Failure;
+use web::shares::Shares;
 
 /// Bounds the work in hand.
 pub struct Gate {
     /// Places at work and in the queue together.
     admitted: Semaphore,
     working: Semaphore,
+    admitted_of: Shares,
+    working_of: Shares,
     wait_max: Duration,
 }
 
@@ -24,22 +28,32 @@ impl Gate {
         Self {
             admitted: Semaphore::new(concurrent_max + waiting_max),
             working: Semaphore::new(concurrent_max),
+            admitted_of: Shares::new((concurrent_max + waiting_max).div_ceil(2)),
+            working_of: Shares::new(concurrent_max.div_ceil(2)),
             wait_max,
         }
     }
 
-    /// Runs `work` in its turn.
+    /// Runs an account's `work` in its turn.
     ///
     /// # Errors
-    /// 503 with Retry-After: `overloaded` at once if the queue is full, or if the turn didn't come in time;
-    /// `warehouse_unavailable` if `work` itself took too long; and whatever `work` fails with.
-    pub async fn run<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    /// 503 with Retry-After: `overloaded` at once if the queue, or the account's half of it, is full, or if the turn didn't come in
+    /// time; `warehouse_unavailable` if `work` itself took too long; and whatever `work` fails with.
+    pub async fn run<T>(&self, account_id: &str, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let Ok(_own_place) = self.admitted_of.of(account_id).try_acquire_owned() else {
+            return Err(overloaded("this account has as many queries at work as one may have"));
+        };
         let Ok(_place) = self.admitted.try_acquire() else {
-            return Err(overloaded());
+            return Err(overloaded("as many queries are at work as allowed"));
         };
         let deadline = tokio::time::Instant::now() + self.wait_max;
-        let Ok(Ok(_turn)) = timeout(self.wait_max, self.working.acquire()).await else {
-            return Err(overloaded());
+        let turn = async {
+            // The account's own turn first: what waits for it holds no place at work.
+            let own = self.working_of.of(account_id).acquire_owned().await.ok()?;
+            Some((own, self.working.acquire().await.ok()?))
+        };
+        let Ok(Some(_turn)) = timeout(self.wait_max, turn).await else {
+            return Err(overloaded("the queries before this one took too long"));
         };
         match tokio::time::timeout_at(deadline, work).await {
             Ok(done) => done,
@@ -54,8 +68,8 @@ impl Gate {
     }
 }
 
-fn overloaded() -> Failure {
-    let problem = Problem::new(Kind::Overloaded, "as many queries are at work as allowed; try again");
+fn overloaded(why: &str) -> Failure {
+    let problem = Problem::new(Kind::Overloaded, format!("{why}; try again"));
     problem.retry_after_s(1).into()
 }
 
@@ -71,30 +85,45 @@ mod tests {
     #[tokio::test]
     async fn work_over_the_limits_is_refused_at_once() {
         let gate = Gate::new(1, 1, Duration::from_secs(3_600));
-        let mut first = Box::pin(gate.run(pending::<Result<(), Failure>>()));
-        let mut second = Box::pin(gate.run(async { Ok(()) }));
+        let mut first = Box::pin(gate.run("acc_a", pending::<Result<(), Failure>>()));
+        let mut second = Box::pin(gate.run("acc_b", async { Ok(()) }));
         assert!((&mut first).now_or_never().is_none());
         assert!((&mut second).now_or_never().is_none());
         // One at work, one in the queue: the third finds no place.
-        let third = gate.run(async { Ok(()) }).await.unwrap_err();
+        let third = gate.run("acc_c", async { Ok(()) }).await.unwrap_err();
         assert_eq!(third.0.kind, Kind::Overloaded);
         assert_eq!(third.0.retry_after_s, Some(1));
         // A caller that goes away frees its place, and the next one's turn comes.
         drop(first);
         second.await.unwrap();
-        gate.run(async { Ok(()) }).await.unwrap();
+        gate.run("acc_c", async { Ok(()) }).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_account_that_asks_much_leaves_half_of_the_places_and_of_the_work() {
+        let gate = Gate::new(2, 6, Duration::from_secs(3_600));
+        let mut busy: Vec<_> = (0..4)
+            .map(|_| Box::pin(gate.run("acc_a", pending::<Result<(), Failure>>())))
+            .collect();
+        for one in &mut busy {
+            assert!(one.now_or_never().is_none());
+        }
+        let fifth = gate.run("acc_a", async { Ok(()) }).await.unwrap_err();
+        assert_eq!(fifth.0.kind, Kind::Overloaded);
+        assert!(fifth.0.detail.starts_with("this account"), "{}", fifth.0.detail);
+        gate.run("acc_b", async { Ok(()) }).await.unwrap();
     }
 
     #[tokio::test]
     async fn slow_work_and_slow_turns_end_differently() {
         let gate = Gate::new(1, 1, Duration::from_millis(5));
-        let slow = gate.run(pending::<Result<(), Failure>>()).await.unwrap_err();
+        let slow = gate.run("acc_a", pending::<Result<(), Failure>>()).await.unwrap_err();
         assert_eq!(
             (slow.0.kind, slow.0.retry_after_s),
             (Kind::WarehouseUnavailable, Some(1))
         );
         let _turn = gate.working.acquire().await.unwrap();
-        let waited = gate.run(async { Ok(()) }).await.unwrap_err();
+        let waited = gate.run("acc_a", async { Ok(()) }).await.unwrap_err();
         assert_eq!(waited.0.kind, Kind::Overloaded);
     }
 }

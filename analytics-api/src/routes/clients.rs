@@ -105,7 +105,9 @@ pub(crate) async fn clients(
     let filter = filter(&params, range.start_ms(), range.end_ms())?;
     let top_max = top(&app, &params)?;
     let (completeness, top) = app
-        .ask(async |moment| moment.usage().top_clients(&scope, &filter, top_max).await)
+        .ask(access.account_id(), async |moment| {
+            moment.usage().top_clients(&scope, &filter, top_max).await
+        })
         .await?;
     let (from, to) = range.texts();
     let answer = TopClientList {

@@ -111,7 +111,9 @@ pub(crate) async fn content(
     let filter = filter(&params, range.start_ms(), range.end_ms())?;
     let top_max = top(&app, &params)?;
     let (completeness, top) = app
-        .ask(async |moment| moment.usage().top_content(&scope, &filter, top_max).await)
+        .ask(access.account_id(), async |moment| {
+            moment.usage().top_content(&scope, &filter, top_max).await
+        })
         .await?;
     let ids: Vec<_> = top.items.iter().map(|one| one.entry_id).collect();
     let labels = Labels::of(&app, &principal, &ids).await;

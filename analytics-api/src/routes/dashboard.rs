@@ -106,7 +106,7 @@ pub(crate) async fn dashboard(
     let before = range.previous(&params)?;
     let top_max = top(&app, &params)?;
     let (completeness, (stats, previous)) = app
-        .ask(async |moment| {
+        .ask(access.account_id(), async |moment| {
             let usage = moment.usage();
             let Some((from, to)) = before else {
                 return Ok((usage.dashboard(&scope, &filter, top_max).await?, None));

@@ -103,7 +103,7 @@ pub(crate) async fn entry(
     let filter = filter(&params, range.start_ms(), range.end_ms())?;
     let top_max = top(&app, &params)?;
     let (completeness, stats) = app
-        .ask(async |moment| {
+        .ask(access.account_id(), async |moment| {
             let usage = moment.usage();
             let stats = usage.content(&scope, &filter, entry_id, top_max).await?;
             if stats.total_receipts > 0 || !narrows(&params) {

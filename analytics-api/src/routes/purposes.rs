@@ -75,7 +75,9 @@ pub(crate) async fn purposes(
     let range = OpenRange::of(&params)?;
     let filter = filter(&params, range.start_ms(), range.end_ms())?;
     let (completeness, found) = app
-        .ask(async |moment| moment.usage().by_purpose(&scope, &filter).await)
+        .ask(access.account_id(), async |moment| {
+            moment.usage().by_purpose(&scope, &filter).await
+        })
         .await?;
     let usage = |purpose: &'static str| {
         let share = found.iter().find(|share| share.key == purpose);

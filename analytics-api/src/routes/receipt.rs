@@ -169,7 +169,9 @@ pub(crate) async fn receipt(
     let receipt_id = parse_uuid("receiptId", &receipt_id)?;
     let scope = access.scope(&params)?;
     let (completeness, facts) = app
-        .ask(async |_| app.warehouse().receipt(&scope, receipt_id).await)
+        .ask(access.account_id(), async |_| {
+            app.warehouse().receipt(&scope, receipt_id).await
+        })
         .await?;
     Ok(reply.object(ReceiptStatus::new(receipt_id, facts), completeness))
 }

@@ -243,7 +243,9 @@ impl Walk {
                 return Ok(table.take());
             };
             pieces.send(table.take()).await?;
-            let asked = self.app.ask(async |_| self.page(Some(next), rows.min(PAGE_MAX)).await);
+            let asked = self.app.ask(&self.principal.account_id, async |_| {
+                self.page(Some(next), rows.min(PAGE_MAX)).await
+            });
             page = asked.await.map_err(|_| "an engine doesn't answer")?.1;
         }
     }
@@ -294,7 +296,9 @@ pub(crate) async fn receipts(
     };
     let rows = wanted.unwrap_or(if reply.form().is_some() { rows_max } else { PAGE });
     // The first page before the head is sent: an engine that is away is a 503, not a stream that breaks off.
-    let asked = app.ask(async |_| walk.page(after, rows.min(PAGE_MAX)).await);
+    let asked = app.ask(&walk.principal.account_id, async |_| {
+        walk.page(after, rows.min(PAGE_MAX)).await
+    });
     let (completeness, first) = asked.await?;
     let Some(form) = reply.form() else {
         let (from, to) = range.texts();

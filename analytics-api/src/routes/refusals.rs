@@ -149,7 +149,9 @@ pub(crate) async fn refusals(
     };
     // One more than wanted: whether there are more is told with the page.
     let (completeness, mut stats) = app
-        .ask(async |_| app.warehouse().refusals_of(&scope, &filter, limit + 1).await)
+        .ask(access.account_id(), async |_| {
+            app.warehouse().refusals_of(&scope, &filter, limit + 1).await
+        })
         .await?;
     let page = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = stats.newest.len() > page;

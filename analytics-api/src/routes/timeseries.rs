@@ -234,7 +234,7 @@ pub(crate) async fn timeseries(
         question.previous.as_ref().map(filter_of).transpose()?,
     );
     let (completeness, (points, previous)) = app
-        .ask(async |moment| {
+        .ask(access.account_id(), async |moment| {
             let usage = moment.usage();
             let ask = async |period: &Period, filter: &Filter| {
                 let starts = period.starts_ms();
