@@ -20,8 +20,8 @@ use crate::making::{Maker, PARTITIONS};
 use crate::model::Model;
 use crate::world::{World, write_receipts, write_the_rest};
 
-const BLOCKS: usize = 25;
-const READERS: u64 = 3;
+const BLOCKS: usize = 12;
+const READERS: u64 = 2;
 
 /// What was known after each block, and how far the blocks are.
 struct History {

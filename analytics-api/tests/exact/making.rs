@@ -47,7 +47,7 @@ const CLIENTS: u128 = 12;
 pub(crate) const RECEIVED_MS: i64 = 1_780_300_800_000;
 
 pub(crate) fn entry(number: u128) -> Uuid {
-    Uuid::from_u128((0xe0 << 120) | number << 90 | (ENTRIES - number))
+    Uuid::from_u128((0xe0 << 120) | number << 90 | (number + 7))
 }
 
 pub(crate) fn client(number: u128) -> Uuid {

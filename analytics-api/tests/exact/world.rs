@@ -147,9 +147,9 @@ impl World {
     pub(crate) async fn rolling(socket: &Path, name: &str) -> Self {
         let rollups = AnalyticsConfig {
             rollup_lag_ms: 0,
-            rollup_interval_ms: 10,
-            rollup_percent_max: 100,
-            rollup_rows_max: 500,
+            rollup_interval_ms: 50,
+            rollup_percent_max: 50,
+            rollup_rows_max: 1_000,
             rollup_check_interval_ms: 1_000,
             ..AnalyticsConfig::default()
         };

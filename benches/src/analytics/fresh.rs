@@ -110,7 +110,11 @@ async fn dashboard(
     let mut covered = loaded;
     let mut first = true;
     while Instant::now() < end {
-        let counted = total(&http, &base, &key).await?;
+        // What is too busy to answer shows in the next one's delays.
+        let Ok(counted) = total(&http, &base, &key).await else {
+            tokio::time::sleep(LOOK_EVERY).await;
+            continue;
+        };
         let now = Instant::now();
         let seen = {
             let mut waiting = acknowledged.biggest.lock();

@@ -78,6 +78,7 @@ fn record(kind: RecordKind, body: Bytes) -> Record {
         request_id: "0198c0de-0000-7000-8000-000000000000".to_owned(),
         received_at_ms: service::instant::now_ms(),
         client_address: Some(std::net::Ipv4Addr::LOCALHOST.into()),
+        trace: None,
     }
 }
 
