@@ -85,7 +85,7 @@ impl Usage<'_> {
                 argMax(title, (last_at, title)) AS newest_name,
                 argMax(body, (last_at, body)) AS newest_organization, {} AS versions
              FROM {rows} {FINAL_SETTINGS}",
-            least_texts("releases")
+            least_texts("release")
         );
         let totals: TotalsRow = self.warehouse.one("client", source.call(sql)).await?;
         if totals.receipts == 0 {

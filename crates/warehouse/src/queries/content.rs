@@ -94,7 +94,7 @@ impl Usage<'_> {
             "SELECT sum(n) AS receipts, uniqExact(client) AS clients, {PER_PURPOSE}, min(first_at) AS first_ms,
                 max(last_at) AS last_ms, {} AS urls
              FROM {rows} {FINAL_SETTINGS}",
-            least_texts("links")
+            least_texts("link")
         );
         let totals: TotalsRow = self.warehouse.one("content", source.call(sql)).await?;
         if totals.receipts == 0 {

@@ -15,9 +15,9 @@ const GAPS_MAX: u64 = 2_000;
 /// Distinct texts that are gathered for a list.
 const TEXTS_MAX: u32 = 10_000;
 
-/// The first 100 distinct texts of a column of lists, in text order.
+/// The first 100 distinct texts of a column, in text order.
 pub(super) fn least_texts(column: &str) -> String {
-    format!("arraySlice(arraySort(groupUniqArrayArray({TEXTS_MAX})({column})), 1, 100)")
+    format!("arraySlice(arraySort(groupUniqArray({TEXTS_MAX})({column})), 1, 100)")
 }
 
 /// Which rolled rows.
@@ -48,13 +48,13 @@ pub(super) enum Column {
     Model,
     /// `entry`; not of [`Cube::Clients`].
     Entry,
-    /// `links`: the URLs, the first 100; not of [`Cube::Clients`].
+    /// `link`: the URL; not of [`Cube::Clients`].
     Urls,
     /// `title`: the client's name; not of [`Cube::Entries`].
     Name,
     /// `body`: the client's organization; not of [`Cube::Entries`].
     Organization,
-    /// `releases`: the client's versions, the first 100; not of [`Cube::Entries`].
+    /// `release`: the client's version; not of [`Cube::Entries`].
     ClientVersions,
 }
 
@@ -94,10 +94,10 @@ impl Column {
             Self::Purpose => "purpose AS usage",
             Self::Model => "model_id AS model",
             Self::Entry => "entry_id AS entry",
-            Self::Urls => "urls AS links",
-            Self::Name => "name AS title",
-            Self::Organization => "organization AS body",
-            Self::ClientVersions => "versions AS releases",
+            Self::Urls => "url AS link",
+            Self::Name => "toString(name) AS title",
+            Self::Organization => "toString(organization) AS body",
+            Self::ClientVersions => "toString(client_version) AS release",
         };
         text.to_owned()
     }
@@ -112,10 +112,10 @@ impl Column {
             Self::Purpose => "CAST(purpose AS LowCardinality(String)) AS usage",
             Self::Model => "toString(model_id) AS model",
             Self::Entry => "entry_id AS entry",
-            Self::Urls => "[toString(url)] AS links",
+            Self::Urls => "toString(url) AS link",
             Self::Name => "toString(client_name) AS title",
             Self::Organization => "toString(organization) AS body",
-            Self::ClientVersions => "[toString(client_version)] AS releases",
+            Self::ClientVersions => "toString(client_version) AS release",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use clickhouse::Row;
 use serde::Deserialize;
 
-use super::pieces::{Piece, client_columns, entry_columns};
+use super::pieces::{CLIENT_KEY, ENTRY_KEY, Piece, client_columns, entry_columns};
 use super::view::RollupView;
 use crate::client::Call;
 use crate::queries::FINAL_SETTINGS;
@@ -76,13 +76,13 @@ impl Warehouse {
 fn by_client(hours: &Range<u32>, view: &RollupView) -> String {
     let receipts = format!(
         "SELECT publisher, made_hour AS hour, cityHash64(at, client_id, toString(purpose), model_id, made_receipts,
-            made_first_ms, made_last_ms, made_name, made_organization, made_versions) AS hash, made_receipts AS rows
-         FROM ({} FROM receipts FINAL WHERE {} GROUP BY publisher, at, client_id, purpose, model_id)",
+            made_first_ms, made_last_ms, toString(client_name), toString(organization), toString(client_version)) AS hash, made_receipts AS rows
+         FROM ({} FROM receipts FINAL WHERE {} GROUP BY {CLIENT_KEY})",
         client_columns("0"),
         Piece::all(hours.clone()).condition()
     );
     let rolled = "SELECT publisher, hour, cityHash64(slot, client_id, toString(purpose), model_id, receipts, first_ms,
-            last_ms, name, organization, versions) AS hash, receipts AS rows
+            last_ms, toString(name), toString(organization), toString(client_version)) AS hash, receipts AS rows
          FROM usage_by_client";
     difference(rolled, &receipts, view)
 }
@@ -90,14 +90,14 @@ fn by_client(hours: &Range<u32>, view: &RollupView) -> String {
 fn by_entry(hours: &Range<u32>, view: &RollupView) -> String {
     let receipts = format!(
         "SELECT publisher, at AS hour, cityHash64(entry_id, client_id, toString(purpose), model_id, made_receipts,
-            made_first_ms, made_last_ms, made_url, made_urls) AS hash, made_receipts AS rows
-         FROM ({} FROM receipts FINAL WHERE {} GROUP BY publisher, at, entry_id, client_id, purpose, model_id)",
+            made_first_ms, made_last_ms, toString(url)) AS hash, made_receipts AS rows
+         FROM ({} FROM receipts FINAL WHERE {} GROUP BY {ENTRY_KEY})",
         entry_columns("0"),
         Piece::all(hours.clone()).condition()
     );
     let rolled =
         "SELECT publisher, hour, cityHash64(entry_id, client_id, toString(purpose), model_id, receipts, first_ms,
-            last_ms, url, urls) AS hash, receipts AS rows
+            last_ms, url) AS hash, receipts AS rows
          FROM usage_by_entry";
     difference(rolled, &receipts, view)
 }

@@ -16,8 +16,7 @@ use crate::{Scope, Warehouse, WarehouseError};
 const TELLS: [(&Table, &str); 2] = [
     (
         &BY_CLIENT,
-        "(client_id != toUUID('00000000-0000-0000-0000-000000000000') OR name != '' OR organization != ''
-            OR arrayExists(one -> one != '', versions))",
+        "(client_id != toUUID('00000000-0000-0000-0000-000000000000') OR name != '' OR organization != '' OR client_version != '')",
     ),
     (&BY_ENTRY, "client_id != toUUID('00000000-0000-0000-0000-000000000000')"),
 ];

@@ -84,18 +84,18 @@ impl Piece {
         let condition = self.condition();
         let by_client = format!(
             "INSERT INTO usage_by_client (publisher, hour, slot, version, client_id, purpose, model_id, receipts, first_ms,
-                last_ms, name, organization, versions)
+                last_ms, name, organization, client_version)
              {}
              FROM receipts FINAL WHERE {condition}
-             GROUP BY publisher, at, client_id, purpose, model_id {FINAL_SETTINGS}",
+             GROUP BY {CLIENT_KEY} {FINAL_SETTINGS}",
             client_columns(&number.to_string())
         );
         let by_entry = format!(
             "INSERT INTO usage_by_entry (publisher, entry_id, hour, version, client_id, purpose, model_id, receipts, first_ms,
-                last_ms, url, urls)
+                last_ms, url)
              {}
              FROM receipts FINAL WHERE {condition}
-             GROUP BY publisher, at, entry_id, client_id, purpose, model_id {FINAL_SETTINGS}",
+             GROUP BY {ENTRY_KEY} {FINAL_SETTINGS}",
             entry_columns(&number.to_string())
         );
         let buckets = match self.pairs {
@@ -116,25 +116,30 @@ impl Piece {
     }
 }
 
-/// Columns of `usage_by_client` over receipts, grouped by publisher, `at` and what follows it there. Those that aren't
-/// columns of the receipts are called as there with `made_` before it.
+/// What one row of `usage_by_client` is about.
+pub(super) const CLIENT_KEY: &str =
+    "publisher, at, client_id, purpose, model_id, client_name, organization, client_version";
+
+/// What one row of `usage_by_entry` is about.
+pub(super) const ENTRY_KEY: &str = "publisher, at, entry_id, client_id, purpose, model_id, url";
+
+/// Columns of `usage_by_client` over receipts, grouped by [`CLIENT_KEY`]. Those that aren't columns of the receipts are called as
+/// there with `made_` before it.
 pub(super) fn client_columns(version: &str) -> String {
     format!(
         "SELECT publisher, intDiv(at, 2) AS made_hour, toUInt32(intDiv(toUnixTimestamp64Milli(timestamp), 1800000)) AS at,
             toUInt32({version}), client_id, purpose, model_id, count() AS made_receipts,
             toUnixTimestamp64Milli(min(timestamp)) AS made_first_ms, toUnixTimestamp64Milli(max(timestamp)) AS made_last_ms,
-            toString(argMax(client_name, (timestamp, client_name))) AS made_name,
-            toString(argMax(organization, (timestamp, organization))) AS made_organization,
-            arraySlice(arraySort(groupUniqArray(toString(client_version))), 1, 100) AS made_versions"
+            client_name, organization, client_version"
     )
 }
 
-/// Columns of `usage_by_entry` over receipts, in the same way.
+/// Columns of `usage_by_entry` over receipts, grouped by [`ENTRY_KEY`].
 pub(super) fn entry_columns(version: &str) -> String {
     format!(
         "SELECT publisher, entry_id, toUInt32(intDiv(toUnixTimestamp64Milli(timestamp), 3600000)) AS at,
             toUInt32({version}), client_id, purpose, model_id, count() AS made_receipts,
             toUnixTimestamp64Milli(min(timestamp)) AS made_first_ms, toUnixTimestamp64Milli(max(timestamp)) AS made_last_ms,
-            argMax(url, (timestamp, url)) AS made_url, arraySlice(arraySort(groupUniqArray(url)), 1, 100) AS made_urls"
+            url"
     )
 }

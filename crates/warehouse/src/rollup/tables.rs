@@ -70,13 +70,13 @@ ORDER BY (publisher, hour, version)",
     shard_by: Some("cityHash64(publisher)"),
 };
 
-/// One row: what one client did in a half hour for one purpose with one model, as `receipts FINAL` said at roll `version`.
+/// One row: what one client did in a half hour for one purpose with one model, under one name, organization and version of its own, as
+/// `receipts FINAL` said at roll `version`.
 ///
 /// - `receipts`: distinct receipts; sum them
 /// - `first_ms`, `last_ms`: least and greatest timestamp, milliseconds since the Unix epoch
-/// - `name`, `organization`: of the newest receipt, of several that are equally new the greatest: so `argMax(name,
-///   (last_ms, name))` over rows is `argMax(client_name, (timestamp, client_name))` over receipts
-/// - `versions`: the client's versions, the first 100 in text order
+/// - `name`, `organization`, `client_version` are of the key: they hardly ever differ, and as aggregates they would cost more than all else.
+///   `argMax(name, (last_ms, name))` over rows is `argMax(client_name, (timestamp, client_name))` over receipts
 pub(crate) static BY_CLIENT: Table = Table {
     name: "usage_by_client",
     columns: "
@@ -90,25 +90,23 @@ pub(crate) static BY_CLIENT: Table = Table {
     receipts UInt64 CODEC(T64, ZSTD(1)),
     first_ms Int64 CODEC(Delta(8), ZSTD(1)),
     last_ms Int64 CODEC(Delta(8), ZSTD(1)),
-    name String CODEC(ZSTD(1)),
-    organization String CODEC(ZSTD(1)),
-    versions Array(String) CODEC(ZSTD(1))",
+    name LowCardinality(String),
+    organization LowCardinality(String),
+    client_version LowCardinality(String)",
     engine: "MergeTree",
     keys: "
 PARTITION BY toYYYYMM(toDateTime(hour * 3600, 'UTC'))
 PRIMARY KEY (publisher, hour)
-ORDER BY (publisher, hour, version, client_id, purpose, model_id, slot)",
+ORDER BY (publisher, hour, version, client_id, purpose, model_id, slot, name, organization, client_version)",
     shard_by: Some("cityHash64(publisher)"),
 };
 
-/// One row: how one client used one entry in an hour for one purpose with one model, as `receipts FINAL` said at roll `version`.
+/// One row: how one client used one entry in an hour under one URL for one purpose with one model, as `receipts FINAL` said at roll
+/// `version`.
 /// The key goes by days of 24 hours first, so that neither a short range of all entries nor one entry's long range reads much
 /// besides.
 ///
 /// - `receipts`, `first_ms`, `last_ms`: as in `usage_by_client`
-/// - `url`: of the newest receipt, of several that are equally new the greatest: `argMax(url, (last_ms, url))` over rows is
-///   `argMax(url, (timestamp, url))` over receipts
-/// - `urls`: the first 100 in text order
 ///
 /// The projection is what the most used entries are counted from: without clients and models a third of the rows is left.
 pub(crate) static BY_ENTRY: Table = Table {
@@ -125,14 +123,13 @@ pub(crate) static BY_ENTRY: Table = Table {
     first_ms Int64 CODEC(Delta(8), ZSTD(1)),
     last_ms Int64 CODEC(Delta(8), ZSTD(1)),
     url String CODEC(ZSTD(1)),
-    urls Array(String) CODEC(ZSTD(1)),
     PROJECTION by_hour (SELECT publisher, hour, version, entry_id, purpose, sum(receipts), max(last_ms)
         GROUP BY publisher, hour, version, entry_id, purpose)",
     engine: "MergeTree",
     keys: "
 PARTITION BY toYYYYMM(toDateTime(hour * 3600, 'UTC'))
 PRIMARY KEY (publisher, intDiv(hour, 24), entry_id)
-ORDER BY (publisher, intDiv(hour, 24), entry_id, hour, version, client_id, purpose, model_id)",
+ORDER BY (publisher, intDiv(hour, 24), entry_id, hour, version, client_id, purpose, model_id, url)",
     shard_by: Some("cityHash64(publisher)"),
 };
 

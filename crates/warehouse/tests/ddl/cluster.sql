@@ -208,14 +208,14 @@ CREATE TABLE IF NOT EXISTS `receipts`.usage_by_client_local ON CLUSTER `main`
     receipts UInt64 CODEC(T64, ZSTD(1)),
     first_ms Int64 CODEC(Delta(8), ZSTD(1)),
     last_ms Int64 CODEC(Delta(8), ZSTD(1)),
-    name String CODEC(ZSTD(1)),
-    organization String CODEC(ZSTD(1)),
-    versions Array(String) CODEC(ZSTD(1))
+    name LowCardinality(String),
+    organization LowCardinality(String),
+    client_version LowCardinality(String)
 )
 ENGINE = ReplicatedMergeTree('/clickhouse/tables/{shard}/receipts/usage_by_client_local', '{replica}')
 PARTITION BY toYYYYMM(toDateTime(hour * 3600, 'UTC'))
 PRIMARY KEY (publisher, hour)
-ORDER BY (publisher, hour, version, client_id, purpose, model_id, slot);
+ORDER BY (publisher, hour, version, client_id, purpose, model_id, slot, name, organization, client_version);
 
 CREATE TABLE IF NOT EXISTS `receipts`.usage_by_client ON CLUSTER `main` AS `receipts`.usage_by_client_local
 ENGINE = Distributed('main', 'receipts', 'usage_by_client_local', cityHash64(publisher));
@@ -233,14 +233,13 @@ CREATE TABLE IF NOT EXISTS `receipts`.usage_by_entry_local ON CLUSTER `main`
     first_ms Int64 CODEC(Delta(8), ZSTD(1)),
     last_ms Int64 CODEC(Delta(8), ZSTD(1)),
     url String CODEC(ZSTD(1)),
-    urls Array(String) CODEC(ZSTD(1)),
     PROJECTION by_hour (SELECT publisher, hour, version, entry_id, purpose, sum(receipts), max(last_ms)
         GROUP BY publisher, hour, version, entry_id, purpose)
 )
 ENGINE = ReplicatedMergeTree('/clickhouse/tables/{shard}/receipts/usage_by_entry_local', '{replica}')
 PARTITION BY toYYYYMM(toDateTime(hour * 3600, 'UTC'))
 PRIMARY KEY (publisher, intDiv(hour, 24), entry_id)
-ORDER BY (publisher, intDiv(hour, 24), entry_id, hour, version, client_id, purpose, model_id);
+ORDER BY (publisher, intDiv(hour, 24), entry_id, hour, version, client_id, purpose, model_id, url);
 
 CREATE TABLE IF NOT EXISTS `receipts`.usage_by_entry ON CLUSTER `main` AS `receipts`.usage_by_entry_local
 ENGINE = Distributed('main', 'receipts', 'usage_by_entry_local', cityHash64(publisher));

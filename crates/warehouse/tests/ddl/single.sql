@@ -186,14 +186,14 @@ CREATE TABLE IF NOT EXISTS `receipts`.usage_by_client
     receipts UInt64 CODEC(T64, ZSTD(1)),
     first_ms Int64 CODEC(Delta(8), ZSTD(1)),
     last_ms Int64 CODEC(Delta(8), ZSTD(1)),
-    name String CODEC(ZSTD(1)),
-    organization String CODEC(ZSTD(1)),
-    versions Array(String) CODEC(ZSTD(1))
+    name LowCardinality(String),
+    organization LowCardinality(String),
+    client_version LowCardinality(String)
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(toDateTime(hour * 3600, 'UTC'))
 PRIMARY KEY (publisher, hour)
-ORDER BY (publisher, hour, version, client_id, purpose, model_id, slot)
+ORDER BY (publisher, hour, version, client_id, purpose, model_id, slot, name, organization, client_version)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
 
@@ -210,14 +210,13 @@ CREATE TABLE IF NOT EXISTS `receipts`.usage_by_entry
     first_ms Int64 CODEC(Delta(8), ZSTD(1)),
     last_ms Int64 CODEC(Delta(8), ZSTD(1)),
     url String CODEC(ZSTD(1)),
-    urls Array(String) CODEC(ZSTD(1)),
     PROJECTION by_hour (SELECT publisher, hour, version, entry_id, purpose, sum(receipts), max(last_ms)
         GROUP BY publisher, hour, version, entry_id, purpose)
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(toDateTime(hour * 3600, 'UTC'))
 PRIMARY KEY (publisher, intDiv(hour, 24), entry_id)
-ORDER BY (publisher, intDiv(hour, 24), entry_id, hour, version, client_id, purpose, model_id)
+ORDER BY (publisher, intDiv(hour, 24), entry_id, hour, version, client_id, purpose, model_id, url)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
 

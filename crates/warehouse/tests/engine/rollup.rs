@@ -177,35 +177,38 @@ fn mixed(publishers: &[&str], clean: &Hours, view: &RollupView) -> String {
         view.versions_condition()
     );
     format!(
-        "SELECT 'client', publisher, toString(client), purpose, sum(n), min(first), max(last), argMax(name, (last, name)),
-            argMax(org, (last, org)), toString(arraySort(groupUniqArrayArray(texts)))
+        "SELECT * FROM
+        (
+         SELECT 'client', publisher, toString(client), purpose, sum(n), min(first), max(last), argMax(name, (last, name)),
+            argMax(org, (last, org)), toString(arraySort(groupUniqArray(text)))
          FROM
          (
             SELECT publisher, client_id AS client, toString(purpose) AS purpose, receipts AS n, first_ms AS first, last_ms AS last,
-                name, organization AS org, versions AS texts
+                toString(name) AS name, toString(organization) AS org, toString(client_version) AS text
             FROM usage_by_client WHERE {whose} AND {clean} AND {counted}
             UNION ALL
             SELECT publisher, client_id, toString(purpose), 1, toUnixTimestamp64Milli(timestamp), toUnixTimestamp64Milli(timestamp),
-                toString(client_name), toString(organization), [toString(client_version)]
+                toString(client_name), toString(organization), toString(client_version)
             FROM (SELECT *, toUInt32(intDiv(toUnixTimestamp64Milli(timestamp), 3600000)) AS hour FROM receipts FINAL)
             WHERE {whose} AND NOT {clean}
          )
          GROUP BY publisher, client, purpose
          UNION ALL
          SELECT 'entry', publisher, toString(entry), toString(client), sum(n), min(first), max(last), argMax(url, (last, url)), '',
-            toString(arraySort(groupUniqArrayArray(texts)))
+            toString(arraySort(groupUniqArray(text)))
          FROM
          (
             SELECT publisher, entry_id AS entry, client_id AS client, receipts AS n, first_ms AS first, last_ms AS last, url,
-                urls AS texts
+                url AS text
             FROM usage_by_entry WHERE {whose} AND {clean} AND {counted}
             UNION ALL
-            SELECT publisher, entry_id, client_id, 1, toUnixTimestamp64Milli(timestamp), toUnixTimestamp64Milli(timestamp), url, [url]
+            SELECT publisher, entry_id, client_id, 1, toUnixTimestamp64Milli(timestamp), toUnixTimestamp64Milli(timestamp), url, url
             FROM (SELECT *, toUInt32(intDiv(toUnixTimestamp64Milli(timestamp), 3600000)) AS hour FROM receipts FINAL)
             WHERE {whose} AND NOT {clean}
          )
          GROUP BY publisher, entry, client
-         ORDER BY ALL FORMAT TSV"
+        )
+        ORDER BY ALL FORMAT TSV"
     )
 }
 
