@@ -155,7 +155,12 @@ async fn receipts(app: &App, principal: &Principal) -> Result<ReceiptsBody, Fail
         to_ms: i64::MAX,
         ..Filter::default()
     };
-    let stats = app.deps.warehouse.usage(&RollupView::none()).dashboard(&scope, &all, 0).await?;
+    let stats = app
+        .deps
+        .warehouse
+        .usage(&RollupView::none())
+        .dashboard(&scope, &all, 0)
+        .await?;
     let refused = match scope.is_empty() {
         // No names would be all names there.
         true => 0,
