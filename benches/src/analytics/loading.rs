@@ -66,11 +66,11 @@ impl Load {
         self.publishers
     }
 
-    pub(super) fn from_ms(&self) -> i64 {
+    pub(super) fn begin_ms(&self) -> i64 {
         self.from_ms
     }
 
-    pub(super) fn to_ms(&self) -> i64 {
+    pub(super) fn end_ms(&self) -> i64 {
         self.to_ms
     }
 

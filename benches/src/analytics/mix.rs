@@ -18,7 +18,7 @@ use super::Arguments;
 use super::fresh::{self, Fresh};
 use super::loading::{Load, publisher};
 use super::service::Service;
-use super::stream::Stream;
+use super::stream::{Stream, by_zipf};
 use crate::row::{Row, Target, number};
 
 /// Publishers that the readers have keys of; one page in [`BIGGEST_EVERY`] is of the biggest, the others by Zipf's law.
@@ -88,7 +88,7 @@ async fn read(base: String, keys: Arc<Vec<String>>, look_ms: u64, end: Instant, 
             });
             let (days, interval, _) = range.copied().unwrap_or(RANGES[0]);
             let biggest = random.random_range(0..BIGGEST_EVERY) == 0;
-            let other = (random.random::<f64>() * (keys.len() as f64).ln()).exp() as usize;
+            let other = usize::try_from(by_zipf(&mut random, keys.len() as u64)).unwrap_or(0);
             (days, interval, if biggest { 0 } else { other.min(keys.len() - 1) })
         };
         let asked = parts(days, interval).into_iter().map(|(part, path)| {
@@ -117,6 +117,8 @@ async fn read(base: String, keys: Arc<Vec<String>>, look_ms: u64, end: Instant, 
 pub(super) fn quantile(values: &[f64], quantile: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
+    // Whole, positive and at most the length.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let place = (sorted.len() as f64 * quantile).ceil() as usize;
     sorted.get(place.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }

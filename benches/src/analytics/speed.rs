@@ -48,8 +48,8 @@ pub(super) async fn measure(arguments: &Arguments, service: &Service, load: &Loa
         key: service.create_key(&name).await?,
         scope: Scope::of(vec![name]),
         filter: Filter {
-            from_ms: load.from_ms(),
-            to_ms: load.to_ms(),
+            from_ms: load.begin_ms(),
+            to_ms: load.end_ms(),
             ..Filter::default()
         },
     };

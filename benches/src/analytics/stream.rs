@@ -32,7 +32,7 @@ const UNDER_WAY_MAX: usize = 512;
 const AHEAD_MAX: usize = 4_096;
 /// One receipt in so many states an access of up to two days before, most of them of less: lateness follows Zipf's law.
 pub(super) const LATE_EVERY: u32 = 200;
-const LATE_MS_MAX: f64 = 172_800_000.0;
+const LATE_MS_MAX: u64 = 172_800_000;
 
 /// A signed receipt, ready to be sent.
 pub(super) struct Signed {
@@ -65,11 +65,11 @@ impl Signer {
         let number = if self.random.random_bool(0.2) {
             0
         } else {
-            let drawn = self.random.random::<f64>() * (publishers.max(2) as f64).ln();
-            (drawn.exp() as u64).clamp(1, publishers.saturating_sub(1).max(1))
+            self.by_zipf(publishers.max(2))
+                .clamp(1, publishers.saturating_sub(1).max(1))
         };
         let late_ms = if self.random.random_range(0..LATE_EVERY) == 0 {
-            (self.random.random::<f64>() * LATE_MS_MAX.ln()).exp() as i64
+            i64::try_from(self.by_zipf(LATE_MS_MAX))?
         } else {
             self.random.random_range(0..2_000)
         };
@@ -78,6 +78,10 @@ impl Signer {
             publisher: Some(number),
             ..signed
         })
+    }
+
+    fn by_zipf(&mut self, below: u64) -> u64 {
+        by_zipf(&mut self.random, below)
     }
 
     /// A receipt of an access `late_ms` ago.
@@ -114,6 +118,15 @@ impl Signer {
             publisher: None,
         })
     }
+}
+
+/// A number from 1, below `below`, by Zipf's law: log-uniform.
+pub(super) fn by_zipf(random: &mut impl RngExt, below: u64) -> u64 {
+    let drawn = (random.random::<f64>() * (below as f64).ln()).exp();
+    // Whole, positive and below a `u64`.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let whole = drawn as u64;
+    whole
 }
 
 /// Sends one receipt; when it was acknowledged.
