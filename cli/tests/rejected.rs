@@ -67,6 +67,7 @@ impl Records {
             request_id: "the-first-request".to_owned(),
             received_at_ms: self.received_at_ms,
             client_address: Some([192, 0, 2, 7].into()),
+            trace: None,
         }
     }
 

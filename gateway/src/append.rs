@@ -96,6 +96,7 @@ mod tests {
             request_id: String::new(),
             received_at_ms: 0,
             client_address: None,
+            trace: None,
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::Instant;
 use http::HeaderMap;
 use service::problem::{Kind, Problem};
 use service::request_id::RequestId;
+use service::trace::TraceParent;
 use uuid::Uuid;
 
 use crate::answer::Refusal;
@@ -25,6 +26,8 @@ pub(crate) struct Call<'a> {
     pub(crate) sender: Sender,
     pub(crate) source: Source<'a>,
     pub(crate) id: &'a RequestId,
+    /// The trace that its sender says it belongs to.
+    pub(crate) trace: Option<TraceParent>,
     /// Unix time in milliseconds.
     pub(crate) arrived_ms: i64,
     /// The limit that is nearest to refusing, as far as known.

@@ -14,6 +14,7 @@ use service::instant::now_ms;
 use service::problem::{Kind, Problem};
 use service::request_id::{self, RequestId};
 use service::telemetry::is_slow;
+use service::trace::{self, TraceParent};
 
 use crate::answer::{Answer, Refusal, overloaded};
 use crate::body::Upload;
@@ -53,6 +54,7 @@ pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Resul
     let (under_way, others) = UnderWay::begin(line, parts.version == Version::HTTP_2);
     let shared = &under_way.line.shared;
     let id = RequestId::of(&parts.headers);
+    let trace = TraceParent::of(&parts.headers);
     let route = Route::of(parts.uri.path(), shared.routes);
     let mut upload = Upload::new(incoming, parts.version, &parts.headers);
     let sender = sender(&under_way.line, &parts.headers);
@@ -67,6 +69,7 @@ pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Resul
             sender,
             source: Source::new(&shared.sources, sender.key),
             id: &id,
+            trace,
             arrived_ms,
             standing: None,
             spent: Spent::default(),
@@ -82,7 +85,10 @@ pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Resul
         let (code, detail) = (problem.code(), &*problem.detail);
         if problem.kind.status().is_server_error() {
             // Ours, so it explains itself; of many a few do.
-            tracing::warn!(request_id = %id, route = route.name(), code, detail, "a request failed");
+            tracing::warn!(
+                request_id = %id, trace_id = trace::field(trace), route = route.name(), code, detail,
+                "a request failed"
+            );
         } else {
             tracing::debug!(request_id = %id, sender = %sender.address, code, detail, "refused");
         }
@@ -94,7 +100,8 @@ pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Resul
     if is_slow(took) {
         let (body_ms, log_ms) = spent.ms();
         tracing::warn!(
-            request_id = %id, route = route.name(), status = answer.status().as_u16(), took_ms = millis(took), body_ms, log_ms,
+            request_id = %id, trace_id = trace::field(trace), route = route.name(), status = answer.status().as_u16(),
+            took_ms = millis(took), body_ms, log_ms,
             "slow request: body_ms is its sender's, log_ms the log's"
         );
     }

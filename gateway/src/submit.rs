@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
 use receipt::{Algorithm, RejectReason, check_batch, check_receipt, check_request_signature};
-use receipt_log::{Record, RecordKind};
+use receipt_log::{Record, RecordKind, TraceText};
 use service::problem::{Kind, Problem};
 use tokio::time::timeout;
 
@@ -154,6 +154,7 @@ pub(crate) async fn store(
         request_id: call.id.as_str().to_owned(),
         received_at_ms: call.arrived_ms,
         client_address: Some(call.sender.address),
+        trace: call.trace.and_then(|trace| TraceText::new(&trace.text())),
     };
     let append = Append::new(Arc::clone(&call.shared.log), record, reservation);
     let appended = timeout(call.shared.config.append_wait(), append);

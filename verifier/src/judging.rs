@@ -319,5 +319,6 @@ pub(crate) fn dead_letter(logged: &LoggedRecord, index: u16, rejected: RejectedR
         request_id: record.request_id.clone(),
         request_signature: record.request_signature.clone(),
         client_address: record.client_address,
+        trace: record.trace,
     }
 }

@@ -33,6 +33,7 @@ pub mod repair;
 pub mod resuming;
 pub mod rows;
 pub mod standing;
+pub mod traces;
 pub mod writing;
 
 pub use config::VerifierConfig;

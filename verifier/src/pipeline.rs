@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::{error, info, warn};
+use tracing::{Instrument, error, info, warn};
 use warehouse::{LedgerRow, Warehouse};
 
 use crate::admitting::{Admission, NotTaken};
@@ -32,6 +32,7 @@ use crate::ledger;
 use crate::policy::PolicyBook;
 use crate::resuming::{NotResumed, Resuming};
 use crate::standing::Standing;
+use crate::traces::Traces;
 use crate::writing::{Backoff, Stopped, Writer};
 
 /// The longest one poll waits while nothing is under way, so that a stop is noticed.
@@ -308,15 +309,17 @@ async fn judge_stage(
 async fn write_stage(mut judged: mpsc::Receiver<JudgedBlock>, to_commit: mpsc::Sender<JudgedBlock>, writer: Writer) {
     while let Some(mut block) = judged.recv().await {
         let started = Instant::now();
-        if writer.write(&mut block).await.is_err() {
+        let (records, traces) = (block.block.records.len(), Traces::of(&block.block.records));
+        if writer.write(&mut block).instrument(traces.span()).await.is_err() {
             return;
         }
         // Only what stands in the table is published, and before the commit: at least once.
         let letters = std::mem::take(&mut block.letters);
-        if writer.publish(&letters).await.is_err() {
+        if writer.publish(&letters).instrument(traces.span()).await.is_err() {
             return;
         }
         drop(letters);
+        traces.tell_written(records, started.elapsed());
         histogram!("receipts_verifier_stage_seconds", "stage" => "write").record(started.elapsed().as_secs_f64());
         if to_commit.send(block).await.is_err() {
             return;

@@ -130,6 +130,7 @@ pub fn judge_alone(judge: &Judge, rejected: &Rejected, raw: &Bytes) -> Option<Ve
         request_id: rejected.request_id.clone(),
         received_at_ms: rejected.received_at_ms,
         client_address: rejected.client_address.parse().ok(),
+        trace: None,
     };
     let judged = RejudgedRecord::new(judge, record);
     Some(judged.whole())

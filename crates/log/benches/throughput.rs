@@ -71,6 +71,7 @@ fn record(body: Bytes) -> Record {
         request_id: "0192f0c4-7b6e-7c3a-9d53-3d1f6a1f0001".to_owned(),
         received_at_ms: 1_700_000_000_000,
         client_address: Some([127, 0, 0, 1].into()),
+        trace: None,
     }
 }
 

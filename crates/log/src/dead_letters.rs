@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use thiserror::Error;
 
 use crate::receipt_position::ReceiptPosition;
-use crate::record::RecordKind;
+use crate::record::{RecordKind, TraceText};
 
 /// One rejected receipt with its bytes and what was known about them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct DeadLetter {
     pub request_signature: Option<String>,
     /// The peer's address.
     pub client_address: Option<IpAddr>,
+    /// The request's `traceparent`, if it had one.
+    pub trace: Option<TraceText>,
 }
 
 impl DeadLetter {
@@ -61,6 +63,7 @@ impl DeadLetter {
             ("publisher", self.publisher.clone()),
             ("request-signature", self.request_signature.clone()),
             ("client-address", self.client_address.map(|address| address.to_string())),
+            ("traceparent", self.trace.map(|trace| trace.as_str().to_owned())),
         ];
         headers.extend(optional.into_iter().filter_map(|(name, text)| Some((name, text?))));
         headers

@@ -23,7 +23,7 @@ pub use embedded::{DirectIo, EmbeddedConfig, EmbeddedConsumer, EmbeddedLog, Grou
 pub use kafka::{KafkaConfig, KafkaConsumer, KafkaLog, KafkaOpenError};
 pub use open::{Log, LogOpenError};
 pub use receipt_position::{NoPosition, ReceiptPosition};
-pub use record::{LoggedRecord, Position, Record, RecordKind};
+pub use record::{LoggedRecord, Position, Record, RecordKind, TraceText};
 pub use traits::{
     AppendError, Assignment, Commit, CommitError, Committed, ConsumeError, InspectError, LogConsumer, LogInspector,
     LogWriter, PartitionState, PollLimits, Polled,

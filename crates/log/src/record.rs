@@ -1,5 +1,6 @@
 //! What the log holds: a body as it was received, with what the gateway knew about it.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use bytes::Bytes;
@@ -28,6 +29,36 @@ pub struct Record {
     pub received_at_ms: i64,
     /// The peer's address.
     pub client_address: Option<IpAddr>,
+    /// The request's `traceparent`, if it had a valid one.
+    pub trace: Option<TraceText>,
+}
+
+/// Bytes of a `traceparent` of version 00 (W3C Trace Context, 3.2).
+pub(crate) const TRACE_BYTES: usize = 55;
+
+/// A `traceparent` as text. The log carries it and doesn't look into it: whoever put it in has read it, and in a topic anyone may have.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TraceText([u8; TRACE_BYTES]);
+
+impl TraceText {
+    /// Visible ASCII of the right length, or none.
+    #[must_use]
+    pub fn new(text: &[u8]) -> Option<Self> {
+        let bytes = <[u8; TRACE_BYTES]>::try_from(text).ok()?;
+        bytes.iter().all(u8::is_ascii_graphic).then_some(Self(bytes))
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for TraceText {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
 }
 
 /// Where a record stands. Offsets of a partition are contiguous and start at 0 in each epoch.

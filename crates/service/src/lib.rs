@@ -8,6 +8,7 @@
 //! | [`shutdown`] | signals and the time to drain |
 //! | [`problem`] | error kind -> HTTP status and RFC 9457 body, in one table |
 //! | [`request_id`] | `X-Request-Id` |
+//! | [`trace`] | `traceparent`, and the field `trace_id` of log lines |
 //! | [`data`] | the section `[data]`: where files are kept
 //! | [`cpu`] | the one bridge from tokio to rayon |
 //! | [`rate_limit`] | requests a minute and a day, and their headers |
@@ -32,3 +33,4 @@ pub mod rate_limit;
 pub mod request_id;
 pub mod shutdown;
 pub mod telemetry;
+pub mod trace;

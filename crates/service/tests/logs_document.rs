@@ -12,6 +12,7 @@ const MACROS: &[&str] = &[
     "trace!(",
     "info_span!(",
     "debug_span!(",
+    "warn_span!(",
 ];
 
 fn root() -> PathBuf {

@@ -13,6 +13,7 @@ use http::{HeaderValue, Method, Uri, header};
 use service::problem::Kind;
 use service::request_id::{HEADER as REQUEST_ID, RequestId};
 use service::telemetry::is_slow;
+use service::trace::{self, TraceParent};
 use tracing::Instrument;
 
 use crate::Failure;
@@ -35,18 +36,19 @@ pub async fn envelope(
 ) -> Response {
     let started = Instant::now();
     let id = RequestId::of(request.headers());
+    let trace = TraceParent::of(request.headers());
     // The pattern, never the path itself: identifiers must not become labels.
     let route = path.map_or_else(|| "none".to_owned(), |path| path.as_str().to_owned());
     let response = if head_bytes(&request) > api.head_bytes_max {
         let detail = format!("the request head is over the limit of {} bytes", api.head_bytes_max);
         Failure::new(Kind::HeadTooLarge, detail).into_response()
     } else {
-        let span = tracing::info_span!("request", request_id = %id, route);
+        let span = tracing::info_span!("request", request_id = %id, trace_id = trace::field(trace), route);
         AssertUnwindSafe(next.run(request).instrument(span))
             .catch_unwind()
             .await
             .unwrap_or_else(|_| {
-                tracing::error!(request_id = %id, route, "a handler panicked");
+                tracing::error!(request_id = %id, trace_id = trace::field(trace), route, "a handler panicked");
                 Failure::new(Kind::Internal, "the request id finds the cause in the log").into_response()
             })
     };
@@ -55,7 +57,7 @@ pub async fn envelope(
     if is_slow(took) {
         let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         tracing::warn!(
-            request_id = %id, api = api.api, route, status, took_ms,
+            request_id = %id, trace_id = trace::field(trace), api = api.api, route, status, took_ms,
             "slow request: lines with its request_id name slow questions"
         );
     }

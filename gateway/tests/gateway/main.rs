@@ -20,4 +20,5 @@ mod running;
 mod sample;
 mod signatures;
 mod slow;
+mod trace;
 mod webhook;

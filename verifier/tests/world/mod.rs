@@ -390,6 +390,7 @@ pub(crate) fn record(body: &[u8], key: Option<&SigningKey>) -> Record {
         request_id: "test".to_owned(),
         received_at_ms: service::instant::now_ms(),
         client_address: None,
+        trace: None,
     }
 }
 

@@ -20,6 +20,7 @@ fn record(number: usize) -> Record {
         request_id: number.to_string(),
         received_at_ms: 0,
         client_address: None,
+        trace: None,
     }
 }
 

@@ -19,6 +19,9 @@
 //! | 52 | 4 | length of the body |
 //! | 56 | | address, request id, request signature, body; zeros up to a multiple of 8 |
 //!
+//! A record with a `traceparent` has it behind its request id, after a space, and counted in the id's length: ids have no spaces. So programs of
+//! before read such a record whole, with a longer id, and going back to one costs nothing; a bit of the head would have been damage to them.
+//!
 //! The group base is what tells a torn tail from damage: a group is written only after every earlier one was
 //! synced, so a valid frame whose group base is above an offset proves that the offset was durable.
 
@@ -27,7 +30,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use bytes::Bytes;
 
 use super::aligned::AlignedBuffer;
-use crate::record::{LoggedRecord, Position, Record, RecordKind};
+use crate::record::{LoggedRecord, Position, Record, RecordKind, TRACE_BYTES, TraceText};
 
 /// Bytes before the variable part.
 pub(super) const HEAD: usize = 56;
@@ -37,6 +40,8 @@ pub(super) const FRAME_ALIGN: usize = 8;
 const UNCOVERED: usize = 8;
 /// No request signature.
 const NO_SIGNATURE: u32 = u32::MAX;
+/// Between request id and trace.
+const TRACE_MARK: u8 = b' ';
 /// Offsets have 48 bits in a receipt's place.
 const OFFSET_MAX: u64 = (1 << 48) - 1;
 /// No frame is longer, whatever the settings were when it was written.
@@ -54,9 +59,15 @@ pub(super) struct Stamp {
 /// How many bytes of a segment the record takes, or `None` if a field is longer than its length can say.
 pub(super) fn encoded_len(record: &Record) -> Option<usize> {
     let signature = record.request_signature.as_ref().map_or(0, String::len);
-    let fits = u16::try_from(record.request_id.len()).is_ok() && signature <= FRAME_BYTES_MAX;
-    let bytes = HEAD + address_len(record.client_address) + record.request_id.len() + signature + record.body.len();
+    let id = id_len(record);
+    let fits = u16::try_from(id).is_ok() && signature <= FRAME_BYTES_MAX;
+    let bytes = HEAD + address_len(record.client_address) + id + signature + record.body.len();
     (fits && bytes <= FRAME_BYTES_MAX).then(|| bytes.next_multiple_of(FRAME_ALIGN))
+}
+
+/// Of the request id, with the trace behind it.
+fn id_len(record: &Record) -> usize {
+    record.request_id.len() + record.trace.map_or(0, |_| 1 + TRACE_BYTES)
 }
 
 fn address_len(address: Option<IpAddr>) -> usize {
@@ -78,7 +89,7 @@ pub(super) fn encode(buffer: &mut AlignedBuffer, record: &Record, stamp: Stamp) 
         RecordKind::Batch => 2,
     };
     head[13] = address_len(record.client_address) as u8;
-    head[14..16].copy_from_slice(&(record.request_id.len() as u16).to_le_bytes());
+    head[14..16].copy_from_slice(&(id_len(record) as u16).to_le_bytes());
     head[16..24].copy_from_slice(&stamp.offset.to_le_bytes());
     head[24..32].copy_from_slice(&stamp.group_base.to_le_bytes());
     head[32..40].copy_from_slice(&stamp.appended_at_ms.to_le_bytes());
@@ -94,6 +105,10 @@ pub(super) fn encode(buffer: &mut AlignedBuffer, record: &Record, stamp: Stamp) 
         Some(IpAddr::V6(address)) => buffer.extend(&address.octets()),
     }
     buffer.extend(record.request_id.as_bytes());
+    if let Some(trace) = &record.trace {
+        buffer.extend(&[TRACE_MARK]);
+        buffer.extend(trace.as_str().as_bytes());
+    }
     buffer.extend(signature.unwrap_or_default().as_bytes());
     buffer.extend(&record.body);
 
@@ -199,7 +214,9 @@ impl Head {
                 .ok()
                 .map(|octets| IpAddr::V6(Ipv6Addr::from(octets)))
         };
-        let request_id = text(&take(self.request_id_len))?;
+        let id = take(self.request_id_len);
+        let (id, trace) = id_and_trace(&id);
+        let request_id = text(id)?;
         let request_signature = self.signature_len.map(|length| text(&take(length))).transpose()?;
         let body = take(self.body_len);
         Ok(LoggedRecord {
@@ -216,9 +233,18 @@ impl Head {
                 request_id,
                 received_at_ms: self.received_at_ms,
                 client_address,
+                trace,
             },
         })
     }
+}
+
+fn id_and_trace(bytes: &[u8]) -> (&[u8], Option<TraceText>) {
+    let traced = bytes.split_last_chunk::<TRACE_BYTES>().and_then(|(id, trace)| {
+        let id = id.strip_suffix(&[TRACE_MARK])?;
+        Some((id, TraceText::new(trace)?))
+    });
+    traced.map_or((bytes, None), |(id, trace)| (id, Some(trace)))
 }
 
 fn text(bytes: &[u8]) -> Result<String, &'static str> {
@@ -257,17 +283,94 @@ mod tests {
             "[a-z0-9-]{0,64}",
             any::<i64>(),
             address,
+            prop::option::of("[!-~]{55}"),
         )
             .prop_map(
-                |(batch, body, request_signature, request_id, received_at_ms, client_address)| Record {
+                |(batch, body, request_signature, request_id, received_at_ms, client_address, trace)| Record {
                     kind: if batch { RecordKind::Batch } else { RecordKind::Receipt },
                     body: body.into(),
                     request_signature,
                     request_id,
                     received_at_ms,
                     client_address,
+                    trace: trace.and_then(|text| TraceText::new(text.as_bytes())),
                 },
             )
+    }
+
+    fn record(request_id: &str, trace: Option<TraceText>) -> Record {
+        Record {
+            kind: RecordKind::Receipt,
+            body: Bytes::from_static(b"{}"),
+            request_signature: Some("c2ln".to_owned()),
+            request_id: request_id.to_owned(),
+            received_at_ms: 4,
+            client_address: Some([192, 0, 2, 1].into()),
+            trace,
+        }
+    }
+
+    fn encoded(record: &Record) -> Bytes {
+        let stamp = Stamp {
+            epoch: 7,
+            offset: 2,
+            group_base: 1,
+            appended_at_ms: 3,
+        };
+        let mut buffer = AlignedBuffer::new(16);
+        encode(&mut buffer, record, stamp);
+        Bytes::copy_from_slice(buffer.bytes())
+    }
+
+    /// A frame as it was written before records had traces, byte by byte.
+    fn frame_of_before() -> Bytes {
+        let mut covered = Vec::new();
+        covered.extend(7_u32.to_le_bytes());
+        covered.extend([1, 4]);
+        covered.extend(4_u16.to_le_bytes());
+        for number in [2_u64, 1, 3, 4] {
+            covered.extend(number.to_le_bytes());
+        }
+        for length in [4_u32, 2] {
+            covered.extend(length.to_le_bytes());
+        }
+        covered.extend([192, 0, 2, 1]);
+        covered.extend(b"id-1c2ln{}");
+        let mut frame = (covered.len() as u32).to_le_bytes().to_vec();
+        frame.extend(crc32c::crc32c(&covered).to_le_bytes());
+        frame.extend(covered);
+        frame.resize(frame.len().next_multiple_of(FRAME_ALIGN), 0);
+        frame.into()
+    }
+
+    #[test]
+    fn a_record_of_before_traces_is_read_and_one_without_is_written_as_then() {
+        let (before, record) = (frame_of_before(), record("id-1", None));
+        let head = Head::parse(&before).unwrap();
+        assert!(head.holds(&before));
+        assert_eq!(head.record(&before).unwrap().record, record);
+        assert_eq!(encoded(&record), before);
+    }
+
+    #[test]
+    fn a_record_with_a_trace_is_one_with_a_longer_id_to_readers_of_before() {
+        let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let traced = record("id-1", TraceText::new(trace.as_bytes()));
+        assert_eq!(encoded(&traced), encoded(&record(&format!("id-1 {trace}"), None)));
+        let frame = encoded(&traced);
+        assert_eq!(Head::parse(&frame).unwrap().record(&frame).unwrap().record, traced);
+        // What only looks alike stays the id.
+        for id in [
+            trace,
+            &format!("id-1-{trace}"),
+            &format!("id-1 {} {}", &trace[..20], &trace[21..]),
+        ] {
+            let frame = encoded(&record(id, None));
+            assert_eq!(
+                Head::parse(&frame).unwrap().record(&frame).unwrap().record.request_id,
+                id
+            );
+        }
     }
 
     proptest! {

@@ -8,8 +8,9 @@
 //! | `received-at-ms` | decimal, milliseconds since the Unix epoch |
 //! | `request-signature` | `X-Service-Signature`, if there was one |
 //! | `client-address` | the peer's address, if it is known |
+//! | `traceparent` | the request's, if it had a valid one: under the name by which other tools know it |
 //!
-//! Headers with other names (`traceparent`, say) are passed over. Reading never fails: what anyone else wrote into the topic
+//! Headers with other names are passed over, so readers of before `traceparent` read on. Reading never fails: what anyone else wrote into the topic
 //! comes out as a record that the verifier judges, and rejects with its bytes kept.
 
 use std::net::IpAddr;
@@ -17,7 +18,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use rdkafka::message::{Header, Headers, Message, OwnedHeaders};
 
-use crate::record::{LoggedRecord, Position, Record, RecordKind};
+use crate::record::{LoggedRecord, Position, Record, RecordKind, TraceText};
 
 const FORMAT: &str = "format";
 const KIND: &str = "kind";
@@ -25,6 +26,7 @@ const REQUEST_ID: &str = "request-id";
 const RECEIVED_AT: &str = "received-at-ms";
 const REQUEST_SIGNATURE: &str = "request-signature";
 const CLIENT_ADDRESS: &str = "client-address";
+const TRACEPARENT: &str = "traceparent";
 
 /// The format's number; a reader of it must be running everywhere before a writer of the next is.
 const FORMAT_NUMBER: &str = "1";
@@ -43,7 +45,7 @@ fn kind_name(kind: RecordKind) -> &'static str {
 
 /// The headers of `record`.
 pub(super) fn headers_of(record: &Record) -> OwnedHeaders {
-    let mut headers = OwnedHeaders::new_with_capacity(6);
+    let mut headers = OwnedHeaders::new_with_capacity(7);
     for_each(record, |key, value| {
         let taken = std::mem::take(&mut headers);
         headers = taken.insert(Header {
@@ -74,6 +76,9 @@ fn for_each(record: &Record, mut header: impl FnMut(&str, &str)) {
     if let Some(address) = record.client_address {
         header(CLIENT_ADDRESS, &address.to_string());
     }
+    if let Some(trace) = &record.trace {
+        header(TRACEPARENT, trace.as_str());
+    }
 }
 
 /// The record in `message`, which stands in an epoch's topic.
@@ -86,6 +91,7 @@ pub(super) fn record_of(message: &impl Message, epoch: u32) -> LoggedRecord {
         request_id: String::new(),
         received_at_ms: appended_at_ms,
         client_address: None,
+        trace: None,
     };
     let count = message.headers().map_or(0, Headers::count);
     for Header { key, value } in (0..count).filter_map(|index| header(message, index)) {
@@ -97,6 +103,7 @@ pub(super) fn record_of(message: &impl Message, epoch: u32) -> LoggedRecord {
             RECEIVED_AT => record.received_at_ms = text.parse().unwrap_or(appended_at_ms),
             REQUEST_SIGNATURE => record.request_signature = Some(text.into_owned()),
             CLIENT_ADDRESS => record.client_address = text.parse::<IpAddr>().ok(),
+            TRACEPARENT => record.trace = TraceText::new(text.as_bytes()),
             _ => {}
         }
     }
@@ -149,11 +156,13 @@ mod tests {
             request_id: "id".to_owned(),
             received_at_ms: -5,
             client_address: Some([10, 0, 0, 1].into()),
+            trace: TraceText::new(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
         };
         let bare = Record {
             kind: RecordKind::Receipt,
             request_signature: None,
             client_address: None,
+            trace: None,
             ..full.clone()
         };
         for record in [full, bare] {
@@ -180,7 +189,8 @@ mod tests {
             (RECEIVED_AT, Some(b"soon")),
             (REQUEST_SIGNATURE, Some(b"\xff")),
             (CLIENT_ADDRESS, Some(b"here")),
-            ("traceparent", None),
+            (TRACEPARENT, Some(b"00-1")),
+            ("tracestate", None),
         ];
         let headers = odd.into_iter().fold(OwnedHeaders::new(), |headers, (key, value)| {
             headers.insert(Header { key, value })
@@ -190,7 +200,7 @@ mod tests {
             (odd.kind, odd.received_at_ms, odd.client_address),
             (RecordKind::Receipt, 77, None)
         );
-        assert!(odd.request_id.is_empty());
+        assert!(odd.request_id.is_empty() && odd.trace.is_none());
         assert_eq!(
             odd.request_signature.as_deref(),
             Some("\u{fffd}"),

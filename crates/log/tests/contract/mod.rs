@@ -8,7 +8,7 @@ use std::{
 use futures_util::future::join_all;
 use receipt_log::{
     AppendError, Assignment, Commit, CommitError, ConsumeError, InspectError, LogConsumer, LogInspector, LogWriter,
-    LoggedRecord, PollLimits, Position, Record, RecordKind,
+    LoggedRecord, PollLimits, Position, Record, RecordKind, TraceText,
 };
 
 /// Settings that some of the tests need.
@@ -61,6 +61,10 @@ macro_rules! run_contract {
 }
 
 /// A record that says which one it is; every kind of field occurs.
+pub fn trace(number: usize) -> TraceText {
+    TraceText::new(format!("00-{:032x}-00f067aa0ba902b7-01", number + 1).as_bytes()).unwrap()
+}
+
 pub fn record(number: usize) -> Record {
     let address = match number % 3 {
         0 => None,
@@ -78,6 +82,7 @@ pub fn record(number: usize) -> Record {
         request_id: format!("request-{number}"),
         received_at_ms: number as i64 - 3,
         client_address: address,
+        trace: (number % 3 == 1).then(|| trace(number)),
     }
 }
 

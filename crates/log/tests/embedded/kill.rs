@@ -38,6 +38,7 @@ fn random_record() -> Record {
         request_id: random.random::<u64>().to_string(),
         received_at_ms: 0,
         client_address: None,
+        trace: None,
     }
 }
 

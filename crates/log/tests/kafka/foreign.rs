@@ -3,10 +3,13 @@
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, process::Command};
 
 use bytes::Bytes;
-use receipt_log::{DeadLetter, KafkaLog, LogWriter, ReceiptPosition, Record, RecordKind};
+use receipt_log::{DeadLetter, KafkaLog, LogWriter, ReceiptPosition, Record, RecordKind, TraceText};
 use test_engines::Kafka;
 
 use crate::{config, contract::poll_records};
+
+/// The example of W3C Trace Context.
+const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 fn record() -> Record {
     Record {
@@ -16,6 +19,7 @@ fn record() -> Record {
         request_id: "request-7".to_owned(),
         received_at_ms: 1_763_700_000_123,
         client_address: Some([192, 0, 2, 1].into()),
+        trace: TraceText::new(TRACE.as_bytes()),
     }
 }
 
@@ -37,6 +41,7 @@ async fn others_read_what_we_write() {
         "%p %o [%k] %h %s\\n",
     ]);
     let headers = "format=1,kind=batch,request-id=request-7,received-at-ms=1763700000123,request-signature=c2ln,client-address=192.0.2.1";
+    let headers = format!("{headers},traceparent={TRACE}");
     let line = format!(
         "{} {} [] {headers} {{\"batchId\":1}}\n",
         position.partition, position.offset
@@ -93,6 +98,7 @@ async fn rejected_receipts_are_there_for_others_with_their_bytes_and_reason() {
             request_id,
             received_at_ms,
             client_address,
+            trace,
             ..
         } = record();
         DeadLetter {
@@ -108,6 +114,7 @@ async fn rejected_receipts_are_there_for_others_with_their_bytes_and_reason() {
             request_id,
             request_signature,
             client_address,
+            trace,
         }
     };
     let published: Vec<DeadLetter> = (0..100).map(letter).collect();
