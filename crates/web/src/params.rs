@@ -45,7 +45,7 @@ impl Params {
     /// Reads the query of `uri`; every name must be among `allowed`.
     ///
     /// # Errors
-    /// A name that isn't allowed, one that comes twice, or an empty value.
+    /// A name that isn't allowed, one that comes twice, an empty value, or one that isn't UTF-8.
     pub fn parse(uri: &Uri, allowed: &[&str]) -> Result<Self, InvalidQuery> {
         let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
             .map_err(|_| InvalidQuery::new("", "the query string is not name=value pairs joined by &"))?;
@@ -61,6 +61,10 @@ impl Params {
                     name,
                     "empty; leave the parameter out for its default",
                 ));
+            }
+            // What bytes that aren't UTF-8 are decoded to.
+            if value.contains(char::REPLACEMENT_CHARACTER) {
+                return Err(InvalidQuery::new(name, "not UTF-8 once %XX is decoded"));
             }
         }
         Ok(Self { pairs })
@@ -163,6 +167,7 @@ mod tests {
             ("from=1&from=2", "from", "more than once"),
             ("from=", "from", "empty"),
             ("from", "from", "empty"),
+            ("from=%FF", "from", "not UTF-8"),
         ] {
             let error = parse(query).unwrap_err();
             assert_eq!(error.parameter, parameter, "{query}");
