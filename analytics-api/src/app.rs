@@ -1,7 +1,7 @@
 //! What the handlers share, and which address leads to which.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::{Router, middleware};
 use tokio_util::sync::CancellationToken;
@@ -58,6 +58,12 @@ impl App {
     /// The present moment: what the log has committed, and which rollups hold for that.
     pub(crate) async fn moment(&self) -> Result<Arc<Moment>, Failure> {
         self.moments.read(&self.watermark, self.warehouse()).await
+    }
+
+    /// The same, of which the log was asked at `least` or later.
+    pub(crate) async fn moment_from(&self, least: Instant) -> Result<Arc<Moment>, Failure> {
+        let (watermark, warehouse) = (&self.watermark, self.warehouse());
+        self.moments.read_from(Some(least), watermark, warehouse).await
     }
 
     /// Reads what the log has committed and which rollups hold for that, and then runs an account's `query`, in its turn and within its time. In

@@ -49,11 +49,25 @@ impl Moments {
     /// # Errors
     /// Log or warehouse don't answer; nothing is kept of that.
     pub(crate) async fn read(&self, watermark: &Watermark, warehouse: &Warehouse) -> Result<Arc<Moment>, Failure> {
+        self.read_from(None, watermark, warehouse).await
+    }
+
+    /// The present one, of which the log was asked at `least` or later.
+    ///
+    /// # Errors
+    /// As [`Moments::read`].
+    pub(crate) async fn read_from(
+        &self,
+        least: Option<Instant>,
+        watermark: &Watermark,
+        warehouse: &Warehouse,
+    ) -> Result<Arc<Moment>, Failure> {
         // Who waited for another's reading uses it, however long it took: it began late enough.
         let asked_at = Instant::now();
         let mut last = self.last.lock().await;
         if let Some(moment) = &*last
             && asked_at.saturating_duration_since(moment.reading.read_at) <= self.age_max
+            && least.is_none_or(|least| moment.reading.read_at >= least)
         {
             return Ok(Arc::clone(moment));
         }

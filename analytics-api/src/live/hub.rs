@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use accounts::Principal;
 use bytes::{BufMut as _, Bytes};
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 use service::telemetry::LineLimit;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use warehouse::{ExportedReceipt, Filter, LogPlace, UsageByPurpose, WarehouseError};
 
+use super::day::{Day, NoDay};
 use super::updates::{Cursor, Update, Updates};
 use super::{Topic, event, place, tide};
 use crate::app::App;
-use crate::buckets::{BucketError, start_of};
 use crate::completeness::Completeness;
 use crate::routes::receipts::listed;
 
@@ -32,8 +32,10 @@ const TOTALS_AGE_MAX: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(1);
 /// A hub without listeners stays so long, for those that come back.
 const LINGER: Duration = Duration::from_secs(10);
-/// Questions take at most one part in so many and one of the time: the pause after them grows with it.
+/// Questions take at most one part in so many and one of the time, as long as the pause that makes isn't long; then half of it.
 const PAUSE_FACTOR: u32 = 3;
+/// A pause that would be seen: with it, what comes during an update is told within a second of its commit.
+const PAUSE_LONG: Duration = Duration::from_millis(200);
 /// How long a stream that goes on from a place which another process has seen waits until this one sees it too.
 const BEHIND_WAIT_MAX: Duration = Duration::from_secs(5);
 
@@ -45,6 +47,8 @@ static FAILED: LineLimit = LineLimit::new("live", Duration::from_secs(10));
 pub(super) struct Wave {
     pub(super) to: Arc<LogPlace>,
     pub(super) complete_ms: i64,
+    /// An instant before the log said so.
+    pub(super) read_at: std::time::Instant,
     /// Hours of access that have new receipts of the scope.
     pub(super) hours: BTreeSet<u32>,
     /// Whether that couldn't be told.
@@ -64,6 +68,16 @@ pub(super) struct Hub {
     pub(super) updates: Updates,
     /// What a stream that went on last had missed: after a cut, most have missed the same.
     missed: tokio::sync::Mutex<Option<Missed>>,
+}
+
+/// Why a hub goes on.
+#[derive(Debug, PartialEq, Eq)]
+enum Wake {
+    /// Something may be in the inbox.
+    Wave,
+    /// Nobody has listened for a while.
+    Deserted,
+    Closing,
 }
 
 struct Missed {
@@ -88,13 +102,6 @@ struct DayTotals {
     by_purpose: UsageByPurpose,
 }
 
-/// A local day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Day {
-    from: Timestamp,
-    to: Timestamp,
-}
-
 /// Why an update couldn't be made.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotTold {
@@ -106,10 +113,8 @@ pub(super) enum NotTold {
     Away,
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    #[error("outside the calendar")]
-    Calendar(#[from] jiff::Error),
     #[error(transparent)]
-    Day(#[from] BucketError),
+    Day(#[from] NoDay),
 }
 
 /// One listener of a hub.
@@ -142,19 +147,11 @@ impl Drop for HubSeat {
 pub(super) async fn run(app: Arc<App>, hub: Arc<Hub>) {
     let mut told = Told::default();
     loop {
-        tokio::select! {
-            () = app.live.closing.cancelled() => return,
-            // Of a hub that nobody listens to, waves don't count.
-            came = timeout(LINGER, hub.arrived.notified()), if hub.listeners() > 0 => {
-                if came.is_err() { continue; }
-            }
-            () = hub.joined.notified(), if hub.listeners() == 0 => continue,
-            () = sleep(LINGER), if hub.listeners() == 0 => {
-                if app.live.retire(&hub) {
-                    return;
-                }
-                continue;
-            }
+        match hub.wake(&app.live.closing).await {
+            Wake::Closing => return,
+            Wake::Deserted if app.live.retire(&hub) => return,
+            Wake::Deserted => continue,
+            Wake::Wave => {}
         }
         let Some(wave) = hub.inbox.lock().take() else { continue };
         let still = told.at.map_or(Duration::ZERO, |at| STILL.saturating_sub(at.elapsed()));
@@ -168,7 +165,7 @@ pub(super) async fn run(app: Arc<App>, hub: Arc<Hub>) {
         }
         let started = Instant::now();
         match hub.tell(&app, &mut told, &wave).await {
-            Ok(()) => sleep(started.elapsed() * PAUSE_FACTOR).await,
+            Ok(()) => sleep(pause(started.elapsed())).await,
             Err(error) => {
                 if let Some(suppressed) = FAILED.pass() {
                     tracing::warn!(%error, suppressed, "live streams wait for their next update");
@@ -179,6 +176,11 @@ pub(super) async fn run(app: Arc<App>, hub: Arc<Hub>) {
             }
         }
     }
+}
+
+/// How long a hub rests after questions that took so long.
+fn pause(took: Duration) -> Duration {
+    took.saturating_mul(PAUSE_FACTOR).min(took.max(PAUSE_LONG))
 }
 
 impl Hub {
@@ -198,6 +200,21 @@ impl Hub {
 
     pub(super) fn listeners(&self) -> usize {
         self.listeners.load(Ordering::Relaxed)
+    }
+
+    /// Waits until there is something to do.
+    async fn wake(&self, closing: &CancellationToken) -> Wake {
+        loop {
+            tokio::select! {
+                () = closing.cancelled() => return Wake::Closing,
+                // Of a hub that nobody listens to, waves don't count.
+                came = timeout(LINGER, self.arrived.notified()), if self.listeners() > 0 => {
+                    if came.is_ok() { return Wake::Wave; }
+                }
+                () = self.joined.notified(), if self.listeners() == 0 => {}
+                () = sleep(LINGER), if self.listeners() == 0 => return Wake::Deserted,
+            }
+        }
     }
 
     /// Brings a wave; what is still in the inbox is one with it.
@@ -227,14 +244,20 @@ impl Hub {
     /// Makes an update of a wave.
     async fn tell(&self, app: &App, told: &mut Told, wave: &Wave) -> Result<(), NotTold> {
         let from = told.to.clone().unwrap_or_else(|| Arc::clone(&wave.to));
-        let new = if wave.lost {
-            None
-        } else {
-            self.arrivals(app, &from, &wave.to, &wave.hours).await?
+        // Side by side: both are told at once, and who waits waits for the longer one.
+        let arrivals = async {
+            if wave.lost {
+                return Ok(None);
+            }
+            self.arrivals(app, &from, &wave.to, &wave.hours).await
         };
+        let totals = self.refreshed(app, told.totals.as_ref(), wave);
+        let (new, totals) = tokio::try_join!(arrivals, totals)?;
         let lost = new.is_none();
         let mut new = new.unwrap_or_default();
-        self.refresh(app, told, wave, lost).await?;
+        if let Some(totals) = totals {
+            told.totals = Some(totals);
+        }
         let id = place::write(&wave.to);
         let totals = told.event(&id, wave.complete_ms, app.books.are_off())?;
         let all = new.len() as u64;
@@ -336,17 +359,17 @@ impl Hub {
         in_turn(app, app.warehouse().arrivals(&self.topic.scope, from, to, hours)).await
     }
 
-    /// Asks for the totals if they may have changed.
-    async fn refresh(&self, app: &App, told: &mut Told, wave: &Wave, lost: bool) -> Result<(), NotTold> {
-        let day = self.day(wave.complete_ms)?;
-        let current = |totals: &DayTotals| {
+    /// Asks for the totals if they may have changed since these; `None`: they stand.
+    async fn refreshed(&self, app: &App, known: Option<&DayTotals>, wave: &Wave) -> Result<Option<DayTotals>, NotTold> {
+        let day = Day::of(wave.complete_ms, &self.tz)?;
+        let stand = |totals: &DayTotals| {
             totals.day == day
                 && totals.asked.elapsed() < TOTALS_AGE_MAX
-                && !lost
+                && !wave.lost
                 && !wave.hours.iter().any(|hour| day.has_some_of(*hour))
         };
-        if told.totals.as_ref().is_some_and(current) {
-            return Ok(());
+        if known.is_some_and(stand) {
+            return Ok(None);
         }
         let asked = Instant::now();
         let filter = Filter {
@@ -354,25 +377,16 @@ impl Hub {
             to_ms: day.to.as_millisecond(),
             ..Filter::default()
         };
-        let moment = app.moment().await.map_err(|_| NotTold::Away)?;
+        // An older moment could believe a rolled hour that the wave has touched since.
+        let moment = app.moment_from(wave.read_at).await.map_err(|_| NotTold::Away)?;
         let stats = in_turn(app, moment.usage().dashboard(&self.topic.scope, &filter, 0)).await?;
-        told.totals = Some(DayTotals {
+        Ok(Some(DayTotals {
             day,
             asked,
             receipts: stats.total_receipts,
             clients: stats.unique_clients,
             by_purpose: stats.usage_by_purpose,
-        });
-        Ok(())
-    }
-
-    /// The day that this instant lies in.
-    fn day(&self, at_ms: i64) -> Result<Day, NotTold> {
-        let date = Timestamp::from_millisecond(at_ms)?.to_zoned(self.tz.clone()).date();
-        Ok(Day {
-            from: start_of(date, &self.tz)?,
-            to: start_of(date.tomorrow()?, &self.tz)?,
-        })
+        }))
     }
 
     /// Receipts as an array.
@@ -381,13 +395,6 @@ impl Hub {
             return Ok(Bytes::from_static(b"[]"));
         }
         Ok(serde_json::to_vec(&listed(app, &self.principal, receipts).await)?.into())
-    }
-}
-
-impl Day {
-    fn has_some_of(self, hour: u32) -> bool {
-        let start_s = i64::from(hour) * 3_600;
-        start_s < self.to.as_second() && start_s + 3_600 > self.from.as_second()
     }
 }
 
@@ -414,3 +421,6 @@ async fn in_turn<T>(app: &App, question: impl Future<Output = Result<T, Warehous
     let wait_max = Duration::from_millis(app.config.query_wait_ms_max);
     Ok(timeout(wait_max, question).await.map_err(|_| NotTold::TooSlow)??)
 }
+
+#[cfg(test)]
+mod tests;

@@ -62,6 +62,7 @@ async fn rise(app: &App, last: Option<&LogPlace>) -> Result<LogPlace, NoTide> {
         hub.pour(Wave {
             to: Arc::clone(&to),
             complete_ms: reading.complete_ms,
+            read_at: reading.read_at,
             lost: hours.is_none(),
             hours: hours.unwrap_or_default(),
         });
