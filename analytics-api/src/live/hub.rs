@@ -356,7 +356,12 @@ impl Hub {
         if hours.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        in_turn(app, app.warehouse().arrivals(&self.topic.scope, from, to, hours)).await
+        in_turn(
+            app,
+            &self.topic.account_id,
+            app.warehouse().arrivals(&self.topic.scope, from, to, hours),
+        )
+        .await
     }
 
     /// Asks for the totals if they may have changed since these; `None`: they stand.
@@ -379,7 +384,12 @@ impl Hub {
         };
         // An older moment could believe a rolled hour that the wave has touched since.
         let moment = app.moment_from(wave.read_at).await.map_err(|_| NotTold::Away)?;
-        let stats = in_turn(app, moment.usage().dashboard(&self.topic.scope, &filter, 0)).await?;
+        let stats = in_turn(
+            app,
+            &self.topic.account_id,
+            moment.usage().dashboard(&self.topic.scope, &filter, 0),
+        )
+        .await?;
         Ok(Some(DayTotals {
             day,
             asked,
@@ -416,7 +426,13 @@ impl Told {
 }
 
 /// Asks in turn, and for as long as any query may take.
-async fn in_turn<T>(app: &App, question: impl Future<Output = Result<T, WarehouseError>>) -> Result<T, NotTold> {
+async fn in_turn<T>(
+    app: &App,
+    account_id: &str,
+    question: impl Future<Output = Result<T, WarehouseError>>,
+) -> Result<T, NotTold> {
+    // The account's own first: what waits for it holds no other's up.
+    let _own = app.live.turns_of.of(account_id).acquire_owned().await;
     let _turn = app.live.turns.acquire().await;
     let wait_max = Duration::from_millis(app.config.query_wait_ms_max);
     Ok(timeout(wait_max, question).await.map_err(|_| NotTold::TooSlow)??)

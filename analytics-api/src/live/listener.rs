@@ -47,20 +47,27 @@ pub(super) struct Listener {
     app: Arc<App>,
     hub: HubSeat,
     key: KeySeat,
-    _place: OwnedSemaphorePermit,
+    /// Of all, and of its account.
+    _places: (OwnedSemaphorePermit, OwnedSemaphorePermit),
     updated: watch::Receiver<u64>,
     from: From,
     step: Step,
 }
 
 impl Listener {
-    pub(super) fn new(app: Arc<App>, hub: HubSeat, key: KeySeat, place: OwnedSemaphorePermit, from: From) -> Self {
+    pub(super) fn new(
+        app: Arc<App>,
+        hub: HubSeat,
+        key: KeySeat,
+        places: (OwnedSemaphorePermit, OwnedSemaphorePermit),
+        from: From,
+    ) -> Self {
         Self {
             updated: hub.updates.subscribe(),
             app,
             hub,
             key,
-            _place: place,
+            _places: places,
             from,
             step: Step::Hello,
         }

@@ -171,7 +171,7 @@ pub const METRICS: &[MetricDoc] = &[
         "receipts_live_refused_total",
         "streams",
         &["reason"],
-        "Live streams refused: the key had as many as it may (key), or all together had (full).",
+        "Live streams refused: the account or the key had as many as it may (account, key), or all together had (full).",
     ),
     counter(
         "receipts_live_left_out_total",

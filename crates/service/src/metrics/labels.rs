@@ -27,7 +27,11 @@ pub const LABELS: &[(&str, &str, Values)] = &[
         "pool",
         OneOf(&["gateway", "verifier", "publisher", "pages", "replay", "repair"]),
     ),
-    ("receipts_live_refused_total", "reason", OneOf(&["key", "full"])),
+    (
+        "receipts_live_refused_total",
+        "reason",
+        OneOf(&["account", "key", "full"]),
+    ),
     (
         "receipts_limiter_fallback_total",
         "reason",
