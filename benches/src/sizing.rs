@@ -4,6 +4,8 @@
 //! process from the first request to the last count; the log's bytes are its counter's; ClickHouse's are those of the active parts after one
 //! merge of all, so that they don't depend on how far merges had come.
 
+#![allow(clippy::print_stdout)] // A program for people.
+
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
