@@ -92,7 +92,7 @@ pub(crate) fn receipts(view: &View<'_>, selection: &Selection) -> Expected {
     let mut stored: Vec<&Stored> = view.model.receipts().collect();
     stored.retain(|stored| {
         let time = stored.fact.timestamp_ms;
-        selection.from_ms() <= time && time < selection.to_ms() && selection.has(view.reader, &stored.fact)
+        selection.start_ms() <= time && time < selection.end_ms() && selection.has(view.reader, &stored.fact)
     });
     stored.sort_by_key(|stored| {
         let fact = &stored.fact;

@@ -39,7 +39,8 @@ impl History {
     }
 }
 
-pub(crate) async fn run(socket: &Path, seed: u64) {
+/// How many answers there were.
+pub(crate) async fn run(socket: &Path, seed: u64) -> usize {
     let mut world = World::rolling(socket, &format!("live_{seed}")).await;
     let history = History {
         models: Mutex::new(vec![Arc::new(Model::default())]),
@@ -50,10 +51,6 @@ pub(crate) async fn run(socket: &Path, seed: u64) {
     };
     let readers = (1..=READERS).map(|number| read(&world, &history, seed ^ number << 32));
     let (answers, ()) = tokio::join!(futures_util::future::join_all(readers), write(&world, &history, seed));
-    println!(
-        "live: {} answers while {BLOCKS} blocks came in",
-        answers.iter().sum::<usize>()
-    );
     let last = history.model(BLOCKS);
     world.model = Model::clone(&last);
     let mut rng = StdRng::seed_from_u64(seed);
@@ -62,6 +59,7 @@ pub(crate) async fn run(socket: &Path, seed: u64) {
     }
     rolled_is_final(&world).await;
     world.stop().await;
+    answers.iter().sum()
 }
 
 async fn write(world: &World, history: &History, seed: u64) {

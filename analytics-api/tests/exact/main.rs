@@ -4,7 +4,7 @@
 //! A failure prints the seed, the address and the difference. `RECEIPTS_EXACT_SEED=<seed>` runs that one again, and
 //! `RECEIPTS_EXACT_SEEDS=<count>` more of them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod asking;
 mod calendar;
@@ -49,7 +49,8 @@ async fn every_endpoint_agrees_with_a_plain_model() {
     }
     let live = socket.clone();
     let done = tokio::spawn(async move { live::run(&live, SEEDS[0]).await }).await;
-    assert!(done.is_ok(), "answers while receipts come in");
+    let answers = done.expect("answers while receipts come in");
+    println!("{answers} answers while receipts came in");
     engine.stop().await;
 }
 

@@ -130,11 +130,11 @@ impl Selection {
         only
     }
 
-    pub(crate) fn from_ms(&self) -> i64 {
+    pub(crate) fn start_ms(&self) -> i64 {
         self.from.as_ref().map_or(i64::MIN, |instant| instant.ms)
     }
 
-    pub(crate) fn to_ms(&self) -> i64 {
+    pub(crate) fn end_ms(&self) -> i64 {
         self.to.as_ref().map_or(i64::MAX, |instant| instant.ms)
     }
 
@@ -166,14 +166,14 @@ impl Selection {
 
     /// Its receipts.
     pub(crate) fn matching<'a>(&self, model: &'a Model, reader: &Reader) -> Vec<&'a Fact> {
-        self.facts(model, reader, self.from_ms(), self.to_ms())
+        self.facts(model, reader, self.start_ms(), self.end_ms())
     }
 
     /// Its refusals, by when they were received.
     pub(crate) fn refused<'a>(&self, model: &'a Model, reader: &Reader) -> Vec<&'a Refused> {
         let within = |refused: &&Refused| {
-            self.from_ms() <= refused.received_ms
-                && refused.received_ms < self.to_ms()
+            self.start_ms() <= refused.received_ms
+                && refused.received_ms < self.end_ms()
                 && self.has_domain(reader, refused.publisher)
         };
         model.refused().filter(within).collect()
