@@ -4,7 +4,7 @@
 //! The limiters' clock is the test's: it stands still while requests are counted, so no window turns, and each scenario has a minute
 //! of its own.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 #[path = "../api/log.rs"]
 mod log;

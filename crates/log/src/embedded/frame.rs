@@ -336,7 +336,7 @@ mod tests {
         }
         covered.extend([192, 0, 2, 1]);
         covered.extend(b"id-1c2ln{}");
-        let mut frame = (covered.len() as u32).to_le_bytes().to_vec();
+        let mut frame = u32::try_from(covered.len()).unwrap().to_le_bytes().to_vec();
         frame.extend(crc32c::crc32c(&covered).to_le_bytes());
         frame.extend(covered);
         frame.resize(frame.len().next_multiple_of(FRAME_ALIGN), 0);
