@@ -37,7 +37,7 @@ const PAUSE_FACTOR: u32 = 3;
 /// A pause that would be seen: with it, what comes during an update is told within a second of its commit.
 const PAUSE_LONG: Duration = Duration::from_millis(200);
 /// How long a stream that goes on from a place which another process has seen waits until this one sees it too.
-const BEHIND_WAIT_MAX: Duration = Duration::from_secs(5);
+const BEHIND_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// One line for all failures of a while.
 static FAILED: LineLimit = LineLimit::new("live", Duration::from_secs(10));
