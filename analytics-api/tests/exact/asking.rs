@@ -189,10 +189,11 @@ impl Question {
 const COMPARED: &str = "compare=previous";
 
 fn any_page(rng: &mut StdRng) -> usize {
-    match rng.random_range(0..3) {
-        0 => rng.random_range(1..20),
-        1 => 1_000,
-        _ => rng.random_range(20..300),
+    // Every page is a question of its own.
+    match rng.random_range(0..8) {
+        0 => rng.random_range(5..20),
+        1..4 => 1_000,
+        _ => rng.random_range(60..300),
     }
 }
 

@@ -2,7 +2,7 @@
 //! and erasures, at changes of daylight saving and ends of months: one engine a process, so one test.
 //!
 //! A failure prints the seed, the address and the difference. `RECEIPTS_EXACT_SEED=<seed>` runs that one again, and
-//! `RECEIPTS_EXACT_SEEDS=<count>` more of them.
+//! `RECEIPTS_EXACT_SEEDS=<count>` draws more of them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
@@ -30,7 +30,7 @@ use crate::asking::{Expected, Question};
 use crate::selecting::escaped;
 use crate::world::{Reader, World};
 
-/// Seeds of an ordinary run, and one that is drawn.
+/// Seeds of an ordinary run.
 const SEEDS: [u64; 1] = [1];
 const JSON: &str = "application/json";
 
@@ -59,7 +59,7 @@ fn seeds() -> Vec<u64> {
     if let Some(seed) = number("RECEIPTS_EXACT_SEED") {
         return vec![seed];
     }
-    let more = number("RECEIPTS_EXACT_SEEDS").unwrap_or(1);
+    let more = number("RECEIPTS_EXACT_SEEDS").unwrap_or(0);
     SEEDS
         .into_iter()
         .chain((0..more).map(|_| u64::from(rand::random::<u32>())))
