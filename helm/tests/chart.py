@@ -340,9 +340,12 @@ def check_scaling(chart):
         return chart.template(ENGINES, {"verifier": {"autoscaling": {"enabled": True, "maxReplicas": 50, **verifier}}})
 
     scaled = only(objects(), "ScaledObject")["spec"]
-    (trigger,) = scaled["triggers"]
+    trigger, busy = scaled["triggers"]
     assert scaled["maxReplicaCount"] == 12 and trigger["metricType"] == "Value", scaled
     assert 'receipts_kafka_lag_records{namespace="here"}' in trigger["metadata"]["query"], trigger
+    # Dashboards are to be 10 s old at most; a group that keeps up, with nothing waiting, is held by its CPU.
+    assert float(trigger["metadata"]["threshold"]) <= 5, trigger
+    assert busy == {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "70"}}, busy
     plain = only(objects(type="hpa"), "HorizontalPodAutoscaler", "-verifier")["spec"]
     assert plain["maxReplicas"] == 12, plain
     assert "replicas" not in only(objects(), "Deployment", "-verifier")["spec"]
