@@ -12,6 +12,9 @@ use crate::route::Route;
 /// The statuses the gateway answers, and a place for any other.
 const STATUSES: [u16; 15] = [200, 202, 400, 401, 404, 405, 408, 413, 415, 429, 431, 500, 501, 503, 0];
 
+/// Failures of ours are there from the start, at 0: of a counter that is born with its first event no rate shows that event.
+const COUNTED_FROM_THE_START: [u16; 2] = [500, 503];
+
 /// Handles of all metrics.
 pub(crate) struct Meters {
     requests: [[OnceLock<Counter>; STATUSES.len()]; Route::ALL.len()],
@@ -26,7 +29,7 @@ pub(crate) struct Meters {
 
 impl Meters {
     pub(crate) fn new() -> Self {
-        Self {
+        let meters = Self {
             requests: Default::default(),
             seconds: Route::ALL.map(|route| histogram!("receipts_gateway_request_seconds", "route" => route.name())),
             body_bytes: counter!("receipts_gateway_body_bytes_total"),
@@ -35,19 +38,27 @@ impl Meters {
             inflight_bytes: gauge!("receipts_gateway_inflight_bytes"),
             connections: gauge!("receipts_gateway_connections"),
             refused_connections: counter!("receipts_gateway_connections_refused_total"),
+        };
+        for route in [Route::Receipt, Route::Batch, Route::Webhook] {
+            for status in COUNTED_FROM_THE_START {
+                meters.requests(route, status).increment(0);
+            }
         }
+        meters
+    }
+
+    /// Requests answered with `status`.
+    fn requests(&self, route: Route, status: u16) -> &Counter {
+        let place = STATUSES.iter().position(|known| *known == status);
+        let place = place.unwrap_or(STATUSES.len() - 1);
+        self.requests[route as usize][place].get_or_init(
+            || counter!("receipts_gateway_requests_total", "route" => route.name(), "status" => status.to_string()),
+        )
     }
 
     /// A request was answered.
     pub(crate) fn answered(&self, route: Route, status: StatusCode, took: Duration) {
-        let place = STATUSES
-            .iter()
-            .position(|known| *known == status.as_u16())
-            .unwrap_or(STATUSES.len() - 1);
-        let handle = self.requests[route as usize][place].get_or_init(
-            || counter!("receipts_gateway_requests_total", "route" => route.name(), "status" => status.as_str().to_owned()),
-        );
-        handle.increment(1);
+        self.requests(route, status.as_u16()).increment(1);
         self.seconds[route as usize].record(took.as_secs_f64());
     }
 
