@@ -57,7 +57,7 @@ pub(crate) async fn listen(
     let watch = Arc::new(Watch::new(&shared.config));
     let watching = AbortOnDrop(tokio::spawn(look_about(Arc::clone(&watch))));
     let cut = Arc::new(AtomicUsize::new(0));
-    let log = shared.health.register("log");
+    let mut log = LogStanding::register(&shared);
     let mut housekeeping = interval(HOUSEKEEPING_INTERVAL);
     housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut rounds = 0;
@@ -66,7 +66,7 @@ pub(crate) async fn listen(
             biased;
             () = shutdown.cancelled() => break,
             _ = housekeeping.tick() => {
-                keep_house(&shared, &log, connections_max - places.available_permits(), rounds);
+                keep_house(&shared, &mut log, connections_max - places.available_permits(), rounds);
                 rounds += 1;
             }
             accepted = listener.accept() => match accepted {
@@ -138,12 +138,39 @@ impl Drop for AbortOnDrop {
     }
 }
 
-fn keep_house(shared: &Shared, log: &Component, connections: usize, round: u64) {
-    shared.meters.under_way(connections, shared.admission.bytes());
-    match shared.log.writable() {
-        Ok(()) => log.ready(),
-        Err(reason) => log.not_ready(reason),
+/// What is said of the log in `/readyz`.
+///
+/// A gateway that starts isn't ready before its log takes records. Later it is only degraded without one: every gateway has the same
+/// log, and were all of them taken out of their load balancer, clients would get its own error, or none, in place of our 503 with
+/// `Retry-After`, and no request would be left to count against the service.
+struct LogStanding {
+    component: Component,
+    has_been_writable: bool,
+}
+
+impl LogStanding {
+    fn register(shared: &Shared) -> Self {
+        Self {
+            component: shared.health.register("log"),
+            has_been_writable: false,
+        }
     }
+
+    fn tell(&mut self, writable: Result<(), String>) {
+        match writable {
+            Ok(()) => {
+                self.has_been_writable = true;
+                self.component.ready();
+            }
+            Err(reason) if self.has_been_writable => self.component.degraded(reason),
+            Err(reason) => self.component.not_ready(reason),
+        }
+    }
+}
+
+fn keep_house(shared: &Shared, log: &mut LogStanding, connections: usize, round: u64) {
+    shared.meters.under_way(connections, shared.admission.bytes());
+    log.tell(shared.log.writable());
     if round.is_multiple_of(FORGET_ROUNDS) {
         for rate in [&shared.address_rate, &shared.client_rate].into_iter().flatten() {
             rate.forget_rested();

@@ -1,10 +1,14 @@
 //! HTTP/1.1 as clients really speak it: kept alive, pipelined, chunked, half closed, and wrong.
 
+use std::sync::Arc;
+
+use receipt::Limits;
 use receipt_log::RecordKind;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
-use crate::client::post_head;
+use crate::client::{Answer, Client, post_head};
+use crate::log::{MemoryLog, Mood};
 use crate::running::Running;
 use crate::sample::{BATCH, FIELDS, JSON, RECEIPTS, batch, receipt};
 
@@ -263,25 +267,34 @@ async fn transfer_codings_other_than_chunked_are_501() {
 
 #[tokio::test]
 async fn health_and_readiness_are_told() {
-    let gateway = Running::start().await;
+    let log = Arc::new(MemoryLog::new(Mood::Unavailable));
+    let gateway = Running::over(Arc::clone(&log) as _, log, Limits::default(), |_| {}).await;
     let mut client = gateway.connect().await;
     assert_eq!(client.get("/healthz").await.status, 200);
-    // Readiness waits for the first look at the log, which is due at once.
-    while client.get("/readyz").await.status != 200 {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(
-        client.get("/readyz").await.json()["components"]["log"]["status"],
-        "ready"
-    );
-    gateway.log.set(crate::log::Mood::Unavailable);
-    let unready = loop {
+    // The log is looked at once a second. A gateway that starts waits for it.
+    let starts = standing(&mut client, |log| log["reason"] != "starting").await;
+    assert_eq!((starts.status, starts.json()["status"].as_str()), (503, Some("not_ready")));
+    gateway.log.set(Mood::Takes);
+    let ready = standing(&mut client, |log| log["status"] == "ready").await;
+    assert_eq!(ready.status, 200);
+    // One that has run goes on telling clients 503 itself, rather than leaving its load balancer with nobody.
+    gateway.log.set(Mood::Unavailable);
+    let degraded = standing(&mut client, |log| log["status"] != "ready").await;
+    assert_eq!(degraded.status, 200);
+    let log = &degraded.json()["components"]["log"];
+    assert_eq!(*log, json!({"status": "degraded", "reason": "no space left on device"}));
+    gateway.log.set(Mood::Takes);
+    standing(&mut client, |log| log["status"] == "ready").await;
+    gateway.stop().await;
+}
+
+/// The first answer of `/readyz` in which the log stands so.
+async fn standing(client: &mut Client, so: impl Fn(&Value) -> bool) -> Answer {
+    loop {
         let answer = client.get("/readyz").await;
-        if answer.status == 503 {
-            break answer;
+        if so(&answer.json()["components"]["log"]) {
+            return answer;
         }
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    };
-    assert_eq!(unready.json()["components"]["log"]["reason"], "no space left on device");
-    gateway.stop().await;
+    }
 }
