@@ -67,7 +67,7 @@ pub struct Deps {
     pub health: Health,
 }
 
-/// Serves `listener` until `shutdown`, then finishes what is under way, for at most `config.drain_ms_max`.
+/// Serves `listener` until `shutdown`, then finishes what is under way, requests and a mail, for at most `config.drain_ms_max` in all.
 pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shutdown: CancellationToken) {
     let engines = readiness::Engines::register(&deps.health);
     let eraser = Eraser::new(
@@ -99,13 +99,15 @@ pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shu
         })
     };
     let posting = tokio::spawn(expiry::watch(postman, expiry_pause, shutdown.clone()));
-    web::serve(listener, app::router(&app), &app.config.connections(), &shutdown).await;
+    let connections = app.config.connections();
+    let serving = web::serve(listener, app::router(&app), &connections, &shutdown);
+    // A mail that is being sent is better finished, in the same time as the requests: both count from the signal.
+    let limit = Duration::from_millis(app.config.drain_ms_max);
+    let ((), posted) = tokio::join!(serving, service::shutdown::drain("mails", &shutdown, limit, posting));
     watching.abort();
     fetching.abort();
     erasing.abort();
-    // A mail that is being sent is better finished.
-    let drain = Duration::from_millis(app.config.drain_ms_max);
-    if tokio::time::timeout(drain, posting).await.is_err() {
-        tracing::warn!("a mail was still being sent at the end");
+    if let Err(late) = posted {
+        tracing::warn!(%late, "a mail was still being sent at the end");
     }
 }
