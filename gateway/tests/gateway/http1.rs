@@ -273,7 +273,10 @@ async fn health_and_readiness_are_told() {
     assert_eq!(client.get("/healthz").await.status, 200);
     // The log is looked at once a second. A gateway that starts waits for it.
     let starts = standing(&mut client, |log| log["reason"] != "starting").await;
-    assert_eq!((starts.status, starts.json()["status"].as_str()), (503, Some("not_ready")));
+    assert_eq!(
+        (starts.status, starts.json()["status"].as_str()),
+        (503, Some("not_ready"))
+    );
     gateway.log.set(Mood::Takes);
     let ready = standing(&mut client, |log| log["status"] == "ready").await;
     assert_eq!(ready.status, 200);
