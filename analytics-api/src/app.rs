@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use axum::{Router, middleware};
 use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_swagger_ui::SwaggerUi;
 use warehouse::{Warehouse, WarehouseError};
 
 use crate::completeness::Completeness;
@@ -108,9 +107,9 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     };
     let keyed = with_api_key().route_layer(middleware::from_fn_with_state(gatekeeper, web::access::api_key));
     let (routes, document) = openapi::router().merge(keyed).merge(open()).split_for_parts();
-    let page = SwaggerUi::new("/docs").url("/openapi.json", openapi::finished(document, &app.config));
+    let docs = web::docs::router(openapi::finished(document, &app.config));
     routes
-        .merge(page)
+        .merge(docs)
         .merge(crate::page::router())
         .fallback(web::envelope::not_found)
         .method_not_allowed_fallback(web::envelope::method_not_allowed)

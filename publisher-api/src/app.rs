@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::{Router, middleware};
 use tokio::sync::Notify;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_swagger_ui::SwaggerUi;
 use web::access::Gatekeeper;
 use web::envelope::Envelope;
 
@@ -63,9 +62,8 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .merge(personal)
         .merge(routes::index::routes())
         .split_for_parts();
-    let page = SwaggerUi::new("/docs").url("/openapi.json", openapi::finished(document));
     routes
-        .merge(page)
+        .merge(web::docs::router(openapi::finished(document)))
         .fallback(web::envelope::not_found)
         .method_not_allowed_fallback(web::envelope::method_not_allowed)
         .layer(middleware::from_fn_with_state(around, web::envelope::envelope))

@@ -71,6 +71,7 @@ async fn the_api_over_the_real_engine() {
         queries::invalid_queries,
         queries::addresses_and_methods,
         queries::request_ids_and_caching,
+        queries::policies,
         queries::heads_over_the_limit,
         authorisation::keys,
         authorisation::domains,

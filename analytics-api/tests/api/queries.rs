@@ -111,6 +111,8 @@ pub(crate) async fn invalid_queries(stack: &Stack) {
         (refusals, "limit=1001", "limit", "1 to 1000"),
         ("/api/v1/analytics/content", "limit=101", "limit", "1 to 100"),
         ("/api/v1/analytics/clients", "limit=0", "limit", "1 to 100"),
+        (refusals, "groupBy=reason&limit=3", "limit", "groupBy"),
+        (refusals, "groupBy=publisher", "groupBy", "reason"),
         ("/api/v1/analytics/models", "purpose=x", "purpose", "training"),
         ("/api/v1/analytics/purposes", "limit=3", "limit", "unknown parameter"),
         (&content, "entryId=7", "entryId", "unknown parameter"),
@@ -174,6 +176,33 @@ pub(crate) async fn request_ids_and_caching(stack: &Stack) {
         let answer = stack.send("GET", path, &[("x-request-id", "two words")]).await;
         assert_eq!(answer.header("x-request-id").len(), 36, "{path}");
     }
+}
+
+/// What a browser is told of answers: nothing is run or framed, unless it is a page, and then by its own policy.
+pub(crate) async fn policies(stack: &Stack) {
+    for (method, path, status, loads) in [
+        ("GET", "/api/v1/analytics/dashboard", 401, "default-src 'none'; frame"),
+        ("GET", "/nothing", 404, "default-src 'none'; frame"),
+        ("GET", "/dashboard", 200, "default-src 'none'; script-src 'self'"),
+        ("GET", "/dashboard/", 308, "default-src 'none'; frame"),
+        ("GET", "/dashboard/assets/none.js", 404, "default-src 'none'; frame"),
+        ("POST", "/dashboard", 405, "default-src 'none'; frame"),
+        ("GET", "/docs", 303, "default-src 'self'"),
+        ("GET", "/docs/", 200, "default-src 'self'"),
+        ("GET", "/docs/swagger-initializer.js", 200, "default-src 'self'"),
+    ] {
+        let answer = stack.send(method, path, &[]).await;
+        let policy = answer.header("content-security-policy");
+        assert_eq!(
+            (answer.status, policy.starts_with(loads)),
+            (status, true),
+            "{path}: {policy}"
+        );
+        assert!(policy.contains("frame-ancestors 'none'"), "{path}: {policy}");
+    }
+    let answer = stack.send("GET", "/docs/swagger-initializer.js", &[]).await;
+    let told = answer.text().replace([' ', '\n'], "");
+    assert!(told.contains("\"validatorUrl\":\"none\""), "{told}");
 }
 
 pub(crate) async fn heads_over_the_limit(stack: &Stack) {

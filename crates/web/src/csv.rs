@@ -1,0 +1,82 @@
+//! Cells of CSV (RFC 4180) that spreadsheets show and don't run: their texts are strangers'.
+
+use std::borrow::Cow;
+
+/// What a spreadsheet takes for the beginning of a formula; the last four are the full-width forms of the others.
+const FORMULA: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+/// Where a spreadsheet that doesn't read quotes as RFC 4180 has them, or separates by something else, begins a cell.
+const SEPARATORS: [char; 4] = [';', '\t', '\r', '\n'];
+/// What a spreadsheet may pass over before a formula.
+const PASSED_OVER: [char; 3] = [' ', '\u{a0}', '"'];
+
+/// `text` as a cell: quoted where that is needed, and with an apostrophe before whatever could be run as a formula (OWASP, CSV
+/// injection), at the beginning or behind a separator.
+#[must_use]
+pub fn cell(text: &str) -> Cow<'_, str> {
+    let quoted = text.contains(SEPARATORS) || text.contains([',', '"']);
+    let start = text.trim_start_matches(PASSED_OVER);
+    if !quoted && !start.starts_with(FORMULA) {
+        return Cow::Borrowed(text);
+    }
+    let mut cell = String::with_capacity(text.len() + 8);
+    cell.push('"');
+    // Tabs and line ends begin formulas at a cell's very beginning too.
+    if start.starts_with(['\t', '\r', '\n']) {
+        cell.push('\'');
+    }
+    let mut fresh = true;
+    for char in text.chars() {
+        if fresh && FORMULA.contains(&char) {
+            cell.push('\'');
+        }
+        fresh = SEPARATORS.contains(&char) || fresh && PASSED_OVER.contains(&char);
+        if char == '"' {
+            cell.push('"');
+        }
+        cell.push(char);
+    }
+    cell.push('"');
+    Cow::Owned(cell)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_quoted_where_needed() {
+        for (text, written) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("a-b@c.example/?x=1+1", "a-b@c.example/?x=1+1"),
+            ("a, b", "\"a, b\""),
+            ("a;b", "\"a;b\""),
+            ("say \"hi\"\r\n", "\"say \"\"hi\"\"\r\n\""),
+        ] {
+            assert_eq!(cell(text), written);
+        }
+    }
+
+    #[test]
+    fn formulas_are_defused_wherever_a_cell_could_begin() {
+        for (text, written) in [
+            ("=1+1", "\"'=1+1\""),
+            ("+1", "\"'+1\""),
+            ("-1", "\"'-1\""),
+            ("@sum", "\"'@sum\""),
+            ("  \u{a0}@x", "\"  \u{a0}'@x\""),
+            ("\u{ff1d}x", "\"'\u{ff1d}x\""),
+            ("\tx", "\"'\tx\""),
+            (" \rx", "\"' \rx\""),
+            ("\nx", "\"'\nx\""),
+            ("x;=1", "\"x;'=1\""),
+            ("x; \u{ff0b}1", "\"x; '\u{ff0b}1\""),
+            ("x;\"=1\"", "\"x;\"\"'=1\"\"\""),
+            ("x\t-1", "\"x\t'-1\""),
+            ("x\r\n@y\n=z", "\"x\r\n'@y\n'=z\""),
+            ("x\r\n'=y", "\"x\r\n'=y\""),
+        ] {
+            assert_eq!(cell(text), written, "{text:?}");
+        }
+    }
+}
