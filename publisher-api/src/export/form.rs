@@ -101,7 +101,7 @@ fn csv_rows(rows: &[Vec<Value>], cursor: Option<&str>) -> String {
             if number > 0 {
                 text.push(',');
             }
-            push_cell(&mut text, &shown(cell));
+            text.push_str(&web::csv::cell(&shown(cell)));
         }
         if let Some(cursor) = cursor {
             text.push(',');
@@ -122,20 +122,6 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Texts of strangers end up in spreadsheets: what a spreadsheet would run as a formula gets an apostrophe before it.
-fn push_cell(text: &mut String, cell: &str) {
-    let formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    if !formula && !cell.contains([',', '"', '\r', '\n']) {
-        return text.push_str(cell);
-    }
-    text.push('"');
-    if formula {
-        text.push('\'');
-    }
-    text.push_str(&cell.replace('"', "\"\""));
-    text.push('"');
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,10 +134,7 @@ mod tests {
             (json!("a,b"), "\"a,b\"\r\n"),
             (json!("say \"hi\"\r\n"), "\"say \"\"hi\"\"\r\n\"\r\n"),
             (json!("=HYPERLINK(\"x\")"), "\"'=HYPERLINK(\"\"x\"\")\"\r\n"),
-            (json!("+1"), "\"'+1\"\r\n"),
-            (json!("-1"), "\"'-1\"\r\n"),
-            (json!("@a"), "\"'@a\"\r\n"),
-            (json!(["=1", "b"]), "\"'=1; b\"\r\n"),
+            (json!(["=1", "b", "-2"]), "\"'=1; b; '-2\"\r\n"),
             (json!(7), "7\r\n"),
             (json!(true), "true\r\n"),
             (Value::Null, "\r\n"),
