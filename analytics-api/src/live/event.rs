@@ -11,6 +11,9 @@ pub(super) const HELLO: Bytes = Bytes::from_static(b"retry: 2000\n\n");
 /// Keeps proxies from thinking that the stream is dead.
 pub(super) const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
 
+/// Bytes of an event's receipts: they are full of strangers' texts, and neither a hub's memory nor a listener's takes any length.
+const RECEIPTS_BYTES_MAX: usize = 1 << 20;
+
 /// The day's totals.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -23,6 +26,25 @@ pub(super) struct Totals<'a> {
     pub(super) to: &'a str,
     #[serde(flatten)]
     pub(super) completeness: Completeness,
+}
+
+/// A JSON array of as many of the first `rows` as an event has room for, and how many those are.
+pub(super) fn array<T: Serialize>(rows: &[T]) -> serde_json::Result<(Bytes, usize)> {
+    let mut bytes = vec![b'['];
+    for (at, row) in rows.iter().enumerate() {
+        let end = bytes.len();
+        if at > 0 {
+            bytes.push(b',');
+        }
+        serde_json::to_writer(&mut bytes, row)?;
+        if bytes.len() >= RECEIPTS_BYTES_MAX {
+            bytes.truncate(end);
+            bytes.push(b']');
+            return Ok((bytes.into(), at));
+        }
+    }
+    bytes.push(b']');
+    Ok((bytes.into(), rows.len()))
 }
 
 /// `event: receipts`, of a JSON array and of how many more came that aren't in it.
@@ -65,4 +87,23 @@ pub(super) fn end(why: End) -> Bytes {
 /// The last bytes at a shutdown: streams come back one after the other.
 pub(super) fn retry(nth: u64) -> Bytes {
     format!("retry: {}\n\n", 1_000 + nth * 7_919 % 4_000).into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn an_array_has_as_many_rows_as_an_event_has_room_for() {
+        assert_eq!(array::<u8>(&[]).unwrap(), (Bytes::from_static(b"[]"), 0));
+        assert_eq!(array(&["a", "b"]).unwrap(), (Bytes::from_static(b"[\"a\",\"b\"]"), 2));
+        let long = "x".repeat(100_000);
+        let (bytes, count) = array(&vec![&long; 200]).unwrap();
+        assert_eq!((count, bytes.len() <= RECEIPTS_BYTES_MAX), (10, true));
+        let told: Vec<String> = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(told, vec![long; 10]);
+        let (bytes, count) = array(&["x".repeat(RECEIPTS_BYTES_MAX)]).unwrap();
+        assert_eq!((count, bytes.as_ref()), (0, b"[]".as_slice()));
+    }
 }

@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::completeness::Completeness;
 use crate::routes::receipts::listed;
 
-/// Receipts of one event; an update that brings more says how many it leaves out.
+/// Receipts of one event, as far as they aren't too long for it; an update that brings more says how many it leaves out.
 const EVENT_RECEIPTS_MAX: usize = 200;
 /// The least time between two updates that only move `completeThrough`.
 const STILL: Duration = Duration::from_secs(1);
@@ -244,26 +244,21 @@ impl Hub {
     /// Makes an update of a wave.
     async fn tell(&self, app: &App, told: &mut Told, wave: &Wave) -> Result<(), NotTold> {
         let from = told.to.clone().unwrap_or_else(|| Arc::clone(&wave.to));
-        // Side by side: both are told at once, and who waits waits for the longer one.
-        let arrivals = async {
-            if wave.lost {
-                return Ok(None);
-            }
-            self.arrivals(app, &from, &wave.to, &wave.hours).await
+        let new = match wave.lost {
+            true => None,
+            false => self.arrivals(app, &from, &wave.to, &wave.hours).await?,
         };
-        let totals = self.refreshed(app, told.totals.as_ref(), wave);
-        let (new, totals) = tokio::try_join!(arrivals, totals)?;
-        let lost = new.is_none();
-        let mut new = new.unwrap_or_default();
-        if let Some(totals) = totals {
+        if let Some(totals) = self.refreshed(app, told.totals.as_ref(), wave).await? {
             told.totals = Some(totals);
         }
+        let lost = new.is_none();
+        let mut new = new.unwrap_or_default();
         let id = place::write(&wave.to);
         let totals = told.event(&id, wave.complete_ms, app.books.are_off())?;
         let all = new.len() as u64;
         new.truncate(EVENT_RECEIPTS_MAX);
-        let count = new.len() as u64;
-        let receipts = self.json(app, new).await?;
+        let (receipts, count) = self.json(app, new).await?;
+        let count = count as u64;
         let frame = if lost {
             [event::reload(&id), totals.clone()].concat().into()
         } else if all > 0 {
@@ -331,10 +326,12 @@ impl Hub {
             None => None,
         };
         let mut frame = bytes::BytesMut::new();
-        match new {
-            Some(new) if new.is_empty() => {}
-            Some(new) => frame.put_slice(&event::receipts(&update.id, &self.json(app, new).await?, 0)),
-            None => frame.put_slice(&event::reload(&update.id)),
+        let all = new.as_ref().map(Vec::len);
+        let (receipts, count) = self.json(app, new.unwrap_or_default()).await?;
+        match all {
+            Some(0) => {}
+            Some(all) if all == count => frame.put_slice(&event::receipts(&update.id, &receipts, 0)),
+            _ => frame.put_slice(&event::reload(&update.id)),
         }
         frame.put_slice(&update.totals);
         let frame = frame.freeze();
@@ -399,12 +396,12 @@ impl Hub {
         }))
     }
 
-    /// Receipts as an array.
-    async fn json(&self, app: &App, receipts: Vec<ExportedReceipt>) -> Result<Bytes, NotTold> {
+    /// Receipts as an array, as many of the first as one event tells, and how many those are.
+    async fn json(&self, app: &App, receipts: Vec<ExportedReceipt>) -> Result<(Bytes, usize), NotTold> {
         if receipts.is_empty() {
-            return Ok(Bytes::from_static(b"[]"));
+            return Ok((Bytes::from_static(b"[]"), 0));
         }
-        Ok(serde_json::to_vec(&listed(app, &self.principal, receipts).await)?.into())
+        Ok(event::array(&listed(app, &self.principal, receipts).await)?)
     }
 }
 

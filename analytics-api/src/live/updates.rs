@@ -13,7 +13,7 @@ use super::event;
 
 /// Updates kept.
 const UPDATES_MAX: usize = 64;
-/// Bytes of receipts in them.
+/// Bytes of their events and receipts together; the newest is kept whatever it has.
 const BYTES_MAX: usize = 256 << 10;
 
 /// What listeners are told at one time.
@@ -35,6 +35,12 @@ pub(super) struct Update {
     pub(super) new: u64,
     /// Whether it isn't known what else came or changed.
     pub(super) reload: bool,
+}
+
+impl Update {
+    fn bytes(&self) -> usize {
+        self.frame.len() + self.receipts.len()
+    }
 }
 
 /// How far a listener has been told.
@@ -90,10 +96,10 @@ impl Updates {
         };
         let update = Arc::new(update);
         kept.push_back(Kept { update, behind });
-        let bytes: usize = kept.iter().map(|kept| kept.update.frame.len()).sum();
+        let bytes: usize = kept.iter().map(|kept| kept.update.bytes()).sum();
         let mut over = bytes.saturating_sub(BYTES_MAX);
         while kept.len() > UPDATES_MAX || over > 0 && kept.len() > 1 {
-            let gone = kept.pop_front().map_or(0, |gone| gone.update.frame.len());
+            let gone = kept.pop_front().map_or(0, |gone| gone.update.bytes());
             over = over.saturating_sub(gone);
         }
         drop(kept);
@@ -221,7 +227,8 @@ mod tests {
         let frame = text(updates.next(&mut cursor));
         assert!(frame.starts_with("event: reload\nid: 201\n"), "{frame}");
         let large = Update {
-            frame: Bytes::from(vec![b'x'; BYTES_MAX]),
+            frame: Bytes::from(vec![b'x'; BYTES_MAX / 2]),
+            receipts: Bytes::from(vec![b'x'; BYTES_MAX / 2]),
             ..update(202, 0, 0, false)
         };
         updates.push(large);

@@ -43,6 +43,7 @@ async fn live_streams_over_the_real_engine() {
         resuming::every_receipt_once_over_any_number_of_cuts,
         resuming::a_process_that_is_behind_repeats_nothing,
         resuming::too_much_to_tell_is_said,
+        resuming::texts_that_are_too_long_are_left_out,
         resuming::ids_that_are_none,
         ending::a_revoked_key_ends_its_streams,
         ending::a_shutdown_ends_streams_in_time,

@@ -101,6 +101,29 @@ pub(crate) async fn too_much_to_tell_is_said(world: &World) {
     server.stop().await;
 }
 
+/// However long strangers make their texts, an event stays one that a page can read.
+pub(crate) async fn texts_that_are_too_long_are_left_out(world: &World) {
+    const EVENT_BYTES_MAX: usize = (1 << 20) + 4_096;
+    let publisher = world.publisher("long.example").await;
+    let server = world.server(|_| {}).await;
+    let mut stream = listen(&server, &publisher, None).await;
+    let id = stream.next_of("totals").await.id;
+    world
+        .deliver(0, &world.long_receipts(&publisher.domain, 150, 20_000))
+        .await;
+    let event = stream.next_of("receipts").await;
+    let told = event.data["receipts"].as_array().unwrap().len() as u64;
+    assert!((20..150).contains(&told), "{told}");
+    assert_eq!(event.data["leftOut"], 150 - told);
+    assert!(event.data.to_string().len() <= EVENT_BYTES_MAX);
+    assert_eq!(stream.next_of("totals").await.data["totalReceipts"], 150);
+    // Who comes back has missed more than one event tells.
+    let mut again = listen(&server, &publisher, Some(&id)).await;
+    assert_eq!(again.next().await.unwrap().name, "reload");
+    assert_eq!(again.next_of("totals").await.data["totalReceipts"], 150);
+    server.stop().await;
+}
+
 pub(crate) async fn ids_that_are_none(world: &World) {
     let publisher = world.publisher("ids.example").await;
     let server = world.server(|_| {}).await;
