@@ -1,5 +1,5 @@
 //! How many answers are made at one time, how many requests wait for their turn, and how long one may take. An account has half of
-//! all that, so that no other waits behind what it asks.
+//! the answers being made, and as many places as it leaves free, so that no other waits behind what it asks.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,14 +9,13 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use web::Failure;
-use web::shares::Shares;
+use web::shares::{Commons, Full, Shares};
 
 /// Bounds the work in hand.
 pub struct Gate {
     /// Places at work and in the queue together.
-    admitted: Semaphore,
+    admitted: Commons,
     working: Semaphore,
-    admitted_of: Shares,
     working_of: Shares,
     wait_max: Duration,
 }
@@ -26,9 +25,8 @@ impl Gate {
     #[must_use]
     pub fn new(concurrent_max: usize, waiting_max: usize, wait_max: Duration) -> Self {
         Self {
-            admitted: Semaphore::new(concurrent_max + waiting_max),
+            admitted: Commons::new(concurrent_max + waiting_max),
             working: Semaphore::new(concurrent_max),
-            admitted_of: Shares::new((concurrent_max + waiting_max).div_ceil(2)),
             working_of: Shares::new(concurrent_max.div_ceil(2)),
             wait_max,
         }
@@ -37,15 +35,15 @@ impl Gate {
     /// Runs an account's `work` in its turn.
     ///
     /// # Errors
-    /// 503 with Retry-After: `overloaded` at once if the queue, or the account's half of it, is full, or if the turn didn't come in
+    /// 503 with Retry-After: `overloaded` at once if the queue, or the account's part of it, is full, or if the turn didn't come in
     /// time; `warehouse_unavailable` if `work` itself took too long; and whatever `work` fails with.
     pub async fn run<T>(&self, account_id: &str, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let Ok(_own_place) = self.admitted_of.of(account_id).try_acquire_owned() else {
-            return Err(overloaded("this account has as many queries at work as one may have"));
-        };
-        let Ok(_place) = self.admitted.try_acquire() else {
-            return Err(overloaded("as many queries are at work as allowed"));
-        };
+        let _place = self.admitted.take(account_id).map_err(|full| {
+            overloaded(match full {
+                Full::Account => "this account has as many queries at work as one may have",
+                Full::All => "as many queries are at work as allowed",
+            })
+        })?;
         let deadline = tokio::time::Instant::now() + self.wait_max;
         let turn = async {
             // The account's own turn first: what waits for it holds no place at work.
@@ -112,6 +110,18 @@ mod tests {
         assert_eq!(fifth.0.kind, Kind::Overloaded);
         assert!(fifth.0.detail.starts_with("this account"), "{}", fifth.0.detail);
         gate.run("acc_b", async { Ok(()) }).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn two_accounts_that_ask_much_leave_places_to_a_third() {
+        let gate = Gate::new(2, 10, Duration::from_secs(3_600));
+        let mut busy: Vec<_> = (0..24)
+            .map(|nth| Box::pin(gate.run(["acc_a", "acc_b"][nth % 2], pending::<Result<(), Failure>>())))
+            .collect();
+        let refused = busy.iter_mut().filter_map(|one| one.now_or_never());
+        assert_eq!(refused.filter(Result::is_err).count(), 24 - 8);
+        let mut third = Box::pin(gate.run("acc_c", pending::<Result<(), Failure>>()));
+        assert!((&mut third).now_or_never().is_none());
     }
 
     #[tokio::test]

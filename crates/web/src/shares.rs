@@ -1,4 +1,4 @@
-//! Places that each account has of its own, so that one of them can't take all there are.
+//! Places that each account has of its own, or of those that all have, so that one of them can't take all there are.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,6 +34,74 @@ impl Shares {
     }
 }
 
+/// Places for all accounts, of which each takes as many as it leaves free: one alone half of them, two a third each. So the next
+/// one finds a place, as long as there aren't as many accounts as places (dynamic thresholds, Choudhury and Hahne 1998).
+#[derive(Debug)]
+pub struct Commons {
+    places: usize,
+    taken: Mutex<HashMap<String, usize>>,
+}
+
+/// Why there is no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Full {
+    /// The account has as many as it leaves free.
+    Account,
+    /// All are taken.
+    All,
+}
+
+/// A place until it is dropped.
+#[derive(Debug)]
+pub struct Place<'a> {
+    commons: &'a Commons,
+    account_id: String,
+}
+
+impl Commons {
+    /// So many `places`.
+    #[must_use]
+    pub fn new(places: usize) -> Self {
+        Self {
+            places,
+            taken: Mutex::default(),
+        }
+    }
+
+    /// A place for this account.
+    ///
+    /// # Errors
+    /// [`Full`], at once.
+    pub fn take(&self, account_id: &str) -> Result<Place<'_>, Full> {
+        let mut taken = self.taken.lock();
+        let free = self.places.saturating_sub(taken.values().sum());
+        if free == 0 {
+            return Err(Full::All);
+        }
+        let own = taken.entry(account_id.to_owned()).or_default();
+        if *own >= free {
+            return Err(Full::Account);
+        }
+        *own += 1;
+        Ok(Place {
+            commons: self,
+            account_id: account_id.to_owned(),
+        })
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut taken = self.commons.taken.lock();
+        if let Some(own) = taken.get_mut(&self.account_id) {
+            *own -= 1;
+            if *own == 0 {
+                taken.remove(&self.account_id);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -49,5 +117,22 @@ mod tests {
         drop(shares.of("acc_c"));
         drop(shares.of("acc_a").try_acquire_owned().unwrap());
         assert_eq!(shares.accounts.lock().len(), 1);
+    }
+
+    #[test]
+    fn accounts_take_as_many_as_they_leave_free() {
+        let commons = Commons::new(12);
+        let most = |account: &str| std::iter::from_fn(|| commons.take(account).ok()).collect::<Vec<_>>();
+        let first = most("acc_a");
+        assert_eq!((first.len(), commons.take("acc_a").unwrap_err()), (6, Full::Account));
+        let second = most("acc_b");
+        assert_eq!(second.len(), 3);
+        drop(first);
+        let (second_more, first) = (most("acc_b"), most("acc_a"));
+        assert_eq!((second_more.len(), first.len()), (3, 3));
+        let others = ["c", "d", "e"].map(|account| commons.take(account).unwrap());
+        assert_eq!(commons.take("f").unwrap_err(), Full::All);
+        drop((first, second, second_more, others));
+        assert!(commons.taken.lock().is_empty());
     }
 }
