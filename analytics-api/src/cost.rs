@@ -1,25 +1,29 @@
-//! What a question costs of the key's quota: a function of the request's head alone, so that whoever asks can tell it beforehand.
+//! What a question costs of the key's quota: a function of the request's head (and of the time, where a range has no end), so that
+//! whoever asks can tell it beforehand.
 //!
 //! | a request | units |
 //! |---|---|
 //! | any, without what is below | 1 |
-//! | `from` and `to` more than 93 days apart, more than a year, more than five years | + 1, 2, 4 |
-//! | `groupBy` | + 1 |
+//! | a range of more than 93 days, of more than a year, of more than five years | + 1, 2, 4 |
+//! | `groupBy` of a time series | + 1 |
 //! | more than 500 points of a time series, more than 1,000 | + 1, 2 |
 //! | `compare` | + 1 |
 //! | a page of more than 250 receipts, of more than 500 | + 1, 3 |
 //! | receipts streamed as rows (CSV, NDJSON): up to 1,000 rows, then each further 1,000 | + 1, 1 |
 //! | a live stream, once | 5 |
 //!
+//! `from` alone is a range up to now, `to` alone one of more than five years; of a time series it is as many intervals as it has by itself.
+//!
 //! Never more than [`COST_MAX`], nor than the key may ask in a minute at all.
 
 use axum::extract::Query;
-use http::{HeaderMap, Request, Uri, header};
+use http::{HeaderMap, Request, Uri};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use crate::buckets::{INTERVALS, Interval};
+use crate::format::{ALL, Format};
 
 /// The most that one question costs.
 pub const COST_MAX: u32 = 20;
@@ -32,12 +36,12 @@ const DAY_S: i64 = 86_400;
 /// The units of a request, 1 to [`COST_MAX`]. What can't be answered costs as much as a question of the same form could.
 #[must_use]
 pub fn of_request<B>(request: &Request<B>) -> u32 {
-    units(request.uri(), wants_rows(request.headers()))
+    units(request.uri(), wants_rows(request.headers()), Timestamp::now())
 }
 
-/// The same by the address, and whether rows are wanted rather than JSON.
+/// The same by the address, whether rows are wanted rather than JSON, and what time it is.
 #[must_use]
-pub fn units(uri: &Uri, rows: bool) -> u32 {
+pub fn units(uri: &Uri, rows: bool, now: Timestamp) -> u32 {
     let Some(end) = uri.path().strip_prefix("/api/v1/analytics/") else {
         return 1;
     };
@@ -46,7 +50,7 @@ pub fn units(uri: &Uri, rows: bool) -> u32 {
     }
     let params = Given::of(uri);
     let mut cost = 1;
-    let range_s = range_s(&params);
+    let range_s = range_s(&params, end == "timeseries", now);
     cost += match range_s.unwrap_or(0) / DAY_S {
         ..=93 => 0,
         94..=366 => 1,
@@ -94,10 +98,20 @@ impl Given {
     }
 }
 
-/// How long the range is, where both ends are given.
-fn range_s(params: &Given) -> Option<i64> {
-    let at = |name| params.get(name).and_then(instant);
-    Some((at("to")?.as_second() - at("from")?.as_second()).max(0))
+/// How long the range is, as far as one is given.
+fn range_s(params: &Given, of_series: bool, now: Timestamp) -> Option<i64> {
+    let at = |name| params.get(name).and_then(instant).map(Timestamp::as_second);
+    let length = match (at("from"), at("to")) {
+        (Some(from), Some(to)) => to - from,
+        (Some(from), None) => now.as_second() - from,
+        (None, Some(_)) if of_series => {
+            let interval = interval(params);
+            i64::try_from(interval.default_points()).unwrap_or(i64::MAX) * interval.usual_seconds()
+        }
+        (None, Some(_)) => i64::MAX,
+        (None, None) => return None,
+    };
+    Some(length.max(0))
 }
 
 /// A date is taken as UTC's: hours make no difference here.
@@ -111,19 +125,18 @@ fn instant(text: &str) -> Option<Timestamp> {
     }
 }
 
-fn points(params: &Given, range_s: Option<i64>) -> i64 {
-    let named = |interval: &&Interval| params.get("interval") == Some(interval.name());
-    let interval = INTERVALS.iter().find(named).unwrap_or(&Interval::Day);
-    range_s.map_or(0, |range_s| range_s / interval.usual_seconds())
+fn interval(params: &Given) -> Interval {
+    let named = |interval: &Interval| params.get("interval") == Some(interval.name());
+    INTERVALS.into_iter().find(named).unwrap_or(Interval::Day)
 }
 
-/// Whether `Accept` names a form of rows before JSON, as far as it matters here: wildcards and qualities are passed over.
+fn points(params: &Given, range_s: Option<i64>) -> i64 {
+    range_s.map_or(0, |range_s| range_s / interval(params).usual_seconds())
+}
+
+/// Whether the answer will be rows: told as the answer's own form is.
 fn wants_rows(headers: &HeaderMap) -> bool {
-    let line = headers.get(header::ACCEPT).and_then(|line| line.to_str().ok());
-    let Some(line) = line else { return false };
-    let place = |kind: &str| line.find(kind);
-    let rows = ["text/csv", "application/x-ndjson"].into_iter().filter_map(place).min();
-    rows.is_some_and(|rows| place("application/json").is_none_or(|json| rows < json))
+    matches!(Format::of(headers, ALL), Ok(Format::Csv | Format::Ndjson))
 }
 
 #[cfg(test)]
@@ -134,7 +147,8 @@ mod tests {
     use super::*;
 
     fn at(address: &str, rows: bool) -> u32 {
-        units(&format!("/api/v1/analytics/{address}").parse().unwrap(), rows)
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        units(&format!("/api/v1/analytics/{address}").parse().unwrap(), rows, now)
     }
 
     #[test]
@@ -143,7 +157,7 @@ mod tests {
             assert_eq!(at(address, false), 1, "{address}");
         }
         let receipt = "/api/v1/receipts/x?from=1970-01-01&to=2199-01-01";
-        assert_eq!(units(&receipt.parse().unwrap(), false), 1);
+        assert_eq!(units(&receipt.parse().unwrap(), false, Timestamp::now()), 1);
     }
 
     #[test]
@@ -158,8 +172,16 @@ mod tests {
             ("dashboard?from=2025-01-01&to=2025-02-01&compare=previous", 2),
             ("dashboard?from=2025-01-01T00:00:00%2B02:00&to=2025-12-01T00:00:00Z", 2),
             ("dashboard?from=2025-01-01T00:00:00+02:00&to=2025-12-01T00:00:00Z", 2),
-            ("dashboard?to=2025-12-01", 1),
-            ("dashboard?from=nonsense&to=2025-12-01", 1),
+            // Open ranges: up to now, and from the first receipt.
+            ("dashboard?from=2025-10-01", 1),
+            ("dashboard?from=2025-06-01", 2),
+            ("dashboard?from=2020-01-01", 5),
+            ("dashboard?from=2199-01-01", 1),
+            ("dashboard?to=2025-12-01", 5),
+            ("dashboard?from=nonsense&to=2025-12-01", 5),
+            ("timeseries?to=2025-12-01", 1),
+            ("timeseries?to=2025-12-01&interval=month", 2),
+            ("timeseries?from=2020-01-01&interval=hour", 7),
             (
                 "timeseries?interval=minute&from=2025-01-01T00:00:00Z&to=2025-01-01T09:00:00Z",
                 2,
@@ -181,13 +203,23 @@ mod tests {
     #[test]
     fn the_form_is_told_by_accept() {
         for (accept, cost) in [
-            ("text/csv", 6),
-            ("application/x-ndjson, application/json;q=0.5", 6),
-            ("application/json, text/csv", 4),
-            ("*/*", 4),
+            (&["text/csv"][..], 6),
+            (&["Text/CSV; charset=utf-8"], 6),
+            (&["text/*"], 6),
+            (&["application/x-ndjson, application/json;q=0.5"], 6),
+            (&["application/json;q=0.1, text/csv"], 6),
+            (&["application/json;q=0.1", "text/csv"], 6),
+            (&["application/json;q=0, */*"], 6),
+            (&["application/json, text/csv"], 4),
+            (&["text/csv;q=0.5, application/json"], 4),
+            (&["*/*"], 4),
+            (&["image/png"], 4),
         ] {
-            let request = Request::get("/api/v1/analytics/receipts?limit=5000").header("accept", accept);
-            assert_eq!(of_request(&request.body(()).unwrap()), cost, "{accept}");
+            let mut request = Request::get("/api/v1/analytics/receipts?limit=5000");
+            for line in accept {
+                request = request.header("accept", *line);
+            }
+            assert_eq!(of_request(&request.body(()).unwrap()), cost, "{accept:?}");
         }
     }
 
