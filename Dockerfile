@@ -46,8 +46,10 @@ LABEL org.opencontainers.image.vendor="Receipts" \
       org.opencontainers.image.licenses="MIT OR Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
+# A variable is stronger than a configuration file: the chart sets those named RECEIPTS_ from its own configuration again.
 ENV RECEIPTS_TELEMETRY_LOG_FORMAT=json \
-    SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
+    SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
+    PATH=/usr/bin
 WORKDIR /
 USER 65532:65532
 EXPOSE 9090
@@ -84,10 +86,9 @@ ENTRYPOINT ["/usr/bin/receipts"]
 FROM base AS all-in-one
 LABEL org.opencontainers.image.title="receipts-all-in-one" org.opencontainers.image.description="Every service in one process, on embedded engines"
 COPY --from=root-with-engine /roots/all-in-one /
+# No VOLUME: what is acknowledged belongs on a disk that somebody chose, not on one that goes with the container.
 ENV RECEIPTS_WAREHOUSE_LIBRARY=/usr/lib/libchdb.so \
-    RECEIPTS_DATA_DIR=/var/lib/receipts \
-    PATH=/usr/bin
+    RECEIPTS_DATA_DIR=/var/lib/receipts
 EXPOSE 8080 8081 8082
-VOLUME /var/lib/receipts
 ENTRYPOINT ["/usr/bin/receipts"]
 CMD ["up"]

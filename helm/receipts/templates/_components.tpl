@@ -77,9 +77,14 @@ RECEIPTS_AUTH_HS256_SECRET: authHs256Secret
 {{- toYaml $data -}}
 {{- end -}}
 
-{{/* The variables of a container: {root, secrets, extraEnv, prefix}. */}}
+{{/*
+The variables of a container: {root, secrets, secretName, extraEnv}. Those that the images set are set here again, from the configuration:
+a variable is stronger than the file.
+*/}}
 {{- define "receipts.env" -}}
 {{- $given := include "receipts.secretData" .root | fromYaml -}}
+{{- $config := include "receipts.config" .root | fromYaml -}}
+{{- $services := eq .root.Values.mode "services" -}}
 {{- range .secrets }}
 {{- if or $.root.Values.secrets.existingSecret (hasKey $given .) }}
 - name: {{ . }}
@@ -87,13 +92,23 @@ RECEIPTS_AUTH_HS256_SECRET: authHs256Secret
     secretKeyRef:
       name: {{ $.secretName | default (include "receipts.secretName" $.root) }}
       key: {{ . }}
-      {{- if $.root.Values.secrets.existingSecret }}
+      {{- if and $.root.Values.secrets.existingSecret (not (and $services (eq . "RECEIPTS_ACCOUNTS_URL"))) }}
       optional: true
       {{- end }}
 {{- end }}
 {{- end }}
 - name: RECEIPTS_CONFIG
   value: /etc/receipts/config/receipts.toml
+- name: RECEIPTS_TELEMETRY_LOG_FORMAT
+  value: {{ $config.telemetry.log_format | quote }}
+{{- if not $services }}
+- name: RECEIPTS_DATA_DIR
+  value: {{ $config.data.dir | quote }}
+{{- with ($config.warehouse).library }}
+- name: RECEIPTS_WAREHOUSE_LIBRARY
+  value: {{ . | quote }}
+{{- end }}
+{{- end }}
 {{- with .extraEnv }}
 {{ toYaml . }}
 {{- end }}
