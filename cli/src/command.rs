@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::{Answer, EXIT_CODES, Failure};
 use crate::{
-    audit, canonicalize, check_signature, clients, config, deliver, dev_token, explain, keygen, keys, migrate,
+    audit, canonicalize, check_signature, clients, config, deliver, dev_token, explain, idle, keygen, keys, migrate,
     rejected, repair, rollups, send, sign, size, up, verify,
 };
 
@@ -37,6 +37,7 @@ enum Command {
     Config(config::Config),
     Migrate(migrate::Migrate),
     Size(Box<size::Size>),
+    Idle(idle::Idle),
 }
 
 impl Cli {
@@ -65,13 +66,47 @@ impl Cli {
             Command::Config(command) => command.run(),
             Command::Migrate(command) => command.run(),
             Command::Size(command) => command.run(),
+            Command::Idle(command) => command.run(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
     use clap::CommandFactory;
+
+    /// What stands between backticks in a document, from `receipts ` on.
+    fn commands(text: &str) -> impl Iterator<Item = &str> {
+        text.split('`').filter_map(|span| span.trim().strip_prefix("receipts "))
+    }
+
+    #[test]
+    fn every_command_of_the_runbooks_is_one() {
+        let mut cli = super::Cli::command();
+        cli.build();
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/runbooks");
+        let mut checked = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            for command in commands(&text) {
+                let mut at = &cli;
+                // Up to a pipe or a file it is ours.
+                for word in command.split(['|', '<']).next().unwrap().split_whitespace() {
+                    if let Some(flag) = word.strip_prefix("--") {
+                        let known = at.get_arguments().any(|argument| argument.get_long() == Some(flag));
+                        assert!(known, "{}: `receipts {command}` has no --{flag}", path.display());
+                    } else if at.has_subcommands() && word != "..." {
+                        let below = at.find_subcommand(word);
+                        at = below.unwrap_or_else(|| panic!("{}: no `receipts {command}`", path.display()));
+                    }
+                }
+                checked += 1;
+            }
+        }
+        assert!(checked > 20, "{checked} commands");
+    }
 
     #[test]
     fn the_command_line_is_consistent_and_every_command_has_examples() {

@@ -6,7 +6,8 @@
 //! - against a gateway: [`send`]; against a publisher's webhook: [`deliver`]
 //! - on a data directory: [`up`] (all services in one process), [`keys`], [`dev_token`], [`clients`], [`audit`], [`repair`],
 //!   [`rejected`] (list, show, replay), [`rollups`] (status, check, reset), [`config`]
-//! - on servers: [`migrate`]; on nothing: [`size`], what a load needs
+//! - on servers: [`migrate`]; on nothing: [`size`], what a load needs;
+//!   [`idle`], which does nothing, for pods
 //! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in parallel),
 //!   [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes), [`settings`], [`data_dir`], [`inspection`]
 //!
@@ -26,6 +27,7 @@ pub mod deliver;
 pub mod dev_token;
 pub mod explain;
 pub mod failure;
+pub mod idle;
 pub mod input;
 pub mod inspection;
 pub mod key_file;

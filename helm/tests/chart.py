@@ -4,7 +4,9 @@ import base64
 import json
 import os
 import pathlib
+import re
 import runpy
+import shutil
 import subprocess
 import tempfile
 import tomllib
@@ -17,6 +19,8 @@ HELM_FOLDER = pathlib.Path(__file__).resolve().parent.parent
 CHART = HELM_FOLDER / "receipts"
 # The oldest and the newest Kubernetes that objects are held against.
 KUBERNETES = ["1.30", "1.37"]
+# Pods of the command: they serve nothing.
+COMMANDS = {"migrations", "tools"}
 # Programs' defaults that grace periods follow from, in seconds: drain_ms_max of each service.
 DRAINS_S = {"gateway": 10, "verifier": 20, "analytics-api": 10, "publisher-api": 10}
 SERVICES = list(DRAINS_S)
@@ -164,7 +168,8 @@ def check_pods(objects):
         assert security["readOnlyRootFilesystem"] and not security["allowPrivilegeEscalation"], name
         assert security["capabilities"] == {"drop": ["ALL"]}, name
         assert container["resources"]["requests"]["memory"] and container["resources"]["limits"]["memory"], name
-        if name == "migrations":
+        if name in COMMANDS:
+            assert "ports" not in container, name
             continue
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
         for probe, path in [("startupProbe", "/healthz"), ("readinessProbe", "/readyz"), ("livenessProbe", "/healthz")]:
@@ -206,8 +211,8 @@ def check_flows(objects):
 
 def check_selectors(objects):
     """Every Service, budget and monitor finds what it is for."""
-    labels = {name: pod["metadata"]["labels"] for name, pod in pods(objects) if name != "migrations"}
-    ports = {name: {port["name"] for port in pod["spec"]["containers"][0]["ports"]} for name, pod in pods(objects) if name != "migrations"}
+    labels = {name: pod["metadata"]["labels"] for name, pod in pods(objects) if name not in COMMANDS}
+    ports = {name: {port["name"] for port in pod["spec"]["containers"][0]["ports"]} for name, pod in pods(objects) if name not in COMMANDS}
     services = {one["metadata"]["name"]: one for one in objects if one["kind"] == "Service"}
     for name, service in services.items():
         found = [component for component, held in labels.items() if service["spec"]["selector"].items() <= held.items()]
@@ -236,6 +241,97 @@ def check_monitoring(objects):
     for data in shown:
         for name, text in data.items():
             assert json.loads(text) == json.loads((CHART / "files/dashboards" / name).read_text()), name
+
+
+def check_runbook_urls(chart):
+    base = {"monitoring": {"prometheusRule": {"enabled": True, "runbookBaseUrl": "https://wiki.example.com/receipts/"}}}
+    rules = [one for one in chart.template(ENGINES, base) if one["kind"] == "PrometheusRule"]
+    urls = find(rules, "runbook_url")
+    assert len(urls) > 20 and all(url.startswith("https://wiki.example.com/receipts/Receipts") for url in urls), urls
+
+
+def check_notes(chart):
+    """What an operator should know is said after an install."""
+    def notes(*values):
+        with tempfile.TemporaryDirectory() as folder:
+            # Helm shows them only where it reaches a cluster: in this copy they are the text of an object.
+            copy = pathlib.Path(folder) / "receipts"
+            shutil.copytree(CHART, copy)
+            text = "".join(f"    {line}\n" for line in (copy / "templates/NOTES.txt").read_text().splitlines())
+            head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: notes}\ndata:\n  notes: |\n    Notes:\n"
+            (copy / "templates/notes.yaml").write_text(head + text)
+            good, out, error = chart.run("template", "rel", copy, "--show-only", "templates/notes.yaml", values=values)
+            assert good, error
+            return yaml.safe_load(out)["data"]["notes"]
+
+    said = notes(ENGINES, {"monitoring": {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True, "labels": {"release": "x"}}}})
+    assert "monitoring.serviceMonitor.labels is empty" in said and "prometheusRule.labels" not in said, said
+    assert "scale deployment/rel-receipts-tools" in said and "no identity provider" in said, said
+    assert "receipts-all-in-one -- receipts keys create" in notes({"mode": "allInOne"})
+
+
+def check_image_variables(chart):
+    """A variable of an image is stronger than the chart's ConfigMap: each is set again, to what the configuration says."""
+    text = (HELM_FOLDER.parent / "Dockerfile").read_text()
+    assert "VOLUME" not in [line.split(" ")[0] for line in text.splitlines()], "a volume of the image's own hides a folder that nobody keeps"
+    set_by_images = set(re.findall(r"\b(RECEIPTS_\w+)=", text)) - {"RECEIPTS_CONFIG"}
+    config = {"data": {"dir": "/data"}, "telemetry": {"log_format": "text"}, "warehouse": {"library": "/data/libchdb.so"}}
+    (pod,) = [pod for _, pod in pods(chart.template({"mode": "allInOne", "config": config}))]
+    (container,) = pod["spec"]["containers"]
+    given = {one["name"]: one["value"] for one in container["env"]}
+    for name in set_by_images:
+        section, key = name.removeprefix("RECEIPTS_").lower().split("_", 1)
+        assert given.get(name) == config[section][key], f"{name} is {given.get(name)}"
+    assert {"name": "data", "mountPath": "/data"} in container["volumeMounts"], container["volumeMounts"]
+    for name, pod in pods(chart.template(ENGINES, {"config": {"telemetry": {"log_format": "text"}}})):
+        given = {one["name"]: one.get("value") for one in pod["spec"]["containers"][0]["env"]}
+        assert given["RECEIPTS_TELEMETRY_LOG_FORMAT"] == "text", name
+
+
+def check_tools(chart):
+    """The command has what every service has, and doesn't run unless it is wanted."""
+    objects = chart.template(EVERYTHING)
+    tools = only(objects, "Deployment", "-tools")["spec"]
+    assert tools["replicas"] == 0
+    (container,) = tools["template"]["spec"]["containers"]
+    assert container["args"] == ["idle"] and container["image"].split("/")[-1].startswith("receipts-cli:")
+    given = {one["name"] for one in container["env"]}
+    for name, pod in pods(objects):
+        wanted = {one["name"] for one in pod["spec"]["containers"][0]["env"] if one["name"].startswith("RECEIPTS_")}
+        assert wanted <= given, f"{name} has {wanted - given}"
+    settings = dict(configurations(objects))
+    assert tomllib.loads(settings["tools"]) == whole(objects)
+    assert not [one for one in chart.template(ENGINES, {"tools": {"enabled": False}}) if one["metadata"]["name"].endswith("-tools")]
+
+
+def check_small(chart):
+    """The load that values-small.yaml speaks of fits its volume, by the calculator."""
+    text = (HELM_FOLDER / "values-small.yaml").read_text()
+    values = yaml.safe_load(text)
+    (rate,) = re.findall(r"some (\d+) receipts a second", text)
+    # Tables let go of whole months.
+    days = values["config"]["warehouse"]["receipts_days_max"] + 31
+    words = [chart.receipts, "size", "--engines", "embedded", "--batch", "1", "--rate", rate, "--average", "1", "--days", str(days), "--json"]
+    plan = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)["plan"]
+    log_gb = values["config"]["log"]["retention_bytes_max"] / 1e9 / 0.67
+    size = values["allInOne"]["persistence"]["size"]
+    assert size.endswith("Gi")
+    disk_gb = int(size.removesuffix("Gi")) * 2**30 / 1e9
+    assert plan["clickhouse"]["diskGb"] + log_gb < disk_gb, (plan["clickhouse"], log_gb, disk_gb)
+
+
+def check_accounts(chart):
+    """Without a service account of its own nothing is made; without PostgreSQL's URL no service starts on an empty store."""
+    objects = chart.template({**ENGINES, "secrets": {"existingSecret": "mine"}, "serviceAccount": {"create": False}})
+    assert not [one for one in objects if one["kind"] == "ServiceAccount"]
+    for name, pod in pods(objects):
+        assert pod["spec"]["serviceAccountName"] == "default" and pod["spec"]["automountServiceAccountToken"] is False, name
+        for one in pod["spec"]["containers"][0]["env"]:
+            asked = one.get("valueFrom", {}).get("secretKeyRef")
+            assert not asked or asked.get("optional", False) is (one["name"] != "RECEIPTS_ACCOUNTS_URL"), f"{name}: {one}"
+    made = [one["metadata"]["name"] for one in chart.template(ENGINES) if one["kind"] == "ServiceAccount"]
+    used = {pod["spec"]["serviceAccountName"] for _, pod in pods(chart.template(ENGINES))}
+    assert sorted(made) == sorted(used), (made, used)
 
 
 def find(tree, key):
@@ -368,7 +464,7 @@ def check_graces(chart):
 def check_restarts(chart):
     """A setting restarts the services that read it, and no other."""
     def sums(values):
-        return {name: pod["metadata"].get("annotations") for name, pod in pods(chart.template(EVERYTHING, values)) if name != "migrations"}
+        return {name: pod["metadata"].get("annotations") for name, pod in pods(chart.template(EVERYTHING, values)) if name not in COMMANDS}
 
     before = sums({})
     for values, restarted in [
@@ -414,6 +510,8 @@ def main():
     check_scaling(chart)
     check_graces(chart)
     check_restarts(chart)
+    for check in (check_runbook_urls, check_notes, check_image_variables, check_tools, check_small, check_accounts):
+        check(chart)
     check_every_key(chart, runpy.run_path(str(HELM_FOLDER / "config-schema")))
     print(f"helm/check: {count + len(objects)} objects fit, and the chart keeps what it promises")
 

@@ -1,0 +1,37 @@
+//! `receipts idle`: does nothing, for pods in which people run commands.
+
+use crate::failure::{Answer, Failure};
+
+const AFTER_HELP: &str = "\
+The image of this command has no shell and nothing else that waits; a pod lives as long as its first process does. \
+SIGTERM and SIGINT end it.
+
+Examples:
+  receipts idle
+  kubectl exec -i deployment/receipts-tools -- receipts audit    # beside it
+
+Exit codes:
+  0  it was told to end";
+
+/// Do nothing until told to end, for a pod to run other commands in
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Idle {}
+
+impl Idle {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// Signals can't be listened to.
+    pub fn run(self) -> Result<Answer, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(Failure::unavailable)?;
+        runtime.block_on(async {
+            let told = service::shutdown::signals().map_err(Failure::unavailable)?;
+            told.cancelled().await;
+            Ok(Answer::Good)
+        })
+    }
+}
