@@ -29,14 +29,7 @@ impl Access {
     /// 403 if the account doesn't speak for `domain`, whether it exists or not.
     pub(crate) fn scope(&self, params: &Params) -> Result<Scope, Failure> {
         let Some(domain) = params.get("domain") else {
-            let below = self.principal.inherited.iter().map(|inherited| Below {
-                parent: inherited.parent.clone(),
-                except: inherited.except.clone(),
-            });
-            return Ok(Scope {
-                publishers: self.principal.domains.clone(),
-                below: below.collect(),
-            });
+            return Ok(self.whole());
         };
         let domain = domain.to_ascii_lowercase();
         if !self.principal.covers(&domain) {
@@ -47,6 +40,18 @@ impl Access {
             return Err(Failure::new(Kind::DomainNotVerified, detail));
         }
         Ok(Scope::of(vec![domain]))
+    }
+
+    /// All that the key's account speaks for.
+    pub(crate) fn whole(&self) -> Scope {
+        let below = self.principal.inherited.iter().map(|inherited| Below {
+            parent: inherited.parent.clone(),
+            except: inherited.except.clone(),
+        });
+        Scope {
+            publishers: self.principal.domains.clone(),
+            below: below.collect(),
+        }
     }
 
     fn of(principal: &Arc<Principal>) -> Result<Self, Failure> {

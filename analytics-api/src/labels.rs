@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use accounts::{AccountsError, ENTRY_LABELS_MAX, EntryLabel, Principal};
 use metrics::counter;
+use service::problem::{Kind, Problem};
 use uuid::Uuid;
+use web::Failure;
 
 use crate::app::App;
 
@@ -45,6 +47,12 @@ impl Labels {
         counter!("receipts_analytics_unlabelled_total").increment(1);
         tracing::warn!(why, "answered with the receipts' URLs for titles");
         Self(None)
+    }
+
+    /// Where the labels decide what is answered, and the account store didn't tell them.
+    pub(crate) fn away() -> Failure {
+        let detail = "the account store can't say now whether you list this entry; try again";
+        Problem::new(Kind::AccountsUnavailable, detail).retry_after_s(1).into()
     }
 
     /// The entry `id`, which its receipts have at `url`.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use utoipa::openapi::path::{ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{Header, OpenApi as Document, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
@@ -74,7 +75,7 @@ pub(crate) fn finished(mut document: Document, config: &AnalyticsConfig) -> Docu
             .description(Some(
                 "ETags of answers that you have; 304 if one of them is the present one's",
             ))
-            .schema(Some(utoipa::openapi::ObjectBuilder::new()));
+            .schema(Some(ObjectBuilder::new().schema_type(Type::String)));
         told.push(RefOr::T(if_none_match.build()));
         let responses = &mut get.responses.responses;
         let mut unchanged = ResponseBuilder::new()

@@ -16,7 +16,7 @@ pub(crate) struct Query {
     schema: fn(&AnalyticsConfig) -> ObjectBuilder,
 }
 
-const TIME: &str = "^([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2}))$";
+const TIME: &str = "^([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9]))$";
 /// The longest cursor, in bytes: about twice what one takes.
 pub(crate) const CURSOR_BYTES_MAX: usize = 512;
 
@@ -82,6 +82,11 @@ pub(crate) const GROUP_BY: Query = Query {
     name: "groupBy",
     description: "One series for each purpose, or for each of the clients, entries or models with the most receipts",
     schema: |_| choice(["purpose", "client", "content", "model"]),
+};
+pub(crate) const BY_REASON: Query = Query {
+    name: "groupBy",
+    description: "Only how many there are for each reason: `newest` is empty, and rows are those of the counts",
+    schema: |_| choice(["reason"]),
 };
 pub(crate) const REASON: Query = Query {
     name: "reason",

@@ -100,9 +100,9 @@ fn model(params: &Params) -> Result<Option<String>, InvalidQuery> {
     Ok(Some(model.to_owned()))
 }
 
-/// Whether `filter` leaves anything out.
+/// Whether the selection leaves anything of the account's out.
 pub(crate) fn narrows(params: &Params) -> bool {
-    ["from", "to", "purpose", "clientId", "entryId", "modelId"]
+    ["from", "to", "purpose", "clientId", "entryId", "modelId", "domain"]
         .iter()
         .any(|name| params.get(name).is_some())
 }

@@ -61,6 +61,7 @@ pub fn instant(params: &Params, name: &str, tz: &TimeZone) -> Result<Option<Time
             .replace(' ', "+")
             .parse()
             .map_err(|_| InvalidQuery::new(name, "no such date or time of day"))?,
+        Shape::FarOffset => return Err(InvalidQuery::new(name, "no such offset: at most 23:59")),
         Shape::NoOffset => {
             let detail = "an offset is needed: Z, or +02:00 (the + written as %2B)";
             return Err(InvalidQuery::new(name, detail));
@@ -101,10 +102,11 @@ enum Shape {
     Date,
     Instant,
     NoOffset,
+    FarOffset,
     Other,
 }
 
-/// jiff reads more than RFC 3339 (section 5.6): its annotations, missing seconds, 24-hour offsets. The form decides first.
+/// jiff reads more than RFC 3339 (section 5.6): its annotations, missing seconds, offsets of 24 and 25 hours. The form decides first.
 fn shape(text: &str) -> Shape {
     if text.len() > 40 || !text.is_ascii() || !is(text.as_bytes().get(..10), b"dddd-dd-dd") {
         return Shape::Other;
@@ -127,7 +129,10 @@ fn shape(text: &str) -> Shape {
     match rest {
         [] => Shape::NoOffset,
         [b'Z' | b'z'] => Shape::Instant,
-        [b'+' | b'-' | b' ', offset @ ..] if is(Some(offset), b"dd:dd") => Shape::Instant,
+        [b'+' | b'-' | b' ', offset @ ..] if is(Some(offset), b"dd:dd") => match offset < b"24:00".as_slice() {
+            true => Shape::Instant,
+            false => Shape::FarOffset,
+        },
         _ => Shape::Other,
     }
 }
@@ -166,6 +171,7 @@ mod tests {
             ("from=2024-05-01T00:00:00%2B02:00", "2024-04-30T22:00:00.000Z"),
             ("from=2024-05-01T00:00:00+02:00", "2024-04-30T22:00:00.000Z"),
             ("from=2024-05-01T00:00:00-09:30", "2024-05-01T09:30:00.000Z"),
+            ("from=2024-05-01T00:00:00-23:59", "2024-05-01T23:59:00.000Z"),
             ("from=2024-05-01", "2024-05-01T00:00:00.000Z"),
             ("from=2024-05-01&tz=Europe/Berlin", "2024-04-30T22:00:00.000Z"),
             ("from=2024-02-29&tz=asia/kolkata", "2024-02-28T18:30:00.000Z"),
@@ -187,6 +193,9 @@ mod tests {
             ("from=2024-05-01T00:00:00.Z", "from", "not a time"),
             ("from=2024-05-01T00:00:00.1234567890Z", "from", "not a time"),
             ("from=2024-05-01T25:00:00Z", "from", "no such"),
+            ("from=2024-05-01T00:00:00%2B24:00", "from", "no such offset"),
+            ("from=2024-05-01T00:00:00-25:00", "from", "no such offset"),
+            ("from=2024-05-01T00:00:00%2B23:60", "from", "no such"),
             ("from=2023-02-29", "from", "no such date"),
             ("from=1969-12-31", "from", "1970 to 2199"),
             ("from=2200-01-01T00:00:00Z", "from", "1970 to 2199"),

@@ -71,7 +71,7 @@ impl Tabular for ClientActivity {
 
 /// One client's activity
 ///
-/// 404 if no receipt of your domains names it; zeros if only the selection leaves nothing.
+/// 404 if no receipt of your domains names it; zeros if only the selection, `domain` included, leaves nothing.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     params(("clientId" = String, Path, format = "uuid", description = "The client")),
@@ -104,7 +104,7 @@ pub(crate) async fn client(
                 return Ok((stats.total_receipts > 0).then_some(stats));
             }
             // None in this selection; whether there is such a client at all takes a second look.
-            let any = usage.client(&scope, &everything(), client_id, 1).await?;
+            let any = usage.client(&access.whole(), &everything(), client_id, 1).await?;
             Ok((any.total_receipts > 0).then_some(stats))
         })
         .await?;

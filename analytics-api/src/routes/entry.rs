@@ -77,7 +77,7 @@ impl Tabular for Entry {
 
 /// One entry's usage
 ///
-/// 404 if no receipt of your domains names it and you list no such entry; zeros if only the selection leaves nothing.
+/// 404 if no receipt of your domains names it and you list no such entry; zeros if only the selection, `domain` included, leaves nothing.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     params(("entryId" = String, Path, format = "uuid", description = "The entry")),
@@ -110,7 +110,7 @@ pub(crate) async fn entry(
                 return Ok((stats.total_receipts > 0).then_some(stats));
             }
             // None in this selection; whether there is such an entry at all takes a second look.
-            let any = usage.content(&scope, &everything(), entry_id, 1).await?;
+            let any = usage.content(&access.whole(), &everything(), entry_id, 1).await?;
             Ok((any.total_receipts > 0).then_some(stats))
         })
         .await?;
@@ -118,11 +118,15 @@ pub(crate) async fn entry(
     let urls = stats.as_ref().map_or(&[][..], |stats| stats.urls.as_slice());
     let Labelled { url, title, unknown } = labels.of_entry(entry_id, urls.first().cloned().unwrap_or_default());
     // What the account lists is there, used or not.
-    let stats = stats
-        .or_else(|| (unknown == Some(false)).then(ContentStats::default))
-        .ok_or_else(|| {
-            Failure::not_found("no verified receipt of your domains names this entry, and you list no such entry")
-        })?;
+    let stats = match (stats, unknown) {
+        (Some(stats), _) => stats,
+        (None, Some(false)) => ContentStats::default(),
+        (None, Some(true)) => {
+            let detail = "no verified receipt of your domains names this entry, and you list no such entry";
+            return Err(Failure::not_found(detail));
+        }
+        (None, None) => return Err(Labels::away()),
+    };
     let (from, to) = range.texts();
     let answer = Entry {
         entry_id: entry_id.to_string(),

@@ -17,7 +17,7 @@ use crate::cursor::Place;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::openapi;
-use crate::parameters::{self, CURSOR, DOMAIN, FROM, Query, REASON, REFUSALS_LIMIT, TO, TZ};
+use crate::parameters::{self, BY_REASON, CURSOR, DOMAIN, FROM, Query, REASON, REFUSALS_LIMIT, TO, TZ};
 use crate::selection::OpenRange;
 use web::params::{InvalidQuery, Params};
 use web::{Failure, rfc3339_ms};
@@ -26,7 +26,7 @@ use web::{Failure, rfc3339_ms};
 const PAGE_MAX: u32 = 1_000;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/refusals";
-pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, REASON, DOMAIN, REFUSALS_LIMIT, CURSOR];
+pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, REASON, DOMAIN, BY_REASON, REFUSALS_LIMIT, CURSOR];
 
 /// What was refused and why.
 #[derive(Debug, Serialize, ToSchema)]
@@ -37,7 +37,7 @@ pub(crate) struct Refusals {
     #[serde(serialize_with = "as_map")]
     #[schema(value_type = std::collections::BTreeMap<String, u64>)]
     by_reason: Vec<(String, u64)>,
-    /// A page of them, newest first.
+    /// A page of them, newest first; none with `groupBy`.
     newest: Vec<Refused>,
     /// Where the next page begins; null if this is the last one.
     #[schema(required = true)]
@@ -46,6 +46,9 @@ pub(crate) struct Refusals {
     from: Option<String>,
     #[schema(format = DateTime, required = true)]
     to: Option<String>,
+    /// Whether rows are those of the counts.
+    #[serde(skip)]
+    grouped: bool,
 }
 
 /// One refused receipt. What couldn't be read out of it is null.
@@ -81,6 +84,9 @@ impl From<Refusal> for Refused {
 
 impl Tabular for Refusals {
     fn columns(&self) -> Vec<&'static str> {
+        if self.grouped {
+            return vec!["reason", "refusals"];
+        }
         vec![
             "receivedAt",
             "reason",
@@ -94,6 +100,9 @@ impl Tabular for Refusals {
     }
 
     fn rows(&self, table: &mut Table) {
+        for (reason, count) in self.by_reason.iter().filter(|_| self.grouped) {
+            table.row(&[reason.into(), (*count).into()]);
+        }
         for (at, one) in (1..).zip(&self.newest) {
             let cursor = self.next_cursor.as_ref().filter(|_| at == self.newest.len());
             table.row(&[
@@ -122,7 +131,7 @@ fn as_map<S: Serializer>(counts: &[(String, u64)], serializer: S) -> Result<S::O
 /// Refusals
 ///
 /// What was refused, by the time the gateway took it, without what a replay has made good: counts by reason, and a page of them, newest
-/// first. As CSV or lines of JSON the page; its last row has a `cursor` if there are more.
+/// first. As CSV or lines of JSON the page, whose last row has a `cursor` if there are more, or with `groupBy=reason` the counts.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
@@ -140,6 +149,12 @@ pub(crate) async fn refusals(
     let params = parameters::read(&uri, PARAMETERS)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
+    let grouped = params.choice("groupBy", &[("reason", ())])?.is_some();
+    for paging in ["limit", "cursor"] {
+        if grouped && params.get(paging).is_some() {
+            return Err(InvalidQuery::new(paging, "is of the page; with groupBy there is none").into());
+        }
+    }
     let limit = params.count("limit", PAGE_MAX)?.unwrap_or(TOP);
     let filter = RefusalFilter {
         from_ms: range.start_ms(),
@@ -148,9 +163,10 @@ pub(crate) async fn refusals(
         after: RefusalCursor::read(&params)?,
     };
     // One more than wanted: whether there are more is told with the page.
+    let rows = if grouped { 0 } else { limit + 1 };
     let (completeness, mut stats) = app
         .ask(access.account_id(), async |_| {
-            app.warehouse().refusals_of(&scope, &filter, limit + 1).await
+            app.warehouse().refusals_of(&scope, &filter, rows).await
         })
         .await?;
     let page = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -165,6 +181,7 @@ pub(crate) async fn refusals(
         next_cursor: next.map(|place| place.to_text()),
         from,
         to,
+        grouped,
     };
     Ok(reply.answer(answer, completeness))
 }

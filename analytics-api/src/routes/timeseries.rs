@@ -97,8 +97,9 @@ struct PreviousPoints {
 /// One group's points.
 #[derive(Debug, Serialize, ToSchema)]
 struct Series {
-    /// The purpose, the client's or entry's id, or the model; empty for receipts that name no model.
-    key: String,
+    /// The purpose, the client's or entry's id, or the model; null for receipts that name no model.
+    #[schema(required = true)]
+    key: Option<String>,
     points: Vec<Point>,
 }
 
@@ -145,7 +146,7 @@ impl Question {
             .into_iter()
             .map(|(key, values)| Series {
                 points: self.points(period, &values),
-                key,
+                key: Some(key).filter(|key| !key.is_empty()),
             })
             .collect()
     }
@@ -186,8 +187,8 @@ impl Tabular for Timeseries {
 
 impl Values {
     fn rows(&self, table: &mut Table, period: Option<&str>) {
-        let mut row = |key: Option<&String>, point: &Point| {
-            let before = period.map(Cell::from).into_iter().chain(key.map(Cell::from));
+        let mut row = |key: Option<Cell<'_>>, point: &Point| {
+            let before = period.map(Cell::from).into_iter().chain(key);
             let cells: Vec<Cell<'_>> = before
                 .chain([(&point.start).into(), (&point.local).into(), point.value.into()])
                 .collect();
@@ -198,7 +199,7 @@ impl Values {
         }
         for one in self.series.iter().flatten() {
             for point in &one.points {
-                row(Some(&one.key), point);
+                row(Some(one.key.as_ref().into()), point);
             }
         }
     }

@@ -142,6 +142,6 @@ pub(crate) async fn a_series_of_models(stack: &Stack) {
         .collect();
     assert_eq!(
         series,
-        [(json!("model-one"), 5), (json!(""), 3), (json!("=model(3)"), 1)]
+        [(json!("model-one"), 5), (Value::Null, 3), (json!("=model(3)"), 1)]
     );
 }

@@ -281,8 +281,12 @@ pub(crate) async fn content(stack: &Stack) {
         (&answer["totalReceipts"], &answer["firstSeen"]),
         (&json!(0), &Value::Null)
     );
+    let answer = stack
+        .ok(&format!("/api/v1/analytics/content/{}?domain=blog.example", entry(1)))
+        .await;
+    assert_eq!(answer["totalReceipts"], 0, "it is of the other domain");
     for number in [4, 99] {
-        for query in ["", "?from=2026-01-01"] {
+        for query in ["", "?from=2026-01-01", "?domain=blog.example"] {
             let answer = stack
                 .get(&format!("/api/v1/analytics/content/{}{query}", entry(number)), &[])
                 .await;
@@ -311,6 +315,10 @@ pub(crate) async fn clients(stack: &Stack) {
     assert_eq!(answer["topContent"][0]["entryId"], entry(1).to_string());
     assert_eq!(answer["topContent"][0]["receiptCount"], 3);
     let answer = stack
+        .ok(&format!("/api/v1/analytics/clients/{}?domain=blog.example", client(1)))
+        .await;
+    assert_eq!(answer["totalReceipts"], 0, "it is of the other domain");
+    let answer = stack
         .get(&format!("/api/v1/analytics/clients/{}", client(5)), &[])
         .await;
     assert_eq!(answer.status, 404, "the rival's client");
@@ -337,6 +345,18 @@ pub(crate) async fn refusals(stack: &Stack) {
         .await;
     assert_eq!(answer["byReason"], json!({"bad_content_hash": 1, "bad_signature": 1}));
     assert_eq!(answer["newest"].as_array().unwrap().len(), 1);
+    // The counts alone.
+    let path = "/api/v1/analytics/refusals?groupBy=reason";
+    let answer = stack.ok(path).await;
+    assert_eq!(
+        (&answer["totalRefused"], &answer["newest"], &answer["nextCursor"]),
+        (&json!(4), &json!([]), &Value::Null)
+    );
+    let answer = stack.get(path, &[("accept", "text/csv")]).await;
+    assert_eq!(
+        answer.text(),
+        "reason,refusals\r\nbad_signature,2\r\nbad_content_hash,1\r\nmalformed,1\r\n"
+    );
 }
 
 pub(crate) async fn receipts(stack: &Stack) {

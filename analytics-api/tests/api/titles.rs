@@ -91,5 +91,12 @@ pub(crate) async fn an_account_store_that_fails_costs_only_the_titles(stack: &St
     assert_eq!(named(content), (&first, &first, &Value::Null), "{content}");
     assert!(content.get("unknownEntry").is_none(), "it can't be told");
     assert_eq!(content["receiptCount"], 5);
+    // But whether there is an entry that no receipt names is for the store to say.
+    let path = format!("/api/v1/analytics/content/{}", entry(UNUSED));
+    let answer = server.get(&path, &stack.keys.publisher, &[]).await;
+    assert_eq!(
+        (answer.status, answer.json()["code"].as_str()),
+        (503, Some("accounts_unavailable"))
+    );
     server.stop().await;
 }

@@ -89,9 +89,10 @@ impl Asked<'_> {
             Some(group) => {
                 let mut groups = groups(facts, group, self.limit);
                 groups.sort_by_key(|(key, facts)| (Reverse(values(facts).iter().sum::<u64>()), key.clone()));
+                let named = |key: &String| Some(key.clone()).filter(|key| !key.is_empty());
                 let series = groups
                     .iter()
-                    .map(|(key, facts)| json!({"key": key, "points": points(&values(facts))}));
+                    .map(|(key, facts)| json!({"key": named(key), "points": points(&values(facts))}));
                 answer["series"] = series.collect();
             }
         }

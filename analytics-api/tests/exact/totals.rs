@@ -92,10 +92,7 @@ pub(crate) fn content(view: &View<'_>, id: Uuid, selection: &Selection, most: us
     let mut facts = selection.matching(view.model, view.reader);
     facts.retain(of_entry);
     let label = view.reader.label(id);
-    let everything = Selection {
-        domain: selection.domain,
-        ..Selection::default()
-    };
+    let everything = Selection::default();
     if label.is_none() && !everything.matching(view.model, view.reader).iter().any(of_entry) {
         return Expected::Problem(404);
     }
@@ -126,10 +123,7 @@ pub(crate) fn client(view: &View<'_>, id: Uuid, selection: &Selection, most: usi
     let of_client = |fact: &&Fact| fact.client_id == id;
     let mut facts = selection.matching(view.model, view.reader);
     facts.retain(of_client);
-    let everything = Selection {
-        domain: selection.domain,
-        ..Selection::default()
-    };
+    let everything = Selection::default();
     if !everything.matching(view.model, view.reader).iter().any(of_client) {
         return Expected::Problem(404);
     }

@@ -50,7 +50,7 @@ export interface paths {
         };
         /**
          * One client's activity
-         * @description 404 if no receipt of your domains names it; zeros if only the selection leaves nothing.
+         * @description 404 if no receipt of your domains names it; zeros if only the selection, `domain` included, leaves nothing.
          */
         get: operations["client"];
         put?: never;
@@ -90,7 +90,7 @@ export interface paths {
         };
         /**
          * One entry's usage
-         * @description 404 if no receipt of your domains names it and you list no such entry; zeros if only the selection leaves nothing.
+         * @description 404 if no receipt of your domains names it and you list no such entry; zeros if only the selection, `domain` included, leaves nothing.
          */
         get: operations["entry"];
         put?: never;
@@ -137,7 +137,8 @@ export interface paths {
          *     - `totals`: `totalReceipts`, `uniqueClients`, `usageByPurpose` of the current day in `tz` (the one that `completeThrough` lies in), its `from`
          *       and `to`, `completeThrough`; at once, after each change, and each second as `completeThrough` moves
          *     - `receipts`: `receipts`, newest first, each as in the list of receipts, since the event before; `leftOut`, how many more came than are told
-         *     - `reload`: more came, or changed, than is told one by one: load what is shown anew; the stream goes on
+         *     - `reload`: more came, or changed, than is told one by one: load what is shown anew, in your own time (others are told the same); the
+         *       stream goes on
          *     - `end`: the key doesn't hold any more or the account's domains changed; the stream ends
          *
          *     A comment comes after 15 seconds of silence. The stream counts once towards the quota.
@@ -226,7 +227,7 @@ export interface paths {
         /**
          * Refusals
          * @description What was refused, by the time the gateway took it, without what a replay has made good: counts by reason, and a page of them, newest
-         *     first. As CSV or lines of JSON the page; its last row has a `cursor` if there are more.
+         *     first. As CSV or lines of JSON the page, whose last row has a `cursor` if there are more, or with `groupBy=reason` the counts.
          */
         get: operations["refusals"];
         put?: never;
@@ -524,7 +525,7 @@ export interface components {
             };
             /** Format: date-time */
             from: string | null;
-            /** @description A page of them, newest first. */
+            /** @description A page of them, newest first; none with `groupBy`. */
             newest: components["schemas"]["Refused"][];
             /** @description Where the next page begins; null if this is the last one. */
             nextCursor: string | null;
@@ -893,7 +894,7 @@ export interface components {
             };
             /** Format: date-time */
             from: string | null;
-            /** @description A page of them, newest first. */
+            /** @description A page of them, newest first; none with `groupBy`. */
             newest: components["schemas"]["Refused"][];
             /** @description Where the next page begins; null if this is the last one. */
             nextCursor: string | null;
@@ -930,8 +931,8 @@ export interface components {
         };
         /** @description One group's points. */
         Series: {
-            /** @description The purpose, the client's or entry's id, or the model; empty for receipts that name no model. */
-            key: string;
+            /** @description The purpose, the client's or entry's id, or the model; null for receipts that name no model. */
+            key: string | null;
             points: components["schemas"]["Point"][];
         };
         /** @description Values over time: `points`, or with `groupBy` `series` and `seriesMax`. */
@@ -1052,7 +1053,7 @@ export interface operations {
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
-                "If-None-Match"?: Record<string, never>;
+                "If-None-Match"?: string;
             };
             path?: never;
             cookie?: never;
@@ -1254,7 +1255,7 @@ export interface operations {
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
-                "If-None-Match"?: Record<string, never>;
+                "If-None-Match"?: string;
             };
             path: {
                 /** @description The client */
@@ -1480,7 +1481,7 @@ export interface operations {
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
-                "If-None-Match"?: Record<string, never>;
+                "If-None-Match"?: string;
             };
             path?: never;
             cookie?: never;
@@ -1682,7 +1683,7 @@ export interface operations {
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
-                "If-None-Match"?: Record<string, never>;
+                "If-None-Match"?: string;
             };
             path: {
                 /** @description The entry */
@@ -1910,7 +1911,7 @@ export interface operations {
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
-                "If-None-Match"?: Record<string, never>;
+                "If-None-Match"?: string;
             };
             path?: never;
             cookie?: never;
@@ -2269,7 +2270,7 @@ export interface operations {
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
-                "If-None-Match"?: Record<string, never>;
+                "If-None-Match"?: string;
             };
             path?: never;
             cookie?: never;
@@ -2471,7 +2472,7 @@ export interface operations {
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
-                "If-None-Match"?: Record<string, never>;
+                "If-None-Match"?: string;
             };
             path?: never;
             cookie?: never;
@@ -2677,7 +2678,7 @@ export interface operations {
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
-                "If-None-Match"?: Record<string, never>;
+                "If-None-Match"?: string;
             };
             path?: never;
             cookie?: never;
@@ -2870,6 +2871,8 @@ export interface operations {
                 reason?: string;
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
+                /** @description Only how many there are for each reason: `newest` is empty, and rows are those of the counts */
+                groupBy?: "reason";
                 /** @description How many refusals a page has; 10 if it isn't given */
                 limit?: number;
                 /** @description Where to go on: what came with the page or row before */
@@ -2877,7 +2880,7 @@ export interface operations {
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
-                "If-None-Match"?: Record<string, never>;
+                "If-None-Match"?: string;
             };
             path?: never;
             cookie?: never;
@@ -3089,7 +3092,7 @@ export interface operations {
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
-                "If-None-Match"?: Record<string, never>;
+                "If-None-Match"?: string;
             };
             path?: never;
             cookie?: never;
@@ -3277,7 +3280,7 @@ export interface operations {
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
-                "If-None-Match"?: Record<string, never>;
+                "If-None-Match"?: string;
             };
             path: {
                 /** @description The receipt */
