@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { parsePlace, placeHash } from './place';
 
 const ID = '0d3f8a52-1111-4abc-8def-0123456789ab';
@@ -31,5 +31,50 @@ describe('places', () => {
     ]) {
       expect(placeHash(parsePlace(hash)), hash).toBe(plain);
     }
+  });
+});
+
+describe('zooming out', () => {
+  afterEach(() => {
+    vi.unstubAllGlobals();
+    vi.resetModules();
+  });
+
+  it('leads to what was on show before that zoom, also after Back', async () => {
+    const browser = { hash: '#/?range=30d' };
+    let changed = () => {};
+    vi.stubGlobal('location', browser);
+    vi.stubGlobal('addEventListener', (_: string, heard: () => void) => (changed = heard));
+    vi.resetModules();
+    const { place, zoomTo, zoomOut } = await import('./place');
+    const at = (hash: string) => {
+      browser.hash = hash;
+      changed();
+    };
+    const now = () => {
+      changed();
+      return place.value.range;
+    };
+    const [day, hour] = [86_400_000, 3_600_000];
+    zoomTo(0, day);
+    expect(now()).toEqual({ fromMs: 0, toMs: day });
+    zoomTo(0, hour);
+    const inner = browser.hash;
+    now();
+    // Back twice, and into another zoom.
+    at('#/?range=30d');
+    zoomTo(day, 2 * day);
+    now();
+    zoomOut();
+    expect(now()).toEqual({ preset: '30d' });
+    at(inner);
+    zoomOut();
+    expect(now()).toEqual({ fromMs: 0, toMs: day });
+    zoomOut();
+    expect(now()).toEqual({ preset: '30d' });
+    // A page that was opened on a range of somebody else's.
+    at('#/?range=1970-01-03T00:00:00.000Z..1970-01-04T00:00:00.000Z');
+    zoomOut();
+    expect(now()).toEqual({ preset: '7d' });
   });
 });

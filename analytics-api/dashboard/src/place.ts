@@ -105,18 +105,19 @@ export function go(changes: Partial<Place>): void {
   location.hash = linkTo(changes);
 }
 
-/** What was on show before each zoom, newest last. */
-const zoomed: Pick<Place, 'range' | 'interval'>[] = [];
+/** What was on show before each zoom, by the range that was zoomed to: the browser's Back and Forward lead past any order. */
+const zoomed = new Map<string, Pick<Place, 'range' | 'interval'>>();
 const ZOOMS_MAX = 50;
 
 export function zoomTo(fromMs: number, toMs: number): void {
   const { range, interval } = place.peek();
-  zoomed.push({ range, interval });
-  if (zoomed.length > ZOOMS_MAX) zoomed.shift();
-  go({ range: { fromMs, toMs }, interval: 'auto' });
+  const to: Range = { fromMs, toMs };
+  zoomed.set(rangeText(to), { range, interval });
+  for (const first of zoomed.keys()) if (zoomed.size > ZOOMS_MAX) zoomed.delete(first);
+  go({ range: to, interval: 'auto' });
 }
 
 /** To what was on show before; a page that was opened on a zoomed range has no such. */
 export function zoomOut(): void {
-  go(zoomed.pop() ?? { range: DEFAULT_RANGE, interval: 'auto' });
+  go(zoomed.get(rangeText(place.peek().range)) ?? { range: DEFAULT_RANGE, interval: 'auto' });
 }

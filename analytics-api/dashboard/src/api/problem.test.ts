@@ -23,7 +23,15 @@ describe('problems', () => {
       expect(words.title).toBe(title);
       expect(words.advice.length).toBeGreaterThan(10);
     }
-    expect(told(new Problem(429, 'rate_limited', '', 7)).advice).toContain('in 7 s');
+    expect(told(new Problem(429, 'rate_limited', '', 7)).advice).toBe(
+      'The quota of this key is used up. Trying again in 7 s.',
+    );
+    const quota = new Problem(429, 'rate_limited', '60 requests are allowed; try again in 7 s', 7);
+    expect(told(quota).advice).toBe('60 requests are allowed. Trying again in 7 s.');
+    const streams = new Problem(429, 'rate_limited', 'this account reads two streams; end one first', 10);
+    expect(told(streams, { retried: false }).advice).toBe(
+      'This account reads two streams; end one first. Try again in 10 s.',
+    );
     expect(told(new Problem(0, 'unreachable', '')).title).toBe('No answer');
   });
 

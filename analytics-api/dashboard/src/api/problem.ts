@@ -60,15 +60,20 @@ export interface Told {
   advice: string;
 }
 
-/** In words: what happened, and what to do. */
-export function told(problem: Problem): Told {
-  const { title, advice } = inWords(problem);
+/** In words: what happened, and what to do. `retried`: the page asks again by itself. */
+export function told(problem: Problem, { retried = true } = {}): Told {
+  const { title, advice } = inWords(problem, retried);
   // The API's details are parts of sentences.
   return { title, advice: advice.charAt(0).toUpperCase() + advice.slice(1).replace(/[^.!?…]$/, '$&.') };
 }
 
-function inWords(problem: Problem): Told {
+function inWords(problem: Problem, retried: boolean): Told {
   const later = problem.retryAfterS === null ? 'in a moment' : `in ${problem.retryAfterS} s`;
+  const why = (otherwise: string) => {
+    // Who knows when says so, in the sentence's last part.
+    const detail = problem.detail.replace(/[;,] try again[^;]*$/, '') || otherwise;
+    return `${detail}. ${retried ? 'Trying' : 'Try'} again ${later}.`;
+  };
   switch (problem.status) {
     case 0:
       return { title: 'No answer', advice: 'The service can’t be reached. Check the connection.' };
@@ -85,12 +90,9 @@ function inWords(problem: Problem): Told {
     case 404:
       return { title: 'Nothing here', advice: problem.detail || 'No verified receipt of your domains names it.' };
     case 429:
-      return { title: 'Too many requests', advice: `The quota of this key is used up. It goes on ${later}.` };
+      return { title: 'Too many requests', advice: why('The quota of this key is used up') };
     case 503:
-      return {
-        title: 'Busy or unavailable',
-        advice: `${problem.detail || 'The numbers can’t be read right now'}. Trying again ${later}.`,
-      };
+      return { title: 'Busy or unavailable', advice: why('The numbers can’t be read right now') };
     default:
       return {
         title: 'Something went wrong',

@@ -29,11 +29,14 @@ describe('EventParser', () => {
     expect(parser.lastId).toBe('2');
   });
 
-  it('keeps no event without an end for ever', () => {
+  it('keeps no event without an end for ever, and doesn’t ask for it again', () => {
     const parser = new EventParser();
+    parser.push('id: 1\ndata: a\n\nid: 2\n');
+    expect(parser.lastId).toBe('1');
     const line = `data: ${'x'.repeat(1 << 20)}\n`;
     expect(() => {
       for (let n = 0; n < 8; n++) parser.push(line);
     }).toThrow('too long');
+    expect(parser.lastId).toBeNull();
   });
 });

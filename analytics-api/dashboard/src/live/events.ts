@@ -10,7 +10,7 @@ const CHARS_MAX = 4 << 20;
 
 /** Takes text as it comes, however it is cut, and gives whole events. */
 export class EventParser {
-  /** The last `id:` seen: what a reconnection resumes after. */
+  /** The last `id:` seen: what a reconnection resumes after. None after what was too long, which would only come again. */
   lastId: string | null = null;
   /** What `retry:` asked for, in milliseconds. */
   retryMs: number | null = null;
@@ -35,7 +35,10 @@ export class EventParser {
       const event = this.#line(line);
       if (event) events.push(event);
     }
-    if (rest.length + this.#dataChars > CHARS_MAX) throw new Error('an event is too long');
+    if (rest.length + this.#dataChars > CHARS_MAX) {
+      this.lastId = null;
+      throw new Error('an event is too long');
+    }
     this.#rest = rest;
     return events;
   }

@@ -10,6 +10,7 @@ import { serverNow } from '../clock';
 import { addDays, dayOf } from '../ranges';
 import { heardWatermark } from '../watermark';
 import { EventParser, type ServerEvent } from './events';
+import { follower } from './follow';
 
 export type Connection =
   | { state: 'connecting'; problem: null }
@@ -29,8 +30,6 @@ const PAUSE_MS_MIN = 1_000;
 const PAUSE_MS_MAX = 60_000;
 /** The server sends a sign of life more often than this. */
 const SILENCE_MS_MAX = 60_000;
-/** Other panels follow the stream at most this often: their questions count towards the key's quota. */
-const FOLLOW_MS_MIN = 60_000;
 
 /** Listens until stopped. */
 export function listen(tz: string, domain: string | null): () => void {
@@ -58,11 +57,13 @@ async function fill(tz: string, domain: string | null, stop: AbortSignal): Promi
   }
 }
 
+/** Two payloads under one id are two receipts. */
+export const idOf = (receipt: LiveReceipt): string => `${receipt.receiptId} ${receipt.payloadHash}`;
+
 /** Newest first; what the stream and the list both told stands there once. */
 function show(after: readonly LiveReceipt[], before: readonly LiveReceipt[]): void {
-  const id = (receipt: LiveReceipt) => `${receipt.receiptId} ${receipt.payloadHash}`;
   const all = [...before, ...receipts.peek(), ...after];
-  receipts.value = [...new Map(all.reverse().map((receipt) => [id(receipt), receipt])).values()]
+  receipts.value = [...new Map(all.reverse().map((receipt) => [idOf(receipt), receipt])).values()]
     .reverse()
     .slice(0, RECEIPTS_MAX);
 }
@@ -84,6 +85,8 @@ async function keepListening(tz: string, domain: string | null, stop: AbortSigna
       if (!isAbort(error)) problem = asProblem(error);
     }
     if (stop.aborted) return;
+    // What can't be taken would come again: without it the page goes on, and looks anew.
+    if (lastId !== null && parser.lastId === null) followLater(() => void fill(tz, domain, stop));
     lastId = parser.lastId;
     // What can't pass by itself isn't tried again: the key's right, or an address that isn't there.
     if (problem && !problem.passes) {
@@ -145,23 +148,12 @@ function take({ event, data }: ServerEvent, onReload: () => void): void {
     show([], come);
   } else if (event === 'reload') {
     // More came, or changed, than is told one by one.
-    refresh();
-    onReload();
+    followLater(onReload);
   }
 }
 
-let following: ReturnType<typeof setTimeout> | undefined;
-
-/** Has the other panels look again, soon but not often, and not while nobody looks. */
-function followLater(): void {
-  if (following !== undefined) return;
-  const wait = Math.max(0, asOf.peek() + FOLLOW_MS_MIN - serverNow());
-  following = setTimeout(() => {
-    following = undefined;
-    if (document.visibilityState === 'visible') refresh();
-    else document.addEventListener('visibilitychange', refresh, { once: true });
-  }, wait);
-}
+/** Has the other panels look again. */
+const followLater = follower(refresh, () => asOf.peek());
 
 function sleep(ms: number, stop: AbortSignal): Promise<void> {
   return new Promise((done) => {

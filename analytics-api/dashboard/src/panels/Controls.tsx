@@ -124,47 +124,62 @@ function firstAndLast(range: Range, tz: string, today: string): { fromDay: strin
 function Zone() {
   const tz = place.value.tz;
   const [text, setText] = useState<string | null>(null);
+  const [refused, setRefused] = useState('');
   const wrong = text !== null && text !== '' && !isZone(text);
   const take = (name: string) => {
     const known = ZONES.find((zone) => zone.toLowerCase() === name.trim().toLowerCase().replaceAll(' ', '_'));
     if (known) {
       setText(null);
+      setRefused('');
       if (known !== place.peek().tz) go({ tz: known });
     }
     return known !== undefined;
   };
   return (
-    <label class="pick zone">
-      <span>
-        Time zone <small>{offsetName(serverNow(), tz)}</small>
-      </span>
-      <input
-        list="zones"
-        value={text ?? tz}
-        spellcheck={false}
-        autocomplete="off"
-        autocapitalize="off"
-        aria-invalid={wrong}
-        onFocus={(event) => event.currentTarget.select()}
-        onInput={(event) => {
-          setText(event.currentTarget.value);
-          // A suggestion that was picked comes whole; a name still being typed may be whole by chance and is taken when left.
-          if ((event as unknown as InputEvent).inputType === 'insertReplacementText') take(event.currentTarget.value);
-        }}
-        onChange={(event) => {
-          if (!take(event.currentTarget.value)) setText(null);
-        }}
-        onKeyDown={(event) => {
-          if (event.key === 'Enter') take(event.currentTarget.value);
-          if (event.key === 'Escape') setText(null);
-        }}
-      />
-      <datalist id="zones">
-        {[ownZone(), ...ZONES].map((zone, at) => (
-          <option key={at} value={zone} />
-        ))}
-      </datalist>
-    </label>
+    <>
+      <label class="pick zone">
+        <span>
+          Time zone <small>{offsetName(serverNow(), tz)}</small>
+        </span>
+        <input
+          list="zones"
+          value={text ?? tz}
+          maxLength={64}
+          spellcheck={false}
+          autocomplete="off"
+          autocapitalize="off"
+          aria-invalid={wrong}
+          aria-describedby={refused ? 'zone-refused' : undefined}
+          onFocus={(event) => event.currentTarget.select()}
+          onInput={(event) => {
+            setText(event.currentTarget.value);
+            setRefused('');
+            // A suggestion that was picked comes whole; a name still being typed may be whole by chance and is taken when left.
+            if ((event as unknown as InputEvent).inputType === 'insertReplacementText') take(event.currentTarget.value);
+          }}
+          onChange={(event) => {
+            const given = event.currentTarget.value;
+            if (take(given)) return;
+            setText(null);
+            setRefused(given.trim());
+          }}
+          onKeyDown={(event) => {
+            if (event.key === 'Enter') take(event.currentTarget.value);
+            if (event.key === 'Escape') setText(null);
+          }}
+        />
+        <datalist id="zones">
+          {[ownZone(), ...ZONES].map((zone, at) => (
+            <option key={at} value={zone} />
+          ))}
+        </datalist>
+      </label>
+      {refused && (
+        <span id="zone-refused" class="fault" role="alert">
+          “{refused}” is no time zone; it stays {tz}.
+        </span>
+      )}
+    </>
   );
 }
 

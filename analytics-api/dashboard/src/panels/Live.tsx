@@ -24,12 +24,7 @@ export function Live({ tz, domain }: { tz: string; domain: string | null }) {
         <h2 id="live-title">Live</h2>
         <div class="actions">
           <State />
-          <button
-            type="button"
-            class="quiet"
-            aria-pressed={paused}
-            onClick={() => (held.value = paused ? null : feed.receipts.value)}
-          >
+          <button type="button" class="quiet" onClick={() => (held.value = paused ? null : feed.receipts.value)}>
             {paused ? 'Go on' : 'Pause'}
           </button>
         </div>
@@ -47,7 +42,7 @@ export function Live({ tz, domain }: { tz: string; domain: string | null }) {
         </p>
         <ol aria-label="Newest receipts">
           {shown.value.map((receipt) => (
-            <Line key={receipt.receiptId} receipt={receipt} tz={tz} />
+            <Line key={feed.idOf(receipt)} receipt={receipt} tz={tz} />
           ))}
         </ol>
         {shown.value.length === 0 && <p class="empty">New receipts appear here within a second.</p>}

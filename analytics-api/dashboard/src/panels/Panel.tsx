@@ -80,14 +80,15 @@ function CsvButton({ address, name }: { address: string; name: string }) {
       setState({ busy: false, problem: asProblem(error) });
     }
   }
+  const words = state.problem && told(state.problem, { retried: false });
   return (
     <>
       <button type="button" class="quiet" disabled={state.busy} onClick={save} aria-label={`Download CSV: ${name}`}>
         CSV
       </button>
-      {state.problem && (
+      {words && (
         <span class="fault" role="alert">
-          {told(state.problem).title}
+          <strong>{words.title}.</strong> {words.advice}
         </span>
       )}
     </>
