@@ -88,6 +88,36 @@ fn more_of_anything_never_needs_less() {
 }
 
 #[test]
+fn the_embedded_logs_own_limit_is_told() {
+    // 100 receipts a second all day of some 1.2 kB are 10 GB a day.
+    let small = plan("--rate 100 --average 1 --engines embedded --log-days 3");
+    assert_eq!(small["log"]["retentionBytesMaxNeeded"], Value::Null);
+    assert!((at(&small, "/log/days") - 3.0).abs() < 1e-9);
+    let capped = plan("--rate 100 --average 1 --engines embedded --log-days 30");
+    let limit = 64.0 * 1024.0 * 1024.0 * 1024.0;
+    assert!((at(&capped, "/log/diskGb") - limit / 1e9 / 0.67).abs() < 1e-6);
+    let day = at(&capped, "/perReceipt/logBytes") * 100.0 * 86_400.0;
+    assert!((at(&capped, "/log/retentionBytesMaxNeeded") - 30.0 * day).abs() <= 1.0);
+    assert!((at(&capped, "/log/days") - limit / day).abs() < 1e-9);
+    let said = receipts(
+        &[
+            "size",
+            "--rate",
+            "100",
+            "--average",
+            "1",
+            "--engines",
+            "embedded",
+            "--log-days",
+            "30",
+        ],
+        b"",
+    );
+    let needed = capped["log"]["retentionBytesMaxNeeded"].to_string();
+    assert!(said.expect(0).stdout.contains(&format!("30 days need {needed}")));
+}
+
+#[test]
 fn parts_add_up() {
     let plan = plan("--rate 50k --batch 10 --days 7 --replication 3");
     let cores = ["gateway", "verifier", "clickhouse", "apis", "idle"].map(|part| at(&plan, &format!("/cores/{part}")));

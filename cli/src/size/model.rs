@@ -1,5 +1,6 @@
 //! From a load to what carries it: plain arithmetic over [`super::constants`].
 
+use receipt_log::EmbeddedConfig;
 use serde::Serialize;
 
 use super::constants as c;
@@ -93,6 +94,10 @@ pub struct Log {
     pub out_mb_per_s: f64,
     /// All copies on disk, in GB, with a third free.
     pub disk_gb: f64,
+    /// Days of it that are on disk: less than was asked for if the embedded log's `log.retention_bytes_max` ends first.
+    pub days: f64,
+    /// What `log.retention_bytes_max` must be for all days that were asked for, where its default is too little.
+    pub retention_bytes_max_needed: Option<u64>,
 }
 
 /// The warehouse.
@@ -129,7 +134,7 @@ pub struct Small {
 
 const DAY_SECONDS: f64 = 86_400.0;
 /// Disks are planned to be filled so far.
-const FILL: f64 = 0.67;
+pub(super) const FILL: f64 = 0.67;
 
 /// What `load` comes to.
 #[must_use]
@@ -182,12 +187,22 @@ pub fn plan(load: &Load) -> Plan {
 
     let log_bytes = log_bytes(load);
     let in_mb_per_s = rate * log_bytes / 1e6;
+    let day_bytes = in_mb_per_s * 1e6 * load.average * DAY_SECONDS;
+    let asked_bytes = day_bytes * f64::from(load.log_days);
+    #[allow(clippy::cast_precision_loss)] // 64 GiB is exact.
+    let held_bytes = if servers {
+        asked_bytes
+    } else {
+        asked_bytes.min(EmbeddedConfig::default().retention_bytes_max as f64)
+    };
     let log = Log {
         brokers: 0,
         partitions: 1,
         in_mb_per_s,
         out_mb_per_s: in_mb_per_s * copies,
-        disk_gb: in_mb_per_s * load.average * DAY_SECONDS * f64::from(load.log_days) * copies / 1e3 / FILL,
+        disk_gb: held_bytes * copies / 1e9 / FILL,
+        days: held_bytes / day_bytes,
+        retention_bytes_max_needed: (held_bytes < asked_bytes).then(|| whole(asked_bytes)),
     };
     let rows = rate * load.average * DAY_SECONDS * f64::from(load.days);
     let clickhouse = ClickHouse {
@@ -304,7 +319,7 @@ fn on_servers(load: &Load, plan: &mut Plan, gateways: f64, verifiers: f64, apis:
     house.servers = house.shards * u64::from(load.clickhouse_replicas);
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Counts of machines.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Counts of machines and bytes.
 fn whole(value: f64) -> u64 {
     value.ceil() as u64
 }

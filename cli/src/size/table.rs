@@ -1,7 +1,7 @@
 //! The plan as a person reads it.
 
 use super::load::{Engines, Load};
-use super::model::{Plan, Small};
+use super::model::{FILL, Log, Plan, Small};
 
 /// Lines in Markdown, so that a page can hold them.
 #[must_use]
@@ -74,7 +74,7 @@ pub fn lines(load: &Load, plan: &Plan) -> Vec<String> {
         out.push(row("PostgreSQL", small(&plan.postgresql)));
         out.push(row("Redis", small(&plan.redis)));
     } else {
-        out.push(row("log on disk", bytes(log.disk_gb * 1e9)));
+        out.push(row("log on disk", embedded_log(load, log)));
         out.push(row(
             "warehouse on disk",
             format!("{} rows, {}", count(house.rows), bytes(house.disk_gb * 1e9)),
@@ -86,6 +86,21 @@ pub fn lines(load: &Load, plan: &Plan) -> Vec<String> {
 
 fn row(what: &str, how_much: impl AsRef<str>) -> String {
     format!("| {what} | {} |", how_much.as_ref())
+}
+
+/// The embedded log ends at so many bytes, whatever days were asked for.
+fn embedded_log(load: &Load, log: &Log) -> String {
+    let disk = bytes(log.disk_gb * 1e9);
+    let Some(needed) = log.retention_bytes_max_needed else {
+        return disk;
+    };
+    #[allow(clippy::cast_precision_loss)] // Shown with two digits.
+    let wanted = bytes(needed as f64 / FILL);
+    format!(
+        "{disk}: `log.retention_bytes_max` is 64 GiB unless set, and holds {} days; {} days need {needed}, and {wanted} of disk",
+        number(log.days),
+        load.log_days
+    )
 }
 
 fn small(server: &Small) -> String {
