@@ -47,7 +47,7 @@ impl Moments {
     /// The present one.
     ///
     /// # Errors
-    /// Log or warehouse don't answer; nothing is kept of that.
+    /// The log doesn't answer; nothing is kept of that.
     pub(crate) async fn read(&self, watermark: &Watermark, warehouse: &Warehouse) -> Result<Arc<Moment>, Failure> {
         self.read_from(None, watermark, warehouse).await
     }
@@ -72,7 +72,11 @@ impl Moments {
             return Ok(Arc::clone(moment));
         }
         let reading = watermark.read().await?;
-        let view = warehouse.rollup_view(&reading.committed).await?;
+        // Whatever is wrong with the rollups, everything can be read from the receipts themselves.
+        let view = warehouse.rollup_view(&reading.committed).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "which hours are rolled can't be found out; nothing is read from rollups");
+            RollupView::none()
+        });
         let moment = Arc::new(Moment {
             reading,
             view,

@@ -18,8 +18,13 @@ const JOB: &str = "rollups";
 /// How long the lease is, and after what time it is renewed.
 const LEASE_MS: i64 = 20_000;
 const RENEW_AFTER: Duration = Duration::from_secs(5);
-/// Hours that are checked at a time.
-const CHECKED_HOURS: u32 = 24;
+/// Receipts that one check looks at, about, and the part of the time that checks may take, in percent.
+const CHECKED_ROWS: u64 = 500_000;
+const CHECK_PERCENT: u32 = 2;
+/// Days after whose end a day's hours are made anew by one roll, where several made them: few receipts come later. And how often one that
+/// was late after all is looked for, at least.
+const EVEN_AFTER_DAYS: u32 = 2;
+const EVEN_EVERY: Duration = Duration::from_secs(3_600);
 /// How often a difference must be found before it is believed, and the pause between: what is being written is different for a moment.
 const CHECKS: u32 = 4;
 const CHECK_PAUSE: Duration = Duration::from_secs(2);
@@ -47,9 +52,15 @@ struct Roller {
     numbers_seen: Option<u32>,
     /// Found by the last check, until it is made anew.
     off: Vec<OffBucket>,
-    /// Where the next check begins, in hours since the Unix epoch.
+    /// Where the next check begins, in hours since the Unix epoch, and when.
     check_from: u32,
-    checked_at: Option<Instant>,
+    check_at: Instant,
+    /// The first hour that is rolled, by the last roll.
+    first_hour: u32,
+    /// The day that is evened next, since the Unix epoch in UTC: from the newest to the oldest, then anew.
+    even_day: Option<u32>,
+    /// When the newest was looked at.
+    even_begun_at: Option<Instant>,
 }
 
 /// Rolls as long as it isn't stopped.
@@ -62,30 +73,36 @@ pub(crate) async fn watch(app: Arc<App>) {
         numbers_seen: None,
         off: Vec::new(),
         check_from: 0,
-        checked_at: None,
+        check_at: Instant::now(),
+        first_hour: 0,
+        even_day: None,
+        even_begun_at: None,
     };
     loop {
         let started = Instant::now();
-        let more = match roller.turn().await {
-            Ok(more) => more,
+        let (more, checked) = match roller.turn().await {
+            Ok(done) => done,
             Err(error) => {
                 // Answers are as right as ever; readiness tells of an engine that is away.
                 tracing::warn!(%error, "rollups wait for the next turn");
                 counter!("receipts_rollup_rolls_total", "outcome" => "failed").increment(1);
-                false
+                (false, Duration::ZERO)
             }
         };
-        let rest = started.elapsed() * (100 - share) / share;
+        let rest = started.elapsed().saturating_sub(checked) * (100 - share) / share;
         tokio::time::sleep(if more { rest } else { rest.max(interval) }).await;
     }
 }
 
 impl Roller {
-    /// One roll, if there is anything to roll and no other replica is at it; whether there may be more at once.
-    async fn turn(&mut self) -> Result<bool, NotRolled> {
+    /// One roll, if there is anything to roll and no other replica is at it; whether there may be more at once, and the time that went into
+    /// a check.
+    async fn turn(&mut self) -> Result<(bool, Duration), NotRolled> {
         let accounts = self.app.deps.accounts.clone();
         if !accounts.claim(JOB, &self.holder, LEASE_MS).await? {
-            return Ok(false);
+            // Whoever rolls tells what is off.
+            gauge!("receipts_rollup_off_buckets").set(0.0);
+            return Ok((false, Duration::ZERO));
         }
         let holder = self.holder.clone();
         let keep = async {
@@ -102,14 +119,17 @@ impl Roller {
         }
     }
 
-    async fn roll_and_check(&mut self) -> Result<bool, NotRolled> {
+    async fn roll_and_check(&mut self) -> Result<(bool, Duration), NotRolled> {
+        self.app.warehouse().reset_broken_rollups().await?;
         let more = self.roll().await?;
-        let pause = Duration::from_millis(self.app.config.rollup_check_interval_ms);
-        if !more && self.checked_at.is_none_or(|at| at.elapsed() >= pause) {
-            self.check().await?;
-            self.checked_at = Some(Instant::now());
+        let started = Instant::now();
+        if more || started < self.check_at {
+            return Ok((more, Duration::ZERO));
         }
-        Ok(more)
+        let checked = self.check().await;
+        let pause = Duration::from_millis(self.app.config.rollup_check_interval_ms);
+        self.check_at = Instant::now() + pause.max(started.elapsed() * (100 / CHECK_PERCENT));
+        checked.map(|()| (false, started.elapsed()))
     }
 
     async fn roll(&mut self) -> Result<bool, NotRolled> {
@@ -126,44 +146,70 @@ impl Roller {
         let bounds = RollBounds {
             settled_ms: app.deps.accounts.now_ms().saturating_sub(lag_ms),
             rows_max: config.rollup_rows_max,
+            even_day: self.next_even_day(app.deps.accounts.now_ms()),
         };
         let started = Instant::now();
         let plan = warehouse.plan_roll(&committed, &bounds, &self.off).await?;
         let more = plan.makes_rows();
+        if plan.has_evened() {
+            self.even_day = bounds.even_day.and_then(|day| day.checked_sub(1));
+        }
         if !plan.is_needed() {
-            tell(&warehouse.rollup_standing().await?);
+            self.tell(&warehouse.rollup_standing().await?);
             return Ok(false);
         }
         let above = i64::from(plan.number_above().max(numbers_seen));
         let number = app.deps.accounts.next_number(JOB, above).await?;
         let number = u32::try_from(number).map_err(|_| NotRolled::NoNumber)?;
+        self.numbers_seen = Some(numbers_seen.max(number));
         let rolled = warehouse.roll(plan, number).await?;
         let outcome = if rolled.counts { "counted" } else { "passed_over" };
         counter!("receipts_rollup_rolls_total", "outcome" => outcome).increment(1);
         histogram!("receipts_rollup_roll_seconds").record(started.elapsed().as_secs_f64());
         if rolled.counts {
             self.off.clear();
-            tell(&rolled.standing);
+            self.tell(&rolled.standing);
         }
         Ok(more && rolled.counts)
+    }
+
+    /// The day to be evened next, if it is time for one.
+    fn next_even_day(&mut self, now_ms: i64) -> Option<u32> {
+        let today = u32::try_from(now_ms.div_euclid(86_400_000)).unwrap_or(0);
+        match self.even_day {
+            Some(day) if day >= self.first_hour / 24 => return Some(day),
+            _ => self.even_day = None,
+        }
+        if self.even_begun_at.is_some_and(|at| at.elapsed() < EVEN_EVERY) {
+            return None;
+        }
+        self.even_begun_at = Some(Instant::now());
+        self.even_day = today.checked_sub(EVEN_AFTER_DAYS + 1);
+        self.even_day
     }
 
     /// Holds the next hours against the receipts.
     async fn check(&mut self) -> Result<(), NotRolled> {
         let app = Arc::clone(&self.app);
-        app.warehouse().reset_broken_rollups().await?;
         let mut off: Vec<OffBucket> = Vec::new();
+        let mut hours = 0..0;
         for turn in 0..CHECKS {
             let committed = app.watermark.read().await?.committed;
             let view = app.warehouse().rollup_view(&committed).await?;
             let Some(window) = view.window().filter(|window| !window.is_empty()) else {
                 return Ok(());
             };
-            if turn == 0 && !window.contains(&self.check_from) {
-                self.check_from = window.start;
+            if turn == 0 {
+                let from = if window.contains(&self.check_from) {
+                    self.check_from
+                } else {
+                    window.start
+                };
+                hours = app.warehouse().hours_to_check(from, CHECKED_ROWS).await?;
+                // Also if it fails: the others are to be looked at all the same.
+                self.check_from = hours.end;
             }
-            let hours = self.check_from..self.check_from.saturating_add(CHECKED_HOURS);
-            let found = app.warehouse().check_rollups(&view, hours).await?;
+            let found = app.warehouse().check_rollups(&view, hours.clone()).await?;
             // What differs for another reason than before was being written.
             off = if turn == 0 {
                 found
@@ -175,8 +221,7 @@ impl Roller {
             }
             tokio::time::sleep(CHECK_PAUSE).await;
         }
-        self.check_from = self.check_from.saturating_add(CHECKED_HOURS);
-        counter!("receipts_rollup_checked_buckets_total").increment(u64::from(CHECKED_HOURS));
+        counter!("receipts_rollup_checked_buckets_total").increment(hours.len() as u64);
         #[allow(clippy::cast_precision_loss)] // A gauge.
         gauge!("receipts_rollup_off_buckets").set(off.len() as f64);
         if let Some(first) = off.first() {
@@ -192,11 +237,12 @@ impl Roller {
         self.off = off;
         Ok(())
     }
-}
 
-#[allow(clippy::cast_precision_loss)] // Gauges.
-fn tell(standing: &RollupStanding) {
-    gauge!("receipts_rollup_from_timestamp_seconds").set(standing.from_ms as f64 / 1e3);
-    gauge!("receipts_rollup_to_timestamp_seconds").set(standing.to_ms as f64 / 1e3);
-    gauge!("receipts_rollup_dirty_buckets").set(standing.dirty_hours as f64);
+    #[allow(clippy::cast_precision_loss)] // Gauges.
+    fn tell(&mut self, standing: &RollupStanding) {
+        self.first_hour = u32::try_from(standing.from_ms.div_euclid(3_600_000)).unwrap_or(0);
+        gauge!("receipts_rollup_from_timestamp_seconds").set(standing.from_ms as f64 / 1e3);
+        gauge!("receipts_rollup_to_timestamp_seconds").set(standing.to_ms as f64 / 1e3);
+        gauge!("receipts_rollup_dirty_buckets").set(standing.dirty_hours as f64);
+    }
 }

@@ -20,6 +20,8 @@ const RENEW_AFTER: Duration = Duration::from_secs(20);
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Accounts whose erasure is begun at a time.
 const ACCOUNTS_MAX: i64 = 100;
+/// What an answer of the analytics API may take, and the age of what it rests on.
+const VIEWS_WAIT: Duration = Duration::from_secs(6);
 /// Times that rows which came in between are erased again before it is left to the next turn.
 const CONFIRM_TRIES: u32 = 3;
 /// The lease of the work, and what marks that what is past its time went today.
@@ -173,7 +175,7 @@ impl Eraser {
             if left.is_none() {
                 return Ok(());
             }
-            self.warehouse.erase_metadata(rows).await?;
+            self.warehouse.erase_metadata(rows, VIEWS_WAIT).await?;
             left = self.warehouse.metadata_left(rows).await?;
         }
         if left.is_none() {

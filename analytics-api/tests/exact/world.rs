@@ -267,6 +267,10 @@ impl World {
             let bounds = RollBounds {
                 settled_ms: jiff::Timestamp::now().as_millisecond() - rng.random_range(0..3) * HOUR_MS,
                 rows_max: rng.random_range(1..2_000),
+                even_day: rng.random_bool(0.7).then(|| {
+                    let days = rng.random_range(0..400);
+                    u32::try_from(jiff::Timestamp::now().as_millisecond() / (24 * HOUR_MS) - days).unwrap()
+                }),
             };
             let plan = self
                 .warehouse
@@ -300,7 +304,10 @@ impl World {
             scope: reader.scope(),
             before_ms,
         };
-        self.warehouse.erase_metadata(&erasure).await.unwrap();
+        self.warehouse
+            .erase_metadata(&erasure, std::time::Duration::ZERO)
+            .await
+            .unwrap();
         self.model.erase(|publisher| reader.sees(publisher), before_ms);
     }
 }

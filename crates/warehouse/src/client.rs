@@ -1,5 +1,6 @@
 //! [`Warehouse`]: the one way in, over ClickHouse's HTTP protocol.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,7 +36,7 @@ const COMPRESS_BYTES: usize = 1 << 20;
 const PACKED_MAX: usize = 2;
 
 /// Settings that a server must have, and whether it is a cluster's. (The embedded engine rests on its own.)
-pub(crate) const SERVER_SETTINGS: [(&str, bool); 13] = [
+pub(crate) const SERVER_SETTINGS: [(&str, bool); 14] = [
     ("async_insert", false),
     ("insert_deduplicate", false),
     ("optimize_on_insert", false),
@@ -45,6 +46,7 @@ pub(crate) const SERVER_SETTINGS: [(&str, bool); 13] = [
     ("insert_quorum_timeout", true),
     ("distributed_foreground_insert", true),
     ("distributed_product_mode", true),
+    ("parallel_distributed_insert_select", true),
     ("load_balancing", true),
     ("prefer_localhost_replica", true),
     ("max_replica_delay_for_distributed_queries", true),
@@ -76,6 +78,7 @@ pub struct Warehouse {
     query_wait_max: Duration,
     damage: DamageMet,
     rollups: rollup::Known,
+    buckets: rollup::KnownBuckets,
 }
 
 /// One statement with its bound parameters: user input only ever comes in through [`with`](Self::with).
@@ -100,8 +103,9 @@ impl Call {
     }
 
     /// Binds a parameter.
-    pub(crate) fn with(mut self, name: &'static str, value: impl Serialize + Send + 'static) -> Self {
-        self.params.push(Box::new(move |query| query.param(name, value)));
+    pub(crate) fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Serialize + Send + 'static) -> Self {
+        let name = name.into();
+        self.params.push(Box::new(move |query| query.param(&name, value)));
         self
     }
 
@@ -172,6 +176,7 @@ impl Warehouse {
             query_wait_max: Duration::from_millis(config.query_wait_ms_max),
             damage: DamageMet::default(),
             rollups: rollup::Known::default(),
+            buckets: rollup::KnownBuckets::default(),
         })
     }
 
@@ -490,6 +495,11 @@ impl Warehouse {
         &self.rollups
     }
 
+    /// Which rolls made the hours of publishers that were asked about.
+    pub(crate) fn buckets_known(&self) -> &rollup::KnownBuckets {
+        &self.buckets
+    }
+
     /// What a statement met of damage.
     pub(crate) fn damage_met(&self) -> &DamageMet {
         &self.damage
@@ -566,6 +576,8 @@ fn on_server(client: Client, config: &WarehouseConfig) -> Client {
         .with_setting("insert_quorum", quorum)
         .with_setting("insert_quorum_timeout", config.insert_wait_ms_max.to_string())
         .with_setting("distributed_foreground_insert", "1")
+        // Rows of an `INSERT SELECT` go where their key says, not where they were read.
+        .with_setting("parallel_distributed_insert_select", "0")
         .with_setting("distributed_product_mode", "global")
         .with_setting("load_balancing", "in_order")
         .with_setting("prefer_localhost_replica", "0")

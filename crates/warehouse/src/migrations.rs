@@ -50,6 +50,14 @@ static MIGRATIONS: &[Migration] = &[
             RETENTION[4],
         ],
     },
+    Migration {
+        version: 5,
+        name: "sums of rollups",
+        steps: &[
+            Step::Store(&rollup::BY_CLIENT, rollup::SUMS_BY_CLIENT),
+            Step::Store(&rollup::BY_ENTRY, rollup::SUMS_BY_ENTRY),
+        ],
+    },
 ];
 
 /// Days that marks are kept: longer than a state without a successor is believed.

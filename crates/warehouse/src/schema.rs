@@ -25,6 +25,8 @@ pub(crate) enum Step {
     Create(&'static Table),
     /// What follows `ALTER TABLE <name>`; it must do nothing the second time.
     Alter(&'static Table, &'static str),
+    /// The same of what only the table itself has, not the one over all nodes.
+    Store(&'static Table, &'static str),
     /// Lets go of a part once the youngest of its rows, by this column, is as old as receipts may get.
     Retain(&'static Table, &'static str),
     /// Lets go of a part once the youngest of its rows, by this column, is so many days old.
@@ -64,6 +66,13 @@ impl Layout<'_> {
                 .into_iter()
                 .map(|name| format!("ALTER TABLE {name}{} {change}", self.on_cluster()))
                 .collect(),
+            Step::Store(table, change) => {
+                vec![format!(
+                    "ALTER TABLE {}{} {change}",
+                    self.stored(table),
+                    self.on_cluster()
+                )]
+            }
             Step::Retain(table, column) => self.let_go(table, &self.expiry(column)),
             Step::Forget(table, column, days) => self.let_go(table, &format!("{column} + toIntervalDay({days})")),
         }

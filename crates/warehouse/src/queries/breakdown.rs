@@ -63,7 +63,7 @@ impl Usage<'_> {
         if scope.is_empty() {
             return Ok(Ranking::default());
         }
-        let source = self.source(scope, filter, &[], Cube::Clients);
+        let source = self.source(scope, filter, &[], Cube::Clients).await?;
         let rows = source.rows(&[Column::Count, Column::Client, column]);
         let sql = format!(
             "SELECT toString({key}) AS part, sum(n) AS receipts, uniqExact(client) AS clients, count() OVER () AS total

@@ -70,7 +70,7 @@ impl Usage<'_> {
             None => *self,
             Some(_) => self.warehouse.usage(&nothing),
         };
-        let source = of_clients.source(scope, &filter, &[], Cube::Clients);
+        let source = of_clients.source(scope, &filter, &[], Cube::Clients).await?;
         let rows = source.rows(&[
             Column::Count,
             Column::Purpose,

@@ -81,7 +81,7 @@ impl Usage<'_> {
             entry_id: Some(entry_id),
             ..filter.clone()
         };
-        let source = self.source(scope, &filter, &[], Cube::Entries);
+        let source = self.source(scope, &filter, &[], Cube::Entries).await?;
         let rows = source.rows(&[
             Column::Count,
             Column::Client,

@@ -80,7 +80,7 @@ impl Usage<'_> {
         if scope.is_empty() {
             return Ok(DashboardStats::default());
         }
-        let source = self.source(scope, filter, &[], Cube::Clients);
+        let source = self.source(scope, filter, &[], Cube::Clients).await?;
         let rows = source.rows(&[Column::Count, Column::Client, Column::Purpose]);
         let sql = format!(
             "SELECT sum(n) AS receipts, uniqExact(client) AS clients, {PER_PURPOSE} FROM {rows} {FINAL_SETTINGS}"
@@ -110,8 +110,8 @@ impl Usage<'_> {
         filter: &Filter,
         top_max: u32,
     ) -> Result<MostUsed, WarehouseError> {
-        let source = self.source(scope, filter, &[], Cube::Entries);
-        let rows = source.rows_by_entry();
+        let source = self.source(scope, filter, &[], Cube::Entries).await?;
+        let rows = source.rows(&[Column::Entry, Column::Count, Column::Last]);
         let sql = format!(
             "SELECT entry AS entry_of, sum(n) AS receipts, max(last_at) AS last_ms, count() OVER () AS total FROM {rows}
              GROUP BY entry ORDER BY receipts DESC, toString(entry_of) LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"

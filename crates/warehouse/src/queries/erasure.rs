@@ -3,6 +3,8 @@
 //! A blank is the least value of its column, and `receipts` unites rows by `min`: what comes later of the same receipt (a duplicate, a
 //! block written again, a repair) doesn't bring anything back. Its own bytes go with the next merge or the next time.
 
+use std::time::Duration;
+
 use uuid::Uuid;
 
 use super::{Below, Scope, TIME_MS_MAX, TIME_MS_MIN};
@@ -94,15 +96,18 @@ impl Warehouse {
     /// Takes it out, on every replica, and returns when that is done: no query sees it any more, and it is gone from the files once
     /// ClickHouse has removed the parts that were replaced (minutes). Can be done again.
     ///
+    /// `views_wait` is how long an answer may rest on a [`RollupView`](crate::RollupView) that was read before: until then rolled rows stay.
+    ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn erase_metadata(&self, erasure: &MetadataErasure) -> Result<(), WarehouseError> {
+    pub async fn erase_metadata(&self, erasure: &MetadataErasure, views_wait: Duration) -> Result<(), WarehouseError> {
         let conditions = conditions(&erasure.scope);
         if conditions.is_empty() {
             return Ok(());
         }
         let id = Uuid::now_v7();
         self.mark_erasure(id, &erasure.scope, false).await?;
+        let mut waited = false;
         for whose in conditions {
             let receipts = rows_of(&["timestamp", "received_at"], erasure.before_ms, &RECEIPT_BLANKS);
             self.blank(&RECEIPTS, &RECEIPT_BLANKS, &format!("{receipts} AND {whose}"))
@@ -111,7 +116,12 @@ impl Warehouse {
             self.blank(&REJECTED, &REJECTED_BLANKS, &format!("{rejected} AND {whose}"))
                 .await?;
             // Afterwards: a roll that was under way has made rows of receipts as they were before.
-            self.delete_rolled(&whose).await?;
+            if self.has_rolled(&whose).await? {
+                if !std::mem::replace(&mut waited, true) {
+                    tokio::time::sleep(views_wait).await;
+                }
+                self.delete_rolled(&whose).await?;
+            }
         }
         self.mark_erasure(id, &erasure.scope, true).await
     }

@@ -132,7 +132,7 @@ impl Warehouse {
             let is_last = window.from_ms <= filter.from_ms;
             let upto = self.page_end(scope, &window, after, rows_max).await?;
             if upto.is_some() || is_last {
-                let found = self.page(scope, &window, after, upto.as_ref()).await?;
+                let found = self.page(scope, &window, after, upto.as_ref(), rows_max).await?;
                 return Ok((found, upto));
             }
             length_ms = length_ms.saturating_mul(GROWTH);
@@ -173,6 +173,7 @@ impl Warehouse {
         window: &Filter,
         after: Option<&NewestCursor>,
         upto: Option<&NewestCursor>,
+        rows_max: u32,
     ) -> Result<Vec<ExportedReceipt>, WarehouseError> {
         let mut window = window.clone();
         if let Some(upto) = upto {
@@ -185,8 +186,11 @@ impl Warehouse {
         if upto.is_some() {
             condition.push_str(&from_place_up("upto"));
         }
-        let sql = format!("SELECT {KEY}, {REST} FROM receipts FINAL WHERE {condition} {ORDER} {FINAL_SETTINGS}");
-        let mut call = scoped(sql, scope, &window);
+        // More than so many only if some came in since the end was looked for.
+        let sql = format!(
+            "SELECT {KEY}, {REST} FROM receipts FINAL WHERE {condition} {ORDER} LIMIT {{rows_max:UInt32}} {FINAL_SETTINGS}"
+        );
+        let mut call = scoped(sql, scope, &window).with("rows_max", rows_max);
         if let Some(after) = after {
             call = with_place(call, AFTER, after);
         }

@@ -4,13 +4,18 @@
 //! Every rolled row stands for one or more receipts, every row of the rest for one: sums, least and greatest values and distinct values
 //! over both are those over receipts.
 
+use std::sync::Arc;
+
 use super::{Filter, Scope, Usage, narrowing, scoped};
 use crate::client::Call;
-use crate::{Hours, RollupView};
+use crate::rollup::{Meant, OfScope};
+use crate::{Hours, RollupView, WarehouseError};
 
 const HOUR_MS: i64 = 3_600_000;
 /// Single hours between rolled ones that a statement names; what lies below so many is read from receipts.
 const GAPS_MAX: u64 = 2_000;
+/// Hours and days of rolled rows that a statement names; for more it asks the table of buckets.
+const NAMED_MAX: usize = 4_000;
 
 /// Distinct texts that are gathered for a list.
 const TEXTS_MAX: u32 = 10_000;
@@ -58,6 +63,17 @@ pub(super) enum Column {
     ClientVersions,
 }
 
+/// What rolled rows are summed up by: projections of the tables have these sums almost ready (see [`crate::rollup::tables`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sums {
+    /// Each row as it is.
+    None,
+    /// By the row's time, and what the columns are but for counts.
+    Fine,
+    /// The same by whole days.
+    Days,
+}
+
 impl Cube {
     fn table(self) -> &'static str {
         match self {
@@ -81,12 +97,82 @@ impl Cube {
             Self::Entries => "toInt64(hour) * 3600000",
         }
     }
+
+    /// What there is a projection by, for each kind of sums.
+    fn summed_by(self, sums: Sums) -> &'static [&'static [Column]] {
+        match (self, sums) {
+            (_, Sums::None) => &[],
+            (Self::Clients, Sums::Fine) => &[&[Column::Bucket, Column::Purpose, Column::Count]],
+            (Self::Clients, Sums::Days) => &[
+                &[
+                    Column::Client,
+                    Column::Purpose,
+                    Column::Name,
+                    Column::Organization,
+                    Column::Count,
+                    Column::Last,
+                ],
+                &[Column::Client, Column::Model, Column::Count],
+            ],
+            (Self::Entries, Sums::Fine) => &[&[
+                Column::Bucket,
+                Column::Entry,
+                Column::Purpose,
+                Column::Count,
+                Column::Last,
+            ]],
+            (Self::Entries, Sums::Days) => &[&[Column::Entry, Column::Count, Column::Last]],
+        }
+    }
+
+    /// Whether there is a projection for these columns and those of a filter.
+    fn sums(self, sums: Sums, columns: &[Column], filter: &Filter) -> bool {
+        let filtered = [
+            (filter.purpose.is_some(), Column::Purpose),
+            (filter.client_id.is_some(), Column::Client),
+            (filter.entry_id.is_some(), Column::Entry),
+            (filter.model_id.is_some(), Column::Model),
+        ];
+        let filtered = filtered.iter().filter(|(is, _)| *is).map(|(_, column)| column);
+        let needed: Vec<&Column> = columns.iter().chain(filtered).collect();
+        // Sums by nothing would be a row also where there are none.
+        columns.iter().any(|column| !column.is_sum())
+            && self
+                .summed_by(sums)
+                .iter()
+                .any(|known| needed.iter().all(|column| known.contains(column)))
+    }
 }
 
 impl Column {
-    fn rolled(self, cube: Cube) -> String {
+    /// Whether it is a sum over rows, not of their key.
+    fn is_sum(self) -> bool {
+        matches!(self, Self::Count | Self::First | Self::Last)
+    }
+
+    /// What rows are grouped by for it.
+    fn key(self, cube: Cube) -> Option<&'static str> {
+        let key = match self {
+            Self::Count | Self::First | Self::Last => return None,
+            Self::Bucket if cube == Cube::Clients => "slot",
+            Self::Bucket => "hour",
+            Self::Client => "client_id",
+            Self::Purpose => "purpose",
+            Self::Model => "model_id",
+            Self::Entry => "entry_id",
+            Self::Urls => "url",
+            Self::Name => "name",
+            Self::Organization => "organization",
+            Self::ClientVersions => "client_version",
+        };
+        Some(key)
+    }
+
+    fn rolled(self, cube: Cube, sums: Sums) -> String {
         let text = match self {
             Self::Bucket => return format!("roundDown({}, {{boundaries:Array(Int64)}}) AS bucket", cube.time()),
+            Self::Count if sums != Sums::None => "sum(receipts) AS n",
+            Self::Last if sums != Sums::None => "max(last_ms) AS last_at",
             Self::Count => "receipts AS n",
             Self::First => "first_ms AS first_at",
             Self::Last => "last_ms AS last_at",
@@ -168,6 +254,19 @@ impl Split {
     fn has_rolled(&self) -> bool {
         self.rolled.0 < self.rolled.1
     }
+
+    /// The hours that come from rolled rows.
+    fn hours(&self) -> Hours {
+        let gaps = Hours::of_all(self.gaps.iter().map(|hour| (*hour, hour.saturating_add(1))));
+        Hours::of(self.rolled.0..self.rolled.1).without(&gaps)
+    }
+
+    /// Those of them that the range has no end in.
+    fn whole_hours(&self, from_ms: i64, to_ms: i64) -> Hours {
+        let hour = |ms: i64| u32::try_from(ms.div_euclid(HOUR_MS).max(0)).unwrap_or(u32::MAX);
+        self.hours()
+            .within(hour(from_ms.saturating_add(HOUR_MS - 1))..hour(to_ms))
+    }
 }
 
 /// What a question is asked of.
@@ -179,59 +278,98 @@ pub(super) struct Source<'a> {
     boundaries: Vec<i64>,
     cube: Cube,
     split: Split,
+    /// The rolled rows, by publisher; `None` where a statement is to ask the table of buckets for them.
+    meant: Option<Vec<(String, Meant)>>,
 }
 
 impl<'a> Usage<'a> {
     /// The rows of a question, none of which lies across a boundary.
-    pub(super) fn source<'b>(&'b self, scope: &'b Scope, filter: &Filter, boundaries: &[i64], cube: Cube) -> Source<'b>
+    pub(super) async fn source<'b>(
+        &'b self,
+        scope: &'b Scope,
+        filter: &Filter,
+        boundaries: &[i64],
+        cube: Cube,
+    ) -> Result<Source<'b>, WarehouseError>
     where
         'a: 'b,
     {
         // Of a single entry there are rolled rows by entry only.
         let cube = if filter.entry_id.is_some() { Cube::Entries } else { cube };
         let clean = self.view.clean_hours(scope);
-        Source {
+        let split = Split::of(&clean, filter.from_ms, filter.to_ms, boundaries, cube.unit_ms());
+        let buckets: Arc<OfScope> = if split.has_rolled() {
+            self.warehouse.buckets(self.view, scope).await?
+        } else {
+            Arc::default()
+        };
+        let meant = buckets.as_ref().as_ref().map(|all| {
+            let (hours, whole) = (split.hours(), split.whole_hours(filter.from_ms, filter.to_ms));
+            let of_each = all
+                .iter()
+                .map(|(name, buckets)| (name.clone(), buckets.meant(&hours, &whole)));
+            of_each.collect::<Vec<_>>()
+        });
+        let named = |meant: &Vec<(String, Meant)>| {
+            let numbers = meant.iter().map(|(_, meant)| meant.days.len() + meant.hours.len());
+            numbers.sum::<usize>()
+        };
+        Ok(Source {
             view: self.view,
             scope,
-            split: Split::of(&clean, filter.from_ms, filter.to_ms, boundaries, cube.unit_ms()),
+            split,
             filter: filter.clone(),
             boundaries: boundaries.to_vec(),
             cube,
-        }
+            meant: meant.filter(|meant| named(meant) <= NAMED_MAX),
+        })
     }
 }
 
 impl Source<'_> {
-    /// The rows with these columns, as what stands behind `FROM`.
+    /// The rows with these columns, as what stands behind `FROM`; rolled ones summed up as far as a projection has the sums.
     pub(super) fn rows(&self, columns: &[Column]) -> String {
         let list = |text: &dyn Fn(&Column) -> String| columns.iter().map(text).collect::<Vec<_>>().join(", ");
-        let rolled = list(&|column| column.rolled(self.cube));
-        self.both(&rolled, "", &list(&|column| column.of_receipts().to_owned()))
-    }
-
-    /// The rows with `entry`, `n` and `last_at`, of which each rolled entry is one: a projection of the rolled rows has these sums
-    /// almost ready.
-    pub(super) fn rows_by_entry(&self) -> String {
-        let [entry, count, last] = [Column::Entry, Column::Count, Column::Last].map(Column::of_receipts);
-        self.both(
-            "entry_id AS entry, sum(receipts) AS n, max(last_ms) AS last_at",
-            " GROUP BY entry_id",
-            &format!("{entry}, {count}, {last}"),
-        )
-    }
-
-    fn both(&self, rolled: &str, group: &str, receipts: &str) -> String {
+        let of_receipts = list(&|column| column.of_receipts().to_owned());
         let receipts = |condition: &str| {
             format!(
-                "SELECT {receipts} FROM receipts FINAL WHERE {}{condition}",
+                "SELECT {of_receipts} FROM receipts FINAL WHERE {}{condition}",
                 super::receipts_condition(self.scope, &self.filter)
             )
         };
         if !self.split.has_rolled() {
             return format!("({})", receipts(""));
         }
-        let table = self.cube.table();
-        let rolled = format!("SELECT {rolled} FROM {table} WHERE {}{group}", self.rolled_condition());
+        let rolled = |sums: Sums, condition: String| {
+            let table = self.cube.table();
+            let list = list(&|column| column.rolled(self.cube, sums));
+            let group = match sums {
+                Sums::None => String::new(),
+                _ => {
+                    let keys: Vec<&str> = columns.iter().filter_map(|column| column.key(self.cube)).collect();
+                    format!(" GROUP BY {}", keys.join(", "))
+                }
+            };
+            format!("SELECT {list} FROM {table} WHERE {condition}{group}")
+        };
+        let has = |sums: Sums| self.cube.sums(sums, columns, &self.filter);
+        let fine = if has(Sums::Fine) { Sums::Fine } else { Sums::None };
+        let mut parts = Vec::new();
+        match &self.meant {
+            None => parts.push(rolled(fine, self.asked())),
+            Some(all) => {
+                for (number, (_, meant)) in all.iter().enumerate() {
+                    let by_day = self.boundaries.is_empty() && has(Sums::Days) && !meant.days.is_empty();
+                    if by_day {
+                        parts.push(rolled(Sums::Days, self.days_of(number, meant)));
+                    }
+                    parts.extend(
+                        self.hours_of(number, meant, !by_day)
+                            .map(|condition| rolled(fine, condition)),
+                    );
+                }
+            }
+        }
         let others = [
             (
                 self.split.below,
@@ -247,16 +385,51 @@ impl Source<'_> {
             ),
         ];
         let others: Vec<&str> = others.iter().filter(|(is, _)| *is).map(|(_, text)| *text).collect();
-        if others.is_empty() {
-            return format!("({rolled})");
+        if !others.is_empty() {
+            parts.push(receipts(&format!(" AND ({})", others.join(" OR "))));
         }
+        if parts.is_empty() {
+            parts.push(receipts(" AND 0"));
+        }
+        format!("({})", parts.join(" UNION ALL "))
+    }
+
+    /// Which rolled rows of one publisher's whole days are meant. It has nothing but what projections by day know.
+    fn days_of(&self, number: usize, meant: &Meant) -> String {
+        let days = || meant.days.iter().map(|day| day >> 32);
+        let (first, last) = (days().min().unwrap_or(0), days().max().unwrap_or(0));
         format!(
-            "({rolled} UNION ALL {})",
-            receipts(&format!(" AND ({})", others.join(" OR ")))
+            "publisher = {{publisher_{number}:String}} AND intDiv(hour, 24) >= {first} AND intDiv(hour, 24) <= {last}
+                AND {DAY} IN {{days_{number}:Array(UInt64)}}{}",
+            narrowing(&self.filter)
         )
     }
 
-    fn rolled_condition(&self) -> String {
+    /// Which rolled rows of one publisher's single hours are meant, and of its days; `None` if none are.
+    fn hours_of(&self, number: usize, meant: &Meant, with_days: bool) -> Option<String> {
+        let days = if with_days { meant.days.as_slice() } else { &[] };
+        let hours = meant.hours.iter().map(|hour| hour >> 32);
+        let in_days = days.iter().flat_map(|day| [(day >> 32) * 24, (day >> 32) * 24 + 23]);
+        let all: Vec<u64> = hours.chain(in_days).collect();
+        let (first, last) = (all.iter().min()?, all.iter().max()?);
+        let mut which = Vec::new();
+        if !meant.hours.is_empty() {
+            which.push(format!("{HOUR} IN {{hours_{number}:Array(UInt64)}}"));
+        }
+        if !days.is_empty() {
+            which.push(format!("{DAY} IN {{days_{number}:Array(UInt64)}}"));
+        }
+        let time = self.cube.time();
+        Some(format!(
+            "publisher = {{publisher_{number}:String}} AND hour >= {first} AND hour <= {last} AND ({})
+                AND {time} >= {{from_ms:Int64}} AND {time} < {{to_ms:Int64}}{}",
+            which.join(" OR "),
+            narrowing(&self.filter)
+        ))
+    }
+
+    /// Which rolled rows are meant, where the table of buckets is to say it.
+    fn asked(&self) -> String {
         let scope = self.scope.condition();
         let hours = "hour >= {rolled_from:UInt32} AND hour < {rolled_to:UInt32}";
         let not_gaps = if self.split.gaps.is_empty() {
@@ -265,21 +438,11 @@ impl Source<'_> {
             " AND hour NOT IN {gaps:Array(UInt32)}"
         };
         let versions = self.view.versions_condition();
-        // Of one publisher a number tells hour and version; comparing texts takes much longer.
-        let newest = if self.scope.below.is_empty() && self.scope.publishers.len() == 1 {
-            format!(
-                "bitShiftLeft(toUInt64(hour), 32) + version IN (SELECT bitShiftLeft(toUInt64(hour), 32) + max(version)
-                    FROM rollup_buckets WHERE {scope} AND {hours}{not_gaps} AND {versions} GROUP BY hour)"
-            )
-        } else {
-            format!(
-                "(publisher, hour, version) IN (SELECT publisher, hour, max(version)
-                    FROM rollup_buckets WHERE {scope} AND {hours}{not_gaps} AND {versions} GROUP BY publisher, hour)"
-            )
-        };
         let time = self.cube.time();
         format!(
-            "{scope} AND {hours}{not_gaps} AND {time} >= {{from_ms:Int64}} AND {time} < {{to_ms:Int64}}{} AND {newest}",
+            "{scope} AND {hours}{not_gaps} AND {time} >= {{from_ms:Int64}} AND {time} < {{to_ms:Int64}}{}
+                AND (publisher, hour, version) IN (SELECT publisher, hour, max(version)
+                    FROM rollup_buckets WHERE {scope} AND {hours}{not_gaps} AND {versions} GROUP BY publisher, hour)",
             narrowing(&self.filter)
         )
     }
@@ -290,23 +453,36 @@ impl Source<'_> {
         if !self.boundaries.is_empty() {
             call = call.with("boundaries", self.boundaries.clone());
         }
-        let (start, end) = self.split.rolled;
         if !self.split.has_rolled() {
             return call;
         }
+        let (start, end) = self.split.rolled;
         call = call
-            .with("rolled_from", start)
-            .with("rolled_to", end)
             .with("rolled_from_ms", i64::from(start) * HOUR_MS)
             .with("rolled_to_ms", i64::from(end) * HOUR_MS);
-        if self.split.gaps.is_empty() {
-            return call;
+        if !self.split.gaps.is_empty() {
+            let gaps_s = self.split.gaps.iter().map(|hour| i64::from(*hour) * HOUR_MS / 1_000);
+            call = call.with("gaps_s", gaps_s.collect::<Vec<_>>());
         }
-        let gaps_s = self.split.gaps.iter().map(|hour| i64::from(*hour) * HOUR_MS / 1_000);
-        call.with("gaps_s", gaps_s.collect::<Vec<_>>())
-            .with("gaps", self.split.gaps.clone())
+        let Some(all) = &self.meant else {
+            return call
+                .with("rolled_from", start)
+                .with("rolled_to", end)
+                .with("gaps", self.split.gaps.clone());
+        };
+        for (number, (publisher, meant)) in all.iter().enumerate() {
+            call = call
+                .with(format!("publisher_{number}"), publisher.clone())
+                .with(format!("days_{number}"), meant.days.clone())
+                .with(format!("hours_{number}"), meant.hours.clone());
+        }
+        call
     }
 }
+
+/// A row's hour and version as one number, and its day and version: comparing texts and tuples takes much longer.
+const HOUR: &str = "bitShiftLeft(toUInt64(hour), 32) + version";
+const DAY: &str = "bitShiftLeft(toUInt64(intDiv(hour, 24)), 32) + version";
 
 #[cfg(test)]
 mod tests {

@@ -44,6 +44,9 @@ pub struct TimeseriesPoint {
     pub value: u64,
 }
 
+/// `training`, `inference`, `research`.
+const PURPOSES: u32 = 3;
+
 /// Buckets of one question: 31 days of minutes.
 const BOUNDARIES_MAX: usize = 44_640;
 
@@ -125,10 +128,15 @@ impl Usage<'_> {
         } else {
             Cube::Clients
         };
-        let source = self.source(scope, &filter, boundaries_ms, cube);
+        let source = self.source(scope, &filter, boundaries_ms, cube).await?;
         let mut columns = vec![Column::Bucket, metric.column()];
         let (key, top) = match group_by.column() {
             None => ("''", String::new()),
+            // There are three, the interface's.
+            Some((column, key)) if group_by == GroupBy::Purpose && groups_max >= PURPOSES => {
+                columns.push(column);
+                (key, String::new())
+            }
             Some((column, key)) => {
                 columns.push(column);
                 let top = format!(

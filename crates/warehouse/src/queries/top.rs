@@ -74,7 +74,7 @@ impl Usage<'_> {
             return Ok(Ranking::default());
         }
         let top = self.most_used("top_content", scope, filter, top_max).await?;
-        let source = self.source(scope, filter, &[], Cube::Entries);
+        let source = self.source(scope, filter, &[], Cube::Entries).await?;
         let rows = source.rows(&[Column::Entry, Column::Client]);
         let sql = format!(
             "SELECT entry AS entry_of, uniqExact(client) AS clients FROM {rows} WHERE entry IN {{entries:Array(UUID)}}
@@ -116,7 +116,7 @@ impl Usage<'_> {
             None => *self,
             Some(_) => self.warehouse.usage(&nothing),
         };
-        let source = of_clients.source(scope, filter, &[], Cube::Clients);
+        let source = of_clients.source(scope, filter, &[], Cube::Clients).await?;
         let rows = source.rows(&[
             Column::Count,
             Column::Client,

@@ -11,6 +11,8 @@ use crate::client::Call;
 use crate::queries::FINAL_SETTINGS;
 use crate::{Warehouse, WarehouseError};
 
+/// Hours of one check.
+const HOURS_MAX: u32 = 24;
 /// Differences that are looked at of one range of hours.
 const OFF_MAX: u32 = 100_000;
 
@@ -35,6 +37,25 @@ struct Off {
 }
 
 impl Warehouse {
+    /// The hours from `from` on that have about `rows_max` receipts, at least one hour and at most a day: what one check may well look at.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn hours_to_check(&self, from: u32, rows_max: u64) -> Result<Range<u32>, WarehouseError> {
+        let rows = self.rows_of_hours(from..from.saturating_add(HOURS_MAX)).await?;
+        let mut left = rows_max;
+        let mut end = from;
+        while end < from.saturating_add(HOURS_MAX) {
+            let of_hour = rows.iter().find(|row| row.hour == end).map_or(0, |row| row.rows);
+            if of_hour > left && end > from {
+                break;
+            }
+            left = left.saturating_sub(of_hour);
+            end += 1;
+        }
+        Ok(from..end)
+    }
+
     /// Which of a view's clean hours are off within a range: in counts, or in anything else that the rolled rows tell.
     ///
     /// What came in since the view was made, or isn't committed yet, differs without being off: look again, with a newer view, before
@@ -58,6 +79,7 @@ impl Warehouse {
             let call = Piece::all(hours.clone())
                 .bind(Call::new(sql))
                 .set("max_threads", "1")
+                .set("max_bytes_before_external_group_by", "67108864")
                 .slow();
             let found: Vec<Off> = self.rows("rollup_check", call).await?;
             let clean = found.into_iter().filter(|row| view.is_clean(&row.publisher, row.hour));

@@ -49,14 +49,25 @@ impl Warehouse {
         Ok(left)
     }
 
-    /// Deletes all rolled rows of these publishers, on every replica.
+    /// Whether there are rolled rows of these publishers.
+    pub(crate) async fn has_rolled(&self, whose: &str) -> Result<bool, WarehouseError> {
+        for (table, _) in TELLS {
+            let sql = format!(
+                "SELECT count() FROM (SELECT 1 FROM {} WHERE {whose} LIMIT 1)",
+                table.name
+            );
+            if self.one::<u64>("metadata_left", Call::new(sql).slow()).await? > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Deletes all rolled rows of these publishers, on every replica. Who read a view before their erasure was marked may still be asking
+    /// for them: wait that long before.
     pub(crate) async fn delete_rolled(&self, whose: &str) -> Result<(), WarehouseError> {
         let layout = self.layout();
         for (table, _) in TELLS {
-            let count = format!("SELECT count() FROM {} WHERE {whose}", table.name);
-            if self.one::<u64>("metadata_left", Call::new(count).slow()).await? == 0 {
-                continue;
-            }
             let sql = format!(
                 "ALTER TABLE {}{} DELETE WHERE {whose} SETTINGS mutations_sync = 2",
                 layout.stored(table),

@@ -58,6 +58,13 @@ impl Hours {
         after > 0 && hour < self.0[after - 1].1
     }
 
+    /// Whether all hours of a range are among them.
+    #[must_use]
+    pub fn holds(&self, range: Range<u32>) -> bool {
+        let after = self.0.partition_point(|(start, _)| *start <= range.start);
+        range.is_empty() || (after > 0 && range.end <= self.0[after - 1].1)
+    }
+
     /// These and others.
     #[must_use]
     pub fn with(&self, others: &Self) -> Self {
@@ -123,6 +130,12 @@ mod tests {
                 assert_eq!(a.count(), x.len() as u64);
                 assert!((0..7).all(|hour| a.contains(hour) == x.contains(&hour)));
                 assert_eq!(a.with(&b), b.with(&a), "one form for each set");
+            }
+            for range in [0..6, 1..3, 2..5, 3..3] {
+                assert_eq!(
+                    of(one).holds(range.clone()),
+                    range.clone().all(|hour| set(&of(one)).contains(&hour))
+                );
             }
             assert_eq!(set(&of(one).within(2..4)), &set(&of(one)) & &set(&Hours::of(2..4)));
         }

@@ -19,6 +19,8 @@ const STATE_S_MAX: u32 = 2 * 86_400;
 const VIEW_MARKS_MAX: u32 = 5_000;
 /// Marks of a partition that a roll goes through.
 const ROLL_MARKS_MAX: u32 = 20_000;
+/// Marks of all partitions that are gone through.
+const MARKS_MAX: u32 = 200_000;
 /// What a view is away from rows that retention may let go of, in hours: two machines' clocks, and the day in which a view may be used.
 const RETENTION_SLACK: u32 = 25;
 
@@ -112,6 +114,8 @@ impl Warehouse {
         marks_max: u32,
         in_window: bool,
     ) -> Result<Look, WarehouseError> {
+        let partitions = u32::try_from(committed.len().max(1)).unwrap_or(u32::MAX);
+        let marks_max = marks_max.min(MARKS_MAX / partitions).max(1);
         let mut known = self.rollups_known().0.lock().clone();
         loop {
             let call = question(known.as_deref(), committed, marks_max, in_window);

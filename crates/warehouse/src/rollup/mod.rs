@@ -1,10 +1,14 @@
 //! Rollups that stay exact: hours of publishers, counted ahead.
 //!
-//! - `view`: which hours of whom may be read from rolled rows; `look`: what it is made of
+//! - `view`: which hours of whom may be read from rolled rows; `look`: what it is made of; `buckets`: which rows these are
 //! - `mark`: what a block touches, written with it; `erasure`: what an erasure touches
 //! - `plan`, `pieces`, `roll`: hours made from `receipts FINAL`; `state`: what makes them count
 //! - `tidy`, `reset`: what doesn't count any more; `check`: rolled rows held against the receipts
 //! - `tables`: the tables; `hours`: sets of hours
+//!
+//! **Days.** Projections sum the rolled rows up by slot and by day. A day of a publisher is read as such where one roll made all its hours,
+//! which nobody has to write down: the buckets say it, and a roll that makes one of them anew ends it. So backfills take whole days, and
+//! when there is nothing else to do, a roll makes a day anew that several made, two days after its end, when few receipts still come.
 //!
 //! **Why no number is wrong.** A state says: of the hours in its window, those that aren't dirty are told right for all below
 //! its commits. A view adds as dirty what the marks beyond those commits touch, and is taken only if marks stand without a
@@ -20,11 +24,14 @@
 //! - *A block written twice, by another verifier, cut otherwise*: its marks unite. *A verifier of before, without marks*; *lost
 //!   marks*; *another life of the log*: a gap, so nothing is believed, and the roller begins anew, with a state before whose version
 //!   nothing counts. The same where no state was written for two days: marks are kept for three.
-//! - *Erasures* change receipts without a record, and mark their publishers before and after; see `erasure`.
+//! - *Erasures* change receipts without a record, and mark their publishers before and after; see `erasure`. Rows are deleted once nobody
+//!   asks with a view of before the mark any more.
 //! - *Retention* lets go of receipts a whole part at a time: hours that old are never in a view's window.
-//! - *`receipts repair`, lost tables, parts set aside*: the states are forgotten first. A part of `receipts` itself that is lost differs from
+//! - *`receipts repair`, lost tables, parts set aside*: the states are forgotten first, by one above all others that can't be read: rows stay
+//!   for who is asking still, and a roll under way doesn't count. A part of `receipts` itself that is lost differs from
 //!   what was rolled until the repair; answers say `incomplete` as ever.
 
+mod buckets;
 mod check;
 mod erasure;
 mod hours;
@@ -39,6 +46,7 @@ pub(crate) mod tables;
 mod tidy;
 mod view;
 
+pub(crate) use buckets::{KnownBuckets, Meant, OfScope};
 pub use check::OffBucket;
 pub use hours::Hours;
 pub(crate) use look::Known;

@@ -105,11 +105,11 @@ impl Piece {
                  SELECT pair.1, pair.2, toUInt32({number}) FROM
                  (SELECT arrayJoin(arrayZip({{publishers:Array(String)}}, {{hours:Array(UInt32)}})) AS pair)"
             ),
+            // Of the receipts: another replica might not have the rows yet that were just made.
             None => format!(
                 "INSERT INTO rollup_buckets (publisher, hour, version)
-                 SELECT DISTINCT publisher, hour, version FROM usage_by_client
-                 WHERE {} AND version = {number}",
-                self.rolled_condition()
+                 SELECT DISTINCT publisher, toUInt32(intDiv(toUnixTimestamp64Milli(timestamp), 3600000)), toUInt32({number})
+                 FROM receipts WHERE {condition}"
             ),
         };
         [by_client, by_entry, buckets].map(making)

@@ -12,11 +12,15 @@ use super::mark::hour_of;
 use super::pieces::Piece;
 use super::state::{Dirty, Erasing, State, soil};
 use super::tidy::Garbage;
+use super::view::RollupView;
 use crate::client::Call;
 use crate::{CommittedOffset, Warehouse, WarehouseError};
 
 /// Hours looked through at a time for how many rows they have.
 const HOURS_MAX: u32 = 31 * 24;
+const DAY: u32 = 24;
+/// A whole day may have so many times the rows of one roll, so that it is made by one.
+const WHOLE_MAX: u64 = 4;
 /// A publisher's hours that one roll makes anew one by one.
 const PAIRS_MAX: usize = 1_000;
 /// After what time a state is written again although nothing has changed, in seconds.
@@ -32,8 +36,11 @@ const TIDY_S: u32 = 86_400;
 pub struct RollBounds {
     /// Only hours that ended before are rolled, milliseconds since the Unix epoch.
     pub settled_ms: i64,
-    /// Receipts read for one roll, about: a single hour may have more.
+    /// Receipts read for one roll, about: a single hour may have more, and a whole day a few times as many.
     pub rows_max: u64,
+    /// A day, since the Unix epoch in UTC, to be made anew for publishers whose hours several rolls made, if there is nothing else to do:
+    /// only days of one roll are read as such.
+    pub even_day: Option<u32>,
 }
 
 /// What a roll will do.
@@ -42,6 +49,7 @@ pub struct RollPlan {
     /// Above which its number must be.
     pub(super) above: u32,
     pub(super) pieces: Vec<Piece>,
+    evened: bool,
     pub(super) garbage: Option<Garbage>,
     /// The state afterwards, but for its version.
     pub(super) next: State,
@@ -61,6 +69,12 @@ impl RollPlan {
         !self.pieces.is_empty()
     }
 
+    /// Whether [`RollBounds::even_day`] was looked at and nothing of it is left to be made anew.
+    #[must_use]
+    pub fn has_evened(&self) -> bool {
+        self.evened
+    }
+
     /// Above which the roll's number must be.
     #[must_use]
     pub fn number_above(&self) -> u32 {
@@ -69,9 +83,9 @@ impl RollPlan {
 }
 
 #[derive(Row, Deserialize)]
-struct HourRows {
-    hour: u32,
-    rows: u64,
+pub(super) struct HourRows {
+    pub(super) hour: u32,
+    pub(super) rows: u64,
 }
 
 #[derive(Row, Deserialize)]
@@ -115,14 +129,17 @@ impl Warehouse {
         self.account_for_erasures(&look, &mut next).await?;
         next.window = (next.window.0.max(floor), next.window.1.max(floor));
         let mut next = next.bounded();
-        let mut budget = Budget {
-            rows_left: bounds.rows_max,
-            begun: false,
-        };
+        let mut budget = Budget::of(bounds.rows_max);
         let mut pieces = Vec::new();
         self.advance(settled, &mut next, &mut budget, &mut pieces).await?;
-        self.clean(&mut next, &mut budget, &mut pieces).await?;
+        self.clean(look.version, &mut next, &mut budget, &mut pieces).await?;
+        // Whatever there is to do above: a busy publisher's hours are dirty again and again.
+        let mut budget = Budget::of(bounds.rows_max);
         self.reach_back(floor, &mut next, &mut budget, &mut pieces).await?;
+        let mut evened = false;
+        if let Some(day) = bounds.even_day.filter(|_| pieces.is_empty()) {
+            evened = !self.even(day, &next, bounds.rows_max, &mut pieces).await?;
+        }
         let mut next = next.bounded();
         let garbage = match base {
             Some(base) if look.now_s.saturating_sub(base.tidied.1) > TIDY_S => Some(Garbage::of(base)),
@@ -135,8 +152,9 @@ impl Warehouse {
         let old = look.now_s.saturating_sub(look.written_s) > STATE_S_MIN;
         Ok(RollPlan {
             above: look.version,
-            needed: old || garbage.is_some() || base.is_none_or(|base| *base != next),
+            needed: old || garbage.is_some() || !pieces.is_empty() || base.is_none_or(|base| *base != next),
             pieces,
+            evened,
             garbage,
             next,
         })
@@ -214,9 +232,11 @@ impl Warehouse {
         Ok(())
     }
 
-    /// Hours that were touched since, the newest first.
+    /// Hours that were touched since, a publisher's newest first. At each turn it begins with another publisher, so that none whose hours
+    /// are large or dirty all the time keeps others waiting.
     async fn clean(
         &self,
+        turn: u32,
         next: &mut State,
         budget: &mut Budget,
         pieces: &mut Vec<Piece>,
@@ -238,8 +258,10 @@ impl Warehouse {
                 }
             }
         }
-        let named = next.dirty.iter().filter(|(publisher, _)| !publisher.is_empty());
-        let hours = named.flat_map(|(publisher, hours)| {
+        let named = || next.dirty.iter().filter(|(publisher, _)| !publisher.is_empty());
+        let first = usize::try_from(turn).unwrap_or(0) % named().count().max(1);
+        let hours = named().skip(first).chain(named().take(first));
+        let hours = hours.flat_map(|(publisher, hours)| {
             let newest_first = hours.ranges().rev().flat_map(Iterator::rev);
             newest_first.map(move |hour| (publisher.clone(), hour))
         });
@@ -290,8 +312,19 @@ impl Warehouse {
             let from = end.saturating_sub(HOURS_MAX).max(first);
             let rows = self.rows_of_hours(from..end).await?;
             let mut start = end;
-            while start > from && budget.take(rows_in(&rows, start - 1)) {
-                start -= 1;
+            while start > from {
+                // Whole days at once, so that they are of one roll; those that are too large for that by hours.
+                let day = ((start - 1) / DAY * DAY).max(from);
+                let of_day = (day..start).map(|hour| rows_in(&rows, hour)).sum();
+                let (part, rows) = if of_day > WHOLE_MAX * budget.rows_max {
+                    (start - 1, rows_in(&rows, start - 1))
+                } else {
+                    (day, of_day)
+                };
+                if !budget.take(rows) {
+                    break;
+                }
+                start = part;
             }
             if rows.iter().any(|row| row.hour >= start) {
                 pieces.push(Piece::all(start..end));
@@ -302,8 +335,66 @@ impl Warehouse {
         Ok(())
     }
 
+    /// A day of those publishers that several rolls made it of, the first few of them; whether there are any. What is dirty of it will
+    /// be made anew anyway, and a day too large for one roll stays as it is.
+    async fn even(
+        &self,
+        day: u32,
+        next: &State,
+        rows_max: u64,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<bool, WarehouseError> {
+        let hours = day * DAY..(day + 1) * DAY;
+        let window = next.window();
+        if hours.start < window.start || hours.end > window.end {
+            return Ok(false);
+        }
+        let view = next.view(
+            Dirty::new(),
+            next.erasing.iter().map(|one| one.whose.clone()).collect(),
+            0,
+        );
+        let view = RollupView::of(view);
+        let versions = view.versions_condition();
+        let sql = format!(
+            "SELECT publisher, toUInt32({day}) AS hour, sum(receipts) AS rows FROM usage_by_client
+             WHERE hour >= {{from_hour:UInt32}} AND hour < {{to_hour:UInt32}} AND (publisher, hour, version) IN
+             (
+                SELECT publisher, bucket.1, bucket.2 FROM
+                (
+                    SELECT publisher, groupArray((hour, made_by)) AS buckets FROM
+                    (
+                        SELECT publisher, hour, max(version) AS made_by FROM rollup_buckets
+                        WHERE hour >= {{from_hour:UInt32}} AND hour < {{to_hour:UInt32}} AND {versions}
+                        GROUP BY publisher, hour
+                    )
+                    GROUP BY publisher HAVING min(made_by) != max(made_by)
+                )
+                ARRAY JOIN buckets AS bucket
+             )
+             GROUP BY publisher HAVING rows <= {} ORDER BY publisher",
+            WHOLE_MAX * rows_max
+        );
+        let call = Piece::all(hours.clone()).bind(Call::new(sql)).set("max_threads", "1");
+        let uneven: Vec<BucketRows> = self.rows("rollup_uneven", call.slow()).await?;
+        let clean = |row: &&BucketRows| hours.clone().all(|hour| view.is_clean(&row.publisher, hour));
+        let mut budget = Budget::of(rows_max);
+        let mut pairs = Vec::new();
+        for row in uneven.iter().filter(clean) {
+            if pairs.len() + hours.len() > PAIRS_MAX || !budget.take(row.rows) {
+                break;
+            }
+            pairs.extend(hours.clone().map(|hour| (row.publisher.clone(), hour)));
+        }
+        if pairs.is_empty() {
+            return Ok(false);
+        }
+        pieces.push(Piece::of(pairs));
+        Ok(true)
+    }
+
     /// How many rows the receipts of each hour have, about: duplicates count as well.
-    async fn rows_of_hours(&self, hours: Range<u32>) -> Result<Vec<HourRows>, WarehouseError> {
+    pub(super) async fn rows_of_hours(&self, hours: Range<u32>) -> Result<Vec<HourRows>, WarehouseError> {
         let piece = Piece::all(hours);
         let sql = format!(
             "SELECT toUInt32(intDiv(toUnixTimestamp64Milli(timestamp), 3600000)) AS hour, count() AS rows
@@ -347,11 +438,20 @@ fn without(dirty: &Dirty, hours: &Hours) -> Dirty {
 
 /// Rows that one roll may still read.
 struct Budget {
+    rows_max: u64,
     rows_left: u64,
     begun: bool,
 }
 
 impl Budget {
+    fn of(rows_max: u64) -> Self {
+        Self {
+            rows_max,
+            rows_left: rows_max,
+            begun: false,
+        }
+    }
+
     fn has_some(&self) -> bool {
         self.rows_left > 0
     }

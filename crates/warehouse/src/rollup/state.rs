@@ -11,7 +11,9 @@ use super::view::{View, Whose};
 use crate::CommittedOffset;
 
 /// Ranges of dirty hours that are kept by publisher; more are those of all publishers.
-const RANGES_MAX: usize = 10_000;
+const RANGES_MAX: usize = 3_000;
+/// Bytes of publishers' names in them: with the ranges, what a parameter of a server may hold.
+const NAMES_BYTES_MAX: usize = 48 << 10;
 
 /// Hours of publishers; under the empty name those of all publishers.
 pub(crate) type Dirty = BTreeMap<String, Hours>;
@@ -94,7 +96,8 @@ impl State {
             *hours = hours.within(window.clone());
         }
         self.dirty.retain(|_, hours| !hours.is_empty());
-        if self.dirty.values().map(|hours| hours.ranges().count()).sum::<usize>() > RANGES_MAX {
+        let ranges = self.dirty.values().map(|hours| hours.ranges().count()).sum::<usize>();
+        if ranges > RANGES_MAX || self.dirty.keys().map(String::len).sum::<usize>() > NAMES_BYTES_MAX {
             let ranges = self.dirty.values().flat_map(Hours::ranges);
             let all = Hours::of_all(ranges.map(|hours| (hours.start, hours.end)));
             self.dirty = Dirty::from([(String::new(), all)]);
@@ -141,7 +144,7 @@ mod tests {
     #[test]
     fn too_many_dirty_hours_are_those_of_all_publishers() {
         let mut dirty = Dirty::new();
-        for number in 0..10_001 {
+        for number in 0..3_001 {
             soil(&mut dirty, &format!("{number}.example"), &Hours::of(number..number + 1));
         }
         let state = State {
@@ -150,14 +153,14 @@ mod tests {
             ..State::default()
         };
         let bounded = state.clone().bounded();
-        assert_eq!(bounded.dirty.len(), 9_991, "within the window they are few enough");
+        assert_eq!(bounded.dirty.len(), 2_991, "within the window they are few enough");
         let state = State {
             window: (0, 100_000),
             ..state
         };
         assert_eq!(
             state.bounded().dirty,
-            Dirty::from([(String::new(), Hours::of(0..10_001))])
+            Dirty::from([(String::new(), Hours::of(0..3_001))])
         );
     }
 }

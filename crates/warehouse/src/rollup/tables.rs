@@ -133,5 +133,20 @@ ORDER BY (publisher, intDiv(hour, 24), entry_id, hour, version, client_id, purpo
     shard_by: Some("cityHash64(publisher)"),
 };
 
+/// What long ranges are answered from, a hundredth of the rows where there are many receipts: half hours by purpose, and days by client and
+/// by model, for days all of whose hours one roll made (see [`super::buckets`]).
+pub(crate) const SUMS_BY_CLIENT: &str = "
+    ADD PROJECTION IF NOT EXISTS by_slot (SELECT publisher, hour, version, slot, purpose, sum(receipts)
+        GROUP BY publisher, hour, version, slot, purpose),
+    ADD PROJECTION IF NOT EXISTS by_day (SELECT publisher, intDiv(hour, 24), version, client_id, purpose, name, organization,
+        sum(receipts), max(last_ms) GROUP BY publisher, intDiv(hour, 24), version, client_id, purpose, name, organization),
+    ADD PROJECTION IF NOT EXISTS by_model (SELECT publisher, intDiv(hour, 24), version, model_id, client_id, sum(receipts)
+        GROUP BY publisher, intDiv(hour, 24), version, model_id, client_id)";
+
+/// The same of entries: days.
+pub(crate) const SUMS_BY_ENTRY: &str = "
+    ADD PROJECTION IF NOT EXISTS by_day (SELECT publisher, intDiv(hour, 24), version, entry_id, sum(receipts), max(last_ms)
+        GROUP BY publisher, intDiv(hour, 24), version, entry_id)";
+
 /// All of them.
 pub(crate) static ALL: [&Table; 6] = [&MARKS, &ERASURES, &STATES, &BUCKETS, &BY_CLIENT, &BY_ENTRY];

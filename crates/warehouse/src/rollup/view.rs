@@ -95,6 +95,11 @@ impl RollupView {
         self.0.as_deref().map(|view| view.window.clone())
     }
 
+    /// The state that says which versions count.
+    pub(crate) fn version(&self) -> Option<u32> {
+        self.0.as_deref().map(|view| view.versions.1)
+    }
+
     /// Whether a publisher's hour may be read from rolled rows.
     pub(crate) fn is_clean(&self, publisher: &str, hour: u32) -> bool {
         self.0.as_deref().is_some_and(|view| {

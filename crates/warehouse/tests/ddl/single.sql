@@ -240,3 +240,15 @@ ALTER TABLE `receipts`.usage_by_entry MODIFY SETTING ttl_only_drop_parts = 1;
 
 ALTER TABLE `receipts`.usage_by_entry MODIFY TTL toDateTime(hour * 3600) + toIntervalDay(2557);
 
+ALTER TABLE `receipts`.usage_by_client 
+    ADD PROJECTION IF NOT EXISTS by_slot (SELECT publisher, hour, version, slot, purpose, sum(receipts)
+        GROUP BY publisher, hour, version, slot, purpose),
+    ADD PROJECTION IF NOT EXISTS by_day (SELECT publisher, intDiv(hour, 24), version, client_id, purpose, name, organization,
+        sum(receipts), max(last_ms) GROUP BY publisher, intDiv(hour, 24), version, client_id, purpose, name, organization),
+    ADD PROJECTION IF NOT EXISTS by_model (SELECT publisher, intDiv(hour, 24), version, model_id, client_id, sum(receipts)
+        GROUP BY publisher, intDiv(hour, 24), version, model_id, client_id);
+
+ALTER TABLE `receipts`.usage_by_entry 
+    ADD PROJECTION IF NOT EXISTS by_day (SELECT publisher, intDiv(hour, 24), version, entry_id, sum(receipts), max(last_ms)
+        GROUP BY publisher, intDiv(hour, 24), version, entry_id);
+

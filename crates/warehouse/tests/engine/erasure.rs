@@ -90,7 +90,10 @@ fn the_clients_are_gone_and_the_numbers_are_the_same() {
         assert_eq!(found.rejected, 1);
         // One row for each time it came, unless a merge came first.
         assert!((3..=4).contains(&found.receipts), "{found:?}");
-        warehouse.erase_metadata(&erasure()).await.unwrap();
+        warehouse
+            .erase_metadata(&erasure(), std::time::Duration::ZERO)
+            .await
+            .unwrap();
         assert!(warehouse.metadata_left(&erasure()).await.unwrap().is_none());
         assert_eq!(seen(&warehouse).await, "0\t0\n1\t0\n2\t0\n3\t1\n4\t1\n");
         let question = "SELECT publisher, detail, client_address, raw, request_id, client_id IS NULL, request_signature IS NULL, reason
@@ -111,7 +114,10 @@ fn the_clients_are_gone_and_the_numbers_are_the_same() {
 fn a_later_duplicate_brings_nothing_back() {
     run(async {
         let warehouse = filled().await;
-        warehouse.erase_metadata(&erasure()).await.unwrap();
+        warehouse
+            .erase_metadata(&erasure(), std::time::Duration::ZERO)
+            .await
+            .unwrap();
         insert(
             &warehouse,
             &[(of("mine.example", 0, NOON_MS - HOUR_MS), position(0, 0, 0))],
@@ -143,7 +149,10 @@ fn what_was_received_before_goes_though_its_clock_was_ahead() {
         ];
         insert(&warehouse, &rows).await;
         assert_eq!(warehouse.metadata_left(&erasure()).await.unwrap().receipts, 1);
-        warehouse.erase_metadata(&erasure()).await.unwrap();
+        warehouse
+            .erase_metadata(&erasure(), std::time::Duration::ZERO)
+            .await
+            .unwrap();
         assert!(warehouse.metadata_left(&erasure()).await.unwrap().is_none());
         assert_eq!(seen(&warehouse).await, "0\t0\n1\t1\n");
     });
@@ -158,7 +167,10 @@ fn nobody_is_erased_by_an_empty_scope() {
             before_ms: i64::MAX,
         };
         assert!(warehouse.metadata_left(&nobody).await.unwrap().is_none());
-        warehouse.erase_metadata(&nobody).await.unwrap();
+        warehouse
+            .erase_metadata(&nobody, std::time::Duration::ZERO)
+            .await
+            .unwrap();
         assert!(warehouse.metadata_left(&erasure()).await.unwrap().receipts >= 3);
     });
 }

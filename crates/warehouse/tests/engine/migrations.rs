@@ -23,7 +23,7 @@ fn running_them_again_changes_nothing() {
         assert_eq!(warehouse.totals().await.unwrap().receipts, 1);
         assert_eq!(
             sql(warehouse.database(), "SELECT count() FROM schema_versions").await,
-            "4\n"
+            "5\n"
         );
     });
 }
@@ -52,7 +52,7 @@ fn a_crash_between_any_two_statements_is_made_good() {
                     "SELECT version FROM schema_versions ORDER BY version"
                 )
                 .await,
-                "1\n2\n3\n4\n"
+                "1\n2\n3\n4\n5\n"
             );
         }
     });

@@ -154,7 +154,11 @@ impl Model {
 
     /// One roll of what had ended by `settled_ms`.
     pub(crate) async fn roll(&mut self, warehouse: &Warehouse, settled_ms: i64, rows_max: u64) {
-        let bounds = RollBounds { settled_ms, rows_max };
+        let bounds = RollBounds {
+            settled_ms,
+            rows_max,
+            even_day: Some(u32::try_from(settled_ms / DAY_MS - i64::from(self.rolls % 4)).unwrap()),
+        };
         let plan = warehouse.plan_roll(&self.committed(), &bounds, &[]).await.unwrap();
         if plan.is_needed() {
             self.rolls += 1;
@@ -168,7 +172,10 @@ impl Model {
             scope: Scope::of(vec![publisher.to_owned()]),
             before_ms: NOON_MS + DAY_MS,
         };
-        warehouse.erase_metadata(&erasure).await.unwrap();
+        warehouse
+            .erase_metadata(&erasure, std::time::Duration::ZERO)
+            .await
+            .unwrap();
         for (receipt, _) in self
             .receipts
             .iter_mut()

@@ -106,17 +106,39 @@ impl World {
         self.warehouse.insert_marks(&[mark]).await.unwrap();
     }
 
+    /// Any of the last days.
+    fn even_day(&mut self) -> u32 {
+        u32::try_from(self.now_ms / (24 * HOUR_MS)).unwrap() - self.random.random_range(0..4)
+    }
+
     async fn plan(&mut self) -> RollPlan {
         let bounds = RollBounds {
             settled_ms: self.now_ms - HOUR_MS / 2,
             rows_max: self.random.random_range(1..60),
+            even_day: Some(self.even_day()),
         };
         self.warehouse.plan_roll(&self.committed(), &bounds, &[]).await.unwrap()
     }
 
-    fn number(&mut self) -> u32 {
-        self.numbers += 1;
+    fn number(&mut self, plan: &RollPlan) -> u32 {
+        self.numbers = self.numbers.max(plan.number_above()) + 1;
         self.numbers
+    }
+
+    /// A day passes: the state says when it was tidied.
+    async fn pass_a_day(&mut self) {
+        for _ in 0..2 {
+            let yesterday = "INSERT INTO rollup_states (lineage, state) SELECT 0, (s.1 + 1, s.2,
+                replaceRegexpOne(s.3, '\"version\":[0-9]+', concat('\"version\":', toString(s.1 + 1)))
+                    AS renumbered) FROM (SELECT max(state) AS s FROM rollup_states)"
+                .replace(
+                    "replaceRegexpOne(s.3",
+                    r#"replaceRegexpOne(replaceRegexpOne(s.3, '"tidied":\\[([0-9]+),[0-9]+\\]', '"tidied":[\\1,1]')"#,
+                );
+            sql(self.warehouse.database(), &yesterday).await;
+            self.numbers += 1;
+            self.roll_all().await;
+        }
     }
 
     /// Rolls until there is nothing more to do.
@@ -126,7 +148,7 @@ impl World {
             if !plan.is_needed() {
                 return;
             }
-            let number = self.number();
+            let number = self.number(&plan);
             assert!(self.warehouse.roll(plan, number).await.unwrap().counts);
         }
         panic!("rolling doesn't end");
@@ -227,7 +249,7 @@ fn rolled_rows_tell_what_the_receipts_tell_whatever_comes() {
                 0 => {
                     // A roll that doesn't come to its end.
                     let plan = world.plan().await;
-                    let number = world.number();
+                    let number = world.number(&plan);
                     let mut steps = plan.into_steps(number).unwrap();
                     steps.truncate(world.random.random_range(0..=steps.len()));
                     for step in steps {
@@ -239,7 +261,7 @@ fn rolled_rows_tell_what_the_receipts_tell_whatever_comes() {
                 _ => {
                     let plan = world.plan().await;
                     if plan.is_needed() {
-                        let number = world.number();
+                        let number = world.number(&plan);
                         world.warehouse.roll(plan, number).await.unwrap();
                     }
                 }
@@ -263,7 +285,11 @@ async fn erase(world: &mut World, to_the_end: bool) {
         before_ms: world.now_ms,
     };
     assert!(to_the_end);
-    world.warehouse.erase_metadata(&erasure).await.unwrap();
+    world
+        .warehouse
+        .erase_metadata(&erasure, std::time::Duration::ZERO)
+        .await
+        .unwrap();
     assert!(world.warehouse.metadata_left(&erasure).await.unwrap().is_none());
 }
 
@@ -282,13 +308,14 @@ fn a_roll_counts_whole_or_not_at_all_also_beside_another() {
             let bounds = RollBounds {
                 settled_ms: world.now_ms,
                 rows_max: 1_000,
+                even_day: Some(world.even_day()),
             };
             let plan = world
                 .warehouse
                 .plan_roll(&world.committed(), &bounds, &[])
                 .await
                 .unwrap();
-            let number = world.number();
+            let number = world.number(&plan);
             let mut first = plan.into_steps(number).unwrap();
             let rest = first.split_off(cut.min(first.len() - 1));
             for step in first {
@@ -369,7 +396,11 @@ fn an_erasure_is_seen_at_once_and_its_rolled_rows_go() {
         assert!(found.receipts > 0 && found.rolled > 0, "{found:?}");
         let clean = |view: RollupView, name: &str| !view.clean_hours(&Scope::of(vec![name.to_owned()])).is_empty();
         assert!(clean(world.view().await, "a.example"));
-        world.warehouse.erase_metadata(&erasure).await.unwrap();
+        world
+            .warehouse
+            .erase_metadata(&erasure, std::time::Duration::ZERO)
+            .await
+            .unwrap();
         assert!(world.warehouse.metadata_left(&erasure).await.unwrap().is_none());
         assert!(!clean(world.view().await, "a.example") && clean(world.view().await, "b.example"));
         world.assert_exact().await;
@@ -393,25 +424,15 @@ fn rows_that_do_not_count_any_more_go_after_a_day() {
                 world.block(&mut again).await;
                 world.roll_all().await;
             }
-            // A day passes: the state says when it was tidied.
-            for _ in 0..2 {
-                let yesterday = "INSERT INTO rollup_states (lineage, state) SELECT 0, (s.1 + 1, s.2,
-                    replaceRegexpOne(s.3, '\"version\":[0-9]+', concat('\"version\":', toString(s.1 + 1)))
-                        AS renumbered) FROM (SELECT max(state) AS s FROM rollup_states)"
-                    .replace(
-                        "replaceRegexpOne(s.3",
-                        r#"replaceRegexpOne(replaceRegexpOne(s.3, '"tidied":\\[([0-9]+),[0-9]+\\]', '"tidied":[\\1,1]')"#,
-                    );
-                sql(world.warehouse.database(), &yesterday).await;
-                world.numbers += 1;
-                world.roll_all().await;
-            }
+            world.pass_a_day().await;
             world.assert_exact().await;
         }
         let before = sql(world.warehouse.database(), rows).await;
         world.warehouse.reset_rollups().await.unwrap();
         assert!(world.view().await.is_none());
         world.roll_all().await;
+        world.assert_exact().await;
+        world.pass_a_day().await;
         world.assert_exact().await;
         assert_eq!(
             sql(world.warehouse.database(), rows).await,

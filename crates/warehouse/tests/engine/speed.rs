@@ -85,6 +85,7 @@ fn rolled_rows_are_read_faster() {
             let bounds = RollBounds {
                 settled_ms: NOON_MS - 300_000,
                 rows_max: 500_000,
+                even_day: None,
             };
             let plan = warehouse.plan_roll(&[], &bounds, &[]).await.unwrap();
             if !plan.is_needed() {
