@@ -1,5 +1,6 @@
 //! Prometheus, from Debian's package, unpacked into the cache by scripts/fetch-prometheus.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -37,8 +38,14 @@ impl Prometheus {
             "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [\"{}\"]\nscrape_configs:\n",
             rules.display()
         );
+        // A job stands there once, with all its targets.
+        let mut jobs = BTreeMap::<_, Vec<_>>::new();
         for (job, target) in targets {
-            lines += &format!("  - job_name: {job}\n    static_configs: [{{targets: [\"{target}\"]}}]\n");
+            jobs.entry(job).or_default().push(format!("\"{target}\""));
+        }
+        for (job, targets) in jobs {
+            let targets = targets.join(", ");
+            lines += &format!("  - job_name: {job}\n    static_configs: [{{targets: [{targets}]}}]\n");
         }
         let file = folder.path().join("prometheus.yml");
         std::fs::write(&file, lines)?;

@@ -29,6 +29,10 @@ struct Arguments {
     /// Receipts a second.
     #[arg(long, default_value_t = 300)]
     rate: u32,
+    /// Scrapes every replica with a real Prometheus, which evaluates the rules in these files, and holds what it finds against the list
+    /// of metrics.
+    #[arg(long, value_name = "PATTERN")]
+    rules: Option<PathBuf>,
     /// The folder with the services' programs; by default this program's own.
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
@@ -55,12 +59,15 @@ async fn run(arguments: Arguments) -> Result<()> {
             .context("this program has no folder")?
             .to_owned(),
     };
-    let outcome = rollout::run(&programs, &timings, arguments.rate).await?;
+    let outcome = rollout::run(&programs, &timings, arguments.rate, arguments.rules.as_deref()).await?;
     anstream::println!(
         "exact: every pod replaced in {:.1} s, {}",
         outcome.took.as_secs_f64(),
         outcome.report.summary()
     );
+    if let Some(metrics) = outcome.metrics {
+        anstream::println!("  Prometheus found {metrics} metrics, all of the list");
+    }
     for (service, drain) in outcome.drains {
         anstream::println!(
             "  {service:<14} ended at most {:.2} s after SIGTERM",

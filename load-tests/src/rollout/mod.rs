@@ -5,10 +5,12 @@
 //! - [`endpoints`]: what a Kubernetes Service does: connections to ready pods
 //! - [`pod`]: a replica with its probes
 //! - [`readers`]: who asks the APIs meanwhile
+//! - [`scraped`]: a Prometheus that asks every replica for its metrics
 
 pub mod endpoints;
 pub mod pod;
 pub mod readers;
+pub mod scraped;
 pub mod timings;
 
 use std::path::Path;
@@ -24,6 +26,7 @@ use crate::run::Run;
 use endpoints::Endpoints;
 use pod::Pod;
 use readers::{Reader, Readings};
+use scraped::Scraped;
 use timings::Timings;
 
 /// Replicas of each service.
@@ -55,21 +58,24 @@ pub struct Outcome {
     pub drains: Vec<(&'static str, Duration)>,
     /// The whole roll.
     pub took: Duration,
+    /// Different metrics that Prometheus found, if there was one.
+    pub metrics: Option<usize>,
 }
 
-/// Starts everything from the folder `programs`, rolls it, and checks every number.
+/// Starts everything from the folder `programs`, rolls it, and checks every number. With `rules` (files of rules, as a pattern) a
+/// Prometheus scrapes all of it.
 ///
 /// # Errors
-/// A pod didn't become ready, lost readiness or liveness while it should have them, or outlived its grace; a request failed in spite of
+/// A metric or a rule isn't what it should be; a pod didn't become ready, lost readiness or liveness while it should have them, or outlived its grace; a request failed in spite of
 /// its retries; a number is wrong.
-pub async fn run(programs: &Path, timings: &Timings, rate: u32) -> Result<Outcome> {
+pub async fn run(programs: &Path, timings: &Timings, rate: u32, rules: Option<&Path>) -> Result<Outcome> {
     let shape = Shape {
         gateways: REPLICAS,
         verifiers: REPLICAS,
         ..Shape::for_drills(programs)
     };
     let mut fleet = Fleet::start(&shape).await?;
-    let rolled = roll_under_load(&mut fleet, timings, rate).await;
+    let rolled = roll_under_load(&mut fleet, timings, rate, rules).await;
     if rolled.is_err() {
         for (name, tail) in fleet.logs() {
             anstream::eprintln!("--- the end of {name}'s log\n{tail}");
@@ -78,11 +84,15 @@ pub async fn run(programs: &Path, timings: &Timings, rate: u32) -> Result<Outcom
     rolled
 }
 
-async fn roll_under_load(fleet: &mut Fleet, timings: &Timings, rate: u32) -> Result<Outcome> {
+async fn roll_under_load(fleet: &mut Fleet, timings: &Timings, rate: u32, rules: Option<&Path>) -> Result<Outcome> {
     let mut deployments = Vec::new();
     for name in ["gateway", "verifier", "analytics-api", "publisher-api"] {
         deployments.push(deploy(fleet, timings, name).await?);
     }
+    let scraped = match rules {
+        Some(rules) => Some(Scraped::start(deployments.iter().flat_map(Deployment::targets).collect(), rules).await?),
+        None => None,
+    };
     let address = |name: &str| {
         let found = deployments.iter().find(|deployment| deployment.name == name);
         let endpoints = found.and_then(|deployment| deployment.endpoints.as_ref());
@@ -122,6 +132,10 @@ async fn roll_under_load(fleet: &mut Fleet, timings: &Timings, rate: u32) -> Res
     let drains = try_join_all(deployments.iter_mut().map(Deployment::roll)).await?;
     let took = began.elapsed();
     tokio::time::sleep(STEADY).await;
+    let metrics = match &scraped {
+        Some(scraped) => Some(scraped.check().await.context("Prometheus")?),
+        None => None,
+    };
 
     let readings = try_join_all(readers.into_iter().map(Reader::finish)).await?;
     load.stop();
@@ -151,6 +165,7 @@ async fn roll_under_load(fleet: &mut Fleet, timings: &Timings, rate: u32) -> Res
         readings,
         drains,
         took,
+        metrics,
     })
 }
 
@@ -187,6 +202,13 @@ async fn deploy(fleet: &mut Fleet, timings: &Timings, name: &'static str) -> Res
 }
 
 impl Deployment {
+    /// Where each replica's metrics are, also of those that aren't started yet.
+    fn targets(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let running = self.pods.iter().map(Pod::admin);
+        let made = self.made.iter().map(|replica| &*replica.admin);
+        running.chain(made).map(|admin| (self.name, admin.to_owned()))
+    }
+
     fn adopt(&mut self, replica: Replica) {
         let pod = Pod::watch(replica, &self.timings, self.endpoints.as_ref());
         self.pods.push(pod);

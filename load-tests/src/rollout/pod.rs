@@ -55,6 +55,12 @@ impl Pod {
         }
     }
 
+    /// The base address of its `/metrics`.
+    #[must_use]
+    pub fn admin(&self) -> &str {
+        &self.replica.admin
+    }
+
     /// Waits until it is ready.
     ///
     /// # Errors

@@ -1,0 +1,188 @@
+//! A real Prometheus beside the fleet, which scrapes every replica as the chart's ServiceMonitor has it done: each service by itself
+//! records what the list of metrics says, rules are evaluated over all of them, and the autoscaler's question has an answer.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use service::metrics::{METRICS, MetricKind};
+use test_engines::Prometheus;
+use tokio::task::spawn_blocking;
+
+/// What only this service's replicas can have recorded, or what they need for an alert.
+const OWN: [(&str, &[&str]); 4] = [
+    (
+        "gateway",
+        &[
+            "receipts_gateway_receipts_total",
+            "receipts_gateway_requests_total{route=\"webhook\",status=\"503\"}",
+            "receipts_kafka_delivery_seconds_count",
+            "receipts_log_writable",
+        ],
+    ),
+    (
+        "verifier",
+        &[
+            "receipts_verifier_receipts_total",
+            "receipts_verifier_records_total",
+            "receipts_kafka_lag_records",
+        ],
+    ),
+    (
+        "analytics-api",
+        &[
+            "receipts_api_requests_total{api=\"analytics\"}",
+            "receipts_watermark_timestamp_seconds",
+            "receipts_audit_findings",
+        ],
+    ),
+    (
+        "publisher-api",
+        &[
+            "receipts_api_requests_total{api=\"publisher\"}",
+            "receipts_publisher_task_good_timestamp_seconds",
+            "receipts_accounts_query_seconds_count",
+        ],
+    ),
+];
+
+/// The question by which KEDA scales verifiers, as the chart has it.
+const SECONDS_TO_DRAIN: &str = include_str!("../../../helm/receipts/templates/_seconds_to_drain.tpl");
+
+/// Labels that Prometheus puts to every series.
+const ADDED: [&str; 4] = ["__name__", "job", "instance", "le"];
+
+/// The server, and who is scraped.
+pub struct Scraped {
+    server: Arc<Prometheus>,
+}
+
+impl Scraped {
+    /// Scrapes these from now on (the service's name, the base address of its metrics), and evaluates the files that match `rules`.
+    ///
+    /// # Errors
+    /// Prometheus isn't in the cache, or doesn't start.
+    pub async fn start(targets: Vec<(&'static str, String)>, rules: &Path) -> Result<Self> {
+        let rules: PathBuf = std::path::absolute(rules)?;
+        let server = spawn_blocking(move || {
+            let targets: Vec<_> = targets
+                .iter()
+                .map(|(job, base)| (*job, base.trim_start_matches("http://")))
+                .collect();
+            Prometheus::start(&targets, &rules)
+        });
+        Ok(Self {
+            server: Arc::new(server.await??),
+        })
+    }
+
+    /// Holds what was found against the list of metrics; the number of different ones.
+    ///
+    /// # Errors
+    /// A series that the list doesn't have so, a service without its own, or a rule that can't be evaluated.
+    pub async fn check(&self) -> Result<usize> {
+        let server = Arc::clone(&self.server);
+        spawn_blocking(move || check(&server)).await?
+    }
+}
+
+fn check(server: &Prometheus) -> Result<usize> {
+    for (job, own) in OWN {
+        let up = found(server, &format!("up{{job=\"{job}\"}} == 1"))?;
+        ensure!(!up.is_empty(), "no {job} is scraped");
+        for series in own {
+            let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+            let asked = format!("{name}{{job=\"{job}\",{labels}");
+            ensure!(!found(server, &asked)?.is_empty(), "{job} has no {series}");
+        }
+        let served = found(server, &format!("count(receipts_build_info{{job=\"{job}\"}})"))?;
+        ensure!(!served.is_empty(), "{job} doesn't say its version");
+    }
+    let question = question(SECONDS_TO_DRAIN, "job=\"verifier\"").context("the chart's question has another form")?;
+    let seconds = found(server, &question)?;
+    let [answer] = &seconds[..] else {
+        anyhow::bail!("{question}: {seconds:?}");
+    };
+    let seconds: f64 = answer["value"][1].as_str().unwrap_or_default().parse()?;
+    ensure!(
+        (0.0..60.0).contains(&seconds),
+        "verifiers that keep up need {seconds} s"
+    );
+
+    let rules = ask(server, "/api/v1/rules")?;
+    let groups = rules["data"]["groups"].as_array().context("no groups")?;
+    let rules: Vec<_> = groups
+        .iter()
+        .filter_map(|group| group["rules"].as_array())
+        .flatten()
+        .collect();
+    ensure!(rules.len() > 30, "{} rules", rules.len());
+    for rule in rules {
+        ensure!(rule["health"] == "ok", "{rule}");
+    }
+    listed(server)
+}
+
+/// Every series is of the list, with no label that isn't.
+fn listed(server: &Prometheus) -> Result<usize> {
+    let all = ask(
+        server,
+        &format!("/api/v1/series?match[]={}", encoded("{__name__=~\"receipts_.+\"}")),
+    )?;
+    let mut seen = std::collections::BTreeSet::new();
+    for series in all["data"].as_array().context("no series")? {
+        let name = series["__name__"].as_str().context("a series without a name")?;
+        let row = METRICS
+            .iter()
+            .find(|row| match (row.kind, name.strip_prefix(row.name)) {
+                (MetricKind::Histogram, Some(rest)) => matches!(rest, "_bucket" | "_sum" | "_count"),
+                (_, rest) => rest == Some(""),
+            });
+        let row = row.with_context(|| format!("{name} isn't in METRICS as what it is"))?;
+        let labels = series.as_object().context("no labels")?.keys();
+        for label in labels.filter(|label| !ADDED.contains(&label.as_str())) {
+            ensure!(row.labels.contains(&label.as_str()), "{name} has a label {label}");
+        }
+        seen.insert(row.name);
+    }
+    Ok(seen.len())
+}
+
+/// The template's one line, with these label matchers.
+fn question(template: &str, matchers: &str) -> Option<String> {
+    let (_, body) = template.split_once("\"receipts.secondsToDrain\" -}}")?;
+    let (body, _) = body.split_once("{{- end")?;
+    Some(body.trim().replace("{ {{- . -}} }", &format!("{{{matchers}}}")))
+}
+
+fn found(server: &Prometheus, question: &str) -> Result<Vec<Value>> {
+    let answer = ask(server, &format!("/api/v1/query?query={}", encoded(question)))?;
+    let result = answer["data"]["result"].as_array();
+    Ok(result.with_context(|| question.to_owned())?.clone())
+}
+
+fn ask(server: &Prometheus, path: &str) -> Result<Value> {
+    Ok(serde_json::from_str(&server.get(path)?)?)
+}
+
+fn encoded(text: &str) -> String {
+    text.bytes()
+        .fold(String::new(), |out, byte| out + &format!("%{byte:02X}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_charts_question_is_found_in_its_template() {
+        let question = question(SECONDS_TO_DRAIN, "job=\"a\"").unwrap();
+        assert!(
+            question.starts_with("sum(receipts_kafka_lag_records{job=\"a\"}) / "),
+            "{question}"
+        );
+        assert!(!question.contains("{{"), "{question}");
+    }
+}
