@@ -223,9 +223,7 @@ impl Warehouse {
             while end < to && budget.take(rows_in(&rows, end)) {
                 end += 1;
             }
-            if rows.iter().any(|row| row.hour < end) {
-                pieces.push(Piece::all(from..end));
-            }
+            in_statements(&rows, from..end, budget.rows_max / 2, pieces);
             next.window.1 = end;
             next.dirty = without(&next.dirty, &Hours::of(from..end));
         }
@@ -326,9 +324,7 @@ impl Warehouse {
                 }
                 start = part;
             }
-            if rows.iter().any(|row| row.hour >= start) {
-                pieces.push(Piece::all(start..end));
-            }
+            in_statements(&rows, start..end, budget.rows_max / 2, pieces);
             next.window.0 = start;
             next.dirty = without(&next.dirty, &Hours::of(start..end));
         }
@@ -424,6 +420,21 @@ impl Warehouse {
     }
 }
 
+/// Pieces of all publishers' hours with so many rows each, or a single hour: more would have to be grouped on disk, which takes twice as long.
+fn in_statements(rows: &[HourRows], hours: Range<u32>, rows_max: u64, pieces: &mut Vec<Piece>) {
+    let (mut from, mut taken) = (hours.start, 0_u64);
+    for row in rows.iter().filter(|row| hours.contains(&row.hour)) {
+        if taken > 0 && taken + row.rows > rows_max {
+            pieces.push(Piece::all(from..row.hour));
+            (from, taken) = (row.hour, 0);
+        }
+        taken += row.rows;
+    }
+    if taken > 0 {
+        pieces.push(Piece::all(from..hours.end));
+    }
+}
+
 fn rows_in(rows: &[HourRows], hour: u32) -> u64 {
     let found = rows.binary_search_by_key(&hour, |row| row.hour);
     found.map_or(0, |at| rows[at].rows)
@@ -465,5 +476,23 @@ impl Budget {
         self.begun |= rows > 0;
         self.rows_left = self.rows_left.saturating_sub(rows);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HourRows, Piece, in_statements};
+
+    #[test]
+    fn every_hour_with_rows_is_in_one_statement() {
+        let rows: Vec<HourRows> = [(3, 5), (4, 6), (5, 20), (8, 1), (9, 1), (12, 4)]
+            .map(|(hour, rows)| HourRows { hour, rows })
+            .into();
+        let mut pieces = Vec::new();
+        in_statements(&rows, 2..10, 11, &mut pieces);
+        assert_eq!(pieces, [2..5, 5..8, 8..10].map(Piece::all));
+        pieces.clear();
+        in_statements(&rows, 6..8, 11, &mut pieces);
+        assert_eq!(pieces, []);
     }
 }
