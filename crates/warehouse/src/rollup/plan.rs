@@ -223,7 +223,7 @@ impl Warehouse {
             while end < to && budget.take(rows_in(&rows, end)) {
                 end += 1;
             }
-            in_statements(&rows, from..end, budget.rows_max / 2, pieces);
+            in_statements(&rows, from..end, budget.rows_max, pieces);
             next.window.1 = end;
             next.dirty = without(&next.dirty, &Hours::of(from..end));
         }
@@ -324,7 +324,7 @@ impl Warehouse {
                 }
                 start = part;
             }
-            in_statements(&rows, start..end, budget.rows_max / 2, pieces);
+            in_statements(&rows, start..end, budget.rows_max, pieces);
             next.window.0 = start;
             next.dirty = without(&next.dirty, &Hours::of(start..end));
         }
@@ -420,7 +420,8 @@ impl Warehouse {
     }
 }
 
-/// Pieces of all publishers' hours with so many rows each, or a single hour: more would have to be grouped on disk, which takes twice as long.
+/// Pieces of all publishers' hours with so many rows each, or a single hour: many more are grouped on disk, few more cost a look at every
+/// publisher's rows again.
 fn in_statements(rows: &[HourRows], hours: Range<u32>, rows_max: u64, pieces: &mut Vec<Piece>) {
     let (mut from, mut taken) = (hours.start, 0_u64);
     for row in rows.iter().filter(|row| hours.contains(&row.hour)) {
