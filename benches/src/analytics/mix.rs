@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use futures_util::future::join_all;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -128,10 +128,8 @@ pub(super) async fn measure(arguments: &Arguments, service: &mut Service, load: 
     for number in 0..KEYS.min(load.publishers()) {
         keys.push(service.create_key(&publisher(number)).await?);
     }
-    let biggest = keys.first().context("no publishers")?.clone();
     let probe = service.create_key(fresh::PROBE).await?;
     let keys = Arc::new(keys);
-    let loaded = fresh::total(&client(1), &service.analytics(), &biggest).await?;
     let stream = Stream::start(service.gateway(), load, arguments.rate)?;
     // The first seconds are the stream's own: connections, caches of keys.
     tokio::time::sleep(Duration::from_secs(3)).await;
@@ -150,7 +148,7 @@ pub(super) async fn measure(arguments: &Arguments, service: &mut Service, load: 
             Arc::clone(&taken),
         ));
     }
-    let fresh = Fresh::watch(service, &stream, (biggest, loaded), probe, end).await?;
+    let fresh = Fresh::watch(service, probe, end).await?;
     while readers.join_next().await.is_some() {}
     let cpu = (service.cpu_seconds()? - cpu) / arguments.seconds as f64;
     let acknowledged = stream.stop().await?;

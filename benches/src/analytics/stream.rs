@@ -1,6 +1,5 @@
 //! Receipts that come in through the gateway while something is measured: single ones, signed beforehand, at a steady rate.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,7 +11,6 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, StatusCode};
 use load_tests::http::{HttpClient, client};
-use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use receipt::{Algorithm, Limits, SigningKey};
@@ -39,8 +37,6 @@ pub(super) struct Signed {
     pub(super) receipt_id: Uuid,
     pub(super) body: Bytes,
     pub(super) signature: String,
-    /// The number of its publisher; none is a name that was asked for.
-    pub(super) publisher: Option<u64>,
 }
 
 /// Signs receipts.
@@ -73,11 +69,7 @@ impl Signer {
         } else {
             self.random.random_range(0..2_000)
         };
-        let signed = self.of(&publisher(number), late_ms)?;
-        Ok(Signed {
-            publisher: Some(number),
-            ..signed
-        })
+        self.of(&publisher(number), late_ms)
     }
 
     fn by_zipf(&mut self, below: u64) -> u64 {
@@ -115,7 +107,6 @@ impl Signer {
             receipt_id,
             body: body.into(),
             signature,
-            publisher: None,
         })
     }
 }
@@ -149,8 +140,6 @@ pub(super) async fn send(http: &HttpClient, gateway: &str, signed: Signed) -> Re
 pub(super) struct Acknowledged {
     pub(super) receipts: AtomicU64,
     pub(super) failed: AtomicU64,
-    /// When, of the biggest publisher, in order, as far as nobody has taken them.
-    pub(super) biggest: Mutex<VecDeque<Instant>>,
     /// The longest that the sender was behind its plan, in milliseconds.
     pub(super) behind_ms: AtomicU64,
 }
@@ -194,13 +183,9 @@ impl Stream {
                 let place = Arc::clone(&places).acquire_owned().await?;
                 let (http, gateway, told) = (http.clone(), gateway.clone(), Arc::clone(&told));
                 tasks.spawn(async move {
-                    let of_biggest = one.publisher == Some(0);
                     match send(&http, &gateway, one).await {
-                        Ok(at) => {
+                        Ok(_) => {
                             told.receipts.fetch_add(1, Ordering::Relaxed);
-                            if of_biggest {
-                                told.biggest.lock().push_back(at);
-                            }
                         }
                         Err(_) => {
                             told.failed.fetch_add(1, Ordering::Relaxed);

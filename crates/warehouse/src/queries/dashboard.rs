@@ -85,11 +85,14 @@ impl Usage<'_> {
         let sql = format!(
             "SELECT sum(n) AS receipts, uniqExact(client) AS clients, {PER_PURPOSE} FROM {rows} {FINAL_SETTINGS}"
         );
-        let totals: TotalsRow = self.warehouse.one("dashboard", source.call(sql)).await?;
-        let top = match top_max {
-            0 => MostUsed::default(),
-            _ => self.most_used("dashboard_top", scope, filter, top_max).await?,
+        let totals = self.warehouse.one::<TotalsRow>("dashboard", source.call(sql));
+        let top = async {
+            match top_max {
+                0 => Ok(MostUsed::default()),
+                _ => self.most_used("dashboard_top", scope, filter, top_max).await,
+            }
         };
+        let (totals, top) = tokio::try_join!(totals, top)?;
         Ok(DashboardStats {
             total_receipts: totals.receipts,
             unique_clients: totals.clients,
