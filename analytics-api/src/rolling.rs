@@ -69,11 +69,12 @@ pub(crate) async fn watch(app: Arc<App>) {
     let share = app.config.rollup_percent_max.clamp(1, 100);
     let mut roller = Roller {
         holder: uuid::Uuid::now_v7().simple().to_string(),
+        // Not while everything starts.
+        check_at: Instant::now() + Duration::from_millis(app.config.rollup_check_interval_ms),
         app,
         numbers_seen: None,
         off: Vec::new(),
         check_from: 0,
-        check_at: Instant::now(),
         first_hour: 0,
         even_day: None,
         even_begun_at: None,
