@@ -86,12 +86,12 @@ impl Usage<'_> {
             "SELECT sum(n) AS receipts, uniqExact(client) AS clients, {PER_PURPOSE} FROM {rows} {FINAL_SETTINGS}"
         );
         let totals = self.warehouse.one::<TotalsRow>("dashboard", source.call(sql));
-        let top = async {
+        let top = Box::pin(async {
             match top_max {
                 0 => Ok(MostUsed::default()),
                 _ => self.most_used("dashboard_top", scope, filter, top_max).await,
             }
-        };
+        });
         let (totals, top) = tokio::try_join!(totals, top)?;
         Ok(DashboardStats {
             total_receipts: totals.receipts,

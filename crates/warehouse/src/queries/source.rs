@@ -299,7 +299,8 @@ impl<'a> Usage<'a> {
         let clean = self.view.clean_hours(scope);
         let split = Split::of(&clean, filter.from_ms, filter.to_ms, boundaries, cube.unit_ms());
         let buckets: Arc<OfScope> = if split.has_rolled() {
-            self.warehouse.buckets(self.view, scope).await?
+            // Rarely asked, and large.
+            Box::pin(self.warehouse.buckets(self.view, scope)).await?
         } else {
             Arc::default()
         };
