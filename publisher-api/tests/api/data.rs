@@ -198,7 +198,7 @@ async fn a_table_is_safe_to_open() {
         "entryId,domain,url,title,authors,createdAt,updatedAt,revision,cursor"
     );
     assert!(lines[1].starts_with(
-        "0e000000-0000-4000-8000-000000000000,example.com,https://example.com/0,\"'=1+1, an article\",Ada; Grace,"
+        "0e000000-0000-4000-8000-000000000000,example.com,https://example.com/0,\"'=1+1, an article\",\"Ada; Grace\","
     ));
     assert_eq!((lines.len(), lines[3]), (4, ""));
     let receipts = stack
