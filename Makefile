@@ -66,7 +66,7 @@ test: deps chdb kafka python helm prometheus lint alerts page-check ## Everythin
 	# The command as the tests built it.
 	helm/check $(TARGET)/debug/receipts
 	helm/timings $$(cat helm/short-timings) > $(TARGET)/rollout-timings.json
-	$(TARGET)/debug/receipts-rollout --timings $(TARGET)/rollout-timings.json
+	$(TARGET)/debug/receipts-rollout --timings $(TARGET)/rollout-timings.json --rules 'helm/receipts/files/rules/*.yaml'
 	scripts/conformance $(CONFORMANCE_CASES) $(TARGET)/debug/receipts
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts demo/interop.sh
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts DEMO_EXIT=1 demo/run.sh
@@ -137,10 +137,10 @@ images: deps chdb kafka helm python ## Build the images without a Docker engine,
 	deploy/image-check $(TARGET)/images $(TARGET)/release
 
 .PHONY: rollout
-rollout: deps chdb kafka helm python ## Replay a helm upgrade under load, with the chart's own timings (two minutes)
+rollout: deps chdb kafka helm prometheus python ## Replay a helm upgrade under load, with the chart's own timings (two minutes)
 	cargo build --release --locked --workspace --bins
 	helm/timings > $(TARGET)/rollout-timings.json
-	$(TARGET)/release/receipts-rollout --rate 1000 --timings $(TARGET)/rollout-timings.json
+	$(TARGET)/release/receipts-rollout --rate 1000 --timings $(TARGET)/rollout-timings.json --rules 'helm/receipts/files/rules/*.yaml'
 
 .PHONY: drills
 drills: deps chdb kafka ## Fault drills on Kafka, ClickHouse's protocol, PostgreSQL and Redis (half an hour; DRILLS="--short --only kafka" for less)
