@@ -187,11 +187,7 @@ struct Unpin {
 impl Clients {
     /// Runs the command.
     pub fn run(self) -> Result<Answer, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(Failure::unavailable)?;
-        runtime.block_on(async {
+        crate::runtime::block_on(async {
             match self.command {
                 Command::List(list) => list.run().await,
                 Command::Register(register) => register.run().await,

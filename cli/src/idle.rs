@@ -24,11 +24,7 @@ impl Idle {
     /// # Errors
     /// Signals can't be listened to.
     pub fn run(self) -> Result<Answer, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(Failure::unavailable)?;
-        runtime.block_on(async {
+        crate::runtime::block_on(async {
             let told = service::shutdown::signals().map_err(Failure::unavailable)?;
             told.cancelled().await;
             Ok(Answer::Good)

@@ -110,11 +110,7 @@ struct Revoke {
 impl Keys {
     /// Runs the command.
     pub fn run(self) -> Result<Answer, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(Failure::unavailable)?;
-        runtime.block_on(async {
+        crate::runtime::block_on(async {
             match self.command {
                 Command::Create(create) => create.run().await,
                 Command::List(list) => list.run().await,

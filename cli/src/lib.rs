@@ -37,6 +37,7 @@ pub mod migrate;
 pub mod rejected;
 pub mod repair;
 pub mod rollups;
+mod runtime;
 pub mod send;
 pub mod settings;
 pub mod sign;

@@ -40,10 +40,7 @@ impl Migrate {
             none = false;
             out.line(format_args!("{} {name:<10} {what}", mark(true)))
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(Failure::unavailable)?;
+        let runtime = crate::runtime::on_this_thread()?;
         // Blocks, so not on the runtime.
         if settings.kafka.is_given() {
             topics(&settings)?;

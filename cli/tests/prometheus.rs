@@ -5,32 +5,19 @@
 mod command;
 mod running;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use command::{key, ndjson, receipt, receipts, sign};
 use running::{Up, get, on, text, until};
 use serde_json::{Value, json};
+use service::metrics::MetricDoc;
 use service::metrics::labels::{Values, values_of};
-use service::metrics::{METRICS, MetricKind};
 use test_engines::Prometheus;
 
 fn files(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../helm/receipts/files")
         .join(folder)
-}
-
-fn asked(server: &Prometheus, path: &str) -> Value {
-    serde_json::from_str(&server.get(path).unwrap_or_else(|error| panic!("{path}: {error}"))).unwrap()
-}
-
-fn encoded(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        write!(out, "%{byte:02X}").unwrap();
-    }
-    out
 }
 
 /// Every `expr` of a dashboard, with its variables filled in.
@@ -82,9 +69,9 @@ fn prometheus_finds_what_the_list_says_and_the_rules_are_quiet() {
     use_everything(&up, dir.path(), &data);
 
     until("the target and a round of every rule", || {
-        let targets = asked(&server, "/api/v1/targets?state=active");
+        let targets = server.json("/api/v1/targets?state=active").unwrap();
         let targets = targets["data"]["activeTargets"].as_array().unwrap().clone();
-        let groups = asked(&server, "/api/v1/rules");
+        let groups = server.json("/api/v1/rules").unwrap();
         let groups = groups["data"]["groups"].as_array().unwrap().clone();
         let rules: Vec<_> = groups
             .iter()
@@ -96,14 +83,9 @@ fn prometheus_finds_what_the_list_says_and_the_rules_are_quiet() {
     });
     // A sound installation wakes nobody: nothing fires, and nothing of it is about to.
     until("counted checks", || {
-        asked(
-            &server,
-            &format!("/api/v1/query?query={}", encoded("receipts_audit_checks_total > 0")),
-        )["data"]["result"]
-            .as_array()
-            .is_some_and(|found| !found.is_empty())
+        !server.query("receipts_audit_checks_total > 0").unwrap().is_empty()
     });
-    let firing = asked(&server, "/api/v1/alerts")["data"]["alerts"].clone();
+    let firing = server.json("/api/v1/alerts").unwrap()["data"]["alerts"].clone();
     let firing: Vec<_> = firing
         .as_array()
         .unwrap()
@@ -113,21 +95,10 @@ fn prometheus_finds_what_the_list_says_and_the_rules_are_quiet() {
     assert!(firing.is_empty(), "{firing:?}");
 
     // Every series is of the list, with its labels and their values.
-    let all = asked(
-        &server,
-        &format!("/api/v1/series?match[]={}", encoded("{__name__=~\"receipts_.+\"}")),
-    );
     let mut seen = std::collections::BTreeSet::new();
-    for series in all["data"].as_array().unwrap() {
+    for series in server.series("{__name__=~\"receipts_.+\"}").unwrap() {
         let name = series["__name__"].as_str().unwrap();
-        let row = METRICS.iter().find(|row| {
-            let rest = name.strip_prefix(row.name);
-            match row.kind {
-                MetricKind::Histogram => rest.is_some_and(|rest| matches!(rest, "_bucket" | "_sum" | "_count")),
-                _ => rest == Some(""),
-            }
-        });
-        let row = row.unwrap_or_else(|| panic!("{name} isn't in METRICS as what it is"));
+        let row = MetricDoc::of_series(name).unwrap_or_else(|| panic!("{name} isn't in METRICS as what it is"));
         seen.insert(row.name);
         for (label, value) in series.as_object().unwrap() {
             if ["__name__", "job", "instance", "le"].contains(&label.as_str()) {
@@ -174,7 +145,9 @@ fn prometheus_finds_what_the_list_says_and_the_rules_are_quiet() {
         assert!(found.len() > 4, "{}", path.display());
         for question in found {
             // Another status than 200 is a question that Prometheus can't read.
-            asked(&server, &format!("/api/v1/query?query={}", encoded(&question)));
+            server
+                .query(&question)
+                .unwrap_or_else(|error| panic!("{question}: {error}"));
         }
     }
     assert_eq!(up.stop(), 0);

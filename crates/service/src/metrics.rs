@@ -34,6 +34,19 @@ pub struct MetricDoc {
     pub help: &'static str,
 }
 
+impl MetricDoc {
+    /// The row of a series as Prometheus names it: a histogram has three, and none of its bare name.
+    #[must_use]
+    pub fn of_series(series: &str) -> Option<&'static Self> {
+        METRICS
+            .iter()
+            .find(|row| match (row.kind, series.strip_prefix(row.name)) {
+                (MetricKind::Histogram, Some(rest)) => matches!(rest, "_bucket" | "_sum" | "_count"),
+                (_, rest) => rest == Some(""),
+            })
+    }
+}
+
 const fn counter(
     name: &'static str,
     unit: &'static str,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use service::metrics::labels::{Values, values_of};
-use service::metrics::{METRICS, MetricDoc, MetricKind};
+use service::metrics::MetricDoc;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -125,20 +125,6 @@ fn named(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// The row of a series' name: a histogram has three.
-fn row_of(series: &str) -> Option<&'static MetricDoc> {
-    let of = |name: &str| METRICS.iter().find(|row| row.name == name);
-    let histogram = || {
-        let base = ["_bucket", "_sum", "_count"]
-            .iter()
-            .find_map(|suffix| series.strip_suffix(suffix))?;
-        of(base).filter(|row| row.kind == MetricKind::Histogram)
-    };
-    of(series)
-        .filter(|row| row.kind != MetricKind::Histogram)
-        .or_else(histogram)
-}
-
 /// Labels that Prometheus and the cluster put to every series, and the file's own.
 const ADDED: &[&str] = &["job", "instance", "namespace", "pod", "le"];
 
@@ -162,7 +148,8 @@ fn nothing_asks_for_a_metric_a_label_or_a_value_that_isnt_there() {
             if records.contains(series.as_str()) {
                 continue;
             }
-            let row = row_of(&series).unwrap_or_else(|| panic!("{file} names {series}, which nothing records"));
+            let row =
+                MetricDoc::of_series(&series).unwrap_or_else(|| panic!("{file} names {series}, which nothing records"));
             for matcher in selector.split(',').filter(|matcher| !matcher.trim().is_empty()) {
                 let (label, value) = matcher.split_once(['=', '!']).unwrap();
                 let label = label.trim();

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::engine::Engine;
 use crate::folder::Folder;
@@ -76,6 +77,37 @@ impl Prometheus {
         ask(self.port, path)
     }
 
+    /// The same as JSON.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`get`](Self::get), or a body that isn't JSON.
+    pub fn json(&self, path: &str) -> anyhow::Result<Value> {
+        Ok(serde_json::from_str(&self.get(path)?)?)
+    }
+
+    /// What a question in PromQL finds now: the series, with their values.
+    ///
+    /// # Errors
+    ///
+    /// No answer, or a question that Prometheus can't read.
+    pub fn query(&self, question: &str) -> anyhow::Result<Vec<Value>> {
+        let answer = self.json(&format!("/api/v1/query?query={}", encoded(question)))?;
+        let found = answer["data"]["result"].as_array();
+        Ok(found.with_context(|| question.to_owned())?.clone())
+    }
+
+    /// The labels of every series that a selector finds.
+    ///
+    /// # Errors
+    ///
+    /// No answer, or a selector that Prometheus can't read.
+    pub fn series(&self, selector: &str) -> anyhow::Result<Vec<Value>> {
+        let answer = self.json(&format!("/api/v1/series?match[]={}", encoded(selector)))?;
+        let found = answer["data"].as_array();
+        Ok(found.with_context(|| selector.to_owned())?.clone())
+    }
+
     /// What `promtool check metrics` has to say of a page of `/metrics`; nothing if it finds no fault.
     ///
     /// # Errors
@@ -97,6 +129,11 @@ impl Prometheus {
         let said = [output.stdout, output.stderr].concat();
         Ok(String::from_utf8_lossy(&said).into_owned())
     }
+}
+
+fn encoded(text: &str) -> String {
+    text.bytes()
+        .fold(String::new(), |out, byte| out + &format!("%{byte:02X}"))
 }
 
 fn cached(program: &str) -> anyhow::Result<PathBuf> {

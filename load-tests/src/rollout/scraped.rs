@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
-use service::metrics::{METRICS, MetricKind};
+use service::metrics::MetricDoc;
 use test_engines::Prometheus;
 use tokio::task::spawn_blocking;
 
@@ -91,18 +90,18 @@ impl Scraped {
 
 fn check(server: &Prometheus) -> Result<usize> {
     for (job, own) in OWN {
-        let up = found(server, &format!("up{{job=\"{job}\"}} == 1"))?;
+        let up = server.query(&format!("up{{job=\"{job}\"}} == 1"))?;
         ensure!(!up.is_empty(), "no {job} is scraped");
         for series in own {
             let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
             let asked = format!("{name}{{job=\"{job}\",{labels}");
-            ensure!(!found(server, &asked)?.is_empty(), "{job} has no {series}");
+            ensure!(!server.query(&asked)?.is_empty(), "{job} has no {series}");
         }
-        let served = found(server, &format!("count(receipts_build_info{{job=\"{job}\"}})"))?;
+        let served = server.query(&format!("count(receipts_build_info{{job=\"{job}\"}})"))?;
         ensure!(!served.is_empty(), "{job} doesn't say its version");
     }
     let question = question(SECONDS_TO_DRAIN, "job=\"verifier\"").context("the chart's question has another form")?;
-    let seconds = found(server, &question)?;
+    let seconds = server.query(&question)?;
     let [answer] = &seconds[..] else {
         anyhow::bail!("{question}: {seconds:?}");
     };
@@ -112,7 +111,7 @@ fn check(server: &Prometheus) -> Result<usize> {
         "verifiers that keep up need {seconds} s"
     );
 
-    let rules = ask(server, "/api/v1/rules")?;
+    let rules = server.json("/api/v1/rules")?;
     let groups = rules["data"]["groups"].as_array().context("no groups")?;
     let rules: Vec<_> = groups
         .iter()
@@ -128,20 +127,10 @@ fn check(server: &Prometheus) -> Result<usize> {
 
 /// Every series is of the list, with no label that isn't.
 fn listed(server: &Prometheus) -> Result<usize> {
-    let all = ask(
-        server,
-        &format!("/api/v1/series?match[]={}", encoded("{__name__=~\"receipts_.+\"}")),
-    )?;
     let mut seen = std::collections::BTreeSet::new();
-    for series in all["data"].as_array().context("no series")? {
+    for series in server.series("{__name__=~\"receipts_.+\"}")? {
         let name = series["__name__"].as_str().context("a series without a name")?;
-        let row = METRICS
-            .iter()
-            .find(|row| match (row.kind, name.strip_prefix(row.name)) {
-                (MetricKind::Histogram, Some(rest)) => matches!(rest, "_bucket" | "_sum" | "_count"),
-                (_, rest) => rest == Some(""),
-            });
-        let row = row.with_context(|| format!("{name} isn't in METRICS as what it is"))?;
+        let row = MetricDoc::of_series(name).with_context(|| format!("{name} isn't in METRICS as what it is"))?;
         let labels = series.as_object().context("no labels")?.keys();
         for label in labels.filter(|label| !ADDED.contains(&label.as_str())) {
             ensure!(row.labels.contains(&label.as_str()), "{name} has a label {label}");
@@ -156,21 +145,6 @@ fn question(template: &str, matchers: &str) -> Option<String> {
     let (_, body) = template.split_once("\"receipts.secondsToDrain\" -}}")?;
     let (body, _) = body.split_once("{{- end")?;
     Some(body.trim().replace("{ {{- . -}} }", &format!("{{{matchers}}}")))
-}
-
-fn found(server: &Prometheus, question: &str) -> Result<Vec<Value>> {
-    let answer = ask(server, &format!("/api/v1/query?query={}", encoded(question)))?;
-    let result = answer["data"]["result"].as_array();
-    Ok(result.with_context(|| question.to_owned())?.clone())
-}
-
-fn ask(server: &Prometheus, path: &str) -> Result<Value> {
-    Ok(serde_json::from_str(&server.get(path)?)?)
-}
-
-fn encoded(text: &str) -> String {
-    text.bytes()
-        .fold(String::new(), |out, byte| out + &format!("%{byte:02X}"))
 }
 
 #[cfg(test)]

@@ -1,0 +1,24 @@
+//! The runtime of commands that wait more than they compute.
+
+use std::future::Future;
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::failure::{Answer, Failure};
+
+/// A runtime on this thread.
+///
+/// # Errors
+/// The system gives none.
+pub(crate) fn on_this_thread() -> Result<Runtime, Failure> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(Failure::unavailable)
+}
+
+/// Runs a command on it.
+///
+/// # Errors
+/// The system gives none; and whatever the command fails with.
+pub(crate) fn block_on(command: impl Future<Output = Result<Answer, Failure>>) -> Result<Answer, Failure> {
+    on_this_thread()?.block_on(command)
+}
