@@ -154,12 +154,10 @@ impl Warehouse {
         let layout = self.layout();
         for step in &RETENTION {
             let Step::Retain(table, column) = step else { continue };
-            let stored = layout.stored(table);
-            let name = stored.rsplit('.').next().unwrap_or_default().to_owned();
             let call = Call::new(
                 "SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = {name:String}",
             )
-            .with("name", name);
+            .with("name", layout.stored_name(table));
             let found: Vec<String> = self.rows("migrate", call).await?;
             let expiry = format!("TTL {} ", layout.expiry(column));
             if found.iter().all(|engine| format!("{engine} ").contains(&expiry)) {

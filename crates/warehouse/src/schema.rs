@@ -94,11 +94,15 @@ impl Layout<'_> {
 
     /// The table itself, where rows can be deleted: each node's own on a cluster.
     pub(crate) fn stored(&self, table: &Table) -> String {
-        let name = match (self.cluster, table.shard_by) {
+        format!("`{}`.{}", self.database, self.stored_name(table))
+    }
+
+    /// The same without the database: as system tables have it.
+    pub(crate) fn stored_name(&self, table: &Table) -> String {
+        match (self.cluster, table.shard_by) {
             (Some(_), Some(_)) => format!("{}_local", table.name),
             _ => table.name.to_owned(),
-        };
-        format!("`{}`.{name}", self.database)
+        }
     }
 
     /// ` ON CLUSTER ...`, or nothing.

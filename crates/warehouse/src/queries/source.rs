@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Filter, Scope, Usage, narrowing, scoped};
 use crate::client::Call;
-use crate::rollup::{Meant, OfScope};
+use crate::rollup::{Meant, OfScope, hour_of};
 use crate::{Hours, RollupView, WarehouseError};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -220,13 +220,12 @@ struct Split {
 impl Split {
     /// Of a half-open range in milliseconds; no rolled row may lie across one of `cuts` or across an end.
     fn of(clean: &Hours, from_ms: i64, to_ms: i64, cuts: &[i64], unit_ms: i64) -> Self {
-        let hour = |ms: i64| u32::try_from(ms.div_euclid(HOUR_MS).max(0)).unwrap_or(u32::MAX);
         let across = |ms: i64| ms.rem_euclid(unit_ms) != 0;
-        let first_behind = hour(to_ms.saturating_add(HOUR_MS - 1));
+        let first_behind = hour_of(to_ms.saturating_add(HOUR_MS - 1));
         let ends = [from_ms, to_ms];
         let cut = cuts.iter().chain(&ends).filter(|ms| across(**ms));
-        let cut = Hours::of_all(cut.map(|ms| (hour(*ms), hour(*ms).saturating_add(1))));
-        let usable = clean.within(hour(from_ms)..first_behind).without(&cut);
+        let cut = Hours::of_all(cut.map(|ms| (hour_of(*ms), hour_of(*ms).saturating_add(1))));
+        let usable = clean.within(hour_of(from_ms)..first_behind).without(&cut);
         let mut rolled: Option<(u32, u32)> = None;
         let mut gaps = 0;
         for range in usable.ranges().rev() {
@@ -263,9 +262,8 @@ impl Split {
 
     /// Those of them that the range has no end in.
     fn whole_hours(&self, from_ms: i64, to_ms: i64) -> Hours {
-        let hour = |ms: i64| u32::try_from(ms.div_euclid(HOUR_MS).max(0)).unwrap_or(u32::MAX);
         self.hours()
-            .within(hour(from_ms.saturating_add(HOUR_MS - 1))..hour(to_ms))
+            .within(hour_of(from_ms.saturating_add(HOUR_MS - 1))..hour_of(to_ms))
     }
 }
 

@@ -6,6 +6,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 
 use super::pieces::{CLIENT_KEY, ENTRY_KEY, Piece, client_columns, entry_columns};
+use super::plan::{Budget, rows_in};
 use super::view::RollupView;
 use crate::client::Call;
 use crate::queries::FINAL_SETTINGS;
@@ -43,14 +44,9 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn hours_to_check(&self, from: u32, rows_max: u64) -> Result<Range<u32>, WarehouseError> {
         let rows = self.rows_of_hours(from..from.saturating_add(HOURS_MAX)).await?;
-        let mut left = rows_max;
+        let mut budget = Budget::of(rows_max);
         let mut end = from;
-        while end < from.saturating_add(HOURS_MAX) {
-            let of_hour = rows.iter().find(|row| row.hour == end).map_or(0, |row| row.rows);
-            if of_hour > left && end > from {
-                break;
-            }
-            left = left.saturating_sub(of_hour);
+        while end < from.saturating_add(HOURS_MAX) && budget.take(rows_in(&rows, end)) {
             end += 1;
         }
         Ok(from..end)

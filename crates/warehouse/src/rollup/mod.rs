@@ -50,6 +50,7 @@ pub(crate) use buckets::{KnownBuckets, Meant, OfScope};
 pub use check::OffBucket;
 pub use hours::Hours;
 pub(crate) use look::Known;
+pub(crate) use mark::hour_of;
 pub use mark::{MarkRow, Touched};
 pub use plan::{RollBounds, RollPlan};
 pub use roll::{RollStep, Rolled, RollupStanding};

@@ -89,6 +89,12 @@ pub(super) struct HourRows {
 }
 
 #[derive(Row, Deserialize)]
+struct PublisherRows {
+    publisher: String,
+    rows: u64,
+}
+
+#[derive(Row, Deserialize)]
 struct BucketRows {
     publisher: String,
     hour: u32,
@@ -353,7 +359,7 @@ impl Warehouse {
         let view = RollupView::of(view);
         let versions = view.versions_condition();
         let sql = format!(
-            "SELECT publisher, toUInt32({day}) AS hour, sum(receipts) AS rows FROM usage_by_client
+            "SELECT publisher, sum(receipts) AS rows FROM usage_by_client
              WHERE hour >= {{from_hour:UInt32}} AND hour < {{to_hour:UInt32}} AND (publisher, hour, version) IN
              (
                 SELECT publisher, bucket.1, bucket.2 FROM
@@ -372,8 +378,8 @@ impl Warehouse {
             WHOLE_MAX * rows_max
         );
         let call = Piece::all(hours.clone()).bind(Call::new(sql)).set("max_threads", "1");
-        let uneven: Vec<BucketRows> = self.rows("rollup_uneven", call.slow()).await?;
-        let clean = |row: &&BucketRows| hours.clone().all(|hour| view.is_clean(&row.publisher, hour));
+        let uneven: Vec<PublisherRows> = self.rows("rollup_uneven", call.slow()).await?;
+        let clean = |row: &&PublisherRows| hours.clone().all(|hour| view.is_clean(&row.publisher, hour));
         let mut budget = Budget::of(rows_max);
         let mut pairs = Vec::new();
         for row in uneven.iter().filter(clean) {
@@ -436,7 +442,7 @@ fn in_statements(rows: &[HourRows], hours: Range<u32>, rows_max: u64, pieces: &m
     }
 }
 
-fn rows_in(rows: &[HourRows], hour: u32) -> u64 {
+pub(super) fn rows_in(rows: &[HourRows], hour: u32) -> u64 {
     let found = rows.binary_search_by_key(&hour, |row| row.hour);
     found.map_or(0, |at| rows[at].rows)
 }
@@ -448,15 +454,15 @@ fn without(dirty: &Dirty, hours: &Hours) -> Dirty {
     left.filter(|(_, hours)| !hours.is_empty()).collect()
 }
 
-/// Rows that one roll may still read.
-struct Budget {
+/// Rows that one roll or check may still read.
+pub(super) struct Budget {
     rows_max: u64,
     rows_left: u64,
     begun: bool,
 }
 
 impl Budget {
-    fn of(rows_max: u64) -> Self {
+    pub(super) fn of(rows_max: u64) -> Self {
         Self {
             rows_max,
             rows_left: rows_max,
@@ -469,7 +475,7 @@ impl Budget {
     }
 
     /// Takes so many. The first that are asked for are had in any case, so that no hour is too large for ever.
-    fn take(&mut self, rows: u64) -> bool {
+    pub(super) fn take(&mut self, rows: u64) -> bool {
         if rows > self.rows_left && self.begun {
             self.rows_left = 0;
             return false;

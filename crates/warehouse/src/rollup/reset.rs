@@ -34,13 +34,11 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn reset_broken_rollups(&self) -> Result<bool, WarehouseError> {
         let layout = self.layout();
-        let stored = TOLD.map(|table| layout.stored(table));
-        let name = |stored: &str| stored.rsplit('.').next().unwrap_or_default().to_owned();
         let call = Call::new(
             "SELECT table, name FROM system.detached_parts WHERE database = currentDatabase() AND table IN {tables:Array(String)}
                 AND (startsWith(reason, 'broken') OR startsWith(reason, 'unexpected'))",
         );
-        let names: Vec<String> = stored.iter().map(|stored| name(stored)).collect();
+        let names = TOLD.map(|table| layout.stored_name(table)).to_vec();
         let parts: Vec<(String, String)> = self.rows("broken_parts", call.with("tables", names)).await?;
         let Some((table, _)) = parts.first() else {
             return Ok(false);
@@ -51,9 +49,10 @@ impl Warehouse {
         );
         self.reset_rollups().await?;
         for (table, part) in &parts {
-            let Some(stored) = stored.iter().find(|stored| name(stored) == *table) else {
+            let Some(told) = TOLD.iter().find(|told| layout.stored_name(told) == *table) else {
                 continue;
             };
+            let stored = layout.stored(told);
             // A part's name is letters, digits, hyphens and underscores.
             let sql = format!("ALTER TABLE {stored} DROP DETACHED PART '{part}' SETTINGS allow_drop_detached = 1");
             self.execute("rollup_reset", Call::new(sql)).await?;
