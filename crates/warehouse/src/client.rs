@@ -79,6 +79,7 @@ pub struct Warehouse {
     damage: DamageMet,
     rollups: rollup::Known,
     buckets: rollup::KnownBuckets,
+    sums: rollup::KnownSums,
 }
 
 /// One statement with its bound parameters: user input only ever comes in through [`with`](Self::with).
@@ -177,6 +178,7 @@ impl Warehouse {
             damage: DamageMet::default(),
             rollups: rollup::Known::default(),
             buckets: rollup::KnownBuckets::default(),
+            sums: rollup::KnownSums::default(),
         })
     }
 
@@ -498,6 +500,11 @@ impl Warehouse {
     /// Which rolls made the hours of publishers that were asked about.
     pub(crate) fn buckets_known(&self) -> &rollup::KnownBuckets {
         &self.buckets
+    }
+
+    /// Sums of rolled rows that were read.
+    pub(crate) fn sums_known(&self) -> &rollup::KnownSums {
+        &self.sums
     }
 
     /// What a statement met of damage.

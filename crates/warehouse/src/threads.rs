@@ -5,7 +5,7 @@ use std::io;
 use tokio::sync::oneshot;
 
 /// Runs `work` on a thread of its own and waits for it without blocking. For what is rare or long: opening and closing
-/// the engine, compressing a whole insert.
+/// the engine, compressing a whole insert, adding up many rows.
 pub(crate) async fn on_own_thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::source::{Column, Cube};
 use super::{FINAL_SETTINGS, Filter, Ranking, Scope, Usage};
 use crate::WarehouseError;
+use crate::rollup::{ClientSum, ModelSum};
 
 /// One purpose or model and how much it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,9 @@ impl Usage<'_> {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn by_purpose(&self, scope: &Scope, filter: &Filter) -> Result<Vec<Share>, WarehouseError> {
+        if let Some(summed) = self.summed::<ClientSum>("by_purpose", scope, filter, &[]).await? {
+            return Ok(summed.into(|summed| summed.by_purpose(u32::MAX)).await?.items);
+        }
         let all = self
             .shares("by_purpose", (Column::Purpose, "usage"), scope, filter, u32::MAX)
             .await?;
@@ -48,6 +52,9 @@ impl Usage<'_> {
         filter: &Filter,
         top_max: u32,
     ) -> Result<Ranking<Share>, WarehouseError> {
+        if let Some(summed) = self.summed::<ModelSum>("by_model", scope, filter, &[]).await? {
+            return summed.into(move |summed| summed.by_model(top_max)).await;
+        }
         self.shares("by_model", (Column::Model, "model"), scope, filter, top_max)
             .await
     }

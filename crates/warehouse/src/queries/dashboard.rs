@@ -6,8 +6,10 @@ use uuid::Uuid;
 
 use super::newest::Of;
 use super::source::{Column, Cube};
+use super::summed::Summed;
 use super::{FINAL_SETTINGS, Filter, Scope, Usage};
 use crate::WarehouseError;
+use crate::rollup::{ClientSum, EntrySum};
 
 /// Receipts per purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -80,12 +82,7 @@ impl Usage<'_> {
         if scope.is_empty() {
             return Ok(DashboardStats::default());
         }
-        let source = self.source(scope, filter, &[], Cube::Clients).await?;
-        let rows = source.rows(&[Column::Count, Column::Client, Column::Purpose]);
-        let sql = format!(
-            "SELECT sum(n) AS receipts, uniqExact(client) AS clients, {PER_PURPOSE} FROM {rows} {FINAL_SETTINGS}"
-        );
-        let totals = self.warehouse.one::<TotalsRow>("dashboard", source.call(sql));
+        let totals = Box::pin(self.totals_of(scope, filter));
         let top = Box::pin(async {
             match top_max {
                 0 => Ok(MostUsed::default()),
@@ -94,9 +91,26 @@ impl Usage<'_> {
         });
         let (totals, top) = tokio::try_join!(totals, top)?;
         Ok(DashboardStats {
+            top_content: top.into_top_content(),
+            ..totals
+        })
+    }
+
+    /// Totals, without entries.
+    async fn totals_of(&self, scope: &Scope, filter: &Filter) -> Result<DashboardStats, WarehouseError> {
+        if let Some(summed) = self.summed::<ClientSum>("dashboard", scope, filter, &[]).await? {
+            return summed.into(Summed::totals).await;
+        }
+        let source = self.source(scope, filter, &[], Cube::Clients).await?;
+        let rows = source.rows(&[Column::Count, Column::Client, Column::Purpose]);
+        let sql = format!(
+            "SELECT sum(n) AS receipts, uniqExact(client) AS clients, {PER_PURPOSE} FROM {rows} {FINAL_SETTINGS}"
+        );
+        let totals: TotalsRow = self.warehouse.one("dashboard", source.call(sql)).await?;
+        Ok(DashboardStats {
             total_receipts: totals.receipts,
             unique_clients: totals.clients,
-            top_content: top.into_top_content(),
+            top_content: Vec::new(),
             usage_by_purpose: UsageByPurpose {
                 training: totals.training,
                 inference: totals.inference,
@@ -105,8 +119,29 @@ impl Usage<'_> {
         })
     }
 
-    /// The most used entries, at most `top_max` and at least one.
+    /// The most used entries, at most `top_max`, which is at least 1.
     pub(super) async fn most_used(
+        &self,
+        name: &'static str,
+        scope: &Scope,
+        filter: &Filter,
+        top_max: u32,
+    ) -> Result<MostUsed, WarehouseError> {
+        let mut used = match self.summed::<EntrySum>(name, scope, filter, &[]).await? {
+            Some(summed) => summed.into(move |summed| summed.most_used(top_max)).await?,
+            None => self.most_used_in_sql(name, scope, filter, top_max).await?,
+        };
+        let found = used.entries.iter().map(|entry| (entry.entry_id, entry.last_ms));
+        let mut urls = self.newest(scope, filter, Of::Entries, found).await?;
+        for entry in &mut used.entries {
+            // Not there only if it was erased since.
+            let texts = urls.remove(&entry.entry_id).unwrap_or_default();
+            entry.url = texts.into_iter().next().unwrap_or_default();
+        }
+        Ok(used)
+    }
+
+    async fn most_used_in_sql(
         &self,
         name: &'static str,
         scope: &Scope,
@@ -119,18 +154,11 @@ impl Usage<'_> {
             "SELECT entry AS entry_of, sum(n) AS receipts, max(last_at) AS last_ms, count() OVER () AS total FROM {rows}
              GROUP BY entry ORDER BY receipts DESC, toString(entry_of) LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}"
         );
-        let call = source.call(sql).with("top_max", top_max.max(1));
+        let call = source.call(sql).with("top_max", top_max);
         let rows: Vec<EntryRow> = self.warehouse.rows(name, call).await?;
-        let found = rows.iter().map(|row| (row.entry_of, row.last_ms));
-        let urls = self.newest(scope, filter, Of::Entries, found).await?;
         let total = rows.first().map_or(0, |row| row.total);
         let entry = |row: EntryRow| UsedEntry {
-            // Not there only if it was erased since.
-            url: urls
-                .get(&row.entry_of)
-                .and_then(|texts| texts.first())
-                .cloned()
-                .unwrap_or_default(),
+            url: String::new(),
             entry_id: row.entry_of,
             receipts: row.receipts,
             last_ms: row.last_ms,

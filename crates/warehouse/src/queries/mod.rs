@@ -23,6 +23,7 @@ mod refused;
 mod rejected;
 mod scope;
 mod source;
+mod summed;
 mod timeseries;
 mod top;
 mod totals;
@@ -51,6 +52,7 @@ pub use rejected::{
     Rejected, RejectedCursor, RejectedFilter, RejectedOrder, Replay, StandingPayload, StandingRejection,
 };
 pub use scope::{Below, Scope};
+pub(crate) use source::{Column, Cube};
 pub use timeseries::{GroupBy, Metric, TimeseriesPoint};
 pub use top::{ClientUsage, EntryUsage};
 pub use totals::Totals;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Filter, Scope, Usage, narrowing, scoped};
 use crate::client::Call;
-use crate::rollup::{Meant, OfScope, hour_of};
+use crate::rollup::{Meant, OfScope, Unit, hour_of};
 use crate::{Hours, RollupView, WarehouseError};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -27,7 +27,7 @@ pub(super) fn least_texts(column: &str) -> String {
 
 /// Which rolled rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cube {
+pub(crate) enum Cube {
     /// By client, in half hours: for whatever has nothing to do with entries.
     Clients,
     /// By entry and client, in hours.
@@ -36,7 +36,7 @@ pub(super) enum Cube {
 
 /// A column of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Column {
+pub(crate) enum Column {
     /// `bucket`: the greatest of the question's boundaries that isn't above the row's time.
     Bucket,
     /// `n`: receipts.
@@ -75,7 +75,7 @@ enum Sums {
 }
 
 impl Cube {
-    fn table(self) -> &'static str {
+    pub(crate) fn table(self) -> &'static str {
         match self {
             Self::Clients => "usage_by_client",
             Self::Entries => "usage_by_entry",
@@ -294,8 +294,23 @@ impl<'a> Usage<'a> {
     {
         // Of a single entry there are rolled rows by entry only.
         let cube = if filter.entry_id.is_some() { Cube::Entries } else { cube };
+        self.source_by(scope, filter, boundaries, cube, cube.unit_ms()).await
+    }
+
+    /// The same with rolled rows taken as what spans `unit_ms`.
+    pub(super) async fn source_by<'b>(
+        &'b self,
+        scope: &'b Scope,
+        filter: &Filter,
+        boundaries: &[i64],
+        cube: Cube,
+        unit_ms: i64,
+    ) -> Result<Source<'b>, WarehouseError>
+    where
+        'a: 'b,
+    {
         let clean = self.view.clean_hours(scope);
-        let split = Split::of(&clean, filter.from_ms, filter.to_ms, boundaries, cube.unit_ms());
+        let split = Split::of(&clean, filter.from_ms, filter.to_ms, boundaries, unit_ms);
         let buckets: Arc<OfScope> = if split.has_rolled() {
             // Rarely asked, and large.
             Box::pin(self.warehouse.buckets(self.view, scope)).await?
@@ -326,19 +341,65 @@ impl<'a> Usage<'a> {
 }
 
 impl Source<'_> {
+    /// The rolled side as units, by publisher; `None` where a statement is to find them.
+    pub(super) fn units(&self) -> Option<Vec<(&str, Vec<Unit>)>> {
+        if !self.split.has_rolled() {
+            return Some(Vec::new());
+        }
+        let of = |meant: &Meant| {
+            let days = meant.days.iter().map(|day| Unit::Day(*day));
+            days.chain(meant.hours.iter().map(|hour| Unit::Hour(*hour))).collect()
+        };
+        let all = self.meant.as_ref()?.iter();
+        Some(all.map(|(publisher, meant)| (publisher.as_str(), of(meant))).collect())
+    }
+
+    /// The other side with these columns, as what stands behind `FROM`; `None` if there is none.
+    pub(super) fn tail(&self, columns: &[Column]) -> Option<String> {
+        let condition = if self.split.has_rolled() {
+            format!(" AND {}", self.not_rolled()?)
+        } else {
+            String::new()
+        };
+        Some(format!("({})", self.of_receipts(columns, &condition)))
+    }
+
+    /// Rows of receipts.
+    fn of_receipts(&self, columns: &[Column], condition: &str) -> String {
+        let list: Vec<&str> = columns.iter().map(|column| column.of_receipts()).collect();
+        format!(
+            "SELECT {} FROM receipts FINAL WHERE {}{condition}",
+            list.join(", "),
+            super::receipts_condition(self.scope, &self.filter)
+        )
+    }
+
+    /// Which of the range's receipts don't come from rolled rows; `None` if all do.
+    fn not_rolled(&self) -> Option<String> {
+        let others = [
+            (
+                self.split.below,
+                "timestamp < fromUnixTimestamp64Milli({rolled_from_ms:Int64}, 'UTC')",
+            ),
+            (
+                self.split.above,
+                "timestamp >= fromUnixTimestamp64Milli({rolled_to_ms:Int64}, 'UTC')",
+            ),
+            (
+                !self.split.gaps.is_empty(),
+                "toStartOfHour(timestamp) IN {gaps_s:Array(DateTime('UTC'))}",
+            ),
+        ];
+        let others: Vec<&str> = others.iter().filter(|(is, _)| *is).map(|(_, text)| *text).collect();
+        (!others.is_empty()).then(|| format!("({})", others.join(" OR ")))
+    }
+
     /// The rows with these columns, as what stands behind `FROM`; rolled ones summed up as far as a projection has the sums.
     pub(super) fn rows(&self, columns: &[Column]) -> String {
-        let list = |text: &dyn Fn(&Column) -> String| columns.iter().map(text).collect::<Vec<_>>().join(", ");
-        let of_receipts = list(&|column| column.of_receipts().to_owned());
-        let receipts = |condition: &str| {
-            format!(
-                "SELECT {of_receipts} FROM receipts FINAL WHERE {}{condition}",
-                super::receipts_condition(self.scope, &self.filter)
-            )
-        };
         if !self.split.has_rolled() {
-            return format!("({})", receipts(""));
+            return format!("({})", self.of_receipts(columns, ""));
         }
+        let list = |text: &dyn Fn(&Column) -> String| columns.iter().map(text).collect::<Vec<_>>().join(", ");
         let rolled = |sums: Sums, condition: String| {
             let table = self.cube.table();
             let list = list(&|column| column.rolled(self.cube, sums));
@@ -369,26 +430,12 @@ impl Source<'_> {
                 }
             }
         }
-        let others = [
-            (
-                self.split.below,
-                "timestamp < fromUnixTimestamp64Milli({rolled_from_ms:Int64}, 'UTC')",
-            ),
-            (
-                self.split.above,
-                "timestamp >= fromUnixTimestamp64Milli({rolled_to_ms:Int64}, 'UTC')",
-            ),
-            (
-                !self.split.gaps.is_empty(),
-                "toStartOfHour(timestamp) IN {gaps_s:Array(DateTime('UTC'))}",
-            ),
-        ];
-        let others: Vec<&str> = others.iter().filter(|(is, _)| *is).map(|(_, text)| *text).collect();
-        if !others.is_empty() {
-            parts.push(receipts(&format!(" AND ({})", others.join(" OR "))));
-        }
+        parts.extend(
+            self.not_rolled()
+                .map(|which| self.of_receipts(columns, &format!(" AND {which}"))),
+        );
         if parts.is_empty() {
-            parts.push(receipts(" AND 0"));
+            parts.push(self.of_receipts(columns, " AND 0"));
         }
         format!("({})", parts.join(" UNION ALL "))
     }
@@ -446,8 +493,8 @@ impl Source<'_> {
         )
     }
 
-    /// A call with everything bound that [`rows`](Self::rows) names.
-    pub(super) fn call(&self, sql: String) -> Call {
+    /// A call with everything bound that [`tail`](Self::tail) names.
+    pub(super) fn tail_call(&self, sql: String) -> Call {
         let mut call = scoped(sql, self.scope, &self.filter);
         if !self.boundaries.is_empty() {
             call = call.with("boundaries", self.boundaries.clone());
@@ -463,6 +510,16 @@ impl Source<'_> {
             let gaps_s = self.split.gaps.iter().map(|hour| i64::from(*hour) * HOUR_MS / 1_000);
             call = call.with("gaps_s", gaps_s.collect::<Vec<_>>());
         }
+        call
+    }
+
+    /// A call with everything bound that [`rows`](Self::rows) names.
+    pub(super) fn call(&self, sql: String) -> Call {
+        let mut call = self.tail_call(sql);
+        if !self.split.has_rolled() {
+            return call;
+        }
+        let (start, end) = self.split.rolled;
         let Some(all) = &self.meant else {
             return call
                 .with("rolled_from", start)

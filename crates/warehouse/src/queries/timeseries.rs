@@ -4,8 +4,10 @@ use clickhouse::Row;
 use serde::Deserialize;
 
 use super::source::{Column, Cube};
+use super::summed::Summed;
 use super::{FINAL_SETTINGS, Filter, Scope, Usage};
 use crate::WarehouseError;
+use crate::rollup::SlotSum;
 
 /// What is counted in a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +125,18 @@ impl Usage<'_> {
             from_ms: filter.from_ms.max(first),
             ..filter.clone()
         };
+        // There are three purposes, the interface's.
+        let by_purpose = group_by == GroupBy::Purpose && groups_max >= PURPOSES;
+        if metric == Metric::Receipts && (by_purpose || group_by == GroupBy::None) {
+            let summed = self
+                .summed::<SlotSum>("timeseries", scope, &filter, boundaries_ms)
+                .await?;
+            if let Some(summed) = summed {
+                let (boundaries, from_ms, to_ms) = (boundaries_ms.to_vec(), filter.from_ms, filter.to_ms);
+                let points = move |summed: &Summed<SlotSum>| summed.points(&boundaries, by_purpose, from_ms, to_ms);
+                return summed.into(points).await;
+            }
+        }
         let cube = if metric == Metric::Content || group_by == GroupBy::Entry {
             Cube::Entries
         } else {
@@ -132,8 +146,7 @@ impl Usage<'_> {
         let mut columns = vec![Column::Bucket, metric.column()];
         let (key, top) = match group_by.column() {
             None => ("''", String::new()),
-            // There are three, the interface's.
-            Some((column, key)) if group_by == GroupBy::Purpose && groups_max >= PURPOSES => {
+            Some((column, key)) if by_purpose => {
                 columns.push(column);
                 (key, String::new())
             }

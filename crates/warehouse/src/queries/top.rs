@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::dashboard::UsedEntry;
 use super::source::{Column, Cube};
 use super::{FINAL_SETTINGS, Filter, Ranking, Scope, Usage};
+use crate::rollup::ClientSum;
 use crate::{RollupView, WarehouseError};
 
 /// One entry and how it was used.
@@ -116,6 +117,12 @@ impl Usage<'_> {
             None => *self,
             Some(_) => self.warehouse.usage(&nothing),
         };
+        if let Some(summed) = of_clients
+            .summed::<ClientSum>("top_clients", scope, filter, &[])
+            .await?
+        {
+            return summed.into(move |summed| summed.top_clients(top_max)).await;
+        }
         let source = of_clients.source(scope, filter, &[], Cube::Clients).await?;
         let rows = source.rows(&[
             Column::Count,

@@ -1,6 +1,7 @@
 //! Rollups that stay exact: hours of publishers, counted ahead.
 //!
-//! - `view`: which hours of whom may be read from rolled rows; `look`: what it is made of; `buckets`: which rows these are
+//! - `view`: which hours of whom may be read from rolled rows; `look`: what it is made of; `buckets`: which rows these are; `kept`, `sums`:
+//!   what was read of them
 //! - `mark`: what a block touches, written with it; `erasure`: what an erasure touches
 //! - `plan`, `pieces`, `roll`: hours made from `receipts FINAL`; `state`: what makes them count
 //! - `tidy`, `reset`: what doesn't count any more; `check`: rolled rows held against the receipts
@@ -35,6 +36,7 @@ mod buckets;
 mod check;
 mod erasure;
 mod hours;
+mod kept;
 mod look;
 mod mark;
 mod pieces;
@@ -42,6 +44,7 @@ mod plan;
 mod reset;
 mod roll;
 mod state;
+mod sums;
 pub(crate) mod tables;
 mod tidy;
 mod view;
@@ -49,9 +52,11 @@ mod view;
 pub(crate) use buckets::{KnownBuckets, Meant, OfScope};
 pub use check::OffBucket;
 pub use hours::Hours;
+pub(crate) use kept::{KnownSums, Sums, Unit};
 pub(crate) use look::Known;
 pub(crate) use mark::hour_of;
 pub use mark::{MarkRow, Touched};
 pub use plan::{RollBounds, RollPlan};
 pub use roll::{RollStep, Rolled, RollupStanding};
+pub(crate) use sums::{ClientSum, EntrySum, ModelSum, SlotSum, Sum};
 pub use view::RollupView;

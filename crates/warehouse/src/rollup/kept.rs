@@ -1,0 +1,339 @@
+//! Sums of rolled hours and days that were read, in memory: what a roll made of a publisher's hour never changes, so each is read once.
+//!
+//! Long ranges are mostly days that nothing touches any more. Questions about them read only the newest hours, of which a roll made
+//! other rows meanwhile, and add up.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{OptionsBuilder, Weighter};
+use tokio::sync::Mutex;
+
+use super::sums::{ClientSum, EntrySum, ModelSum, SlotSum, Sum};
+use crate::client::Call;
+use crate::{Warehouse, WarehouseError};
+
+/// Rows that one statement brings; a publisher with more is asked for in SQL.
+const ROWS_MAX: usize = 1_000_000;
+/// For how long it is.
+const LARGE_FOR: Duration = Duration::from_secs(600);
+/// Locks that questions for the same wait at.
+const LOCKS: usize = 256;
+const SHARDS: usize = 4;
+
+/// A time of a publisher as one roll made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Unit {
+    /// `days since the Unix epoch in UTC << 32 | version`: a day all of whose hours one roll made.
+    Day(u64),
+    /// The same of an hour.
+    Hour(u64),
+}
+
+/// The sums of one unit.
+pub(crate) type Sums<S> = Arc<[S]>;
+
+/// By publisher and unit.
+#[derive(Debug)]
+pub(crate) struct Kept<S: Sum> {
+    sums: Cache<(Arc<str>, Unit), Sums<S>, ByBytes, RandomState>,
+    /// Until when publishers have too many.
+    large: Cache<Arc<str>, Instant>,
+    asking: Vec<Mutex<()>>,
+    hasher: RandomState,
+}
+
+#[derive(Debug, Clone)]
+struct ByBytes;
+
+impl<S: Sum> Weighter<(Arc<str>, Unit), Sums<S>> for ByBytes {
+    fn weight(&self, _: &(Arc<str>, Unit), sums: &Sums<S>) -> u64 {
+        // The key and the cache's own.
+        (128 + sums.len() * S::BYTES) as u64
+    }
+}
+
+/// All of them; clones of a [`Warehouse`] share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KnownSums(Arc<Kinds>);
+
+#[derive(Debug)]
+struct Kinds {
+    clients: Kept<ClientSum>,
+    models: Kept<ModelSum>,
+    entries: Kept<EntrySum>,
+    slots: Kept<SlotSum>,
+}
+
+impl Default for Kinds {
+    fn default() -> Self {
+        Self {
+            clients: Kept::of(24 << 20),
+            models: Kept::of(16 << 20),
+            entries: Kept::of(80 << 20),
+            slots: Kept::of(8 << 20),
+        }
+    }
+}
+
+impl KnownSums {
+    pub(super) fn clients(&self) -> &Kept<ClientSum> {
+        &self.0.clients
+    }
+
+    pub(super) fn models(&self) -> &Kept<ModelSum> {
+        &self.0.models
+    }
+
+    pub(super) fn entries(&self) -> &Kept<EntrySum> {
+        &self.0.entries
+    }
+
+    pub(super) fn slots(&self) -> &Kept<SlotSum> {
+        &self.0.slots
+    }
+}
+
+impl<S: Sum> Kept<S> {
+    fn of(bytes_max: u64) -> Self {
+        let mut options = OptionsBuilder::new();
+        options
+            .shards(SHARDS)
+            .estimated_items_capacity(20_000)
+            .weight_capacity(bytes_max);
+        let hasher = RandomState::default();
+        let sums = match options.build() {
+            Ok(options) => Cache::with_options(options, ByBytes, hasher.clone(), DefaultLifecycle::default()),
+            Err(_) => Cache::with(20_000, bytes_max, ByBytes, hasher.clone(), DefaultLifecycle::default()),
+        };
+        Self {
+            sums,
+            large: Cache::new(1_000),
+            asking: (0..LOCKS).map(|_| Mutex::new(())).collect(),
+            hasher,
+        }
+    }
+
+    /// What is there of some units, and which aren't.
+    fn look(&self, publisher: &Arc<str>, units: &[Unit]) -> (Vec<Sums<S>>, Vec<Unit>) {
+        let mut found = Vec::with_capacity(units.len());
+        let mut missing = Vec::new();
+        for unit in units {
+            match self.sums.get(&(Arc::clone(publisher), *unit)) {
+                Some(sums) => found.push(sums),
+                None => missing.push(*unit),
+            }
+        }
+        (found, missing)
+    }
+
+    fn is_large(&self, publisher: &Arc<str>) -> bool {
+        self.large.get(publisher).is_some_and(|until| Instant::now() < until)
+    }
+
+    /// The sums of some units, those that aren't there by `ask`: all rows of units of one sort, or `None` where they are too many.
+    async fn sums<A>(&self, publisher: &str, units: &[Unit], ask: impl Fn(Vec<Unit>) -> A) -> Found<S>
+    where
+        A: Future<Output = Result<Option<Vec<(u64, S)>>, WarehouseError>>,
+    {
+        let publisher: Arc<str> = publisher.into();
+        if self.is_large(&publisher) {
+            return Ok(None);
+        }
+        let (found, missing) = self.look(&publisher, units);
+        if missing.is_empty() {
+            return Ok(within(found));
+        }
+        // Of those who ask at once for the same, one asks the tables.
+        let place = std::hash::BuildHasher::hash_one(&self.hasher, &publisher);
+        // At most 255.
+        #[allow(clippy::cast_possible_truncation)]
+        let _one = self.asking[(place % LOCKS as u64) as usize].lock().await;
+        let (mut found, missing) = self.look(&publisher, units);
+        let (days, hours): (Vec<Unit>, Vec<Unit>) = missing.iter().partition(|unit| matches!(unit, Unit::Day(_)));
+        for units in [days, hours] {
+            if units.is_empty() {
+                continue;
+            }
+            let Some(rows) = ask(units.clone()).await? else {
+                self.large.insert(publisher, Instant::now() + LARGE_FOR);
+                return Ok(None);
+            };
+            for (unit, sums) in by_unit(&units, rows) {
+                self.sums.insert((Arc::clone(&publisher), unit), Arc::clone(&sums));
+                found.push(sums);
+            }
+        }
+        Ok(within(found))
+    }
+}
+
+type Found<S> = Result<Option<Vec<Sums<S>>>, WarehouseError>;
+
+fn within<S>(found: Vec<Sums<S>>) -> Option<Vec<Sums<S>>> {
+    (found.iter().map(|sums| sums.len()).sum::<usize>() <= 2 * ROWS_MAX).then_some(found)
+}
+
+/// Also those without rows.
+fn by_unit<S: Sum>(units: &[Unit], rows: Vec<(u64, S)>) -> Vec<(Unit, Sums<S>)> {
+    let mut of_each: HashMap<u64, Vec<S>, RandomState> = HashMap::default();
+    for (unit, sum) in rows {
+        of_each.entry(unit).or_default().push(sum);
+    }
+    let of = |unit: &Unit| {
+        let (Unit::Day(number) | Unit::Hour(number)) = unit;
+        (*unit, of_each.remove(number).unwrap_or_default().into())
+    };
+    units.iter().map(of).collect()
+}
+
+impl Warehouse {
+    /// The sums of some units of a publisher; `None` where they are too many to keep.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub(crate) async fn sums<S: Sum>(&self, publisher: &str, units: &[Unit]) -> Found<S> {
+        let ask = async |units: Vec<Unit>| {
+            let call = rolled::<S>(publisher, &units);
+            let rows: Vec<S::Asked> = self.rows("rolled_sums", call).await?;
+            if rows.len() > ROWS_MAX {
+                return Ok(None);
+            }
+            Ok(Some(S::of_all(rows)))
+        };
+        S::kept(self.sums_known()).sums(publisher, units, ask).await
+    }
+}
+
+/// What asks for units of one sort; projections have their sums almost ready (see [`super::tables`]).
+fn rolled<S: Sum>(publisher: &str, units: &[Unit]) -> Call {
+    let time = match units.first() {
+        Some(Unit::Day(_)) => "intDiv(hour, 24)",
+        _ => "hour",
+    };
+    let numbers = units.iter().map(|(Unit::Day(number) | Unit::Hour(number))| *number);
+    let numbers: Vec<u64> = numbers.collect();
+    let times = || numbers.iter().map(|number| number >> 32);
+    let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
+    let sql = format!(
+        "SELECT bitShiftLeft(toUInt64({time}), 32) + version AS unit, {}
+         FROM {} WHERE publisher = {{publisher:String}} AND {time} >= {first} AND {time} <= {last}
+            AND bitShiftLeft(toUInt64({time}), 32) + version IN {{units:Array(UInt64)}}
+         GROUP BY {time}, version, {} LIMIT {}",
+        S::ROLLED,
+        S::CUBE.table(),
+        S::ROLLED_KEY,
+        ROWS_MAX + 1
+    );
+    Call::new(sql)
+        .with("publisher", publisher.to_owned())
+        .with("units", numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::cell::RefCell;
+
+    use uuid::Uuid;
+
+    use super::{EntrySum, Kept, Unit};
+
+    fn entry(count: u64) -> EntrySum {
+        EntrySum {
+            entry: Uuid::from_u128(7),
+            receipts: count,
+            last_ms: 1,
+        }
+    }
+
+    fn number(unit: &Unit) -> u64 {
+        let (Unit::Day(number) | Unit::Hour(number)) = unit;
+        *number
+    }
+
+    #[tokio::test]
+    async fn each_unit_is_asked_for_once_and_days_are_not_hours() {
+        let kept = Kept::<EntrySum>::of(1 << 20);
+        let asked = RefCell::new(Vec::new());
+        let ask = async |units: Vec<Unit>| {
+            asked.borrow_mut().push(units.clone());
+            // Nothing of unit 3.
+            let some = units.iter().map(number).filter(|number| *number != 3);
+            Ok(Some(some.map(|number| (number, entry(number))).collect()))
+        };
+        let first = [Unit::Day(1), Unit::Hour(1), Unit::Hour(3)];
+        let found = kept.sums("a.example", &first, ask).await.unwrap().unwrap();
+        assert_eq!(found.iter().map(|sums| sums.len()).sum::<usize>(), 2);
+        let found = kept
+            .sums("a.example", &[Unit::Hour(2), Unit::Hour(3), Unit::Day(1)], ask)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            found
+                .iter()
+                .flat_map(|sums| sums.iter())
+                .map(|sum| sum.receipts)
+                .sum::<u64>(),
+            3
+        );
+        kept.sums("b.example", &[Unit::Day(1)], ask).await.unwrap().unwrap();
+        let of_days = |units: &[Unit]| units.to_vec();
+        assert_eq!(
+            *asked.borrow(),
+            [
+                of_days(&first[..1]),
+                of_days(&first[1..]),
+                vec![Unit::Hour(2)],
+                vec![Unit::Day(1)]
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_too_large_is_not_asked_for_again_and_a_failure_keeps_nothing() {
+        let kept = Kept::<EntrySum>::of(1 << 20);
+        let times = RefCell::new(0);
+        let too_many = async |_: Vec<Unit>| {
+            *times.borrow_mut() += 1;
+            Ok(None)
+        };
+        for _ in 0..3 {
+            assert!(
+                kept.sums("a.example", &[Unit::Day(1)], too_many)
+                    .await
+                    .unwrap()
+                    .is_none()
+            );
+        }
+        assert_eq!(*times.borrow(), 1);
+        let failing = async |_: Vec<Unit>| Err(crate::WarehouseError::Config("away".to_owned()));
+        assert!(kept.sums("b.example", &[Unit::Day(1)], failing).await.is_err());
+        let ask = async |_: Vec<Unit>| Ok(Some(vec![(1, entry(5))]));
+        let found = kept.sums("b.example", &[Unit::Day(1)], ask).await.unwrap().unwrap();
+        assert_eq!(found[0][0].receipts, 5);
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_goes() {
+        let kept = Kept::<EntrySum>::of(64 << 10);
+        let ask = async |units: Vec<Unit>| {
+            let rows = units.iter().map(number);
+            Ok(Some(
+                rows.flat_map(|unit| (0..30).map(move |_| (unit, entry(1)))).collect(),
+            ))
+        };
+        for day in 0..200 {
+            let found = kept.sums("a.example", &[Unit::Day(day)], ask).await.unwrap().unwrap();
+            assert_eq!(found[0].len(), 30, "kept or not");
+        }
+        assert!(kept.sums.weight() <= 64 << 10);
+        assert!(kept.sums.len() > 10);
+    }
+}

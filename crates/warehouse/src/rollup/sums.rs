@@ -1,0 +1,263 @@
+//! What is [kept](super::kept) of rolled rows: one kind of sums for each kind of question.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use clickhouse::{Row, RowOwned, RowRead};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use super::kept::{Kept, KnownSums};
+use crate::queries::{Column, Cube};
+
+/// A sum over receipts that have a key in common.
+pub(crate) trait Sum: Clone + Send + Sync + 'static {
+    /// How the warehouse says it: a number of [`super::kept::Unit`], the key and the sums.
+    type Asked: RowOwned + RowRead + DeserializeOwned + Send;
+
+    /// The rolled rows that it is over.
+    const CUBE: Cube;
+    /// What it is selected by from rolled rows.
+    const ROLLED: &'static str;
+    /// What they are grouped by, besides time and version.
+    const ROLLED_KEY: &'static str;
+    /// The columns of receipts that it needs.
+    const COLUMNS: &'static [Column];
+    /// What it is selected by from these.
+    const SELECTED: &'static str;
+    /// What those are grouped by.
+    const SELECTED_KEY: &'static str;
+    /// What no unit may lie across, in milliseconds.
+    const SPAN_MS: i64;
+    /// About what one takes in memory.
+    const BYTES: usize;
+
+    /// Each with its unit.
+    fn of_all(rows: Vec<Self::Asked>) -> Vec<(u64, Self)>;
+
+    /// Where these are kept.
+    fn kept(all: &KnownSums) -> &Kept<Self>;
+}
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// Of one client under one name and organization of its own, for one purpose.
+#[derive(Debug, Clone)]
+pub(crate) struct ClientSum {
+    pub(crate) client: Uuid,
+    pub(crate) purpose: Arc<str>,
+    pub(crate) name: Arc<str>,
+    pub(crate) organization: Arc<str>,
+    pub(crate) receipts: u64,
+    pub(crate) last_ms: i64,
+}
+
+#[derive(Row, Deserialize)]
+pub(crate) struct AskedClient {
+    unit: u64,
+    #[serde(with = "clickhouse::serde::uuid")]
+    client: Uuid,
+    usage: String,
+    title: String,
+    body: String,
+    total: u64,
+    newest: i64,
+}
+
+/// Texts that many rows have in common.
+#[derive(Default)]
+struct Texts(HashSet<Arc<str>>);
+
+impl Texts {
+    fn one(&mut self, text: String) -> Arc<str> {
+        if let Some(known) = self.0.get(text.as_str()) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = text.into();
+        self.0.insert(Arc::clone(&new));
+        new
+    }
+}
+
+impl Sum for ClientSum {
+    type Asked = AskedClient;
+
+    const CUBE: Cube = Cube::Clients;
+    const ROLLED: &'static str = "client_id AS client, purpose AS usage, toString(name) AS title,
+        toString(organization) AS body, sum(receipts) AS total, max(last_ms) AS newest";
+    const ROLLED_KEY: &'static str = "client_id, purpose, name, organization";
+    const COLUMNS: &'static [Column] = &[
+        Column::Count,
+        Column::Client,
+        Column::Purpose,
+        Column::Last,
+        Column::Name,
+        Column::Organization,
+    ];
+    const SELECTED: &'static str = "client, usage, title, body, sum(n) AS total, max(last_at) AS newest";
+    const SELECTED_KEY: &'static str = "client, usage, title, body";
+    const SPAN_MS: i64 = HOUR_MS;
+    // Names are shared by the rows that come together; they are hardly ever many.
+    const BYTES: usize = size_of::<Self>() + 16;
+
+    fn of_all(rows: Vec<AskedClient>) -> Vec<(u64, Self)> {
+        let mut texts = Texts::default();
+        let of = |row: AskedClient| {
+            let sum = Self {
+                client: row.client,
+                purpose: texts.one(row.usage),
+                name: texts.one(row.title),
+                organization: texts.one(row.body),
+                receipts: row.total,
+                last_ms: row.newest,
+            };
+            (row.unit, sum)
+        };
+        rows.into_iter().map(of).collect()
+    }
+
+    fn kept(all: &KnownSums) -> &Kept<Self> {
+        all.clients()
+    }
+}
+
+/// Of one client with one model; the empty text for receipts that name none.
+#[derive(Debug, Clone)]
+pub(crate) struct ModelSum {
+    pub(crate) model: Arc<str>,
+    pub(crate) client: Uuid,
+    pub(crate) receipts: u64,
+}
+
+#[derive(Row, Deserialize)]
+pub(crate) struct AskedModel {
+    unit: u64,
+    model: String,
+    #[serde(with = "clickhouse::serde::uuid")]
+    client: Uuid,
+    total: u64,
+}
+
+impl Sum for ModelSum {
+    type Asked = AskedModel;
+
+    const CUBE: Cube = Cube::Clients;
+    const ROLLED: &'static str = "model_id AS model, client_id AS client, sum(receipts) AS total";
+    const ROLLED_KEY: &'static str = "model_id, client_id";
+    const COLUMNS: &'static [Column] = &[Column::Count, Column::Client, Column::Model];
+    const SELECTED: &'static str = "model, client, sum(n) AS total";
+    const SELECTED_KEY: &'static str = "model, client";
+    const SPAN_MS: i64 = HOUR_MS;
+    const BYTES: usize = size_of::<Self>() + 8;
+
+    fn of_all(rows: Vec<AskedModel>) -> Vec<(u64, Self)> {
+        let mut texts = Texts::default();
+        let of = |row: AskedModel| {
+            let sum = Self {
+                model: texts.one(row.model),
+                client: row.client,
+                receipts: row.total,
+            };
+            (row.unit, sum)
+        };
+        rows.into_iter().map(of).collect()
+    }
+
+    fn kept(all: &KnownSums) -> &Kept<Self> {
+        all.models()
+    }
+}
+
+/// Of one entry.
+#[derive(Debug, Clone)]
+pub(crate) struct EntrySum {
+    pub(crate) entry: Uuid,
+    pub(crate) receipts: u64,
+    pub(crate) last_ms: i64,
+}
+
+#[derive(Row, Deserialize)]
+pub(crate) struct AskedEntry {
+    unit: u64,
+    #[serde(with = "clickhouse::serde::uuid")]
+    entry: Uuid,
+    total: u64,
+    newest: i64,
+}
+
+impl Sum for EntrySum {
+    type Asked = AskedEntry;
+
+    const CUBE: Cube = Cube::Entries;
+    const ROLLED: &'static str = "entry_id AS entry, sum(receipts) AS total, max(last_ms) AS newest";
+    const ROLLED_KEY: &'static str = "entry_id";
+    const COLUMNS: &'static [Column] = &[Column::Count, Column::Entry, Column::Last];
+    const SELECTED: &'static str = "entry, sum(n) AS total, max(last_at) AS newest";
+    const SELECTED_KEY: &'static str = "entry";
+    const SPAN_MS: i64 = HOUR_MS;
+    const BYTES: usize = size_of::<Self>();
+
+    fn of_all(rows: Vec<AskedEntry>) -> Vec<(u64, Self)> {
+        let of = |row: AskedEntry| {
+            let sum = Self {
+                entry: row.entry,
+                receipts: row.total,
+                last_ms: row.newest,
+            };
+            (row.unit, sum)
+        };
+        rows.into_iter().map(of).collect()
+    }
+
+    fn kept(all: &KnownSums) -> &Kept<Self> {
+        all.entries()
+    }
+}
+
+/// Of a half hour, or of receipts read as they are a question's bucket, for one purpose.
+#[derive(Debug, Clone)]
+pub(crate) struct SlotSum {
+    /// Where the half hour or bucket begins.
+    pub(crate) at_ms: i64,
+    pub(crate) purpose: Arc<str>,
+    pub(crate) receipts: u64,
+}
+
+#[derive(Row, Deserialize)]
+pub(crate) struct AskedSlot {
+    unit: u64,
+    at_ms: i64,
+    usage: String,
+    total: u64,
+}
+
+impl Sum for SlotSum {
+    type Asked = AskedSlot;
+
+    const CUBE: Cube = Cube::Clients;
+    const ROLLED: &'static str = "toInt64(slot) * 1800000 AS at_ms, purpose AS usage, sum(receipts) AS total";
+    const ROLLED_KEY: &'static str = "slot, purpose";
+    const COLUMNS: &'static [Column] = &[Column::Bucket, Column::Count, Column::Purpose];
+    const SELECTED: &'static str = "bucket AS at_ms, usage, sum(n) AS total";
+    const SELECTED_KEY: &'static str = "bucket, usage";
+    const SPAN_MS: i64 = HOUR_MS / 2;
+    const BYTES: usize = size_of::<Self>();
+
+    fn of_all(rows: Vec<AskedSlot>) -> Vec<(u64, Self)> {
+        let mut texts = Texts::default();
+        let of = |row: AskedSlot| {
+            let sum = Self {
+                at_ms: row.at_ms,
+                purpose: texts.one(row.usage),
+                receipts: row.total,
+            };
+            (row.unit, sum)
+        };
+        rows.into_iter().map(of).collect()
+    }
+
+    fn kept(all: &KnownSums) -> &Kept<Self> {
+        all.slots()
+    }
+}
