@@ -6,10 +6,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use clickhouse::Row;
 use foldhash::fast::RandomState;
+use serde::Deserialize;
 use uuid::Uuid;
 
 use super::dashboard::{MostUsed, UsedEntry};
+use super::source::{Column, Cube};
 use super::{
     ClientUsage, DashboardStats, FINAL_SETTINGS, Filter, Ranking, Scope, Share, TimeseriesPoint, Usage, UsageByPurpose,
 };
@@ -35,11 +38,7 @@ impl Usage<'_> {
         filter: &Filter,
         boundaries: &[i64],
     ) -> Result<Option<Summed<S>>, WarehouseError> {
-        let narrowed = filter.purpose.is_some()
-            || filter.client_id.is_some()
-            || filter.entry_id.is_some()
-            || filter.model_id.is_some();
-        if narrowed || self.view.is_none() || self.warehouse.cluster().is_some() {
+        if !self.is_summed(filter) {
             return Ok(None);
         }
         let source = self.source_by(scope, filter, boundaries, S::CUBE, S::SPAN_MS).await?;
@@ -74,17 +73,110 @@ impl Usage<'_> {
     }
 }
 
+impl Usage<'_> {
+    /// How many clients used each of some entries; `None` where it is asked in SQL.
+    pub(super) async fn clients_of_entries(
+        &self,
+        name: &'static str,
+        scope: &Scope,
+        filter: &Filter,
+        entries: &[Uuid],
+    ) -> Result<Option<HashMap<Uuid, u64>>, WarehouseError> {
+        if !self.is_summed(filter) {
+            return Ok(None);
+        }
+        let source = self.source(scope, filter, &[], Cube::Entries).await?;
+        let Some(units) = source.units() else {
+            return Ok(None);
+        };
+        let tail = async {
+            let Some(rows) = source.tail(&[Column::Entry, Column::Client]) else {
+                return Ok(Vec::new());
+            };
+            let sql = format!(
+                "SELECT DISTINCT entry AS entry_of, client AS client_of FROM {rows} WHERE entry IN {{entries:Array(UUID)}}
+                 {FINAL_SETTINGS}"
+            );
+            let entries: Vec<String> = entries.iter().map(Uuid::to_string).collect();
+            let call = source.tail_call(sql).with("entries", entries);
+            self.warehouse.rows::<ClientOfEntry>(name, call).await
+        };
+        let rolled = async {
+            let mut all = Vec::new();
+            for (publisher, units) in &units {
+                match Box::pin(self.warehouse.clients_of(publisher, entries, units)).await? {
+                    Some(found) => all.extend(found),
+                    None => return Ok(None),
+                }
+            }
+            Ok(Some(all))
+        };
+        let (tail, rolled) = tokio::try_join!(tail, rolled)?;
+        let Some(rolled) = rolled else {
+            return Ok(None);
+        };
+        let many = rolled
+            .iter()
+            .flat_map(|(_, all)| all)
+            .map(|clients| clients.len())
+            .sum();
+        let count = move || {
+            let mut clients: Map<Uuid, Set<Uuid>> = Map::default();
+            for (entry, found) in rolled {
+                clients
+                    .entry(entry)
+                    .or_default()
+                    .extend(found.iter().flat_map(|clients| clients.iter()));
+            }
+            for row in tail {
+                clients.entry(row.entry_of).or_default().insert(row.client_of);
+            }
+            clients
+                .into_iter()
+                .map(|(entry, clients)| (entry, clients.len() as u64))
+                .collect()
+        };
+        elsewhere(many, count).await.map(Some)
+    }
+
+    /// Whether a question is answered from sums where they are to be had.
+    fn is_summed(&self, filter: &Filter) -> bool {
+        let narrowed = filter.purpose.is_some()
+            || filter.client_id.is_some()
+            || filter.entry_id.is_some()
+            || filter.model_id.is_some();
+        !narrowed && !self.view.is_none() && self.warehouse.cluster().is_none()
+    }
+}
+
+#[derive(Row, Deserialize)]
+struct ClientOfEntry {
+    #[serde(with = "clickhouse::serde::uuid")]
+    entry_of: Uuid,
+    #[serde(with = "clickhouse::serde::uuid")]
+    client_of: Uuid,
+}
+
+/// Adds up so many rows.
+async fn elsewhere<T: Send + 'static>(
+    rows: usize,
+    add: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, WarehouseError> {
+    if rows <= AT_ONCE_MAX {
+        return Ok(add());
+    }
+    let added = on_own_thread("warehouse-sum", add).await;
+    added.map_err(|error| WarehouseError::Unavailable(format!("adding up: {error}")))
+}
+
 impl<S: Sum> Summed<S> {
     /// What `add` makes of it.
     pub(super) async fn into<T: Send + 'static>(
         self,
         add: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, WarehouseError> {
-        if self.tail.len() + self.rolled.iter().map(|sums| sums.len()).sum::<usize>() <= AT_ONCE_MAX {
-            return Ok(add(&self));
-        }
-        let added = on_own_thread("warehouse-sum", move || add(&self)).await;
-        added.map_err(|error| WarehouseError::Unavailable(format!("adding up: {error}")))
+        let rows = self.tail.len() + self.rolled.iter().map(|sums| sums.len()).sum::<usize>();
+        elsewhere(rows, move || add(&self)).await
     }
 
     fn rows(&self) -> impl Iterator<Item = &S> {

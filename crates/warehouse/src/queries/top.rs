@@ -75,16 +75,14 @@ impl Usage<'_> {
             return Ok(Ranking::default());
         }
         let top = self.most_used("top_content", scope, filter, top_max).await?;
-        let source = self.source(scope, filter, &[], Cube::Entries).await?;
-        let rows = source.rows(&[Column::Entry, Column::Client]);
-        let sql = format!(
-            "SELECT entry AS entry_of, uniqExact(client) AS clients FROM {rows} WHERE entry IN {{entries:Array(UUID)}}
-             GROUP BY entry {FINAL_SETTINGS}"
-        );
-        let entries: Vec<String> = top.entries.iter().map(|entry| entry.entry_id.to_string()).collect();
-        let call = source.call(sql).with("entries", entries);
-        let rows: Vec<ClientsRow> = self.warehouse.rows("top_content_clients", call).await?;
-        let clients: HashMap<Uuid, u64> = rows.into_iter().map(|row| (row.entry_of, row.clients)).collect();
+        let ids: Vec<Uuid> = top.entries.iter().map(|entry| entry.entry_id).collect();
+        let clients = match self
+            .clients_of_entries("top_content_clients", scope, filter, &ids)
+            .await?
+        {
+            Some(clients) => clients,
+            None => self.clients_of_entries_in_sql(scope, filter, &ids).await?,
+        };
         let entry = |entry: UsedEntry| EntryUsage {
             unique_clients: clients.get(&entry.entry_id).copied().unwrap_or(0),
             entry_id: entry.entry_id,
@@ -96,6 +94,24 @@ impl Usage<'_> {
             items: top.entries.into_iter().map(entry).collect(),
             total: top.total,
         })
+    }
+
+    async fn clients_of_entries_in_sql(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        entries: &[Uuid],
+    ) -> Result<HashMap<Uuid, u64>, WarehouseError> {
+        let source = self.source(scope, filter, &[], Cube::Entries).await?;
+        let rows = source.rows(&[Column::Entry, Column::Client]);
+        let sql = format!(
+            "SELECT entry AS entry_of, uniqExact(client) AS clients FROM {rows} WHERE entry IN {{entries:Array(UUID)}}
+             GROUP BY entry {FINAL_SETTINGS}"
+        );
+        let entries: Vec<String> = entries.iter().map(Uuid::to_string).collect();
+        let call = source.call(sql).with("entries", entries);
+        let rows: Vec<ClientsRow> = self.warehouse.rows("top_content_clients", call).await?;
+        Ok(rows.into_iter().map(|row| (row.entry_of, row.clients)).collect())
     }
 
     /// The busiest clients, at most `top_max`.

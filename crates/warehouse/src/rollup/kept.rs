@@ -3,15 +3,18 @@
 //! Long ranges are mostly days that nothing touches any more. Questions about them read only the newest hours, of which a roll made
 //! other rows meanwhile, and add up.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clickhouse::Row;
 use foldhash::fast::RandomState;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
+use serde::Deserialize;
 use tokio::sync::Mutex;
+use uuid::Uuid;
 
 use super::sums::{ClientSum, EntrySum, ModelSum, SlotSum, Sum};
 use crate::client::Call;
@@ -34,12 +37,19 @@ pub(crate) enum Unit {
     Hour(u64),
 }
 
+impl Unit {
+    fn number(&self) -> u64 {
+        let (Self::Day(number) | Self::Hour(number)) = self;
+        *number
+    }
+}
+
 /// The sums of one unit.
 pub(crate) type Sums<S> = Arc<[S]>;
 
 /// By publisher and unit.
 #[derive(Debug)]
-pub(crate) struct Kept<S: Sum> {
+pub(crate) struct Kept<S> {
     sums: Cache<(Arc<str>, Unit), Sums<S>, ByBytes, RandomState>,
     /// Until when publishers have too many.
     large: Cache<Arc<str>, Instant>,
@@ -50,10 +60,10 @@ pub(crate) struct Kept<S: Sum> {
 #[derive(Debug, Clone)]
 struct ByBytes;
 
-impl<S: Sum> Weighter<(Arc<str>, Unit), Sums<S>> for ByBytes {
+impl<S> Weighter<(Arc<str>, Unit), Sums<S>> for ByBytes {
     fn weight(&self, _: &(Arc<str>, Unit), sums: &Sums<S>) -> u64 {
-        // The key and the cache's own.
-        (128 + sums.len() * S::BYTES) as u64
+        // With the key and the cache's own. Texts are shared by the rows that come together.
+        (128 + sums.len() * size_of::<S>()) as u64
     }
 }
 
@@ -67,6 +77,8 @@ struct Kinds {
     models: Kept<ModelSum>,
     entries: Kept<EntrySum>,
     slots: Kept<SlotSum>,
+    /// Distinct clients, by publisher and entry.
+    of_entries: Kept<Uuid>,
 }
 
 impl Default for Kinds {
@@ -76,6 +88,7 @@ impl Default for Kinds {
             models: Kept::of(16 << 20),
             entries: Kept::of(80 << 20),
             slots: Kept::of(8 << 20),
+            of_entries: Kept::of(16 << 20),
         }
     }
 }
@@ -98,7 +111,7 @@ impl KnownSums {
     }
 }
 
-impl<S: Sum> Kept<S> {
+impl<S: Clone> Kept<S> {
     fn of(bytes_max: u64) -> Self {
         let mut options = OptionsBuilder::new();
         options
@@ -179,19 +192,77 @@ fn within<S>(found: Vec<Sums<S>>) -> Option<Vec<Sums<S>>> {
 }
 
 /// Also those without rows.
-fn by_unit<S: Sum>(units: &[Unit], rows: Vec<(u64, S)>) -> Vec<(Unit, Sums<S>)> {
+fn by_unit<S>(units: &[Unit], rows: Vec<(u64, S)>) -> Vec<(Unit, Sums<S>)> {
     let mut of_each: HashMap<u64, Vec<S>, RandomState> = HashMap::default();
     for (unit, sum) in rows {
         of_each.entry(unit).or_default().push(sum);
     }
-    let of = |unit: &Unit| {
-        let (Unit::Day(number) | Unit::Hour(number)) = unit;
-        (*unit, of_each.remove(number).unwrap_or_default().into())
-    };
+    let of = |unit: &Unit| (*unit, of_each.remove(&unit.number()).unwrap_or_default().into());
     units.iter().map(of).collect()
 }
 
+/// Clients by entry, those of each unit.
+pub(crate) type ClientsOf = Vec<(Uuid, Vec<Sums<Uuid>>)>;
+
+#[derive(Row, Deserialize)]
+struct ClientRow {
+    unit: u64,
+    #[serde(with = "clickhouse::serde::uuid")]
+    entry: Uuid,
+    #[serde(with = "clickhouse::serde::uuid")]
+    client: Uuid,
+}
+
 impl Warehouse {
+    /// The distinct clients of some entries of a publisher in some units; `None` where they are too many to keep.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub(crate) async fn clients_of(
+        &self,
+        publisher: &str,
+        entries: &[Uuid],
+        units: &[Unit],
+    ) -> Result<Option<ClientsOf>, WarehouseError> {
+        let kept = &self.sums_known().0.of_entries;
+        let large: Arc<str> = publisher.into();
+        if kept.is_large(&large) {
+            return Ok(None);
+        }
+        let mut all = ClientsOf::new();
+        let mut wanting = Vec::new();
+        let mut missing = BTreeSet::new();
+        for entry in entries {
+            let (found, not) = kept.look(&of_entry(publisher, *entry), units);
+            if !not.is_empty() {
+                wanting.push(*entry);
+                missing.extend(not);
+            }
+            all.push((*entry, found));
+        }
+        let (days, hours): (Vec<Unit>, Vec<Unit>) = missing.iter().partition(|unit| matches!(unit, Unit::Day(_)));
+        for units in [days, hours].iter().filter(|units| !units.is_empty()) {
+            let rows: Vec<ClientRow> = self.rows("rolled_sums", clients_of(publisher, &wanting, units)).await?;
+            if rows.len() > ROWS_MAX {
+                kept.large.insert(large, Instant::now() + LARGE_FOR);
+                return Ok(None);
+            }
+            let mut of_each: HashMap<Uuid, Vec<(u64, Uuid)>, RandomState> = HashMap::default();
+            for row in rows {
+                of_each.entry(row.entry).or_default().push((row.unit, row.client));
+            }
+            for (entry, found) in all.iter_mut().filter(|(entry, _)| wanting.contains(entry)) {
+                let name = of_entry(publisher, *entry);
+                for (unit, clients) in by_unit(units, of_each.remove(entry).unwrap_or_default()) {
+                    kept.sums.insert((Arc::clone(&name), unit), Arc::clone(&clients));
+                    // Distinct ones are counted, so that it may be there twice.
+                    found.push(clients);
+                }
+            }
+        }
+        Ok(Some(all))
+    }
+
     /// The sums of some units of a publisher; `None` where they are too many to keep.
     ///
     /// # Errors
@@ -209,29 +280,64 @@ impl Warehouse {
     }
 }
 
+fn of_entry(publisher: &str, entry: Uuid) -> Arc<str> {
+    format!("{publisher} {entry}").into()
+}
+
+fn clients_of(publisher: &str, entries: &[Uuid], units: &[Unit]) -> Call {
+    let sql = format!(
+        "SELECT DISTINCT {} AS unit, entry_id AS entry, client_id AS client FROM usage_by_entry
+         WHERE {} AND entry_id IN {{entries:Array(UUID)}} LIMIT {}",
+        number(units),
+        condition(units),
+        ROWS_MAX + 1
+    );
+    let entries: Vec<String> = entries.iter().map(Uuid::to_string).collect();
+    bound(Call::new(sql), publisher, units).with("entries", entries)
+}
+
 /// What asks for units of one sort; projections have their sums almost ready (see [`super::tables`]).
 fn rolled<S: Sum>(publisher: &str, units: &[Unit]) -> Call {
-    let time = match units.first() {
-        Some(Unit::Day(_)) => "intDiv(hour, 24)",
-        _ => "hour",
-    };
-    let numbers = units.iter().map(|(Unit::Day(number) | Unit::Hour(number))| *number);
-    let numbers: Vec<u64> = numbers.collect();
-    let times = || numbers.iter().map(|number| number >> 32);
-    let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
     let sql = format!(
-        "SELECT bitShiftLeft(toUInt64({time}), 32) + version AS unit, {}
-         FROM {} WHERE publisher = {{publisher:String}} AND {time} >= {first} AND {time} <= {last}
-            AND bitShiftLeft(toUInt64({time}), 32) + version IN {{units:Array(UInt64)}}
-         GROUP BY {time}, version, {} LIMIT {}",
+        "SELECT {} AS unit, {} FROM {} WHERE {} GROUP BY {}, version, {} LIMIT {}",
+        number(units),
         S::ROLLED,
         S::CUBE.table(),
+        condition(units),
+        time(units),
         S::ROLLED_KEY,
         ROWS_MAX + 1
     );
-    Call::new(sql)
-        .with("publisher", publisher.to_owned())
-        .with("units", numbers)
+    bound(Call::new(sql), publisher, units)
+}
+
+/// A row's time in units of these's sort.
+fn time(units: &[Unit]) -> &'static str {
+    match units.first() {
+        Some(Unit::Day(_)) => "intDiv(hour, 24)",
+        _ => "hour",
+    }
+}
+
+/// A row's unit as its number.
+fn number(units: &[Unit]) -> String {
+    format!("bitShiftLeft(toUInt64({}), 32) + version", time(units))
+}
+
+/// Which rows are of these units.
+fn condition(units: &[Unit]) -> String {
+    let times = || units.iter().map(|unit| unit.number() >> 32);
+    let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
+    let time = time(units);
+    format!(
+        "publisher = {{publisher:String}} AND {time} >= {first} AND {time} <= {last} AND {} IN {{units:Array(UInt64)}}",
+        number(units)
+    )
+}
+
+fn bound(call: Call, publisher: &str, units: &[Unit]) -> Call {
+    let units: Vec<u64> = units.iter().map(Unit::number).collect();
+    call.with("publisher", publisher.to_owned()).with("units", units)
 }
 
 #[cfg(test)]
@@ -252,11 +358,6 @@ mod tests {
         }
     }
 
-    fn number(unit: &Unit) -> u64 {
-        let (Unit::Day(number) | Unit::Hour(number)) = unit;
-        *number
-    }
-
     #[tokio::test]
     async fn each_unit_is_asked_for_once_and_days_are_not_hours() {
         let kept = Kept::<EntrySum>::of(1 << 20);
@@ -264,7 +365,7 @@ mod tests {
         let ask = async |units: Vec<Unit>| {
             asked.borrow_mut().push(units.clone());
             // Nothing of unit 3.
-            let some = units.iter().map(number).filter(|number| *number != 3);
+            let some = units.iter().map(Unit::number).filter(|number| *number != 3);
             Ok(Some(some.map(|number| (number, entry(number))).collect()))
         };
         let first = [Unit::Day(1), Unit::Hour(1), Unit::Hour(3)];
@@ -324,7 +425,7 @@ mod tests {
     async fn what_does_not_fit_goes() {
         let kept = Kept::<EntrySum>::of(64 << 10);
         let ask = async |units: Vec<Unit>| {
-            let rows = units.iter().map(number);
+            let rows = units.iter().map(Unit::number);
             Ok(Some(
                 rows.flat_map(|unit| (0..30).map(move |_| (unit, entry(1)))).collect(),
             ))

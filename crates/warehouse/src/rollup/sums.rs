@@ -30,8 +30,6 @@ pub(crate) trait Sum: Clone + Send + Sync + 'static {
     const SELECTED_KEY: &'static str;
     /// What no unit may lie across, in milliseconds.
     const SPAN_MS: i64;
-    /// About what one takes in memory.
-    const BYTES: usize;
 
     /// Each with its unit.
     fn of_all(rows: Vec<Self::Asked>) -> Vec<(u64, Self)>;
@@ -98,8 +96,6 @@ impl Sum for ClientSum {
     const SELECTED: &'static str = "client, usage, title, body, sum(n) AS total, max(last_at) AS newest";
     const SELECTED_KEY: &'static str = "client, usage, title, body";
     const SPAN_MS: i64 = HOUR_MS;
-    // Names are shared by the rows that come together; they are hardly ever many.
-    const BYTES: usize = size_of::<Self>() + 16;
 
     fn of_all(rows: Vec<AskedClient>) -> Vec<(u64, Self)> {
         let mut texts = Texts::default();
@@ -149,7 +145,6 @@ impl Sum for ModelSum {
     const SELECTED: &'static str = "model, client, sum(n) AS total";
     const SELECTED_KEY: &'static str = "model, client";
     const SPAN_MS: i64 = HOUR_MS;
-    const BYTES: usize = size_of::<Self>() + 8;
 
     fn of_all(rows: Vec<AskedModel>) -> Vec<(u64, Self)> {
         let mut texts = Texts::default();
@@ -196,7 +191,6 @@ impl Sum for EntrySum {
     const SELECTED: &'static str = "entry, sum(n) AS total, max(last_at) AS newest";
     const SELECTED_KEY: &'static str = "entry";
     const SPAN_MS: i64 = HOUR_MS;
-    const BYTES: usize = size_of::<Self>();
 
     fn of_all(rows: Vec<AskedEntry>) -> Vec<(u64, Self)> {
         let of = |row: AskedEntry| {
@@ -242,7 +236,6 @@ impl Sum for SlotSum {
     const SELECTED: &'static str = "bucket AS at_ms, usage, sum(n) AS total";
     const SELECTED_KEY: &'static str = "bucket, usage";
     const SPAN_MS: i64 = HOUR_MS / 2;
-    const BYTES: usize = size_of::<Self>();
 
     fn of_all(rows: Vec<AskedSlot>) -> Vec<(u64, Self)> {
         let mut texts = Texts::default();
