@@ -11,6 +11,10 @@
 //! which nobody has to write down: the buckets say it, and a roll that makes one of them anew ends it. So backfills take whole days, and
 //! when there is nothing else to do, a roll makes a day anew that several made, two days after its end, when few receipts still come.
 //!
+//! **Kept sums.** Rows of a roll that counts are all there and never change, until nobody's view means them any more. So what was read of an
+//! hour or a day of one roll holds for every view that means it, in any process; the sums are kept by (publisher, time, roll), and a view says
+//! which of them are meant. Nothing has to be dropped: what is made anew has another number.
+//!
 //! **Why no number is wrong.** A state says: of the hours in its window, those that aren't dirty are told right for all below
 //! its commits. A view adds as dirty what the marks beyond those commits touch, and is taken only if marks stand without a
 //! gap up to the commits that were read before; everything else is read from `receipts FINAL`. A mark stands before its
