@@ -1,10 +1,11 @@
-//! `receipts migrate` on a real PostgreSQL, and on servers that aren't there.
+//! `receipts migrate` on real Kafka, ClickHouse's protocol over the engine, and PostgreSQL; and on servers that aren't there.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod command;
 
 use command::command;
-use test_engines::Postgres;
+use test_engines::{Kafka, Postgres};
+use warehouse::{EmbeddedEngine, Target, Warehouse, WarehouseConfig};
 
 fn migrate(variables: &[(&str, &str)]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
@@ -26,6 +27,64 @@ fn tables_are_made_once_and_found_again() {
         assert_eq!(code, Some(0), "{told}");
         assert!(told.contains("postgresql"), "{told}");
     }
+}
+
+#[test]
+fn topics_and_tables_of_servers_are_made_once_and_found_again() {
+    let kafka = Kafka::start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let engine = runtime.block_on(async {
+        let (data, socket) = (folder.path().join("clickhouse"), folder.path().join("clickhouse.sock"));
+        EmbeddedEngine::start(&WarehouseConfig::default(), &data, &socket)
+            .await
+            .unwrap()
+    });
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    {
+        let _inside = runtime.enter();
+        engine.serve_tcp(listener, "receipts", "secret").unwrap();
+    }
+    let variables = [
+        ("RECEIPTS_KAFKA_BROKERS", kafka.bootstrap()),
+        ("RECEIPTS_KAFKA_TOPIC", "migrated"),
+        ("RECEIPTS_KAFKA_REJECTED_TOPIC", "migrated.rejected"),
+        ("RECEIPTS_KAFKA_PARTITIONS", "5"),
+        ("RECEIPTS_KAFKA_REPLICATION_FACTOR", "1"),
+        ("RECEIPTS_KAFKA_MIN_INSYNC_REPLICAS", "1"),
+        ("RECEIPTS_WAREHOUSE_URL", &url),
+        ("RECEIPTS_WAREHOUSE_USER", "receipts"),
+        ("RECEIPTS_WAREHOUSE_PASSWORD", "secret"),
+    ];
+    for _ in 0..2 {
+        let (code, told) = migrate(&variables);
+        assert_eq!(code, Some(0), "{told}");
+        assert!(told.contains("kafka") && told.contains("clickhouse"), "{told}");
+    }
+    // As an independent client sees them.
+    let topics = kafka.kcat(&["-L"]).unwrap();
+    assert!(topics.contains("topic \"migrated\" with 5 partitions"), "{topics}");
+    assert!(topics.contains("topic \"migrated.rejected\" with"), "{topics}");
+    let config = WarehouseConfig {
+        user: Some("receipts".to_owned()),
+        password: Some("secret".to_owned().into()),
+        ..WarehouseConfig::default()
+    };
+    runtime.block_on(async {
+        let warehouse = Warehouse::connect(&Target::Url(url.clone()), &config).await.unwrap();
+        assert_eq!(warehouse.totals().await.unwrap().receipts, 0);
+    });
+
+    // A topic that doesn't keep records as they must be kept is told, and left as it is.
+    let other = variables.map(|(name, value)| match name {
+        "RECEIPTS_KAFKA_MIN_INSYNC_REPLICAS" | "RECEIPTS_KAFKA_REPLICATION_FACTOR" => (name, "2"),
+        _ => (name, value),
+    });
+    let (code, told) = migrate(&other);
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains("migrated"), "{told}");
+    runtime.block_on(engine.stop());
 }
 
 #[test]
