@@ -118,7 +118,7 @@ DENY ?= licenses bans sources
 .PHONY: deny
 deny: deps ## cargo-deny itself, over deny.toml (builds it once: minutes; DENY="advisories" needs the network)
 	test -x $(TARGET)/tools/bin/cargo-deny || cargo install cargo-deny --version 0.20.2 --locked --root $(TARGET)/tools
-	$(TARGET)/tools/bin/cargo-deny --locked check $(DENY)
+	$(TARGET)/tools/bin/cargo-deny --locked check --deny unmatched-skip $(DENY)
 
 .PHONY: bench
 bench: deps chdb ## Criterion benches, and the comparison that writes benches/runs/
