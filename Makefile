@@ -131,7 +131,8 @@ size-check: deps chdb ## Measure what one receipt costs here, and hold `receipts
 	$(TARGET)/release/sizing
 
 .PHONY: images
-images: deps chdb kafka helm python ## Build the images without a Docker engine, and run each in its own root under load (needs root, buildah, debootstrap)
+images: deps chdb kafka helm python ## Build the images without a Docker engine, and run each in its own root under load (needs root)
+	@scripts/install-deps buildah debootstrap
 	cargo build --release --locked --workspace --bins
 	deploy/images $(TARGET)/images $(TARGET)/release
 	deploy/image-check $(TARGET)/images $(TARGET)/release
