@@ -3,8 +3,8 @@
 #
 #   docker build --target gateway --build-arg VERSION=0.1.0 --build-arg REVISION=$(git rev-parse HEAD) -t receipts-gateway:0.1.0 .
 #
-# Targets: gateway, verifier, analytics-api, publisher-api, cli (the `receipts` command; the chart's migrations), all-in-one (the command
-# with libchdb; the only one that needs it). deploy/images builds them without a Docker engine.
+# Targets: gateway, verifier, analytics-api, publisher-api, webhook (a publisher's receiver), cli (the `receipts` command; the chart's
+# migrations), all-in-one (the command with libchdb; the only one that needs it). deploy/images builds them without a Docker engine.
 #
 # BUILDER: Debian 12 with Rust. BINARIES and ENGINE: a stage, or an image with /out and /engine as the stages of these names leave them,
 # to take what was built elsewhere.
@@ -77,6 +77,14 @@ LABEL org.opencontainers.image.title="receipts-publisher-api" org.opencontainers
 COPY --from=roots /roots/receipts-publisher-api /
 EXPOSE 8082
 ENTRYPOINT ["/usr/bin/receipts-publisher-api"]
+
+FROM base AS webhook
+LABEL org.opencontainers.image.title="receipts-webhook" org.opencontainers.image.description="A publisher's receiver of delivered receipts"
+COPY --from=roots /roots/receipts-webhook /
+# Its log: mount a volume there.
+ENV RECEIPTS_DATA_DIR=/var/lib/receipts
+EXPOSE 8080
+ENTRYPOINT ["/usr/bin/receipts-webhook"]
 
 FROM base AS cli
 LABEL org.opencontainers.image.title="receipts-cli" org.opencontainers.image.description="The receipts command, without the embedded engine"
