@@ -11,7 +11,8 @@ use super::{
 
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
-static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
+/// A page of preallocated space; a whole chunk of them would be a megabyte of every program.
+static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 /// The index has one entry for so many bytes of frames (or one frame, if that is larger).
 pub(super) const INDEX_STEP_BYTES: usize = 256 << 10;
 
@@ -104,7 +105,7 @@ impl<'a> Walker<'a> {
                 break;
             }
             // Comparing first: most of what stands behind a tail is preallocated zeros.
-            if window != ZEROS[..window.len()]
+            if window.chunks(ZEROS.len()).any(|page| page != &ZEROS[..page.len()])
                 && let Some(last) = window.iter().rposition(|&byte| byte != 0)
             {
                 behind.remains_end = at + last as u64 + 1;
