@@ -1,0 +1,1 @@
+// Left out: /docs loads swagger-ui-bundle.js.
