@@ -46,15 +46,18 @@ pub struct Arguments {
 /// One load: receipts a second, receipts a request, `receipts size`'s algorithm and the generator's.
 struct Load {
     name: &'static str,
+    /// Whether the command's constants were fitted to it; where they weren't, the prediction is put to the test.
+    fitted: bool,
     rate: u32,
     batch: u32,
     algorithm: &'static str,
     algorithms: &'static str,
 }
 
-const LOADS: [Load; 4] = [
+const LOADS: [Load; 6] = [
     Load {
         name: "ed25519 in batches of 100",
+        fitted: true,
         rate: 5_000,
         batch: 100,
         algorithm: "ed25519",
@@ -62,6 +65,7 @@ const LOADS: [Load; 4] = [
     },
     Load {
         name: "single ed25519",
+        fitted: true,
         rate: 2_500,
         batch: 1,
         algorithm: "ed25519",
@@ -69,6 +73,7 @@ const LOADS: [Load; 4] = [
     },
     Load {
         name: "a mix in batches of 20",
+        fitted: false,
         rate: 4_000,
         batch: 20,
         algorithm: "mix",
@@ -76,10 +81,27 @@ const LOADS: [Load; 4] = [
     },
     Load {
         name: "ecdsa in batches of 500",
+        fitted: true,
         rate: 5_000,
         batch: 500,
         algorithm: "ecdsa",
         algorithms: "ECDSA-P256",
+    },
+    Load {
+        name: "rsa in batches of 50",
+        fitted: false,
+        rate: 3_000,
+        batch: 50,
+        algorithm: "rsa",
+        algorithms: "RSA-2048",
+    },
+    Load {
+        name: "a trickle of single receipts",
+        fitted: false,
+        rate: 500,
+        batch: 1,
+        algorithm: "mix",
+        algorithms: "Ed25519=8,RSA-2048=1,ECDSA-P256=1",
     },
 ];
 
@@ -105,6 +127,8 @@ pub struct Compared {
 pub struct Measured {
     /// Which load.
     pub load: &'static str,
+    /// Whether the command's constants were fitted to it.
+    pub fitted: bool,
     /// Receipts a second, receipts a request, receipts in all.
     pub rate: u32,
     /// Receipts a request.
@@ -147,8 +171,13 @@ pub async fn run(arguments: &Arguments) -> Result<bool> {
             .await
             .with_context(|| load.name)?;
         println!(
-            "{} ({}/s, {} receipts, peak memory {:.0} MB)",
-            load.name, load.rate, measured.receipts, measured.memory_mb
+            "{} ({}/s, {} receipts, {} inserts, peak memory {:.0} MB{})",
+            load.name,
+            load.rate,
+            measured.receipts,
+            measured.inserts,
+            measured.memory_mb,
+            if load.fitted { "" } else { ", not fitted" }
         );
         for figure in &measured.figures {
             let verdict = if figure.within { "" } else { "  OFF BY MORE THAN 25 %" };
@@ -252,6 +281,7 @@ async fn measure(load: &Load, programs: &Path, data: &Path, seconds: u64) -> Res
     let rate = f64::from(load.rate);
     Ok(Measured {
         load: load.name,
+        fitted: load.fitted,
         rate: load.rate,
         batch: load.batch,
         receipts: sent,
