@@ -354,6 +354,14 @@ impl Source<'_> {
         Some(all.map(|(publisher, meant)| (publisher.as_str(), of(meant))).collect())
     }
 
+    /// What tells the other side from that of any other question of the same view.
+    pub(super) fn selection(&self) -> String {
+        let Self {
+            scope, filter, split, ..
+        } = self;
+        format!("{scope:?} {} {} {split:?}", filter.from_ms, filter.to_ms)
+    }
+
     /// The other side with these columns, as what stands behind `FROM`; `None` if there is none.
     pub(super) fn tail(&self, columns: &[Column]) -> Option<String> {
         let condition = if self.split.has_rolled() {

@@ -12,12 +12,12 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::dashboard::{MostUsed, UsedEntry};
-use super::source::{Column, Cube};
+use super::source::{Column, Cube, Source};
 use super::{
     ClientUsage, DashboardStats, FINAL_SETTINGS, Filter, Ranking, Scope, Share, TimeseriesPoint, Usage, UsageByPurpose,
 };
 use crate::WarehouseError;
-use crate::rollup::{ClientSum, EntrySum, ModelSum, SlotSum, Sum, Sums};
+use crate::rollup::{ClientSum, EntrySum, ModelSum, SlotSum, Sum, Sums, TailSum};
 use crate::threads::on_own_thread;
 
 /// Rows that are added up where they are; more elsewhere, so that no other request waits.
@@ -30,7 +30,7 @@ pub(super) struct Summed<S> {
 }
 
 impl Usage<'_> {
-    /// The sums of a question; `None` where it is asked in SQL. `boundaries` are those of [`Column::Bucket`](super::Column::Bucket).
+    /// The sums of a question; `None` where it is asked in SQL. `boundaries` are starts of half hours.
     pub(super) async fn summed<S: Sum>(
         &self,
         name: &'static str,
@@ -45,17 +45,7 @@ impl Usage<'_> {
         let Some(units) = source.units() else {
             return Ok(None);
         };
-        let tail = async {
-            let Some(rows) = source.tail(S::COLUMNS) else {
-                return Ok(Vec::new());
-            };
-            let sql = format!(
-                "SELECT toUInt64(0) AS unit, {} FROM {rows} GROUP BY {} {FINAL_SETTINGS}",
-                S::SELECTED,
-                S::SELECTED_KEY
-            );
-            self.warehouse.rows::<S::Asked>(name, source.tail_call(sql)).await
-        };
+        let tail = self.tail_of::<S::Tail>(name, &source);
         let rolled = async {
             let mut all = Vec::new();
             for (publisher, units) in &units {
@@ -68,8 +58,25 @@ impl Usage<'_> {
             Ok(Some(all))
         };
         let (tail, rolled) = tokio::try_join!(tail, rolled)?;
-        let tail = S::of_all(tail).into_iter().map(|(_, sum)| sum).collect();
+        let tail = tail.iter().map(S::of_tail).collect();
         Ok(rolled.map(|rolled| Summed { rolled, tail }))
+    }
+
+    /// The sums of receipts that aren't rolled.
+    async fn tail_of<T: TailSum>(&self, name: &'static str, source: &Source<'_>) -> Result<Arc<[T]>, WarehouseError> {
+        let Some(rows) = source.tail(T::COLUMNS) else {
+            return Ok([].into());
+        };
+        let read = async {
+            let (selected, key) = (T::SELECTED, T::SELECTED_KEY);
+            let sql = format!("SELECT {selected} FROM {rows} GROUP BY {key} {FINAL_SETTINGS}");
+            let rows: Vec<T::Asked> = self.warehouse.rows(name, source.tail_call(sql)).await?;
+            Ok(T::of_all(rows))
+        };
+        match self.view.tails() {
+            Some(tails) => T::shared(tails).read(source.selection(), read).await,
+            None => read.await,
+        }
     }
 }
 
@@ -351,7 +358,7 @@ impl Summed<SlotSum> {
         to_ms: i64,
     ) -> Vec<TimeseriesPoint> {
         let mut points: Map<(i64, &str), u64> = Map::default();
-        // What is read from receipts is within the range, though its bucket may begin below it.
+        // What is read from receipts is within the range, though its half hour may begin below it.
         let rolled = self.rolled.iter().flat_map(|sums| sums.iter());
         let rolled = rolled.filter(|sum| (from_ms..to_ms).contains(&sum.at_ms));
         for sum in rolled.chain(&self.tail) {
@@ -409,7 +416,7 @@ mod tests {
                 ])
                 .into(),
             ],
-            // Of a range's first bucket, which begins below it.
+            // Of a range's first half hour, which begins below it.
             tail: slots(&[(10 * HOUR_MS, "inference", 16)]),
         };
         let boundaries: Vec<i64> = (10..14).map(|hour| hour * HOUR_MS).collect();

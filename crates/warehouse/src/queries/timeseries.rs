@@ -49,6 +49,8 @@ pub struct TimeseriesPoint {
 /// `training`, `inference`, `research`.
 const PURPOSES: u32 = 3;
 
+const HALF_HOUR_MS: i64 = 1_800_000;
+
 /// Buckets of one question: 31 days of minutes.
 const BOUNDARIES_MAX: usize = 44_640;
 
@@ -127,7 +129,10 @@ impl Usage<'_> {
         };
         // There are three purposes, the interface's.
         let by_purpose = group_by == GroupBy::Purpose && groups_max >= PURPOSES;
-        if metric == Metric::Receipts && (by_purpose || group_by == GroupBy::None) {
+        let are_half_hours = boundaries_ms
+            .iter()
+            .all(|boundary| boundary.rem_euclid(HALF_HOUR_MS) == 0);
+        if metric == Metric::Receipts && (by_purpose || group_by == GroupBy::None) && are_half_hours {
             let summed = self
                 .summed::<SlotSum>("timeseries", scope, &filter, boundaries_ms)
                 .await?;

@@ -1,7 +1,7 @@
 //! Rollups that stay exact: hours of publishers, counted ahead.
 //!
 //! - `view`: which hours of whom may be read from rolled rows; `look`: what it is made of; `buckets`: which rows these are; `kept`, `sums`:
-//!   what was read of them
+//!   what was read of them; `tails`: what was read of the rest
 //! - `mark`: what a block touches, written with it; `erasure`: what an erasure touches
 //! - `plan`, `pieces`, `roll`: hours made from `receipts FINAL`; `state`: what makes them count
 //! - `tidy`, `reset`: what doesn't count any more; `check`: rolled rows held against the receipts
@@ -50,6 +50,7 @@ mod roll;
 mod state;
 mod sums;
 pub(crate) mod tables;
+mod tails;
 mod tidy;
 mod view;
 
@@ -62,5 +63,5 @@ pub(crate) use mark::hour_of;
 pub use mark::{MarkRow, Touched};
 pub use plan::{RollBounds, RollPlan};
 pub use roll::{RollStep, Rolled, RollupStanding};
-pub(crate) use sums::{ClientSum, EntrySum, ModelSum, SlotSum, Sum};
+pub(crate) use sums::{ClientSum, EntrySum, ModelSum, SlotSum, Sum, TailSum};
 pub use view::RollupView;

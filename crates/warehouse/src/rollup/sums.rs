@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::kept::{Kept, KnownSums};
+use super::tails::{Shared, Tails};
 use crate::queries::{Column, Cube};
 
 /// A sum over receipts that have a key in common.
@@ -22,12 +23,9 @@ pub(crate) trait Sum: Clone + Send + Sync + 'static {
     const ROLLED: &'static str;
     /// What they are grouped by, besides time and version.
     const ROLLED_KEY: &'static str;
-    /// The columns of receipts that it needs.
-    const COLUMNS: &'static [Column];
-    /// What it is selected by from these.
-    const SELECTED: &'static str;
-    /// What those are grouped by.
-    const SELECTED_KEY: &'static str;
+    /// What of receipts it is made of.
+    type Tail: TailSum;
+
     /// What no unit may lie across, in milliseconds.
     const SPAN_MS: i64;
 
@@ -36,6 +34,28 @@ pub(crate) trait Sum: Clone + Send + Sync + 'static {
 
     /// Where these are kept.
     fn kept(all: &KnownSums) -> &Kept<Self>;
+
+    /// Of receipts that were read as they are.
+    fn of_tail(tail: &Self::Tail) -> Self;
+}
+
+/// A sum over receipts as they are.
+pub(crate) trait TailSum: Clone + Send + Sync + 'static {
+    /// How the warehouse says it.
+    type Asked: RowOwned + RowRead + DeserializeOwned + Send;
+
+    /// The columns of receipts that it needs.
+    const COLUMNS: &'static [Column];
+    /// What it is selected by from these.
+    const SELECTED: &'static str;
+    /// What those are grouped by.
+    const SELECTED_KEY: &'static str;
+
+    /// All of them.
+    fn of_all(rows: Vec<Self::Asked>) -> Arc<[Self]>;
+
+    /// Where these are shared.
+    fn shared(tails: &Tails) -> &Shared<Self>;
 }
 
 const HOUR_MS: i64 = 3_600_000;
@@ -80,21 +100,12 @@ impl Texts {
 
 impl Sum for ClientSum {
     type Asked = AskedClient;
+    type Tail = UseSum;
 
     const CUBE: Cube = Cube::Clients;
     const ROLLED: &'static str = "client_id AS client, purpose AS usage, toString(name) AS title,
         toString(organization) AS body, sum(receipts) AS total, max(last_ms) AS newest";
     const ROLLED_KEY: &'static str = "client_id, purpose, name, organization";
-    const COLUMNS: &'static [Column] = &[
-        Column::Count,
-        Column::Client,
-        Column::Purpose,
-        Column::Last,
-        Column::Name,
-        Column::Organization,
-    ];
-    const SELECTED: &'static str = "client, usage, title, body, sum(n) AS total, max(last_at) AS newest";
-    const SELECTED_KEY: &'static str = "client, usage, title, body";
     const SPAN_MS: i64 = HOUR_MS;
 
     fn of_all(rows: Vec<AskedClient>) -> Vec<(u64, Self)> {
@@ -115,6 +126,17 @@ impl Sum for ClientSum {
 
     fn kept(all: &KnownSums) -> &Kept<Self> {
         all.clients()
+    }
+
+    fn of_tail(tail: &UseSum) -> Self {
+        Self {
+            client: tail.client,
+            purpose: Arc::clone(&tail.purpose),
+            name: Arc::clone(&tail.name),
+            organization: Arc::clone(&tail.organization),
+            receipts: tail.receipts,
+            last_ms: tail.last_ms,
+        }
     }
 }
 
@@ -137,13 +159,11 @@ pub(crate) struct AskedModel {
 
 impl Sum for ModelSum {
     type Asked = AskedModel;
+    type Tail = UseSum;
 
     const CUBE: Cube = Cube::Clients;
     const ROLLED: &'static str = "model_id AS model, client_id AS client, sum(receipts) AS total";
     const ROLLED_KEY: &'static str = "model_id, client_id";
-    const COLUMNS: &'static [Column] = &[Column::Count, Column::Client, Column::Model];
-    const SELECTED: &'static str = "model, client, sum(n) AS total";
-    const SELECTED_KEY: &'static str = "model, client";
     const SPAN_MS: i64 = HOUR_MS;
 
     fn of_all(rows: Vec<AskedModel>) -> Vec<(u64, Self)> {
@@ -161,6 +181,14 @@ impl Sum for ModelSum {
 
     fn kept(all: &KnownSums) -> &Kept<Self> {
         all.models()
+    }
+
+    fn of_tail(tail: &UseSum) -> Self {
+        Self {
+            model: Arc::clone(&tail.model),
+            client: tail.client,
+            receipts: tail.receipts,
+        }
     }
 }
 
@@ -183,13 +211,11 @@ pub(crate) struct AskedEntry {
 
 impl Sum for EntrySum {
     type Asked = AskedEntry;
+    type Tail = EntrySum;
 
     const CUBE: Cube = Cube::Entries;
     const ROLLED: &'static str = "entry_id AS entry, sum(receipts) AS total, max(last_ms) AS newest";
     const ROLLED_KEY: &'static str = "entry_id";
-    const COLUMNS: &'static [Column] = &[Column::Count, Column::Entry, Column::Last];
-    const SELECTED: &'static str = "entry, sum(n) AS total, max(last_at) AS newest";
-    const SELECTED_KEY: &'static str = "entry";
     const SPAN_MS: i64 = HOUR_MS;
 
     fn of_all(rows: Vec<AskedEntry>) -> Vec<(u64, Self)> {
@@ -207,12 +233,16 @@ impl Sum for EntrySum {
     fn kept(all: &KnownSums) -> &Kept<Self> {
         all.entries()
     }
+
+    fn of_tail(tail: &Self) -> Self {
+        tail.clone()
+    }
 }
 
-/// Of a half hour, or of receipts read as they are a question's bucket, for one purpose.
+/// Of a half hour for one purpose.
 #[derive(Debug, Clone)]
 pub(crate) struct SlotSum {
-    /// Where the half hour or bucket begins.
+    /// Where the half hour begins.
     pub(crate) at_ms: i64,
     pub(crate) purpose: Arc<str>,
     pub(crate) receipts: u64,
@@ -228,13 +258,11 @@ pub(crate) struct AskedSlot {
 
 impl Sum for SlotSum {
     type Asked = AskedSlot;
+    type Tail = UseSum;
 
     const CUBE: Cube = Cube::Clients;
     const ROLLED: &'static str = "toInt64(slot) * 1800000 AS at_ms, purpose AS usage, sum(receipts) AS total";
     const ROLLED_KEY: &'static str = "slot, purpose";
-    const COLUMNS: &'static [Column] = &[Column::Bucket, Column::Count, Column::Purpose];
-    const SELECTED: &'static str = "bucket AS at_ms, usage, sum(n) AS total";
-    const SELECTED_KEY: &'static str = "bucket, usage";
     const SPAN_MS: i64 = HOUR_MS / 2;
 
     fn of_all(rows: Vec<AskedSlot>) -> Vec<(u64, Self)> {
@@ -252,5 +280,106 @@ impl Sum for SlotSum {
 
     fn kept(all: &KnownSums) -> &Kept<Self> {
         all.slots()
+    }
+
+    fn of_tail(tail: &UseSum) -> Self {
+        Self {
+            at_ms: tail.at_ms,
+            purpose: Arc::clone(&tail.purpose),
+            receipts: tail.receipts,
+        }
+    }
+}
+
+/// Of one client under one name and organization of its own, for one purpose with one model, in a half hour: what all sums but those by
+/// entry are made of. Reading the rows costs so much more than grouping them that one reading for all is cheaper than two.
+#[derive(Debug, Clone)]
+pub(crate) struct UseSum {
+    client: Uuid,
+    purpose: Arc<str>,
+    name: Arc<str>,
+    organization: Arc<str>,
+    model: Arc<str>,
+    at_ms: i64,
+    receipts: u64,
+    last_ms: i64,
+}
+
+#[derive(Row, Deserialize)]
+pub(crate) struct AskedUse {
+    #[serde(with = "clickhouse::serde::uuid")]
+    client: Uuid,
+    usage: String,
+    title: String,
+    body: String,
+    model: String,
+    at_ms: i64,
+    total: u64,
+    newest: i64,
+}
+
+impl TailSum for UseSum {
+    type Asked = AskedUse;
+
+    const COLUMNS: &'static [Column] = &[
+        Column::Count,
+        Column::Client,
+        Column::Purpose,
+        Column::Last,
+        Column::Name,
+        Column::Organization,
+        Column::Model,
+    ];
+    const SELECTED: &'static str =
+        "client, usage, title, body, model, last_at - positiveModulo(last_at, 1800000) AS at_ms,
+        sum(n) AS total, max(last_at) AS newest";
+    const SELECTED_KEY: &'static str = "client, usage, title, body, model, at_ms";
+
+    fn of_all(rows: Vec<AskedUse>) -> Arc<[Self]> {
+        let mut texts = Texts::default();
+        let of = |row: AskedUse| Self {
+            client: row.client,
+            purpose: texts.one(row.usage),
+            name: texts.one(row.title),
+            organization: texts.one(row.body),
+            model: texts.one(row.model),
+            at_ms: row.at_ms,
+            receipts: row.total,
+            last_ms: row.newest,
+        };
+        rows.into_iter().map(of).collect()
+    }
+
+    fn shared(tails: &Tails) -> &Shared<Self> {
+        &tails.uses
+    }
+}
+
+#[derive(Row, Deserialize)]
+pub(crate) struct TailEntry {
+    #[serde(with = "clickhouse::serde::uuid")]
+    entry: Uuid,
+    total: u64,
+    newest: i64,
+}
+
+impl TailSum for EntrySum {
+    type Asked = TailEntry;
+
+    const COLUMNS: &'static [Column] = &[Column::Count, Column::Entry, Column::Last];
+    const SELECTED: &'static str = "entry, sum(n) AS total, max(last_at) AS newest";
+    const SELECTED_KEY: &'static str = "entry";
+
+    fn of_all(rows: Vec<TailEntry>) -> Arc<[Self]> {
+        let of = |row: TailEntry| Self {
+            entry: row.entry,
+            receipts: row.total,
+            last_ms: row.newest,
+        };
+        rows.into_iter().map(of).collect()
+    }
+
+    fn shared(tails: &Tails) -> &Shared<Self> {
+        &tails.entries
     }
 }

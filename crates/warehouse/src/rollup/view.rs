@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::hours::Hours;
+use super::tails::Tails;
 use crate::Scope;
 
 /// Which hours of which publishers the rolled rows tell as `receipts FINAL` does, for all that was committed when the view was
@@ -19,7 +20,13 @@ use crate::Scope;
 /// An hour is `intDiv(timestamp in ms, 3600000)`. A range that cuts an hour (or, in `usage_by_client`, a slot) reads that
 /// hour from `FINAL`.
 #[derive(Debug, Clone, Default)]
-pub struct RollupView(Option<Arc<View>>);
+pub struct RollupView(Option<Arc<Held>>);
+
+#[derive(Debug)]
+struct Held {
+    view: View,
+    tails: Tails,
+}
 
 /// What of the log and the tables a view says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +60,17 @@ impl RollupView {
     }
 
     pub(crate) fn of(view: View) -> Self {
-        Self(Some(Arc::new(view)))
+        let tails = Tails::default();
+        Self(Some(Arc::new(Held { view, tails })))
+    }
+
+    fn view(&self) -> Option<&View> {
+        self.0.as_deref().map(|held| &held.view)
+    }
+
+    /// What was read under it of what isn't rolled.
+    pub(crate) fn tails(&self) -> Option<&Tails> {
+        self.0.as_deref().map(|held| &held.tails)
     }
 
     /// Whether nothing is rolled.
@@ -65,7 +82,7 @@ impl RollupView {
     /// The hours that may be read from rolled rows for all publishers of a scope.
     #[must_use]
     pub fn clean_hours(&self, scope: &Scope) -> Hours {
-        let Some(view) = self.0.as_deref() else {
+        let Some(view) = self.view() else {
             return Hours::default();
         };
         if view.erasing.iter().any(|whose| whose.meets(scope)) {
@@ -80,7 +97,7 @@ impl RollupView {
     /// A condition over a column `version` in SQL: whether a version counts.
     #[must_use]
     pub fn versions_condition(&self) -> String {
-        let Some(view) = self.0.as_deref() else {
+        let Some(view) = self.view() else {
             return "0".to_owned();
         };
         let (first, last) = view.versions;
@@ -92,17 +109,17 @@ impl RollupView {
     /// The hours that are rolled, some of them clean.
     #[must_use]
     pub fn window(&self) -> Option<Range<u32>> {
-        self.0.as_deref().map(|view| view.window.clone())
+        self.view().map(|view| view.window.clone())
     }
 
     /// The state that says which versions count.
     pub(crate) fn version(&self) -> Option<u32> {
-        self.0.as_deref().map(|view| view.versions.1)
+        self.view().map(|view| view.versions.1)
     }
 
     /// Whether a publisher's hour may be read from rolled rows.
     pub(crate) fn is_clean(&self, publisher: &str, hour: u32) -> bool {
-        self.0.as_deref().is_some_and(|view| {
+        self.view().is_some_and(|view| {
             let dirty = |name: &str| view.dirty.get(name).is_some_and(|hours| hours.contains(hour));
             view.window.contains(&hour)
                 && !dirty("")
