@@ -81,7 +81,7 @@ const LOADS: [Load; 6] = [
     },
     Load {
         name: "ecdsa in batches of 500",
-        fitted: true,
+        fitted: false,
         rate: 5_000,
         batch: 500,
         algorithm: "ecdsa",
@@ -97,7 +97,7 @@ const LOADS: [Load; 6] = [
     },
     Load {
         name: "a trickle of single receipts",
-        fitted: false,
+        fitted: true,
         rate: 500,
         batch: 1,
         algorithm: "mix",

@@ -6,8 +6,9 @@
 use super::load::Algorithm;
 
 /// A gateway's CPU for each request: connection, head, answer, the log's word. `gateway-singles` 13.2 us, less what it costs by receipt
-/// (2026-11-21-gateway-after-gathering.json).
-pub const GATEWAY_US_PER_REQUEST: f64 = 11.0;
+/// (2026-11-21-gateway-after-gathering.json), when it does nothing else and thousands share a write; 25 more at a pace that leaves cores idle, where
+/// few share one (the gateway's and the log's threads under 2,500 single receipts/s).
+pub const GATEWAY_US_PER_REQUEST: f64 = 36.0;
 /// A gateway's CPU for each receipt: reading and the format's checks. `gateway-batches`, 447,761 receipts/s on a core (same run).
 pub const GATEWAY_US_PER_RECEIPT: f64 = 2.2;
 /// What Kafka adds for each record: rdkafka's producer against the embedded log (ENGINES.md: 12-15 us against 13 at 512 connections, 16-21
@@ -29,20 +30,21 @@ pub fn judge_us_per_batched_receipt(algorithm: Algorithm) -> f64 {
     mixed(algorithm, [20.0, 17.2, 53.4])
 }
 
-/// The verifier's CPU for a record of the log: reading, gathering, its place in the commit. The rest of `service-sustained-singles` (80 us of
-/// the whole service a receipt) after everything else here.
-pub const VERIFIER_US_PER_RECORD: f64 = 10.0;
+/// The verifier's CPU for a record of the log: reading, gathering, its place in the commit. What `single ed25519` of
+/// 2026-11-21-sizing-before.json costs after everything else here.
+pub const VERIFIER_US_PER_RECORD: f64 = 64.0;
 /// The verifier's CPU for a receipt beside judging: encoding its row, handing it over. Half of the rest of `service-sustained` (40.5 us of the
 /// whole service a receipt) and `-mixed` (46.9 us).
 pub const VERIFIER_US_PER_RECEIPT: f64 = 5.0;
 
-/// ClickHouse's CPU for a row of an insert, and for the insert itself: `warehouse-1k`, `-10k` and `-50k` (15.8, 4.12 and 2.51 us a row) of
+/// ClickHouse's CPU for a row of an insert: `warehouse-1k`, `-10k` and `-50k` (15.8, 4.12 and 2.51 us a row) of
 /// 2026-11-21-warehouse-rows.json, through which a line goes.
 pub const CLICKHOUSE_US_PER_ROW: f64 = 2.3;
-/// See [`CLICKHOUSE_US_PER_ROW`].
-pub const CLICKHOUSE_US_PER_INSERT: f64 = 14_000.0;
-/// ClickHouse's CPU for a row in all merges to come. The other half of the rest of `service-sustained`.
-pub const CLICKHOUSE_MERGE_US_PER_ROW: f64 = 7.0;
+/// ClickHouse's CPU for a block: its insert (14 ms by the same line), the line of the ledger, the marks of the hours that it touches, merging
+/// the small parts of all three, and rolling. By what `a trickle of single receipts` costs more than `single ed25519` (2026-11-21-sizing-before.json).
+pub const CLICKHOUSE_US_PER_INSERT: f64 = 53_000.0;
+/// ClickHouse's CPU for a row in all merges to come. What `ed25519 in batches of 100` costs after everything else here (same run).
+pub const CLICKHOUSE_MERGE_US_PER_ROW: f64 = 11.0;
 /// How long a verifier gathers a block (`verifier.block_wait_ms_max`), and the most records it takes (`verifier.block_records_max`).
 pub const BLOCK_SECONDS: f64 = 0.15;
 /// See [`BLOCK_SECONDS`].
@@ -50,12 +52,12 @@ pub const BLOCK_RECORDS_MAX: f64 = 20_000.0;
 /// CPU seconds a second of the services that nothing is asked of: looks at engines, the books, ClickHouse's own threads. All in one process.
 pub const IDLE_CORES: f64 = 0.03;
 
-/// A receipt's bytes as sent: the generator's, about 1.2 KB (RSA's is longer by key and signature).
+/// A receipt's bytes as sent: the generator's, by what the log counts in `make size-check` (RSA's is longer by key and signature).
 pub fn body_bytes(algorithm: Algorithm) -> f64 {
-    mixed(algorithm, [1_200.0, 1_492.0, 1_200.0])
+    mixed(algorithm, [855.0, 1_462.0, 931.0])
 }
 /// What the embedded log writes beside each record's body: frame, place, times, request id, signature of the request.
-pub const LOG_BYTES_PER_RECORD: f64 = 180.0;
+pub const LOG_BYTES_PER_RECORD: f64 = 188.0;
 /// What remains of a receipt's bytes in a topic with lz4: 1,000 signed receipts of one client, in one message of 1,000 or many of one each
 /// (measured with `lz4 -1` on 2026-11-21: 0.28, 0.36 and 0.26 of the bytes; singles in sets of 20: 0.33, 0.39 and 0.33).
 pub fn lz4_ratio(algorithm: Algorithm) -> f64 {
@@ -67,8 +69,11 @@ pub fn zstd_ratio(algorithm: Algorithm) -> f64 {
 }
 /// A record's headers in Kafka.
 pub const KAFKA_BYTES_PER_RECORD: f64 = 120.0;
-/// A row of `receipts` on disk, merged: 75 to 124 bytes over 20 and 50 million receipts (ENGINES.md: 1.47 GiB and 5.8 GiB).
-pub const CLICKHOUSE_BYTES_PER_RECEIPT: f64 = 110.0;
+/// A row of `receipts` on disk, merged: 65 bytes over 100,000 receipts of one publisher (`make size-check`), 91 over 50 million of many
+/// (`benches/runs/*-analytics-50m.json`'s data: 4.2 GiB, not all merged).
+pub const CLICKHOUSE_BYTES_PER_RECEIPT: f64 = 78.0;
+/// What the rollups add, for each receipt: 2.2 GiB of the same 50 million. Busier hours need less.
+pub const ROLLUP_BYTES_PER_RECEIPT: f64 = 47.0;
 /// A row as it travels to ClickHouse (2026-11-21-warehouse-rows.json: 373 bytes as RowBinary, 334 as Native).
 pub const ROW_BYTES: f64 = 334.0;
 
