@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use service::metrics::labels::{Values, values_of};
 use service::metrics::MetricDoc;
+use service::metrics::labels::{Values, values_of};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
