@@ -90,6 +90,11 @@ pub(crate) struct Call {
     slow: bool,
 }
 
+/// ClickHouse's code for a result over its limits of rows or bytes.
+const TOO_MANY: u32 = 396;
+/// What a result that is kept may take.
+const SOME_BYTES_MAX: &str = "67108864";
+
 type Param = Box<dyn FnOnce(Query) -> Query + Send>;
 
 impl Call {
@@ -396,6 +401,20 @@ impl Warehouse {
         let (query, wait_max) = self.query(call);
         self.timed(name, wait_max, async move { Ok(query.fetch_all::<T>().await?) })
             .await
+    }
+
+    /// As [`rows`](Self::rows), at most `rows_max` of them and some bytes; `None` where there are more.
+    pub(crate) async fn some_rows<T: RowOwned + RowRead>(
+        &self,
+        name: &'static str,
+        rows_max: usize,
+        call: Call,
+    ) -> Result<Option<Vec<T>>, WarehouseError> {
+        match self.rows(name, call.set("max_result_bytes", SOME_BYTES_MAX)).await {
+            Ok(rows) => Ok((rows.len() <= rows_max).then_some(rows)),
+            Err(WarehouseError::Refused { code: TOO_MANY, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The one row of a query.

@@ -119,7 +119,7 @@ impl Usage<'_> {
         })
     }
 
-    /// The most used entries, at most `top_max`, which is at least 1.
+    /// The most used entries, at most `top_max` and at least one.
     pub(super) async fn most_used(
         &self,
         name: &'static str,
@@ -127,6 +127,7 @@ impl Usage<'_> {
         filter: &Filter,
         top_max: u32,
     ) -> Result<MostUsed, WarehouseError> {
+        let top_max = top_max.max(1);
         let mut used = match self.summed::<EntrySum>(name, scope, filter, &[]).await? {
             Some(summed) => summed.into(move |summed| summed.most_used(top_max)).await?,
             None => self.most_used_in_sql(name, scope, filter, top_max).await?,

@@ -354,6 +354,12 @@ impl Source<'_> {
         Some(all.map(|(publisher, meant)| (publisher.as_str(), of(meant))).collect())
     }
 
+    /// Hours of the range that don't come from rolled rows.
+    pub(super) fn tail_hours(&self) -> u64 {
+        let all = hour_of(self.filter.to_ms.saturating_add(HOUR_MS - 1)).saturating_sub(hour_of(self.filter.from_ms));
+        u64::from(all).saturating_sub(self.split.hours().count())
+    }
+
     /// What tells the other side from that of any other question of the same view.
     pub(super) fn selection(&self) -> String {
         let Self {

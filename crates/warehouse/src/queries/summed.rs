@@ -17,11 +17,11 @@ use super::{
     ClientUsage, DashboardStats, FINAL_SETTINGS, Filter, Ranking, Scope, Share, TimeseriesPoint, Usage, UsageByPurpose,
 };
 use crate::WarehouseError;
-use crate::rollup::{ClientSum, EntrySum, ModelSum, SlotSum, Sum, Sums, TailSum};
-use crate::threads::on_own_thread;
+use crate::rollup::{ClientSum, EntrySum, ModelSum, SlotSum, Sum, Sums, TailSum, elsewhere};
 
-/// Rows that are added up where they are; more elsewhere, so that no other request waits.
-const AT_ONCE_MAX: usize = 4_000;
+/// Hours that are read from receipts, and rows of their sums: with more the warehouse adds up.
+const TAIL_HOURS_MAX: u64 = 96;
+const TAIL_MAX: usize = 50_000;
 
 /// All rows of a question: rolled ones, and those of receipts read as they are.
 pub(super) struct Summed<S> {
@@ -38,40 +38,48 @@ impl Usage<'_> {
         filter: &Filter,
         boundaries: &[i64],
     ) -> Result<Option<Summed<S>>, WarehouseError> {
-        if !self.is_summed(filter) {
+        if scope.is_empty() || !self.is_summed(filter) {
             return Ok(None);
         }
         let source = self.source_by(scope, filter, boundaries, S::CUBE, S::SPAN_MS).await?;
-        let Some(units) = source.units() else {
+        let Some(units) = source.units().filter(|_| source.tail_hours() <= TAIL_HOURS_MAX) else {
             return Ok(None);
         };
-        let tail = self.tail_of::<S::Tail>(name, &source);
-        let rolled = async {
-            let mut all = Vec::new();
-            for (publisher, units) in &units {
-                // Large, and kept for the whole question.
-                match Box::pin(self.warehouse.sums::<S>(publisher, units)).await? {
-                    Some(found) => all.extend(found),
-                    None => return Ok(None),
-                }
+        let mut rolled = Vec::new();
+        for (publisher, units) in &units {
+            // Large, and kept for the whole question.
+            match Box::pin(self.warehouse.sums::<S>(publisher, units)).await? {
+                Some(found) => rolled.extend(found),
+                None => return Ok(None),
             }
-            Ok(Some(all))
+        }
+        let Some(tail) = self.tail_of::<S::Tail>(name, &source).await? else {
+            return Ok(None);
         };
-        let (tail, rolled) = tokio::try_join!(tail, rolled)?;
         let tail = tail.iter().map(S::of_tail).collect();
-        Ok(rolled.map(|rolled| Summed { rolled, tail }))
+        Ok(Some(Summed { rolled, tail }))
     }
 
     /// The sums of receipts that aren't rolled.
-    async fn tail_of<T: TailSum>(&self, name: &'static str, source: &Source<'_>) -> Result<Arc<[T]>, WarehouseError> {
+    async fn tail_of<T: TailSum>(
+        &self,
+        name: &'static str,
+        source: &Source<'_>,
+    ) -> Result<Option<Arc<[T]>>, WarehouseError> {
         let Some(rows) = source.tail(T::COLUMNS) else {
-            return Ok([].into());
+            return Ok(Some([].into()));
         };
         let read = async {
             let (selected, key) = (T::SELECTED, T::SELECTED_KEY);
-            let sql = format!("SELECT {selected} FROM {rows} GROUP BY {key} {FINAL_SETTINGS}");
-            let rows: Vec<T::Asked> = self.warehouse.rows(name, source.tail_call(sql)).await?;
-            Ok(T::of_all(rows))
+            let sql = format!(
+                "SELECT {selected} FROM {rows} GROUP BY {key} LIMIT {} {FINAL_SETTINGS}",
+                TAIL_MAX + 1
+            );
+            let call = source.tail_call(sql);
+            let Some(rows) = self.warehouse.some_rows::<T::Asked>(name, TAIL_MAX, call).await? else {
+                return Ok(None);
+            };
+            elsewhere(rows.len(), move || T::of_all(rows)).await.map(Some)
         };
         match self.view.tails() {
             Some(tails) => T::shared(tails).read(source.selection(), read).await,
@@ -89,39 +97,34 @@ impl Usage<'_> {
         filter: &Filter,
         entries: &[Uuid],
     ) -> Result<Option<HashMap<Uuid, u64>>, WarehouseError> {
-        if !self.is_summed(filter) {
+        if scope.is_empty() || !self.is_summed(filter) {
             return Ok(None);
         }
         let source = self.source(scope, filter, &[], Cube::Entries).await?;
-        let Some(units) = source.units() else {
+        let Some(units) = source.units().filter(|_| source.tail_hours() <= TAIL_HOURS_MAX) else {
             return Ok(None);
         };
-        let tail = async {
-            let Some(rows) = source.tail(&[Column::Entry, Column::Client]) else {
-                return Ok(Vec::new());
-            };
+        let mut rolled = Vec::new();
+        for (publisher, units) in &units {
+            match Box::pin(self.warehouse.clients_of(publisher, entries, units)).await? {
+                Some(found) => rolled.extend(found),
+                None => return Ok(None),
+            }
+        }
+        let mut tail = Vec::new();
+        if let Some(rows) = source.tail(&[Column::Entry, Column::Client]) {
             let sql = format!(
                 "SELECT DISTINCT entry AS entry_of, client AS client_of FROM {rows} WHERE entry IN {{entries:Array(UUID)}}
-                 {FINAL_SETTINGS}"
+                 LIMIT {} {FINAL_SETTINGS}",
+                TAIL_MAX + 1
             );
             let entries: Vec<String> = entries.iter().map(Uuid::to_string).collect();
             let call = source.tail_call(sql).with("entries", entries);
-            self.warehouse.rows::<ClientOfEntry>(name, call).await
-        };
-        let rolled = async {
-            let mut all = Vec::new();
-            for (publisher, units) in &units {
-                match Box::pin(self.warehouse.clients_of(publisher, entries, units)).await? {
-                    Some(found) => all.extend(found),
-                    None => return Ok(None),
-                }
+            match self.warehouse.some_rows::<ClientOfEntry>(name, TAIL_MAX, call).await? {
+                Some(rows) => tail = rows,
+                None => return Ok(None),
             }
-            Ok(Some(all))
-        };
-        let (tail, rolled) = tokio::try_join!(tail, rolled)?;
-        let Some(rolled) = rolled else {
-            return Ok(None);
-        };
+        }
         let many = rolled
             .iter()
             .flat_map(|(_, all)| all)
@@ -162,18 +165,6 @@ struct ClientOfEntry {
     entry_of: Uuid,
     #[serde(with = "clickhouse::serde::uuid")]
     client_of: Uuid,
-}
-
-/// Adds up so many rows.
-async fn elsewhere<T: Send + 'static>(
-    rows: usize,
-    add: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, WarehouseError> {
-    if rows <= AT_ONCE_MAX {
-        return Ok(add());
-    }
-    let added = on_own_thread("warehouse-sum", add).await;
-    added.map_err(|error| WarehouseError::Unavailable(format!("adding up: {error}")))
 }
 
 impl<S: Sum> Summed<S> {

@@ -18,15 +18,21 @@ use uuid::Uuid;
 
 use super::sums::{ClientSum, EntrySum, ModelSum, SlotSum, Sum};
 use crate::client::Call;
+use crate::threads::on_own_thread;
 use crate::{Warehouse, WarehouseError};
 
-/// Rows that one statement brings; a publisher with more is asked for in SQL.
-const ROWS_MAX: usize = 1_000_000;
-/// For how long it is.
+/// Units that one statement asks for: a question that is given up has kept what came before.
+const UNITS_MAX: usize = 32;
+/// Rows that one statement brings, and entries times units of one question.
+const ROWS_MAX: usize = 400_000;
+/// For how long a question of so many units is asked in SQL that had too many rows.
 const LARGE_FOR: Duration = Duration::from_secs(600);
-/// Locks that questions for the same wait at.
+/// Locks that questions for the same wait at, and for how long: who waited longer asks in SQL.
 const LOCKS: usize = 256;
+const WAIT_MAX: Duration = Duration::from_secs(1);
 const SHARDS: usize = 4;
+/// Rows that are put in order where they are.
+const AT_ONCE_MAX: usize = 4_000;
 
 /// A time of a publisher as one roll made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -51,8 +57,9 @@ pub(crate) type Sums<S> = Arc<[S]>;
 #[derive(Debug)]
 pub(crate) struct Kept<S> {
     sums: Cache<(Arc<str>, Unit), Sums<S>, ByBytes, RandomState>,
-    /// Until when publishers have too many.
-    large: Cache<Arc<str>, Instant>,
+    /// How many units of a publisher were too many rows, and until when that is believed.
+    large: Cache<Arc<str>, (usize, Instant)>,
+    rows_max: usize,
     asking: Vec<Mutex<()>>,
     hasher: RandomState,
 }
@@ -60,12 +67,22 @@ pub(crate) struct Kept<S> {
 #[derive(Debug, Clone)]
 struct ByBytes;
 
-impl<S> Weighter<(Arc<str>, Unit), Sums<S>> for ByBytes {
-    fn weight(&self, _: &(Arc<str>, Unit), sums: &Sums<S>) -> u64 {
-        // With the key and the cache's own. Texts are shared by the rows that come together.
-        (128 + sums.len() * size_of::<S>()) as u64
+impl<S: Weighed> Weighter<(Arc<str>, Unit), Sums<S>> for ByBytes {
+    fn weight(&self, (publisher, _): &(Arc<str>, Unit), sums: &Sums<S>) -> u64 {
+        // With the cache's own.
+        (128 + publisher.len() + sums.iter().map(Weighed::bytes).sum::<usize>()) as u64
     }
 }
+
+/// What can be kept.
+pub(crate) trait Weighed: Clone + Send + Sync + 'static {
+    /// What it takes in memory at most.
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
+impl Weighed for Uuid {}
 
 /// All of them; clones of a [`Warehouse`] share it.
 #[derive(Debug, Clone, Default)]
@@ -111,7 +128,7 @@ impl KnownSums {
     }
 }
 
-impl<S: Clone> Kept<S> {
+impl<S: Weighed> Kept<S> {
     fn of(bytes_max: u64) -> Self {
         let mut options = OptionsBuilder::new();
         options
@@ -126,6 +143,8 @@ impl<S: Clone> Kept<S> {
         Self {
             sums,
             large: Cache::new(1_000),
+            // Half of what it holds, so that a question's units don't drive each other out.
+            rows_max: ROWS_MAX.min(usize::try_from(bytes_max).unwrap_or(usize::MAX) / size_of::<S>() / 2),
             asking: (0..LOCKS).map(|_| Mutex::new(())).collect(),
             hasher,
         }
@@ -144,52 +163,63 @@ impl<S: Clone> Kept<S> {
         (found, missing)
     }
 
-    fn is_large(&self, publisher: &Arc<str>) -> bool {
-        self.large.get(publisher).is_some_and(|until| Instant::now() < until)
+    /// Whether so many units of a publisher are too many rows.
+    fn is_large(&self, publisher: &Arc<str>, units: usize) -> bool {
+        let known = self.large.get(publisher);
+        known.is_some_and(|(too_many, until)| units >= too_many && Instant::now() < until)
     }
 
-    /// The sums of some units, those that aren't there by `ask`: all rows of units of one sort, or `None` where they are too many.
+    fn set_large(&self, publisher: Arc<str>, units: usize) {
+        self.large.insert(publisher, (units, Instant::now() + LARGE_FOR));
+    }
+
+    /// The sums of some units, those that aren't there by `ask`: all units of one sort that it is given, or `None` where they have too
+    /// many rows.
     async fn sums<A>(&self, publisher: &str, units: &[Unit], ask: impl Fn(Vec<Unit>) -> A) -> Found<S>
     where
-        A: Future<Output = Result<Option<Vec<(u64, S)>>, WarehouseError>>,
+        A: Future<Output = Result<Option<Vec<(Unit, Sums<S>)>>, WarehouseError>>,
     {
         let publisher: Arc<str> = publisher.into();
-        if self.is_large(&publisher) {
+        if self.is_large(&publisher, units.len()) {
             return Ok(None);
         }
         let (found, missing) = self.look(&publisher, units);
         if missing.is_empty() {
-            return Ok(within(found));
+            return Ok(self.within(found));
         }
         // Of those who ask at once for the same, one asks the tables.
         let place = std::hash::BuildHasher::hash_one(&self.hasher, &publisher);
         // At most 255.
         #[allow(clippy::cast_possible_truncation)]
-        let _one = self.asking[(place % LOCKS as u64) as usize].lock().await;
+        let lock = &self.asking[(place % LOCKS as u64) as usize];
+        let Ok(_one) = tokio::time::timeout(WAIT_MAX, lock.lock()).await else {
+            return Ok(None);
+        };
+        if self.is_large(&publisher, units.len()) {
+            return Ok(None);
+        }
         let (mut found, missing) = self.look(&publisher, units);
         let (days, hours): (Vec<Unit>, Vec<Unit>) = missing.iter().partition(|unit| matches!(unit, Unit::Day(_)));
-        for units in [days, hours] {
-            if units.is_empty() {
-                continue;
-            }
-            let Some(rows) = ask(units.clone()).await? else {
-                self.large.insert(publisher, Instant::now() + LARGE_FOR);
+        for some in days.chunks(UNITS_MAX).chain(hours.chunks(UNITS_MAX)) {
+            let asked = ask(some.to_vec()).await?;
+            let Some(within) = asked.filter(|_| self.within(found.clone()).is_some()) else {
+                self.set_large(publisher, units.len());
                 return Ok(None);
             };
-            for (unit, sums) in by_unit(&units, rows) {
+            for (unit, sums) in within {
                 self.sums.insert((Arc::clone(&publisher), unit), Arc::clone(&sums));
                 found.push(sums);
             }
         }
-        Ok(within(found))
+        Ok(self.within(found))
+    }
+
+    fn within(&self, found: Vec<Sums<S>>) -> Option<Vec<Sums<S>>> {
+        (found.iter().map(|sums| sums.len()).sum::<usize>() <= 2 * self.rows_max).then_some(found)
     }
 }
 
 type Found<S> = Result<Option<Vec<Sums<S>>>, WarehouseError>;
-
-fn within<S>(found: Vec<Sums<S>>) -> Option<Vec<Sums<S>>> {
-    (found.iter().map(|sums| sums.len()).sum::<usize>() <= 2 * ROWS_MAX).then_some(found)
-}
 
 /// Also those without rows.
 fn by_unit<S>(units: &[Unit], rows: Vec<(u64, S)>) -> Vec<(Unit, Sums<S>)> {
@@ -226,7 +256,7 @@ impl Warehouse {
     ) -> Result<Option<ClientsOf>, WarehouseError> {
         let kept = &self.sums_known().0.of_entries;
         let large: Arc<str> = publisher.into();
-        if kept.is_large(&large) {
+        if entries.len() * units.len() > ROWS_MAX / 4 || kept.is_large(&large, units.len()) {
             return Ok(None);
         }
         let mut all = ClientsOf::new();
@@ -241,19 +271,19 @@ impl Warehouse {
             all.push((*entry, found));
         }
         let (days, hours): (Vec<Unit>, Vec<Unit>) = missing.iter().partition(|unit| matches!(unit, Unit::Day(_)));
-        for units in [days, hours].iter().filter(|units| !units.is_empty()) {
-            let rows: Vec<ClientRow> = self.rows("rolled_sums", clients_of(publisher, &wanting, units)).await?;
-            if rows.len() > ROWS_MAX {
-                kept.large.insert(large, Instant::now() + LARGE_FOR);
+        for some in days.chunks(UNITS_MAX).chain(hours.chunks(UNITS_MAX)) {
+            let call = clients_of(publisher, &wanting, some);
+            let Some(rows) = self.some_rows::<ClientRow>("rolled_sums", kept.rows_max, call).await? else {
+                kept.set_large(large, units.len());
                 return Ok(None);
-            }
+            };
             let mut of_each: HashMap<Uuid, Vec<(u64, Uuid)>, RandomState> = HashMap::default();
             for row in rows {
                 of_each.entry(row.entry).or_default().push((row.unit, row.client));
             }
             for (entry, found) in all.iter_mut().filter(|(entry, _)| wanting.contains(entry)) {
                 let name = of_entry(publisher, *entry);
-                for (unit, clients) in by_unit(units, of_each.remove(entry).unwrap_or_default()) {
+                for (unit, clients) in by_unit(some, of_each.remove(entry).unwrap_or_default()) {
                     kept.sums.insert((Arc::clone(&name), unit), Arc::clone(&clients));
                     // Distinct ones are counted, so that it may be there twice.
                     found.push(clients);
@@ -268,15 +298,17 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`].
     pub(crate) async fn sums<S: Sum>(&self, publisher: &str, units: &[Unit]) -> Found<S> {
+        let kept = S::kept(self.sums_known());
         let ask = async |units: Vec<Unit>| {
-            let call = rolled::<S>(publisher, &units);
-            let rows: Vec<S::Asked> = self.rows("rolled_sums", call).await?;
-            if rows.len() > ROWS_MAX {
+            let call = rolled::<S>(publisher, &units, kept.rows_max);
+            let Some(rows) = self.some_rows::<S::Asked>("rolled_sums", kept.rows_max, call).await? else {
                 return Ok(None);
-            }
-            Ok(Some(S::of_all(rows)))
+            };
+            let many = rows.len();
+            let put = move || by_unit(&units, S::of_all(rows));
+            elsewhere(many, put).await.map(Some)
         };
-        S::kept(self.sums_known()).sums(publisher, units, ask).await
+        kept.sums(publisher, units, ask).await
     }
 }
 
@@ -296,8 +328,20 @@ fn clients_of(publisher: &str, entries: &[Uuid], units: &[Unit]) -> Call {
     bound(Call::new(sql), publisher, units).with("entries", entries)
 }
 
+/// Does what takes a while with so many rows, where no other request waits for it.
+pub(crate) async fn elsewhere<T: Send + 'static>(
+    rows: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, WarehouseError> {
+    if rows <= AT_ONCE_MAX {
+        return Ok(work());
+    }
+    let done = on_own_thread("warehouse-sum", work).await;
+    done.map_err(|error| WarehouseError::Unavailable(format!("adding up: {error}")))
+}
+
 /// What asks for units of one sort; projections have their sums almost ready (see [`super::tables`]).
-fn rolled<S: Sum>(publisher: &str, units: &[Unit]) -> Call {
+fn rolled<S: Sum>(publisher: &str, units: &[Unit], rows_max: usize) -> Call {
     let sql = format!(
         "SELECT {} AS unit, {} FROM {} WHERE {} GROUP BY {}, version, {} LIMIT {}",
         number(units),
@@ -306,7 +350,7 @@ fn rolled<S: Sum>(publisher: &str, units: &[Unit]) -> Call {
         condition(units),
         time(units),
         S::ROLLED_KEY,
-        ROWS_MAX + 1
+        rows_max + 1
     );
     bound(Call::new(sql), publisher, units)
 }
@@ -348,7 +392,7 @@ mod tests {
 
     use uuid::Uuid;
 
-    use super::{EntrySum, Kept, Unit};
+    use super::{EntrySum, Kept, UNITS_MAX, Unit, by_unit};
 
     fn entry(count: u64) -> EntrySum {
         EntrySum {
@@ -366,7 +410,10 @@ mod tests {
             asked.borrow_mut().push(units.clone());
             // Nothing of unit 3.
             let some = units.iter().map(Unit::number).filter(|number| *number != 3);
-            Ok(Some(some.map(|number| (number, entry(number))).collect()))
+            Ok(Some(by_unit(
+                &units,
+                some.map(|number| (number, entry(number))).collect(),
+            )))
         };
         let first = [Unit::Day(1), Unit::Hour(1), Unit::Hour(3)];
         let found = kept.sums("a.example", &first, ask).await.unwrap().unwrap();
@@ -416,9 +463,33 @@ mod tests {
         assert_eq!(*times.borrow(), 1);
         let failing = async |_: Vec<Unit>| Err(crate::WarehouseError::Config("away".to_owned()));
         assert!(kept.sums("b.example", &[Unit::Day(1)], failing).await.is_err());
-        let ask = async |_: Vec<Unit>| Ok(Some(vec![(1, entry(5))]));
+        let ask = async |units: Vec<Unit>| Ok(Some(by_unit(&units, vec![(1, entry(5))])));
         let found = kept.sums("b.example", &[Unit::Day(1)], ask).await.unwrap().unwrap();
         assert_eq!(found[0][0].receipts, 5);
+    }
+
+    #[tokio::test]
+    async fn what_came_before_a_failure_is_kept_and_fewer_units_may_be_few_enough() {
+        let kept = Kept::<EntrySum>::of(1 << 20);
+        let units: Vec<Unit> = (0..3 * UNITS_MAX as u64).map(Unit::Day).collect();
+        let asked = RefCell::new(0);
+        let failing = async |units: Vec<Unit>| {
+            *asked.borrow_mut() += 1;
+            if *asked.borrow() == 3 {
+                return Ok(None);
+            }
+            let rows = units.iter().map(|unit| (unit.number(), entry(1))).collect();
+            Ok(Some(by_unit(&units, rows)))
+        };
+        assert!(kept.sums("a.example", &units, failing).await.unwrap().is_none());
+        assert!(kept.sums("a.example", &units, failing).await.unwrap().is_none());
+        assert_eq!(*asked.borrow(), 3, "so many are believed to be too many");
+        let fewer = kept
+            .sums("a.example", &units[..2 * UNITS_MAX], failing)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!((fewer.len(), *asked.borrow()), (2 * UNITS_MAX, 3));
     }
 
     #[tokio::test]
@@ -426,9 +497,8 @@ mod tests {
         let kept = Kept::<EntrySum>::of(64 << 10);
         let ask = async |units: Vec<Unit>| {
             let rows = units.iter().map(Unit::number);
-            Ok(Some(
-                rows.flat_map(|unit| (0..30).map(move |_| (unit, entry(1)))).collect(),
-            ))
+            let rows = rows.flat_map(|unit| (0..30).map(move |_| (unit, entry(1)))).collect();
+            Ok(Some(by_unit(&units, rows)))
         };
         for day in 0..200 {
             let found = kept.sums("a.example", &[Unit::Day(day)], ask).await.unwrap().unwrap();

@@ -8,12 +8,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::kept::{Kept, KnownSums};
+use super::kept::{Kept, KnownSums, Weighed};
 use super::tails::{Shared, Tails};
 use crate::queries::{Column, Cube};
 
 /// A sum over receipts that have a key in common.
-pub(crate) trait Sum: Clone + Send + Sync + 'static {
+pub(crate) trait Sum: Weighed {
     /// How the warehouse says it: a number of [`super::kept::Unit`], the key and the sums.
     type Asked: RowOwned + RowRead + DeserializeOwned + Send;
 
@@ -98,6 +98,13 @@ impl Texts {
     }
 }
 
+impl Weighed for ClientSum {
+    // Rows that came together share their texts, but they may be all that is left of those.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.name.len() + self.organization.len()
+    }
+}
+
 impl Sum for ClientSum {
     type Asked = AskedClient;
     type Tail = UseSum;
@@ -157,6 +164,12 @@ pub(crate) struct AskedModel {
     total: u64,
 }
 
+impl Weighed for ModelSum {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.model.len()
+    }
+}
+
 impl Sum for ModelSum {
     type Asked = AskedModel;
     type Tail = UseSum;
@@ -209,6 +222,8 @@ pub(crate) struct AskedEntry {
     newest: i64,
 }
 
+impl Weighed for EntrySum {}
+
 impl Sum for EntrySum {
     type Asked = AskedEntry;
     type Tail = EntrySum;
@@ -255,6 +270,8 @@ pub(crate) struct AskedSlot {
     usage: String,
     total: u64,
 }
+
+impl Weighed for SlotSum {}
 
 impl Sum for SlotSum {
     type Asked = AskedSlot;
