@@ -368,14 +368,14 @@ impl Source<'_> {
         format!("{scope:?} {} {} {split:?}", filter.from_ms, filter.to_ms)
     }
 
-    /// The other side with these columns, as what stands behind `FROM`; `None` if there is none.
+    /// The other side with these columns; `None` if there is none.
     pub(super) fn tail(&self, columns: &[Column]) -> Option<String> {
         let condition = if self.split.has_rolled() {
             format!(" AND {}", self.not_rolled()?)
         } else {
             String::new()
         };
-        Some(format!("({})", self.of_receipts(columns, &condition)))
+        Some(self.of_receipts(columns, &condition))
     }
 
     /// Rows of receipts.
@@ -444,10 +444,7 @@ impl Source<'_> {
                 }
             }
         }
-        parts.extend(
-            self.not_rolled()
-                .map(|which| self.of_receipts(columns, &format!(" AND {which}"))),
-        );
+        parts.extend(self.tail(columns));
         if parts.is_empty() {
             parts.push(self.of_receipts(columns, " AND 0"));
         }

@@ -15,9 +15,11 @@ use super::dashboard::{MostUsed, UsedEntry};
 use super::source::{Column, Cube, Source};
 use super::{
     ClientUsage, DashboardStats, FINAL_SETTINGS, Filter, Ranking, Scope, Share, TimeseriesPoint, Usage, UsageByPurpose,
+    narrowing,
 };
 use crate::WarehouseError;
-use crate::rollup::{ClientSum, EntrySum, ModelSum, SlotSum, Sum, Sums, TailSum, elsewhere};
+use crate::rollup::{ClientSum, EntrySum, ModelSum, SlotSum, Sum, Sums, TailSum, Unit};
+use crate::threads::elsewhere;
 
 /// Hours that are read from receipts, and rows of their sums: with more the warehouse adds up.
 const TAIL_HOURS_MAX: u64 = 96;
@@ -38,11 +40,11 @@ impl Usage<'_> {
         filter: &Filter,
         boundaries: &[i64],
     ) -> Result<Option<Summed<S>>, WarehouseError> {
-        if scope.is_empty() || !self.is_summed(filter) {
+        if !self.is_summed(scope, filter) {
             return Ok(None);
         }
         let source = self.source_by(scope, filter, boundaries, S::CUBE, S::SPAN_MS).await?;
-        let Some(units) = source.units().filter(|_| source.tail_hours() <= TAIL_HOURS_MAX) else {
+        let Some(units) = units_of(&source) else {
             return Ok(None);
         };
         let mut rolled = Vec::new();
@@ -72,7 +74,7 @@ impl Usage<'_> {
         let read = async {
             let (selected, key) = (T::SELECTED, T::SELECTED_KEY);
             let sql = format!(
-                "SELECT {selected} FROM {rows} GROUP BY {key} LIMIT {} {FINAL_SETTINGS}",
+                "SELECT {selected} FROM ({rows}) GROUP BY {key} LIMIT {} {FINAL_SETTINGS}",
                 TAIL_MAX + 1
             );
             let call = source.tail_call(sql);
@@ -86,9 +88,7 @@ impl Usage<'_> {
             None => read.await,
         }
     }
-}
 
-impl Usage<'_> {
     /// How many clients used each of some entries; `None` where it is asked in SQL.
     pub(super) async fn clients_of_entries(
         &self,
@@ -97,11 +97,11 @@ impl Usage<'_> {
         filter: &Filter,
         entries: &[Uuid],
     ) -> Result<Option<HashMap<Uuid, u64>>, WarehouseError> {
-        if scope.is_empty() || !self.is_summed(filter) {
+        if !self.is_summed(scope, filter) {
             return Ok(None);
         }
         let source = self.source(scope, filter, &[], Cube::Entries).await?;
-        let Some(units) = source.units().filter(|_| source.tail_hours() <= TAIL_HOURS_MAX) else {
+        let Some(units) = units_of(&source) else {
             return Ok(None);
         };
         let mut rolled = Vec::new();
@@ -114,7 +114,7 @@ impl Usage<'_> {
         let mut tail = Vec::new();
         if let Some(rows) = source.tail(&[Column::Entry, Column::Client]) {
             let sql = format!(
-                "SELECT DISTINCT entry AS entry_of, client AS client_of FROM {rows} WHERE entry IN {{entries:Array(UUID)}}
+                "SELECT DISTINCT entry AS entry_of, client AS client_of FROM ({rows}) WHERE entry IN {{entries:Array(UUID)}}
                  LIMIT {} {FINAL_SETTINGS}",
                 TAIL_MAX + 1
             );
@@ -150,13 +150,14 @@ impl Usage<'_> {
     }
 
     /// Whether a question is answered from sums where they are to be had.
-    fn is_summed(&self, filter: &Filter) -> bool {
-        let narrowed = filter.purpose.is_some()
-            || filter.client_id.is_some()
-            || filter.entry_id.is_some()
-            || filter.model_id.is_some();
-        !narrowed && !self.view.is_none() && self.warehouse.cluster().is_none()
+    fn is_summed(&self, scope: &Scope, filter: &Filter) -> bool {
+        !scope.is_empty() && narrowing(filter).is_empty() && !self.view.is_none() && self.warehouse.cluster().is_none()
     }
+}
+
+/// The rolled side by publisher; `None` where the whole is asked in SQL.
+fn units_of<'a>(source: &'a Source<'_>) -> Option<Vec<(&'a str, Vec<Unit>)>> {
+    source.units().filter(|_| source.tail_hours() <= TAIL_HOURS_MAX)
 }
 
 #[derive(Row, Deserialize)]

@@ -7,7 +7,7 @@ use super::source::{Column, Cube};
 use super::summed::Summed;
 use super::{FINAL_SETTINGS, Filter, Scope, Usage};
 use crate::WarehouseError;
-use crate::rollup::SlotSum;
+use crate::rollup::{SlotSum, Sum};
 
 /// What is counted in a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +48,6 @@ pub struct TimeseriesPoint {
 
 /// `training`, `inference`, `research`.
 const PURPOSES: u32 = 3;
-
-const HALF_HOUR_MS: i64 = 1_800_000;
 
 /// Buckets of one question: 31 days of minutes.
 const BOUNDARIES_MAX: usize = 44_640;
@@ -131,7 +129,7 @@ impl Usage<'_> {
         let by_purpose = group_by == GroupBy::Purpose && groups_max >= PURPOSES;
         let are_half_hours = boundaries_ms
             .iter()
-            .all(|boundary| boundary.rem_euclid(HALF_HOUR_MS) == 0);
+            .all(|boundary| boundary.rem_euclid(SlotSum::SPAN_MS) == 0);
         if metric == Metric::Receipts && (by_purpose || group_by == GroupBy::None) && are_half_hours {
             let summed = self
                 .summed::<SlotSum>("timeseries", scope, &filter, boundaries_ms)

@@ -18,21 +18,21 @@ use uuid::Uuid;
 
 use super::sums::{ClientSum, EntrySum, ModelSum, SlotSum, Sum};
 use crate::client::Call;
-use crate::threads::on_own_thread;
+use crate::threads::elsewhere;
 use crate::{Warehouse, WarehouseError};
 
 /// Units that one statement asks for: a question that is given up has kept what came before.
 const UNITS_MAX: usize = 32;
-/// Rows that one statement brings, and entries times units of one question.
+/// Rows that one statement brings.
 const ROWS_MAX: usize = 400_000;
+/// Entries times units of one question for clients.
+const PLACES_MAX: usize = 100_000;
 /// For how long a question of so many units is asked in SQL that had too many rows.
 const LARGE_FOR: Duration = Duration::from_secs(600);
 /// Locks that questions for the same wait at, and for how long: who waited longer asks in SQL.
 const LOCKS: usize = 256;
 const WAIT_MAX: Duration = Duration::from_secs(1);
 const SHARDS: usize = 4;
-/// Rows that are put in order where they are.
-const AT_ONCE_MAX: usize = 4_000;
 
 /// A time of a publisher as one roll made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -86,14 +86,14 @@ impl Weighed for Uuid {}
 
 /// All of them; clones of a [`Warehouse`] share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct KnownSums(Arc<Kinds>);
+pub(crate) struct KnownSums(pub(super) Arc<Kinds>);
 
 #[derive(Debug)]
-struct Kinds {
-    clients: Kept<ClientSum>,
-    models: Kept<ModelSum>,
-    entries: Kept<EntrySum>,
-    slots: Kept<SlotSum>,
+pub(crate) struct Kinds {
+    pub(super) clients: Kept<ClientSum>,
+    pub(super) models: Kept<ModelSum>,
+    pub(super) entries: Kept<EntrySum>,
+    pub(super) slots: Kept<SlotSum>,
     /// Distinct clients, by publisher and entry.
     of_entries: Kept<Uuid>,
 }
@@ -107,24 +107,6 @@ impl Default for Kinds {
             slots: Kept::of(8 << 20),
             of_entries: Kept::of(16 << 20),
         }
-    }
-}
-
-impl KnownSums {
-    pub(super) fn clients(&self) -> &Kept<ClientSum> {
-        &self.0.clients
-    }
-
-    pub(super) fn models(&self) -> &Kept<ModelSum> {
-        &self.0.models
-    }
-
-    pub(super) fn entries(&self) -> &Kept<EntrySum> {
-        &self.0.entries
-    }
-
-    pub(super) fn slots(&self) -> &Kept<SlotSum> {
-        &self.0.slots
     }
 }
 
@@ -185,7 +167,7 @@ impl<S: Weighed> Kept<S> {
         }
         let (found, missing) = self.look(&publisher, units);
         if missing.is_empty() {
-            return Ok(self.within(found));
+            return Ok(self.fits(&found).then_some(found));
         }
         // Of those who ask at once for the same, one asks the tables.
         let place = std::hash::BuildHasher::hash_one(&self.hasher, &publisher);
@@ -199,27 +181,34 @@ impl<S: Weighed> Kept<S> {
             return Ok(None);
         }
         let (mut found, missing) = self.look(&publisher, units);
-        let (days, hours): (Vec<Unit>, Vec<Unit>) = missing.iter().partition(|unit| matches!(unit, Unit::Day(_)));
-        for some in days.chunks(UNITS_MAX).chain(hours.chunks(UNITS_MAX)) {
-            let asked = ask(some.to_vec()).await?;
-            let Some(within) = asked.filter(|_| self.within(found.clone()).is_some()) else {
+        for some in in_statements(missing) {
+            let asked = ask(some).await?;
+            let Some(asked) = asked.filter(|_| self.fits(&found)) else {
                 self.set_large(publisher, units.len());
                 return Ok(None);
             };
-            for (unit, sums) in within {
+            for (unit, sums) in asked {
                 self.sums.insert((Arc::clone(&publisher), unit), Arc::clone(&sums));
                 found.push(sums);
             }
         }
-        Ok(self.within(found))
+        Ok(self.fits(&found).then_some(found))
     }
 
-    fn within(&self, found: Vec<Sums<S>>) -> Option<Vec<Sums<S>>> {
-        (found.iter().map(|sums| sums.len()).sum::<usize>() <= 2 * self.rows_max).then_some(found)
+    /// Whether one question may be of so much.
+    fn fits(&self, found: &[Sums<S>]) -> bool {
+        found.iter().map(|sums| sums.len()).sum::<usize>() <= 2 * self.rows_max
     }
 }
 
 type Found<S> = Result<Option<Vec<Sums<S>>>, WarehouseError>;
+
+/// What each statement asks for: units of one sort, not too many.
+fn in_statements(units: impl IntoIterator<Item = Unit>) -> Vec<Vec<Unit>> {
+    let (days, hours): (Vec<Unit>, Vec<Unit>) = units.into_iter().partition(|unit| matches!(unit, Unit::Day(_)));
+    let some = days.chunks(UNITS_MAX).chain(hours.chunks(UNITS_MAX));
+    some.map(<[Unit]>::to_vec).collect()
+}
 
 /// Also those without rows.
 fn by_unit<S>(units: &[Unit], rows: Vec<(u64, S)>) -> Vec<(Unit, Sums<S>)> {
@@ -256,7 +245,7 @@ impl Warehouse {
     ) -> Result<Option<ClientsOf>, WarehouseError> {
         let kept = &self.sums_known().0.of_entries;
         let large: Arc<str> = publisher.into();
-        if entries.len() * units.len() > ROWS_MAX / 4 || kept.is_large(&large, units.len()) {
+        if entries.len() * units.len() > PLACES_MAX || kept.is_large(&large, units.len()) {
             return Ok(None);
         }
         let mut all = ClientsOf::new();
@@ -270,9 +259,8 @@ impl Warehouse {
             }
             all.push((*entry, found));
         }
-        let (days, hours): (Vec<Unit>, Vec<Unit>) = missing.iter().partition(|unit| matches!(unit, Unit::Day(_)));
-        for some in days.chunks(UNITS_MAX).chain(hours.chunks(UNITS_MAX)) {
-            let call = clients_of(publisher, &wanting, some);
+        for some in in_statements(missing) {
+            let call = clients_of(publisher, &wanting, &some, kept.rows_max);
             let Some(rows) = self.some_rows::<ClientRow>("rolled_sums", kept.rows_max, call).await? else {
                 kept.set_large(large, units.len());
                 return Ok(None);
@@ -283,7 +271,7 @@ impl Warehouse {
             }
             for (entry, found) in all.iter_mut().filter(|(entry, _)| wanting.contains(entry)) {
                 let name = of_entry(publisher, *entry);
-                for (unit, clients) in by_unit(some, of_each.remove(entry).unwrap_or_default()) {
+                for (unit, clients) in by_unit(&some, of_each.remove(entry).unwrap_or_default()) {
                     kept.sums.insert((Arc::clone(&name), unit), Arc::clone(&clients));
                     // Distinct ones are counted, so that it may be there twice.
                     found.push(clients);
@@ -316,28 +304,16 @@ fn of_entry(publisher: &str, entry: Uuid) -> Arc<str> {
     format!("{publisher} {entry}").into()
 }
 
-fn clients_of(publisher: &str, entries: &[Uuid], units: &[Unit]) -> Call {
+fn clients_of(publisher: &str, entries: &[Uuid], units: &[Unit], rows_max: usize) -> Call {
     let sql = format!(
         "SELECT DISTINCT {} AS unit, entry_id AS entry, client_id AS client FROM usage_by_entry
          WHERE {} AND entry_id IN {{entries:Array(UUID)}} LIMIT {}",
         number(units),
         condition(units),
-        ROWS_MAX + 1
+        rows_max + 1
     );
     let entries: Vec<String> = entries.iter().map(Uuid::to_string).collect();
     bound(Call::new(sql), publisher, units).with("entries", entries)
-}
-
-/// Does what takes a while with so many rows, where no other request waits for it.
-pub(crate) async fn elsewhere<T: Send + 'static>(
-    rows: usize,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, WarehouseError> {
-    if rows <= AT_ONCE_MAX {
-        return Ok(work());
-    }
-    let done = on_own_thread("warehouse-sum", work).await;
-    done.map_err(|error| WarehouseError::Unavailable(format!("adding up: {error}")))
 }
 
 /// What asks for units of one sort; projections have their sums almost ready (see [`super::tables`]).

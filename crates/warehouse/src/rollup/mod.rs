@@ -57,7 +57,7 @@ mod view;
 pub(crate) use buckets::{KnownBuckets, Meant, OfScope};
 pub use check::OffBucket;
 pub use hours::Hours;
-pub(crate) use kept::{KnownSums, Sums, Unit, elsewhere};
+pub(crate) use kept::{KnownSums, Sums, Unit};
 pub(crate) use look::Known;
 pub(crate) use mark::hour_of;
 pub use mark::{MarkRow, Touched};

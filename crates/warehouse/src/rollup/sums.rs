@@ -16,6 +16,8 @@ use crate::queries::{Column, Cube};
 pub(crate) trait Sum: Weighed {
     /// How the warehouse says it: a number of [`super::kept::Unit`], the key and the sums.
     type Asked: RowOwned + RowRead + DeserializeOwned + Send;
+    /// What of receipts it is made of.
+    type Tail: TailSum;
 
     /// The rolled rows that it is over.
     const CUBE: Cube;
@@ -23,14 +25,17 @@ pub(crate) trait Sum: Weighed {
     const ROLLED: &'static str;
     /// What they are grouped by, besides time and version.
     const ROLLED_KEY: &'static str;
-    /// What of receipts it is made of.
-    type Tail: TailSum;
-
     /// What no unit may lie across, in milliseconds.
     const SPAN_MS: i64;
 
+    /// One with its unit.
+    fn of(row: Self::Asked, texts: &mut Texts) -> (u64, Self);
+
     /// Each with its unit.
-    fn of_all(rows: Vec<Self::Asked>) -> Vec<(u64, Self)>;
+    fn of_all(rows: Vec<Self::Asked>) -> Vec<(u64, Self)> {
+        let mut texts = Texts::default();
+        rows.into_iter().map(|row| Self::of(row, &mut texts)).collect()
+    }
 
     /// Where these are kept.
     fn kept(all: &KnownSums) -> &Kept<Self>;
@@ -51,8 +56,14 @@ pub(crate) trait TailSum: Clone + Send + Sync + 'static {
     /// What those are grouped by.
     const SELECTED_KEY: &'static str;
 
+    /// One of them.
+    fn of(row: Self::Asked, texts: &mut Texts) -> Self;
+
     /// All of them.
-    fn of_all(rows: Vec<Self::Asked>) -> Arc<[Self]>;
+    fn of_all(rows: Vec<Self::Asked>) -> Arc<[Self]> {
+        let mut texts = Texts::default();
+        rows.into_iter().map(|row| Self::of(row, &mut texts)).collect()
+    }
 
     /// Where these are shared.
     fn shared(tails: &Tails) -> &Shared<Self>;
@@ -85,7 +96,7 @@ pub(crate) struct AskedClient {
 
 /// Texts that many rows have in common.
 #[derive(Default)]
-struct Texts(HashSet<Arc<str>>);
+pub(crate) struct Texts(HashSet<Arc<str>>);
 
 impl Texts {
     fn one(&mut self, text: String) -> Arc<str> {
@@ -115,24 +126,20 @@ impl Sum for ClientSum {
     const ROLLED_KEY: &'static str = "client_id, purpose, name, organization";
     const SPAN_MS: i64 = HOUR_MS;
 
-    fn of_all(rows: Vec<AskedClient>) -> Vec<(u64, Self)> {
-        let mut texts = Texts::default();
-        let of = |row: AskedClient| {
-            let sum = Self {
-                client: row.client,
-                purpose: texts.one(row.usage),
-                name: texts.one(row.title),
-                organization: texts.one(row.body),
-                receipts: row.total,
-                last_ms: row.newest,
-            };
-            (row.unit, sum)
+    fn of(row: AskedClient, texts: &mut Texts) -> (u64, Self) {
+        let sum = Self {
+            client: row.client,
+            purpose: texts.one(row.usage),
+            name: texts.one(row.title),
+            organization: texts.one(row.body),
+            receipts: row.total,
+            last_ms: row.newest,
         };
-        rows.into_iter().map(of).collect()
+        (row.unit, sum)
     }
 
     fn kept(all: &KnownSums) -> &Kept<Self> {
-        all.clients()
+        &all.0.clients
     }
 
     fn of_tail(tail: &UseSum) -> Self {
@@ -179,21 +186,17 @@ impl Sum for ModelSum {
     const ROLLED_KEY: &'static str = "model_id, client_id";
     const SPAN_MS: i64 = HOUR_MS;
 
-    fn of_all(rows: Vec<AskedModel>) -> Vec<(u64, Self)> {
-        let mut texts = Texts::default();
-        let of = |row: AskedModel| {
-            let sum = Self {
-                model: texts.one(row.model),
-                client: row.client,
-                receipts: row.total,
-            };
-            (row.unit, sum)
+    fn of(row: AskedModel, texts: &mut Texts) -> (u64, Self) {
+        let sum = Self {
+            model: texts.one(row.model),
+            client: row.client,
+            receipts: row.total,
         };
-        rows.into_iter().map(of).collect()
+        (row.unit, sum)
     }
 
     fn kept(all: &KnownSums) -> &Kept<Self> {
-        all.models()
+        &all.0.models
     }
 
     fn of_tail(tail: &UseSum) -> Self {
@@ -206,8 +209,9 @@ impl Sum for ModelSum {
 }
 
 /// Of one entry.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Row, Deserialize)]
 pub(crate) struct EntrySum {
+    #[serde(with = "clickhouse::serde::uuid")]
     pub(crate) entry: Uuid,
     pub(crate) receipts: u64,
     pub(crate) last_ms: i64,
@@ -233,20 +237,17 @@ impl Sum for EntrySum {
     const ROLLED_KEY: &'static str = "entry_id";
     const SPAN_MS: i64 = HOUR_MS;
 
-    fn of_all(rows: Vec<AskedEntry>) -> Vec<(u64, Self)> {
-        let of = |row: AskedEntry| {
-            let sum = Self {
-                entry: row.entry,
-                receipts: row.total,
-                last_ms: row.newest,
-            };
-            (row.unit, sum)
+    fn of(row: AskedEntry, _texts: &mut Texts) -> (u64, Self) {
+        let sum = Self {
+            entry: row.entry,
+            receipts: row.total,
+            last_ms: row.newest,
         };
-        rows.into_iter().map(of).collect()
+        (row.unit, sum)
     }
 
     fn kept(all: &KnownSums) -> &Kept<Self> {
-        all.entries()
+        &all.0.entries
     }
 
     fn of_tail(tail: &Self) -> Self {
@@ -282,21 +283,17 @@ impl Sum for SlotSum {
     const ROLLED_KEY: &'static str = "slot, purpose";
     const SPAN_MS: i64 = HOUR_MS / 2;
 
-    fn of_all(rows: Vec<AskedSlot>) -> Vec<(u64, Self)> {
-        let mut texts = Texts::default();
-        let of = |row: AskedSlot| {
-            let sum = Self {
-                at_ms: row.at_ms,
-                purpose: texts.one(row.usage),
-                receipts: row.total,
-            };
-            (row.unit, sum)
+    fn of(row: AskedSlot, texts: &mut Texts) -> (u64, Self) {
+        let sum = Self {
+            at_ms: row.at_ms,
+            purpose: texts.one(row.usage),
+            receipts: row.total,
         };
-        rows.into_iter().map(of).collect()
+        (row.unit, sum)
     }
 
     fn kept(all: &KnownSums) -> &Kept<Self> {
-        all.slots()
+        &all.0.slots
     }
 
     fn of_tail(tail: &UseSum) -> Self {
@@ -352,9 +349,8 @@ impl TailSum for UseSum {
         sum(n) AS total, max(last_at) AS newest";
     const SELECTED_KEY: &'static str = "client, usage, title, body, model, at_ms";
 
-    fn of_all(rows: Vec<AskedUse>) -> Arc<[Self]> {
-        let mut texts = Texts::default();
-        let of = |row: AskedUse| Self {
+    fn of(row: AskedUse, texts: &mut Texts) -> Self {
+        Self {
             client: row.client,
             purpose: texts.one(row.usage),
             name: texts.one(row.title),
@@ -363,8 +359,7 @@ impl TailSum for UseSum {
             at_ms: row.at_ms,
             receipts: row.total,
             last_ms: row.newest,
-        };
-        rows.into_iter().map(of).collect()
+        }
     }
 
     fn shared(tails: &Tails) -> &Shared<Self> {
@@ -372,28 +367,15 @@ impl TailSum for UseSum {
     }
 }
 
-#[derive(Row, Deserialize)]
-pub(crate) struct TailEntry {
-    #[serde(with = "clickhouse::serde::uuid")]
-    entry: Uuid,
-    total: u64,
-    newest: i64,
-}
-
 impl TailSum for EntrySum {
-    type Asked = TailEntry;
+    type Asked = Self;
 
     const COLUMNS: &'static [Column] = &[Column::Count, Column::Entry, Column::Last];
-    const SELECTED: &'static str = "entry, sum(n) AS total, max(last_at) AS newest";
+    const SELECTED: &'static str = "entry, sum(n) AS receipts, max(last_at) AS last_ms";
     const SELECTED_KEY: &'static str = "entry";
 
-    fn of_all(rows: Vec<TailEntry>) -> Arc<[Self]> {
-        let of = |row: TailEntry| Self {
-            entry: row.entry,
-            receipts: row.total,
-            last_ms: row.newest,
-        };
-        rows.into_iter().map(of).collect()
+    fn of(row: Self, _texts: &mut Texts) -> Self {
+        row
     }
 
     fn shared(tails: &Tails) -> &Shared<Self> {
