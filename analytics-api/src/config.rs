@@ -59,6 +59,9 @@ pub struct AnalyticsConfig {
     pub rollup_lag_ms: u64,
     /// Least pause between two rolls when there is nothing left to make, in milliseconds.
     pub rollup_interval_ms: u64,
+    /// Pause between two passes over hours that were touched since they were rolled, in milliseconds: late receipts come one by one, and each
+    /// has its whole hour made anew.
+    pub rollup_again_interval_ms: u64,
     /// The part of the time that rolling may take, in percent, on one thread of the warehouse.
     pub rollup_percent_max: u32,
     /// Receipts read for one roll, about.
@@ -96,6 +99,7 @@ impl Default for AnalyticsConfig {
             rollups: true,
             rollup_lag_ms: 300_000,
             rollup_interval_ms: 5_000,
+            rollup_again_interval_ms: 300_000,
             rollup_percent_max: 20,
             rollup_rows_max: 500_000,
             rollup_check_interval_ms: 60_000,
@@ -153,6 +157,11 @@ impl Validate for AnalyticsConfig {
         faults.range("rollup_lag_ms", self.rollup_lag_ms, 0..=86_400_000);
         // A state is believed for two days.
         faults.range("rollup_interval_ms", self.rollup_interval_ms, 10..=3_600_000);
+        faults.range(
+            "rollup_again_interval_ms",
+            self.rollup_again_interval_ms,
+            10..=3_600_000,
+        );
         faults.range("rollup_percent_max", self.rollup_percent_max, 1..=100);
         faults.range("rollup_rows_max", self.rollup_rows_max, 1..=100_000_000);
         faults.range(

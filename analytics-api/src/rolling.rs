@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use accounts::AccountsError;
 use metrics::{counter, gauge, histogram};
-use warehouse::{OffBucket, RollBounds, RollupStanding, WarehouseError};
+use warehouse::{CleanFrom, OffBucket, RollBounds, RollupStanding, WarehouseError};
 
 use crate::app::App;
 use crate::watermark::WatermarkError;
@@ -52,6 +52,9 @@ struct Roller {
     numbers_seen: Option<u32>,
     /// Found by the last check, until it is made anew.
     off: Vec<OffBucket>,
+    /// Where the pass over hours that were touched since they were rolled goes on, and when the next one begins.
+    clean_from: Option<CleanFrom>,
+    clean_at: Instant,
     /// Where the next check begins, in hours since the Unix epoch, and when.
     check_from: u32,
     check_at: Instant,
@@ -74,6 +77,8 @@ pub(crate) async fn watch(app: Arc<App>) {
         app,
         numbers_seen: None,
         off: Vec::new(),
+        clean_from: None,
+        clean_at: Instant::now(),
         check_from: 0,
         first_hour: 0,
         even_day: None,
@@ -147,6 +152,7 @@ impl Roller {
         let bounds = RollBounds {
             settled_ms: app.deps.accounts.now_ms().saturating_sub(lag_ms),
             rows_max: config.rollup_rows_max,
+            clean_from: self.next_clean_from(),
             even_day: self.next_even_day(app.deps.accounts.now_ms()),
         };
         let started = Instant::now();
@@ -155,7 +161,9 @@ impl Roller {
         if plan.has_evened() {
             self.even_day = bounds.even_day.and_then(|day| day.checked_sub(1));
         }
+        let clean_from = plan.clean_from().cloned();
         if !plan.is_needed() {
+            self.clean_from = clean_from;
             self.tell(&warehouse.rollup_standing().await?);
             return Ok(false);
         }
@@ -169,9 +177,19 @@ impl Roller {
         histogram!("receipts_rollup_roll_seconds").record(started.elapsed().as_secs_f64());
         if rolled.counts {
             self.off.clear();
+            self.clean_from = clean_from;
             self.tell(&rolled.standing);
         }
         Ok(more && rolled.counts)
+    }
+
+    /// Where a pass is, or begins if it is time for one.
+    fn next_clean_from(&mut self) -> Option<CleanFrom> {
+        if self.clean_from.is_none() && self.clean_at <= Instant::now() {
+            self.clean_from = Some(CleanFrom::default());
+            self.clean_at = Instant::now() + Duration::from_millis(self.app.config.rollup_again_interval_ms);
+        }
+        self.clean_from.clone()
     }
 
     /// The day to be evened next, if it is time for one.

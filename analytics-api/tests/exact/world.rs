@@ -26,8 +26,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use warehouse::{
-    Below, MarkRow, MetadataErasure, ReceiptRow, RejectedRow, RollBounds, RollStep, Target, Touched, Warehouse,
-    WarehouseConfig,
+    Below, CleanFrom, MarkRow, MetadataErasure, ReceiptRow, RejectedRow, RollBounds, RollStep, Target, Touched,
+    Warehouse, WarehouseConfig,
 };
 
 use crate::asking::View;
@@ -148,6 +148,7 @@ impl World {
         let rollups = AnalyticsConfig {
             rollup_lag_ms: 0,
             rollup_interval_ms: 50,
+            rollup_again_interval_ms: 100,
             rollup_percent_max: 50,
             rollup_rows_max: 1_000,
             rollup_check_interval_ms: 1_000,
@@ -267,6 +268,7 @@ impl World {
             let bounds = RollBounds {
                 settled_ms: jiff::Timestamp::now().as_millisecond() - rng.random_range(0..3) * HOUR_MS,
                 rows_max: rng.random_range(1..2_000),
+                clean_from: rng.random_bool(0.7).then(CleanFrom::default),
                 even_day: rng.random_bool(0.7).then(|| {
                     let days = rng.random_range(0..400);
                     u32::try_from(jiff::Timestamp::now().as_millisecond() / (24 * HOUR_MS) - days).unwrap()

@@ -39,6 +39,9 @@ pub struct Arguments {
     /// How long the mix runs, and each part of the cost, in seconds.
     #[arg(long, value_name = "S", default_value_t = 120)]
     pub seconds: u64,
+    /// How long the readers read before the mix counts, in seconds: their first pages aren't in memory yet.
+    #[arg(long, value_name = "S", default_value_t = 60)]
+    pub warm_seconds: u64,
     /// Rounds of each speed whose median counts.
     #[arg(long, value_name = "N", default_value_t = 11)]
     pub rounds: usize,

@@ -22,6 +22,8 @@ const REST_CORES: f64 = 0.15;
 const REST_LOOK: Duration = Duration::from_secs(3);
 const REST_MAX: Duration = Duration::from_secs(600);
 const ROUNDS: usize = 2;
+/// How long rollups are looked at, in seconds: what late receipts touch is made anew every five minutes, so once in it.
+const PASS_S: u64 = 330;
 
 /// Waits until everything that was loaded is rolled.
 pub(super) async fn backfill(service: &Service, load: &Load, progress: &Progress) -> Result<Row> {
@@ -65,7 +67,7 @@ async fn first_hour(service: &Service) -> Result<Option<i64>> {
     Ok((hour > 0).then_some(hour))
 }
 
-/// The same stream with rollups and without, in turn.
+/// The same stream with rollups and without, in turn; of a short run with whatever falls into it.
 pub(super) async fn running(
     arguments: &Arguments,
     mut service: Service,
@@ -75,12 +77,17 @@ pub(super) async fn running(
 ) -> Result<Row> {
     service.stop().await?;
     let (mut with, mut without) = (Vec::new(), Vec::new());
+    let is_whole = arguments.receipts >= Arguments::RECEIPTS;
+    let with_s = if is_whole { PASS_S } else { arguments.seconds };
     for _ in 0..ROUNDS {
-        for (rollups, taken) in [(Rollups::On, &mut with), (Rollups::Off, &mut without)] {
+        for (rollups, seconds, taken) in [
+            (Rollups::On, with_s, &mut with),
+            (Rollups::Off, arguments.seconds, &mut without),
+        ] {
             progress.step("cost", &format!("rollups {rollups:?}"));
             let mut service = Service::start(arguments, data, rollups).await?;
             rest(&service).await?;
-            taken.push(taking_in(arguments, &service, load).await?);
+            taken.push(taking_in(arguments.rate, seconds, &service, load).await?);
             service.stop().await?;
         }
     }
@@ -95,8 +102,8 @@ pub(super) async fn running(
     )
     .target(Target::Below(SHARE_MAX))
     .note(format!(
-        "CPU ms of the whole service for a thousand receipts: with rollups {}, without {}; each {} s, in turn, once the service was at \
-         rest. The roll of each hour that ends is not in it: rollup-backfill says what that costs",
+        "CPU ms of the whole service for a thousand receipts: with rollups {}, {with_s} s each, and without {}, {} s each, in turn, \
+         once the service was at rest. The roll of each hour that ends is not in it: rollup-backfill says what that costs",
         shown(&with),
         shown(&without),
         arguments.seconds
@@ -104,12 +111,12 @@ pub(super) async fn running(
 }
 
 /// CPU milliseconds of the service for a thousand receipts.
-async fn taking_in(arguments: &Arguments, service: &Service, load: &Load) -> Result<f64> {
-    let stream = Stream::start(service.gateway(), load, arguments.rate)?;
+async fn taking_in(rate: u32, seconds: u64, service: &Service, load: &Load) -> Result<f64> {
+    let stream = Stream::start(service.gateway(), load, rate)?;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let taken = || stream.acknowledged.receipts.load(Ordering::Relaxed);
     let (cpu, receipts) = (service.cpu_seconds()?, taken());
-    tokio::time::sleep(Duration::from_secs(arguments.seconds)).await;
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
     let (cpu, receipts) = (service.cpu_seconds()? - cpu, taken() - receipts);
     stream.stop().await?;
     if receipts == 0 {

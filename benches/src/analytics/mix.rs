@@ -2,6 +2,7 @@
 //! the next.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,8 @@ const MILLISECONDS_MAX: f64 = 250.0;
 #[derive(Default)]
 struct Taken {
     by_part: Mutex<BTreeMap<&'static str, Vec<f64>>>,
+    /// Before it counts.
+    warming: Mutex<Vec<f64>>,
     failed: Mutex<Vec<String>>,
     pages: std::sync::atomic::AtomicU64,
 }
@@ -82,12 +85,13 @@ pub(super) async fn get(http: &HttpClient, address: &str, key: &str) -> Result<b
     Ok(body)
 }
 
-/// Reads until `end`.
-async fn read(base: String, keys: Arc<Vec<String>>, look_ms: u64, end: Instant, taken: Arc<Taken>) {
+/// Reads until the end of `during`; what is asked before it begins doesn't count.
+async fn read(base: String, keys: Arc<Vec<String>>, look_ms: u64, during: Range<Instant>, taken: Arc<Taken>) {
     let http = client(16);
     let wait = |most_ms: u64| Duration::from_millis(rand::rng().random_range(0..=most_ms));
     tokio::time::sleep(wait(look_ms)).await;
-    while Instant::now() < end {
+    while Instant::now() < during.end {
+        let counts = Instant::now() >= during.start;
         let (days, interval, key) = {
             let mut random = rand::rng();
             let mut pick = random.random_range(0..RANGES.iter().map(|(_, _, weight)| weight).sum());
@@ -113,12 +117,18 @@ async fn read(base: String, keys: Arc<Vec<String>>, look_ms: u64, end: Instant, 
             match answer {
                 Ok(()) => {
                     let ms = elapsed.as_secs_f64() * 1_000.0;
-                    taken.by_part.lock().entry(part).or_default().push(ms);
+                    if counts {
+                        taken.by_part.lock().entry(part).or_default().push(ms);
+                    } else {
+                        taken.warming.lock().push(ms);
+                    }
                 }
                 Err(error) => taken.failed.lock().push(format!("{path}: {error:#}")),
             }
         }
-        taken.pages.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        taken
+            .pages
+            .fetch_add(u64::from(counts), std::sync::atomic::Ordering::Relaxed);
         tokio::time::sleep(wait(look_ms)).await;
     }
 }
@@ -143,27 +153,29 @@ pub(super) async fn measure(arguments: &Arguments, service: &mut Service, load: 
     let stream = Stream::start(service.gateway(), load, arguments.rate)?;
     // The first seconds are the stream's own: connections, caches of keys.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let duration = Duration::from_secs(arguments.seconds);
-    let end = Instant::now() + duration;
+    let start = Instant::now() + Duration::from_secs(arguments.warm_seconds);
+    let end = start + Duration::from_secs(arguments.seconds);
     let taken = Arc::new(Taken::default());
     let mut readers = JoinSet::new();
-    let cpu = service.cpu_seconds()?;
     for _ in 0..arguments.readers {
         let keys = Arc::clone(&keys);
         readers.spawn(read(
             service.analytics(),
             keys,
             arguments.look_ms,
-            end,
+            start..end,
             Arc::clone(&taken),
         ));
     }
+    tokio::time::sleep_until(start.into()).await;
+    let cpu = service.cpu_seconds()?;
     let fresh = Fresh::watch(service, probe, end).await?;
     while readers.join_next().await.is_some() {}
     let cpu = (service.cpu_seconds()? - cpu) / arguments.seconds as f64;
     let acknowledged = stream.stop().await?;
     let by_part = std::mem::take(&mut *taken.by_part.lock());
     let all: Vec<f64> = by_part.values().flatten().copied().collect();
+    let warming = std::mem::take(&mut *taken.warming.lock());
     let relaxed = std::sync::atomic::Ordering::Relaxed;
     let mut row = Row::alone(
         "analytics-mix",
@@ -190,6 +202,14 @@ pub(super) async fn measure(arguments: &Arguments, service: &mut Service, load: 
         number(quantile(&all, 1.0)),
         number(cpu),
         number(service.memory_mb()?),
+    ))
+    .note(format!(
+        "{} s of the same before that, whose answers don't count: {} of them, p50 {} ms, p99 {} ms, max {} ms",
+        arguments.warm_seconds,
+        number(warming.len() as f64),
+        number(quantile(&warming, 0.5)),
+        number(quantile(&warming, 0.99)),
+        number(quantile(&warming, 1.0)),
     ))
     .note(format!(
         "the stream: {} acknowledged, {} failed, at most {} ms behind its plan; one in {} late, up to two days by Zipf's law",

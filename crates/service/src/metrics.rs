@@ -573,6 +573,12 @@ pub const METRICS: &[MetricDoc] = &[
         &[],
         "Hours of publishers whose rolled rows the last check found to differ from the receipts; alert above 0.",
     ),
+    gauge(
+        "receipts_rollup_recent_bytes",
+        "bytes",
+        &[],
+        "What receipts of hours that aren't rolled take in memory, about; at most 200 MB.",
+    ),
     histogram(
         "receipts_rollup_roll_seconds",
         "seconds",

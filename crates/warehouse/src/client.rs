@@ -18,7 +18,7 @@ use crate::queries::DamageMet;
 use crate::row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};
 use crate::schema::Layout;
 use crate::threads::on_own_thread;
-use crate::{Target, WarehouseConfig, WarehouseError, native, rollup, tls};
+use crate::{Target, WarehouseConfig, WarehouseError, native, queries, rollup, tls};
 
 /// Below what ClickHouse keeps an idle connection open, so that no request meets a closing one.
 const IDLE_MAX: Duration = Duration::from_secs(2);
@@ -80,6 +80,8 @@ pub struct Warehouse {
     rollups: rollup::Known,
     buckets: rollup::KnownBuckets,
     sums: rollup::KnownSums,
+    recent: rollup::KnownRecent,
+    urls: queries::KnownUrls,
 }
 
 /// One statement with its bound parameters: user input only ever comes in through [`with`](Self::with).
@@ -184,6 +186,8 @@ impl Warehouse {
             rollups: rollup::Known::default(),
             buckets: rollup::KnownBuckets::default(),
             sums: rollup::KnownSums::default(),
+            recent: rollup::KnownRecent::default(),
+            urls: queries::KnownUrls::default(),
         })
     }
 
@@ -524,6 +528,16 @@ impl Warehouse {
     /// Sums of rolled rows that were read.
     pub(crate) fn sums_known(&self) -> &rollup::KnownSums {
         &self.sums
+    }
+
+    /// Receipts that aren't rolled.
+    pub(crate) fn recent_known(&self) -> &rollup::KnownRecent {
+        &self.recent
+    }
+
+    /// What the newest receipts of entries say.
+    pub(crate) fn urls_known(&self) -> &queries::KnownUrls {
+        &self.urls
     }
 
     /// What a statement met of damage.

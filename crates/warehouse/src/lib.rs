@@ -51,6 +51,6 @@ pub use queries::{
     StoredReceipt, TimeseriesPoint, TopClient, TopContent, Totals, TouchedHours, Usage, UsageByPurpose,
 };
 pub use rollup::{
-    Hours, MarkRow, OffBucket, RollBounds, RollPlan, RollStep, Rolled, RollupStanding, RollupView, Touched,
+    CleanFrom, Hours, MarkRow, OffBucket, RollBounds, RollPlan, RollStep, Rolled, RollupStanding, RollupView, Touched,
 };
 pub use row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};

@@ -4,7 +4,6 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::newest::Of;
 use super::source::{Column, Cube};
 use super::summed::Summed;
 use super::{FINAL_SETTINGS, Filter, Scope, Usage};
@@ -132,12 +131,14 @@ impl Usage<'_> {
             Some(summed) => summed.into(move |summed| summed.most_used(top_max)).await?,
             None => self.most_used_in_sql(name, scope, filter, top_max).await?,
         };
-        let found = used.entries.iter().map(|entry| (entry.entry_id, entry.last_ms));
-        let mut urls = self.newest(scope, filter, Of::Entries, found).await?;
-        for entry in &mut used.entries {
-            // Not there only if it was erased since.
-            let texts = urls.remove(&entry.entry_id).unwrap_or_default();
-            entry.url = texts.into_iter().next().unwrap_or_default();
+        let found: Vec<(Uuid, i64)> = used
+            .entries
+            .iter()
+            .map(|entry| (entry.entry_id, entry.last_ms))
+            .collect();
+        let urls = self.newest_urls(scope, filter, &found).await?;
+        for (entry, url) in used.entries.iter_mut().zip(urls) {
+            entry.url = url;
         }
         Ok(used)
     }

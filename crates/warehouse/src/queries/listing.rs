@@ -6,8 +6,6 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use clickhouse::Row;
-use serde::Deserialize;
 use uuid::Uuid;
 
 use super::export::{KEY, REST, ReceiptRow};
@@ -36,48 +34,23 @@ impl From<&ExportedReceipt> for NewestCursor {
     }
 }
 
-#[derive(Row, Deserialize)]
-struct PlaceRow {
-    timestamp_ms: i64,
-    #[serde(with = "clickhouse::serde::uuid")]
-    receipt: Uuid,
-    hash: [u8; 32],
-}
-
 /// The first window; each further one is so many times as long.
 const WINDOW_MS: i64 = 3_600_000;
 const GROWTH: i64 = 8;
 
 const ORDER: &str = "ORDER BY timestamp DESC, receipt_id DESC, payload_hash DESC";
 
-/// Rows older than a place, or older or at it.
-fn below(place: &str, last: &str) -> String {
-    let time = format!("fromUnixTimestamp64Milli({{{place}_ms:Int64}}, 'UTC')");
-    format!(
-        " AND (timestamp < {time} OR timestamp = {time} AND (receipt_id, payload_hash) {last}
-            ({{{place}_receipt:UUID}}, toFixedString(unhex({{{place}_hash:String}}), 32)))"
-    )
-}
+/// Rows older than the place that [`with_place`] binds.
+const OLDER: &str = " AND (timestamp < fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC')
+    OR timestamp = fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC') AND
+        (receipt_id, payload_hash) < ({after_receipt:UUID}, toFixedString(unhex({after_hash:String}), 32)))";
 
-/// The opposite of `below(place, "<")`: at the place or newer.
-fn from_place_up(place: &str) -> String {
-    let time = format!("fromUnixTimestamp64Milli({{{place}_ms:Int64}}, 'UTC')");
-    format!(
-        " AND (timestamp > {time} OR timestamp = {time} AND (receipt_id, payload_hash) >=
-            ({{{place}_receipt:UUID}}, toFixedString(unhex({{{place}_hash:String}}), 32)))"
-    )
-}
-
-fn with_place(call: Call, names: [&'static str; 3], place: &NewestCursor) -> Call {
-    let [ms, receipt, hash] = names;
+fn with_place(call: Call, place: &NewestCursor) -> Call {
     let hex: String = place.payload_hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    call.with(ms, place.timestamp_ms)
-        .with(receipt, place.receipt_id.to_string())
-        .with(hash, hex)
+    call.with("after_ms", place.timestamp_ms)
+        .with("after_receipt", place.receipt_id.to_string())
+        .with("after_hash", hex)
 }
-
-const AFTER: [&str; 3] = ["after_ms", "after_receipt", "after_hash"];
-const UPTO: [&str; 3] = ["upto_ms", "upto_receipt", "upto_hash"];
 
 impl Warehouse {
     /// At most `rows_max` receipts older than `after`, or the newest ones; newest first, equally new ones by falling id and hash. That
@@ -98,16 +71,16 @@ impl Warehouse {
         }
         let mut after = after.copied();
         loop {
-            let (found, upto) = self.some_receipts(scope, filter, after.as_ref(), rows_max).await?;
-            match upto {
+            let (found, down_to) = self.some_receipts(scope, filter, after.as_ref(), rows_max).await?;
+            match down_to {
                 // Stored rows of the filter that an erasure has taken out of it, once they are merged: the next ones are behind them.
-                Some(upto) if found.is_empty() => after = Some(upto),
+                Some(down_to) if found.is_empty() => after = Some(down_to),
                 _ => return Ok(found),
             }
         }
     }
 
-    /// At most `rows_max` receipts behind `after`, and up to where they were looked for if there may be more.
+    /// At most `rows_max` receipts behind `after`, and down to where they were looked for if there may be more.
     async fn some_receipts(
         &self,
         scope: &Scope,
@@ -125,46 +98,49 @@ impl Warehouse {
         let newest_ms = filter.to_ms.min(now_ms());
         let mut length_ms = WINDOW_MS;
         loop {
-            let window = Filter {
+            let mut window = Filter {
                 from_ms: newest_ms.saturating_sub(length_ms).max(filter.from_ms),
                 ..filter.clone()
             };
             let is_last = window.from_ms <= filter.from_ms;
-            let upto = self.page_end(scope, &window, after, rows_max).await?;
-            if upto.is_some() || is_last {
-                let found = self.page(scope, &window, after, upto.as_ref(), rows_max).await?;
-                return Ok((found, upto));
+            let down_to_ms = self.page_end(scope, &window, after, rows_max).await?;
+            if down_to_ms.is_some() || is_last {
+                window.from_ms = down_to_ms.unwrap_or(window.from_ms);
+                let found = self.page(scope, &window, after, rows_max).await?;
+                let down_to = down_to_ms.map(|timestamp_ms| NewestCursor {
+                    timestamp_ms,
+                    receipt_id: Uuid::nil(),
+                    payload_hash: [0; 32],
+                });
+                return Ok((found, down_to));
             }
             length_ms = length_ms.saturating_mul(GROWTH);
         }
     }
 
-    /// The place of the last of `rows_max` stored rows, if there are so many. They merge into at most as many receipts.
+    /// The timestamp of the last of `rows_max` stored rows, if there are so many. They merge into at most as many receipts. It reads the
+    /// timestamps and, of a first page, nothing else.
     async fn page_end(
         &self,
         scope: &Scope,
         window: &Filter,
         after: Option<&NewestCursor>,
         rows_max: u32,
-    ) -> Result<Option<NewestCursor>, WarehouseError> {
+    ) -> Result<Option<i64>, WarehouseError> {
         let mut condition = receipts_condition(scope, window);
         if after.is_some() {
-            condition.push_str(&below("after", "<"));
+            condition.push_str(OLDER);
         }
         let sql = format!(
-            "SELECT toUnixTimestamp64Milli(timestamp) AS timestamp_ms, receipt_id AS receipt, payload_hash AS hash
-             FROM receipts WHERE {condition} {ORDER} LIMIT 1 OFFSET {{skipped:UInt32}}"
+            "SELECT toUnixTimestamp64Milli(timestamp) AS timestamp_ms FROM receipts WHERE {condition}
+             ORDER BY timestamp DESC LIMIT 1 OFFSET {{skipped:UInt32}}"
         );
         let mut call = scoped(sql, scope, window).with("skipped", rows_max - 1);
         if let Some(after) = after {
-            call = with_place(call, AFTER, after);
+            call = with_place(call, after);
         }
-        let found: Vec<PlaceRow> = self.rows("receipts_page_end", call).await?;
-        Ok(found.into_iter().next().map(|row| NewestCursor {
-            timestamp_ms: row.timestamp_ms,
-            receipt_id: row.receipt,
-            payload_hash: row.hash,
-        }))
+        let found: Vec<i64> = self.rows("receipts_page_end", call).await?;
+        Ok(found.into_iter().next())
     }
 
     async fn page(
@@ -172,30 +148,18 @@ impl Warehouse {
         scope: &Scope,
         window: &Filter,
         after: Option<&NewestCursor>,
-        upto: Option<&NewestCursor>,
         rows_max: u32,
     ) -> Result<Vec<ExportedReceipt>, WarehouseError> {
-        let mut window = window.clone();
-        if let Some(upto) = upto {
-            window.from_ms = upto.timestamp_ms;
-        }
-        let mut condition = receipts_condition(scope, &window);
+        let mut condition = receipts_condition(scope, window);
         if after.is_some() {
-            condition.push_str(&below("after", "<"));
+            condition.push_str(OLDER);
         }
-        if upto.is_some() {
-            condition.push_str(&from_place_up("upto"));
-        }
-        // More than so many only if some came in since the end was looked for.
         let sql = format!(
             "SELECT {KEY}, {REST} FROM receipts FINAL WHERE {condition} {ORDER} LIMIT {{rows_max:UInt32}} {FINAL_SETTINGS}"
         );
-        let mut call = scoped(sql, scope, &window).with("rows_max", rows_max);
+        let mut call = scoped(sql, scope, window).with("rows_max", rows_max);
         if let Some(after) = after {
-            call = with_place(call, AFTER, after);
-        }
-        if let Some(upto) = upto {
-            call = with_place(call, UPTO, upto);
+            call = with_place(call, after);
         }
         let rows: Vec<ReceiptRow> = self.rows("receipts_page", call).await?;
         Ok(rows.into_iter().map(ExportedReceipt::from).collect())

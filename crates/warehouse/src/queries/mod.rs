@@ -44,6 +44,7 @@ pub use export::{ExportedReceipt, ReceiptCursor};
 pub use ledger::LedgerRun;
 pub use listing::NewestCursor;
 pub use live::{ARRIVALS_MAX, LogPlace, TouchedHours};
+pub(crate) use newest::KnownUrls;
 pub use parts::{Irreplaceable, LogBegin, Part};
 pub use receipt::{ReceiptFacts, RejectedReceipt, StoredReceipt};
 pub use refusals::{Refusal, RefusalCursor, RefusalFilter, RefusalStats};

@@ -1,11 +1,15 @@
 //! What the newest receipts of some entries or clients say, once it is known when those were.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use clickhouse::Row;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
 use serde::Deserialize;
 use uuid::Uuid;
 
+use super::source::Cube;
 use super::{FINAL_SETTINGS, Filter, Scope, Usage, receipts_condition, scoped};
 use crate::WarehouseError;
 
@@ -25,7 +29,80 @@ pub(super) enum Of {
     Clients,
 }
 
+/// What the newest receipts of entries say, of instants in hours that are rolled: by publisher, entry, instant and the roll that made
+/// the hour. Clones of a [`Warehouse`](crate::Warehouse) share it.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownUrls(Arc<Cache<Place, Arc<str>, ByBytes>>);
+
+type Place = (Arc<str>, Uuid, i64, u32);
+
+const URLS_BYTES_MAX: u64 = 16 << 20;
+
+#[derive(Debug, Clone)]
+struct ByBytes;
+
+impl Weighter<Place, Arc<str>> for ByBytes {
+    fn weight(&self, place: &Place, url: &Arc<str>) -> u64 {
+        (192 + place.0.len() + url.len()) as u64
+    }
+}
+
+impl Default for KnownUrls {
+    fn default() -> Self {
+        Self(Arc::new(Cache::with_weighter(20_000, URLS_BYTES_MAX, ByBytes)))
+    }
+}
+
 impl Usage<'_> {
+    /// The URL of each entry's receipt of an instant; an empty one only if it was erased since.
+    pub(super) async fn newest_urls(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        found: &[(Uuid, i64)],
+    ) -> Result<Vec<String>, WarehouseError> {
+        let known = &self.warehouse.urls_known().0;
+        // A narrower choice has other instants, and its own answers.
+        let publisher: Option<Arc<str>> = match scope.publishers.as_slice() {
+            [one] if self.is_summed(scope, filter) && scope.below.is_empty() => Some(one.as_str().into()),
+            _ => None,
+        };
+        let mut keys: Vec<Option<Place>> = vec![None; found.len()];
+        if let Some(publisher) = &publisher {
+            let source = self.source(scope, filter, &[], Cube::Entries).await?;
+            for (key, (entry, at_ms)) in keys.iter_mut().zip(found) {
+                let made_by = source.made_by(publisher, *at_ms);
+                *key = made_by.map(|version| (Arc::clone(publisher), *entry, *at_ms, version));
+            }
+        }
+        let held: Vec<Option<Arc<str>>> = keys
+            .iter()
+            .map(|key| key.as_ref().and_then(|key| known.get(key)))
+            .collect();
+        let missing = found.iter().zip(&held).filter(|(_, url)| url.is_none());
+        let mut read = self
+            .newest(scope, filter, Of::Entries, missing.map(|(one, _)| *one))
+            .await?;
+        let mut urls = Vec::with_capacity(found.len());
+        for (((entry, _), key), held) in found.iter().zip(keys).zip(held) {
+            if let Some(url) = held {
+                urls.push(url.to_string());
+                continue;
+            }
+            let url = read
+                .remove(entry)
+                .unwrap_or_default()
+                .into_iter()
+                .next()
+                .unwrap_or_default();
+            if let Some(key) = key.filter(|_| !url.is_empty()) {
+                known.insert(key, url.as_str().into());
+            }
+            urls.push(url);
+        }
+        Ok(urls)
+    }
+
     /// The texts of the receipts with these ids and timestamps (milliseconds); of several of one id and timestamp the greatest of
     /// each. It costs the hours that the timestamps lie in, of these entries.
     pub(super) async fn newest(

@@ -147,6 +147,9 @@ impl Warehouse {
              GROUP BY reason_text ORDER BY receipts DESC, reason_text {FINAL_SETTINGS}"
         );
         let reasons: Vec<ReasonRow> = self.rows("refusals", call(sql)).await?;
+        if reasons.is_empty() {
+            return Ok(RefusalStats::default());
+        }
         if filter.after.is_some() {
             condition.push_str(
                 " AND (received_at, position) < (fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC'), {after:UInt128})",

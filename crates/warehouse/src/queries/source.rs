@@ -354,10 +354,26 @@ impl Source<'_> {
         Some(all.map(|(publisher, meant)| (publisher.as_str(), of(meant))).collect())
     }
 
-    /// Hours of the range that don't come from rolled rows.
-    pub(super) fn tail_hours(&self) -> u64 {
-        let all = hour_of(self.filter.to_ms.saturating_add(HOUR_MS - 1)).saturating_sub(hour_of(self.filter.from_ms));
-        u64::from(all).saturating_sub(self.split.hours().count())
+    /// Hours of the range that don't come from rolled rows, or not all of them.
+    pub(super) fn tail_hours(&self) -> Hours {
+        let all = hour_of(self.filter.from_ms)..hour_of(self.filter.to_ms.saturating_add(HOUR_MS - 1));
+        Hours::of(all).without(&self.split.hours())
+    }
+
+    /// Which roll made the rolled rows that stand for a publisher's instant.
+    pub(super) fn made_by(&self, publisher: &str, at_ms: i64) -> Option<u32> {
+        let (_, meant) = self.meant.as_ref()?.iter().find(|(name, _)| name == publisher)?;
+        meant.made_by(hour_of(at_ms))
+    }
+
+    /// Whose receipts are asked for.
+    pub(super) fn scope(&self) -> &Scope {
+        self.scope
+    }
+
+    /// The range.
+    pub(super) fn range(&self) -> (i64, i64) {
+        (self.filter.from_ms, self.filter.to_ms)
     }
 
     /// What tells the other side from that of any other question of the same view.
@@ -532,8 +548,10 @@ impl Source<'_> {
         }
         let (start, end) = self.split.rolled;
         let Some(all) = &self.meant else {
+            // Below the window there are at most rows of receipts that are gone.
+            let first = self.view.window().map_or(start, |window| window.start.max(start));
             return call
-                .with("rolled_from", start)
+                .with("rolled_from", first)
                 .with("rolled_to", end)
                 .with("gaps", self.split.gaps.clone());
         };

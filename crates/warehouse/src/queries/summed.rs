@@ -18,7 +18,7 @@ use super::{
     narrowing,
 };
 use crate::WarehouseError;
-use crate::rollup::{ClientSum, EntrySum, ModelSum, SlotSum, Sum, Sums, TailSum, Unit};
+use crate::rollup::{ClientSum, EntrySum, ModelSum, Recent, SlotSum, Sum, Sums, TailSum, Unit};
 use crate::threads::elsewhere;
 
 /// Hours that are read from receipts, and rows of their sums: with more the warehouse adds up.
@@ -58,7 +58,7 @@ impl Usage<'_> {
         let Some(tail) = self.tail_of::<S::Tail>(name, &source).await? else {
             return Ok(None);
         };
-        let tail = tail.iter().map(S::of_tail).collect();
+        let tail = elsewhere(tail.len(), move || tail.iter().map(S::of_tail).collect()).await?;
         Ok(Some(Summed { rolled, tail }))
     }
 
@@ -72,6 +72,18 @@ impl Usage<'_> {
             return Ok(Some([].into()));
         };
         let read = async {
+            let (from_ms, to_ms) = source.range();
+            if let Some(recent) = self.recent(source).await? {
+                let many = recent.iter().map(Recent::len).sum();
+                let over = move || {
+                    let all = recent.iter().flat_map(|recent| T::over(recent, from_ms, to_ms));
+                    all.collect::<Vec<T>>()
+                };
+                let sums = elsewhere(many, over).await?;
+                if sums.len() <= TAIL_MAX {
+                    return Ok(Some(sums.into()));
+                }
+            }
             let (selected, key) = (T::SELECTED, T::SELECTED_KEY);
             let sql = format!(
                 "SELECT {selected} FROM ({rows}) GROUP BY {key} LIMIT {} {FINAL_SETTINGS}",
@@ -87,6 +99,13 @@ impl Usage<'_> {
             Some(tails) => T::shared(tails).read(source.selection(), read).await,
             None => read.await,
         }
+    }
+
+    /// The receipts that aren't rolled; `None` where the warehouse is to add them up.
+    async fn recent(&self, source: &Source<'_>) -> Result<Option<Vec<Recent>>, WarehouseError> {
+        let hours = source.tail_hours();
+        // Rarely asked for anything, and large.
+        Box::pin(self.warehouse.recent(self.view, source.scope(), &hours)).await
     }
 
     /// How many clients used each of some entries; `None` where it is asked in SQL.
@@ -112,7 +131,12 @@ impl Usage<'_> {
             }
         }
         let mut tail = Vec::new();
-        if let Some(rows) = source.tail(&[Column::Entry, Column::Client]) {
+        let rows = source.tail(&[Column::Entry, Column::Client]);
+        let recent = match &rows {
+            Some(_) => self.recent(&source).await?,
+            None => Some(Vec::new()),
+        };
+        if let (Some(rows), None) = (rows, &recent) {
             let sql = format!(
                 "SELECT DISTINCT entry AS entry_of, client AS client_of FROM ({rows}) WHERE entry IN {{entries:Array(UUID)}}
                  LIMIT {} {FINAL_SETTINGS}",
@@ -125,11 +149,11 @@ impl Usage<'_> {
                 None => return Ok(None),
             }
         }
-        let many = rolled
-            .iter()
-            .flat_map(|(_, all)| all)
-            .map(|clients| clients.len())
-            .sum();
+        let recent = recent.unwrap_or_default();
+        let held = rolled.iter().flat_map(|(_, all)| all).map(|clients| clients.len());
+        let many = held.chain(recent.iter().map(Recent::len)).sum();
+        let (from_ms, to_ms) = source.range();
+        let entries: Set<Uuid> = entries.iter().copied().collect();
         let count = move || {
             let mut clients: Map<Uuid, Set<Uuid>> = Map::default();
             for (entry, found) in rolled {
@@ -141,6 +165,11 @@ impl Usage<'_> {
             for row in tail {
                 clients.entry(row.entry_of).or_default().insert(row.client_of);
             }
+            for (one, used) in recent.iter().flat_map(|recent| recent.within(from_ms, to_ms)) {
+                if entries.contains(&one.entry) {
+                    clients.entry(one.entry).or_default().insert(used.client);
+                }
+            }
             clients
                 .into_iter()
                 .map(|(entry, clients)| (entry, clients.len() as u64))
@@ -150,14 +179,14 @@ impl Usage<'_> {
     }
 
     /// Whether a question is answered from sums where they are to be had.
-    fn is_summed(&self, scope: &Scope, filter: &Filter) -> bool {
+    pub(super) fn is_summed(&self, scope: &Scope, filter: &Filter) -> bool {
         !scope.is_empty() && narrowing(filter).is_empty() && !self.view.is_none() && self.warehouse.cluster().is_none()
     }
 }
 
 /// The rolled side by publisher; `None` where the whole is asked in SQL.
 fn units_of<'a>(source: &'a Source<'_>) -> Option<Vec<(&'a str, Vec<Unit>)>> {
-    source.units().filter(|_| source.tail_hours() <= TAIL_HOURS_MAX)
+    source.units().filter(|_| source.tail_hours().count() <= TAIL_HOURS_MAX)
 }
 
 #[derive(Row, Deserialize)]

@@ -36,6 +36,17 @@ pub(crate) struct Meant {
     pub(crate) hours: Vec<u64>,
 }
 
+impl Meant {
+    /// The roll that made an hour of these.
+    pub(crate) fn made_by(&self, hour: u32) -> Option<u32> {
+        let of = |all: &[u64], time: u32| {
+            let found = all.iter().find(|one| **one >> 32 == u64::from(time));
+            found.and_then(|one| u32::try_from(one & u64::from(u32::MAX)).ok())
+        };
+        of(&self.days, hour / DAY).or_else(|| of(&self.hours, hour))
+    }
+}
+
 impl Buckets {
     /// The rows of some hours; days only of `whole`, which are among them.
     pub(crate) fn meant(&self, hours: &Hours, whole: &Hours) -> Meant {

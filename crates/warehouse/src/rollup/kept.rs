@@ -22,9 +22,11 @@ use crate::threads::elsewhere;
 use crate::{Warehouse, WarehouseError};
 
 /// Units that one statement asks for: a question that is given up has kept what came before.
-const UNITS_MAX: usize = 32;
+const UNITS_MAX: usize = 16;
 /// Rows that one statement brings.
-const ROWS_MAX: usize = 400_000;
+const ROWS_MAX: usize = 800_000;
+/// Rows of one question.
+const SUMS_MAX: usize = 2 * ROWS_MAX;
 /// Entries times units of one question for clients.
 const PLACES_MAX: usize = 100_000;
 /// For how long a question of so many units is asked in SQL that had too many rows.
@@ -60,6 +62,7 @@ pub(crate) struct Kept<S> {
     /// How many units of a publisher were too many rows, and until when that is believed.
     large: Cache<Arc<str>, (usize, Instant)>,
     rows_max: usize,
+    sums_max: usize,
     asking: Vec<Mutex<()>>,
     hasher: RandomState,
 }
@@ -103,7 +106,7 @@ impl Default for Kinds {
         Self {
             clients: Kept::of(24 << 20),
             models: Kept::of(16 << 20),
-            entries: Kept::of(80 << 20),
+            entries: Kept::of(128 << 20),
             slots: Kept::of(8 << 20),
             of_entries: Kept::of(16 << 20),
         }
@@ -122,11 +125,13 @@ impl<S: Weighed> Kept<S> {
             Ok(options) => Cache::with_options(options, ByBytes, hasher.clone(), DefaultLifecycle::default()),
             Err(_) => Cache::with(20_000, bytes_max, ByBytes, hasher.clone(), DefaultLifecycle::default()),
         };
+        let held_max = usize::try_from(bytes_max).unwrap_or(usize::MAX) / size_of::<S>();
         Self {
             sums,
             large: Cache::new(1_000),
             // Half of what it holds, so that a question's units don't drive each other out.
-            rows_max: ROWS_MAX.min(usize::try_from(bytes_max).unwrap_or(usize::MAX) / size_of::<S>() / 2),
+            rows_max: ROWS_MAX.min(held_max / 2),
+            sums_max: SUMS_MAX.min(held_max),
             asking: (0..LOCKS).map(|_| Mutex::new(())).collect(),
             hasher,
         }
@@ -197,7 +202,7 @@ impl<S: Weighed> Kept<S> {
 
     /// Whether one question may be of so much.
     fn fits(&self, found: &[Sums<S>]) -> bool {
-        found.iter().map(|sums| sums.len()).sum::<usize>() <= 2 * self.rows_max
+        found.iter().map(|sums| sums.len()).sum::<usize>() <= self.sums_max
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the tables say of the rollups at one moment: the newest state, the erasures, and the marks beyond the state.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use clickhouse::Row;
@@ -8,6 +9,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::hours::Hours;
+use super::recent::Basis;
 use super::state::{Dirty, Erasing, State, soil};
 use super::view::{RollupView, Whose};
 use crate::client::Call;
@@ -89,11 +91,14 @@ impl Warehouse {
     pub async fn rollup_view(&self, committed: &[CommittedOffset]) -> Result<RollupView, WarehouseError> {
         let look = self.look(committed, VIEW_MARKS_MAX, true).await?;
         let Some(state) = look.state.as_deref().filter(|_| look.whole) else {
+            self.tidy_recent(None);
             return Ok(RollupView::none());
         };
         let erasing = look.erasing(state).map(|erasing| erasing.whose.clone()).collect();
         let floor = self.rollup_floor(look.now_s);
-        Ok(RollupView::of(state.view(look.touched(), erasing, floor)))
+        let basis = look.basis(state, committed, floor);
+        self.tidy_recent(Some(&basis));
+        Ok(RollupView::of(state.view(look.touched(), erasing, floor), basis))
     }
 
     /// The first hour whose rows retention surely leaves.
@@ -289,6 +294,19 @@ impl Look {
         let marked = self.erasures.iter().map(|mark| &mark.erasing);
         let all = marked.chain(&state.erasing);
         all.filter(|erasing| !state.erased.contains(&erasing.erasure))
+    }
+
+    /// What a view of it rests on.
+    fn basis(&self, state: &State, committed: &[CommittedOffset], floor: u32) -> Basis {
+        let marked = self.erasures.iter().map(|mark| mark.erasing.erasure);
+        let open = state.erasing.iter().map(|erasing| erasing.erasure);
+        let erasures: BTreeSet<Uuid> = marked.chain(open).chain(state.erased.iter().copied()).collect();
+        Basis {
+            committed: committed.to_vec(),
+            since: state.since,
+            erasures: erasures.into_iter().collect(),
+            floor,
+        }
     }
 
     /// Whether an erasure's end is marked.

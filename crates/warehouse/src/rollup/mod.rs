@@ -1,7 +1,7 @@
 //! Rollups that stay exact: hours of publishers, counted ahead.
 //!
 //! - `view`: which hours of whom may be read from rolled rows; `look`: what it is made of; `buckets`: which rows these are; `kept`, `sums`:
-//!   what was read of them; `tails`: what was read of the rest
+//!   what was read of them; `recent`: the rest's receipts; `tails`: their sums
 //! - `mark`: what a block touches, written with it; `erasure`: what an erasure touches
 //! - `plan`, `pieces`, `roll`: hours made from `receipts FINAL`; `state`: what makes them count
 //! - `tidy`, `reset`: what doesn't count any more; `check`: rolled rows held against the receipts
@@ -45,6 +45,7 @@ mod look;
 mod mark;
 mod pieces;
 mod plan;
+mod recent;
 mod reset;
 mod roll;
 mod state;
@@ -61,7 +62,8 @@ pub(crate) use kept::{KnownSums, Sums, Unit};
 pub(crate) use look::Known;
 pub(crate) use mark::hour_of;
 pub use mark::{MarkRow, Touched};
-pub use plan::{RollBounds, RollPlan};
+pub use plan::{CleanFrom, RollBounds, RollPlan};
+pub(crate) use recent::{KnownRecent, Recent};
 pub use roll::{RollStep, Rolled, RollupStanding};
 pub(crate) use sums::{ClientSum, EntrySum, ModelSum, SlotSum, Sum, TailSum};
 pub use view::RollupView;

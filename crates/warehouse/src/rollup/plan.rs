@@ -10,6 +10,7 @@ use super::hours::Hours;
 use super::look::Look;
 use super::mark::hour_of;
 use super::pieces::Piece;
+use super::recent::Basis;
 use super::state::{Dirty, Erasing, State, soil};
 use super::tidy::Garbage;
 use super::view::RollupView;
@@ -32,15 +33,36 @@ const ERASING_S_MAX: u32 = 3_600;
 const TIDY_S: u32 = 86_400;
 
 /// How much one roll does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RollBounds {
     /// Only hours that ended before are rolled, milliseconds since the Unix epoch.
     pub settled_ms: i64,
     /// Receipts read for one roll, about: a single hour may have more, and a whole day a few times as many.
     pub rows_max: u64,
+    /// From where on hours are made anew that were touched since they were rolled; `None` for not now, unless an erasure has ended, something
+    /// is off or there are too many.
+    pub clean_from: Option<CleanFrom>,
     /// A day, since the Unix epoch in UTC, to be made anew for publishers whose hours several rolls made, if there is nothing else to do:
     /// only days of one roll are read as such.
     pub even_day: Option<u32>,
+}
+
+/// A place in a pass over all hours that were touched since they were rolled: by publisher, each one's newest first. The default is
+/// its beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CleanFrom {
+    publisher: String,
+    /// Only hours below it.
+    below: u32,
+}
+
+impl Default for CleanFrom {
+    fn default() -> Self {
+        Self {
+            publisher: String::new(),
+            below: u32::MAX,
+        }
+    }
 }
 
 /// What a roll will do.
@@ -49,6 +71,7 @@ pub struct RollPlan {
     /// Above which its number must be.
     pub(super) above: u32,
     pub(super) pieces: Vec<Piece>,
+    clean_from: Option<CleanFrom>,
     evened: bool,
     pub(super) garbage: Option<Garbage>,
     /// The state afterwards, but for its version.
@@ -67,6 +90,12 @@ impl RollPlan {
     #[must_use]
     pub fn makes_rows(&self) -> bool {
         !self.pieces.is_empty()
+    }
+
+    /// From where on the pass goes on after it; `None` where no pass was begun or it is over.
+    #[must_use]
+    pub fn clean_from(&self) -> Option<&CleanFrom> {
+        self.clean_from.as_ref()
     }
 
     /// Whether [`RollBounds::even_day`] was looked at and nothing of it is left to be made anew.
@@ -132,13 +161,17 @@ impl Warehouse {
                 &Hours::of(one.hour..one.hour.saturating_add(1)),
             );
         }
-        self.account_for_erasures(&look, &mut next).await?;
+        let erased = self.account_for_erasures(&look, &mut next).await?;
         next.window = (next.window.0.max(floor), next.window.1.max(floor));
         let mut next = next.bounded();
         let mut budget = Budget::of(bounds.rows_max);
         let mut pieces = Vec::new();
         self.advance(settled, &mut next, &mut budget, &mut pieces).await?;
-        self.clean(look.version, &mut next, &mut budget, &mut pieces).await?;
+        let at_once = erased || !off.is_empty() || next.is_crowded();
+        let mut clean_from = bounds.clean_from.clone().or(at_once.then(CleanFrom::default));
+        if let Some(from) = clean_from {
+            clean_from = self.clean(from, &mut next, &mut budget, &mut pieces).await?;
+        }
         // Whatever there is to do above: a busy publisher's hours are dirty again and again.
         let mut budget = Budget::of(bounds.rows_max);
         self.reach_back(floor, &mut next, &mut budget, &mut pieces).await?;
@@ -160,14 +193,15 @@ impl Warehouse {
             above: look.version,
             needed: old || garbage.is_some() || !pieces.is_empty() || base.is_none_or(|base| *base != next),
             pieces,
+            clean_from,
             evened,
             garbage,
             next,
         })
     }
 
-    /// Takes up what is new of erasures. Those that have ended leave all hours of their publishers to be made anew.
-    async fn account_for_erasures(&self, look: &Look, next: &mut State) -> Result<(), WarehouseError> {
+    /// Takes up what is new of erasures. Those that have ended leave all hours of their publishers to be made anew; whether any has.
+    async fn account_for_erasures(&self, look: &Look, next: &mut State) -> Result<bool, WarehouseError> {
         let open: Vec<Erasing> = look.erasing(next).cloned().collect();
         let marked = |id| look.erasures.iter().any(|mark| mark.erasing.erasure == id);
         next.erased.retain(|&id| marked(id));
@@ -189,7 +223,7 @@ impl Warehouse {
         }
         let window = Hours::of(next.window());
         if whose.is_empty() || window.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         if whose.iter().any(|whose| !whose.parents.is_empty()) {
             let call = Call::new("SELECT DISTINCT publisher FROM rollup_buckets").slow();
@@ -201,7 +235,7 @@ impl Warehouse {
         for publisher in whose.iter().flat_map(|whose| &whose.publishers) {
             soil(&mut next.dirty, publisher, &window);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether no mutation of the receipts is under way. Who can't find out waits.
@@ -236,60 +270,76 @@ impl Warehouse {
         Ok(())
     }
 
-    /// Hours that were touched since, a publisher's newest first. At each turn it begins with another publisher, so that none whose hours
-    /// are large or dirty all the time keeps others waiting.
+    /// Hours that were touched since, from a place on; where the next roll goes on, if there are more. Each is made anew once in a pass,
+    /// however often it is touched meanwhile, so that none whose hours are large or dirty all the time keeps others waiting.
     async fn clean(
         &self,
-        turn: u32,
+        from: CleanFrom,
         next: &mut State,
         budget: &mut Budget,
         pieces: &mut Vec<Piece>,
-    ) -> Result<(), WarehouseError> {
-        if let Some(all) = next.dirty.get("").cloned() {
-            for range in all.ranges().rev() {
-                let from = range.end.saturating_sub(HOURS_MAX).max(range.start);
-                let rows = self.rows_of_hours(from..range.end).await?;
+    ) -> Result<Option<CleanFrom>, WarehouseError> {
+        if from.publisher.is_empty()
+            && let Some(all) = next.dirty.get("").cloned()
+        {
+            for range in all.within(0..from.below).ranges().rev() {
+                let first = range.end.saturating_sub(HOURS_MAX).max(range.start);
+                let rows = self.rows_of_hours(first..range.end).await?;
                 let mut start = range.end;
-                while start > from && budget.take(rows_in(&rows, start - 1)) {
+                while start > first && budget.take(rows_in(&rows, start - 1)) {
                     start -= 1;
                 }
                 if start < range.end {
                     pieces.push(Piece::all(start..range.end));
                     next.dirty = without(&next.dirty, &Hours::of(start..range.end));
                 }
-                if !budget.has_some() {
-                    return Ok(());
+                if start > range.start {
+                    return Ok(Some(CleanFrom {
+                        publisher: String::new(),
+                        below: start,
+                    }));
                 }
             }
         }
-        let named = || next.dirty.iter().filter(|(publisher, _)| !publisher.is_empty());
-        let first = usize::try_from(turn).unwrap_or(0) % named().count().max(1);
-        let hours = named().skip(first).chain(named().take(first));
-        let hours = hours.flat_map(|(publisher, hours)| {
-            let newest_first = hours.ranges().rev().flat_map(Iterator::rev);
-            newest_first.map(move |hour| (publisher.clone(), hour))
+        let named = next.dirty.iter().filter(|(publisher, _)| !publisher.is_empty());
+        let pairs = named.filter(|(publisher, _)| **publisher >= from.publisher);
+        let pairs = pairs.flat_map(|(publisher, hours)| {
+            let below = if *publisher == from.publisher {
+                from.below
+            } else {
+                u32::MAX
+            };
+            let hours: Vec<u32> = hours.within(0..below).ranges().rev().flat_map(Iterator::rev).collect();
+            hours.into_iter().map(move |hour| (publisher.clone(), hour))
         });
-        let pairs: Vec<(String, u32)> = hours.take(PAIRS_MAX).collect();
+        let mut pairs: Vec<(String, u32)> = pairs.take(PAIRS_MAX + 1).collect();
         if pairs.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let rows = self.rows_of_buckets(&pairs).await?;
-        let mut taken = Vec::new();
-        for (publisher, hour) in pairs {
-            let of_bucket = rows.iter().find(|row| row.hour == hour && row.publisher == publisher);
-            if !budget.take(of_bucket.map_or(1, |row| row.rows)) {
-                break;
+        let rows_of = |(publisher, hour): &(String, u32)| {
+            let of_bucket = rows.iter().find(|row| row.hour == *hour && row.publisher == *publisher);
+            of_bucket.map_or(1, |row| row.rows)
+        };
+        let fitting = pairs
+            .iter()
+            .take(PAIRS_MAX)
+            .take_while(|pair| budget.take(rows_of(pair)));
+        let left = pairs.split_off(fitting.count());
+        for (publisher, hour) in &pairs {
+            if let Some(hours) = next.dirty.get_mut(publisher) {
+                *hours = hours.without(&Hours::of(*hour..*hour + 1));
             }
-            if let Some(hours) = next.dirty.get_mut(&publisher) {
-                *hours = hours.without(&Hours::of(hour..hour + 1));
-            }
-            taken.push((publisher, hour));
         }
         next.dirty.retain(|_, hours| !hours.is_empty());
-        if !taken.is_empty() {
-            pieces.push(Piece::of(taken));
+        if !pairs.is_empty() {
+            pieces.push(Piece::of(pairs));
         }
-        Ok(())
+        let first_left = left.into_iter().next();
+        Ok(first_left.map(|(publisher, hour)| CleanFrom {
+            publisher,
+            below: hour + 1,
+        }))
     }
 
     /// Hours before the window, down to the first receipt.
@@ -300,6 +350,7 @@ impl Warehouse {
         budget: &mut Budget,
         pieces: &mut Vec<Piece>,
     ) -> Result<(), WarehouseError> {
+        next.nothing_below = false;
         if !budget.has_some() {
             return Ok(());
         }
@@ -334,6 +385,7 @@ impl Warehouse {
             next.window.0 = start;
             next.dirty = without(&next.dirty, &Hours::of(start..end));
         }
+        next.nothing_below = none || hour_of(first_ms) >= next.window.0;
         Ok(())
     }
 
@@ -356,7 +408,7 @@ impl Warehouse {
             next.erasing.iter().map(|one| one.whose.clone()).collect(),
             0,
         );
-        let view = RollupView::of(view);
+        let view = RollupView::of(view, Basis::default());
         let versions = view.versions_condition();
         let sql = format!(
             "SELECT publisher, sum(receipts) AS rows FROM usage_by_client

@@ -30,6 +30,9 @@ pub(crate) struct State {
     pub(crate) skipped: Vec<(u32, u32)>,
     /// Rolled hours.
     pub(crate) window: (u32, u32),
+    /// Whether no receipt lies below the window.
+    #[serde(default)]
+    pub(crate) nothing_below: bool,
     /// All marks below (epoch, partition, offset) are accounted for in `dirty`.
     pub(crate) committed: Vec<(u32, u32, u64)>,
     /// Hours in the window that aren't told right.
@@ -89,6 +92,17 @@ impl State {
         self
     }
 
+    /// Whether its dirty hours are on the way to being those of all publishers.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let (ranges, names_bytes) = self.dirty_size();
+        ranges > RANGES_MAX / 2 || names_bytes > NAMES_BYTES_MAX / 2
+    }
+
+    fn dirty_size(&self) -> (usize, usize) {
+        let ranges = self.dirty.values().map(|hours| hours.ranges().count()).sum();
+        (ranges, self.dirty.keys().map(String::len).sum())
+    }
+
     /// Brings its hours into the window and to a bounded number.
     pub(crate) fn bounded(mut self) -> Self {
         let window = self.window();
@@ -96,8 +110,8 @@ impl State {
             *hours = hours.within(window.clone());
         }
         self.dirty.retain(|_, hours| !hours.is_empty());
-        let ranges = self.dirty.values().map(|hours| hours.ranges().count()).sum::<usize>();
-        if ranges > RANGES_MAX || self.dirty.keys().map(String::len).sum::<usize>() > NAMES_BYTES_MAX {
+        let (ranges, names_bytes) = self.dirty_size();
+        if ranges > RANGES_MAX || names_bytes > NAMES_BYTES_MAX {
             let ranges = self.dirty.values().flat_map(Hours::ranges);
             let all = Hours::of_all(ranges.map(|hours| (hours.start, hours.end)));
             self.dirty = Dirty::from([(String::new(), all)]);
@@ -115,6 +129,7 @@ impl State {
             versions: (self.since, self.version),
             skipped: self.skipped.clone(),
             window: self.window.0.max(floor)..self.window.1.max(floor),
+            nothing_below: self.nothing_below && self.window.0 >= floor,
             dirty,
             erasing,
         }

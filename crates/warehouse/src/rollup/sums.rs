@@ -1,14 +1,16 @@
 //! What is [kept](super::kept) of rolled rows: one kind of sums for each kind of question.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use clickhouse::{Row, RowOwned, RowRead};
+use foldhash::fast::RandomState;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::kept::{Kept, KnownSums, Weighed};
+use super::recent::Recent;
 use super::tails::{Shared, Tails};
 use crate::queries::{Column, Cube};
 
@@ -64,6 +66,9 @@ pub(crate) trait TailSum: Clone + Send + Sync + 'static {
         let mut texts = Texts::default();
         rows.into_iter().map(|row| Self::of(row, &mut texts)).collect()
     }
+
+    /// Those of receipts of a half-open range.
+    fn over(recent: &Recent, from_ms: i64, to_ms: i64) -> Vec<Self>;
 
     /// Where these are shared.
     fn shared(tails: &Tails) -> &Shared<Self>;
@@ -362,6 +367,26 @@ impl TailSum for UseSum {
         }
     }
 
+    fn over(recent: &Recent, from_ms: i64, to_ms: i64) -> Vec<Self> {
+        let mut sums: HashMap<(u32, i64), Self, RandomState> = HashMap::default();
+        for (one, used) in recent.within(from_ms, to_ms) {
+            let at_ms = one.at_ms - one.at_ms.rem_euclid(SlotSum::SPAN_MS);
+            let sum = sums.entry((one.of, at_ms)).or_insert_with(|| Self {
+                client: used.client,
+                purpose: Arc::clone(&used.purpose),
+                name: Arc::clone(&used.name),
+                organization: Arc::clone(&used.organization),
+                model: Arc::clone(&used.model),
+                at_ms,
+                receipts: 0,
+                last_ms: i64::MIN,
+            });
+            sum.receipts += 1;
+            sum.last_ms = sum.last_ms.max(one.at_ms);
+        }
+        sums.into_values().collect()
+    }
+
     fn shared(tails: &Tails) -> &Shared<Self> {
         &tails.uses
     }
@@ -376,6 +401,21 @@ impl TailSum for EntrySum {
 
     fn of(row: Self, _texts: &mut Texts) -> Self {
         row
+    }
+
+    fn over(recent: &Recent, from_ms: i64, to_ms: i64) -> Vec<Self> {
+        let mut sums: HashMap<Uuid, (u64, i64), RandomState> = HashMap::default();
+        for (one, _) in recent.within(from_ms, to_ms) {
+            let (receipts, last_ms) = sums.entry(one.entry).or_insert((0, i64::MIN));
+            *receipts += 1;
+            *last_ms = one.at_ms.max(*last_ms);
+        }
+        let of = |(entry, (receipts, last_ms))| Self {
+            entry,
+            receipts,
+            last_ms,
+        };
+        sums.into_iter().map(of).collect()
     }
 
     fn shared(tails: &Tails) -> &Shared<Self> {

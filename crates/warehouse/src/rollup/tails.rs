@@ -17,6 +17,8 @@ const SHARED_MAX: usize = 16;
 pub(crate) struct Tails {
     pub(super) uses: Shared<UseSum>,
     pub(super) entries: Shared<EntrySum>,
+    /// Whether what has come in was read for it; otherwise the warehouse is asked.
+    pub(super) came: OnceCell<bool>,
 }
 
 /// `None`: too many rows.

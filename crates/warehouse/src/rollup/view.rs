@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::hours::Hours;
+use super::recent::Basis;
 use super::tails::Tails;
 use crate::Scope;
 
@@ -25,6 +26,7 @@ pub struct RollupView(Option<Arc<Held>>);
 #[derive(Debug)]
 struct Held {
     view: View,
+    basis: Basis,
     tails: Tails,
 }
 
@@ -37,6 +39,8 @@ pub(crate) struct View {
     pub(crate) skipped: Vec<(u32, u32)>,
     /// Hours that are rolled, for every publisher.
     pub(crate) window: Range<u32>,
+    /// Whether no receipt lies below it, but for what is dirty.
+    pub(crate) nothing_below: bool,
     /// Hours that aren't told right, by publisher; under the empty name those of all publishers. May go beyond the window.
     pub(crate) dirty: BTreeMap<String, Hours>,
     /// Whose hours aren't told right at all.
@@ -59,9 +63,9 @@ impl RollupView {
         Self(None)
     }
 
-    pub(crate) fn of(view: View) -> Self {
+    pub(super) fn of(view: View, basis: Basis) -> Self {
         let tails = Tails::default();
-        Self(Some(Arc::new(Held { view, tails })))
+        Self(Some(Arc::new(Held { view, basis, tails })))
     }
 
     fn view(&self) -> Option<&View> {
@@ -71,6 +75,17 @@ impl RollupView {
     /// What was read under it of what isn't rolled.
     pub(crate) fn tails(&self) -> Option<&Tails> {
         self.0.as_deref().map(|held| &held.tails)
+    }
+
+    /// What it rests on.
+    pub(super) fn basis(&self) -> Option<&Basis> {
+        self.0.as_deref().map(|held| &held.basis)
+    }
+
+    /// Whether an erasure is under way for any publisher of a scope. May say so where a scope's exceptions leave none.
+    pub(super) fn is_erasing(&self, scope: &Scope) -> bool {
+        self.view()
+            .is_some_and(|view| view.erasing.iter().any(|whose| whose.meets(scope)))
     }
 
     /// Whether nothing is rolled.
@@ -85,13 +100,15 @@ impl RollupView {
         let Some(view) = self.view() else {
             return Hours::default();
         };
-        if view.erasing.iter().any(|whose| whose.meets(scope)) {
+        if self.is_erasing(scope) {
             return Hours::default();
         }
         let ours = |publisher: &str| publisher.is_empty() || may_be_of(scope, publisher);
         let dirty = view.dirty.iter().filter(|(publisher, _)| ours(publisher));
         let ranges = dirty.flat_map(|(_, hours)| hours.ranges().map(|hours| (hours.start, hours.end)));
-        Hours::of(view.window.clone()).without(&Hours::of_all(ranges))
+        // The first hour is also that of all before it.
+        let start = if view.nothing_below { 1 } else { view.window.start };
+        Hours::of(start..view.window.end).without(&Hours::of_all(ranges))
     }
 
     /// A condition over a column `version` in SQL: whether a version counts.
@@ -161,7 +178,7 @@ fn is_below(name: &str, parent: &str) -> bool {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{Hours, RollupView, View, Whose};
+    use super::{Basis, Hours, RollupView, View, Whose};
     use crate::{Below, Scope};
 
     fn view() -> View {
@@ -175,13 +192,14 @@ mod tests {
             versions: (3, 9),
             skipped: vec![(4, 5), (7, 7)],
             window: 10..20,
+            nothing_below: false,
             dirty: dirty.map(|(name, hours)| (name.to_owned(), Hours::of(hours))).into(),
             erasing: Vec::new(),
         }
     }
 
     fn clean(view: &View, scope: &Scope) -> Vec<(u32, u32)> {
-        let hours = RollupView::of(view.clone()).clean_hours(scope);
+        let hours = RollupView::of(view.clone(), Basis::default()).clean_hours(scope);
         hours.ranges().map(|range| (range.start, range.end)).collect()
     }
 
@@ -243,7 +261,7 @@ mod tests {
     #[test]
     fn skipped_versions_do_not_count() {
         assert_eq!(
-            RollupView::of(view()).versions_condition(),
+            RollupView::of(view(), Basis::default()).versions_condition(),
             "version BETWEEN 3 AND 9 AND NOT (version BETWEEN 4 AND 5) AND NOT (version BETWEEN 7 AND 7)"
         );
         assert_eq!(RollupView::none().versions_condition(), "0");

@@ -7,8 +7,8 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use uuid::Uuid;
 use warehouse::{
-    Below, CommittedOffset, Filter, GroupBy, MarkRow, MetadataErasure, Metric, RollBounds, Scope, TimeseriesPoint,
-    TopContent, Touched, UsageByPurpose, Warehouse,
+    Below, CleanFrom, CommittedOffset, Filter, GroupBy, MarkRow, MetadataErasure, Metric, RollBounds, Scope,
+    TimeseriesPoint, TopContent, Touched, UsageByPurpose, Warehouse,
 };
 
 use crate::harness::{NOON_MS, Receipt, insert, insert_rejected, position, rejected};
@@ -157,6 +157,7 @@ impl Model {
         let bounds = RollBounds {
             settled_ms,
             rows_max,
+            clean_from: Some(CleanFrom::default()),
             even_day: Some(u32::try_from(settled_ms / DAY_MS - i64::from(self.rolls % 4)).unwrap()),
         };
         let plan = warehouse.plan_roll(&self.committed(), &bounds, &[]).await.unwrap();

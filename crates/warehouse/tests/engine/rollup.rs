@@ -5,7 +5,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use uuid::Uuid;
 use warehouse::{
-    CommittedOffset, Hours, MarkRow, MetadataErasure, RollBounds, RollPlan, RollupView, Scope, Touched, Warehouse,
+    CleanFrom, CommittedOffset, Filter, GroupBy, Hours, MarkRow, MetadataErasure, Metric, RollBounds, RollPlan,
+    RollupView, Scope, Touched, Warehouse,
 };
 
 use crate::harness::{NOON_MS, Receipt, fresh, insert, position, run, sql};
@@ -115,6 +116,7 @@ impl World {
         let bounds = RollBounds {
             settled_ms: self.now_ms - HOUR_MS / 2,
             rows_max: self.random.random_range(1..60),
+            clean_from: Some(CleanFrom::default()),
             even_day: Some(self.even_day()),
         };
         self.warehouse.plan_roll(&self.committed(), &bounds, &[]).await.unwrap()
@@ -169,10 +171,50 @@ impl World {
             let mixed = sql(self.warehouse.database(), &mixed(publishers, &clean, &view)).await;
             let whole = sql(self.warehouse.database(), &mixed_of_none(publishers)).await;
             assert_eq!(mixed, whole, "{publishers:?} {clean:?} {view:?}");
+            self.assert_answers(&scope, &view).await;
         }
         let off = self.warehouse.check_rollups(&view, 0..u32::MAX).await.unwrap();
         assert_eq!(off, [], "{view:?}");
         clean_hours
+    }
+}
+
+impl World {
+    /// Answers, part of which has been in memory since earlier views, are those over the receipts.
+    async fn assert_answers(&self, scope: &Scope, view: &RollupView) {
+        let nothing = RollupView::none();
+        let (ours, plain) = (self.warehouse.usage(view), self.warehouse.usage(&nothing));
+        for hours in [3, 40, 300] {
+            let filter = Filter {
+                from_ms: self.now_ms - hours * HOUR_MS + 7,
+                to_ms: self.now_ms + 2 * HOUR_MS,
+                ..Filter::default()
+            };
+            assert_eq!(
+                ours.dashboard(scope, &filter, 3).await.unwrap(),
+                plain.dashboard(scope, &filter, 3).await.unwrap(),
+                "{filter:?} {view:?}"
+            );
+            assert_eq!(
+                ours.top_content(scope, &filter, 3).await.unwrap(),
+                plain.top_content(scope, &filter, 3).await.unwrap(),
+                "{filter:?} {view:?}"
+            );
+            let half_hours: Vec<i64> = (0..2 * hours + 5)
+                .map(|half| filter.from_ms - 7 + half * HOUR_MS / 2)
+                .collect();
+            let (metric, group) = (Metric::Receipts, GroupBy::Purpose);
+            assert_eq!(
+                ours.timeseries(scope, &filter, metric, &half_hours, group, 9)
+                    .await
+                    .unwrap(),
+                plain
+                    .timeseries(scope, &filter, metric, &half_hours, group, 9)
+                    .await
+                    .unwrap(),
+                "{filter:?} {view:?}"
+            );
+        }
     }
 }
 
@@ -269,6 +311,7 @@ fn rolled_rows_tell_what_the_receipts_tell_whatever_comes() {
             clean_hours += world.assert_exact().await;
         }
         assert!(clean_hours > 0, "never was anything read from rolled rows");
+        assert!(world.warehouse.recent_receipts() > 0, "nothing was held");
         world.roll_all().await;
         assert!(
             world.assert_exact().await > 4 * 190,
@@ -308,6 +351,7 @@ fn a_roll_counts_whole_or_not_at_all_also_beside_another() {
             let bounds = RollBounds {
                 settled_ms: world.now_ms,
                 rows_max: 1_000,
+                clean_from: Some(CleanFrom::default()),
                 even_day: Some(world.even_day()),
             };
             let plan = world

@@ -8,7 +8,7 @@ use std::time::Instant;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use uuid::Uuid;
-use warehouse::{Filter, GroupBy, Metric, RollBounds, RollupView, Scope, Usage, Warehouse};
+use warehouse::{CleanFrom, Filter, GroupBy, Metric, RollBounds, RollupView, Scope, Usage, Warehouse};
 
 use crate::harness::{NOON_MS, Receipt, fresh, position, run};
 
@@ -85,6 +85,7 @@ fn rolled_rows_are_read_faster() {
             let bounds = RollBounds {
                 settled_ms: NOON_MS - 300_000,
                 rows_max: 500_000,
+                clean_from: Some(CleanFrom::default()),
                 even_day: None,
             };
             let plan = warehouse.plan_roll(&[], &bounds, &[]).await.unwrap();
