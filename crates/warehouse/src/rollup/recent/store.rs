@@ -182,8 +182,9 @@ pub(super) struct Wanted {
 }
 
 /// Everything.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Store {
+    bytes_max: usize,
     basis: Option<Basis>,
     /// Nothing is held while it isn't known.
     block: Option<u64>,
@@ -193,6 +194,21 @@ pub(super) struct Store {
     /// How often hours were asked for.
     registered: u64,
     publishers: HashMap<Arc<str>, Publisher, RandomState>,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self {
+            bytes_max: BYTES_MAX,
+            basis: None,
+            block: None,
+            read_at: None,
+            tidied_at: None,
+            roomed_at: None,
+            registered: 0,
+            publishers: HashMap::default(),
+        }
+    }
 }
 
 impl Store {
@@ -379,7 +395,7 @@ impl Store {
             publishers.values().map(Publisher::bytes).sum::<usize>()
         };
         let mut taken = bytes(&self.publishers);
-        if taken <= BYTES_MAX {
+        if taken <= self.bytes_max {
             tell(taken);
             return true;
         }
@@ -390,7 +406,7 @@ impl Store {
         let mut oldest: Vec<_> = all.filter(|(used_at, ..)| *used_at < since).collect();
         oldest.sort_unstable();
         for (_, name, hour, bytes) in oldest {
-            if taken <= BYTES_MAX {
+            if taken <= self.bytes_max {
                 break;
             }
             if let Some(publisher) = self.publishers.get_mut(&name) {
@@ -401,7 +417,7 @@ impl Store {
         self.publishers.retain(|_, publisher| !publisher.hours.is_empty());
         let taken = bytes(&self.publishers);
         tell(taken);
-        taken <= BYTES_MAX
+        taken <= self.bytes_max
     }
 
     /// How many receipts are held.
@@ -453,8 +469,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::{
-        Arc, Basis, Group, Hour, Hours, Instant, NAMES_BYTES_MAX, Recent, Store, UNUSED_MAX, Use, Uuid, Wanted, Wants,
-        by_hour,
+        Arc, BYTES_MAX, Basis, Group, Hour, Hours, Instant, NAMES_BYTES_MAX, Recent, Store, UNUSED_MAX, Use, Uuid,
+        Wanted, Wants, by_hour,
     };
     use crate::CommittedOffset;
 
@@ -634,10 +650,13 @@ mod tests {
 
     #[test]
     fn what_was_used_longest_ago_makes_room() {
-        let mut store = Store::default();
+        let mut store = Store {
+            bytes_max: BYTES_MAX / 100,
+            ..Store::default()
+        };
         store.want(&basis(10), Instant::now());
         store.begin(100);
-        let large = || 0..1_500_000_u128;
+        let large = || 0..15_000_u128;
         for name in ["a.example", "b.example"] {
             store.register(&basis(10), name, &hours(&[5]));
             fill(&mut store, group(name, 5, large()), 5);
@@ -652,7 +671,7 @@ mod tests {
         assert!(store.recent(&basis(10), "b.example", &hours(&[5])).is_none());
         assert!(store.recent(&basis(10), "a.example", &hours(&[5])).is_some());
         store.register(&basis(10), "d.example", &hours(&[5]));
-        fill(&mut store, group("d.example", 5, 0..6_000_000), 5);
+        fill(&mut store, group("d.example", 5, 0..60_000), 5);
         store.recent(&basis(10), "d.example", &hours(&[5])).unwrap();
         assert!(!store.make_room(began), "more than there may be");
     }
