@@ -62,4 +62,9 @@ pub struct Arguments {
 impl Arguments {
     /// Receipts of a whole run.
     pub const RECEIPTS: u64 = 50_000_000;
+
+    /// Whether it is of fewer.
+    pub fn is_quick(&self) -> bool {
+        self.receipts < Self::RECEIPTS
+    }
 }

@@ -77,8 +77,11 @@ pub(super) async fn running(
 ) -> Result<Row> {
     service.stop().await?;
     let (mut with, mut without) = (Vec::new(), Vec::new());
-    let is_whole = arguments.receipts >= Arguments::RECEIPTS;
-    let with_s = if is_whole { PASS_S } else { arguments.seconds };
+    let with_s = if arguments.is_quick() {
+        arguments.seconds
+    } else {
+        PASS_S
+    };
     for _ in 0..ROUNDS {
         for (rollups, seconds, taken) in [
             (Rollups::On, with_s, &mut with),

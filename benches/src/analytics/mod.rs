@@ -107,7 +107,7 @@ async fn measure(arguments: &Arguments) -> Result<()> {
         machine,
         load_after: crate::machine::load(),
         rounds: arguments.rounds,
-        quick: arguments.receipts < Arguments::RECEIPTS,
+        quick: arguments.is_quick(),
         rows,
     };
     report.print();

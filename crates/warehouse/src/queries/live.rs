@@ -131,11 +131,10 @@ const WITHIN: &str = "arrayExists(p -> bitShiftRight(p, 96) = {epoch:UInt32} AND
     toUInt64(bitAnd(bitShiftRight(p, 16), toUInt128(281474976710655))) <
         {high:Array(UInt64)}[toUInt32(bitAnd(bitShiftRight(p, 64), toUInt128(4294967295))) + 1], positions)";
 
-/// Whether one lies before it.
-const BEFORE: &str =
-    "arrayExists(p -> bitShiftRight(p, 96) < {epoch:UInt32} OR bitShiftRight(p, 96) = {epoch:UInt32} AND
+/// Whether the place `p` lies below what `epoch` and `low`, offsets by partition, say.
+pub(crate) const EARLIER: &str = "bitShiftRight(p, 96) < {epoch:UInt32} OR bitShiftRight(p, 96) = {epoch:UInt32} AND
     toUInt64(bitAnd(bitShiftRight(p, 16), toUInt128(281474976710655))) <
-        {low:Array(UInt64)}[toUInt32(bitAnd(bitShiftRight(p, 64), toUInt128(4294967295))) + 1], positions)";
+        {low:Array(UInt64)}[toUInt32(bitAnd(bitShiftRight(p, 64), toUInt128(4294967295))) + 1]";
 
 /// The primary key's hours, and the months they lie in.
 const HOURS: &str = "toStartOfHour(timestamp) IN {hours:Array(DateTime('UTC'))}
@@ -247,7 +246,8 @@ impl Warehouse {
         // Over members of the key, so that it is decided before the merge.
         let sql = format!(
             "SELECT {KEY}, {REST} FROM receipts FINAL
-             WHERE {condition} AND receipt_id IN {{ids:Array(UUID)}} AND {WITHIN} AND NOT {BEFORE}
+             WHERE {condition} AND receipt_id IN {{ids:Array(UUID)}} AND {WITHIN}
+                AND NOT arrayExists(p -> {EARLIER}, positions)
              ORDER BY received_at DESC, receipt_id, payload_hash LIMIT {} {FINAL_SETTINGS}",
             ARRIVALS_MAX + 1
         );

@@ -43,6 +43,7 @@ pub use erasure::{MetadataErasure, MetadataRows};
 pub use export::{ExportedReceipt, ReceiptCursor};
 pub use ledger::LedgerRun;
 pub use listing::NewestCursor;
+pub(crate) use live::EARLIER;
 pub use live::{ARRIVALS_MAX, LogPlace, TouchedHours};
 pub(crate) use newest::KnownUrls;
 pub use parts::{Irreplaceable, LogBegin, Part};

@@ -13,10 +13,10 @@ use foldhash::fast::RandomState;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 use serde::Deserialize;
-use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use super::sums::{ClientSum, EntrySum, ModelSum, SlotSum, Sum};
+use super::turns::{Turns, WAIT_MAX};
 use crate::client::Call;
 use crate::threads::elsewhere;
 use crate::{Warehouse, WarehouseError};
@@ -31,9 +31,6 @@ const SUMS_MAX: usize = 2 * ROWS_MAX;
 const PLACES_MAX: usize = 100_000;
 /// For how long a question of so many units is asked in SQL that had too many rows.
 const LARGE_FOR: Duration = Duration::from_secs(600);
-/// Locks that questions for the same wait at, and for how long: who waited longer asks in SQL.
-const LOCKS: usize = 256;
-const WAIT_MAX: Duration = Duration::from_secs(1);
 const SHARDS: usize = 4;
 
 /// A time of a publisher as one roll made it.
@@ -63,8 +60,7 @@ pub(crate) struct Kept<S> {
     large: Cache<Arc<str>, (usize, Instant)>,
     rows_max: usize,
     sums_max: usize,
-    asking: Vec<Mutex<()>>,
-    hasher: RandomState,
+    asking: Turns,
 }
 
 #[derive(Debug, Clone)]
@@ -122,8 +118,8 @@ impl<S: Weighed> Kept<S> {
             .weight_capacity(bytes_max);
         let hasher = RandomState::default();
         let sums = match options.build() {
-            Ok(options) => Cache::with_options(options, ByBytes, hasher.clone(), DefaultLifecycle::default()),
-            Err(_) => Cache::with(20_000, bytes_max, ByBytes, hasher.clone(), DefaultLifecycle::default()),
+            Ok(options) => Cache::with_options(options, ByBytes, hasher, DefaultLifecycle::default()),
+            Err(_) => Cache::with(20_000, bytes_max, ByBytes, hasher, DefaultLifecycle::default()),
         };
         let held_max = usize::try_from(bytes_max).unwrap_or(usize::MAX) / size_of::<S>();
         Self {
@@ -132,8 +128,7 @@ impl<S: Weighed> Kept<S> {
             // Half of what it holds, so that a question's units don't drive each other out.
             rows_max: ROWS_MAX.min(held_max / 2),
             sums_max: SUMS_MAX.min(held_max),
-            asking: (0..LOCKS).map(|_| Mutex::new(())).collect(),
-            hasher,
+            asking: Turns::default(),
         }
     }
 
@@ -174,12 +169,7 @@ impl<S: Weighed> Kept<S> {
         if missing.is_empty() {
             return Ok(self.fits(&found).then_some(found));
         }
-        // Of those who ask at once for the same, one asks the tables.
-        let place = std::hash::BuildHasher::hash_one(&self.hasher, &publisher);
-        // At most 255.
-        #[allow(clippy::cast_possible_truncation)]
-        let lock = &self.asking[(place % LOCKS as u64) as usize];
-        let Ok(_one) = tokio::time::timeout(WAIT_MAX, lock.lock()).await else {
+        let Ok(_turn) = tokio::time::timeout(WAIT_MAX, self.asking.of(&publisher)).await else {
             return Ok(None);
         };
         if self.is_large(&publisher, units.len()) {

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::kept::{Kept, KnownSums, Weighed};
-use super::recent::Recent;
+use super::recent::{Recent, Use};
 use super::tails::{Shared, Tails};
 use crate::queries::{Column, Cube};
 
@@ -104,7 +104,7 @@ pub(crate) struct AskedClient {
 pub(crate) struct Texts(HashSet<Arc<str>>);
 
 impl Texts {
-    fn one(&mut self, text: String) -> Arc<str> {
+    pub(super) fn one(&mut self, text: String) -> Arc<str> {
         if let Some(known) = self.0.get(text.as_str()) {
             return Arc::clone(known);
         }
@@ -149,10 +149,10 @@ impl Sum for ClientSum {
 
     fn of_tail(tail: &UseSum) -> Self {
         Self {
-            client: tail.client,
-            purpose: Arc::clone(&tail.purpose),
-            name: Arc::clone(&tail.name),
-            organization: Arc::clone(&tail.organization),
+            client: tail.used.client,
+            purpose: Arc::clone(&tail.used.purpose),
+            name: Arc::clone(&tail.used.name),
+            organization: Arc::clone(&tail.used.organization),
             receipts: tail.receipts,
             last_ms: tail.last_ms,
         }
@@ -206,8 +206,8 @@ impl Sum for ModelSum {
 
     fn of_tail(tail: &UseSum) -> Self {
         Self {
-            model: Arc::clone(&tail.model),
-            client: tail.client,
+            model: Arc::clone(&tail.used.model),
+            client: tail.used.client,
             receipts: tail.receipts,
         }
     }
@@ -304,7 +304,7 @@ impl Sum for SlotSum {
     fn of_tail(tail: &UseSum) -> Self {
         Self {
             at_ms: tail.at_ms,
-            purpose: Arc::clone(&tail.purpose),
+            purpose: Arc::clone(&tail.used.purpose),
             receipts: tail.receipts,
         }
     }
@@ -314,11 +314,7 @@ impl Sum for SlotSum {
 /// entry are made of. Reading the rows costs so much more than grouping them that one reading for all is cheaper than two.
 #[derive(Debug, Clone)]
 pub(crate) struct UseSum {
-    client: Uuid,
-    purpose: Arc<str>,
-    name: Arc<str>,
-    organization: Arc<str>,
-    model: Arc<str>,
+    used: Arc<Use>,
     at_ms: i64,
     receipts: u64,
     last_ms: i64,
@@ -356,11 +352,7 @@ impl TailSum for UseSum {
 
     fn of(row: AskedUse, texts: &mut Texts) -> Self {
         Self {
-            client: row.client,
-            purpose: texts.one(row.usage),
-            name: texts.one(row.title),
-            organization: texts.one(row.body),
-            model: texts.one(row.model),
+            used: Arc::new(Use::of(row.client, [row.usage, row.title, row.body, row.model], texts)),
             at_ms: row.at_ms,
             receipts: row.total,
             last_ms: row.newest,
@@ -372,11 +364,7 @@ impl TailSum for UseSum {
         for (one, used) in recent.within(from_ms, to_ms) {
             let at_ms = one.at_ms - one.at_ms.rem_euclid(SlotSum::SPAN_MS);
             let sum = sums.entry((one.of, at_ms)).or_insert_with(|| Self {
-                client: used.client,
-                purpose: Arc::clone(&used.purpose),
-                name: Arc::clone(&used.name),
-                organization: Arc::clone(&used.organization),
-                model: Arc::clone(&used.model),
+                used: Arc::clone(used),
                 at_ms,
                 receipts: 0,
                 last_ms: i64::MIN,

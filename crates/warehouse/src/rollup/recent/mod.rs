@@ -22,7 +22,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
@@ -30,6 +29,7 @@ use uuid::Uuid;
 
 pub(crate) use self::store::{Recent, Use};
 use self::store::{Store, Wanted, Wants};
+use super::turns::{Turns, WAIT_MAX};
 use super::view::RollupView;
 use crate::threads::elsewhere;
 use crate::{CommittedOffset, Hours, Scope, Warehouse, WarehouseError};
@@ -40,9 +40,6 @@ const PUBLISHERS_MAX: usize = 4;
 const HOURS_END: u32 = u32::MAX / 3_600;
 /// Partitions of the log.
 const PARTITIONS_MAX: u32 = 4_096;
-/// How long a question waits for others' readings before the warehouse reads for it alone.
-const WAIT_MAX: Duration = Duration::from_secs(1);
-const LOCKS: u64 = 64;
 /// Readings of hours at a time: one may take some 300 MB while it lasts.
 const READINGS_MAX: usize = 2;
 /// For how long the warehouse reads for a publisher that has too many, and for one whose reading failed.
@@ -111,11 +108,10 @@ struct Parts {
     /// Whoever reads what has come in.
     coming: tokio::sync::Mutex<()>,
     /// Whoever reads hours, by publisher.
-    reading: Vec<tokio::sync::Mutex<()>>,
+    reading: Turns,
     /// Of them, those who are at it.
     places: Semaphore,
     large: Cache<Arc<str>, Instant>,
-    hasher: RandomState,
     /// What keys are hashed with: nobody else can make two that are equal.
     secret: (u64, u64),
 }
@@ -126,10 +122,9 @@ impl Default for KnownRecent {
         Self(Arc::new(Parts {
             store: Mutex::default(),
             coming: tokio::sync::Mutex::default(),
-            reading: (0..LOCKS).map(|_| tokio::sync::Mutex::default()).collect(),
+            reading: Turns::default(),
             places: Semaphore::new(READINGS_MAX),
             large: Cache::new(1_000),
-            hasher: RandomState::default(),
             secret: (random(), random()),
         }))
     }
@@ -235,12 +230,7 @@ impl Warehouse {
         if is_large() {
             return Ok(None);
         }
-        // Of those who ask at once for the same, one reads.
-        let place = std::hash::BuildHasher::hash_one(&known.hasher, publisher) % LOCKS;
-        // Below 64.
-        #[allow(clippy::cast_possible_truncation)]
-        let lock = &known.reading[place as usize];
-        let turn = async { (lock.lock().await, known.places.acquire().await) };
+        let turn = async { (known.reading.of(publisher).await, known.places.acquire().await) };
         let Ok(_turn) = tokio::time::timeout(WAIT_MAX, turn).await else {
             return Ok(None);
         };

@@ -1,7 +1,6 @@
 //! The statements.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use clickhouse::Row;
 use serde::Deserialize;
@@ -10,7 +9,8 @@ use uuid::Uuid;
 use super::Basis;
 use super::store::{Group, Hour, Use, Wanted, by_hour};
 use crate::client::Call;
-use crate::queries::FINAL_SETTINGS;
+use crate::queries::{EARLIER, FINAL_SETTINGS};
+use crate::rollup::sums::Texts;
 use crate::threads::elsewhere;
 use crate::{Warehouse, WarehouseError};
 
@@ -48,17 +48,10 @@ struct Read {
 }
 
 impl Read {
-    fn group(self) -> Group {
-        let text = Arc::<str>::from;
+    fn group(self, texts: &mut Texts) -> Group {
         Group {
             publisher: self.whose,
-            of: Use {
-                client: self.client,
-                purpose: text(self.usage.as_str()),
-                name: text(self.title.as_str()),
-                organization: text(self.body.as_str()),
-                model: text(self.model.as_str()),
-            },
+            of: Use::of(self.client, [self.usage, self.title, self.body, self.model], texts),
             receipts: self.receipts,
         }
     }
@@ -87,9 +80,7 @@ impl Warehouse {
              (
                 SELECT {COLUMNS}, {PIECE} FROM receipts
                 PREWHERE {BLOCK} > {{block:UInt64}} AND publisher IN {{publishers:Array(String)}} AND
-                    arrayExists(p -> bitShiftRight(p, 96) > {{epoch:UInt32}} OR bitShiftRight(p, 96) = {{epoch:UInt32}} AND
-                        toUInt64(bitAnd(bitShiftRight(p, 16), toUInt128(281474976710655))) >=
-                        {{low:Array(UInt64)}}[toUInt32(bitAnd(bitShiftRight(p, 64), toUInt128(4294967295))) + 1], positions)
+                    arrayExists(p -> NOT ({EARLIER}), positions)
                 LIMIT {}
              )
              GROUP BY {GROUPED}, piece",
@@ -147,7 +138,9 @@ impl Warehouse {
             return Ok(None);
         };
         let receipts: usize = rows.iter().map(|row| row.receipts.len()).sum();
-        Ok((receipts <= receipts_max).then(|| rows.into_iter().map(Read::group).collect()))
+        let mut texts = Texts::default();
+        let groups = rows.into_iter().map(|row| row.group(&mut texts));
+        Ok((receipts <= receipts_max).then(|| groups.collect()))
     }
 }
 

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::Basis;
 use crate::Hours;
+use crate::rollup::sums::Texts;
 
 /// What all of it may take.
 const BYTES_MAX: usize = 192 << 20;
@@ -29,6 +30,19 @@ pub(crate) struct Use {
     pub(crate) name: Arc<str>,
     pub(crate) organization: Arc<str>,
     pub(crate) model: Arc<str>,
+}
+
+impl Use {
+    /// One of what the warehouse says.
+    pub(crate) fn of(client: Uuid, [purpose, name, organization, model]: [String; 4], texts: &mut Texts) -> Self {
+        Self {
+            client,
+            purpose: texts.one(purpose),
+            name: texts.one(name),
+            organization: texts.one(organization),
+            model: texts.one(model),
+        }
+    }
 }
 
 /// A receipt.
@@ -336,11 +350,12 @@ impl Store {
         let held = self.publishers.entry(publisher.into()).or_default();
         let mut missing = Vec::new();
         for hour in hours.ranges().flatten() {
+            let now = Instant::now();
             let held = held.hours.entry(hour).or_insert_with(|| Held {
                 content: Content::Waiting(Vec::new()),
-                used_at: Instant::now(),
+                used_at: now,
             });
-            held.used_at = Instant::now();
+            held.used_at = now;
             if matches!(held.content, Content::Waiting(_)) {
                 missing.push(hour);
             }
