@@ -11,7 +11,8 @@ use uuid::Uuid;
 
 use super::source::Cube;
 use super::{FINAL_SETTINGS, Filter, Scope, Usage, receipts_condition, scoped};
-use crate::WarehouseError;
+use crate::rollup::hour_of;
+use crate::{Hours, WarehouseError};
 
 #[derive(Row, Deserialize)]
 struct NewestRow {
@@ -68,17 +69,29 @@ impl Usage<'_> {
             _ => None,
         };
         let mut keys: Vec<Option<Place>> = vec![None; found.len()];
+        let mut held: Vec<Option<Arc<str>>> = vec![None; found.len()];
         if let Some(publisher) = &publisher {
             let source = self.source(scope, filter, &[], Cube::Entries).await?;
-            for (key, (entry, at_ms)) in keys.iter_mut().zip(found) {
+            for ((key, url), (entry, at_ms)) in keys.iter_mut().zip(&mut held).zip(found) {
                 let made_by = source.made_by(publisher, *at_ms);
                 *key = made_by.map(|version| (Arc::clone(publisher), *entry, *at_ms, version));
+                *url = key.as_ref().and_then(|key| known.get(key));
+            }
+            let without_key = || found.iter().zip(&keys).filter(|(_, key)| key.is_none());
+            let hours = without_key().map(|((_, at_ms), _)| hour_of(*at_ms));
+            let hours = Hours::of_all(hours.map(|hour| (hour, hour.saturating_add(1))));
+            let recent = self.warehouse.recent_held(self.view, scope, &hours);
+            if let Some(recent) = recent.filter(|_| !hours.is_empty()) {
+                for ((url, key), (entry, at_ms)) in held.iter_mut().zip(&keys).zip(found) {
+                    if key.is_none() {
+                        *url = recent
+                            .iter()
+                            .find_map(|recent| recent.url_of(*entry, *at_ms))
+                            .map(Arc::clone);
+                    }
+                }
             }
         }
-        let held: Vec<Option<Arc<str>>> = keys
-            .iter()
-            .map(|key| key.as_ref().and_then(|key| known.get(key)))
-            .collect();
         let missing = found.iter().zip(&held).filter(|(_, url)| url.is_none());
         let mut read = self
             .newest(scope, filter, Of::Entries, missing.map(|(one, _)| *one))

@@ -4,6 +4,7 @@
 //! Every rolled row stands for one or more receipts, every row of the rest for one: sums, least and greatest values and distinct values
 //! over both are those over receipts.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Filter, Scope, Usage, narrowing, scoped};
@@ -372,8 +373,8 @@ impl Source<'_> {
     }
 
     /// The range.
-    pub(super) fn range(&self) -> (i64, i64) {
-        (self.filter.from_ms, self.filter.to_ms)
+    pub(super) fn range(&self) -> Range<i64> {
+        self.filter.from_ms..self.filter.to_ms
     }
 
     /// What tells the other side from that of any other question of the same view.

@@ -24,6 +24,8 @@ use crate::threads::elsewhere;
 /// Hours that are read from receipts, and rows of their sums: with more the warehouse adds up.
 const TAIL_HOURS_MAX: u64 = 96;
 const TAIL_MAX: usize = 50_000;
+/// Sums of receipts that are in memory.
+const RECENT_MAX: usize = 100_000;
 
 /// All rows of a question: rolled ones, and those of receipts read as they are.
 pub(super) struct Summed<S> {
@@ -72,17 +74,20 @@ impl Usage<'_> {
             return Ok(Some([].into()));
         };
         let read = async {
-            let (from_ms, to_ms) = source.range();
+            let range = source.range();
             if let Some(recent) = self.recent(source).await? {
                 let many = recent.iter().map(Recent::len).sum();
                 let over = move || {
-                    let all = recent.iter().flat_map(|recent| T::over(recent, from_ms, to_ms));
-                    all.collect::<Vec<T>>()
+                    let mut sums = Vec::new();
+                    for recent in recent {
+                        sums.extend(T::over(&recent, &range));
+                        if sums.len() > RECENT_MAX {
+                            return None;
+                        }
+                    }
+                    Some(sums.into())
                 };
-                let sums = elsewhere(many, over).await?;
-                if sums.len() <= TAIL_MAX {
-                    return Ok(Some(sums.into()));
-                }
+                return elsewhere(many, over).await;
             }
             let (selected, key) = (T::SELECTED, T::SELECTED_KEY);
             let sql = format!(
@@ -152,8 +157,8 @@ impl Usage<'_> {
         let recent = recent.unwrap_or_default();
         let held = rolled.iter().flat_map(|(_, all)| all).map(|clients| clients.len());
         let many = held.chain(recent.iter().map(Recent::len)).sum();
-        let (from_ms, to_ms) = source.range();
-        let entries: Set<Uuid> = entries.iter().copied().collect();
+        let range = source.range();
+        let entries = entries.to_vec();
         let count = move || {
             let mut clients: Map<Uuid, Set<Uuid>> = Map::default();
             for (entry, found) in rolled {
@@ -165,9 +170,11 @@ impl Usage<'_> {
             for row in tail {
                 clients.entry(row.entry_of).or_default().insert(row.client_of);
             }
-            for (one, used) in recent.iter().flat_map(|recent| recent.within(from_ms, to_ms)) {
-                if entries.contains(&one.entry) {
-                    clients.entry(one.entry).or_default().insert(used.client);
+            for entry in entries {
+                let of_entry = recent.iter().flat_map(|recent| recent.clients_of(entry, &range));
+                let mut of_entry = of_entry.peekable();
+                if of_entry.peek().is_some() {
+                    clients.entry(entry).or_default().extend(of_entry);
                 }
             }
             clients

@@ -15,6 +15,7 @@ use quick_cache::{OptionsBuilder, Weighter};
 use serde::Deserialize;
 use uuid::Uuid;
 
+use super::joined::Joined;
 use super::sums::{ClientSum, EntrySum, ModelSum, SlotSum, Sum};
 use super::turns::{Turns, WAIT_MAX};
 use crate::client::Call;
@@ -25,7 +26,7 @@ use crate::{Warehouse, WarehouseError};
 const UNITS_MAX: usize = 16;
 /// Rows that one statement brings.
 const ROWS_MAX: usize = 800_000;
-/// Rows of one question.
+/// Rows of one question's days, and of its hours.
 const SUMS_MAX: usize = 2 * ROWS_MAX;
 /// Entries times units of one question for clients.
 const PLACES_MAX: usize = 100_000;
@@ -56,11 +57,12 @@ pub(crate) type Sums<S> = Arc<[S]>;
 #[derive(Debug)]
 pub(crate) struct Kept<S> {
     sums: Cache<(Arc<str>, Unit), Sums<S>, ByBytes, RandomState>,
-    /// How many units of a publisher were too many rows, and until when that is believed.
-    large: Cache<Arc<str>, (usize, Instant)>,
+    /// How many units of a publisher were too many rows, by whether days were among them, and until when that is believed.
+    large: Cache<(Arc<str>, bool), (usize, Instant)>,
     rows_max: usize,
     sums_max: usize,
     asking: Turns,
+    joined: Joined<S>,
 }
 
 #[derive(Debug, Clone)]
@@ -110,7 +112,10 @@ impl Default for Kinds {
 }
 
 impl<S: Weighed> Kept<S> {
+    /// A quarter of it is for what is joined.
     fn of(bytes_max: u64) -> Self {
+        let joined = Joined::of(bytes_max / 4);
+        let bytes_max = bytes_max - bytes_max / 4;
         let mut options = OptionsBuilder::new();
         options
             .shards(SHARDS)
@@ -129,6 +134,7 @@ impl<S: Weighed> Kept<S> {
             rows_max: ROWS_MAX.min(held_max / 2),
             sums_max: SUMS_MAX.min(held_max),
             asking: Turns::default(),
+            joined,
         }
     }
 
@@ -146,44 +152,44 @@ impl<S: Weighed> Kept<S> {
     }
 
     /// Whether so many units of a publisher are too many rows.
-    fn is_large(&self, publisher: &Arc<str>, units: usize) -> bool {
-        let known = self.large.get(publisher);
-        known.is_some_and(|(too_many, until)| units >= too_many && Instant::now() < until)
+    fn is_large(&self, publisher: &Arc<str>, units: &[Unit]) -> bool {
+        let known = self.large.get(&(Arc::clone(publisher), has_days(units)));
+        known.is_some_and(|(too_many, until)| units.len() >= too_many && Instant::now() < until)
     }
 
-    fn set_large(&self, publisher: Arc<str>, units: usize) {
-        self.large.insert(publisher, (units, Instant::now() + LARGE_FOR));
+    fn set_large(&self, publisher: &Arc<str>, units: &[Unit]) {
+        let place = (Arc::clone(publisher), has_days(units));
+        self.large.insert(place, (units.len(), Instant::now() + LARGE_FOR));
     }
 
     /// The sums of some units, those that aren't there by `ask`: all units of one sort that it is given, or `None` where they have too
     /// many rows.
-    async fn sums<A>(&self, publisher: &str, units: &[Unit], ask: impl Fn(Vec<Unit>) -> A) -> Found<S>
+    async fn sums<A>(&self, publisher: &Arc<str>, units: &[Unit], ask: impl Fn(Vec<Unit>) -> A) -> Found<S>
     where
         A: Future<Output = Result<Option<Vec<(Unit, Sums<S>)>>, WarehouseError>>,
     {
-        let publisher: Arc<str> = publisher.into();
-        if self.is_large(&publisher, units.len()) {
+        if self.is_large(publisher, units) {
             return Ok(None);
         }
-        let (found, missing) = self.look(&publisher, units);
+        let (found, missing) = self.look(publisher, units);
         if missing.is_empty() {
             return Ok(self.fits(&found).then_some(found));
         }
-        let Ok(_turn) = tokio::time::timeout(WAIT_MAX, self.asking.of(&publisher)).await else {
+        let Ok(_turn) = tokio::time::timeout(WAIT_MAX, self.asking.of(publisher)).await else {
             return Ok(None);
         };
-        if self.is_large(&publisher, units.len()) {
+        if self.is_large(publisher, units) {
             return Ok(None);
         }
-        let (mut found, missing) = self.look(&publisher, units);
+        let (mut found, missing) = self.look(publisher, units);
         for some in in_statements(missing) {
             let asked = ask(some).await?;
             let Some(asked) = asked.filter(|_| self.fits(&found)) else {
-                self.set_large(publisher, units.len());
+                self.set_large(publisher, units);
                 return Ok(None);
             };
             for (unit, sums) in asked {
-                self.sums.insert((Arc::clone(&publisher), unit), Arc::clone(&sums));
+                self.sums.insert((Arc::clone(publisher), unit), Arc::clone(&sums));
                 found.push(sums);
             }
         }
@@ -203,6 +209,10 @@ fn in_statements(units: impl IntoIterator<Item = Unit>) -> Vec<Vec<Unit>> {
     let (days, hours): (Vec<Unit>, Vec<Unit>) = units.into_iter().partition(|unit| matches!(unit, Unit::Day(_)));
     let some = days.chunks(UNITS_MAX).chain(hours.chunks(UNITS_MAX));
     some.map(<[Unit]>::to_vec).collect()
+}
+
+fn has_days(units: &[Unit]) -> bool {
+    units.iter().any(|unit| matches!(unit, Unit::Day(_)))
 }
 
 /// Also those without rows.
@@ -240,7 +250,7 @@ impl Warehouse {
     ) -> Result<Option<ClientsOf>, WarehouseError> {
         let kept = &self.sums_known().0.of_entries;
         let large: Arc<str> = publisher.into();
-        if entries.len() * units.len() > PLACES_MAX || kept.is_large(&large, units.len()) {
+        if entries.len() * units.len() > PLACES_MAX || kept.is_large(&large, units) {
             return Ok(None);
         }
         let mut all = ClientsOf::new();
@@ -257,7 +267,7 @@ impl Warehouse {
         for some in in_statements(missing) {
             let call = clients_of(publisher, &wanting, &some, kept.rows_max);
             let Some(rows) = self.some_rows::<ClientRow>("rolled_sums", kept.rows_max, call).await? else {
-                kept.set_large(large, units.len());
+                kept.set_large(&large, units);
                 return Ok(None);
             };
             let mut of_each: HashMap<Uuid, Vec<(u64, Uuid)>, RandomState> = HashMap::default();
@@ -276,14 +286,15 @@ impl Warehouse {
         Ok(Some(all))
     }
 
-    /// The sums of some units of a publisher; `None` where they are too many to keep.
+    /// The sums of some units of a publisher, some of them as one; `None` where they are too many to keep.
     ///
     /// # Errors
     /// [`WarehouseError`].
     pub(crate) async fn sums<S: Sum>(&self, publisher: &str, units: &[Unit]) -> Found<S> {
         let kept = S::kept(self.sums_known());
+        let publisher: Arc<str> = publisher.into();
         let ask = async |units: Vec<Unit>| {
-            let call = rolled::<S>(publisher, &units, kept.rows_max);
+            let call = rolled::<S>(&publisher, &units, kept.rows_max);
             let Some(rows) = self.some_rows::<S::Asked>("rolled_sums", kept.rows_max, call).await? else {
                 return Ok(None);
             };
@@ -291,7 +302,21 @@ impl Warehouse {
             let put = move || by_unit(&units, S::of_all(rows));
             elsewhere(many, put).await.map(Some)
         };
-        kept.sums(publisher, units, ask).await
+        // Days change more rarely.
+        let (days, hours): (Vec<Unit>, Vec<Unit>) = units.iter().partition(|unit| matches!(unit, Unit::Day(_)));
+        let mut all = Vec::new();
+        for units in [days, hours] {
+            let units: Arc<[Unit]> = units.into();
+            if let Some(one) = kept.joined.get(&publisher, &units) {
+                all.push(one);
+                continue;
+            }
+            let Some(found) = kept.sums(&publisher, &units, ask).await? else {
+                return Ok(None);
+            };
+            all.extend(kept.joined.of_all(&publisher, &units, found).await?);
+        }
+        Ok(Some(all))
     }
 }
 
@@ -387,10 +412,10 @@ mod tests {
             )))
         };
         let first = [Unit::Day(1), Unit::Hour(1), Unit::Hour(3)];
-        let found = kept.sums("a.example", &first, ask).await.unwrap().unwrap();
+        let found = kept.sums(&"a.example".into(), &first, ask).await.unwrap().unwrap();
         assert_eq!(found.iter().map(|sums| sums.len()).sum::<usize>(), 2);
         let found = kept
-            .sums("a.example", &[Unit::Hour(2), Unit::Hour(3), Unit::Day(1)], ask)
+            .sums(&"a.example".into(), &[Unit::Hour(2), Unit::Hour(3), Unit::Day(1)], ask)
             .await
             .unwrap()
             .unwrap();
@@ -402,7 +427,10 @@ mod tests {
                 .sum::<u64>(),
             3
         );
-        kept.sums("b.example", &[Unit::Day(1)], ask).await.unwrap().unwrap();
+        kept.sums(&"b.example".into(), &[Unit::Day(1)], ask)
+            .await
+            .unwrap()
+            .unwrap();
         let of_days = |units: &[Unit]| units.to_vec();
         assert_eq!(
             *asked.borrow(),
@@ -425,7 +453,7 @@ mod tests {
         };
         for _ in 0..3 {
             assert!(
-                kept.sums("a.example", &[Unit::Day(1)], too_many)
+                kept.sums(&"a.example".into(), &[Unit::Day(1)], too_many)
                     .await
                     .unwrap()
                     .is_none()
@@ -433,9 +461,13 @@ mod tests {
         }
         assert_eq!(*times.borrow(), 1);
         let failing = async |_: Vec<Unit>| Err(crate::WarehouseError::Config("away".to_owned()));
-        assert!(kept.sums("b.example", &[Unit::Day(1)], failing).await.is_err());
+        assert!(kept.sums(&"b.example".into(), &[Unit::Day(1)], failing).await.is_err());
         let ask = async |units: Vec<Unit>| Ok(Some(by_unit(&units, vec![(1, entry(5))])));
-        let found = kept.sums("b.example", &[Unit::Day(1)], ask).await.unwrap().unwrap();
+        let found = kept
+            .sums(&"b.example".into(), &[Unit::Day(1)], ask)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(found[0][0].receipts, 5);
     }
 
@@ -452,11 +484,11 @@ mod tests {
             let rows = units.iter().map(|unit| (unit.number(), entry(1))).collect();
             Ok(Some(by_unit(&units, rows)))
         };
-        assert!(kept.sums("a.example", &units, failing).await.unwrap().is_none());
-        assert!(kept.sums("a.example", &units, failing).await.unwrap().is_none());
+        assert!(kept.sums(&"a.example".into(), &units, failing).await.unwrap().is_none());
+        assert!(kept.sums(&"a.example".into(), &units, failing).await.unwrap().is_none());
         assert_eq!(*asked.borrow(), 3, "so many are believed to be too many");
         let fewer = kept
-            .sums("a.example", &units[..2 * UNITS_MAX], failing)
+            .sums(&"a.example".into(), &units[..2 * UNITS_MAX], failing)
             .await
             .unwrap()
             .unwrap();
@@ -472,7 +504,11 @@ mod tests {
             Ok(Some(by_unit(&units, rows)))
         };
         for day in 0..200 {
-            let found = kept.sums("a.example", &[Unit::Day(day)], ask).await.unwrap().unwrap();
+            let found = kept
+                .sums(&"a.example".into(), &[Unit::Day(day)], ask)
+                .await
+                .unwrap()
+                .unwrap();
             assert_eq!(found[0].len(), 30, "kept or not");
         }
         assert!(kept.sums.weight() <= 64 << 10);

@@ -1,7 +1,7 @@
 //! Rollups that stay exact: hours of publishers, counted ahead.
 //!
-//! - `view`: which hours of whom may be read from rolled rows; `look`: what it is made of; `buckets`: which rows these are; `kept`, `sums`:
-//!   what was read of them; `recent`: the rest's receipts; `tails`: their sums; `turns`: who reads
+//! - `view`: which hours of whom may be read from rolled rows; `look`: what it is made of; `buckets`: which rows these are; `kept`, `joined`,
+//!   `sums`: what was read of them; `recent`: the rest's receipts; `tails`: their sums; `turns`: who reads
 //! - `mark`: what a block touches, written with it; `erasure`: what an erasure touches
 //! - `plan`, `pieces`, `roll`: hours made from `receipts FINAL`; `state`: what makes them count
 //! - `tidy`, `reset`: what doesn't count any more; `check`: rolled rows held against the receipts
@@ -40,6 +40,7 @@ mod buckets;
 mod check;
 mod erasure;
 mod hours;
+mod joined;
 mod kept;
 mod look;
 mod mark;

@@ -1,6 +1,8 @@
 //! What is [kept](super::kept) of rolled rows: one kind of sums for each kind of question.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+use std::ops::Range;
 use std::sync::Arc;
 
 use clickhouse::{Row, RowOwned, RowRead};
@@ -10,7 +12,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::kept::{Kept, KnownSums, Weighed};
-use super::recent::{Recent, Use};
+use super::recent::{PlacedSum, Recent, Use};
 use super::tails::{Shared, Tails};
 use crate::queries::{Column, Cube};
 
@@ -44,6 +46,32 @@ pub(crate) trait Sum: Weighed {
 
     /// Of receipts that were read as they are.
     fn of_tail(tail: &Self::Tail) -> Self;
+
+    /// What sums that can be one have in common.
+    type Key<'a>: Eq + Hash;
+
+    /// Its own.
+    fn key(&self) -> Self::Key<'_>;
+
+    /// Takes up another one of the same key.
+    fn add(&mut self, other: &Self);
+}
+
+/// Each key once.
+pub(super) fn joined<S: Sum>(all: &[Arc<[S]>]) -> Arc<[S]> {
+    let largest = all.iter().map(|sums| sums.len()).max().unwrap_or(0);
+    let mut places: HashMap<S::Key<'_>, usize, RandomState> =
+        HashMap::with_capacity_and_hasher(largest, RandomState::default());
+    let mut joined: Vec<S> = Vec::with_capacity(largest);
+    for sum in all.iter().flat_map(|sums| sums.iter()) {
+        let new = joined.len();
+        let place = *places.entry(sum.key()).or_insert(new);
+        match joined.get_mut(place) {
+            Some(known) => known.add(sum),
+            None => joined.push(sum.clone()),
+        }
+    }
+    joined.into()
 }
 
 /// A sum over receipts as they are.
@@ -68,7 +96,7 @@ pub(crate) trait TailSum: Clone + Send + Sync + 'static {
     }
 
     /// Those of receipts of a half-open range.
-    fn over(recent: &Recent, from_ms: i64, to_ms: i64) -> Vec<Self>;
+    fn over(recent: &Recent, range: &Range<i64>) -> Vec<Self>;
 
     /// Where these are shared.
     fn shared(tails: &Tails) -> &Shared<Self>;
@@ -157,6 +185,17 @@ impl Sum for ClientSum {
             last_ms: tail.last_ms,
         }
     }
+
+    type Key<'a> = (Uuid, &'a str, &'a str, &'a str);
+
+    fn key(&self) -> Self::Key<'_> {
+        (self.client, &self.purpose, &self.name, &self.organization)
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.receipts += other.receipts;
+        self.last_ms = self.last_ms.max(other.last_ms);
+    }
 }
 
 /// Of one client with one model; the empty text for receipts that name none.
@@ -211,6 +250,16 @@ impl Sum for ModelSum {
             receipts: tail.receipts,
         }
     }
+
+    type Key<'a> = (&'a str, Uuid);
+
+    fn key(&self) -> Self::Key<'_> {
+        (&self.model, self.client)
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.receipts += other.receipts;
+    }
 }
 
 /// Of one entry.
@@ -257,6 +306,17 @@ impl Sum for EntrySum {
 
     fn of_tail(tail: &Self) -> Self {
         tail.clone()
+    }
+
+    type Key<'a> = Uuid;
+
+    fn key(&self) -> Uuid {
+        self.entry
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.receipts += other.receipts;
+        self.last_ms = self.last_ms.max(other.last_ms);
     }
 }
 
@@ -307,6 +367,16 @@ impl Sum for SlotSum {
             purpose: Arc::clone(&tail.used.purpose),
             receipts: tail.receipts,
         }
+    }
+
+    type Key<'a> = (i64, &'a str);
+
+    fn key(&self) -> Self::Key<'_> {
+        (self.at_ms, &self.purpose)
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.receipts += other.receipts;
     }
 }
 
@@ -359,20 +429,14 @@ impl TailSum for UseSum {
         }
     }
 
-    fn over(recent: &Recent, from_ms: i64, to_ms: i64) -> Vec<Self> {
-        let mut sums: HashMap<(u32, i64), Self, RandomState> = HashMap::default();
-        for (one, used) in recent.within(from_ms, to_ms) {
-            let at_ms = one.at_ms - one.at_ms.rem_euclid(SlotSum::SPAN_MS);
-            let sum = sums.entry((one.of, at_ms)).or_insert_with(|| Self {
-                used: Arc::clone(used),
-                at_ms,
-                receipts: 0,
-                last_ms: i64::MIN,
-            });
-            sum.receipts += 1;
-            sum.last_ms = sum.last_ms.max(one.at_ms);
-        }
-        sums.into_values().collect()
+    fn over(recent: &Recent, range: &Range<i64>) -> Vec<Self> {
+        let of = |(used, sum): (Arc<Use>, PlacedSum)| Self {
+            used,
+            at_ms: sum.at_ms,
+            receipts: sum.receipts,
+            last_ms: sum.last_ms,
+        };
+        recent.uses(range).into_iter().map(of).collect()
     }
 
     fn shared(tails: &Tails) -> &Shared<Self> {
@@ -391,19 +455,8 @@ impl TailSum for EntrySum {
         row
     }
 
-    fn over(recent: &Recent, from_ms: i64, to_ms: i64) -> Vec<Self> {
-        let mut sums: HashMap<Uuid, (u64, i64), RandomState> = HashMap::default();
-        for (one, _) in recent.within(from_ms, to_ms) {
-            let (receipts, last_ms) = sums.entry(one.entry).or_insert((0, i64::MIN));
-            *receipts += 1;
-            *last_ms = one.at_ms.max(*last_ms);
-        }
-        let of = |(entry, (receipts, last_ms))| Self {
-            entry,
-            receipts,
-            last_ms,
-        };
-        sums.into_iter().map(of).collect()
+    fn over(recent: &Recent, range: &Range<i64>) -> Vec<Self> {
+        recent.entries(range)
     }
 
     fn shared(tails: &Tails) -> &Shared<Self> {

@@ -12,13 +12,25 @@
 //! **Which rows are looked at.** Only those of parts with a block above the newest that there was before the last reading: a merge has
 //! the greatest of what it is made of. Numbers are given when a part becomes visible; a few below are looked at as well.
 //!
+//! **Sums.** Receipts are held in parts that don't change any more, an hour's each at least twice as large as the next; each keeps its sums
+//! once somebody asked for them. So a question adds up sums of parts, and goes through receipts only of parts that its range cuts.
+//!
+//! **URLs** are read with what comes in, not with hours that are read as a whole: the most used entries of such an hour are soon used again.
+//! A publisher's are begun anew when they are too many.
+//!
 //! **What ends it.** Rolls that begin anew, another life of the log, and any erasure that wasn't known: then everything is read anew. While an
 //! erasure is under way, nothing of its publishers is held. On a cluster, where blocks are numbered by shard, nothing is.
 
+mod found;
+mod hour;
+mod part;
+mod placed;
 mod read;
 mod store;
+mod used;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,8 +39,11 @@ use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-pub(crate) use self::store::{Recent, Use};
+pub(crate) use self::found::Recent;
+pub(crate) use self::part::PlacedSum;
 use self::store::{Store, Wanted, Wants};
+pub(crate) use self::used::Use;
+use super::tails::Tails;
 use super::turns::{Turns, WAIT_MAX};
 use super::view::RollupView;
 use crate::threads::elsewhere;
@@ -148,20 +163,9 @@ impl Warehouse {
         scope: &Scope,
         hours: &Hours,
     ) -> Result<Option<Vec<Recent>>, WarehouseError> {
-        let Some((basis, tails)) = view.basis().zip(view.tails()) else {
+        let Some((basis, tails)) = self.can_be_recent(view, scope, hours) else {
             return Ok(None);
         };
-        let usable = scope.below.is_empty()
-            && scope.publishers.len() <= PUBLISHERS_MAX
-            && hours
-                .ranges()
-                .all(|hours| hours.start >= basis.floor && hours.end <= HOURS_END)
-            && self.cluster().is_none()
-            && !view.is_erasing(scope)
-            && basis.epoch().is_some();
-        if !usable {
-            return Ok(None);
-        }
         if !*tails.came.get_or_init(|| self.read_what_came(basis)).await {
             return Ok(None);
         }
@@ -173,6 +177,31 @@ impl Warehouse {
             }
         }
         Ok(Some(all))
+    }
+
+    /// The same, if a question of this view found them: nothing is read.
+    pub(crate) fn recent_held(&self, view: &RollupView, scope: &Scope, hours: &Hours) -> Option<Vec<Recent>> {
+        let (basis, tails) = self.can_be_recent(view, scope, hours)?;
+        tails.came.get().filter(|came| **came)?;
+        let mut store = self.recent_known().0.store.lock();
+        let publishers = scope.publishers.iter().collect::<BTreeSet<_>>();
+        publishers
+            .into_iter()
+            .map(|publisher| store.recent(basis, publisher, hours))
+            .collect()
+    }
+
+    /// What a view rests on, if receipts of a scope and some hours may be held for it.
+    fn can_be_recent<'a>(&self, view: &'a RollupView, scope: &Scope, hours: &Hours) -> Option<(&'a Basis, &'a Tails)> {
+        let (basis, tails) = view.basis().zip(view.tails())?;
+        let held = |hours: Range<u32>| hours.start >= basis.floor && hours.end <= HOURS_END;
+        let can = scope.below.is_empty()
+            && scope.publishers.len() <= PUBLISHERS_MAX
+            && hours.ranges().all(held)
+            && self.cluster().is_none()
+            && !view.is_erasing(scope)
+            && basis.epoch().is_some();
+        can.then_some((basis, tails))
     }
 
     /// Lets go of what doesn't hold for a new view, or of everything.

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use clickhouse::Row;
+use clickhouse::{Row, RowOwned, RowRead};
 use serde::Deserialize;
 use uuid::Uuid;
 
 use super::Basis;
-use super::store::{Group, Hour, Use, Wanted, by_hour};
+use super::hour::Hour;
+use super::store::{Group, Told, Wanted, by_hour};
+use super::used::Use;
 use crate::client::Call;
 use crate::queries::{EARLIER, FINAL_SETTINGS};
 use crate::rollup::sums::Texts;
@@ -30,6 +32,9 @@ const COLUMNS: &str = "publisher AS whose, CAST(client_id AS UUID) AS client, to
 const GROUPED: &str = "whose, client, usage, title, body, model";
 /// Rows are taken apart again from their beginning whenever more of them arrives, so none may be long.
 const PIECE: &str = "intDiv(rowNumberInAllBlocks(), 32768) AS piece";
+const PIECE_WITH_URLS: &str = "intDiv(rowNumberInAllBlocks(), 4096) AS piece";
+/// Longer ones aren't read: all that may have come in must fit into an answer.
+const URL: &str = "if(length(url) <= 256, toString(url), '') AS place";
 /// Rows of an answer.
 const GROUPS_MAX: usize = 200_000;
 /// The greatest block of the part that a row is in. Over nothing else, so that parts are chosen by it.
@@ -44,7 +49,19 @@ struct Read {
     title: String,
     body: String,
     model: String,
-    receipts: Vec<(i64, u128, u128)>,
+    receipts: Vec<Told>,
+}
+
+#[derive(Row, Deserialize)]
+struct Came {
+    whose: String,
+    #[serde(with = "clickhouse::serde::uuid")]
+    client: Uuid,
+    usage: String,
+    title: String,
+    body: String,
+    model: String,
+    receipts: Vec<(i64, u128, u128, String)>,
 }
 
 impl Read {
@@ -53,6 +70,20 @@ impl Read {
             publisher: self.whose,
             of: Use::of(self.client, [self.usage, self.title, self.body, self.model], texts),
             receipts: self.receipts,
+            urls: Vec::new(),
+        }
+    }
+}
+
+impl Came {
+    fn group(self, texts: &mut Texts) -> Group {
+        let told = self.receipts.into_iter();
+        let (receipts, urls) = told.map(|(at, entry, key, url)| ((at, entry, key), url)).unzip();
+        Group {
+            publisher: self.whose,
+            of: Use::of(self.client, [self.usage, self.title, self.body, self.model], texts),
+            receipts,
+            urls,
         }
     }
 }
@@ -76,9 +107,9 @@ impl Warehouse {
         secret: (u64, u64),
     ) -> Result<Option<Vec<Group>>, WarehouseError> {
         let sql = format!(
-            "SELECT {GROUPED}, groupArray((at, entry, key)) AS receipts FROM
+            "SELECT {GROUPED}, groupArray((at, entry, key, place)) AS receipts FROM
              (
-                SELECT {COLUMNS}, {PIECE} FROM receipts
+                SELECT {COLUMNS}, {URL}, {PIECE_WITH_URLS} FROM receipts
                 PREWHERE {BLOCK} > {{block:UInt64}} AND publisher IN {{publishers:Array(String)}} AND
                     arrayExists(p -> NOT ({EARLIER}), positions)
                 LIMIT {}
@@ -91,7 +122,7 @@ impl Warehouse {
             .with("publishers", wanted.publishers.clone())
             .with("epoch", basis.epoch().unwrap_or(u32::MAX))
             .with("low", wanted.low.clone());
-        self.groups("recent_came", CAME_MAX, call, secret).await
+        self.groups("recent_came", CAME_MAX, call, secret, Came::group).await
     }
 
     /// All receipts of some hours of a publisher; `None` if they are too many.
@@ -123,24 +154,28 @@ impl Warehouse {
             .with("hours_s", hours_s)
             .with("from_ms", i64::from(*first) * 3_600_000)
             .with("to_ms", (i64::from(*last) + 1) * 3_600_000);
-        self.groups("recent", READ_MAX, call, secret).await
+        self.groups("recent", READ_MAX, call, secret, Read::group).await
     }
 
-    async fn groups(
+    async fn groups<R>(
         &self,
         name: &'static str,
         receipts_max: usize,
         call: Call,
         secret: (u64, u64),
-    ) -> Result<Option<Vec<Group>>, WarehouseError> {
+        group: fn(R, &mut Texts) -> Group,
+    ) -> Result<Option<Vec<Group>>, WarehouseError>
+    where
+        R: RowOwned + RowRead,
+    {
         let call = call.with("secret_1", secret.0).with("secret_2", secret.1);
-        let Some(rows) = self.some_rows::<Read>(name, GROUPS_MAX, call).await? else {
+        let Some(rows) = self.some_rows::<R>(name, GROUPS_MAX, call).await? else {
             return Ok(None);
         };
-        let receipts: usize = rows.iter().map(|row| row.receipts.len()).sum();
         let mut texts = Texts::default();
-        let groups = rows.into_iter().map(|row| row.group(&mut texts));
-        Ok((receipts <= receipts_max).then(|| groups.collect()))
+        let groups: Vec<Group> = rows.into_iter().map(|row| group(row, &mut texts)).collect();
+        let receipts: usize = groups.iter().map(|group| group.receipts.len()).sum();
+        Ok((receipts <= receipts_max).then_some(groups))
     }
 }
 
@@ -148,7 +183,7 @@ impl Warehouse {
 pub(super) async fn built(
     hours: &[u32],
     places: Vec<u32>,
-    receipts: Vec<Vec<(i64, u128, u128)>>,
+    receipts: Vec<Vec<Told>>,
 ) -> Result<BTreeMap<u32, Hour>, WarehouseError> {
     let mut built: BTreeMap<u32, Hour> = hours.iter().map(|hour| (*hour, Hour::default())).collect();
     let many = receipts.iter().map(Vec::len).sum();

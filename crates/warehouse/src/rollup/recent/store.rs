@@ -1,6 +1,6 @@
 //! What is held, and for how long.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,106 +8,27 @@ use foldhash::fast::RandomState;
 use uuid::Uuid;
 
 use super::Basis;
+use super::found::Recent;
+use super::hour::{Hour, Keyed};
+use super::part::Occurred;
+use super::placed::{Placed, UNKNOWN};
+use super::used::Use;
 use crate::Hours;
-use crate::rollup::sums::Texts;
+use crate::rollup::mark::hour_of;
 
 /// What all of it may take.
 const BYTES_MAX: usize = 192 << 20;
-/// Different uses of one publisher.
+/// Different uses of one publisher: with more it is let go of.
 const USES_MAX: usize = 50_000;
+/// Its URLs, and what they take: with more those before are forgotten.
+const URLS_MAX: usize = 30_000;
+const URLS_BYTES_MAX: usize = 8 << 20;
 /// Bytes of publishers' names: what a parameter of a server may hold.
 const NAMES_BYTES_MAX: usize = 48 << 10;
 /// How often what came in is weighed.
 const ROOM_AFTER: Duration = Duration::from_secs(1);
 /// After what time an hour is let go of that nobody asked for, and everything if nothing was read for so long.
 const UNUSED_MAX: Duration = Duration::from_secs(900);
-
-/// Who used something, what for and with what.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Use {
-    pub(crate) client: Uuid,
-    pub(crate) purpose: Arc<str>,
-    pub(crate) name: Arc<str>,
-    pub(crate) organization: Arc<str>,
-    pub(crate) model: Arc<str>,
-}
-
-impl Use {
-    /// One of what the warehouse says.
-    pub(crate) fn of(client: Uuid, [purpose, name, organization, model]: [String; 4], texts: &mut Texts) -> Self {
-        Self {
-            client,
-            purpose: texts.one(purpose),
-            name: texts.one(name),
-            organization: texts.one(organization),
-            model: texts.one(model),
-        }
-    }
-}
-
-/// A receipt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Occurred {
-    pub(crate) at_ms: i64,
-    pub(crate) entry: Uuid,
-    /// The place of its [`Use`].
-    pub(crate) of: u32,
-}
-
-/// One and what makes it another than all others of its hour: two with equal keys are one receipt.
-pub(super) type Keyed = (u128, Occurred);
-
-/// Receipts of a publisher.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Recent {
-    pub(crate) uses: Arc<Vec<Arc<Use>>>,
-    pub(crate) parts: Vec<Arc<[Occurred]>>,
-}
-
-impl Recent {
-    pub(crate) fn len(&self) -> usize {
-        self.parts.iter().map(|part| part.len()).sum()
-    }
-
-    /// Those of a half-open range, each with its use.
-    pub(crate) fn within(&self, from_ms: i64, to_ms: i64) -> impl Iterator<Item = (&Occurred, &Arc<Use>)> {
-        let all = self.parts.iter().flat_map(|part| part.iter());
-        let ours = all.filter(move |one| (from_ms..to_ms).contains(&one.at_ms));
-        ours.filter_map(|one| Some((one, self.uses.get(usize::try_from(one.of).ok()?)?)))
-    }
-}
-
-/// An hour of a publisher.
-#[derive(Debug, Default)]
-pub(super) struct Hour {
-    seen: HashSet<u128, RandomState>,
-    parts: Vec<Arc<[Occurred]>>,
-}
-
-impl Hour {
-    pub(super) fn add(&mut self, all: impl IntoIterator<Item = Keyed>) {
-        let new = all.into_iter().filter(|(key, _)| self.seen.insert(*key));
-        let new: Vec<Occurred> = new.map(|(_, one)| one).collect();
-        if new.is_empty() {
-            return;
-        }
-        self.parts.push(new.into());
-        // Each at least twice the next, so that they are few and each receipt is copied a few times.
-        while let [.., before, last] = self.parts.as_slice()
-            && before.len() < 2 * last.len()
-        {
-            let joined = before.iter().chain(last.iter()).copied().collect();
-            self.parts.truncate(self.parts.len() - 2);
-            self.parts.push(joined);
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        let receipts: usize = self.parts.iter().map(|part| part.len()).sum();
-        // A set has a byte besides each place.
-        256 + receipts * size_of::<Occurred>() + self.seen.capacity() * (size_of::<u128>() + 2)
-    }
-}
 
 #[derive(Debug)]
 enum Content {
@@ -133,35 +54,43 @@ impl Held {
 
 #[derive(Debug, Default)]
 struct Publisher {
-    uses: Arc<Vec<Arc<Use>>>,
-    places: HashMap<Arc<Use>, u32, RandomState>,
+    uses: Placed<Arc<Use>>,
+    urls: Placed<Arc<str>>,
     hours: BTreeMap<u32, Held>,
 }
 
 impl Publisher {
     /// The place of each; `None` if they are too many.
     fn places_of(&mut self, uses: Vec<Use>) -> Option<Vec<u32>> {
-        let of = |one: Use| {
-            if let Some(place) = self.places.get(&one) {
-                return Some(*place);
-            }
-            if self.uses.len() >= USES_MAX {
-                return None;
-            }
-            let place = u32::try_from(self.uses.len()).ok()?;
-            let one = Arc::new(one);
-            Arc::make_mut(&mut self.uses).push(Arc::clone(&one));
-            self.places.insert(one, place);
-            Some(place)
-        };
-        uses.into_iter().map(of).collect()
+        uses.into_iter().map(|one| self.place_of(one)).collect()
+    }
+
+    fn place_of(&mut self, one: Use) -> Option<u32> {
+        if let Some(place) = self.uses.of(&one) {
+            return Some(place);
+        }
+        if self.uses.len() >= USES_MAX {
+            return None;
+        }
+        let texts = one.purpose.len() + one.name.len() + one.organization.len() + one.model.len();
+        self.uses.put(Arc::new(one), 128 + size_of::<Use>() + texts)
+    }
+
+    fn place_of_url(&mut self, url: &str) -> u32 {
+        if url.is_empty() {
+            return UNKNOWN;
+        }
+        if let Some(place) = self.urls.of(url) {
+            return place;
+        }
+        if self.urls.len() >= URLS_MAX || self.urls.bytes() >= URLS_BYTES_MAX {
+            self.urls.clear();
+        }
+        self.urls.put(url.into(), 96 + url.len()).unwrap_or(UNKNOWN)
     }
 
     fn bytes(&self) -> usize {
-        let texts = |one: &Arc<Use>| {
-            128 + size_of::<Use>() + one.purpose.len() + one.name.len() + one.organization.len() + one.model.len()
-        };
-        self.uses.iter().map(texts).sum::<usize>() + self.hours.values().map(Held::bytes).sum::<usize>()
+        self.uses.bytes() + self.urls.bytes() + self.hours.values().map(Held::bytes).sum::<usize>()
     }
 }
 
@@ -169,9 +98,13 @@ impl Publisher {
 pub(super) struct Group {
     pub(super) publisher: String,
     pub(super) of: Use,
-    /// When, the entry, the key.
-    pub(super) receipts: Vec<(i64, u128, u128)>,
+    pub(super) receipts: Vec<Told>,
+    /// Those of the receipts, if they were read; empty texts are unknown.
+    pub(super) urls: Vec<String>,
 }
+
+/// When, the entry, the key.
+pub(super) type Told = (i64, u128, u128);
 
 /// What a view needs of what has come in.
 #[derive(Debug, PartialEq, Eq)]
@@ -303,18 +236,36 @@ impl Store {
 
     /// What was read of what has come in.
     pub(super) fn came(&mut self, basis: &Basis, wanted: &Wanted, block: u64, groups: Vec<Group>) {
+        let mut new: HashMap<String, BTreeMap<u32, Vec<Keyed>>, RandomState> = HashMap::default();
         for group in groups {
             let Some(publisher) = self.publishers.get_mut(group.publisher.as_str()) else {
                 continue;
             };
-            let Some(place) = publisher
-                .places_of(vec![group.of])
-                .and_then(|places| places.first().copied())
-            else {
+            let Some(place) = publisher.place_of(group.of) else {
                 self.publishers.remove(group.publisher.as_str());
                 continue;
             };
-            for (hour, came) in by_hour(group.receipts, place) {
+            let of_publisher = new.entry(group.publisher).or_default();
+            let urls = group.urls.iter().map(String::as_str).chain(std::iter::repeat(""));
+            for ((at_ms, entry, key), url) in group.receipts.into_iter().zip(urls) {
+                let hour = hour_of(at_ms);
+                if !publisher.hours.contains_key(&hour) {
+                    continue;
+                }
+                let one = Occurred {
+                    at_ms,
+                    entry: Uuid::from_u128(entry),
+                    of: place,
+                    url: publisher.place_of_url(url),
+                };
+                of_publisher.entry(hour).or_default().push((key, one));
+            }
+        }
+        for (name, hours) in new {
+            let Some(publisher) = self.publishers.get_mut(name.as_str()) else {
+                continue;
+            };
+            for (hour, came) in hours {
                 match publisher.hours.get_mut(&hour).map(|held| &mut held.content) {
                     Some(Content::Waiting(some)) => some.extend(came),
                     Some(Content::All(hour)) => hour.add(came),
@@ -327,11 +278,13 @@ impl Store {
             self.block = Some(block);
         }
         self.basis = Some(basis.clone());
-        let now = Instant::now();
-        if self
-            .roomed_at
-            .is_none_or(|at| now.saturating_duration_since(at) > ROOM_AFTER)
-        {
+        self.weigh(Instant::now());
+    }
+
+    /// Makes room now and then: for what came in, and for sums that were asked for.
+    fn weigh(&mut self, now: Instant) {
+        let lately = |at: Instant| now.saturating_duration_since(at) <= ROOM_AFTER;
+        if !self.roomed_at.is_some_and(lately) {
             self.roomed_at = Some(now);
             self.make_room(now);
         }
@@ -388,9 +341,11 @@ impl Store {
     /// The receipts of these hours, if all are held.
     pub(super) fn recent(&mut self, basis: &Basis, publisher: &str, hours: &Hours) -> Option<Recent> {
         self.basis.as_ref().filter(|known| known.goes_on(basis))?;
+        self.weigh(Instant::now());
         let held = self.publishers.get_mut(publisher)?;
         let mut recent = Recent {
-            uses: Arc::clone(&held.uses),
+            uses: held.uses.places(),
+            urls: held.urls.places(),
             parts: Vec::new(),
         };
         for hour in hours.ranges().flatten() {
@@ -398,7 +353,7 @@ impl Store {
             let Content::All(all) = &held.content else {
                 return None;
             };
-            recent.parts.extend(all.parts.iter().cloned());
+            recent.parts.extend(all.parts().iter().cloned());
             held.used_at = Instant::now();
         }
         Some(recent)
@@ -439,7 +394,7 @@ impl Store {
     pub(super) fn receipts(&self) -> usize {
         let hours = self.publishers.values().flat_map(|publisher| publisher.hours.values());
         let all = hours.filter_map(|held| match &held.content {
-            Content::All(hour) => Some(hour.seen.len()),
+            Content::All(hour) => Some(hour.len()),
             Content::Waiting(_) => None,
         });
         all.sum()
@@ -465,16 +420,17 @@ fn tell(bytes: usize) {
     metrics::gauge!("receipts_rollup_recent_bytes").set(bytes as f64);
 }
 
-/// Receipts of one use by their hours.
-pub(super) fn by_hour(receipts: Vec<(i64, u128, u128)>, of: u32) -> BTreeMap<u32, Vec<Keyed>> {
+/// Receipts of one use by their hours; their URLs weren't read.
+pub(super) fn by_hour(receipts: Vec<Told>, of: u32) -> BTreeMap<u32, Vec<Keyed>> {
     let mut hours: BTreeMap<u32, Vec<Keyed>> = BTreeMap::new();
     for (at_ms, entry, key) in receipts {
         let one = Occurred {
             at_ms,
             entry: Uuid::from_u128(entry),
             of,
+            url: UNKNOWN,
         };
-        hours.entry(super::super::hour_of(at_ms)).or_default().push((key, one));
+        hours.entry(hour_of(at_ms)).or_default().push((key, one));
     }
     hours
 }
@@ -484,7 +440,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::{
-        Arc, BYTES_MAX, Basis, Group, Hour, Hours, Instant, NAMES_BYTES_MAX, Recent, Store, UNUSED_MAX, Use, Uuid,
+        BYTES_MAX, Basis, Group, Hour, Hours, Instant, NAMES_BYTES_MAX, Recent, Store, UNUSED_MAX, URLS_MAX, Use, Uuid,
         Wanted, Wants, by_hour,
     };
     use crate::CommittedOffset;
@@ -529,6 +485,7 @@ mod tests {
             publisher: publisher.to_owned(),
             of: used(1),
             receipts: keys.into_iter().map(at).collect(),
+            urls: Vec::new(),
         }
     }
 
@@ -545,7 +502,11 @@ mod tests {
     }
 
     fn times(recent: &Recent) -> Vec<i64> {
-        let mut times: Vec<i64> = recent.within(0, i64::MAX).map(|(one, _)| one.at_ms % HOUR_MS).collect();
+        let of_entry = recent
+            .parts
+            .iter()
+            .flat_map(|part| part.of_entry(Uuid::from_u128(7), &(0..i64::MAX)));
+        let mut times: Vec<i64> = of_entry.map(|one| one.at_ms % HOUR_MS).collect();
         times.sort_unstable();
         times
     }
@@ -585,6 +546,51 @@ mod tests {
         let recent = store.recent(&basis(30), "a.example", &hours(&[5])).unwrap();
         assert_eq!(times(&recent), [1, 2, 3, 4, 5]);
         assert_eq!((recent.len(), store.receipts()), (5, 5));
+    }
+
+    #[test]
+    fn urls_are_those_of_what_came_in_and_begin_anew_when_they_are_too_many() {
+        let mut store = Store::default();
+        store.want(&basis(10), Instant::now());
+        store.begin(100);
+        store.register(&basis(10), "a.example", &hours(&[5]));
+        fill(&mut store, group("a.example", 5, [1]), 5);
+        let came = |store: &mut Store, next_offset, urls: Vec<(u128, String)>| {
+            let wanted = read(store, &basis(next_offset));
+            let (keys, urls) = urls.into_iter().unzip::<_, _, Vec<_>, _>();
+            let group = Group {
+                urls,
+                ..group("a.example", 5, keys)
+            };
+            // Another hour's aren't kept.
+            let other = Group {
+                urls: vec!["https://a.example/other".to_owned()],
+                ..super::tests::group("a.example", 9, [1])
+            };
+            store.came(&basis(next_offset), &wanted, 110, vec![group, other]);
+        };
+        let url = |key: u128| format!("https://a.example/{key}");
+        came(
+            &mut store,
+            20,
+            vec![(1, url(1)), (2, url(2)), (3, String::new()), (4, url(4))],
+        );
+        let of = |recent: &Recent, key: i64| {
+            let found = recent.url_of(Uuid::from_u128(7), 5 * HOUR_MS + key);
+            found.map(|url| url.to_string())
+        };
+        let before = store.recent(&basis(20), "a.example", &hours(&[5])).unwrap();
+        let found: Vec<_> = (1..5).map(|key| of(&before, key)).collect();
+        // The first was read with its hour.
+        assert_eq!(found, [None, Some(url(2)), None, Some(url(4))]);
+        assert_eq!(store.publishers["a.example"].urls.len(), 3);
+        let many = u128::try_from(URLS_MAX).unwrap();
+        came(&mut store, 30, (10..10 + many).map(|key| (key, url(key))).collect());
+        let after = store.recent(&basis(30), "a.example", &hours(&[5])).unwrap();
+        assert_eq!(of(&after, 2), None);
+        assert_eq!(of(&after, 9 + i64::try_from(many).unwrap()), Some(url(9 + many)));
+        assert!(store.publishers["a.example"].urls.len() <= URLS_MAX);
+        assert_eq!(of(&before, 2), Some(url(2)), "who asked before still finds it");
     }
 
     #[test]
@@ -689,17 +695,5 @@ mod tests {
         fill(&mut store, group("d.example", 5, 0..60_000), 5);
         store.recent(&basis(10), "d.example", &hours(&[5])).unwrap();
         assert!(!store.make_room(began), "more than there may be");
-    }
-
-    #[test]
-    fn parts_are_few() {
-        let mut hour = Hour::default();
-        for number in 0..5_000_u128 {
-            let of = |key: u128| super::by_hour(vec![(0, 1, key)], 0).into_values().flatten();
-            hour.add(of(number));
-            hour.add(of(number));
-        }
-        assert!(hour.parts.len() < 15, "{}", hour.parts.len());
-        assert_eq!(hour.parts.iter().map(|part: &Arc<_>| part.len()).sum::<usize>(), 5_000);
     }
 }
