@@ -218,8 +218,9 @@ async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) ->
     );
     let repaired = repaired.await;
     writing.finish_and_clear();
-    let rows = repaired.map_err(Failure::unavailable)?;
+    // Also after a failure: a roll that began meanwhile knows nothing of what was written until then.
     forget().await?;
+    let rows = repaired.map_err(Failure::unavailable)?;
     let stays = |table: &str| damaged.iter().any(|part| !part.detached && part.table == table);
     // The ledger's own lines can't be read past damage that stays, nor can anything be held against them.
     let (mut ledger_lines_deleted, mut ledger_lines, mut report) = (0, 0, None);

@@ -70,6 +70,7 @@ impl Usage<'_> {
         };
         let mut keys: Vec<Option<Place>> = vec![None; found.len()];
         let mut held: Vec<Option<Arc<str>>> = vec![None; found.len()];
+        let mut recent = Vec::new();
         if let Some(publisher) = &publisher {
             let source = self.source(scope, filter, &[], Cube::Entries).await?;
             for ((key, url), (entry, at_ms)) in keys.iter_mut().zip(&mut held).zip(found) {
@@ -80,16 +81,16 @@ impl Usage<'_> {
             let without_key = || found.iter().zip(&keys).filter(|(_, key)| key.is_none());
             let hours = without_key().map(|((_, at_ms), _)| hour_of(*at_ms));
             let hours = Hours::of_all(hours.map(|hour| (hour, hour.saturating_add(1))));
-            let recent = self.warehouse.recent_held(self.view, scope, &hours);
-            if let Some(recent) = recent.filter(|_| !hours.is_empty()) {
-                for ((url, key), (entry, at_ms)) in held.iter_mut().zip(&keys).zip(found) {
-                    if key.is_none() {
-                        *url = recent
-                            .iter()
-                            .find_map(|recent| recent.url_of(*entry, *at_ms))
-                            .map(Arc::clone);
-                    }
-                }
+            if !hours.is_empty() {
+                recent = self.warehouse.recent_held(self.view, scope, &hours).unwrap_or_default();
+            }
+            for ((url, _), (entry, at_ms)) in held
+                .iter_mut()
+                .zip(&keys)
+                .zip(found)
+                .filter(|((_, key), _)| key.is_none())
+            {
+                *url = recent.iter().find_map(|recent| recent.url_of(*entry, *at_ms));
             }
         }
         let missing = found.iter().zip(&held).filter(|(_, url)| url.is_none());
@@ -97,7 +98,7 @@ impl Usage<'_> {
             .newest(scope, filter, Of::Entries, missing.map(|(one, _)| *one))
             .await?;
         let mut urls = Vec::with_capacity(found.len());
-        for (((entry, _), key), held) in found.iter().zip(keys).zip(held) {
+        for (((entry, at_ms), key), held) in found.iter().zip(keys).zip(held) {
             if let Some(url) = held {
                 urls.push(url.to_string());
                 continue;
@@ -108,8 +109,12 @@ impl Usage<'_> {
                 .into_iter()
                 .next()
                 .unwrap_or_default();
-            if let Some(key) = key.filter(|_| !url.is_empty()) {
-                known.insert(key, url.as_str().into());
+            match key {
+                _ if url.is_empty() => {}
+                Some(key) => known.insert(key, url.as_str().into()),
+                None => recent
+                    .iter()
+                    .for_each(|recent| recent.put_url(*entry, *at_ms, url.as_str().into())),
             }
             urls.push(url);
         }

@@ -310,6 +310,12 @@ impl<'a> Usage<'a> {
     where
         'a: 'b,
     {
+        let range = self.view.narrowed(filter.from_ms..filter.to_ms);
+        let filter = Filter {
+            from_ms: range.start,
+            to_ms: range.end,
+            ..filter.clone()
+        };
         let clean = self.view.clean_hours(scope);
         let split = Split::of(&clean, filter.from_ms, filter.to_ms, boundaries, unit_ms);
         let buckets: Arc<OfScope> = if split.has_rolled() {
@@ -333,7 +339,7 @@ impl<'a> Usage<'a> {
             view: self.view,
             scope,
             split,
-            filter: filter.clone(),
+            filter,
             boundaries: boundaries.to_vec(),
             cube,
             meant: meant.filter(|meant| named(meant) <= NAMED_MAX),

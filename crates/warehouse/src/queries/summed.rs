@@ -34,7 +34,7 @@ pub(super) struct Summed<S> {
 }
 
 impl Usage<'_> {
-    /// The sums of a question; `None` where it is asked in SQL. `boundaries` are starts of half hours.
+    /// The sums of a question; `None` where it is asked in SQL. `boundaries` are starts of half hours, or that of the range.
     pub(super) async fn summed<S: Sum>(
         &self,
         name: &'static str,
@@ -387,10 +387,11 @@ impl Summed<SlotSum> {
     ) -> Vec<TimeseriesPoint> {
         let mut points: Map<(i64, &str), u64> = Map::default();
         // What is read from receipts is within the range, though its half hour may begin below it.
+        let begin = |sum: &SlotSum| sum.at_ms.max(from_ms);
         let rolled = self.rolled.iter().flat_map(|sums| sums.iter());
         let rolled = rolled.filter(|sum| (from_ms..to_ms).contains(&sum.at_ms));
         for sum in rolled.chain(&self.tail) {
-            let after = boundaries.partition_point(|boundary| *boundary <= sum.at_ms);
+            let after = boundaries.partition_point(|boundary| *boundary <= begin(sum));
             let Some(bucket) = after.checked_sub(1).and_then(|place| boundaries.get(place)) else {
                 continue;
             };
@@ -466,6 +467,14 @@ mod tests {
         assert_eq!(points.len(), 1);
         assert_eq!((points[0].group.as_deref(), points[0].value), (None, 31));
         assert!(summed.points(&[20 * HOUR_MS], false, 0, 30 * HOUR_MS).is_empty());
+        // The first bucket begins with the range, within the half hour.
+        let begin = 10 * HOUR_MS + 5;
+        let points = summed.points(&[begin, 11 * HOUR_MS], false, begin, 12 * HOUR_MS);
+        let points: Vec<_> = points
+            .iter()
+            .map(|point| (point.bucket_start_ms, point.value))
+            .collect();
+        assert_eq!(points, [(begin, 18)]);
     }
 
     #[test]

@@ -127,8 +127,10 @@ impl Usage<'_> {
         };
         // There are three purposes, the interface's.
         let by_purpose = group_by == GroupBy::Purpose && groups_max >= PURPOSES;
+        // The first may be where the range begins.
         let are_half_hours = boundaries_ms
             .iter()
+            .skip(1)
             .all(|boundary| boundary.rem_euclid(SlotSum::SPAN_MS) == 0);
         if metric == Metric::Receipts && (by_purpose || group_by == GroupBy::None) && are_half_hours {
             let summed = self

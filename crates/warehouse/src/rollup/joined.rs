@@ -58,7 +58,12 @@ impl<S: Sum> Joined<S> {
         all: Vec<Sums<S>>,
     ) -> Result<Vec<Sums<S>>, WarehouseError> {
         let many = all.iter().map(|sums| sums.len()).sum();
-        if many < SUMS_MIN {
+        // One that can't be kept would be made by every question.
+        let largest = all
+            .iter()
+            .map(|sums| sums.iter().map(Weighed::bytes).sum::<usize>())
+            .max();
+        if many < SUMS_MIN || largest.unwrap_or(0) as u64 > self.0.capacity() / 2 {
             return Ok(all);
         }
         let key = (Arc::clone(publisher), Arc::clone(units));

@@ -38,6 +38,8 @@ pub(super) struct Mark {
     first_offset: u64,
     last_offset: u64,
     touched: Vec<(u32, String)>,
+    /// The last hour it touches, also where that isn't among these.
+    last_hour: u32,
 }
 
 /// An erasure's mark.
@@ -98,7 +100,8 @@ impl Warehouse {
         let floor = self.rollup_floor(look.now_s);
         let basis = look.basis(state, committed, floor);
         self.tidy_recent(Some(&basis));
-        Ok(RollupView::of(state.view(look.touched(), erasing, floor), basis))
+        let view = state.view(look.touched(), look.last_hour(), erasing, floor);
+        Ok(RollupView::of(view, basis))
     }
 
     /// The first hour whose rows retention surely leaves.
@@ -165,7 +168,8 @@ fn question(known: Option<&State>, committed: &[CommittedOffset], marks_max: u32
             toString(erasure), CAST([], 'Array(Tuple(UInt32, String))'), publishers, parents
          FROM rollup_erasures
          UNION ALL
-         SELECT toUInt8(2), epoch, partition, first_offset, last_offset, '',
+         SELECT toUInt8(2), epoch, partition, first_offset, last_offset,
+            toString(arrayMax(arrayPushBack(arrayMap(pair -> pair.1, touched), toUInt32(0)))),
             arrayFilter(pair -> pair.1 < {below}, touched), CAST([], 'Array(String)'), CAST([], 'Array(String)')
          FROM (SELECT epoch, partition, first_offset, last_offset, touched FROM rollup_marks WHERE {beyond}
             ORDER BY epoch, partition, last_offset LIMIT {marks_max} BY epoch, partition)"
@@ -217,6 +221,7 @@ impl Answer {
                     first_offset: row.c,
                     last_offset: row.d,
                     touched: row.pairs,
+                    last_hour: row.text.parse().unwrap_or(u32::MAX),
                 }),
             }
         }
@@ -289,6 +294,11 @@ impl Look {
         dirty
     }
 
+    /// The last hour that they touch.
+    pub(super) fn last_hour(&self) -> u32 {
+        self.marks.iter().map(|mark| mark.last_hour).max().unwrap_or(0)
+    }
+
     /// Erasures that a state doesn't account for.
     pub(super) fn erasing<'a>(&'a self, state: &'a State) -> impl Iterator<Item = &'a Erasing> {
         let marked = self.erasures.iter().map(|mark| &mark.erasing);
@@ -313,5 +323,41 @@ impl Look {
     pub(super) fn has_ended(&self, erasure: Uuid) -> bool {
         let mut marks = self.erasures.iter();
         marks.any(|mark| mark.ended && mark.erasing.erasure == erasure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::{Answer, Found, STATE};
+
+    fn found(kind: u8, text: &str) -> Found {
+        Found {
+            kind,
+            a: 0,
+            b: 0,
+            c: 0,
+            d: 9,
+            text: text.to_owned(),
+            pairs: Vec::new(),
+            names: Vec::new(),
+            parents: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_last_hour_is_that_of_marks_whose_hours_are_left_out_too() {
+        let last_hour = |texts: &[&str]| {
+            let marks = texts.iter().map(|text| found(2, text));
+            let all = marks.chain([found(STATE, "")]).collect();
+            match Answer::of(all, None, &[], 10) {
+                Answer::Look(look) => look.last_hour(),
+                Answer::Newer(state) => panic!("{state:?}"),
+            }
+        };
+        assert_eq!(last_hour(&[]), 0);
+        assert_eq!(last_hour(&["30", "7"]), 30);
+        assert_eq!(last_hour(&["30", "?"]), u32::MAX, "unbounded");
     }
 }

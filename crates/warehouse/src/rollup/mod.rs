@@ -21,6 +21,9 @@
 //! block is committed, and a roll reads the commits first, then the marks, then the receipts: what it makes holds all below
 //! its commits, and what it doesn't make stays dirty if anything below them touched it.
 //!
+//! **Where receipts end.** Each roll looks for the first and the last receipt, after it has read commits and marks; beyond its commits, marks
+//! tell of others. So a view knows between which hours all that is committed lies, and a range without ends is that.
+//!
 //! - *A crash anywhere in a roll*: rows and buckets of a version without a state don't count, as a state passes over all versions
 //!   between the one that it builds on and its own. A number is never used twice.
 //! - *Two rolls at once, one of them stalled for any time*: each state builds on one earlier state and skips what it doesn't build on,

@@ -174,7 +174,10 @@ impl Warehouse {
         }
         // Whatever there is to do above: a busy publisher's hours are dirty again and again.
         let mut budget = Budget::of(bounds.rows_max);
-        self.reach_back(floor, &mut next, &mut budget, &mut pieces).await?;
+        let last_hour = self.reach_back(floor, &mut next, &mut budget, &mut pieces).await?;
+        // A replica that is behind may not have the last receipts.
+        let known = base.and_then(|base| base.last_hour).unwrap_or(0);
+        next.last_hour = Some(last_hour.max(look.last_hour()).max(known));
         let mut evened = false;
         if let Some(day) = bounds.even_day.filter(|_| pieces.is_empty()) {
             evened = !self.even(day, &next, bounds.rows_max, &mut pieces).await?;
@@ -342,21 +345,19 @@ impl Warehouse {
         }))
     }
 
-    /// Hours before the window, down to the first receipt.
+    /// Hours before the window, down to the first receipt; the last one's hour.
     async fn reach_back(
         &self,
         floor: u32,
         next: &mut State,
         budget: &mut Budget,
         pieces: &mut Vec<Piece>,
-    ) -> Result<(), WarehouseError> {
-        next.nothing_below = false;
-        if !budget.has_some() {
-            return Ok(());
-        }
-        // Of no receipts it is the least instant.
-        let call = Call::new("SELECT count() = 0, toUnixTimestamp64Milli(min(timestamp)) FROM receipts");
-        let (none, first_ms): (bool, i64) = self.one("rollup_first", call.slow()).await?;
+    ) -> Result<u32, WarehouseError> {
+        // Of no receipts both are the least instant.
+        let call = Call::new(
+            "SELECT count() = 0, toUnixTimestamp64Milli(min(timestamp)), toUnixTimestamp64Milli(max(timestamp)) FROM receipts",
+        );
+        let (none, first_ms, last_ms): (bool, i64, i64) = self.one("rollup_ends", call.slow()).await?;
         let first = if none {
             next.window.0
         } else {
@@ -386,7 +387,7 @@ impl Warehouse {
             next.dirty = without(&next.dirty, &Hours::of(start..end));
         }
         next.nothing_below = none || hour_of(first_ms) >= next.window.0;
-        Ok(())
+        Ok(hour_of(last_ms))
     }
 
     /// A day of those publishers that several rolls made it of, the first few of them; whether there are any. What is dirty of it will
@@ -405,6 +406,7 @@ impl Warehouse {
         }
         let view = next.view(
             Dirty::new(),
+            0,
             next.erasing.iter().map(|one| one.whose.clone()).collect(),
             0,
         );

@@ -33,6 +33,9 @@ pub(crate) struct State {
     /// Whether no receipt lies below the window.
     #[serde(default)]
     pub(crate) nothing_below: bool,
+    /// No receipt below the commits is in a later hour; `None` in states of before.
+    #[serde(default)]
+    pub(crate) last_hour: Option<u32>,
     /// All marks below (epoch, partition, offset) are accounted for in `dirty`.
     pub(crate) committed: Vec<(u32, u32, u64)>,
     /// Hours in the window that aren't told right.
@@ -119,19 +122,31 @@ impl State {
         self
     }
 
-    /// The view of it, with what is dirty besides, for hours from `floor` on.
-    pub(crate) fn view(&self, besides: Dirty, erasing: Vec<Whose>, floor: u32) -> View {
+    /// The view of it, with what is dirty besides and the last hour that was touched besides, for hours from `floor` on.
+    pub(crate) fn view(&self, besides: Dirty, last_besides: u32, erasing: Vec<Whose>, floor: u32) -> View {
         let mut dirty = besides;
         for (publisher, hours) in &self.dirty {
             soil(&mut dirty, publisher, hours);
         }
+        let nothing_below = self.nothing_below && self.window.0 >= floor;
+        let first = dirty
+            .values()
+            .filter_map(|hours| hours.ranges().next())
+            .map(|hours| hours.start);
+        let first = first
+            .chain([self.window.0])
+            .min()
+            .filter(|_| nothing_below)
+            .unwrap_or(0);
+        let last = self.last_hour.map(|last| last.max(last_besides));
         View {
             versions: (self.since, self.version),
             skipped: self.skipped.clone(),
             window: self.window.0.max(floor)..self.window.1.max(floor),
-            nothing_below: self.nothing_below && self.window.0 >= floor,
+            nothing_below,
             dirty,
             erasing,
+            held: first..last.map_or(u32::MAX, |last| last.saturating_add(1)),
         }
     }
 }
@@ -154,6 +169,31 @@ mod tests {
         assert_eq!((state.since, state.version), (4, 4));
         let state = state.made_by(5).made_by(8).made_by(9);
         assert_eq!((state.since, state.version, state.skipped), (4, 9, vec![(6, 7)]));
+    }
+
+    #[test]
+    fn a_view_knows_between_which_hours_receipts_are() {
+        let state = State {
+            window: (10, 20),
+            nothing_below: true,
+            last_hour: Some(22),
+            ..State::default()
+        };
+        let held = |state: &State, besides: &[u32], last, floor| {
+            let hours = Hours::of_all(besides.iter().map(|hour| (*hour, hour + 1)));
+            let besides = Dirty::from([("a.example".to_owned(), hours)]);
+            state.view(besides, last, Vec::new(), floor).held
+        };
+        assert_eq!(held(&state, &[], 0, 1), 10..23);
+        assert_eq!(held(&state, &[30], 30, 1), 10..31);
+        assert_eq!(held(&state, &[15, 7], 15, 1), 7..23);
+        assert_eq!(held(&state, &[], 0, 11), 0..23, "retention may have left some");
+        let unknown = State {
+            nothing_below: false,
+            last_hour: None,
+            ..state
+        };
+        assert_eq!(held(&unknown, &[15], 15, 1), 0..u32::MAX);
     }
 
     #[test]

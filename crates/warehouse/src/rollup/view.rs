@@ -16,7 +16,7 @@ use crate::Scope;
 /// - hours in [`clean_hours`](Self::clean_hours): from `usage_by_client` or `usage_by_entry`. Of a publisher's hour, only rows
 ///   of one version are meant: the greatest in `rollup_buckets` (publisher, hour, version) for which
 ///   [`versions_condition`](Self::versions_condition) holds. A publisher's hour without such a version has no receipts.
-/// - every other hour: from `receipts FINAL`.
+/// - every other hour: from `receipts FINAL`; but none has receipts beyond those that state and marks tell of, so ranges end there.
 ///
 /// An hour is `intDiv(timestamp in ms, 3600000)`. A range that cuts an hour (or, in `usage_by_client`, a slot) reads that
 /// hour from `FINAL`.
@@ -45,6 +45,8 @@ pub(crate) struct View {
     pub(crate) dirty: BTreeMap<String, Hours>,
     /// Whose hours aren't told right at all.
     pub(crate) erasing: Vec<Whose>,
+    /// All committed receipts are of these hours; hour 0 is also that of all before the Unix epoch.
+    pub(crate) held: Range<u32>,
 }
 
 /// Publishers, and all subdomains of some.
@@ -109,6 +111,19 @@ impl RollupView {
         // The first hour is also that of all before it.
         let start = if view.nothing_below { 1 } else { view.window.start };
         Hours::of(start..view.window.end).without(&Hours::of_all(ranges))
+    }
+
+    /// What of a half-open range in milliseconds any committed receipt may be in: whole hours are left out at its ends.
+    pub(crate) fn narrowed(&self, range: Range<i64>) -> Range<i64> {
+        let ms = |hour: u32| i64::from(hour) * 3_600_000;
+        let Some(held) = self.view().map(|view| view.held.clone()) else {
+            return range;
+        };
+        let start = match held.start {
+            0 => range.start,
+            first => range.start.max(ms(first)),
+        };
+        start..range.end.min(ms(held.end)).max(start)
     }
 
     /// A condition over a column `version` in SQL: whether a version counts.
@@ -195,6 +210,7 @@ mod tests {
             nothing_below: false,
             dirty: dirty.map(|(name, hours)| (name.to_owned(), Hours::of(hours))).into(),
             erasing: Vec::new(),
+            held: 11..15,
         }
     }
 
@@ -220,6 +236,24 @@ mod tests {
         };
         assert_eq!(clean(&view(), &below), [(10, 11), (13, 20)]);
         assert!(RollupView::none().clean_hours(&below).is_empty());
+    }
+
+    #[test]
+    fn a_range_is_narrowed_to_what_is_held() {
+        let hour = 3_600_000;
+        let of = |held| RollupView::of(View { held, ..view() }, Basis::default());
+        let some = of(11..15);
+        assert_eq!(some.narrowed(0..100 * hour), 11 * hour..15 * hour);
+        assert_eq!(
+            some.narrowed(12 * hour + 1..13 * hour + 7),
+            12 * hour + 1..13 * hour + 7
+        );
+        assert_eq!(some.narrowed(20 * hour..30 * hour), 20 * hour..20 * hour);
+        assert_eq!(some.narrowed(-5..3 * hour), 11 * hour..11 * hour);
+        assert_eq!(of(0..15).narrowed(-5..20 * hour), -5..15 * hour);
+        for unknown in [of(0..u32::MAX), RollupView::none()] {
+            assert_eq!(unknown.narrowed(-5..20 * hour), -5..20 * hour);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::part::{Occurred, Part, PlacedSum, PlacedSums};
@@ -12,12 +13,41 @@ use super::placed::Places;
 use super::used::Use;
 use crate::rollup::sums::EntrySum;
 
+/// URLs of a publisher that were asked for.
+const ASKED_URLS_MAX: usize = 2_000;
+const ASKED_URL_BYTES_MAX: usize = 1_024;
+
 /// Receipts of a publisher. Ranges are half-open, in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Recent {
     pub(super) uses: Places<Arc<Use>>,
     pub(super) urls: Places<Arc<str>>,
+    pub(super) asked_urls: Arc<AskedUrls>,
     pub(super) parts: Vec<Arc<Part>>,
+}
+
+/// URLs of receipts that weren't read with theirs, once somebody asked: by entry and instant, with how many receipts that was of.
+#[derive(Debug, Default)]
+pub(super) struct AskedUrls(Mutex<HashMap<(Uuid, i64), (usize, Arc<str>), RandomState>>);
+
+impl AskedUrls {
+    fn put(&self, entry: Uuid, at_ms: i64, many: usize, url: Arc<str>) {
+        let mut known = self.0.lock();
+        if known.len() >= ASKED_URLS_MAX {
+            known.clear();
+        }
+        known.insert((entry, at_ms), (many, url));
+    }
+
+    fn of(&self, entry: Uuid, at_ms: i64, many: usize) -> Option<Arc<str>> {
+        let known = self.0.lock();
+        let (of, url) = known.get(&(entry, at_ms))?;
+        (*of == many).then(|| Arc::clone(url))
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.0.lock().values().map(|(_, url)| 96 + url.len()).sum()
+    }
 }
 
 impl Recent {
@@ -59,12 +89,31 @@ impl Recent {
         of_entry.filter_map(|one| Some(self.uses.at(one.of)?.client))
     }
 
-    /// The greatest URL of the receipts of an entry and an instant; `None` if there are none, or one's URL isn't known.
-    pub(crate) fn url_of(&self, entry: Uuid, at_ms: i64) -> Option<&Arc<str>> {
+    /// The greatest URL of the receipts of an entry and an instant; `None` if there are none, or one's isn't known.
+    pub(crate) fn url_of(&self, entry: Uuid, at_ms: i64) -> Option<Arc<str>> {
         let instant = at_ms..at_ms.saturating_add(1);
-        let mut urls = self.of_entry(entry, &instant).map(|one| self.urls.at(one.url));
-        let first = urls.next()??;
-        urls.try_fold(first, |greatest, url| Some(greatest.max(url?)))
+        let mut many = 0;
+        let mut greatest = None;
+        let mut all_known = true;
+        for one in self.of_entry(entry, &instant) {
+            let url = self.urls.at(one.url);
+            all_known &= url.is_some();
+            greatest = greatest.max(url);
+            many += 1;
+        }
+        if all_known {
+            greatest.map(Arc::clone)
+        } else {
+            self.asked_urls.of(entry, at_ms, many)
+        }
+    }
+
+    /// Keeps what the warehouse says that is.
+    pub(crate) fn put_url(&self, entry: Uuid, at_ms: i64, url: Arc<str>) {
+        let many = self.of_entry(entry, &(at_ms..at_ms.saturating_add(1))).count();
+        if many > 0 && url.len() <= ASKED_URL_BYTES_MAX {
+            self.asked_urls.put(entry, at_ms, many, url);
+        }
     }
 
     fn of_entry(&self, entry: Uuid, range: &Range<i64>) -> impl Iterator<Item = &Occurred> {
@@ -102,6 +151,7 @@ mod tests {
         Recent {
             uses: uses.places(),
             urls: urls.places(),
+            asked_urls: Arc::default(),
             parts: parts.iter().map(part).collect(),
         }
     }
@@ -134,11 +184,30 @@ mod tests {
             &[(10, 1, 0, 0), (20, 1, 0, 0), (30, 1, 0, 1)],
             &[(20, 1, 0, 1), (30, 1, 0, UNKNOWN), (40, 2, 0, 0)],
         ]);
-        let of = |entry: u128, at_ms| recent.url_of(Uuid::from_u128(entry), at_ms).map(|url| &**url);
-        assert_eq!(of(1, 10), Some("https://a.example/1"));
-        assert_eq!(of(1, 20), Some("https://a.example/2"));
-        assert_eq!(of(1, 30), None);
-        assert_eq!(of(1, 40), None);
-        assert_eq!(of(2, 40), Some("https://a.example/1"));
+        let of = |recent: &Recent, entry: u128, at_ms| {
+            let url = recent.url_of(Uuid::from_u128(entry), at_ms)?;
+            Some(url.trim_start_matches("https://a.example/").to_owned())
+        };
+        let url = |text: &str| Some(text.to_owned());
+        assert_eq!(of(&recent, 1, 10), url("1"));
+        assert_eq!(of(&recent, 1, 20), url("2"));
+        assert_eq!(of(&recent, 1, 30), None);
+        assert_eq!(of(&recent, 1, 40), None);
+        assert_eq!(of(&recent, 2, 40), url("1"));
+        // Asked for once, it is known of as many receipts.
+        recent.put_url(Uuid::from_u128(1), 30, "https://a.example/3".into());
+        recent.put_url(Uuid::from_u128(1), 40, "https://a.example/4".into());
+        assert_eq!(of(&recent, 1, 30), url("3"));
+        assert_eq!(of(&recent, 1, 40), None, "there is none");
+        let mut more = recent.clone();
+        let another = Occurred {
+            at_ms: 30,
+            entry: Uuid::from_u128(1),
+            of: 0,
+            url: 0,
+        };
+        more.parts.push(Arc::new(Part::of(vec![another])));
+        assert_eq!(of(&more, 1, 30), None);
+        assert_eq!(of(&recent, 1, 30), url("3"));
     }
 }

@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use uuid::Uuid;
 
 use super::Basis;
-use super::found::Recent;
+use super::found::{AskedUrls, Recent};
 use super::hour::{Hour, Keyed};
 use super::part::Occurred;
 use super::placed::{Placed, UNKNOWN};
@@ -56,6 +56,7 @@ impl Held {
 struct Publisher {
     uses: Placed<Arc<Use>>,
     urls: Placed<Arc<str>>,
+    asked_urls: Arc<AskedUrls>,
     hours: BTreeMap<u32, Held>,
 }
 
@@ -90,7 +91,8 @@ impl Publisher {
     }
 
     fn bytes(&self) -> usize {
-        self.uses.bytes() + self.urls.bytes() + self.hours.values().map(Held::bytes).sum::<usize>()
+        let urls = self.urls.bytes() + self.asked_urls.bytes();
+        self.uses.bytes() + urls + self.hours.values().map(Held::bytes).sum::<usize>()
     }
 }
 
@@ -241,6 +243,10 @@ impl Store {
             let Some(publisher) = self.publishers.get_mut(group.publisher.as_str()) else {
                 continue;
             };
+            let is_held = |at_ms: i64| publisher.hours.contains_key(&hour_of(at_ms));
+            if !group.receipts.iter().any(|(at_ms, ..)| is_held(*at_ms)) {
+                continue;
+            }
             let Some(place) = publisher.place_of(group.of) else {
                 self.publishers.remove(group.publisher.as_str());
                 continue;
@@ -346,6 +352,7 @@ impl Store {
         let mut recent = Recent {
             uses: held.uses.places(),
             urls: held.urls.places(),
+            asked_urls: Arc::clone(&held.asked_urls),
             parts: Vec::new(),
         };
         for hour in hours.ranges().flatten() {
