@@ -4,6 +4,8 @@ use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::row::{Row, number};
+
 /// Shows the steps of a run.
 #[derive(Debug)]
 pub struct Progress {
@@ -38,6 +40,26 @@ impl Progress {
         match &self.bar {
             Some(bar) => bar.set_message(format!("{figure}: {step}")),
             None => anstream::eprintln!("  {step}"),
+        }
+    }
+
+    /// What a figure came to: a run may last for long after it.
+    pub fn found(&self, rows: &[Row]) {
+        for row in rows {
+            let mut text = format!(
+                "  {}: {} {}",
+                row.name,
+                row.ours.map_or_else(|| "skipped".to_owned(), number),
+                row.unit
+            );
+            for note in &row.notes {
+                text.push_str("\n    ");
+                text.push_str(note);
+            }
+            match &self.bar {
+                Some(bar) => bar.println(text),
+                None => anstream::eprintln!("{text}"),
+            }
         }
     }
 

@@ -85,13 +85,21 @@ pub(super) async fn get(http: &HttpClient, address: &str, key: &str) -> Result<b
     Ok(body)
 }
 
-/// Reads until the end of `during`; what is asked before it begins doesn't count.
-async fn read(base: String, keys: Arc<Vec<String>>, look_ms: u64, during: Range<Instant>, taken: Arc<Taken>) {
+/// Reads until `until`; what is asked before `counting` begins is for warming up, and what is asked after it doesn't count.
+async fn read(
+    base: String,
+    keys: Arc<Vec<String>>,
+    look_ms: u64,
+    counting: Range<Instant>,
+    until: Instant,
+    taken: Arc<Taken>,
+) {
     let http = client(16);
     let wait = |most_ms: u64| Duration::from_millis(rand::rng().random_range(0..=most_ms));
     tokio::time::sleep(wait(look_ms)).await;
-    while Instant::now() < during.end {
-        let counts = Instant::now() >= during.start;
+    while Instant::now() < until {
+        let now = Instant::now();
+        let (counts, warms) = (counting.contains(&now), now < counting.start);
         let (days, interval, key) = {
             let mut random = rand::rng();
             let mut pick = random.random_range(0..RANGES.iter().map(|(_, _, weight)| weight).sum());
@@ -119,7 +127,7 @@ async fn read(base: String, keys: Arc<Vec<String>>, look_ms: u64, during: Range<
                     let ms = elapsed.as_secs_f64() * 1_000.0;
                     if counts {
                         taken.by_part.lock().entry(part).or_default().push(ms);
-                    } else {
+                    } else if warms {
                         taken.warming.lock().push(ms);
                     }
                 }
@@ -155,6 +163,8 @@ pub(super) async fn measure(arguments: &Arguments, service: &mut Service, load: 
     tokio::time::sleep(Duration::from_secs(3)).await;
     let start = Instant::now() + Duration::from_secs(arguments.warm_seconds);
     let end = start + Duration::from_secs(arguments.seconds);
+    // Then freshness: it is looked for several times a second.
+    let until = end + Duration::from_secs(arguments.seconds);
     let taken = Arc::new(Taken::default());
     let mut readers = JoinSet::new();
     for _ in 0..arguments.readers {
@@ -164,14 +174,16 @@ pub(super) async fn measure(arguments: &Arguments, service: &mut Service, load: 
             keys,
             arguments.look_ms,
             start..end,
+            until,
             Arc::clone(&taken),
         ));
     }
     tokio::time::sleep_until(start.into()).await;
     let cpu = service.cpu_seconds()?;
-    let fresh = Fresh::watch(service, probe, end).await?;
-    while readers.join_next().await.is_some() {}
+    tokio::time::sleep_until(end.into()).await;
     let cpu = (service.cpu_seconds()? - cpu) / arguments.seconds as f64;
+    let fresh = Fresh::watch(service, probe, until).await?;
+    while readers.join_next().await.is_some() {}
     let acknowledged = stream.stop().await?;
     let by_part = std::mem::take(&mut *taken.by_part.lock());
     let all: Vec<f64> = by_part.values().flatten().copied().collect();
@@ -212,7 +224,7 @@ pub(super) async fn measure(arguments: &Arguments, service: &mut Service, load: 
         number(quantile(&warming, 1.0)),
     ))
     .note(format!(
-        "the stream: {} acknowledged, {} failed, at most {} ms behind its plan; one in {} late, up to two days by Zipf's law",
+        "then freshness, with the same going on. The stream, with that: {} acknowledged, {} failed, at most {} ms behind its plan; one in {} late, up to two days by Zipf's law",
         number(acknowledged.receipts.load(relaxed) as f64),
         acknowledged.failed.load(relaxed),
         acknowledged.behind_ms.load(relaxed),

@@ -85,12 +85,15 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     progress.end();
 
     progress.begin("speed");
-    rows.extend(speed::measure(arguments, &service, &loaded).await?);
+    let speed = speed::measure(arguments, &service, &loaded).await?;
+    progress.found(&speed);
     progress.end();
 
     progress.begin("mix");
-    rows.extend(mix::measure(arguments, &mut service, &loaded).await?);
+    let mix = mix::measure(arguments, &mut service, &loaded).await?;
+    progress.found(&mix);
     progress.end();
+    rows.extend(speed.into_iter().chain(mix));
 
     progress.begin("cost");
     rows.push(cost::running(arguments, service, &data, &loaded, &progress).await?);
