@@ -16,15 +16,18 @@ const SUMS_MIN: usize = 8_000;
 /// Few, and large.
 const SHARDS: usize = 1;
 
-/// By publisher and units.
+/// A publisher and units.
+type Place = (Arc<str>, Arc<[Unit]>);
+
+/// By place.
 #[derive(Debug)]
-pub(super) struct Joined<S>(Cache<(Arc<str>, Arc<[Unit]>), Sums<S>, ByBytes, RandomState>);
+pub(super) struct Joined<S>(Cache<Place, Sums<S>, ByBytes, RandomState>);
 
 #[derive(Debug, Clone)]
 struct ByBytes;
 
-impl<S: Weighed> Weighter<(Arc<str>, Arc<[Unit]>), Sums<S>> for ByBytes {
-    fn weight(&self, (publisher, units): &(Arc<str>, Arc<[Unit]>), sums: &Sums<S>) -> u64 {
+impl<S: Weighed> Weighter<Place, Sums<S>> for ByBytes {
+    fn weight(&self, (publisher, units): &Place, sums: &Sums<S>) -> u64 {
         let key = 128 + publisher.len() + size_of_val::<[_]>(units);
         (key + sums.iter().map(Weighed::bytes).sum::<usize>()) as u64
     }

@@ -28,7 +28,9 @@ pub(crate) struct Recent {
 
 /// URLs of receipts that weren't read with theirs, once somebody asked: by entry and instant, with how many receipts that was of.
 #[derive(Debug, Default)]
-pub(super) struct AskedUrls(Mutex<HashMap<(Uuid, i64), (usize, Arc<str>), RandomState>>);
+pub(super) struct AskedUrls(Mutex<HashMap<(Uuid, i64), OfMany, RandomState>>);
+
+type OfMany = (usize, Arc<str>);
 
 impl AskedUrls {
     fn put(&self, entry: Uuid, at_ms: i64, many: usize, url: Arc<str>) {
