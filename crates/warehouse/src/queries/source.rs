@@ -324,11 +324,12 @@ impl<'a> Usage<'a> {
         } else {
             Arc::default()
         };
+        let window = self.view.window().unwrap_or_default();
         let meant = buckets.as_ref().as_ref().map(|all| {
             let (hours, whole) = (split.hours(), split.whole_hours(filter.from_ms, filter.to_ms));
             let of_each = all
                 .iter()
-                .map(|(name, buckets)| (name.clone(), buckets.meant(&hours, &whole)));
+                .map(|(name, buckets)| (name.clone(), buckets.meant(&hours, &whole, &window)));
             of_each.collect::<Vec<_>>()
         });
         let named = |meant: &Vec<(String, Meant)>| {

@@ -1,5 +1,6 @@
-//! Which roll made each hour of a scope's publishers: asked once for each state, and kept.
+//! Which roll made each hour of a scope's publishers: asked once after each roll that made rows, and kept.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use clickhouse::Row;
@@ -48,8 +49,9 @@ impl Meant {
 }
 
 impl Buckets {
-    /// The rows of some hours; days only of `whole`, which are among them.
-    pub(crate) fn meant(&self, hours: &Hours, whole: &Hours) -> Meant {
+    /// The rows of some hours; days only of `whole`, which are among them. An hour outside `window` has none: retention may have let go of
+    /// its receipts since these were read.
+    pub(crate) fn meant(&self, hours: &Hours, whole: &Hours, window: &Range<u32>) -> Meant {
         let packed = |time: u32, version: u32| u64::from(time) << 32 | u64::from(version);
         let mut meant = Meant::default();
         for of_day in self.0.chunk_by(|one, next| one.0 / DAY == next.0 / DAY) {
@@ -59,18 +61,22 @@ impl Buckets {
             let day = first / DAY;
             let is_whole = whole.holds(day * DAY..(day + 1) * DAY);
             // An hour without a row here has none in the rolled tables either.
-            if is_whole && of_day.iter().all(|(_, other)| *other == version) {
+            let of_one_roll = |(hour, other): &(u32, u32)| *other == version && window.contains(hour);
+            if is_whole && of_day.iter().all(of_one_roll) {
                 meant.days.push(packed(day, version));
                 continue;
             }
-            let ours = of_day.iter().filter(|(hour, _)| hours.contains(*hour));
+            let ours = of_day
+                .iter()
+                .filter(|(hour, _)| hours.contains(*hour) && window.contains(hour));
             meant.hours.extend(ours.map(|&(hour, version)| packed(hour, version)));
         }
         meant
     }
 }
 
-/// By scope and state; clones of a [`Warehouse`] share it. What a state says of an hour never changes.
+/// By scope and the last roll that made rows, or on a cluster the state; clones of a [`Warehouse`] share it. Hours that are rolled without any rows have none here
+/// either, so a window that has grown since asks for nothing more.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownBuckets(Arc<Cache<(Scope, u32), Arc<OfScope>, ByHours>>);
 
@@ -106,7 +112,13 @@ struct BucketRow {
 impl Warehouse {
     /// The hours of a scope in a view's window. Of those who ask at once for the same, one asks the tables.
     pub(crate) async fn buckets(&self, view: &RollupView, scope: &Scope) -> Result<Arc<OfScope>, WarehouseError> {
-        let (Some(window), Some(version)) = (view.window(), view.version()) else {
+        // A replica that is behind may not tell all of it: that is believed until the next state.
+        let known_by = if self.cluster().is_some() {
+            view.version()
+        } else {
+            view.made()
+        };
+        let (Some(window), Some(known_by)) = (view.window(), known_by) else {
             return Ok(Arc::new(Some(Vec::new())));
         };
         if scope.publishers.len() > PUBLISHERS_MAX {
@@ -142,7 +154,7 @@ impl Warehouse {
         };
         self.buckets_known()
             .0
-            .get_or_insert_async(&(scope.clone(), version), asking)
+            .get_or_insert_async(&(scope.clone(), known_by), asking)
             .await
     }
 }
@@ -160,7 +172,8 @@ mod tests {
         hours.remove(50);
         let buckets = Buckets(hours);
         let at = |time: u64, version: u64| time << 32 | version;
-        let whole = buckets.meant(&Hours::of(0..1_000), &Hours::of(0..1_000));
+        let all = Hours::of(0..1_000);
+        let whole = buckets.meant(&all, &all, &(0..1_000));
         assert_eq!(whole.days, [at(10, 3), at(12, 5)]);
         assert_eq!(whole.hours.len(), 24);
         assert_eq!(
@@ -168,9 +181,13 @@ mod tests {
             (at(269, 4), at(270, 7), at(271, 4))
         );
         let some = Hours::of_all([(240, 264), (265, 267)]);
-        let cut = buckets.meant(&some, &some.within(241..267));
+        let cut = buckets.meant(&some, &some.within(241..267), &(0..1_000));
         assert!(cut.days.is_empty());
         assert_eq!(cut.hours.len(), 26);
-        assert_eq!(buckets.meant(&Hours::default(), &Hours::default()), Meant::default());
+        let none = Hours::default();
+        assert_eq!(buckets.meant(&none, &none, &(0..1_000)), Meant::default());
+        let within = buckets.meant(&all, &all, &(242..1_000));
+        assert_eq!(within.days, [at(12, 5)]);
+        assert_eq!((within.hours.len(), within.hours[0]), (22 + 24, at(242, 3)));
     }
 }

@@ -183,6 +183,9 @@ impl Warehouse {
             evened = !self.even(day, &next, bounds.rows_max, &mut pieces).await?;
         }
         let mut next = next.bounded();
+        if !pieces.is_empty() {
+            next.made = 0;
+        }
         let garbage = match base {
             Some(base) if look.now_s.saturating_sub(base.tidied.1) > TIDY_S => Some(Garbage::of(base)),
             _ => None,

@@ -28,6 +28,9 @@ pub(crate) struct State {
     /// Versions between the two that don't count: of rolls that didn't come to their end, or that this one's state
     /// doesn't build on.
     pub(crate) skipped: Vec<(u32, u32)>,
+    /// The last roll that made any rows (0: this one): until there is another, which roll made an hour stays as it is.
+    #[serde(default)]
+    pub(crate) made: u32,
     /// Rolled hours.
     pub(crate) window: (u32, u32),
     /// Whether no receipt lies below the window.
@@ -89,6 +92,9 @@ impl State {
             self.skipped.push((self.version + 1, number - 1));
         }
         self.version = number;
+        if self.made == 0 {
+            self.made = number;
+        }
         if self.tidied.0 == 0 {
             self.tidied.0 = number;
         }
@@ -141,6 +147,7 @@ impl State {
         let last = self.last_hour.map(|last| last.max(last_besides));
         View {
             versions: (self.since, self.version),
+            made: self.made,
             skipped: self.skipped.clone(),
             window: self.window.0.max(floor)..self.window.1.max(floor),
             nothing_below,
@@ -169,6 +176,19 @@ mod tests {
         assert_eq!((state.since, state.version), (4, 4));
         let state = state.made_by(5).made_by(8).made_by(9);
         assert_eq!((state.since, state.version, state.skipped), (4, 9, vec![(6, 7)]));
+    }
+
+    #[test]
+    fn a_state_knows_the_last_roll_that_made_rows() {
+        let fresh = State::fresh(5, &[], 0).made_by(4);
+        let idle = fresh.clone().made_by(5);
+        let making = State {
+            made: 0,
+            ..idle.clone()
+        }
+        .made_by(7);
+        assert_eq!((fresh.made, idle.made, making.made), (4, 4, 7));
+        assert_eq!(making.view(Dirty::new(), 0, Vec::new(), 0).made, 7);
     }
 
     #[test]

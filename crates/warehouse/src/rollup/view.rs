@@ -35,6 +35,8 @@ struct Held {
 pub(crate) struct View {
     /// The first and the last version that count.
     pub(crate) versions: (u32, u32),
+    /// The last of them that made rows; 0 where that isn't known.
+    pub(crate) made: u32,
     /// Versions between them that don't: first and last of each run.
     pub(crate) skipped: Vec<(u32, u32)>,
     /// Hours that are rolled, for every publisher.
@@ -149,6 +151,12 @@ impl RollupView {
         self.view().map(|view| view.versions.1)
     }
 
+    /// What names all that rolls have made: the last one that made any rows.
+    pub(crate) fn made(&self) -> Option<u32> {
+        let of = |view: &View| if view.made == 0 { view.versions.1 } else { view.made };
+        self.view().map(of)
+    }
+
     /// Whether a publisher's hour may be read from rolled rows.
     pub(crate) fn is_clean(&self, publisher: &str, hour: u32) -> bool {
         self.view().is_some_and(|view| {
@@ -205,6 +213,7 @@ mod tests {
         ];
         View {
             versions: (3, 9),
+            made: 8,
             skipped: vec![(4, 5), (7, 7)],
             window: 10..20,
             nothing_below: false,
