@@ -21,11 +21,9 @@ use crate::WarehouseError;
 use crate::rollup::{ClientSum, EntrySum, ModelSum, Recent, SlotSum, Sum, Sums, TailSum, Unit};
 use crate::threads::elsewhere;
 
-/// Hours that are read from receipts, and rows of their sums: with more the warehouse adds up.
+/// Hours that are read from receipts, and their sums: with more the warehouse adds up.
 const TAIL_HOURS_MAX: u64 = 96;
-const TAIL_MAX: usize = 50_000;
-/// Sums of receipts that are in memory.
-const RECENT_MAX: usize = 100_000;
+const TAIL_MAX: usize = 100_000;
 
 /// All rows of a question: rolled ones, and those of receipts read as they are.
 pub(super) struct Summed<S> {
@@ -45,7 +43,9 @@ impl Usage<'_> {
         if !self.is_summed(scope, filter) {
             return Ok(None);
         }
-        let source = self.source_by(scope, filter, boundaries, S::CUBE, S::SPAN_MS).await?;
+        let source = self
+            .source_by(scope, filter, boundaries, S::Tail::CUBE, S::SPAN_MS)
+            .await?;
         let Some(units) = units_of(&source) else {
             return Ok(None);
         };
@@ -81,7 +81,7 @@ impl Usage<'_> {
                     let mut sums = Vec::new();
                     for recent in recent {
                         sums.extend(T::over(&recent, &range));
-                        if sums.len() > RECENT_MAX {
+                        if sums.len() > TAIL_MAX {
                             return None;
                         }
                     }
@@ -98,7 +98,9 @@ impl Usage<'_> {
             let Some(rows) = self.warehouse.some_rows::<T::Asked>(name, TAIL_MAX, call).await? else {
                 return Ok(None);
             };
-            elsewhere(rows.len(), move || T::of_all(rows)).await.map(Some)
+            let many = rows.len();
+            let sums = move || T::of_all(rows).into_iter().map(|(_, sum)| sum).collect();
+            elsewhere(many, sums).await.map(Some)
         };
         match self.view.tails() {
             Some(tails) => T::shared(tails).read(source.selection(), read).await,

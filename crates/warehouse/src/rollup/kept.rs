@@ -16,14 +16,18 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::joined::Joined;
-use super::sums::{ClientSum, EntrySum, ModelSum, SlotSum, Sum};
-use super::turns::{Turns, WAIT_MAX};
+use super::sums::{ClientSum, EntrySum, ModelSum, SlotSum, Sum, TailSum, UseSum};
+use super::turns::Turns;
 use crate::client::Call;
+use crate::queries::Cube;
 use crate::threads::elsewhere;
 use crate::{Warehouse, WarehouseError};
 
-/// Units that one statement asks for: a question that is given up has kept what came before.
-const UNITS_MAX: usize = 16;
+/// Units that one statement asks for: a question that is given up has kept what came before, and each statement costs as much as the
+/// rows of a few units.
+const UNITS_MAX: usize = 32;
+/// Units of which a statement isn't tried with half of them where it brought too many rows.
+const UNITS_MIN: usize = 16;
 /// Rows that one statement brings.
 const ROWS_MAX: usize = 800_000;
 /// Rows of one question's days, and of its hours.
@@ -77,9 +81,12 @@ impl<S: Weighed> Weighter<(Arc<str>, Unit), Sums<S>> for ByBytes {
 
 /// What can be kept.
 pub(crate) trait Weighed: Clone + Send + Sync + 'static {
+    /// What it takes in memory besides what it refers to.
+    const BYTES: usize = size_of::<Self>();
+
     /// What it takes in memory at most.
     fn bytes(&self) -> usize {
-        size_of::<Self>()
+        Self::BYTES
     }
 }
 
@@ -95,6 +102,8 @@ pub(crate) struct Kinds {
     pub(super) models: Kept<ModelSum>,
     pub(super) entries: Kept<EntrySum>,
     pub(super) slots: Kept<SlotSum>,
+    /// Hours: clients, models and slots are made of them.
+    pub(super) uses: Kept<UseSum>,
     /// Distinct clients, by publisher and entry.
     of_entries: Kept<Uuid>,
 }
@@ -102,20 +111,20 @@ pub(crate) struct Kinds {
 impl Default for Kinds {
     fn default() -> Self {
         Self {
-            clients: Kept::of(24 << 20),
-            models: Kept::of(16 << 20),
-            entries: Kept::of(128 << 20),
-            slots: Kept::of(8 << 20),
-            of_entries: Kept::of(16 << 20),
+            clients: Kept::of(12 << 20, 6 << 20),
+            models: Kept::of(12 << 20, 4 << 20),
+            entries: Kept::of(96 << 20, 32 << 20),
+            slots: Kept::of(6 << 20, 2 << 20),
+            uses: Kept::of(64 << 20, 0),
+            of_entries: Kept::of(16 << 20, 0),
         }
     }
 }
 
 impl<S: Weighed> Kept<S> {
-    /// A quarter of it is for what is joined.
-    fn of(bytes_max: u64) -> Self {
-        let joined = Joined::of(bytes_max / 4);
-        let bytes_max = bytes_max - bytes_max / 4;
+    /// So many bytes of units, and of what is joined.
+    fn of(bytes_max: u64, joined_max: u64) -> Self {
+        let joined = Joined::of(joined_max);
         let mut options = OptionsBuilder::new();
         options
             .shards(SHARDS)
@@ -126,7 +135,7 @@ impl<S: Weighed> Kept<S> {
             Ok(options) => Cache::with_options(options, ByBytes, hasher, DefaultLifecycle::default()),
             Err(_) => Cache::with(20_000, bytes_max, ByBytes, hasher, DefaultLifecycle::default()),
         };
-        let held_max = usize::try_from(bytes_max).unwrap_or(usize::MAX) / size_of::<S>();
+        let held_max = usize::try_from(bytes_max).unwrap_or(usize::MAX) / S::BYTES;
         Self {
             sums,
             large: Cache::new(1_000),
@@ -175,16 +184,25 @@ impl<S: Weighed> Kept<S> {
         if missing.is_empty() {
             return Ok(self.fits(&found).then_some(found));
         }
-        let Ok(_turn) = tokio::time::timeout(WAIT_MAX, self.asking.of(publisher)).await else {
-            return Ok(None);
-        };
+        let _turn = self.asking.of(publisher).await;
         if self.is_large(publisher, units) {
             return Ok(None);
         }
         let (mut found, missing) = self.look(publisher, units);
-        for some in in_statements(missing) {
-            let asked = ask(some).await?;
-            let Some(asked) = asked.filter(|_| self.fits(&found)) else {
+        let mut statements = in_statements(missing);
+        while let Some(some) = statements.pop() {
+            let asked = if self.fits(&found) {
+                ask(some.clone()).await?
+            } else {
+                None
+            };
+            let Some(asked) = asked else {
+                if self.fits(&found)
+                    && let Some(halves) = halves(some)
+                {
+                    statements.extend(halves);
+                    continue;
+                }
                 self.set_large(publisher, units);
                 return Ok(None);
             };
@@ -204,11 +222,20 @@ impl<S: Weighed> Kept<S> {
 
 type Found<S> = Result<Option<Vec<Sums<S>>>, WarehouseError>;
 
-/// What each statement asks for: units of one sort, not too many.
+/// What each statement asks for, the last one first: units of one sort, not too many, days before hours.
 fn in_statements(units: impl IntoIterator<Item = Unit>) -> Vec<Vec<Unit>> {
     let (days, hours): (Vec<Unit>, Vec<Unit>) = units.into_iter().partition(|unit| matches!(unit, Unit::Day(_)));
     let some = days.chunks(UNITS_MAX).chain(hours.chunks(UNITS_MAX));
-    some.map(<[Unit]>::to_vec).collect()
+    some.rev().map(<[Unit]>::to_vec).collect()
+}
+
+/// A statement that brought too many rows as two, the last one first; `None` if it isn't tried with fewer units.
+fn halves(mut some: Vec<Unit>) -> Option<[Vec<Unit>; 2]> {
+    if some.len() <= UNITS_MIN {
+        return None;
+    }
+    let last = some.split_off(some.len() / 2);
+    Some([last, some])
 }
 
 fn has_days(units: &[Unit]) -> bool {
@@ -264,9 +291,14 @@ impl Warehouse {
             }
             all.push((*entry, found));
         }
-        for some in in_statements(missing) {
+        let mut statements = in_statements(missing);
+        while let Some(some) = statements.pop() {
             let call = clients_of(publisher, &wanting, &some, kept.rows_max);
             let Some(rows) = self.some_rows::<ClientRow>("rolled_sums", kept.rows_max, call).await? else {
+                if let Some(halves) = halves(some) {
+                    statements.extend(halves);
+                    continue;
+                }
                 kept.set_large(&large, units);
                 return Ok(None);
             };
@@ -293,31 +325,71 @@ impl Warehouse {
     pub(crate) async fn sums<S: Sum>(&self, publisher: &str, units: &[Unit]) -> Found<S> {
         let kept = S::kept(self.sums_known());
         let publisher: Arc<str> = publisher.into();
-        let ask = async |units: Vec<Unit>| {
-            let call = rolled::<S>(&publisher, &units, kept.rows_max);
-            let Some(rows) = self.some_rows::<S::Asked>("rolled_sums", kept.rows_max, call).await? else {
-                return Ok(None);
-            };
-            let many = rows.len();
-            let put = move || by_unit(&units, S::of_all(rows));
-            elsewhere(many, put).await.map(Some)
-        };
         // Days change more rarely.
         let (days, hours): (Vec<Unit>, Vec<Unit>) = units.iter().partition(|unit| matches!(unit, Unit::Day(_)));
         let mut all = Vec::new();
-        for units in [days, hours] {
+        for (units, are_days) in [(days, true), (hours, false)] {
             let units: Arc<[Unit]> = units.into();
             if let Some(one) = kept.joined.get(&publisher, &units) {
                 all.push(one);
                 continue;
             }
-            let Some(found) = kept.sums(&publisher, &units, ask).await? else {
+            let found = if are_days {
+                self.days::<S>(&publisher, &units).await?
+            } else {
+                self.hours::<S>(&publisher, &units).await?
+            };
+            let Some(found) = found else {
                 return Ok(None);
             };
             all.extend(kept.joined.of_all(&publisher, &units, found).await?);
         }
         Ok(Some(all))
     }
+
+    async fn days<S: Sum>(&self, publisher: &Arc<str>, units: &[Unit]) -> Found<S> {
+        let kept = S::kept(self.sums_known());
+        let ask = async |units: Vec<Unit>| {
+            let (cube, key) = (<S::Tail as TailSum>::CUBE, S::ROLLED_KEY);
+            let call = rolled(cube, S::ROLLED, key, publisher, &units, kept.rows_max);
+            let rows = self.some_rows::<S::Asked>("rolled_sums", kept.rows_max, call).await?;
+            in_units(&units, rows, S::of_all).await
+        };
+        kept.sums(publisher, units, ask).await
+    }
+
+    /// Made of what several kinds have in common: that much more of an hour's rows are to be read for them costs less than another
+    /// statement for each kind.
+    async fn hours<S: Sum>(&self, publisher: &Arc<str>, units: &[Unit]) -> Found<S> {
+        let kept = <S::Tail as TailSum>::kept(self.sums_known());
+        let ask = async |units: Vec<Unit>| {
+            let (cube, key) = (<S::Tail as TailSum>::CUBE, <S::Tail as TailSum>::ROLLED_BY);
+            let selected = <S::Tail as TailSum>::ROLLED;
+            let call = rolled(cube, selected, key, publisher, &units, kept.rows_max);
+            let rows = self
+                .some_rows::<<S::Tail as TailSum>::Asked>("rolled_sums", kept.rows_max, call)
+                .await?;
+            in_units(&units, rows, <S::Tail as TailSum>::of_all).await
+        };
+        let Some(found) = kept.sums(publisher, units, ask).await? else {
+            return Ok(None);
+        };
+        let many = found.iter().map(|sums| sums.len()).sum();
+        elsewhere(many, move || S::of_tails(found)).await.map(Some)
+    }
+}
+
+/// What a statement said of some units, of each of them.
+async fn in_units<A: Send + 'static, S: Weighed>(
+    units: &[Unit],
+    rows: Option<Vec<A>>,
+    of_all: fn(Vec<A>) -> Vec<(u64, S)>,
+) -> Result<Option<Vec<(Unit, Sums<S>)>>, WarehouseError> {
+    let Some(rows) = rows else {
+        return Ok(None);
+    };
+    let (many, units) = (rows.len(), units.to_vec());
+    elsewhere(many, move || by_unit(&units, of_all(rows))).await.map(Some)
 }
 
 fn of_entry(publisher: &str, entry: Uuid) -> Arc<str> {
@@ -336,16 +408,17 @@ fn clients_of(publisher: &str, entries: &[Uuid], units: &[Unit], rows_max: usize
     bound(Call::new(sql), publisher, units).with("entries", entries)
 }
 
-/// What asks for units of one sort; projections have their sums almost ready (see [`super::tables`]).
-fn rolled<S: Sum>(publisher: &str, units: &[Unit], rows_max: usize) -> Call {
+/// What asks for units of one sort; projections have the sums of days, and of entries, almost ready (see [`super::tables`]).
+fn rolled(cube: Cube, selected: &str, key: &str, publisher: &str, units: &[Unit], rows_max: usize) -> Call {
+    let grouped = match key {
+        "" => String::new(),
+        key => format!("GROUP BY {}, version, {key}", time(units)),
+    };
     let sql = format!(
-        "SELECT {} AS unit, {} FROM {} WHERE {} GROUP BY {}, version, {} LIMIT {}",
+        "SELECT {} AS unit, {selected} FROM {} WHERE {} {grouped} LIMIT {}",
         number(units),
-        S::ROLLED,
-        S::CUBE.table(),
+        cube.table(),
         condition(units),
-        time(units),
-        S::ROLLED_KEY,
         rows_max + 1
     );
     bound(Call::new(sql), publisher, units)
@@ -388,7 +461,7 @@ mod tests {
 
     use uuid::Uuid;
 
-    use super::{EntrySum, Kept, UNITS_MAX, Unit, by_unit};
+    use super::{EntrySum, Kept, UNITS_MAX, UNITS_MIN, Unit, by_unit};
 
     fn entry(count: u64) -> EntrySum {
         EntrySum {
@@ -400,7 +473,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_unit_is_asked_for_once_and_days_are_not_hours() {
-        let kept = Kept::<EntrySum>::of(1 << 20);
+        let kept = Kept::<EntrySum>::of(1 << 20, 0);
         let asked = RefCell::new(Vec::new());
         let ask = async |units: Vec<Unit>| {
             asked.borrow_mut().push(units.clone());
@@ -445,7 +518,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_too_large_is_not_asked_for_again_and_a_failure_keeps_nothing() {
-        let kept = Kept::<EntrySum>::of(1 << 20);
+        let kept = Kept::<EntrySum>::of(1 << 20, 0);
         let times = RefCell::new(0);
         let too_many = async |_: Vec<Unit>| {
             *times.borrow_mut() += 1;
@@ -473,31 +546,51 @@ mod tests {
 
     #[tokio::test]
     async fn what_came_before_a_failure_is_kept_and_fewer_units_may_be_few_enough() {
-        let kept = Kept::<EntrySum>::of(1 << 20);
+        let kept = Kept::<EntrySum>::of(1 << 20, 0);
         let units: Vec<Unit> = (0..3 * UNITS_MAX as u64).map(Unit::Day).collect();
         let asked = RefCell::new(0);
         let failing = async |units: Vec<Unit>| {
             *asked.borrow_mut() += 1;
-            if *asked.borrow() == 3 {
+            if *asked.borrow() >= 3 {
                 return Ok(None);
             }
             let rows = units.iter().map(|unit| (unit.number(), entry(1))).collect();
             Ok(Some(by_unit(&units, rows)))
         };
         assert!(kept.sums(&"a.example".into(), &units, failing).await.unwrap().is_none());
+        assert_eq!(*asked.borrow(), 4, "and half of the third");
         assert!(kept.sums(&"a.example".into(), &units, failing).await.unwrap().is_none());
-        assert_eq!(*asked.borrow(), 3, "so many are believed to be too many");
+        assert_eq!(*asked.borrow(), 4, "so many are believed to be too many");
         let fewer = kept
             .sums(&"a.example".into(), &units[..2 * UNITS_MAX], failing)
             .await
             .unwrap()
             .unwrap();
-        assert_eq!((fewer.len(), *asked.borrow()), (2 * UNITS_MAX, 3));
+        assert_eq!((fewer.len(), *asked.borrow()), (2 * UNITS_MAX, 4));
+    }
+
+    #[tokio::test]
+    async fn units_of_too_many_rows_are_asked_for_in_two_statements() {
+        let kept = Kept::<EntrySum>::of(1 << 20, 0);
+        let units: Vec<Unit> = (0..UNITS_MAX as u64).map(Unit::Hour).collect();
+        let asked = RefCell::new(Vec::new());
+        let ask = async |units: Vec<Unit>| {
+            asked.borrow_mut().push(units.clone());
+            if units.len() > UNITS_MIN {
+                return Ok(None);
+            }
+            let rows = units.iter().map(|unit| (unit.number(), entry(1))).collect();
+            Ok(Some(by_unit(&units, rows)))
+        };
+        let found = kept.sums(&"a.example".into(), &units, ask).await.unwrap().unwrap();
+        assert_eq!(found.len(), UNITS_MAX);
+        let (first, second) = units.split_at(UNITS_MAX / 2);
+        assert_eq!(*asked.borrow(), [units.clone(), first.to_vec(), second.to_vec()]);
     }
 
     #[tokio::test]
     async fn what_does_not_fit_goes() {
-        let kept = Kept::<EntrySum>::of(64 << 10);
+        let kept = Kept::<EntrySum>::of(64 << 10, 0);
         let ask = async |units: Vec<Unit>| {
             let rows = units.iter().map(Unit::number);
             let rows = rows.flat_map(|unit| (0..30).map(move |_| (unit, entry(1)))).collect();

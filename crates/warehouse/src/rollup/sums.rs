@@ -11,21 +11,19 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::kept::{Kept, KnownSums, Weighed};
+use super::kept::{Kept, KnownSums, Sums, Weighed};
 use super::recent::{PlacedSum, Recent, Use};
 use super::tails::{Shared, Tails};
 use crate::queries::{Column, Cube};
 
 /// A sum over receipts that have a key in common.
 pub(crate) trait Sum: Weighed {
-    /// How the warehouse says it: a number of [`super::kept::Unit`], the key and the sums.
+    /// How the warehouse says it of days: a number of [`super::kept::Unit`], the key and the sums.
     type Asked: RowOwned + RowRead + DeserializeOwned + Send;
-    /// What of receipts it is made of.
+    /// What of hours and of receipts it is made of.
     type Tail: TailSum;
 
-    /// The rolled rows that it is over.
-    const CUBE: Cube;
-    /// What it is selected by from rolled rows.
+    /// What it is selected by from the rolled rows of days, which are those that the tails' hours are of.
     const ROLLED: &'static str;
     /// What they are grouped by, besides time and version.
     const ROLLED_KEY: &'static str;
@@ -44,8 +42,14 @@ pub(crate) trait Sum: Weighed {
     /// Where these are kept.
     fn kept(all: &KnownSums) -> &Kept<Self>;
 
-    /// Of receipts that were read as they are.
+    /// Of hours, or of receipts that were read as they are.
     fn of_tail(tail: &Self::Tail) -> Self;
+
+    /// All of them, of each key one.
+    fn of_tails(tails: Vec<Sums<Self::Tail>>) -> Vec<Sums<Self>> {
+        let of_all = |sums: &Sums<Self::Tail>| joined(&[sums.iter().map(Self::of_tail).collect()]);
+        tails.iter().map(of_all).collect()
+    }
 
     /// What sums that can be one have in common.
     type Key<'a>: Eq + Hash;
@@ -74,11 +78,17 @@ pub(super) fn joined<S: Sum>(all: &[Arc<[S]>]) -> Arc<[S]> {
     joined.into()
 }
 
-/// A sum over receipts as they are.
-pub(crate) trait TailSum: Clone + Send + Sync + 'static {
-    /// How the warehouse says it.
+/// A sum over an hour's rolled rows, or over receipts as they are.
+pub(crate) trait TailSum: Weighed {
+    /// How the warehouse says it: a number of [`super::kept::Unit`], which means nothing of receipts as they are, the key and the sums.
     type Asked: RowOwned + RowRead + DeserializeOwned + Send;
 
+    /// The rolled rows that it is over.
+    const CUBE: Cube;
+    /// What it is selected by from those of hours.
+    const ROLLED: &'static str;
+    /// What those are grouped by; empty where they are taken as they are.
+    const ROLLED_BY: &'static str;
     /// The columns of receipts that it needs.
     const COLUMNS: &'static [Column];
     /// What it is selected by from these.
@@ -86,14 +96,17 @@ pub(crate) trait TailSum: Clone + Send + Sync + 'static {
     /// What those are grouped by.
     const SELECTED_KEY: &'static str;
 
-    /// One of them.
-    fn of(row: Self::Asked, texts: &mut Texts) -> Self;
+    /// One with its unit.
+    fn of(row: Self::Asked, texts: &mut Texts) -> (u64, Self);
 
-    /// All of them.
-    fn of_all(rows: Vec<Self::Asked>) -> Arc<[Self]> {
+    /// Each with its unit.
+    fn of_all(rows: Vec<Self::Asked>) -> Vec<(u64, Self)> {
         let mut texts = Texts::default();
         rows.into_iter().map(|row| Self::of(row, &mut texts)).collect()
     }
+
+    /// Where those of hours are kept.
+    fn kept(all: &KnownSums) -> &Kept<Self>;
 
     /// Those of receipts of a half-open range.
     fn over(recent: &Recent, range: &Range<i64>) -> Vec<Self>;
@@ -127,17 +140,30 @@ pub(crate) struct AskedClient {
     newest: i64,
 }
 
-/// Texts that many rows have in common.
+/// What many rows have in common.
 #[derive(Default)]
-pub(crate) struct Texts(HashSet<Arc<str>>);
+pub(crate) struct Texts {
+    texts: HashSet<Arc<str>, RandomState>,
+    uses: HashSet<Arc<Use>, RandomState>,
+}
 
 impl Texts {
     pub(super) fn one(&mut self, text: String) -> Arc<str> {
-        if let Some(known) = self.0.get(text.as_str()) {
+        if let Some(known) = self.texts.get(text.as_str()) {
             return Arc::clone(known);
         }
         let new: Arc<str> = text.into();
-        self.0.insert(Arc::clone(&new));
+        self.texts.insert(Arc::clone(&new));
+        new
+    }
+
+    fn one_use(&mut self, client: Uuid, texts: [String; 4]) -> Arc<Use> {
+        let used = Use::of(client, texts, self);
+        if let Some(known) = self.uses.get(&used) {
+            return Arc::clone(known);
+        }
+        let new = Arc::new(used);
+        self.uses.insert(Arc::clone(&new));
         new
     }
 }
@@ -153,7 +179,6 @@ impl Sum for ClientSum {
     type Asked = AskedClient;
     type Tail = UseSum;
 
-    const CUBE: Cube = Cube::Clients;
     const ROLLED: &'static str = "client_id AS client, purpose AS usage, toString(name) AS title,
         toString(organization) AS body, sum(receipts) AS total, max(last_ms) AS newest";
     const ROLLED_KEY: &'static str = "client_id, purpose, name, organization";
@@ -225,7 +250,6 @@ impl Sum for ModelSum {
     type Asked = AskedModel;
     type Tail = UseSum;
 
-    const CUBE: Cube = Cube::Clients;
     const ROLLED: &'static str = "model_id AS model, client_id AS client, sum(receipts) AS total";
     const ROLLED_KEY: &'static str = "model_id, client_id";
     const SPAN_MS: i64 = HOUR_MS;
@@ -263,9 +287,8 @@ impl Sum for ModelSum {
 }
 
 /// Of one entry.
-#[derive(Debug, Clone, Row, Deserialize)]
+#[derive(Debug, Clone)]
 pub(crate) struct EntrySum {
-    #[serde(with = "clickhouse::serde::uuid")]
     pub(crate) entry: Uuid,
     pub(crate) receipts: u64,
     pub(crate) last_ms: i64,
@@ -284,20 +307,14 @@ impl Weighed for EntrySum {}
 
 impl Sum for EntrySum {
     type Asked = AskedEntry;
-    type Tail = EntrySum;
+    type Tail = Self;
 
-    const CUBE: Cube = Cube::Entries;
     const ROLLED: &'static str = "entry_id AS entry, sum(receipts) AS total, max(last_ms) AS newest";
     const ROLLED_KEY: &'static str = "entry_id";
     const SPAN_MS: i64 = HOUR_MS;
 
-    fn of(row: AskedEntry, _texts: &mut Texts) -> (u64, Self) {
-        let sum = Self {
-            entry: row.entry,
-            receipts: row.total,
-            last_ms: row.newest,
-        };
-        (row.unit, sum)
+    fn of(row: AskedEntry, texts: &mut Texts) -> (u64, Self) {
+        <Self as TailSum>::of(row, texts)
     }
 
     fn kept(all: &KnownSums) -> &Kept<Self> {
@@ -306,6 +323,10 @@ impl Sum for EntrySum {
 
     fn of_tail(tail: &Self) -> Self {
         tail.clone()
+    }
+
+    fn of_tails(tails: Vec<Sums<Self>>) -> Vec<Sums<Self>> {
+        tails
     }
 
     type Key<'a> = Uuid;
@@ -343,7 +364,6 @@ impl Sum for SlotSum {
     type Asked = AskedSlot;
     type Tail = UseSum;
 
-    const CUBE: Cube = Cube::Clients;
     const ROLLED: &'static str = "toInt64(slot) * 1800000 AS at_ms, purpose AS usage, sum(receipts) AS total";
     const ROLLED_KEY: &'static str = "slot, purpose";
     const SPAN_MS: i64 = HOUR_MS / 2;
@@ -390,8 +410,14 @@ pub(crate) struct UseSum {
     last_ms: i64,
 }
 
+impl Weighed for UseSum {
+    // Sums that came together share their uses: those of an hour's two halves at least.
+    const BYTES: usize = size_of::<Self>() + size_of::<Use>() / 2;
+}
+
 #[derive(Row, Deserialize)]
 pub(crate) struct AskedUse {
+    unit: u64,
     #[serde(with = "clickhouse::serde::uuid")]
     client: Uuid,
     usage: String,
@@ -406,6 +432,11 @@ pub(crate) struct AskedUse {
 impl TailSum for UseSum {
     type Asked = AskedUse;
 
+    const CUBE: Cube = Cube::Clients;
+    const ROLLED: &'static str = "client_id AS client, purpose AS usage, toString(name) AS title,
+        toString(organization) AS body, model_id AS model, toInt64(slot) * 1800000 AS at_ms, receipts AS total, last_ms AS newest";
+    // But for versions of clients they are one for each key.
+    const ROLLED_BY: &'static str = "";
     const COLUMNS: &'static [Column] = &[
         Column::Count,
         Column::Client,
@@ -416,17 +447,22 @@ impl TailSum for UseSum {
         Column::Model,
     ];
     const SELECTED: &'static str =
-        "client, usage, title, body, model, last_at - positiveModulo(last_at, 1800000) AS at_ms,
+        "toUInt64(0) AS unit, client, usage, title, body, model, last_at - positiveModulo(last_at, 1800000) AS at_ms,
         sum(n) AS total, max(last_at) AS newest";
     const SELECTED_KEY: &'static str = "client, usage, title, body, model, at_ms";
 
-    fn of(row: AskedUse, texts: &mut Texts) -> Self {
-        Self {
-            used: Arc::new(Use::of(row.client, [row.usage, row.title, row.body, row.model], texts)),
+    fn of(row: AskedUse, texts: &mut Texts) -> (u64, Self) {
+        let sum = Self {
+            used: texts.one_use(row.client, [row.usage, row.title, row.body, row.model]),
             at_ms: row.at_ms,
             receipts: row.total,
             last_ms: row.newest,
-        }
+        };
+        (row.unit, sum)
+    }
+
+    fn kept(all: &KnownSums) -> &Kept<Self> {
+        &all.0.uses
     }
 
     fn over(recent: &Recent, range: &Range<i64>) -> Vec<Self> {
@@ -445,14 +481,26 @@ impl TailSum for UseSum {
 }
 
 impl TailSum for EntrySum {
-    type Asked = Self;
+    type Asked = AskedEntry;
 
+    const CUBE: Cube = Cube::Entries;
+    const ROLLED: &'static str = <Self as Sum>::ROLLED;
+    const ROLLED_BY: &'static str = <Self as Sum>::ROLLED_KEY;
     const COLUMNS: &'static [Column] = &[Column::Count, Column::Entry, Column::Last];
-    const SELECTED: &'static str = "entry, sum(n) AS receipts, max(last_at) AS last_ms";
+    const SELECTED: &'static str = "toUInt64(0) AS unit, entry, sum(n) AS total, max(last_at) AS newest";
     const SELECTED_KEY: &'static str = "entry";
 
-    fn of(row: Self, _texts: &mut Texts) -> Self {
-        row
+    fn of(row: AskedEntry, _texts: &mut Texts) -> (u64, Self) {
+        let sum = Self {
+            entry: row.entry,
+            receipts: row.total,
+            last_ms: row.newest,
+        };
+        (row.unit, sum)
+    }
+
+    fn kept(all: &KnownSums) -> &Kept<Self> {
+        &all.0.entries
     }
 
     fn over(recent: &Recent, range: &Range<i64>) -> Vec<Self> {
