@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
-use warehouse::{RollupView, Usage, Warehouse};
+use warehouse::{RollupView, Usage, Warehouse, WarehouseError};
 use web::Failure;
 
 use crate::watermark::{Reading, Watermark};
@@ -47,7 +47,7 @@ impl Moments {
     /// The present one.
     ///
     /// # Errors
-    /// The log doesn't answer; nothing is kept of that.
+    /// The log or the warehouse doesn't answer; nothing is kept of that.
     pub(crate) async fn read(&self, watermark: &Watermark, warehouse: &Warehouse) -> Result<Arc<Moment>, Failure> {
         self.read_from(None, watermark, warehouse).await
     }
@@ -72,11 +72,16 @@ impl Moments {
             return Ok(Arc::clone(moment));
         }
         let reading = watermark.read().await?;
-        // Whatever is wrong with the rollups, everything can be read from the receipts themselves.
-        let view = warehouse.rollup_view(&reading.committed).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "which hours are rolled can't be found out; nothing is read from rollups");
-            RollupView::none()
-        });
+        let view = match warehouse.rollup_view(&reading.committed).await {
+            Ok(view) => view,
+            // Reading everything from the receipts is the last that a warehouse needs which can't even answer this.
+            Err(error @ WarehouseError::Unavailable(_)) => return Err(error.into()),
+            // Whatever else is wrong with the rollups, everything can be read from the receipts themselves.
+            Err(error) => {
+                tracing::warn!(%error, "which hours are rolled can't be found out; nothing is read from rollups");
+                RollupView::none()
+            }
+        };
         let moment = Arc::new(Moment {
             reading,
             view,

@@ -1,13 +1,10 @@
 //! Of those who ask at once for the same, one asks the tables.
 
 use std::hash::BuildHasher;
-use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tokio::sync::{Mutex, MutexGuard};
 
-/// How long a question waits for others' readings before it is asked in SQL.
-pub(super) const WAIT_MAX: Duration = Duration::from_secs(1);
 const LOCKS: u64 = 256;
 
 /// A lock for each name; some names share one.
@@ -27,7 +24,8 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Waits until nobody else is at this name.
+    /// Waits until nobody else is at this name: as long as it takes, as whoever is at it has its own limit, and everybody reading the same
+    /// for themselves would take all of them longer.
     pub(super) async fn of(&self, name: &str) -> MutexGuard<'_, ()> {
         let place = self.hasher.hash_one(name) % LOCKS;
         // At most 255.

@@ -44,7 +44,7 @@ pub(crate) use self::part::PlacedSum;
 use self::store::{Store, Wanted, Wants};
 pub(crate) use self::used::Use;
 use super::tails::Tails;
-use super::turns::{Turns, WAIT_MAX};
+use super::turns::Turns;
 use super::view::RollupView;
 use crate::threads::elsewhere;
 use crate::{CommittedOffset, Hours, Scope, Warehouse, WarehouseError};
@@ -131,6 +131,13 @@ struct Parts {
     secret: (u64, u64),
 }
 
+impl Parts {
+    /// Whether the warehouse is to be asked about a publisher.
+    fn is_large(&self, publisher: &str) -> bool {
+        self.large.get(publisher).is_some_and(|until| Instant::now() < until)
+    }
+}
+
 impl Default for KnownRecent {
     fn default() -> Self {
         let random = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
@@ -209,13 +216,10 @@ impl Warehouse {
         self.recent_known().0.store.lock().tidy(basis, Instant::now());
     }
 
-    /// Reads what has come in up to a view's commits, at least; false where the warehouse is to be asked: it failed, or others have been at it
-    /// for too long.
+    /// Reads what has come in up to a view's commits, at least; false where the warehouse is to be asked.
     async fn read_what_came(&self, basis: &Basis) -> bool {
         let known = &self.recent_known().0;
-        let Ok(_one) = tokio::time::timeout(WAIT_MAX, known.coming.lock()).await else {
-            return false;
-        };
+        let _one = known.coming.lock().await;
         let wants = known.store.lock().want(basis, Instant::now());
         let read = match wants {
             Wants::Nothing => return true,
@@ -255,20 +259,23 @@ impl Warehouse {
         if found.is_some() {
             return Ok(found);
         }
-        let is_large = || known.large.get(publisher).is_some_and(|until| Instant::now() < until);
-        if is_large() {
+        if known.is_large(publisher) {
             return Ok(None);
         }
-        let turn = async { (known.reading.of(publisher).await, known.places.acquire().await) };
-        let Ok(_turn) = tokio::time::timeout(WAIT_MAX, turn).await else {
-            return Ok(None);
-        };
-        if is_large() {
-            return Ok(None);
+        // To its end, whoever still waits for it: it would never be read if each who begins gave up too early.
+        let (this, basis, publisher, hours) = (self.clone(), basis.clone(), publisher.to_owned(), hours.clone());
+        let reading = tokio::spawn(async move { this.read_recent(&basis, &publisher, &hours).await });
+        let read = reading.await;
+        read.map_err(|error| WarehouseError::Unavailable(format!("reading into memory: {error}")))
+    }
+
+    async fn read_recent(&self, basis: &Basis, publisher: &str, hours: &Hours) -> Option<Recent> {
+        let known = &self.recent_known().0;
+        let _turn = (known.reading.of(publisher).await, known.places.acquire().await);
+        if known.is_large(publisher) {
+            return None;
         }
-        let Some(missing) = known.store.lock().register(basis, publisher, hours) else {
-            return Ok(None);
-        };
+        let missing = known.store.lock().register(basis, publisher, hours)?;
         let avoid_for = match self.read_hours(publisher, &missing).await {
             Ok(true) => None,
             Ok(false) => Some(LARGE_FOR),
@@ -286,7 +293,7 @@ impl Warehouse {
         {
             known.large.insert(publisher.into(), Instant::now() + avoid_for);
         }
-        Ok(found)
+        found
     }
 
     /// Reads hours that are registered; false if they have too many receipts.
