@@ -577,13 +577,13 @@ pub const METRICS: &[MetricDoc] = &[
         "receipts_rollup_recent_bytes",
         "bytes",
         &[],
-        "What receipts of hours that aren't rolled take in memory, about; at most 200 MB.",
+        "What receipts of hours that aren't rolled take in memory, about; at most 340 MB.",
     ),
     histogram(
         "receipts_rollup_roll_seconds",
         "seconds",
         &[],
-        "Time a roll took, its planning too.",
+        "Time a roll took, its planning and its pauses too.",
     ),
     counter(
         "receipts_rollup_rolls_total",

@@ -17,7 +17,7 @@ use crate::Hours;
 use crate::rollup::mark::hour_of;
 
 /// What all of it may take.
-const BYTES_MAX: usize = 192 << 20;
+const BYTES_MAX: usize = 320 << 20;
 /// Different uses of one publisher: with more it is let go of.
 const USES_MAX: usize = 50_000;
 /// Its URLs, and what they take: with more those before are forgotten.
@@ -447,8 +447,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::{
-        BYTES_MAX, Basis, Group, Hour, Hours, Instant, NAMES_BYTES_MAX, Recent, Store, UNUSED_MAX, URLS_MAX, Use, Uuid,
-        Wanted, Wants, by_hour,
+        Basis, Group, Hour, Hours, Instant, NAMES_BYTES_MAX, Recent, Store, UNUSED_MAX, URLS_MAX, Use, Uuid, Wanted,
+        Wants, by_hour,
     };
     use crate::CommittedOffset;
 
@@ -679,7 +679,7 @@ mod tests {
     #[test]
     fn what_was_used_longest_ago_makes_room() {
         let mut store = Store {
-            bytes_max: BYTES_MAX / 100,
+            bytes_max: 2 << 20,
             ..Store::default()
         };
         store.want(&basis(10), Instant::now());
