@@ -99,10 +99,10 @@ impl Default for AnalyticsConfig {
             rollups: true,
             rollup_lag_ms: 300_000,
             rollup_interval_ms: 5_000,
-            rollup_again_interval_ms: 300_000,
+            rollup_again_interval_ms: 600_000,
             rollup_percent_max: 20,
             rollup_rows_max: 500_000,
-            rollup_check_interval_ms: 60_000,
+            rollup_check_interval_ms: 15_000,
             drain_ms_max: 10_000,
         }
     }

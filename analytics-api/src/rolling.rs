@@ -18,8 +18,10 @@ const JOB: &str = "rollups";
 /// How long the lease is, and after what time it is renewed.
 const LEASE_MS: i64 = 20_000;
 const RENEW_AFTER: Duration = Duration::from_secs(5);
+/// The longest rest after a roll: what comes in is accounted for by the next one's state.
+const REST_MAX: Duration = Duration::from_secs(120);
 /// Receipts that one check looks at, about, and the part of the time that checks may take, in percent.
-const CHECKED_ROWS: u64 = 500_000;
+const CHECKED_ROWS: u64 = 125_000;
 const CHECK_PERCENT: u32 = 2;
 /// Days after whose end a day's hours are made anew by one roll, where several made them: few receipts come later. And how often one that
 /// was late after all is looked for, at least.
@@ -64,6 +66,9 @@ struct Roller {
     even_day: Option<u32>,
     /// When the newest was looked at.
     even_begun_at: Option<Instant>,
+    /// How long the last turn paused in its roll, and was at a check.
+    paused: Duration,
+    checked: Duration,
 }
 
 /// Rolls as long as it isn't stopped.
@@ -83,32 +88,37 @@ pub(crate) async fn watch(app: Arc<App>) {
         first_hour: 0,
         even_day: None,
         even_begun_at: None,
+        paused: Duration::ZERO,
+        checked: Duration::ZERO,
     };
     loop {
         let started = Instant::now();
-        let (more, checked) = match roller.turn().await {
-            Ok(done) => done,
+        (roller.paused, roller.checked) = (Duration::ZERO, Duration::ZERO);
+        let more = match roller.turn().await {
+            Ok(more) => more,
             Err(error) => {
                 // Answers are as right as ever; readiness tells of an engine that is away.
                 tracing::warn!(%error, "rollups wait for the next turn");
                 counter!("receipts_rollup_rolls_total", "outcome" => "failed").increment(1);
-                (false, Duration::ZERO)
+                false
             }
         };
-        let rest = started.elapsed().saturating_sub(checked) * (100 - share) / share;
+        let worked = started.elapsed().saturating_sub(roller.paused + roller.checked);
+        let rest = (worked * (100 - share) / share)
+            .saturating_sub(roller.paused)
+            .min(REST_MAX);
         tokio::time::sleep(if more { rest } else { rest.max(interval) }).await;
     }
 }
 
 impl Roller {
-    /// One roll, if there is anything to roll and no other replica is at it; whether there may be more at once, and the time that went into
-    /// a check.
-    async fn turn(&mut self) -> Result<(bool, Duration), NotRolled> {
+    /// One roll, if there is anything to roll and no other replica is at it; whether there may be more at once.
+    async fn turn(&mut self) -> Result<bool, NotRolled> {
         let accounts = self.app.deps.accounts.clone();
         if !accounts.claim(JOB, &self.holder, LEASE_MS).await? {
             // Whoever rolls tells what is off.
             gauge!("receipts_rollup_off_buckets").set(0.0);
-            return Ok((false, Duration::ZERO));
+            return Ok(false);
         }
         let holder = self.holder.clone();
         let keep = async {
@@ -125,19 +135,21 @@ impl Roller {
         }
     }
 
-    async fn roll_and_check(&mut self) -> Result<(bool, Duration), NotRolled> {
+    async fn roll_and_check(&mut self) -> Result<bool, NotRolled> {
         self.app.warehouse().reset_broken_rollups().await?;
         let more = self.roll().await?;
         let started = Instant::now();
         if more || started < self.check_at {
-            return Ok((more, Duration::ZERO));
+            return Ok(more);
         }
         let checked = self.check().await;
+        self.checked = started.elapsed();
         let pause = Duration::from_millis(self.app.config.rollup_check_interval_ms);
         self.check_at = Instant::now() + pause.max(started.elapsed() * (100 / CHECK_PERCENT));
-        checked.map(|()| (false, started.elapsed()))
+        checked.map(|()| false)
     }
 
+    /// Whether there may be more at once.
     async fn roll(&mut self) -> Result<bool, NotRolled> {
         let app = Arc::clone(&self.app);
         let (warehouse, config) = (app.warehouse(), &app.config);
@@ -171,7 +183,8 @@ impl Roller {
         let number = app.deps.accounts.next_number(JOB, above).await?;
         let number = u32::try_from(number).map_err(|_| NotRolled::NoNumber)?;
         self.numbers_seen = Some(numbers_seen.max(number));
-        let rolled = warehouse.roll(plan, number).await?;
+        let rolled = warehouse.roll(plan, number, config.rollup_percent_max).await?;
+        self.paused = rolled.paused;
         let outcome = if rolled.counts { "counted" } else { "passed_over" };
         counter!("receipts_rollup_rolls_total", "outcome" => outcome).increment(1);
         histogram!("receipts_rollup_roll_seconds").record(started.elapsed().as_secs_f64());

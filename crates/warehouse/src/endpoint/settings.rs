@@ -1,7 +1,7 @@
 //! Which settings a request may carry.
 
 /// Settings that may be set for one request, with how their values look.
-const ALLOWED: [(&str, Value); 33] = [
+const ALLOWED: [(&str, Value); 34] = [
     ("allow_nondeterministic_mutations", Value::Number),
     ("async_insert", Value::Number),
     ("distributed_foreground_insert", Value::Number),
@@ -31,6 +31,7 @@ const ALLOWED: [(&str, Value); 33] = [
     ("mutations_sync", Value::Number),
     ("optimize_on_insert", Value::Number),
     ("optimize_throw_if_noop", Value::Number),
+    ("os_thread_priority", Value::Number),
     ("parallel_distributed_insert_select", Value::Number),
     ("prefer_localhost_replica", Value::Number),
     ("result_overflow_mode", Value::Word),

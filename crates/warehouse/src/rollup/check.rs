@@ -5,7 +5,7 @@ use std::ops::Range;
 use clickhouse::Row;
 use serde::Deserialize;
 
-use super::pieces::{CLIENT_KEY, ENTRY_KEY, Piece, client_columns, entry_columns};
+use super::pieces::{CLIENT_KEY, ENTRY_KEY, NICE, Piece, client_columns, entry_columns};
 use super::plan::{Budget, rows_in};
 use super::view::RollupView;
 use crate::client::Call;
@@ -74,6 +74,7 @@ impl Warehouse {
         ] {
             let call = Piece::all(hours.clone())
                 .bind(Call::new(sql))
+                .set(NICE.0, NICE.1)
                 .set("max_threads", "1")
                 .set("max_bytes_before_external_group_by", "67108864")
                 .slow();

@@ -24,6 +24,8 @@ const DAY: u32 = 24;
 const WHOLE_MAX: u64 = 4;
 /// A publisher's hours that one roll makes anew one by one.
 const PAIRS_MAX: usize = 1_000;
+/// Statements that those of one roll are made by, about: short ones, so that questions don't wait for them.
+const PAIRS_PIECES: u64 = 5;
 /// After what time a state is written again although nothing has changed, in seconds.
 const STATE_S_MIN: u32 = 3_600;
 /// After what time an erasure that has begun and not ended is taken for one whose process died, in seconds: no statement of it
@@ -338,8 +340,20 @@ impl Warehouse {
             }
         }
         next.dirty.retain(|_, hours| !hours.is_empty());
-        if !pairs.is_empty() {
-            pieces.push(Piece::of(pairs));
+        let piece_max = budget.rows_max / PAIRS_PIECES;
+        let mut of_piece = 0;
+        let mut some = Vec::new();
+        for pair in pairs {
+            let rows = rows_of(&pair);
+            if of_piece > 0 && of_piece + rows > piece_max {
+                pieces.push(Piece::of(std::mem::take(&mut some)));
+                of_piece = 0;
+            }
+            of_piece += rows;
+            some.push(pair);
+        }
+        if !some.is_empty() {
+            pieces.push(Piece::of(some));
         }
         let first_left = left.into_iter().next();
         Ok(first_left.map(|(publisher, hour)| CleanFrom {

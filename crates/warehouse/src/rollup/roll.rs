@@ -1,11 +1,16 @@
 //! A roll: a plan carried out.
 
+use std::time::{Duration, Instant};
+
 use super::pieces::Piece;
 use super::plan::RollPlan;
 use super::state::State;
 use super::tidy::Garbage;
 use crate::client::Call;
 use crate::{Warehouse, WarehouseError};
+
+/// The pauses of one roll.
+const PAUSES_MAX: Duration = Duration::from_secs(60);
 
 /// What a roll did, and how things stand after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +21,8 @@ pub struct Rolled {
     pub counts: bool,
     /// How things stand.
     pub standing: RollupStanding,
+    /// How long its pauses were.
+    pub paused: Duration,
 }
 
 /// How the rollups stand.
@@ -69,20 +76,32 @@ impl RollPlan {
 }
 
 impl Warehouse {
-    /// Carries a plan out under a number that no other roll has or had.
+    /// Carries a plan out under a number that no other roll has or had, with pauses after what makes rows, so that it is at work so much of the
+    /// time: from 1 to 100 percent. Of more than a minute of them the rest is left to whoever rolls: until a roll's state is written, views
+    /// are made of all marks since the one before.
     ///
     /// # Errors
     /// [`WarehouseError`]; then nothing that was made counts.
-    pub async fn roll(&self, plan: RollPlan, number: u32) -> Result<Rolled, WarehouseError> {
+    pub async fn roll(&self, plan: RollPlan, number: u32, percent_max: u32) -> Result<Rolled, WarehouseError> {
         let standing = plan.next.clone().made_by(number).standing();
+        let percent_max = percent_max.clamp(1, 100);
+        let mut paused = Duration::ZERO;
         for step in plan.into_steps(number)? {
+            let (began, makes) = (Instant::now(), matches!(step.0, Does::Make(_)));
             self.roll_step(step).await?;
+            if makes {
+                let pause = began.elapsed() * (100 - percent_max) / percent_max;
+                let pause = pause.min(PAUSES_MAX - paused);
+                tokio::time::sleep(pause).await;
+                paused += pause;
+            }
         }
         let counts = self.rollup_version().await? == number;
         Ok(Rolled {
             number,
             counts,
             standing,
+            paused,
         })
     }
 

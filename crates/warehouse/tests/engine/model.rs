@@ -163,7 +163,7 @@ impl Model {
         let plan = warehouse.plan_roll(&self.committed(), &bounds, &[]).await.unwrap();
         if plan.is_needed() {
             self.rolls += 1;
-            assert!(warehouse.roll(plan, self.rolls).await.unwrap().counts);
+            assert!(warehouse.roll(plan, self.rolls, 100).await.unwrap().counts);
         }
     }
 

@@ -151,7 +151,7 @@ impl World {
                 return;
             }
             let number = self.number(&plan);
-            assert!(self.warehouse.roll(plan, number).await.unwrap().counts);
+            assert!(self.warehouse.roll(plan, number, 60).await.unwrap().counts);
         }
         panic!("rolling doesn't end");
     }
@@ -304,7 +304,7 @@ fn rolled_rows_tell_what_the_receipts_tell_whatever_comes() {
                     let plan = world.plan().await;
                     if plan.is_needed() {
                         let number = world.number(&plan);
-                        world.warehouse.roll(plan, number).await.unwrap();
+                        world.warehouse.roll(plan, number, 100).await.unwrap();
                     }
                 }
             }

@@ -92,7 +92,7 @@ fn rolled_rows_are_read_faster() {
             if !plan.is_needed() {
                 break;
             }
-            warehouse.roll(plan, number).await.unwrap();
+            warehouse.roll(plan, number, 100).await.unwrap();
         }
         println!("rolled in {:.1} s", began.elapsed().as_secs_f64());
         let view = warehouse.rollup_view(&[]).await.unwrap();
