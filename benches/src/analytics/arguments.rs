@@ -10,7 +10,7 @@ use clap::Parser;
     version,
     after_help = "Examples:
   cargo build --release --bin receipts && cargo run --release -p benches --bin analytics
-  cargo run -p benches --bin analytics -- --receipts 1000000 --seconds 10 --rounds 3 --out /tmp
+  cargo run -p benches --bin analytics -- --receipts 1000000 --seconds 10 --warm-seconds 10 --rounds 3 --out /tmp
 
 Exit codes: 0 the run was made, whatever its figures; 2 it could not be made or written."
 )]
@@ -39,8 +39,8 @@ pub struct Arguments {
     /// How long the mix runs, and each part of the cost, in seconds.
     #[arg(long, value_name = "S", default_value_t = 120)]
     pub seconds: u64,
-    /// How long the readers read before the mix counts, in seconds: their first pages aren't in memory yet.
-    #[arg(long, value_name = "S", default_value_t = 60)]
+    /// How long the readers read before the mix counts, in seconds: their first pages of each publisher aren't in memory yet.
+    #[arg(long, value_name = "S", default_value_t = 300)]
     pub warm_seconds: u64,
     /// Rounds of each speed whose median counts.
     #[arg(long, value_name = "N", default_value_t = 11)]

@@ -21,9 +21,12 @@ const BACKFILL_MAX: Duration = Duration::from_secs(3 * 3_600);
 const REST_CORES: f64 = 0.15;
 const REST_LOOK: Duration = Duration::from_secs(3);
 const REST_MAX: Duration = Duration::from_secs(600);
-const ROUNDS: usize = 2;
-/// How long rollups are looked at, in seconds: what late receipts touch is made anew every five minutes, so once in it.
-const PASS_S: u64 = 330;
+/// What late receipts touch is made anew in a pass every ten minutes, the first of which begins with the service: so rollups are looked at
+/// for just as long, in seconds, and from a time on when the first is over.
+const PASS_S: u64 = 600;
+const FIRST_PASS_S: u64 = 200;
+/// The stream's own beginning, in seconds.
+const BEGIN_S: u64 = 3;
 
 /// Waits until everything that was loaded is rolled.
 pub(super) async fn backfill(service: &Service, load: &Load, progress: &Progress) -> Result<Row> {
@@ -67,7 +70,7 @@ async fn first_hour(service: &Service) -> Result<Option<i64>> {
     Ok((hour > 0).then_some(hour))
 }
 
-/// The same stream with rollups and without, in turn; of a short run with whatever falls into it.
+/// The same stream without rollups, with them, and without again; of a short run with whatever falls into it.
 pub(super) async fn running(
     arguments: &Arguments,
     mut service: Service,
@@ -77,22 +80,22 @@ pub(super) async fn running(
 ) -> Result<Row> {
     service.stop().await?;
     let (mut with, mut without) = (Vec::new(), Vec::new());
-    let with_s = if arguments.is_quick() {
-        arguments.seconds
+    let (before_s, with_s) = if arguments.is_quick() {
+        (BEGIN_S, arguments.seconds)
     } else {
-        PASS_S
+        (FIRST_PASS_S, PASS_S)
     };
-    for _ in 0..ROUNDS {
-        for (rollups, seconds, taken) in [
-            (Rollups::On, with_s, &mut with),
-            (Rollups::Off, arguments.seconds, &mut without),
-        ] {
-            progress.step("cost", &format!("rollups {rollups:?}"));
-            let mut service = Service::start(arguments, data, rollups).await?;
-            rest(&service).await?;
-            taken.push(taking_in(arguments.rate, seconds, &service, load).await?);
-            service.stop().await?;
+    let alone = (Rollups::Off, BEGIN_S, arguments.seconds);
+    for (rollups, before_s, seconds) in [alone, (Rollups::On, before_s, with_s), alone] {
+        progress.step("cost", &format!("rollups {rollups:?}"));
+        let mut service = Service::start(arguments, data, rollups).await?;
+        rest(&service).await?;
+        let taken = taking_in(arguments.rate, before_s, seconds, &service, load).await?;
+        match rollups {
+            Rollups::Off => without.push(taken),
+            _ => with.push(taken),
         }
+        service.stop().await?;
     }
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (with_mean, without_mean) = (mean(&with), mean(&without));
@@ -105,18 +108,18 @@ pub(super) async fn running(
     )
     .target(Target::Below(SHARE_MAX))
     .note(format!(
-        "CPU ms of the whole service for a thousand receipts: with rollups {}, {with_s} s each, and without {}, {} s each, in turn, \
-         once the service was at rest. The roll of each hour that ends is not in it: rollup-backfill says what that costs",
+        "CPU ms of the whole service for a thousand receipts: with rollups {}, for {with_s} s with one pass over what late receipts \
+         touched, and before and after that without {}, for {} s each. The roll of each hour that ends is not in it: rollup-backfill says what that costs",
         shown(&with),
         shown(&without),
         arguments.seconds
     )))
 }
 
-/// CPU milliseconds of the service for a thousand receipts.
-async fn taking_in(rate: u32, seconds: u64, service: &Service, load: &Load) -> Result<f64> {
+/// CPU milliseconds of the service for a thousand receipts, from `before_s` seconds after the first on.
+async fn taking_in(rate: u32, before_s: u64, seconds: u64, service: &Service, load: &Load) -> Result<f64> {
     let stream = Stream::start(service.gateway(), load, rate)?;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    tokio::time::sleep(Duration::from_secs(before_s)).await;
     let taken = || stream.acknowledged.receipts.load(Ordering::Relaxed);
     let (cpu, receipts) = (service.cpu_seconds()?, taken());
     tokio::time::sleep(Duration::from_secs(seconds)).await;
