@@ -16,13 +16,13 @@ use uuid::Uuid;
 
 use crate::failure::{Answer, Failure};
 use crate::settings::SettingsArgs;
-use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint};
+use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, paint};
 
 /// No public key of the three kinds is near this long.
 const PEM_BYTES_MAX: u64 = 4 << 10;
 
 const LIST_HELP: &str = "\
-Registered and revoked keys, and those that were pinned: by an operator, or because they were seen first.
+Registered and revoked keys.
 
 Examples:
   receipts clients list
@@ -34,7 +34,7 @@ Exit codes:
   3  the account store is unavailable";
 
 const REGISTER_HELP: &str = "\
-From now on the key counts for this client id, under `clients = \"registered\"` and `\"pinned\"`. A client may have several \
+From now on the key counts for this client id, under `clients = \"registered\"`. A client may have several \
 keys, so that it can change from one to the other. A revoked key that is registered again isn't revoked any more. Receipts \
 that were refused before stay refused until `receipts rejected replay --reason client_key_unknown`.
 
@@ -48,8 +48,7 @@ Exit codes:
   3  the account store is unavailable";
 
 const REVOKE_HELP: &str = "\
-Receipts received from now on, or from the time given, are refused; what was received before, or is counted already, stays. \
-Takes a registered key, or the one that is pinned.
+Receipts received from now on, or from the time given, are refused; what was received before, or is counted already, stays.
 
 Examples:
   receipts clients revoke 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10 --key client.pub.pem
@@ -61,31 +60,7 @@ Exit codes:
   2  wrong usage
   3  the account store is unavailable";
 
-const PIN_HELP: &str = "\
-Under `clients = \"pinned\"`: this key in place of the one that was seen first.
-
-Examples:
-  receipts clients pin 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10 --key client.pub.pem
-
-Exit codes:
-  0  the key is pinned
-  1  it was pinned before
-  2  wrong usage, or the file holds no public key
-  3  the account store is unavailable";
-
-const UNPIN_HELP: &str = "\
-Under `clients = \"pinned\"`: the next key that is seen is pinned, unless the client has registered ones.
-
-Examples:
-  receipts clients unpin 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10
-
-Exit codes:
-  0  no key is pinned for the client any more
-  1  none was
-  2  wrong usage
-  3  the account store is unavailable";
-
-/// List, register, revoke and pin the keys that clients may sign with
+/// List, register and revoke the keys that clients may sign with
 #[derive(Debug, clap::Args)]
 pub struct Clients {
     #[command(subcommand)]
@@ -97,8 +72,6 @@ enum Command {
     List(List),
     Register(Register),
     Revoke(Revoke),
-    Pin(Pin),
-    Unpin(Unpin),
 }
 
 /// List clients' keys
@@ -160,30 +133,6 @@ struct Revoke {
     from: Option<Timestamp>,
 }
 
-/// Pin a key for a client
-#[derive(Debug, clap::Args)]
-#[command(after_help = PIN_HELP)]
-struct Pin {
-    #[command(flatten)]
-    settings: SettingsArgs,
-    /// `client.id` of its receipts
-    #[arg(value_name = "CLIENT_ID")]
-    client: Uuid,
-    #[command(flatten)]
-    which: Which,
-}
-
-/// Forget the key that is pinned for a client
-#[derive(Debug, clap::Args)]
-#[command(after_help = UNPIN_HELP)]
-struct Unpin {
-    #[command(flatten)]
-    settings: SettingsArgs,
-    /// `client.id` of its receipts
-    #[arg(value_name = "CLIENT_ID")]
-    client: Uuid,
-}
-
 impl Clients {
     /// Runs the command.
     pub fn run(self) -> Result<Answer, Failure> {
@@ -192,8 +141,6 @@ impl Clients {
                 Command::List(list) => list.run().await,
                 Command::Register(register) => register.run().await,
                 Command::Revoke(revoke) => revoke.run().await,
-                Command::Pin(pin) => pin.run().await,
-                Command::Unpin(unpin) => unpin.run().await,
             }
         })
     }
@@ -313,32 +260,6 @@ impl Revoke {
     }
 }
 
-impl Pin {
-    async fn run(self) -> Result<Answer, Failure> {
-        let key = self.which.of(self.client)?;
-        let ClientKey { client_id, fingerprint } = key;
-        if with_store(&self.settings, async |accounts| accounts.pin_client_key(&key).await).await? {
-            tell(format!("{fingerprint} is pinned for client {client_id}"), Answer::Good)
-        } else {
-            tell(
-                format!("{fingerprint} was pinned before for client {client_id}"),
-                Answer::Found,
-            )
-        }
-    }
-}
-
-impl Unpin {
-    async fn run(self) -> Result<Answer, Failure> {
-        let client_id = self.client;
-        if with_store(&self.settings, async |accounts| accounts.unpin_client(client_id).await).await? {
-            tell(format!("no key is pinned for client {client_id}"), Answer::Good)
-        } else {
-            tell(format!("no key was pinned for client {client_id}"), Answer::Found)
-        }
-    }
-}
-
 impl List {
     async fn run(self) -> Result<Answer, Failure> {
         let client = self.client;
@@ -367,8 +288,6 @@ fn state(info: &ClientInfo) -> String {
     match info.state {
         ClientKeyState::Registered => paint(GOOD, format!("registered {since}")),
         ClientKeyState::RevokedFrom(from_ms) => paint(BAD, format!("revoked from {}", rfc3339_ms(from_ms))),
-        ClientKeyState::PinnedByOperator => paint(GOOD, format!("pinned {since}")),
-        ClientKeyState::PinnedFirstSeen => paint(WARN, format!("pinned when it was seen first, {since}")),
     }
 }
 
@@ -376,8 +295,6 @@ fn to_json(info: &ClientInfo) -> Value {
     let (state, revoked_from) = match info.state {
         ClientKeyState::Registered => ("registered", None),
         ClientKeyState::RevokedFrom(from_ms) => ("revoked", Some(rfc3339_ms(from_ms))),
-        ClientKeyState::PinnedByOperator => ("pinned", None),
-        ClientKeyState::PinnedFirstSeen => ("pinnedFirstSeen", None),
     };
     json!({
         "clientId": info.key.client_id,

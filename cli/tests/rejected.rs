@@ -379,9 +379,6 @@ fn what_a_policy_refused_counts_once_its_key_is_registered() {
     on(&data, &["audit", "--recheck"]).expect(0);
     on(&data, &["repair", "--config", config]).expect(0);
     on(&data, &["repair"]).expect(0);
-    on(&data, &["clients", "pin", CLIENT, "--key", public]).expect(0);
-    on(&data, &["clients", "unpin", CLIENT]).expect(0);
-    on(&data, &["clients", "unpin", CLIENT]).expect(1);
 }
 
 #[test]

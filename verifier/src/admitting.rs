@@ -3,7 +3,7 @@
 //!
 //! The account store takes the mark before anything of the block is written, and the first mark of a record stays. So a block that is
 //! judged again, after a crash, cut otherwise, by another verifier or beside a frozen one, comes out the same, whatever was
-//! registered, revoked, pinned, created or configured in between. While the store is away the verifier waits.
+//! registered, revoked, created or configured in between. While the store is away the verifier waits.
 //!
 //! With the open policy nobody is asked. What is left is a change of `[policy]` between two runs:
 //! - *from the open policy*: an owner before may have written records without marking them. They are in the log when the partition is
@@ -19,7 +19,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{AccountsError, FirstSeen, Mark, Stretch, Terms};
+use accounts::{AccountsError, Mark, Stretch, Terms};
 use parking_lot::Mutex;
 use receipt::Judge;
 use receipt_log::{Assignment, LogInspector, ReceiptPosition};
@@ -134,7 +134,7 @@ impl Admission {
         let stretches = self.stretches(block, &facts).await?;
         let mark = || book.accounts.mark(&stretches, book.policy);
         let marks = self.writer.insist(PART, mark).await?;
-        let rule = || refused(book, &marks, block, &facts, FirstSeen::Pin);
+        let rule = || refused(book, &marks, block, &facts);
         let refused = self.writer.insist(PART, rule).await?;
         if !refused.is_empty() {
             let turned = self.writer.turn(block, refused).await?;
@@ -261,8 +261,7 @@ pub async fn readmit(
             .marks(line.epoch, line.partition, line.first_offset, line.last_offset);
         marks.extend(of_line.await?);
     }
-    // What was to be pinned was pinned then.
-    let refused = refused(book, &marks, block, &facts, FirstSeen::Look).await?;
+    let refused = refused(book, &marks, block, &facts).await?;
     if !refused.is_empty() {
         let turned = turn(cpu, judge, block, refused, Letters::Drop).await?;
         move_over(block, turned);
@@ -276,7 +275,6 @@ async fn refused(
     marks: &[Mark],
     block: &JudgedBlock,
     facts: &[Fact],
-    first_seen: FirstSeen,
 ) -> Result<Vec<Refused>, AccountsError> {
     // Few: a block has a mark more only where something was changed while its records came.
     let mut by_terms: Vec<(Terms, Vec<(Source, Asked)>)> = Vec::new();
@@ -303,7 +301,7 @@ async fn refused(
     let mut refused = Vec::new();
     for (terms, of_terms) in by_terms {
         let (sources, asked): (Vec<Source>, Vec<Asked>) = of_terms.into_iter().unzip();
-        let rulings = book.rule(&terms, &asked, first_seen).await?;
+        let rulings = book.rule(&terms, &asked).await?;
         let rulings = sources.into_iter().zip(rulings);
         refused.extend(rulings.filter_map(|(source, ruling)| ruling.map(|refusal| Refused { source, refusal })));
     }

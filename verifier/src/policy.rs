@@ -1,13 +1,12 @@
 //! The deployment's policy: which receipts are refused although every check passed.
 //!
 //! A ruling is a function of the receipt and the [`Terms`] that its record was marked with; what the terms name doesn't change any more.
-//! The entry is asked for first, and only a receipt that nothing else speaks against can pin a key, so no ruling depends on what came
-//! between.
+//! The entry is checked first.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use accounts::{Accounts, AccountsError, ClientKey, ClientPolicy, EntryPolicy, FirstSeen, KeyStanding, Policy, Terms};
+use accounts::{Accounts, AccountsError, ClientKey, ClientPolicy, EntryPolicy, KeyStanding, Policy, Terms};
 use quick_cache::sync::Cache;
 use receipt::RejectReason;
 use uuid::Uuid;
@@ -32,7 +31,7 @@ pub struct PolicyBook {
     pub accounts: Accounts,
     /// What is demanded now.
     pub policy: Policy,
-    standings: Arc<Cache<(ClientPolicy, i64, ClientKey), KeyStanding>>,
+    standings: Arc<Cache<(i64, ClientKey), KeyStanding>>,
     entries: Arc<Cache<(i64, Uuid), bool>>,
 }
 
@@ -53,12 +52,7 @@ impl PolicyBook {
     ///
     /// # Errors
     /// The account store fails.
-    pub async fn rule(
-        &self,
-        terms: &Terms,
-        receipts: &[Asked],
-        first_seen: FirstSeen,
-    ) -> Result<Vec<Option<Refusal>>, AccountsError> {
+    pub async fn rule(&self, terms: &Terms, receipts: &[Asked]) -> Result<Vec<Option<Refusal>>, AccountsError> {
         let mut rulings: Vec<Option<Refusal>> = vec![None; receipts.len()];
         if terms.policy.entries == EntryPolicy::Required {
             let existing = self.existing(terms.entry_version, receipts).await?;
@@ -75,12 +69,12 @@ impl PolicyBook {
                 .map(|(asked, _)| asked.client_key)
                 .filter(|key| seen.insert(*key))
                 .collect();
-            let standings = self.standings(terms, keys, first_seen).await?;
+            let standings = self.standings(terms.client_version, keys).await?;
             for (ruling, asked) in rulings.iter_mut().zip(receipts) {
                 if ruling.is_none() {
                     let standing = standings.get(&asked.client_key).copied();
                     let standing = standing.unwrap_or(KeyStanding::Untrusted);
-                    *ruling = key_refused(terms.policy.clients, standing, asked);
+                    *ruling = key_refused(standing, asked);
                 }
             }
         }
@@ -113,14 +107,12 @@ impl PolicyBook {
 
     async fn standings(
         &self,
-        terms: &Terms,
+        version: i64,
         keys: Vec<ClientKey>,
-        first_seen: FirstSeen,
     ) -> Result<HashMap<ClientKey, KeyStanding>, AccountsError> {
-        let (policy, version) = (terms.policy.clients, terms.client_version);
         let (mut standings, mut unknown) = (HashMap::new(), Vec::new());
         for key in keys {
-            match self.standings.get(&(policy, version, key)) {
+            match self.standings.get(&(version, key)) {
                 Some(standing) => {
                     standings.insert(key, standing);
                 }
@@ -128,12 +120,9 @@ impl PolicyBook {
             }
         }
         if !unknown.is_empty() {
-            let asked = self.accounts.client_standings(policy, version, &unknown, first_seen);
+            let asked = self.accounts.client_standings(version, &unknown);
             for (key, standing) in unknown.iter().zip(asked.await?) {
-                // A key that was only looked at isn't pinned: another may be.
-                if first_seen == FirstSeen::Pin {
-                    self.standings.insert((policy, version, *key), standing);
-                }
+                self.standings.insert((version, *key), standing);
                 standings.insert(*key, standing);
             }
         }
@@ -151,7 +140,7 @@ fn entry_unknown(asked: &Asked) -> Refusal {
     }
 }
 
-fn key_refused(policy: ClientPolicy, standing: KeyStanding, asked: &Asked) -> Option<Refusal> {
+fn key_refused(standing: KeyStanding, asked: &Asked) -> Option<Refusal> {
     let ClientKey { client_id, fingerprint } = asked.client_key;
     let (reason, detail) = match standing {
         KeyStanding::Trusted => return None,
@@ -162,10 +151,6 @@ fn key_refused(policy: ClientPolicy, standing: KeyStanding, asked: &Asked) -> Op
                 "client {client_id}'s key {fingerprint} is revoked from {} on",
                 service::instant::rfc3339_ms(from_ms)
             ),
-        ),
-        KeyStanding::Untrusted if policy == ClientPolicy::Pinned => (
-            RejectReason::ClientKeyNotPinned,
-            format!("another key than {fingerprint} is pinned or registered for client {client_id}"),
         ),
         KeyStanding::Untrusted => (
             RejectReason::ClientKeyUnknown,
@@ -185,7 +170,6 @@ mod tests {
         let reasons = [
             RejectReason::ClientKeyUnknown,
             RejectReason::ClientKeyRevoked,
-            RejectReason::ClientKeyNotPinned,
             RejectReason::EntryUnknown,
         ];
         assert_eq!(reasons.map(RejectReason::as_str), warehouse::REFUSED_BY_POLICY);

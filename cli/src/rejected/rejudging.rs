@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use accounts::{AccountsError, ClientKey, Fingerprint, FirstSeen, Terms};
+use accounts::{AccountsError, ClientKey, Fingerprint, Terms};
 use bytes::Bytes;
 use receipt::{Arrival, BodyKind, Judge, Judged, Origin, RejectReason, VerifiedReceipt};
 use receipt_log::{Record, RecordKind};
@@ -57,7 +57,7 @@ impl Passing {
     }
 }
 
-/// Which of these the policy refuses now, each with its reason; `None` for those of which anything passes. Nothing is pinned by it.
+/// Reasons for which the present policy rejects these; `None` for those of which anything passes.
 ///
 /// # Errors
 /// The account store fails.
@@ -77,7 +77,7 @@ pub async fn refused_by_policy(
         asked.collect::<Vec<_>>()
     };
     let asked: Vec<Asked> = passing.iter().flat_map(asked).collect();
-    let mut rulings = book.rule(terms, &asked, FirstSeen::Look).await?.into_iter();
+    let mut rulings = book.rule(terms, &asked).await?.into_iter();
     let reasons = passing.iter().map(|passing| {
         let rulings: Vec<_> = rulings.by_ref().take(passing.payloads.len()).collect();
         let refused = rulings.iter().all(Option::is_some);

@@ -11,7 +11,7 @@ use std::fmt;
 use uuid::Uuid;
 
 pub use registry::{CLIENTS_LISTED_MAX, ClientInfo, ClientKeyState, KEYS_PER_CLIENT_MAX, NewClientKey, Revoked};
-pub use standing::{FirstSeen, KeyStanding};
+pub use standing::KeyStanding;
 
 /// SHA-256 of a key's SPKI DER.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

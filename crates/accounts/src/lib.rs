@@ -55,8 +55,8 @@ pub use challenge::{
     VerificationMethod, VerificationMethodError,
 };
 pub use client::{
-    CLIENTS_LISTED_MAX, ClientInfo, ClientKey, ClientKeyState, Fingerprint, FingerprintError, FirstSeen,
-    KEYS_PER_CLIENT_MAX, KeyStanding, NewClientKey, Revoked,
+    CLIENTS_LISTED_MAX, ClientInfo, ClientKey, ClientKeyState, Fingerprint, FingerprintError, KEYS_PER_CLIENT_MAX,
+    KeyStanding, NewClientKey, Revoked,
 };
 pub use config::AccountsConfig;
 pub use coverage::Inherited;

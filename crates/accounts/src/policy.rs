@@ -31,8 +31,6 @@ pub enum ClientPolicy {
     /// Any.
     #[default]
     Open,
-    /// The first one seen for its id, and those that are registered for it.
-    Pinned,
     /// Those that are registered for its id.
     Registered,
 }
@@ -68,18 +66,17 @@ impl Policy {
 }
 
 impl ClientPolicy {
-    /// `open`, `pinned` or `registered`.
+    /// `open` or `registered`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
-            Self::Pinned => "pinned",
             Self::Registered => "registered",
         }
     }
 
     fn stored(text: &str) -> Result<Self, AccountsError> {
-        [Self::Open, Self::Pinned, Self::Registered]
+        [Self::Open, Self::Registered]
             .into_iter()
             .find(|policy| policy.as_str() == text)
             .ok_or_else(|| AccountsError::Store(format!("`{text}` is no policy for clients")))

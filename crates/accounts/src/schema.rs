@@ -178,7 +178,7 @@ mod tests {
                 "8a4ace40f044533484430a401d7e035a9183bc79620802b56dec8dd4bbf97d2a",
                 "0bef8f8b3221ca143c5229f93943318cafdbfaac63a26dfa5f863883583aa729",
                 "2efac2e2a13b7d277303955e27b25e1e51cd519daa92b6e9d6aba46b466b18dd",
-                "ab88787ad42ed1f1ec0cfe187788e78df3a26d0b5a2762539c85a0390ed23edd",
+                "a522af053873de2055d414e2fbb0c6e6312d141c24a0ec01e2e7c20d3b66fd41",
                 "0cec6f2983a6b65c503858b93ceaddbd73f157fad16ecec8a142848f4663e66e",
                 "c2dafaec12a1296b7c65942d0bcc8101d37bc835722411016ec49dfe663c5f7b",
                 "d093cfaf7474a0bd86e38e6f19b47d418edde4aac7178693da27263ed30bca95",

@@ -53,8 +53,6 @@ reasons! {
     ClientKeyUnknown = "client_key_unknown",
     /// Every check passed, but the key was revoked before the receipt was received.
     ClientKeyRevoked = "client_key_revoked",
-    /// Every check passed, but another key is pinned for `client.id`.
-    ClientKeyNotPinned = "client_key_not_pinned",
     /// Every check passed, but the deployment's policy wants entries to exist, and `content.entryId` doesn't.
     EntryUnknown = "entry_unknown",
 }

@@ -1,5 +1,5 @@
 //! The deployment's policy: what is refused and why, and that a block which is judged again comes out the same, whatever was
-//! registered, revoked, pinned, created or configured in between.
+//! registered, revoked, created or configured in between.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,9 +19,8 @@ use crate::world::{Fault, Faulty, Published, World, record, unsigned};
 
 const OPEN: Policy = policy(ClientPolicy::Open, EntryPolicy::Counted);
 const REGISTERED: Policy = policy(ClientPolicy::Registered, EntryPolicy::Counted);
-const PINNED: Policy = policy(ClientPolicy::Pinned, EntryPolicy::Counted);
 const REQUIRED: Policy = policy(ClientPolicy::Open, EntryPolicy::Required);
-const BOTH: Policy = policy(ClientPolicy::Pinned, EntryPolicy::Required);
+const BOTH: Policy = policy(ClientPolicy::Registered, EntryPolicy::Required);
 
 const fn policy(clients: ClientPolicy, entries: EntryPolicy) -> Policy {
     Policy { clients, entries }
@@ -30,10 +29,8 @@ const fn policy(clients: ClientPolicy, entries: EntryPolicy) -> Policy {
 pub(crate) async fn all(directory: &Path) {
     only_registered_keys_count(Case::new(directory, "p_registered", REGISTERED).await).await;
     what_came_before_a_revocation_counts(Case::new(directory, "p_revoked", REGISTERED).await).await;
-    the_first_key_is_pinned(Case::new(directory, "p_pinned", PINNED).await).await;
-    two_verifiers_pin_one_key(directory).await;
     entries_must_exist(Case::new(directory, "p_entries", REQUIRED).await).await;
-    only_what_passes_otherwise_pins_a_key(Case::new(directory, "p_both", BOTH).await).await;
+    the_entry_is_checked_first(Case::new(directory, "p_both", BOTH).await).await;
     a_change_between_two_judgements_changes_nothing(Case::new(directory, "p_crash", REGISTERED).await).await;
     a_change_of_policy_between_two_judgements_changes_nothing(Case::new(directory, "p_switch", REGISTERED).await).await;
     what_was_written_without_a_policy_stands(Case::new(directory, "p_adopted", OPEN).await).await;
@@ -53,12 +50,7 @@ struct Case {
 
 impl Case {
     async fn new(directory: &Path, name: &str, policy: Policy) -> Self {
-        Self::beside(directory, name, policy, name).await
-    }
-
-    /// One that shares the account store of another.
-    async fn beside(directory: &Path, name: &str, policy: Policy, store: &str) -> Self {
-        let data = directory.join(format!("{store}_accounts"));
+        let data = directory.join(format!("{name}_accounts"));
         std::fs::create_dir_all(&data).unwrap();
         let accounts = Accounts::open(&AccountsConfig::default(), &data).await.unwrap();
         let wish = accounts::NewKey {
@@ -235,55 +227,6 @@ async fn what_came_before_a_revocation_counts(case: Case) {
     case.expect(3, &[("client_key_revoked", 2)]).await;
 }
 
-async fn the_first_key_is_pinned(case: Case) {
-    let (a, b, c) = (generate(), generate(), generate());
-    case.append(1, &a, 1).await;
-    case.append(1, &b, 2).await;
-    case.append(2, &b, 3).await;
-    case.run().await;
-    case.append(1, &b, 4).await;
-    case.append(1, &a, 5).await;
-    case.run().await;
-    case.expect(3, &[("client_key_not_pinned", 2)]).await;
-    // Beside the pinned key a registered one counts; an operator's pin takes the place of the first.
-    case.register(1, &b).await;
-    assert!(case.accounts.pin_client_key(&client_key(2, &c)).await.unwrap());
-    for (client, key, number) in [(1, &b, 6), (1, &a, 7), (1, &c, 8), (2, &b, 9), (2, &c, 10)] {
-        case.append(client, key, number).await;
-    }
-    case.run().await;
-    case.expect(6, &[("client_key_not_pinned", 4)]).await;
-    // What can't be read pins nothing.
-    let forged = String::from_utf8(signed(3, &a, 11))
-        .unwrap()
-        .replace("a context", "b context");
-    case.world.append(record(forged.as_bytes(), Some(&a))).await;
-    case.append(3, &b, 12).await;
-    case.run().await;
-    case.expect(7, &[("bad_signature", 1), ("client_key_not_pinned", 4)])
-        .await;
-}
-
-/// Two logs with a verifier each, at once, and one account store: for each client one key counts in both.
-async fn two_verifiers_pin_one_key(directory: &Path) {
-    let one = Case::beside(directory, "p_race_one", PINNED, "p_race").await;
-    let two = Case::beside(directory, "p_race_two", PINNED, "p_race").await;
-    let (a, b) = (generate(), generate());
-    for client in 0..30 {
-        for number in 0..2 {
-            let number = 2 * usize::try_from(client).unwrap() + number;
-            one.append(client, &a, number).await;
-            two.append(client, &b, number).await;
-        }
-    }
-    tokio::join!(one.run(), two.run());
-    let ((in_one, rejected_one), (in_two, rejected_two)) = tokio::join!(one.outcomes(), two.outcomes());
-    assert_eq!(in_one + in_two, 60, "each client's two receipts count on one side");
-    assert_eq!(in_one % 2, 0);
-    let rejected: u64 = rejected_one.values().chain(rejected_two.values()).sum();
-    assert_eq!(rejected, 60);
-}
-
 async fn entries_must_exist(case: Case) {
     let key = generate();
     case.create_entry(1).await;
@@ -300,16 +243,16 @@ async fn entries_must_exist(case: Case) {
     case.expect(2, &[("entry_unknown", 2)]).await;
 }
 
-async fn only_what_passes_otherwise_pins_a_key(case: Case) {
+async fn the_entry_is_checked_first(case: Case) {
     let (a, b) = (generate(), generate());
+    case.register(1, &b).await;
     case.create_entry(2).await;
-    case.append(1, &a, 1).await; // no such entry
+    case.append(1, &a, 1).await; // neither its key nor its entry
     case.append(1, &b, 2).await;
     case.append(1, &a, 2).await;
-    case.append(1, &a, 1).await; // the entry is asked for first
+    case.append(1, &b, 1).await;
     case.run().await;
-    case.expect(1, &[("client_key_not_pinned", 1), ("entry_unknown", 2)])
-        .await;
+    case.expect(1, &[("client_key_unknown", 1), ("entry_unknown", 2)]).await;
 }
 
 async fn a_change_between_two_judgements_changes_nothing(mut case: Case) {
@@ -344,7 +287,7 @@ async fn a_change_of_policy_between_two_judgements_changes_nothing(mut case: Cas
     case.register(1, &a).await;
     let (mut accepted, mut unknown) = (0, 0);
     // What the next verifier is to demand, and how many of two strangers' receipts it accepts itself.
-    for (next, of_two) in [(PINNED, 0), (OPEN, 2), (REGISTERED, 0), (OPEN, 2), (PINNED, 0)] {
+    for (next, of_two) in [(OPEN, 2), (REGISTERED, 0), (OPEN, 2), (REGISTERED, 0)] {
         let number = 10 * usize::try_from(accepted + unknown).unwrap();
         let before = case.world.policy.as_ref().unwrap().policy;
         case.world.append(batch(1, &a, number..number + 3)).await;
@@ -534,7 +477,7 @@ async fn any_order_of_changes_and_crashes_stays_exact(mut case: Case) {
             _ => case.run().await,
         }
         let (client, key) = (rand::random_range(0..3), &keys[rand::random_range(0..3)]);
-        match rand::random_range(0..5) {
+        match rand::random_range(0..3) {
             0 => case.register(client, key).await,
             1 => drop(
                 case.accounts
@@ -542,16 +485,9 @@ async fn any_order_of_changes_and_crashes_stays_exact(mut case: Case) {
                     .await
                     .unwrap(),
             ),
-            2 => drop(case.accounts.pin_client_key(&client_key(client, key)).await.unwrap()),
-            3 => drop(
-                case.accounts
-                    .unpin_client(client_key(client, key).client_id)
-                    .await
-                    .unwrap(),
-            ),
             _ => case.create_entry(rand::random_range(0..sent)).await,
         }
-        let policies = [OPEN, REGISTERED, PINNED, REQUIRED, BOTH];
+        let policies = [OPEN, REGISTERED, REQUIRED, BOTH];
         case.demand(policies[rand::random_range(0..policies.len())]);
     }
     // So that the last commit's ledger row is written, whatever happened to it.

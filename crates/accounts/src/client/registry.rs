@@ -1,10 +1,10 @@
-//! What an operator does: register a client's key, revoke it, pin and unpin one, and see them all.
+//! Changes and lists of clients' keys: an operator registers a key, revokes it, lists all.
 
 use sqlx::{Any, Row, Transaction};
 use uuid::Uuid;
 
+use super::ClientKey;
 use super::standing::{fingerprint, uuid};
-use super::{ClientKey, Fingerprint};
 use crate::policy::versions::{Subject, next};
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError};
@@ -19,7 +19,7 @@ const NAME_CHARS_MAX: usize = 100;
 const PEM_BYTES_MAX: usize = 4_096;
 /// Whose trail the changes stand in: they are of no account.
 const TRAIL: &str = "deployment";
-/// Who makes them, and who pinned a key that wasn't just seen first.
+/// Actor of the changes in the trail.
 const OPERATOR: &str = "operator";
 
 /// A key to be registered for a client. Whoever asks has read the PEM and knows that the fingerprint is its key's.
@@ -40,7 +40,7 @@ pub enum Revoked {
     Done,
     /// The key was revoked before, from this instant on, in milliseconds since the Unix epoch.
     Before(i64),
-    /// The client has no such key, registered or pinned.
+    /// The client has no such key.
     Unknown,
 }
 
@@ -51,10 +51,6 @@ pub enum ClientKeyState {
     Registered,
     /// Revoked for what is received from this instant on, in milliseconds since the Unix epoch.
     RevokedFrom(i64),
-    /// Pinned when it was seen first.
-    PinnedFirstSeen,
-    /// Pinned by an operator.
-    PinnedByOperator,
 }
 
 /// A key in a list.
@@ -75,13 +71,6 @@ struct Present {
     revoked_from_ms: Option<i64>,
     pem: String,
     name: String,
-}
-
-/// What is pinned for a client now.
-struct Pin {
-    fingerprint: Fingerprint,
-    origin: String,
-    pinned_at_ms: i64,
 }
 
 impl Accounts {
@@ -119,7 +108,8 @@ impl Accounts {
         self.timed("client_register", work).await
     }
 
-    /// Takes a client's registered or pinned key back for everything received from `from_ms` on, in milliseconds since the Unix epoch.
+    /// Revokes a client's registered key for everything received from `from_ms` on, in
+    /// milliseconds since the Unix epoch.
     ///
     /// # Errors
     /// The store fails; nothing is changed then.
@@ -127,17 +117,13 @@ impl Accounts {
         let work = async {
             let mut transaction = self.begin().await?;
             let version = next(&mut transaction, Subject::Clients).await?;
-            let (pem, name) = match present(&mut transaction, key).await? {
-                Some(Present {
-                    revoked_from_ms: Some(from_ms),
-                    ..
-                }) => return Ok(Revoked::Before(from_ms)),
-                Some(Present { pem, name, .. }) => (pem, name),
-                None => match pinned(&mut transaction, key.client_id).await? {
-                    Some(pin) if pin.fingerprint == key.fingerprint => Default::default(),
-                    _ => return Ok(Revoked::Unknown),
-                },
+            let Some(present) = present(&mut transaction, key).await? else {
+                return Ok(Revoked::Unknown);
             };
+            if let Some(from_ms) = present.revoked_from_ms {
+                return Ok(Revoked::Before(from_ms));
+            }
+            let Present { pem, name, .. } = present;
             self.replace(&mut transaction, key, version, Some(from_ms), &pem, &name)
                 .await?;
             let detail = format!("{} from {from_ms}", key.fingerprint);
@@ -149,58 +135,14 @@ impl Accounts {
         self.timed("client_revoke", work).await
     }
 
-    /// Pins a key for a client in place of what is pinned. `false` if it is pinned already.
-    ///
-    /// # Errors
-    /// The store fails; nothing is changed then.
-    pub async fn pin_client_key(&self, key: &ClientKey) -> Result<bool, AccountsError> {
-        self.change_pin(key.client_id, Some(key.fingerprint)).await
-    }
-
-    /// Forgets what is pinned for a client: the next key seen is pinned then. `false` if nothing is.
-    ///
-    /// # Errors
-    /// The store fails; nothing is changed then.
-    pub async fn unpin_client(&self, client_id: Uuid) -> Result<bool, AccountsError> {
-        self.change_pin(client_id, None).await
-    }
-
-    async fn change_pin(&self, client_id: Uuid, wanted: Option<Fingerprint>) -> Result<bool, AccountsError> {
-        let work = async {
-            let mut transaction = self.begin().await?;
-            let version = next(&mut transaction, Subject::Clients).await?;
-            let now = pinned(&mut transaction, client_id).await?.map(|pin| pin.fingerprint);
-            if now == wanted {
-                return Ok(false);
-            }
-            let pin = wanted.map(|fingerprint| Pin {
-                fingerprint,
-                origin: OPERATOR.to_owned(),
-                pinned_at_ms: self.now_ms(),
-            });
-            begin_era(&mut transaction, client_id, version, pin).await?;
-            let detail = wanted.or(now).map(|fingerprint| fingerprint.to_string());
-            let action = if wanted.is_some() { "client.pin" } else { "client.unpin" };
-            self.note(&mut transaction, action, client_id, &detail.unwrap_or_default())
-                .await?;
-            transaction.commit().await?;
-            Ok(true)
-        };
-        self.timed("client_pin_change", work).await
-    }
-
-    /// The keys in the registry and the pinned ones, of one client or of all, by client and fingerprint, at most [`CLIENTS_LISTED_MAX`] of each
-    /// kind.
+    /// The keys in the registry, of one client or of all, by client and fingerprint, at most
+    /// [`CLIENTS_LISTED_MAX`].
     ///
     /// # Errors
     /// The store fails.
     pub async fn client_keys(&self, client_id: Option<Uuid>) -> Result<Vec<ClientInfo>, AccountsError> {
         let registry = "SELECT client_id, fingerprint, name, changed_at_ms, revoked_from_ms FROM client_keys
             WHERE until_version IS NULL AND (client_id = $1 OR $1 = '') ORDER BY client_id, fingerprint LIMIT $2";
-        let pins = "SELECT p.client_id, p.fingerprint, p.origin, p.pinned_at_ms FROM client_pins p
-            WHERE (p.client_id = $1 OR $1 = '') AND NOT EXISTS
-                (SELECT 1 FROM client_eras e WHERE e.client_id = p.client_id AND e.since_version > p.era)
-            ORDER BY p.client_id LIMIT $2";
         let client_id = client_id.map(|id| id.to_string()).unwrap_or_default();
         let work = async {
             let mut keys = Vec::new();
@@ -219,33 +161,12 @@ impl Accounts {
                     changed_at_ms: row.try_get(3)?,
                 });
             }
-            let pins = sqlx::query(pins).bind(&client_id).bind(CLIENTS_LISTED_MAX);
-            for row in pins.fetch_all(&self.pool).await? {
-                let by_operator = row.try_get::<&str, _>(2)? == OPERATOR;
-                keys.push(ClientInfo {
-                    key: ClientKey {
-                        client_id: uuid(row.try_get(0)?)?,
-                        fingerprint: fingerprint(row.try_get(1)?)?,
-                    },
-                    state: if by_operator {
-                        ClientKeyState::PinnedByOperator
-                    } else {
-                        ClientKeyState::PinnedFirstSeen
-                    },
-                    name: String::new(),
-                    changed_at_ms: row.try_get(3)?,
-                });
-            }
-            keys.sort_by_key(|info| info.key);
             Ok(keys)
         };
         self.timed("client_keys", work).await
     }
 
     /// Ends the key's row of before at `version`, and begins another.
-    ///
-    /// The client gets an era of its own with what is pinned now: a block that is judged as of an earlier version may still pin a key,
-    /// and that mustn't change what is judged as of this one.
     async fn replace(
         &self,
         transaction: &mut Transaction<'static, Any>,
@@ -255,8 +176,6 @@ impl Accounts {
         pem: &str,
         name: &str,
     ) -> Result<(), AccountsError> {
-        let pin = pinned(transaction, key.client_id).await?;
-        begin_era(transaction, key.client_id, version, pin).await?;
         let end = "UPDATE client_keys SET until_version = $1
             WHERE client_id = $2 AND fingerprint = $3 AND until_version IS NULL";
         let end = sqlx::query(end).bind(version).bind(key.client_id.to_string());
@@ -314,43 +233,4 @@ async fn present(
         })
     })
     .transpose()
-}
-
-/// What is pinned for the client in its present era.
-async fn pinned(transaction: &mut Transaction<'static, Any>, client_id: Uuid) -> Result<Option<Pin>, AccountsError> {
-    let question = "SELECT fingerprint, origin, pinned_at_ms FROM client_pins WHERE client_id = $1
-        AND era = (SELECT COALESCE(MAX(since_version), 0) FROM client_eras WHERE client_id = $1)";
-    let question = sqlx::query(question).bind(client_id.to_string());
-    let row = question.fetch_optional(&mut **transaction).await?;
-    row.map(|row| {
-        Ok(Pin {
-            fingerprint: fingerprint(row.try_get(0)?)?,
-            origin: row.try_get(1)?,
-            pinned_at_ms: row.try_get(2)?,
-        })
-    })
-    .transpose()
-}
-
-/// From `version` on this is pinned for the client, or what is seen first.
-async fn begin_era(
-    transaction: &mut Transaction<'static, Any>,
-    client_id: Uuid,
-    version: i64,
-    pin: Option<Pin>,
-) -> Result<(), AccountsError> {
-    let era = sqlx::query("INSERT INTO client_eras (client_id, since_version) VALUES ($1, $2)");
-    let era = era.bind(client_id.to_string()).bind(version);
-    era.execute(&mut **transaction).await?;
-    if let Some(pin) = pin {
-        let insert = "INSERT INTO client_pins (client_id, era, fingerprint, origin, pinned_at_ms)
-            VALUES ($1, $2, $3, $4, $5)";
-        let insert = sqlx::query(insert).bind(client_id.to_string()).bind(version);
-        let insert = insert
-            .bind(pin.fingerprint.to_string())
-            .bind(pin.origin)
-            .bind(pin.pinned_at_ms);
-        insert.execute(&mut **transaction).await?;
-    }
-    Ok(())
 }

@@ -181,7 +181,7 @@ async fn present(transaction: &mut Transaction<'static, Any>, policy: Policy) ->
         policy,
         client_version: match policy.clients {
             ClientPolicy::Open => 0,
-            ClientPolicy::Pinned | ClientPolicy::Registered => current(transaction, Subject::Clients).await?,
+            ClientPolicy::Registered => current(transaction, Subject::Clients).await?,
         },
         entry_version: match policy.entries {
             EntryPolicy::Counted => 0,

@@ -17,19 +17,6 @@ pub(super) const STATEMENTS: &[&str] = &[
         changed_at_ms BIGINT NOT NULL,
         PRIMARY KEY (client_id, fingerprint, since_version)
     )",
-    "CREATE TABLE client_eras (
-        client_id TEXT NOT NULL,
-        since_version BIGINT NOT NULL,
-        PRIMARY KEY (client_id, since_version)
-    )",
-    "CREATE TABLE client_pins (
-        client_id TEXT NOT NULL,
-        era BIGINT NOT NULL,
-        fingerprint TEXT NOT NULL,
-        origin TEXT NOT NULL,
-        pinned_at_ms BIGINT NOT NULL,
-        PRIMARY KEY (client_id, era)
-    )",
     "CREATE TABLE entry_presence (
         entry_id TEXT NOT NULL,
         account_id TEXT NOT NULL,

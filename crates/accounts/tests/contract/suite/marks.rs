@@ -21,8 +21,8 @@ const REGISTERED: Policy = Policy {
     clients: ClientPolicy::Registered,
     entries: EntryPolicy::Counted,
 };
-const PINNED: Policy = Policy {
-    clients: ClientPolicy::Pinned,
+const BOTH: Policy = Policy {
+    clients: ClientPolicy::Registered,
     entries: EntryPolicy::Required,
 };
 
@@ -78,14 +78,14 @@ async fn the_first_mark_of_a_record_stays(place: Place) {
         "the same again"
     );
     // Cut otherwise, under another configuration, from before and beyond.
-    assert_eq!(mark(stretch(12, 14), PINNED).await, [(12, 14, first)]);
+    assert_eq!(mark(stretch(12, 14), BOTH).await, [(12, 14, first)]);
     assert_eq!(
         mark(stretch(15, 24), REGISTERED).await,
         [(15, 19, first), (20, 24, second)]
     );
-    let third = accounts.present_terms(PINNED).await.unwrap();
+    let third = accounts.present_terms(BOTH).await.unwrap();
     assert_eq!(
-        mark(stretch(5, 30), PINNED).await,
+        mark(stretch(5, 30), BOTH).await,
         [(5, 9, third), (10, 19, first), (20, 24, second), (25, 30, third)]
     );
     let open = Policy::default();
@@ -123,7 +123,7 @@ async fn neighbours_of_equal_terms_are_one_row(place: Place) {
             .unwrap();
     }
     assert_eq!(rows(&place).await, 2);
-    let whole = accounts.mark(&[stretch(0, 599)], PINNED).await.unwrap();
+    let whole = accounts.mark(&[stretch(0, 599)], BOTH).await.unwrap();
     let ends: Vec<u64> = whole.iter().map(|mark| mark.last_offset).collect();
     assert_eq!(ends, [499, 599]);
 }
@@ -143,7 +143,7 @@ async fn records_judged_without_a_policy_keep_to_that(place: Place) {
         ..stretch(0, 9)
     };
     assert_eq!(shown(&accounts.mark(&[other], REGISTERED).await.unwrap()), expected);
-    assert_eq!(shown(&accounts.mark(&[stretch(0, 9)], PINNED).await.unwrap()), expected);
+    assert_eq!(shown(&accounts.mark(&[stretch(0, 9)], BOTH).await.unwrap()), expected);
 }
 
 async fn partitions_and_logs_are_apart(place: Place) {
