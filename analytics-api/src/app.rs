@@ -39,7 +39,7 @@ impl App {
         let age_max = Duration::from_millis(config.watermark_age_ms_max);
         let wait_max = Duration::from_millis(config.query_wait_ms_max);
         Self {
-            watermark: Watermark::new(Arc::clone(&deps.log), config.group.clone(), age_max),
+            watermark: Watermark::new(Arc::clone(&deps.progress), age_max),
             moments: Moments::new(age_max),
             streams: Streams::new(config.streams_max),
             live: Live::new(&config, closing),
@@ -54,19 +54,20 @@ impl App {
         &self.deps.warehouse
     }
 
-    /// The present moment: what the log has committed, and which rollups hold for that.
+    /// The present snapshot: what the writers have stored, and which rollups are valid for that.
     pub(crate) async fn moment(&self) -> Result<Arc<Moment>, Failure> {
         self.moments.read(&self.watermark, self.warehouse()).await
     }
 
-    /// The same, of which the log was asked at `least` or later.
+    /// The present snapshot, with progress that was read at `least` or later.
     pub(crate) async fn moment_from(&self, least: Instant) -> Result<Arc<Moment>, Failure> {
         let (watermark, warehouse) = (&self.watermark, self.warehouse());
         self.moments.read_from(Some(least), watermark, warehouse).await
     }
 
-    /// Reads what the log has committed and which rollups hold for that, and then runs an account's `query`, in its turn and within its time. In
-    /// this order the answer holds at least what the watermark promises.
+    /// Reads what the writers have stored and which rollups are valid for that, and then runs an
+    /// account's `query`, in its turn and within its time. In this order the answer contains at
+    /// least what the watermark promises.
     pub(crate) async fn ask<T>(
         &self,
         account_id: &str,

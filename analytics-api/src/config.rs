@@ -12,8 +12,6 @@ use web::serve::Connections;
 pub struct AnalyticsConfig {
     /// Address and port.
     pub listen: SocketAddr,
-    /// The verifier's consumer group, whose commits make `completeThrough`.
-    pub group: String,
     /// Points of one time series; with a grouping, of all its series together.
     pub points_max: usize,
     /// Entries of a list: top content, top clients, newest refusals.
@@ -28,7 +26,7 @@ pub struct AnalyticsConfig {
     pub live_streams_max: usize,
     /// Live streams of one API key at one time.
     pub live_key_streams_max: usize,
-    /// Pause between two looks at the log's commits for live streams, in milliseconds.
+    /// Pause between two readings of the writers' progress for live streams, in milliseconds.
     pub live_interval_ms: u64,
     /// How long a live stream may go on after its API key was revoked or its domains changed, in milliseconds.
     pub live_key_age_ms_max: u64,
@@ -76,7 +74,6 @@ impl Default for AnalyticsConfig {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)),
-            group: "verifier".to_owned(),
             points_max: 2_000,
             top_max: 100,
             series_max: 20,
@@ -125,7 +122,6 @@ impl AnalyticsConfig {
 
 impl Validate for AnalyticsConfig {
     fn validate(&self, faults: &mut Faults) {
-        faults.require("group", !self.group.is_empty(), "must not be empty");
         faults.range("points_max", self.points_max, 1..=100_000);
         // Else a query without a range would be refused for its own default: an hour of minutes.
         let series_max = usize::try_from(self.series_max.max(3)).unwrap_or(usize::MAX);
@@ -187,11 +183,11 @@ mod tests {
         let config: AnalyticsConfig = source.section("analytics");
         source.finish().unwrap();
         assert_eq!((config.top_max, config.listen.to_string()), (7, "[::1]:0".to_owned()));
-        let mut source = Source::from_parts("[analytics]\npoints_max = 1199\ngroup = ''", [("", "")]).unwrap();
+        let mut source = Source::from_parts("[analytics]\npoints_max = 1199\ntop_max = 0", [("", "")]).unwrap();
         let _: AnalyticsConfig = source.section("analytics");
         let text = source.finish().unwrap_err().to_string();
         assert!(
-            text.contains("60 times series_max") && text.contains("analytics.group"),
+            text.contains("60 times series_max") && text.contains("analytics.top_max"),
             "{text}"
         );
     }

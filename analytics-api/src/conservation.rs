@@ -1,16 +1,18 @@
 //! The books held against the tables, again and again: rows lost with a damaged file would otherwise show only to who
 //! runs an audit, and the numbers over what is left would be served as complete.
 //!
-//! It asks log and warehouse only, so it holds for any number of verifiers, and any number of these APIs may run it.
+//! The check reads the warehouse only, so it holds for any number of writers, and any number of
+//! these APIs may run it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use metrics::{counter, gauge, histogram};
-use warehouse::{AuditSums, CommittedOffset, LedgerRow};
+use warehouse::{AuditSums, WarehouseError};
 
 use crate::app::App;
+use crate::progress::committed;
 
 /// A check may take so much of the time, in percent: the pause after it grows with it.
 const PERCENT_MAX: u32 = 2;
@@ -26,15 +28,6 @@ impl Books {
     pub(crate) fn are_off(&self) -> bool {
         self.off.load(Ordering::Relaxed)
     }
-}
-
-/// Why nothing was found out.
-#[derive(Debug, thiserror::Error)]
-enum NotChecked {
-    #[error(transparent)]
-    Log(#[from] receipt_log::InspectError),
-    #[error(transparent)]
-    Warehouse(#[from] warehouse::WarehouseError),
 }
 
 /// Checks at once, and then again and again.
@@ -54,20 +47,11 @@ pub(crate) async fn watch(app: Arc<App>) {
     }
 }
 
-async fn check(app: &App) -> Result<AuditSums, NotChecked> {
-    let partitions = app.deps.log.partitions(&app.config.group).await?;
-    let settled = partitions.into_iter().filter_map(|state| {
-        let committed = state.committed.filter(|committed| committed.epoch == state.epoch)?;
-        // The row of the last commit may still be on its way; those before stand.
-        let last_block: Option<LedgerRow> = serde_json::from_str(&committed.metadata).ok();
-        Some(CommittedOffset {
-            epoch: state.epoch,
-            partition: state.partition,
-            next_offset: last_block.map_or(committed.next_offset, |line| line.first_offset),
-        })
-    });
-    let settled: Vec<_> = settled.collect();
-    Ok(app.warehouse().balance(&settled).await?)
+/// Compares ledger and tables below the published positions. Progress is read first: a writer
+/// publishes it after the ledger row, so everything below it must be in both.
+async fn check(app: &App) -> Result<AuditSums, WarehouseError> {
+    let shards = app.deps.progress.shards().await?;
+    app.warehouse().balance(&committed(&shards)).await
 }
 
 fn tell(app: &App, sums: &AuditSums) {

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use metrics::{gauge, histogram};
-use receipt_log::PartitionState;
 
 /// The last watermark that could be read.
 #[derive(Debug, Default)]
@@ -13,14 +12,13 @@ pub(crate) struct Freshness {
 }
 
 impl Freshness {
-    /// What the log says now.
-    pub(crate) fn note(&self, partitions: &[PartitionState]) {
-        if let Some(complete_ms) = partitions.iter().map(|state| state.complete_through_ms).min() {
-            self.complete_ms.store(complete_ms, Ordering::Relaxed);
-        }
+    /// Stores the watermark that was read now.
+    pub(crate) fn note(&self, complete_ms: i64) {
+        self.complete_ms.store(complete_ms, Ordering::Relaxed);
     }
 
-    /// Counts how old it is now: while the log can't be read the last one grows older, as it does for publishers.
+    /// Records how old it is now: while there is no watermark the last one grows older, as it does
+    /// for publishers.
     #[allow(clippy::cast_precision_loss)] // Milliseconds of this age fit 2^53.
     pub(crate) fn tell(&self, now_ms: i64) {
         let complete_ms = self.complete_ms.load(Ordering::Relaxed);

@@ -5,7 +5,8 @@
 //! - `app`: what handlers share, and which address leads to which; `routes`: one file an address
 //! - [`range`], `selection`: the times and the filter of a query string
 //! - [`buckets`]: where the points of a time series begin and end
-//! - [`watermark`], [`gate`]: `completeThrough`, and how many queries are at work
+//! - [`progress`], [`watermark`]: what the writers have stored, and `completeThrough`; [`gate`]:
+//!   how many queries are at work
 //! - `parameters`: every parameter, as it is told in the OpenAPI document that `openapi` makes; `cursor`: places in lists
 //! - `moment`: what an answer is made as of; `streams`: places of streamed answers
 //! - [`format`]: JSON, CSV or lines of JSON; `labels`: what publishers call their entries
@@ -38,6 +39,7 @@ mod moment;
 mod openapi;
 mod page;
 mod parameters;
+pub mod progress;
 pub mod range;
 mod readiness;
 mod rolling;
@@ -49,7 +51,6 @@ pub mod watermark;
 use std::sync::Arc;
 
 use accounts::Accounts;
-use receipt_log::LogInspector;
 use service::health::Health;
 use service::rate_limit::{QuotasConfig, RateLimiter};
 use tokio::net::TcpListener;
@@ -58,6 +59,7 @@ use warehouse::Warehouse;
 
 pub use config::AnalyticsConfig;
 pub use openapi::document;
+pub use progress::Progress;
 
 /// What the API stands on.
 #[derive(Clone)]
@@ -66,13 +68,14 @@ pub struct Deps {
     pub warehouse: Warehouse,
     /// API keys and domains.
     pub accounts: Accounts,
-    /// The log, for `completeThrough`.
-    pub log: Arc<dyn LogInspector>,
+    /// The writers' progress, for `completeThrough`: usually the warehouse.
+    pub progress: Arc<dyn Progress>,
     /// Counts requests by API key.
     pub limiter: Arc<dyn RateLimiter>,
     /// The quota of each tier.
     pub quotas: QuotasConfig,
-    /// Told how warehouse, log and accounts are (`analytics.warehouse`, ...), and answers `/readyz`.
+    /// Shows the state of warehouse, progress and accounts (`analytics.warehouse`, ...), and
+    /// answers `/readyz`.
     pub health: Health,
 }
 

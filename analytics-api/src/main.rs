@@ -1,12 +1,15 @@
-//! `receipts-analytics-api`: the analytics API as a process of its own, beside a `receipts up` on the same `[data] dir` (its log,
-//! account store and warehouse socket are read, never written), or on the Kafka, the ClickHouse and the PostgreSQL that
-//! `[kafka] brokers`, `[warehouse] url` and `[accounts] url` name.
+//! `receipts-analytics-api`: the analytics API as a process of its own, beside a `receipts up` on
+//! the same `[data] dir` (whose account store and warehouse socket it uses), or on the ClickHouse
+//! and the PostgreSQL that `[warehouse] url` and `[accounts] url` name. It doesn't connect to the
+//! log.
 #![forbid(unsafe_code)]
+
+use std::path::Path;
+use std::sync::Arc;
 
 use accounts::{Accounts, AccountsConfig};
 use analytics_api::{AnalyticsConfig, Deps};
-use anyhow::Context;
-use receipt_log::{KafkaConfig, Log};
+use anyhow::{Context, ensure};
 use service::admin::serve_admin;
 use service::config::Source;
 use service::data::DataConfig;
@@ -23,7 +26,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The sections this process reads.
 struct Config {
     analytics: AnalyticsConfig,
-    kafka: KafkaConfig,
     warehouse: WarehouseConfig,
     accounts: AccountsConfig,
     quotas: QuotasConfig,
@@ -37,11 +39,6 @@ impl Config {
         let mut source = Source::load(None)?;
         let config = Self {
             analytics: source.section("analytics"),
-            kafka: source.section_with("kafka", |kafka: &KafkaConfig, faults| {
-                for (key, what) in kafka.validate().err().unwrap_or_default() {
-                    faults.push(key, what);
-                }
-            }),
             warehouse: source.section_with("warehouse", |warehouse: &WarehouseConfig, faults| {
                 if let Err(what) = warehouse.validate() {
                     faults.push("", what);
@@ -63,11 +60,20 @@ impl Config {
     }
 }
 
+/// Fails on a directory without an embedded warehouse, so that a wrong one stays unchanged.
+fn check_data_directory(target: &Target, directory: &Path) -> anyhow::Result<()> {
+    ensure!(
+        matches!(target, Target::Url(_)) || directory.join("warehouse").is_dir(),
+        "{} contains no warehouse: set [data] dir to the directory of `receipts up`, or [warehouse] url to a ClickHouse",
+        directory.display()
+    );
+    Ok(())
+}
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let Config {
         analytics,
-        kafka,
         warehouse,
         accounts,
         quotas,
@@ -78,13 +84,14 @@ async fn main() -> anyhow::Result<()> {
     init_logging(&telemetry)?;
     let metrics = install_metrics()?;
     let health = Health::new();
-    // First, because it creates nothing: a wrong directory is left as it is.
-    let log = tokio::task::block_in_place(|| Log::open_to_look(&kafka, &data.dir.join("log")));
-    let log = log.context("opening the receipt log")?;
+    let target = Target::of(&warehouse, &data.dir);
+    // Before the account store, which creates its file.
+    check_data_directory(&target, &data.dir)?;
+    let warehouse = Warehouse::new(&target, &warehouse)?;
     let deps = Deps {
-        warehouse: Warehouse::new(&Target::of(&warehouse, &data.dir), &warehouse)?,
+        progress: Arc::new(warehouse.clone()),
+        warehouse,
         accounts: Accounts::open(&accounts, &data.dir).await?,
-        log,
         limiter: limiter(&redis, quotas.keys_max, &health).await?,
         quotas,
         health: health.clone(),

@@ -1,8 +1,8 @@
-//! What an answer is made as of: one moment of the log, and which rollups could be believed then.
+//! Snapshots that answers are made from: the writers' progress, and which rollups are valid for it.
 //!
-//! The order is what makes answers complete: first the log's commits, which make the watermark, then the view of the rollups for just
-//! those commits, then the query. Requests that come within `watermark_age_ms_max` share a moment, and while one is read the others
-//! wait for it.
+//! The order makes answers complete: first the progress, which determines the watermark, then the
+//! view of the rollups for just those positions, then the query. Requests that come within
+//! `watermark_age_ms_max` share a snapshot. While one is read the others wait for it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::watermark::{Reading, Watermark};
 /// One moment.
 #[derive(Debug)]
 pub(crate) struct Moment {
-    /// What the log said.
+    /// The writers' progress.
     pub(crate) reading: Reading,
     view: RollupView,
     warehouse: Warehouse,
@@ -47,12 +47,12 @@ impl Moments {
     /// The present one.
     ///
     /// # Errors
-    /// The log or the warehouse doesn't answer; nothing is kept of that.
+    /// There is no watermark, or the warehouse doesn't answer; failures aren't cached.
     pub(crate) async fn read(&self, watermark: &Watermark, warehouse: &Warehouse) -> Result<Arc<Moment>, Failure> {
         self.read_from(None, watermark, warehouse).await
     }
 
-    /// The present one, of which the log was asked at `least` or later.
+    /// The present one, with progress that was read at `least` or later.
     ///
     /// # Errors
     /// As [`Moments::read`].

@@ -9,11 +9,12 @@ use tokio::time::timeout;
 
 use crate::app::App;
 use crate::freshness::Freshness;
+use crate::watermark::WatermarkError;
 
 /// What readiness is made of here.
 pub(crate) struct Engines {
     warehouse: Component,
-    log: Component,
+    progress: Component,
     accounts: Component,
 }
 
@@ -22,7 +23,7 @@ impl Engines {
     pub(crate) fn register(health: &Health) -> Self {
         Self {
             warehouse: health.register("analytics.warehouse"),
-            log: health.register("analytics.log"),
+            progress: health.register("analytics.progress"),
             accounts: health.register("analytics.accounts"),
         }
     }
@@ -34,13 +35,12 @@ impl Engines {
         let freshness = Freshness::default();
         loop {
             let complete = async {
-                let partitions = app.deps.log.partitions(&app.config.group).await?;
-                freshness.note(&partitions);
-                Ok::<_, receipt_log::InspectError>(())
+                freshness.note(app.watermark.read().await?.complete_ms);
+                Ok::<_, WatermarkError>(())
             };
             tokio::join!(
                 look(&self.warehouse, wait_max, app.deps.warehouse.sound()),
-                look(&self.log, wait_max, complete),
+                look(&self.progress, wait_max, complete),
                 look(&self.accounts, wait_max, app.deps.accounts.ping()),
             );
             freshness.tell(service::instant::now_ms());

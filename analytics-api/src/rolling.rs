@@ -35,7 +35,7 @@ const CHECK_PAUSE: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 enum NotRolled {
     #[error(transparent)]
-    Log(#[from] WatermarkError),
+    Watermark(#[from] WatermarkError),
     #[error(transparent)]
     Warehouse(#[from] WarehouseError),
     #[error(transparent)]
@@ -158,7 +158,7 @@ impl Roller {
             None => warehouse.rollup_number_max().await?,
         };
         self.numbers_seen = Some(numbers_seen);
-        // The commits before anything else: what is below them stands in the tables.
+        // The progress before anything else: everything below it is in the tables.
         let committed = app.watermark.read().await?.committed;
         let lag_ms = i64::try_from(config.rollup_lag_ms).unwrap_or(i64::MAX);
         let bounds = RollBounds {

@@ -6,61 +6,62 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use receipt_log::{InspectError, LogInspector, PartitionState};
 use service::problem::{Kind, Problem};
 use tokio::sync::Mutex;
-use warehouse::CommittedOffset;
+use warehouse::{CommittedOffset, WarehouseError};
 use web::Failure;
+
+use crate::progress::{self, Incomplete, Progress};
 
 /// Why there is no watermark; without one an answer could not be trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum WatermarkError {
-    /// The log didn't answer.
+    /// The progress can't be read.
     #[error(transparent)]
-    Log(#[from] InspectError),
-    /// The log names no partition, so nothing is known of what was acknowledged.
-    #[error("the log has no partitions")]
-    NoPartitions,
+    Warehouse(#[from] WarehouseError),
+    /// The progress doesn't cover the whole log.
+    #[error(transparent)]
+    Incomplete(#[from] Incomplete),
 }
 
-/// What the log said at one moment.
+/// The writers' progress at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// An instant before the log was asked.
+    /// An instant before the progress was read.
     pub read_at: Instant,
-    /// `completeThrough`, milliseconds since the Unix epoch: the least over all partitions.
+    /// `completeThrough`, milliseconds since the Unix epoch: the earliest of all shards and
+    /// partitions.
     pub complete_ms: i64,
-    /// The commits at that moment, in order of the partition; none for a partition without one. The rows of everything before
-    /// them stand in the warehouse.
+    /// Positions in `receipts` below which all rows are in the warehouse, in order of the
+    /// partition.
     pub committed: Arc<[CommittedOffset]>,
 }
 
-/// Reads the watermark of one consumer group.
+/// Reads the watermark.
 pub struct Watermark {
-    log: Arc<dyn LogInspector>,
-    group: String,
+    progress: Arc<dyn Progress>,
     age_max: Duration,
     last: Mutex<Option<Reading>>,
 }
 
 impl Watermark {
-    /// For the commits of `group`; a reading is used again for `age_max`.
+    /// Creates a watermark over `progress`. A reading is used again for `age_max`.
     #[must_use]
-    pub fn new(log: Arc<dyn LogInspector>, group: String, age_max: Duration) -> Self {
+    pub fn new(progress: Arc<dyn Progress>, age_max: Duration) -> Self {
         Self {
-            log,
-            group,
+            progress,
             age_max,
             last: Mutex::new(None),
         }
     }
 
-    /// What the log says now, or said at most `age_max` ago.
+    /// The progress now, or at most `age_max` ago.
     ///
     /// # Errors
-    /// [`WatermarkError`]; nothing is kept of a failed reading.
+    /// [`WatermarkError`]; a failed reading isn't cached.
     pub async fn read(&self) -> Result<Reading, WatermarkError> {
-        // Who waited for another's reading uses it, however long it took: it began late enough.
+        // A caller that waited for another's reading uses it, however long it took: it began late
+        // enough.
         let asked_at = Instant::now();
         let mut last = self.last.lock().await;
         if let Some(reading) = &*last
@@ -68,39 +69,30 @@ impl Watermark {
         {
             return Ok(reading.clone());
         }
-        // The age counts from before the reading: what it says was true then.
+        // The age counts from before the reading: its result was true then.
         let read_at = Instant::now();
-        let partitions = self.log.partitions(&self.group).await?;
-        let complete_ms = partitions
-            .iter()
-            .map(|p| p.complete_through_ms)
-            .min()
-            .ok_or(WatermarkError::NoPartitions)?;
+        let shards = self.progress.shards().await?;
         let reading = Reading {
             read_at,
-            complete_ms,
-            committed: partitions.iter().filter_map(committed_offset).collect(),
+            complete_ms: progress::complete_through_ms(&shards)?,
+            committed: progress::committed(&shards).into(),
         };
         *last = Some(reading.clone());
         Ok(reading)
     }
 }
 
-/// A commit of another life of the log says nothing of this one.
-fn committed_offset(state: &PartitionState) -> Option<CommittedOffset> {
-    let committed = state.committed.as_ref().filter(|made| made.epoch == state.epoch)?;
-    Some(CommittedOffset {
-        epoch: state.epoch,
-        partition: state.partition,
-        next_offset: committed.next_offset,
-    })
-}
-
 impl From<WatermarkError> for Failure {
     fn from(error: WatermarkError) -> Self {
-        tracing::warn!(%error, "no watermark");
-        let detail = "the receipt log can't be inspected now, so nothing can be said of completeness; try again";
-        Problem::new(Kind::LogUnavailable, detail).retry_after_s(1).into()
+        match error {
+            WatermarkError::Warehouse(error) => error.into(),
+            WatermarkError::Incomplete(error) => {
+                tracing::warn!(%error, "no watermark");
+                let detail = "the writers haven't published yet how far they have come, so nothing can be said of \
+                    completeness; try again";
+                Problem::new(Kind::WarehouseUnavailable, detail).retry_after_s(1).into()
+            }
+        }
     }
 }
 
@@ -111,86 +103,112 @@ mod tests {
 
     use futures_util::FutureExt;
     use futures_util::future::BoxFuture;
-    use receipt_log::{LoggedRecord, PartitionState};
+    use warehouse::{PartitionProgress, ShardProgress};
 
     use super::*;
 
     #[derive(Default)]
-    struct Log {
+    struct FakeProgress {
         readings: AtomicUsize,
         complete: Vec<i64>,
         away: bool,
     }
 
-    impl LogInspector for Log {
-        fn partitions(&self, group: &str) -> BoxFuture<'_, Result<Vec<PartitionState>, InspectError>> {
-            assert_eq!(group, "verifier");
+    impl Progress for FakeProgress {
+        fn shards(&self) -> BoxFuture<'_, Result<Vec<ShardProgress>, WarehouseError>> {
             self.readings.fetch_add(1, Ordering::SeqCst);
-            let found = if self.away {
-                Err(InspectError::Unavailable("gone".to_owned()))
-            } else {
-                Ok(self
-                    .complete
-                    .iter()
-                    .zip(0..)
-                    .map(|(complete, partition)| state(partition, *complete))
-                    .collect())
+            let partitions = self.complete.iter().zip(0..).map(partition).collect::<Vec<_>>();
+            let published = ShardProgress {
+                source_partitions: 3,
+                partitions,
+                ..ShardProgress::default()
+            };
+            let found = match self.away {
+                true => Err(WarehouseError::Unavailable("gone".to_owned())),
+                false if self.complete.is_empty() => Ok(Vec::new()),
+                false => Ok(vec![published]),
             };
             async move { found }.boxed()
         }
-
-        fn read(&self, _: u32, _: u64, _: usize) -> BoxFuture<'_, Result<Vec<LoggedRecord>, InspectError>> {
-            async { Ok(Vec::new()) }.boxed()
-        }
     }
 
-    fn state(partition: u32, complete_through_ms: i64) -> PartitionState {
-        PartitionState {
-            partition,
+    fn partition((complete_through_ms, partition): (&i64, u32)) -> PartitionProgress {
+        PartitionProgress {
             epoch: 1,
-            begin_offset: 0,
-            end_offset: 9,
-            committed: None,
-            complete_through_ms,
+            partition,
+            next_offset: u64::from(partition) + 7,
+            complete_through_ms: *complete_through_ms,
         }
     }
 
-    fn watermark(log: Log, age_max: Duration) -> (Arc<Log>, Watermark) {
-        let log = Arc::new(log);
-        (log.clone(), Watermark::new(log, "verifier".to_owned(), age_max))
+    fn watermark(progress: FakeProgress, age_max: Duration) -> (Arc<FakeProgress>, Watermark) {
+        let progress = Arc::new(progress);
+        (progress.clone(), Watermark::new(progress, age_max))
     }
 
     #[tokio::test]
     async fn the_least_partition_decides_and_a_young_reading_is_shared() {
-        let (log, watermark) = watermark(
-            Log {
+        let (progress, watermark) = watermark(
+            FakeProgress {
                 complete: vec![30, 10, 20],
-                ..Log::default()
+                ..FakeProgress::default()
             },
             Duration::from_secs(3_600),
         );
-        assert_eq!(watermark.read().await.unwrap().complete_ms, 10);
-        assert_eq!(watermark.read().await.unwrap().complete_ms, 10);
-        assert_eq!(log.readings.load(Ordering::SeqCst), 1);
+        let reading = watermark.read().await.unwrap();
+        assert_eq!(reading.complete_ms, 10);
+        let offsets: Vec<_> = reading
+            .committed
+            .iter()
+            .map(|one| (one.partition, one.next_offset))
+            .collect();
+        assert_eq!(offsets, [(0, 7), (1, 8), (2, 9)]);
+        assert_eq!(watermark.read().await.unwrap(), reading);
+        assert_eq!(progress.readings.load(Ordering::SeqCst), 1);
     }
 
     #[tokio::test]
     async fn failures_are_not_kept() {
-        let (log, watermark) = watermark(
-            Log {
+        let (progress, watermark) = watermark(
+            FakeProgress {
                 away: true,
-                ..Log::default()
+                ..FakeProgress::default()
             },
             Duration::from_secs(3_600),
         );
-        assert!(matches!(watermark.read().await, Err(WatermarkError::Log(_))));
+        assert!(matches!(watermark.read().await, Err(WatermarkError::Warehouse(_))));
         assert!(watermark.read().await.is_err());
-        assert_eq!(log.readings.load(Ordering::SeqCst), 2);
+        assert_eq!(progress.readings.load(Ordering::SeqCst), 2);
     }
 
     #[tokio::test]
-    async fn a_log_without_partitions_promises_nothing() {
-        let (_, watermark) = watermark(Log::default(), Duration::ZERO);
-        assert!(matches!(watermark.read().await, Err(WatermarkError::NoPartitions)));
+    async fn incomplete_progress_promises_nothing_and_is_not_kept() {
+        let age_max = Duration::from_secs(3_600);
+        let (_, none) = watermark(FakeProgress::default(), age_max);
+        let nothing = none.read().await.unwrap_err();
+        assert!(matches!(
+            nothing,
+            WatermarkError::Incomplete(Incomplete::NothingPublished)
+        ));
+        let failure = Failure::from(nothing);
+        assert_eq!(
+            (failure.0.kind, failure.0.retry_after_s),
+            (Kind::WarehouseUnavailable, Some(1))
+        );
+        let (progress, two_of_three) = watermark(
+            FakeProgress {
+                complete: vec![30, 10],
+                ..FakeProgress::default()
+            },
+            age_max,
+        );
+        for readings in 1..=2 {
+            let error = two_of_three.read().await.unwrap_err();
+            assert!(matches!(
+                error,
+                WatermarkError::Incomplete(Incomplete::Partitions { found: 2, .. })
+            ));
+            assert_eq!(progress.readings.load(Ordering::SeqCst), readings);
+        }
     }
 }

@@ -1,17 +1,19 @@
-//! Rows for the warehouse: RowBinary by hand, beside serde_json's text for scale.
+//! Rows as records of the log `verdicts`: encoded by verifiers and decoded by writers, beside
+//! serde_json's text for scale.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::hint::black_box;
 use std::time::Duration;
 
+use blocks::{AcceptedRow, Block, Counts, Header, RejectedRow, Rows, SourceIndex, SourceRange};
+use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use uuid::Uuid;
-use warehouse::{ReceiptRow, RejectedRow};
 
 const ROWS: u64 = 1_000;
 
-fn receipt_row(hash: &[u8; 32], position: u128) -> ReceiptRow<'_> {
-    ReceiptRow {
+fn accepted_row<'a>(hash: &'a [u8; 32], position: u128, raw: &'a [u8]) -> AcceptedRow<'a> {
+    AcceptedRow {
         publisher: "news.publisher.example",
         timestamp_ms: 1_782_907_200_007,
         entry_id: Uuid::from_u128(7),
@@ -35,6 +37,12 @@ fn receipt_row(hash: &[u8; 32], position: u128) -> ReceiptRow<'_> {
         session_id: "s-1128",
         study_id: "",
         researcher_id: "",
+        request_id: "0198c0de-0000-7000-8000-000000000000",
+        client_address: "192.0.2.1",
+        kind: "batch",
+        raw,
+        request_signature: "",
+        origin: "signed_batch",
     }
 }
 
@@ -44,18 +52,51 @@ fn rejected_row<'a>(hash: &'a [u8; 32], position: u128, raw: &'a [u8]) -> Reject
         reason: "bad_signature",
         detail: "the signature doesn't verify",
         publisher: "news.publisher.example",
-        receipt_id: Some(Uuid::from_u128(position)),
-        client_id: Some(Uuid::from_u128(9)),
-        entry_id: None,
-        payload_hash: Some(hash),
+        receipt_id: Uuid::from_u128(position),
+        client_id: Uuid::from_u128(9),
+        entry_id: Uuid::nil(),
+        payload_hash: hash,
+        timestamp_ms: 0,
         received_at_ms: 1_782_907_200_107,
         request_id: "0198c0de-0000-7000-8000-000000000000",
         client_address: "192.0.2.1",
         kind: "batch",
         raw,
-        request_signature: None,
+        request_signature: "",
         origin: "signed_batch",
     }
+}
+
+/// A record of `verdicts` with these rows.
+fn record(rows: Rows) -> Bytes {
+    let (accepted, rejected) = (rows.accepted() as u64, rows.rejected() as u64);
+    let end = SourceIndex { offset: ROWS, index: 0 };
+    let header = Header {
+        version: blocks::VERSION,
+        source: SourceRange {
+            end,
+            ..SourceRange::default()
+        },
+        block: Counts {
+            received: accepted + rejected,
+            accepted,
+            rejected,
+        },
+        ..Header::default()
+    };
+    rows.encode(header).unwrap()
+}
+
+fn accepted_record(hash: &[u8; 32], raw: &[u8]) -> Bytes {
+    let mut rows = Rows::default();
+    (0..u128::from(ROWS)).for_each(|position| rows.push_accepted(&accepted_row(hash, position, raw)));
+    record(rows)
+}
+
+fn rejected_record(hash: &[u8; 32], raw: &[u8]) -> Bytes {
+    let mut rows = Rows::default();
+    (0..u128::from(ROWS)).for_each(|position| rows.push_rejected(&rejected_row(hash, position, raw)));
+    record(rows)
 }
 
 fn rows(criterion: &mut Criterion) {
@@ -65,30 +106,22 @@ fn rows(criterion: &mut Criterion) {
         .throughput(Throughput::Elements(ROWS))
         .measurement_time(Duration::from_secs(2))
         .sample_size(30);
+    group.bench_function("accepted, encoded", |bench| {
+        bench.iter(|| black_box(accepted_record(&hash, &raw).len()));
+    });
+    group.bench_function("rejected, encoded", |bench| {
+        bench.iter(|| black_box(rejected_record(&hash, &raw).len()));
+    });
+    let encoded = accepted_record(&hash, &raw);
+    group.bench_function("accepted, decoded", |bench| {
+        bench.iter(|| black_box(Block::decode(&encoded).unwrap().accepted().num_rows()));
+    });
     let mut out = Vec::new();
-    group.bench_function("receipts, RowBinary", |bench| {
-        bench.iter(|| {
-            out.clear();
-            for position in 0..u128::from(ROWS) {
-                receipt_row(&hash, position).encode(&mut out);
-            }
-            black_box(out.len())
-        });
-    });
-    group.bench_function("rejected, RowBinary", |bench| {
-        bench.iter(|| {
-            out.clear();
-            for position in 0..u128::from(ROWS) {
-                rejected_row(&hash, position, &raw).encode(&mut out);
-            }
-            black_box(out.len())
-        });
-    });
     group.bench_function("receipts, JSON text of the main columns", |bench| {
         bench.iter(|| {
             out.clear();
             for position in 0..u128::from(ROWS) {
-                let row = receipt_row(&hash, position);
+                let row = accepted_row(&hash, position, &raw);
                 let members = (
                     (
                         row.publisher,

@@ -130,6 +130,7 @@ async fn gateway(listener: TcpListener, log: &std::path::Path) -> Result<()> {
         health: Health::new(),
         routes: gateway::Routes::All,
         entries: None,
+        registry: None,
     };
     gateway::run(listener, config, deps, shutdown).await?;
     Ok(())

@@ -248,7 +248,7 @@ async fn measure(load: &Load, programs: &Path, data: &Path, seconds: u64) -> Res
         .as_u64()
         .context("receipts in the generator's report")?;
     let text = metrics(&stack.metrics()).await?;
-    let log_bytes = sum(&text, "receipts_log_append_bytes_total");
+    let log_bytes = sum(&text, "receipts_log_append_bytes_total{log=\"receipts\"");
     let inserts = sum(&text, "receipts_warehouse_insert_seconds_count{table=\"receipts\"");
     ensure!(
         sum(&text, "receipts_gateway_receipts_total") >= sent as f64,

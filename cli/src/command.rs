@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::failure::{Answer, EXIT_CODES, Failure};
 use crate::{
     audit, canonicalize, check_signature, clients, config, deliver, dev_token, explain, idle, keygen, keys, migrate,
-    rejected, repair, rollups, send, sign, size, up, verify,
+    rejected, repair, rewind, rollups, send, sign, size, up, verify,
 };
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
@@ -33,6 +33,7 @@ enum Command {
     Audit(audit::Audit),
     Rejected(rejected::RejectedCommand),
     Repair(repair::Repair),
+    Rewind(rewind::Rewind),
     Rollups(rollups::Rollups),
     Config(config::Config),
     Migrate(migrate::Migrate),
@@ -62,6 +63,7 @@ impl Cli {
             Command::Audit(command) => command.run(),
             Command::Rejected(command) => command.run(),
             Command::Repair(command) => command.run(),
+            Command::Rewind(command) => command.run(),
             Command::Rollups(command) => command.run(),
             Command::Config(command) => command.run(),
             Command::Migrate(command) => command.run(),

@@ -130,12 +130,14 @@ fn effective(settings: &Settings) -> Result<String, toml::ser::Error> {
     write("data", toml::to_string(&data))?;
     write("gateway", toml::to_string(&settings.gateway))?;
     write("verifier", toml::to_string(&settings.verifier))?;
+    write("writer", toml::to_string(&settings.writer))?;
     write("publisher", toml::to_string(&settings.publisher))?;
     write("auth", toml::to_string(&settings.auth))?;
     write("outbound", toml::to_string(&settings.outbound))?;
     write("smtp", toml::to_string(&settings.smtp))?;
     write("analytics", toml::to_string(&settings.analytics))?;
     write("log", toml::to_string(&settings.log))?;
+    write("verdicts", toml::to_string(&settings.verdicts))?;
     write("kafka", toml::to_string(&settings.kafka))?;
     write("warehouse", toml::to_string(&settings.warehouse))?;
     write("accounts", toml::to_string(&settings.accounts))?;

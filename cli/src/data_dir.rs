@@ -71,6 +71,12 @@ impl DataDir {
         self.root.join("log")
     }
 
+    /// The log of verdicts.
+    #[must_use]
+    pub fn verdicts(&self) -> PathBuf {
+        self.root.join("verdicts")
+    }
+
     /// ClickHouse's own directory.
     #[must_use]
     pub fn warehouse(&self) -> PathBuf {

@@ -1,19 +1,21 @@
-//! Looking into a data directory, whether `receipts up` holds it or not.
+//! Read access to a data directory, whether `receipts up` has it open or not.
 
 use std::sync::Arc;
 
-use accounts::Accounts;
-use receipt_log::{Log, LogInspector};
-use verifier::{PolicyBook, ledger};
-use warehouse::{EmbeddedEngine, LedgerRow, LogBegin, Target, Warehouse};
+use receipt_log::{Log, LogInspector, PartitionState};
+use warehouse::{EmbeddedEngine, ShardProgress, Target, Warehouse, WarehouseError};
 
 use crate::data_dir::Lock;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// The log, read only, and the warehouse: the running one through its socket, or one opened here.
+/// The only shard.
+pub const SHARD: u32 = 0;
+
+/// The log of receipts, read only, and the warehouse: the running one through its socket, or one
+/// opened here.
 pub struct Inspection {
-    /// The log.
+    /// The log of receipts.
     pub log: Arc<dyn LogInspector>,
     /// The warehouse.
     pub warehouse: Warehouse,
@@ -33,32 +35,21 @@ pub enum Purpose {
     Repair,
 }
 
-/// A committed partition, as the log tells it.
+/// A partition of `receipts`, and how far its records have come.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommittedPartition {
+pub struct StoredPartition {
     /// The log's epoch.
     pub epoch: u32,
     /// The partition.
     pub partition: u32,
-    /// The oldest record still stored.
+    /// The oldest record still in the log.
     pub begin_offset: u64,
-    /// The first offset that isn't committed.
+    /// The first offset whose verdicts aren't in the tables.
     pub next_offset: u64,
+    /// The first offset without verdicts.
+    pub verified_offset: u64,
     /// One past the newest record.
     pub end_offset: u64,
-    /// Where the block of the last commit begins. Its line is written again from the commit wherever it is missing.
-    pub last_block: Option<u64>,
-}
-
-/// The policy and the account store behind it.
-///
-/// # Errors
-/// The store can't be opened.
-pub async fn open_policy_book(settings: &Settings) -> Result<PolicyBook, Failure> {
-    let accounts = Accounts::open(&settings.accounts, settings.data.root()).await;
-    let accounts = accounts.map_err(Failure::unavailable)?;
-    let cached = settings.verifier.policy_cache_entries_max;
-    Ok(PolicyBook::new(accounts, settings.policy, cached))
 }
 
 impl Inspection {
@@ -135,66 +126,56 @@ impl Inspection {
         })
     }
 
-    /// Where each partition's log begins.
+    /// The log of verdicts, read only.
     ///
     /// # Errors
-    /// The log can't be read.
-    pub async fn log_begins(&self) -> Result<Vec<LogBegin>, Failure> {
-        let states = self.log.partitions(verifier::GROUP).await;
-        let begins = states.map_err(Failure::unavailable)?.into_iter().map(|state| LogBegin {
-            epoch: state.epoch,
-            partition: state.partition,
-            offset: state.begin_offset,
-        });
-        Ok(begins.collect())
+    /// There is no such log, or it can't be read.
+    pub fn verdicts(&self, settings: &Settings) -> Result<Arc<dyn LogInspector>, Failure> {
+        let open = || Log::open_verdicts_to_look(&settings.kafka, &settings.data.verdicts());
+        tokio::task::block_in_place(open).map_err(|error| Failure::Unavailable(format!("the log verdicts: {error}")))
     }
 
-    /// The partitions and their commits, with the ledger complete up to them.
-    ///
-    /// A ledger row is written after the commit that carries it. Between the two, or after a crash there, the commit is
-    /// the truth and the row is behind: writing it here is what the verifier does at its next start, and changes nothing
-    /// where it stands already.
+    /// Progress of the writer, as stored. Where the ledger is damaged, as published.
     ///
     /// # Errors
-    /// An engine is unavailable, or a commit is not the verifier's.
-    pub async fn committed(&self) -> Result<Vec<CommittedPartition>, Failure> {
-        let states = self
-            .log
-            .partitions(verifier::GROUP)
-            .await
-            .map_err(Failure::unavailable)?;
-        let mut partitions = Vec::new();
-        for state in states {
-            let committed = state.committed.filter(|committed| committed.epoch == state.epoch);
-            let mut last_block = None;
-            if let Some(committed) = &committed {
-                let line = ledger::from_metadata(&committed.metadata);
-                let line =
-                    line.map_err(|e| Failure::Unavailable(format!("the last commit carries no ledger line: {e}")))?;
-                last_block = line.as_ref().map(|line| line.first_offset);
-                self.write_line(line).await?;
+    /// The warehouse is unavailable.
+    pub async fn stored(&self) -> Result<ShardProgress, Failure> {
+        let stored = match writer::resumption::stored(&self.warehouse, SHARD).await {
+            Err(WarehouseError::Damaged(_)) => {
+                let published = self.warehouse.progress().await;
+                published.map(|all| all.into_iter().find(|one| one.shard == SHARD).unwrap_or_default())
             }
-            partitions.push(CommittedPartition {
+            stored => stored,
+        };
+        stored.map_err(Failure::unavailable)
+    }
+
+    /// The partitions of `receipts`, as far as their verdicts are in the tables.
+    ///
+    /// # Errors
+    /// An engine is unavailable.
+    pub async fn partitions(&self) -> Result<Vec<StoredPartition>, Failure> {
+        // The tables first: nothing is stored that isn't in the log by then.
+        let stored = self.stored().await?;
+        let states = self.log.partitions(verifier::GROUP).await;
+        let partition = |state: PartitionState| {
+            let mut partitions = stored.partitions.iter();
+            let stored = partitions.find(|one| (one.epoch, one.partition) == (state.epoch, state.partition));
+            let verified = state.committed.filter(|committed| committed.epoch == state.epoch);
+            StoredPartition {
                 epoch: state.epoch,
                 partition: state.partition,
                 begin_offset: state.begin_offset,
-                next_offset: committed.map_or(0, |committed| committed.next_offset),
+                next_offset: stored.map_or(0, |one| one.next_offset),
+                verified_offset: verified.map_or(0, |committed| committed.next_offset),
                 end_offset: state.end_offset,
-                last_block,
-            });
-        }
-        Ok(partitions)
-    }
-
-    async fn write_line(&self, line: Option<LedgerRow>) -> Result<(), Failure> {
-        match line {
-            Some(line) => self
-                .warehouse
-                .insert_ledger(&[line])
-                .await
-                .map_err(Failure::unavailable),
-            None => Ok(()),
-        }
+            }
+        };
+        Ok(states
+            .map_err(Failure::unavailable)?
+            .into_iter()
+            .map(partition)
+            .collect())
     }
 
     /// Closes what was opened here.

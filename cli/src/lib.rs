@@ -5,7 +5,7 @@
 //!   [`check_signature`]
 //! - against a gateway: [`send`]; against a publisher's webhook: [`deliver`]
 //! - on a data directory: [`up`] (all services in one process), [`keys`], [`dev_token`], [`clients`], [`audit`], [`repair`],
-//!   [`rejected`] (list, show, replay), [`rollups`] (status, check, reset), [`config`]
+//!   [`rewind`], [`rejected`] (list, show, replay), [`rollups`] (status, check, reset), [`config`]
 //! - on servers: [`migrate`]; on nothing: [`size`], what a load needs;
 //!   [`idle`], which does nothing, for pods
 //! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in parallel),
@@ -36,6 +36,7 @@ pub mod keys;
 pub mod migrate;
 pub mod rejected;
 pub mod repair;
+pub mod rewind;
 pub mod rollups;
 mod runtime;
 pub mod send;

@@ -44,7 +44,10 @@ impl Migrate {
         // Blocks, so not on the runtime.
         if settings.kafka.is_given() {
             topics(&settings)?;
-            done("kafka", &settings.kafka.topic)?;
+            done(
+                "kafka",
+                &format!("{}, {}", settings.kafka.topic, settings.kafka.verdicts_topic),
+            )?;
         }
         if let Some(url) = &settings.warehouse.url {
             runtime.block_on(tables(&settings, url))?;
@@ -68,12 +71,14 @@ impl Migrate {
     }
 }
 
-/// The log's topic and that of rejected receipts.
+/// The topics of the two logs.
 fn topics(settings: &Settings) -> Result<(), Failure> {
-    let log = Log::open(&settings.kafka, &settings.log, &settings.data.log()).map_err(Failure::unavailable)?;
-    let letters = log.dead_letters().map(drop).map_err(Failure::unavailable);
+    let Settings { kafka, data, .. } = settings;
+    let log = Log::open(kafka, &settings.log, &data.log()).map_err(Failure::unavailable)?;
     log.close();
-    letters
+    let verdicts = Log::open_verdicts(kafka, &settings.verdicts, &data.verdicts()).map_err(Failure::unavailable)?;
+    verdicts.close();
+    Ok(())
 }
 
 async fn tables(settings: &Settings, url: &str) -> Result<(), Failure> {

@@ -217,7 +217,7 @@ async fn check(settings: &Settings, inspection: &Inspection, json: bool) -> Resu
 
 /// As of now.
 async fn view(inspection: &Inspection) -> Result<RollupView, Failure> {
-    let partitions = inspection.committed().await?;
+    let partitions = inspection.partitions().await?;
     let committed = partitions.into_iter().filter(|partition| partition.next_offset > 0);
     let committed: Vec<CommittedOffset> = committed
         .map(|partition| CommittedOffset {

@@ -2,24 +2,28 @@
 
 use std::path::PathBuf;
 
-use accounts::{AccountsConfig, Policy};
+use accounts::{AccountsConfig, PolicyConfig};
 use analytics_api::AnalyticsConfig;
 use gateway::GatewayConfig;
 use publisher_api::{AuthConfig, PublisherConfig, SmtpConfig};
 use receipt::Limits;
 use receipt_log::{EmbeddedConfig, KafkaConfig};
-use service::config::{ConfigError, Source, known_keys};
+use service::config::{ConfigError, Faults, Source, known_keys};
 use service::data::DataConfig;
 use service::rate_limit::{QuotasConfig, RedisConfig};
 use service::telemetry::TelemetryConfig;
 use verifier::VerifierConfig;
 use warehouse::WarehouseConfig;
+use writer::WriterConfig;
 
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 
 /// What a record weighs beside its body, in bytes: more than the log's own fields can take.
 const RECORD_FRAME_BYTES: usize = 4 << 10;
+
+/// What verdicts have beside three times the bodies they are about, in bytes.
+const VERDICTS_FRAME_BYTES: usize = 4 << 20;
 
 /// The options that name configuration and data directory.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -41,6 +45,8 @@ pub struct Settings {
     pub gateway: GatewayConfig,
     /// `[verifier]`.
     pub verifier: VerifierConfig,
+    /// `[writer]`.
+    pub writer: WriterConfig,
     /// `[analytics]`.
     pub analytics: AnalyticsConfig,
     /// `[publisher]`.
@@ -53,6 +59,8 @@ pub struct Settings {
     pub outbound: outbound::Config,
     /// `[log]`.
     pub log: EmbeddedConfig,
+    /// `[verdicts]`.
+    pub verdicts: EmbeddedConfig,
     /// `[kafka]`.
     pub kafka: KafkaConfig,
     /// `[warehouse]`.
@@ -60,7 +68,7 @@ pub struct Settings {
     /// `[accounts]`.
     pub accounts: AccountsConfig,
     /// `[policy]`.
-    pub policy: Policy,
+    pub policy: PolicyConfig,
     /// `[telemetry]`.
     pub telemetry: TelemetryConfig,
     /// `[limits]`.
@@ -94,10 +102,16 @@ impl Settings {
     /// Every fault found.
     pub fn read(mut source: Source) -> Result<Self, ConfigError> {
         let data: DataConfig = source.section("data");
+        let embedded = |log: &EmbeddedConfig, faults: &mut Faults| {
+            for fault in log.validate().err().unwrap_or_default() {
+                faults.push("", fault);
+            }
+        };
         let settings = Self {
             data: DataDir::new(&data.dir).unwrap_or_else(|_| DataDir::here()),
             gateway: source.section("gateway"),
             verifier: source.section("verifier"),
+            writer: source.section("writer"),
             analytics: source.section("analytics"),
             publisher: source.section("publisher"),
             auth: source.section("auth"),
@@ -107,11 +121,8 @@ impl Settings {
                     faults.push(key, fault);
                 }
             }),
-            log: source.section_with("log", |log: &EmbeddedConfig, faults| {
-                for fault in log.validate().err().unwrap_or_default() {
-                    faults.push("", fault);
-                }
-            }),
+            log: source.section_with("log", embedded),
+            verdicts: source.section_from("verdicts", EmbeddedConfig::verdicts, embedded),
             kafka: source.section_with("kafka", |kafka: &KafkaConfig, faults| {
                 for (key, fault) in kafka.validate().err().unwrap_or_default() {
                     faults.push(key, fault);
@@ -127,7 +138,11 @@ impl Settings {
                     faults.push(key, fault);
                 }
             }),
-            policy: source.section_with("policy", |_: &Policy, _| {}),
+            policy: source.section_with("policy", |policy: &PolicyConfig, faults| {
+                for (key, fault) in policy.faults() {
+                    faults.push(key, fault);
+                }
+            }),
             telemetry: source.section("telemetry"),
             limits: source.section_with("limits", |limits: &Limits, faults| {
                 if let Err(fault) = limits.validate() {
@@ -155,21 +170,58 @@ impl Settings {
                 self.log.record_bytes_max
             )));
         }
+        self.fit_verdicts()?;
         if self.warehouse.insert_bytes_max < needed as u64 {
             return Err(Failure::Input(format!(
                 "warehouse.insert_bytes_max is {}, must be at least {needed}: a rejected batch is one row",
                 self.warehouse.insert_bytes_max
             )));
         }
-        if self.analytics.group != verifier::GROUP {
+        Ok(())
+    }
+
+    /// A record of `verdicts` must be able to hold the verdicts on one record of `receipts`, and
+    /// one append those on a block.
+    fn fit_verdicts(&self) -> Result<(), Failure> {
+        let batch = self.limits.batch_bytes_max;
+        let record = verdicts_bytes(batch);
+        let of_record = "3 x limits.batch_bytes_max and 4194304 bytes more";
+        if self.kafka.is_given() {
+            if self.kafka.verdicts_bytes_max < record {
+                return Err(Failure::Input(format!(
+                    "kafka.verdicts_bytes_max is {}, must be at least {record}: {of_record}",
+                    self.kafka.verdicts_bytes_max
+                )));
+            }
+            return Ok(());
+        }
+        if self.verdicts.record_bytes_max < record {
             return Err(Failure::Input(format!(
-                "analytics.group is `{}`, must be `{}`: the verifier's commits make completeThrough",
-                self.analytics.group,
-                verifier::GROUP
+                "verdicts.record_bytes_max is {}, must be at least {record}: {of_record}",
+                self.verdicts.record_bytes_max
             )));
+        }
+        // A block is closed by the record that reaches its limit.
+        let block = verdicts_bytes(self.verifier.block_bytes_max.saturating_add(batch));
+        for (key, given) in [
+            ("queue_bytes_max", self.verdicts.queue_bytes_max as u64),
+            ("segment_bytes", self.verdicts.segment_bytes),
+        ] {
+            if given < block as u64 {
+                return Err(Failure::Input(format!(
+                    "verdicts.{key} is {given}, must be at least {block}: 3 x (verifier.block_bytes_max and \
+                     limits.batch_bytes_max) and 4194304 bytes more"
+                )));
+            }
         }
         Ok(())
     }
+}
+
+/// Bytes of the verdicts on bodies of `body_bytes`: rows hold the receipt as received and its
+/// values beside.
+fn verdicts_bytes(body_bytes: usize) -> usize {
+    body_bytes.saturating_mul(3).saturating_add(VERDICTS_FRAME_BYTES)
 }
 
 /// Every section with the keys it may have, for the test that holds the example file against them.
@@ -179,16 +231,18 @@ pub fn keys() -> Vec<(&'static str, &'static [&'static str])> {
         ("data", known_keys::<DataConfig>()),
         ("gateway", known_keys::<GatewayConfig>()),
         ("verifier", known_keys::<VerifierConfig>()),
+        ("writer", known_keys::<WriterConfig>()),
         ("analytics", known_keys::<AnalyticsConfig>()),
         ("publisher", known_keys::<PublisherConfig>()),
         ("auth", known_keys::<AuthConfig>()),
         ("outbound", known_keys::<outbound::Config>()),
         ("smtp", known_keys::<SmtpConfig>()),
         ("log", known_keys::<EmbeddedConfig>()),
+        ("verdicts", known_keys::<EmbeddedConfig>()),
         ("kafka", known_keys::<KafkaConfig>()),
         ("warehouse", known_keys::<WarehouseConfig>()),
         ("accounts", known_keys::<AccountsConfig>()),
-        ("policy", known_keys::<Policy>()),
+        ("policy", known_keys::<PolicyConfig>()),
         ("telemetry", known_keys::<TelemetryConfig>()),
         ("limits", known_keys::<Limits>()),
         ("quotas", known_keys::<QuotasConfig>()),

@@ -174,6 +174,7 @@ fn with_receiver(data: &Path, then: impl FnOnce(&str)) {
         // The receiver has its one address whatever is asked here.
         routes: Routes::All,
         entries: None,
+        registry: None,
     };
     let shutdown = CancellationToken::new();
     let (url, ended) = runtime.block_on(async {

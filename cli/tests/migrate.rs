@@ -49,7 +49,7 @@ fn topics_and_tables_of_servers_are_made_once_and_found_again() {
     let variables = [
         ("RECEIPTS_KAFKA_BROKERS", kafka.bootstrap()),
         ("RECEIPTS_KAFKA_TOPIC", "migrated"),
-        ("RECEIPTS_KAFKA_REJECTED_TOPIC", "migrated.rejected"),
+        ("RECEIPTS_KAFKA_VERDICTS_TOPIC", "migrated.verdicts"),
         ("RECEIPTS_KAFKA_PARTITIONS", "5"),
         ("RECEIPTS_KAFKA_REPLICATION_FACTOR", "1"),
         ("RECEIPTS_KAFKA_MIN_INSYNC_REPLICAS", "1"),
@@ -65,7 +65,10 @@ fn topics_and_tables_of_servers_are_made_once_and_found_again() {
     // As an independent client sees them.
     let topics = kafka.kcat(&["-L"]).unwrap();
     assert!(topics.contains("topic \"migrated\" with 5 partitions"), "{topics}");
-    assert!(topics.contains("topic \"migrated.rejected\" with"), "{topics}");
+    assert!(
+        topics.contains("topic \"migrated.verdicts\" with 1 partitions"),
+        "{topics}"
+    );
     let config = WarehouseConfig {
         user: Some("receipts".to_owned()),
         password: Some("secret".to_owned().into()),

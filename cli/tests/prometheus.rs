@@ -118,6 +118,7 @@ fn prometheus_finds_what_the_list_says_and_the_rules_are_quiet() {
         "gateway",
         "log",
         "verifier",
+        "writer",
         "warehouse",
         "api",
         "accounts",

@@ -127,10 +127,10 @@ fn an_audit_names_what_is_missing_and_a_repair_brings_it_back() {
     let signed = sign(&key_path, &[(); 12].map(|()| receipt(&public)));
     let mut tampered = signed[0].clone();
     tampered["usage"]["context"] = json!("changed");
-    // Each part in a block of its own: the last block's line stands in the log's commit too, and so can't get lost.
+    // Each part in a block of its own.
     for (part, committed) in [(&signed[..4], 4), (&signed[4..], 12), (&[tampered][..], 13)] {
         receipts(&send, ndjson(part).as_bytes()).expect(0);
-        until("the verifier", || {
+        until("the writer", || {
             on(&data, &["audit", "--json"]).expect(0).json()["partitions"][0]["committedOffset"] == json!(committed)
         });
     }
@@ -145,6 +145,10 @@ fn an_audit_names_what_is_missing_and_a_repair_brings_it_back() {
         ("TRUNCATE TABLE rejected", "rejected_sum"),
         (
             "ALTER TABLE ledger DELETE WHERE first_offset = 0 SETTINGS mutations_sync = 2",
+            "ledger_gap",
+        ),
+        (
+            "ALTER TABLE ledger DELETE WHERE last_offset = 12 SETTINGS mutations_sync = 2",
             "ledger_gap",
         ),
         (
@@ -291,7 +295,7 @@ fn lost_rows_are_told_while_it_runs() {
     for committed in [3, 6] {
         let signed = sign(&key_path, &[(); 3].map(|()| receipt(&public)));
         receipts(&send, ndjson(&signed).as_bytes()).expect(0);
-        until("the verifier", || {
+        until("the writer", || {
             on(&data, &["audit", "--json"]).expect(0).json()["partitions"][0]["committedOffset"] == json!(committed)
         });
     }
@@ -355,6 +359,8 @@ fn a_table_that_is_gone_keeps_everything_closed_until_a_repair() {
             "127.0.0.1:0",
             "--publisher-listen",
             "127.0.0.1:0",
+            "--metrics-listen",
+            "127.0.0.1:0",
         ],
     )
     .expect(3);
@@ -372,8 +378,148 @@ fn a_table_that_is_gone_keeps_everything_closed_until_a_repair() {
     on(&data, &["audit"]).expect(0);
 }
 
+/// A directory with everything below it.
+fn copy(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp").arg("-a").args([from, to]).status();
+    assert!(copied.unwrap().success());
+}
+
 #[test]
-fn ledger_lines_that_overlap_are_thinned_out_by_a_repair() {
+fn a_lost_log_of_verdicts_is_told_and_a_rewind_has_the_missing_ones_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let (key_path, public) = key(dir.path(), "Ed25519");
+    let mut sent = 0;
+    let mut send_some = |up: &Up, count: usize| {
+        let gateway = up.url("gateway");
+        let send = ["send", "--url", &gateway, "--key", key_path.to_str().unwrap()];
+        let unsigned: Vec<Value> = (0..count).map(|_| receipt(&public)).collect();
+        let mut signed = sign(&key_path, &unsigned);
+        signed[0]["usage"]["context"] = json!("changed");
+        receipts(&send, ndjson(&signed).as_bytes()).expect(0);
+        sent += count;
+    };
+    let up = Up::start(&data);
+    send_some(&up, 5);
+    let beside = on(&data, &["rewind"]).expect(3).stderr;
+    assert!(beside.contains("stop `receipts up`"), "{beside}");
+    assert_eq!(up.stop(), 0);
+    let unneeded = on(&data, &["rewind", "--json"]).expect(0).json();
+    assert_eq!(unneeded["rewound"], json!(false), "{unneeded}");
+    copy(&data.join("warehouse"), &dir.path().join("older"));
+    let up = Up::start(&data);
+    send_some(&up, 3);
+    assert_eq!(up.stop(), 0);
+
+    // The tables are an older copy, and the verdicts behind them are gone.
+    std::fs::remove_dir_all(data.join("warehouse")).unwrap();
+    copy(&dir.path().join("older"), &data.join("warehouse"));
+    std::fs::remove_dir_all(data.join("verdicts")).unwrap();
+    let mut up = command();
+    up.args(["up", "--data"]).arg(&data);
+    for port in ["gateway", "analytics", "publisher", "metrics"] {
+        up.args([&format!("--{port}-listen"), "127.0.0.1:0"]);
+    }
+    let ended = up.output().unwrap();
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(3), "{told}");
+    assert!(
+        told.contains("the writer ended") && told.contains("receipts rewind"),
+        "{told}"
+    );
+
+    let rewound = on(&data, &["rewind", "--json"]).expect(0).json();
+    assert_eq!(
+        (&rewound["rewound"], &rewound["partitions"]),
+        (
+            &json!(true),
+            &json!([{"partition": 0, "from": 8, "to": 5, "recordsLost": 0}])
+        ),
+        "{rewound}"
+    );
+    let aside = Path::new(rewound["movedTo"].as_str().unwrap());
+    assert!(aside.is_dir(), "{rewound}");
+    let again = on(&data, &["rewind"]).expect(0).stdout;
+    assert!(again.contains("nothing to rewind"), "{again}");
+
+    let up = Up::start(&data);
+    send_some(&up, 2);
+    assert_eq!(up.stop(), 0);
+    let audit = on(&data, &["audit", "--json", "--recheck"]).expect(0).json();
+    let totals = &audit["totals"];
+    assert_eq!(
+        (&totals["receiptsIn"], &totals["receipts"], &totals["storedRejected"]),
+        (&json!(sent), &json!(sent - 3), &json!(3)),
+        "{audit}"
+    );
+    // Without the old log, rows of what it held can't be rebuilt, and the others can.
+    let repaired = on(&data, &["repair", "--json"]).expect(0).json();
+    assert_eq!(
+        (&repaired["gone"], &repaired["records"], &repaired["accepted"]),
+        (&json!(5), &json!(5), &json!(3)),
+        "{repaired}"
+    );
+}
+
+#[test]
+fn a_rewind_over_records_that_are_gone_needs_the_operators_consent() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let config = dir.path().join("receipts.toml");
+    // So small that retention deletes all but the newest receipts.
+    let small = "[log]\nsegment_bytes = 65536\nrecord_bytes_max = 40960\nretention_bytes_max = 1\n\
+        [limits]\nbatch_bytes_max = 32768\nreceipt_bytes_max = 32768\n";
+    std::fs::write(&config, small).unwrap();
+    let config = ["--config", config.to_str().unwrap()];
+    let with_config = |args: &[&str]| on(&data, &[args, &config[..]].concat());
+    let (key_path, public) = key(dir.path(), "Ed25519");
+    let send_some = |count: usize| {
+        let up = Up::start_with(&data, &config, Stdio::null());
+        let gateway = up.url("gateway");
+        let send = ["send", "--url", &gateway, "--key", key_path.to_str().unwrap()];
+        let unsigned: Vec<Value> = (0..count).map(|_| receipt(&public)).collect();
+        receipts(&send, ndjson(&sign(&key_path, &unsigned)).as_bytes()).expect(0);
+        up
+    };
+    assert_eq!(send_some(5).stop(), 0);
+    copy(&data.join("warehouse"), &dir.path().join("older"));
+    let up = send_some(300);
+    let begin = || with_config(&["audit", "--json"]).json()["partitions"][0]["beginOffset"].as_u64();
+    until("retention", || begin() > Some(5));
+    assert_eq!(up.stop(), 0);
+    std::fs::remove_dir_all(data.join("warehouse")).unwrap();
+    copy(&dir.path().join("older"), &data.join("warehouse"));
+    std::fs::remove_dir_all(data.join("verdicts")).unwrap();
+
+    let begin = begin().unwrap();
+    let refused = with_config(&["rewind", "--json"]).expect(1).json();
+    let expected = json!([{"partition": 0, "from": 305, "to": begin, "recordsLost": begin - 5}]);
+    assert_eq!(
+        (&refused["rewound"], &refused["partitions"]),
+        (&json!(false), &expected)
+    );
+    let refused = with_config(&["rewind"]).expect(1).stdout;
+    assert!(
+        refused.contains("--accept-loss") && !data.join("verdicts").exists(),
+        "{refused}"
+    );
+    let rewound = with_config(&["rewind", "--accept-loss", "--json"]).expect(0).json();
+    assert_eq!((&rewound["rewound"], &rewound["partitions"]), (&json!(true), &expected));
+
+    assert_eq!(send_some(2).stop(), 0);
+    let audit = with_config(&["audit", "--json"]).expect(1).json();
+    assert_eq!(audit["totals"]["receipts"], json!(307 - (begin - 5)), "{audit}");
+    let kinds: Vec<&str> = audit["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| finding["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["ledger_gap"], "{audit}");
+}
+
+#[test]
+fn ledger_lines_that_overlap_are_replaced_by_a_repair() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let (key_path, public) = key(dir.path(), "Ed25519");
@@ -383,17 +529,19 @@ fn ledger_lines_that_overlap_are_thinned_out_by_a_repair() {
     let signed = sign(&key_path, &[(); 12].map(|()| receipt(&public)));
     for (part, committed) in [(&signed[..4], 4), (&signed[4..], 12)] {
         receipts(&send, ndjson(part).as_bytes()).expect(0);
-        until("the verifier", || {
+        until("the writer", || {
             on(&data, &["audit", "--json"]).expect(0).json()["partitions"][0]["committedOffset"] == json!(committed)
         });
     }
-    // Another reading's lines, beside the first's; and one in the place of another, so that no lines meet.
+    // Lines of another writer beside the right ones; and one in the place of another, so that no
+    // lines meet.
     for (first, last) in [(2, 6), (0, 5)] {
         execute(
             &data,
             &format!(
                 "INSERT INTO ledger SELECT epoch, partition, {first}, {last}, {last} - {first} + 1, {last} - {first} + 1,
-                 {last} - {first} + 1, 0, 'other', now64(3) FROM ledger FINAL LIMIT 1"
+                 {last} - {first} + 1, 0, 'other', now64(3), shard, verdicts_epoch, verdicts_offset
+                 FROM ledger FINAL ORDER BY first_offset LIMIT 1"
             ),
         );
         let audit = on(&data, &["audit"]).expect(1).stdout;

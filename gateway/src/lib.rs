@@ -5,7 +5,8 @@
 //! | `listener` | accepts up to a limit, keeps house, drains |
 //! | `connection`, `wire`, `pulse`, `watch` | HTTP/1.1 or h2c on one socket, and how long it may be silent |
 //! | `exchange`, `route`, `call` | one request and its answer: what it asks for, who sent it, where that one stands |
-//! | `submit`, `append`, `explain`, `webhook`, `entry_book` | what is done with receipts |
+//! | `submit`, `registered`, `append` | a receipt or batch on its way to the log |
+//! | `explain`, `webhook`, `entry_book` | other addresses that take receipts |
 //! | `body`, `encoding`, `inflate`, `admission`, `buffer` | from the socket to decoded bytes, bounded in bytes, time and pace |
 //! | `sender`, `rate`, `source` | who sends, receipts a second for each address and client, what one address may hold unfinished |
 //! | `answer`, `written`, `outgoing`, `meters` | what goes out: answers, problems, metrics |
@@ -31,6 +32,7 @@ mod outgoing;
 pub mod process;
 mod pulse;
 mod rate;
+mod registered;
 mod route;
 mod sender;
 mod shared;
@@ -43,6 +45,7 @@ mod written;
 
 use std::sync::Arc;
 
+use accounts::RegistryCache;
 use receipt::Limits;
 use receipt_log::LogWriter;
 use service::cpu::CpuPool;
@@ -89,6 +92,8 @@ pub struct Deps {
     pub routes: Routes,
     /// The entries there are, for `[gateway] webhook_entries = "required"` without a file.
     pub entries: Option<Arc<dyn EntryBook>>,
+    /// Registered client keys, for `[policy] clients = "registered"`; `None`: any key may sign.
+    pub registry: Option<RegistryCache>,
 }
 
 /// Serves `listener` until `shutdown`, then drains for at most `drain_ms_max`. Says every second whether the log takes records.

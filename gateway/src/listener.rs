@@ -57,7 +57,9 @@ pub(crate) async fn listen(
     let watch = Arc::new(Watch::new(&shared.config));
     let watching = AbortOnDrop(tokio::spawn(look_about(Arc::clone(&watch))));
     let cut = Arc::new(AtomicUsize::new(0));
-    let mut log = LogStanding::register(&shared);
+    let mut log = Dependency::register(&shared, "log");
+    let registry = shared.registry.as_ref();
+    let mut registry = registry.map(|cache| (cache.clone(), Dependency::register(&shared, "client keys")));
     let mut housekeeping = interval(HOUSEKEEPING_INTERVAL);
     housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut rounds = 0;
@@ -66,7 +68,11 @@ pub(crate) async fn listen(
             biased;
             () = shutdown.cancelled() => break,
             _ = housekeeping.tick() => {
-                keep_house(&shared, &mut log, connections_max - places.available_permits(), rounds);
+                keep_house(&shared, connections_max - places.available_permits(), rounds);
+                log.report(shared.log.writable());
+                if let Some((cache, component)) = &mut registry {
+                    component.report(cache.readiness());
+                }
                 rounds += 1;
             }
             accepted = listener.accept() => match accepted {
@@ -138,39 +144,39 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// What is said of the log in `/readyz`.
+/// State of the log, or of the registry of client keys, in `/readyz`.
 ///
-/// A gateway that starts isn't ready before its log takes records. Later it is only degraded without one: every gateway has the same
-/// log, and were all of them taken out of their load balancer, clients would get its own error, or none, in place of our 503 with
-/// `Retry-After`, and no request would be left to count against the service.
-struct LogStanding {
+/// A gateway that starts isn't ready before its log takes records and its client keys can be read.
+/// Later it is only degraded without one of them: every gateway has the same ones, and were all
+/// gateways taken out of their load balancer, clients would get its own error, or none, in place of
+/// our 503 with `Retry-After`, and no request would be left to count against the service.
+struct Dependency {
     component: Component,
-    has_been_writable: bool,
+    has_been_ready: bool,
 }
 
-impl LogStanding {
-    fn register(shared: &Shared) -> Self {
+impl Dependency {
+    fn register(shared: &Shared, name: &str) -> Self {
         Self {
-            component: shared.health.register("log"),
-            has_been_writable: false,
+            component: shared.health.register(name),
+            has_been_ready: false,
         }
     }
 
-    fn tell(&mut self, writable: Result<(), String>) {
-        match writable {
+    fn report(&mut self, readiness: Result<(), String>) {
+        match readiness {
             Ok(()) => {
-                self.has_been_writable = true;
+                self.has_been_ready = true;
                 self.component.ready();
             }
-            Err(reason) if self.has_been_writable => self.component.degraded(reason),
+            Err(reason) if self.has_been_ready => self.component.degraded(reason),
             Err(reason) => self.component.not_ready(reason),
         }
     }
 }
 
-fn keep_house(shared: &Shared, log: &mut LogStanding, connections: usize, round: u64) {
+fn keep_house(shared: &Shared, connections: usize, round: u64) {
     shared.meters.under_way(connections, shared.admission.bytes());
-    log.tell(shared.log.writable());
     if round.is_multiple_of(FORGET_ROUNDS) {
         for rate in [&shared.address_rate, &shared.client_rate].into_iter().flatten() {
             rate.forget_rested();

@@ -10,7 +10,9 @@ use receipt_log::RecordKind;
 use crate::route::Route;
 
 /// The statuses the gateway answers, and a place for any other.
-const STATUSES: [u16; 15] = [200, 202, 400, 401, 404, 405, 408, 413, 415, 429, 431, 500, 501, 503, 0];
+const STATUSES: [u16; 16] = [
+    200, 202, 400, 401, 403, 404, 405, 408, 413, 415, 429, 431, 500, 501, 503, 0,
+];
 
 /// Failures of ours are there from the start, at 0: of a counter that is born with its first event no rate shows that event.
 const COUNTED_FROM_THE_START: [u16; 2] = [500, 503];
@@ -77,6 +79,8 @@ impl Meters {
         match kind {
             RecordKind::Receipt => self.receipts.increment(receipts.into()),
             RecordKind::Batch => self.batch_receipts.increment(receipts.into()),
+            // Verifiers append these, no gateway.
+            RecordKind::Verdicts => {}
         }
     }
 

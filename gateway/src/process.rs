@@ -1,5 +1,6 @@
 //! The gateway as a process of its own: configuration, engines, listeners, signals.
 
+use accounts::{Accounts, AccountsConfig, ClientPolicy, PolicyConfig, RegistryCache};
 use anyhow::Context;
 use receipt::Limits;
 use receipt_log::{EmbeddedConfig, KafkaConfig, Log};
@@ -60,11 +61,39 @@ impl Validate for KafkaSection {
     }
 }
 
+/// `[accounts]`
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+struct AccountsSection(AccountsConfig);
+
+impl Validate for AccountsSection {
+    fn validate(&self, faults: &mut Faults) {
+        for (key, fault) in self.0.faults() {
+            faults.push(key, fault);
+        }
+    }
+}
+
+/// `[policy]`
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+struct PolicySection(PolicyConfig);
+
+impl Validate for PolicySection {
+    fn validate(&self, faults: &mut Faults) {
+        for (key, fault) in self.0.faults() {
+            faults.push(key, fault);
+        }
+    }
+}
+
 struct Settings {
     gateway: GatewayConfig,
     limits: Limits,
     log: EmbeddedConfig,
     kafka: KafkaConfig,
+    accounts: AccountsConfig,
+    policy: PolicyConfig,
     telemetry: TelemetryConfig,
     data: DataConfig,
 }
@@ -74,11 +103,15 @@ fn settings() -> anyhow::Result<Settings> {
     let LimitsSection(limits) = source.section("limits");
     let LogSection(log) = source.section("log");
     let KafkaSection(kafka) = source.section("kafka");
+    let AccountsSection(accounts) = source.section("accounts");
+    let PolicySection(policy) = source.section("policy");
     let settings = Settings {
         gateway: source.section("gateway"),
         limits,
         log,
         kafka,
+        accounts,
+        policy,
         telemetry: source.section("telemetry"),
         data: source.section("data"),
     };
@@ -120,6 +153,10 @@ async fn serve(settings: Settings, routes: Routes, log: Log, metrics: Prometheus
     tracing::info!(address = %listener.local_addr()?, "the gateway listens");
     let admin_shutdown = CancellationToken::new();
     let admin = tokio::spawn(serve_admin(admin, metrics, health.clone(), admin_shutdown.clone()));
+    let accounts = open_accounts(&settings, routes).await?;
+    let start = |accounts: &Accounts| {
+        RegistryCache::start(accounts.clone(), settings.policy.registry(), admin_shutdown.clone())
+    };
     let deps = Deps {
         limits: settings.limits,
         log: log.writer()?,
@@ -127,9 +164,28 @@ async fn serve(settings: Settings, routes: Routes, log: Log, metrics: Prometheus
         health,
         routes,
         entries: None,
+        registry: accounts.as_ref().map(start),
     };
     let ended = crate::run(listener, settings.gateway, deps, shutdown).await;
     admin_shutdown.cancel();
     admin.await?;
+    if let Some(accounts) = accounts {
+        accounts.close().await;
+    }
     Ok(ended?)
+}
+
+/// Opens the account store where client keys must be registered. The webhook accepts any key.
+async fn open_accounts(settings: &Settings, routes: Routes) -> anyhow::Result<Option<Accounts>> {
+    if settings.policy.clients == ClientPolicy::Open || routes == Routes::Webhook {
+        return Ok(None);
+    }
+    let directory = std::path::absolute(&settings.data.dir)?;
+    anyhow::ensure!(
+        Accounts::is_given(&settings.accounts, &directory),
+        "policy.clients is `registered`, so the gateway needs the account store with the client keys: set accounts.url \
+         to its PostgreSQL"
+    );
+    let accounts = Accounts::open(&settings.accounts, &directory).await;
+    Ok(Some(accounts.context("opening the account store")?))
 }

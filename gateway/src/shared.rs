@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use accounts::RegistryCache;
 use receipt::{Judge, Limits};
 use receipt_log::LogWriter;
 use service::cpu::CpuPool;
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) routes: Routes,
     /// Asked by the webhook, if entries are required.
     pub(crate) entries: Option<Arc<dyn EntryBook>>,
+    /// Registered client keys, if only those may sign.
+    pub(crate) registry: Option<RegistryCache>,
     pub(crate) judge: Judge,
     pub(crate) admission: Arc<Admission>,
     pub(crate) address_rate: Option<Rate>,
@@ -59,6 +62,7 @@ impl Shared {
             health,
             routes,
             entries: _,
+            registry,
         } = deps;
         let connections_max = service::listen::connections_within("gateway", config.connections_max, FILES_PERCENT);
         let rate = |per_s| Rate::new(per_s, config.rate_burst_s, config.rate_keys_max);
@@ -79,6 +83,7 @@ impl Shared {
             health,
             routes,
             entries,
+            registry,
         }
     }
 

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
-use receipt::{Algorithm, RejectReason, check_batch, check_receipt, check_request_signature};
+use receipt::{
+    Algorithm, BatchHead, FormatError, ReceiptHead, RejectReason, Signer, check_batch, check_batch_and_signer,
+    check_receipt, check_receipt_and_signer, check_request_signature,
+};
 use receipt_log::{Record, RecordKind, TraceText};
 use service::problem::{Kind, Problem};
 use tokio::time::timeout;
@@ -13,6 +16,8 @@ use crate::append::Append;
 use crate::body::{Held, Upload};
 use crate::call::{Call, Spent};
 use crate::config::RequestSignature;
+use crate::registered::require_registered;
+use crate::shared::Shared;
 
 const SIGNATURE: HeaderName = HeaderName::from_static("x-service-signature");
 
@@ -27,17 +32,17 @@ pub(crate) async fn receipt(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
     let body = call.receive(headers, upload, shared.limits.receipt_bytes_max).await?;
     let arrived_ms = call.arrived_ms;
     let (body, head) = if body.as_ref().len() <= CHECK_INLINE_BYTES_MAX {
-        let head = check_receipt(body.as_ref(), arrived_ms, &shared.limits);
+        let head = receipt_head(&shared, body.as_ref(), arrived_ms);
         (body, head)
     } else {
-        let limits = shared.limits.clone();
+        let checking = Arc::clone(&shared);
         let check = move || {
-            let head = check_receipt(body.as_ref(), arrived_ms, &limits);
+            let head = receipt_head(&checking, body.as_ref(), arrived_ms);
             (body, head)
         };
         shared.cpu.run(check).await?
     };
-    let head = head.map_err(|error| malformed(error, Kind::InvalidReceipt))?;
+    let (head, signer) = head.map_err(|error| malformed(error, Kind::InvalidReceipt))?;
     if !head.algorithm.signs_in(signature.bytes) {
         return Err(no_signature_of(signature.bytes, head.algorithm.as_str()));
     }
@@ -46,6 +51,7 @@ pub(crate) async fn receipt(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
         RequestSignature::Deferred => body,
         RequestSignature::Inline => verify(call, body, signature.clone()).await?,
     };
+    require_registered(call, signer).await?;
     call.charge_client(head.client_id, 1)?;
     store(call, RecordKind::Receipt, body, Some(signature)).await?;
     shared.meters.acknowledged(RecordKind::Receipt, 1);
@@ -58,22 +64,41 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
     let body = call.receive(headers, upload, shared.limits.batch_bytes_max).await?;
     let arrived_ms = call.arrived_ms;
     let (body, head) = if body.as_ref().len() <= CHECK_INLINE_BYTES_MAX {
-        let head = check_batch(body.as_ref(), arrived_ms, &shared.limits);
+        let head = batch_head(&shared, body.as_ref(), arrived_ms);
         (body, head)
     } else {
-        let limits = shared.limits.clone();
+        let checking = Arc::clone(&shared);
         let check = move || {
-            let head = check_batch(body.as_ref(), arrived_ms, &limits);
+            let head = batch_head(&checking, body.as_ref(), arrived_ms);
             (body, head)
         };
         shared.cpu.run(check).await?
     };
-    let head = head.map_err(|error| malformed(error, Kind::InvalidBatch))?;
+    let (head, signer) = head.map_err(|error| malformed(error, Kind::InvalidBatch))?;
     call.charge_more(head.receipt_count)?;
+    require_registered(call, signer).await?;
     call.charge_client(head.client_id, head.receipt_count)?;
     store(call, RecordKind::Batch, body, None).await?;
     shared.meters.acknowledged(RecordKind::Batch, head.receipt_count);
     Ok(batch_queued(&head))
+}
+
+/// Checks a receipt; reads its signer only where keys must be registered.
+fn receipt_head(shared: &Shared, body: &[u8], arrived_ms: i64) -> Result<(ReceiptHead, Option<Signer>), FormatError> {
+    if shared.registry.is_none() {
+        return Ok((check_receipt(body, arrived_ms, &shared.limits)?, None));
+    }
+    let (head, signer) = check_receipt_and_signer(body, arrived_ms, &shared.limits)?;
+    Ok((head, Some(signer)))
+}
+
+/// Checks a batch; reads its signer only where keys must be registered.
+fn batch_head(shared: &Shared, body: &[u8], arrived_ms: i64) -> Result<(BatchHead, Option<Signer>), FormatError> {
+    if shared.registry.is_none() {
+        return Ok((check_batch(body, arrived_ms, &shared.limits)?, None));
+    }
+    let (head, signer) = check_batch_and_signer(body, arrived_ms, &shared.limits)?;
+    Ok((head, Some(signer)))
 }
 
 /// `X-Service-Signature`: base64, and of how many bytes.

@@ -131,7 +131,7 @@ impl Eraser {
         // A holder of its own each time: for whoever comes within the day the lease isn't free.
         let today = format!("{} {now_ms}", self.holder);
         if self.accounts.claim(DAILY, &today, DAY_MS).await?
-            && let Err(error) = self.let_go(now_ms).await
+            && let Err(error) = self.blank_addresses(now_ms).await
         {
             self.accounts.release(DAILY, &today).await?;
             return Err(error);
@@ -139,10 +139,8 @@ impl Eraser {
         Ok(())
     }
 
-    /// What is past its time: erased entries' ids that no record of the log is judged by, which the verifier lets go of only where its
-    /// policy asks for entries, and addresses.
-    async fn let_go(&self, now_ms: i64) -> Result<(), EraseError> {
-        self.accounts.forget_entries().await?;
+    /// Blanks client addresses that are past their time.
+    async fn blank_addresses(&self, now_ms: i64) -> Result<(), EraseError> {
         let before_ms = now_ms - self.address_days_max * DAY_MS;
         let rows = self.warehouse.blank_addresses(before_ms).await?;
         if rows > 0 {

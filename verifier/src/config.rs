@@ -7,7 +7,7 @@ use service::config::{Faults, Validate};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct VerifierConfig {
-    /// A block is closed this long after its first record came, in milliseconds.
+    /// A block is closed this long after its first record was polled, in milliseconds.
     pub block_wait_ms_max: u64,
     /// A block is closed when the bodies in it reach this size, in bytes.
     pub block_bytes_max: usize,
@@ -15,24 +15,28 @@ pub struct VerifierConfig {
     pub block_records_max: usize,
     /// Parsed public keys kept.
     pub key_cache_entries_max: usize,
-    /// Answers kept about clients' keys, and as many about entries, where `[policy]` asks for them.
-    pub policy_cache_entries_max: usize,
-    /// The first pause after the warehouse or the log failed, in milliseconds; it doubles up to `retry_wait_ms_max`.
+    /// Values of one record of `verdicts`, in bytes. The verdicts on one source record always fit
+    /// into one record.
+    pub record_bytes_max: usize,
+    /// Pause between idle records of a partition, in milliseconds.
+    pub idle_interval_ms: u64,
+    /// The first pause after a log failed, in milliseconds; it doubles up to `retry_wait_ms_max`.
     pub retry_wait_ms_min: u64,
     /// The longest pause between two tries, in milliseconds.
     pub retry_wait_ms_max: u64,
-    /// How long a stopping verifier may take to finish the blocks in hand, in milliseconds.
+    /// Time that a stopping verifier has to finish the blocks in flight, in milliseconds.
     pub drain_ms_max: u64,
 }
 
 impl Default for VerifierConfig {
     fn default() -> Self {
         Self {
-            block_wait_ms_max: 150,
+            block_wait_ms_max: 50,
             block_bytes_max: 16 << 20,
             block_records_max: 20_000,
             key_cache_entries_max: 10_000,
-            policy_cache_entries_max: 100_000,
+            record_bytes_max: 1 << 20,
+            idle_interval_ms: 5_000,
             retry_wait_ms_min: 50,
             retry_wait_ms_max: 5_000,
             drain_ms_max: 20_000,
@@ -51,7 +55,8 @@ impl Validate for VerifierConfig {
         at_least_one("block_bytes_max", self.block_bytes_max as u64);
         at_least_one("block_records_max", self.block_records_max as u64);
         at_least_one("key_cache_entries_max", self.key_cache_entries_max as u64);
-        at_least_one("policy_cache_entries_max", self.policy_cache_entries_max as u64);
+        at_least_one("record_bytes_max", self.record_bytes_max as u64);
+        at_least_one("idle_interval_ms", self.idle_interval_ms);
         at_least_one("retry_wait_ms_min", self.retry_wait_ms_min);
         if self.retry_wait_ms_max < self.retry_wait_ms_min {
             faults.push("retry_wait_ms_max", "must not be below retry_wait_ms_min");

@@ -1,203 +1,215 @@
-//! Records to rows: plain functions of the records, run on rayon, with no state but the key cache.
+//! Records to verdicts: plain functions of the records, run on rayon, with no state but the key
+//! cache.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-
-use accounts::{ClientKey, Fingerprint};
+use bytes::Bytes;
 use rayon::prelude::*;
 use receipt::{Arrival, BodyKind, Judge, Judged, RejectReason, RejectedReceipt, VerifiedReceipt};
-use receipt_log::{DeadLetter, LoggedRecord, ReceiptPosition, RecordKind};
+use receipt_log::{LoggedRecord, RecordKind};
+use tokio::time::Instant;
 use uuid::Uuid;
-use warehouse::{LedgerRow, MarkRow, ReceiptRow, RejectedRow, Touched};
 
-use crate::block::Block;
-use crate::offenders::Tallies;
-use crate::rows::{Rows, RowsBuilder, Source};
+use crate::assignment::Claim;
+use crate::gathering::PolledBlock;
+use crate::traces::Traces;
 
-/// A block whose receipts all have their outcome, encoded for the warehouse.
-#[derive(Debug)]
-#[must_use = "a judged block holds outcomes that must be written"]
-pub struct JudgedBlock {
-    /// `RowBinary` for the table of receipts.
-    pub receipts: Rows,
-    /// `RowBinary` for the table of rejected receipts.
-    pub rejected: Rows,
-    /// A copy of each rejected receipt for the dead letters, if they are [kept](Letters::Keep).
-    pub letters: Vec<DeadLetter>,
-    /// One ledger line per run of offsets without a gap, in order within each partition, without its time of commit.
-    pub lines: Vec<LedgerRow>,
-    /// For each line, which hours of which publishers its receipts touch, those that a policy or the warehouse refuses too.
-    pub marks: Vec<MarkRow>,
-    /// What a policy asks of each receipt in `receipts`, in order, if it is [kept](Facts::Keep).
-    pub facts: Vec<Fact>,
-    /// Rejections by reason.
-    pub reasons: BTreeMap<&'static str, u64>,
-    /// Outcomes by client, as the receipts state it.
-    pub clients: Tallies,
-    /// The block itself. Its records stay until its rows are written: a row that the warehouse refuses needs its own.
-    pub block: Block,
-}
-
-impl JudgedBlock {
-    /// How many rows `receipts` holds.
-    #[must_use]
-    pub fn accepted(&self) -> u64 {
-        self.lines.iter().map(|line| line.accepted).sum()
-    }
-
-    /// How many rows `rejected` holds.
-    #[must_use]
-    pub fn rejections(&self) -> u64 {
-        self.lines.iter().map(|line| line.rejected).sum()
-    }
-}
-
-/// Whether a judged block holds dead letters: each keeps its whole record in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Letters {
-    /// It does.
-    Keep,
-    /// Nothing would publish them.
-    Drop,
-}
-
-/// Whether a judged block holds the facts that a policy asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Facts {
-    /// It does.
-    Keep,
-    /// No policy asks.
-    Drop,
-}
-
-/// What a policy asks of a receipt whose every check passed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fact {
-    /// Where it stands in its block.
-    pub source: Source,
+/// The identifiers that a receipt states. Nil: it couldn't be read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReceiptIds {
     /// `receiptId`.
-    pub receipt_id: Uuid,
-    /// Who signed it.
-    pub client_key: ClientKey,
+    pub receipt: Uuid,
+    /// `client.id`.
+    pub client: Uuid,
     /// `content.entryId`.
-    pub entry_id: Uuid,
+    pub entry: Uuid,
 }
 
-/// One receipt's outcome as an encoded row.
-enum Row {
-    Receipt(Accepted, Option<Box<Fact>>),
-    Rejected(RejectReason, Option<Uuid>, Vec<u8>, Option<Box<DeadLetter>>),
+/// The texts of an accepted receipt, in one allocation.
+#[derive(Debug, Clone, Default)]
+pub struct Texts {
+    bytes: String,
+    ends: [u32; TEXTS],
 }
 
-/// An accepted receipt.
-struct Accepted {
-    client_id: Uuid,
-    timestamp_ms: i64,
-    publisher: Box<str>,
-    row: Vec<u8>,
+/// A text of an accepted receipt.
+#[derive(Debug, Clone, Copy)]
+#[repr(usize)]
+pub enum Text {
+    /// `content.publisher`, in lower case.
+    Publisher,
+    /// `content.url`.
+    Url,
+    /// `client.name`.
+    ClientName,
+    /// `client.version`.
+    ClientVersion,
+    /// `client.organization`.
+    Organization,
+    /// `usage.context`.
+    Context,
+    /// `usage.datasetId`.
+    DatasetId,
+    /// `usage.modelId`.
+    ModelId,
+    /// `usage.queryId`.
+    QueryId,
+    /// `usage.sessionId`.
+    SessionId,
+    /// `usage.studyId`.
+    StudyId,
+    /// `usage.researcherId`.
+    ResearcherId,
 }
 
-/// One record's outcomes.
-struct JudgedRecord {
-    rows: Vec<Row>,
+const TEXTS: usize = 12;
+
+impl Texts {
+    fn new(parts: [&str; TEXTS]) -> Self {
+        let mut bytes = String::with_capacity(parts.iter().map(|part| part.len()).sum());
+        let ends = parts.map(|part| {
+            bytes.push_str(part);
+            // A body has at most some megabytes.
+            u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+        });
+        Self { bytes, ends }
+    }
+
+    /// Returns a text; empty if the receipt doesn't have it.
+    #[must_use]
+    pub fn get(&self, text: Text) -> &str {
+        let number = text as usize;
+        let start = if number == 0 { 0 } else { self.ends[number - 1] };
+        &self.bytes[start as usize..self.ends[number] as usize]
+    }
+}
+
+/// A receipt whose every check passed.
+#[derive(Debug, Clone)]
+pub struct AcceptedReceipt {
+    /// Identifiers that the receipt states.
+    pub ids: ReceiptIds,
+    /// `timestamp`, milliseconds since the Unix epoch.
+    pub timestamp_ms: i64,
+    /// SHA-256 of the canonical bytes.
+    pub payload_hash: [u8; 32],
+    /// `content.contentHash`, decoded.
+    pub content_hash: [u8; 32],
+    /// SHA-256 of the key's SPKI.
+    pub key_fingerprint: [u8; 32],
+    /// `signatureAlgorithm`.
+    pub algorithm: &'static str,
+    /// `usage.purpose`.
+    pub purpose: &'static str,
+    /// The other members.
+    pub texts: Texts,
+    /// Bytes as received, a slice of the record's body.
+    pub raw: Bytes,
+    /// Part of its record that `raw` is, see [`receipt::Origin`].
+    pub origin: &'static str,
+}
+
+/// A receipt, or a record that is none, that failed a check.
+#[derive(Debug, Clone)]
+pub struct RejectedReceiptBytes {
+    /// Why.
+    pub reason: RejectReason,
+    /// Finding in detail, for people. At most about a thousand bytes.
+    pub detail: String,
+    /// The publisher it states; empty if it couldn't be read.
+    pub publisher: String,
+    /// Identifiers that the receipt states.
+    pub ids: ReceiptIds,
+    /// SHA-256 of the canonical bytes; zero if there are none.
+    pub payload_hash: [u8; 32],
+    /// Bytes as received, or the whole body where no receipt could be told apart.
+    pub raw: Bytes,
+    /// Part of its record that `raw` is, see [`receipt::Origin`].
+    pub origin: &'static str,
+}
+
+/// The outcome of one receipt.
+#[derive(Debug, Clone)]
+pub enum Verdict {
+    /// Every check passed.
+    Accepted(Box<AcceptedReceipt>),
+    /// A check failed.
+    Rejected(Box<RejectedReceiptBytes>),
+}
+
+impl AcceptedReceipt {
+    /// Turns the receipt into a rejected one, for a reason that isn't its own.
+    #[must_use]
+    pub fn into_rejected(self, reason: RejectReason, detail: String) -> RejectedReceiptBytes {
+        RejectedReceiptBytes {
+            reason,
+            detail,
+            publisher: self.texts.get(Text::Publisher).to_owned(),
+            ids: self.ids,
+            payload_hash: self.payload_hash,
+            raw: self.raw,
+            origin: self.origin,
+        }
+    }
+}
+
+/// A record with the verdicts on its receipts.
+#[derive(Debug)]
+pub struct JudgedRecord {
+    /// The record.
+    pub logged: LoggedRecord,
+    /// Verdicts by the receipt's index in the record. At least one.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// Judged records of one partition.
+#[derive(Debug)]
+pub struct JudgedPartition {
+    /// The claim under which they were polled.
+    pub claim: Claim,
+    /// In offset order, without gaps.
+    pub records: Vec<JudgedRecord>,
+}
+
+/// A block whose receipts all have a verdict.
+#[derive(Debug)]
+#[must_use = "verdicts must be appended"]
+pub struct JudgedBlock {
+    /// At most one element per partition.
+    pub partitions: Vec<JudgedPartition>,
+    /// When the first record was polled.
+    pub opened: Instant,
+    /// The traces of its requests.
+    pub traces: Traces,
 }
 
 /// Judges every receipt of a block. Runs on the calling thread's rayon pool.
-pub fn judge_block(judge: &Judge, block: Block, verifier: &str, letters: Letters, facts: Facts) -> JudgedBlock {
-    let judged: Vec<JudgedRecord> = block
-        .records
-        .par_iter()
-        .enumerate()
-        .map(|(record, logged)| {
-            let record = u32::try_from(record).unwrap_or(u32::MAX);
-            judge_record(judge, logged, record, letters, facts)
-        })
-        .collect();
-
-    let mut receipts = RowsBuilder::default();
-    let mut rejected = RowsBuilder::default();
-    let mut letters = Vec::new();
-    let mut facts = Vec::new();
-    let mut reasons = BTreeMap::new();
-    let mut clients = Tallies::default();
-    let mut lines: BTreeMap<u32, Vec<(LedgerRow, Touched)>> = BTreeMap::new();
-    for (record, (logged, outcome)) in (0_u32..).zip(block.records.iter().zip(judged)) {
-        let position = logged.position;
-        let runs = lines.entry(position.partition).or_default();
-        // A gap stands where an earlier line has done the records (see `resuming`): no line may cover it again.
-        if runs
-            .last()
-            .is_none_or(|(line, _)| line.last_offset + 1 != position.offset)
-        {
-            let line = LedgerRow {
-                epoch: position.epoch,
-                partition: position.partition,
-                first_offset: position.offset,
-                last_offset: position.offset,
-                records: 0,
-                receipts_in: 0,
-                accepted: 0,
-                rejected: 0,
-                verifier: verifier.to_owned(),
-                committed_at_ms: 0,
-            };
-            runs.push((line, Touched::default()));
-        }
-        let last = runs.len() - 1;
-        let (line, touched) = &mut runs[last];
-        line.last_offset = position.offset;
-        line.records += 1;
-        line.receipts_in += outcome.rows.len() as u64;
-        for (index, row) in (0_u16..).zip(outcome.rows) {
-            let source = Source { record, index };
-            match row {
-                Row::Receipt(accepted, fact) => {
-                    clients.accepted(accepted.client_id);
-                    line.accepted += 1;
-                    touched.add(accepted.timestamp_ms, &accepted.publisher);
-                    receipts.push(&accepted.row, source);
-                    facts.extend(fact.map(|fact| *fact));
-                }
-                Row::Rejected(reason, client_id, bytes, letter) => {
-                    clients.rejected(client_id);
-                    line.rejected += 1;
-                    *reasons.entry(reason.as_str()).or_insert(0) += 1;
-                    rejected.push(&bytes, source);
-                    letters.extend(letter.map(|letter| *letter));
-                }
-            }
-        }
-    }
-    let marked = |(line, touched): (LedgerRow, Touched)| {
-        let mark = MarkRow {
-            epoch: line.epoch,
-            partition: line.partition,
-            first_offset: line.first_offset,
-            last_offset: line.last_offset,
-            touched,
-        };
-        (line, mark)
+pub fn judge(judge: &Judge, block: PolledBlock) -> JudgedBlock {
+    let records = |records: Vec<LoggedRecord>| {
+        let records = records.into_par_iter();
+        records.map(|logged| judge_record(judge, logged)).collect()
     };
-    let (lines, marks) = lines.into_values().flatten().map(marked).unzip();
+    let traces = Traces::new(block.records());
     JudgedBlock {
-        receipts: receipts.finish(),
-        rejected: rejected.finish(),
-        letters,
-        lines,
-        marks,
-        facts,
-        reasons,
-        clients,
-        block,
+        traces,
+        partitions: block
+            .partitions
+            .into_iter()
+            .map(|part| JudgedPartition {
+                claim: part.claim,
+                records: records(part.records),
+            })
+            .collect(),
+        opened: block.opened,
     }
 }
 
 /// A record as the judge takes it.
-pub(crate) fn arrival(logged: &LoggedRecord) -> Arrival<'_> {
+#[must_use]
+pub fn arrival(logged: &LoggedRecord) -> Arrival<'_> {
     Arrival {
         kind: match logged.record.kind {
-            RecordKind::Receipt => BodyKind::Receipt,
             RecordKind::Batch => BodyKind::Batch,
+            // A record of another kind in this log isn't a receipt: parsing it says so.
+            RecordKind::Receipt | RecordKind::Verdicts => BodyKind::Receipt,
         },
         body: &logged.record.body,
         request_signature: logged.record.request_signature.as_deref(),
@@ -205,120 +217,60 @@ pub(crate) fn arrival(logged: &LoggedRecord) -> Arrival<'_> {
     }
 }
 
-fn judge_record(judge: &Judge, logged: &LoggedRecord, record: u32, letters: Letters, facts: Facts) -> JudgedRecord {
-    let rows = judge.judge(&arrival(logged), &|index, judged| match judged {
-        Judged::Verified(verified) => Row::Receipt(
-            Accepted {
-                client_id: verified.receipt.client_id,
-                timestamp_ms: verified.receipt.timestamp_ms,
-                publisher: (*verified.receipt.publisher).into(),
-                row: encode_receipt(logged, index, &verified),
-            },
-            (facts == Facts::Keep).then(|| Box::new(fact(Source { record, index }, &verified))),
-        ),
-        Judged::Rejected(rejected) => Row::Rejected(
-            rejected.reason,
-            rejected.client_id,
-            encode_rejected(logged, index, &rejected),
-            (letters == Letters::Keep).then(|| Box::new(dead_letter(logged, index, rejected))),
-        ),
+fn judge_record(judge: &Judge, logged: LoggedRecord) -> JudgedRecord {
+    let body = &logged.record.body;
+    let verdicts = judge.judge(&arrival(&logged), &|_, judged| match judged {
+        Judged::Verified(verified) => Verdict::Accepted(Box::new(accepted(body, &verified))),
+        Judged::Rejected(rejected) => Verdict::Rejected(Box::new(self::rejected(body, rejected))),
     });
-    JudgedRecord { rows }
+    JudgedRecord { verdicts, logged }
 }
 
-fn fact(source: Source, verified: &VerifiedReceipt<'_>) -> Fact {
-    Fact {
-        source,
-        receipt_id: verified.receipt.receipt_id,
-        client_key: ClientKey {
-            client_id: verified.receipt.client_id,
-            fingerprint: Fingerprint(verified.key_fingerprint),
-        },
-        entry_id: verified.receipt.entry_id,
-    }
-}
-
-fn encode_receipt(logged: &LoggedRecord, index: u16, verified: &VerifiedReceipt<'_>) -> Vec<u8> {
+fn accepted(body: &Bytes, verified: &VerifiedReceipt<'_>) -> AcceptedReceipt {
     let receipt = &verified.receipt;
-    let mut out = Vec::with_capacity(512);
-    ReceiptRow {
-        publisher: &receipt.publisher,
+    AcceptedReceipt {
+        ids: ReceiptIds {
+            receipt: receipt.receipt_id,
+            client: receipt.client_id,
+            entry: receipt.entry_id,
+        },
         timestamp_ms: receipt.timestamp_ms,
-        entry_id: receipt.entry_id,
-        receipt_id: receipt.receipt_id,
-        payload_hash: &verified.payload_hash,
-        position: logged.position.receipt(index),
-        received_at_ms: logged.record.received_at_ms,
-        url: &receipt.url,
-        content_hash: &receipt.content_hash,
-        client_id: receipt.client_id,
-        client_name: &receipt.client_name,
-        client_version: &receipt.client_version,
-        organization: &receipt.organization,
-        key_fingerprint: &verified.key_fingerprint,
+        payload_hash: verified.payload_hash,
+        content_hash: receipt.content_hash,
+        key_fingerprint: verified.key_fingerprint,
         algorithm: receipt.algorithm.as_str(),
         purpose: receipt.purpose.as_str(),
-        context: &receipt.context,
-        dataset_id: receipt.dataset_id.as_deref().unwrap_or_default(),
-        model_id: receipt.model_id.as_deref().unwrap_or_default(),
-        query_id: receipt.query_id.as_deref().unwrap_or_default(),
-        session_id: receipt.session_id.as_deref().unwrap_or_default(),
-        study_id: receipt.study_id.as_deref().unwrap_or_default(),
-        researcher_id: receipt.researcher_id.as_deref().unwrap_or_default(),
+        texts: Texts::new([
+            &receipt.publisher,
+            &receipt.url,
+            &receipt.client_name,
+            &receipt.client_version,
+            &receipt.organization,
+            &receipt.context,
+            receipt.dataset_id.as_deref().unwrap_or_default(),
+            receipt.model_id.as_deref().unwrap_or_default(),
+            receipt.query_id.as_deref().unwrap_or_default(),
+            receipt.session_id.as_deref().unwrap_or_default(),
+            receipt.study_id.as_deref().unwrap_or_default(),
+            receipt.researcher_id.as_deref().unwrap_or_default(),
+        ]),
+        raw: body.slice_ref(verified.raw),
+        origin: verified.origin.as_str(),
     }
-    .encode(&mut out);
-    out
 }
 
-pub(crate) fn encode_rejected(logged: &LoggedRecord, index: u16, rejected: &RejectedReceipt<'_>) -> Vec<u8> {
-    let address = logged
-        .record
-        .client_address
-        .map(|address| address.to_string())
-        .unwrap_or_default();
-    let mut out = Vec::with_capacity(256 + rejected.raw.len());
-    RejectedRow {
-        position: logged.position.receipt(index),
-        reason: rejected.reason.as_str(),
-        detail: &rejected.detail,
-        publisher: rejected.publisher.as_deref().unwrap_or_default(),
-        receipt_id: rejected.receipt_id,
-        client_id: rejected.client_id,
-        entry_id: rejected.entry_id,
-        payload_hash: rejected.payload_hash.as_ref(),
-        received_at_ms: logged.record.received_at_ms,
-        request_id: &logged.record.request_id,
-        client_address: &address,
-        kind: match logged.record.kind {
-            RecordKind::Receipt => "receipt",
-            RecordKind::Batch => "batch",
-        },
-        raw: rejected.raw,
-        request_signature: logged.record.request_signature.as_deref(),
-        origin: rejected.origin.as_str(),
-    }
-    .encode(&mut out);
-    out
-}
-
-pub(crate) fn dead_letter(logged: &LoggedRecord, index: u16, rejected: RejectedReceipt<'_>) -> DeadLetter {
-    let record = &logged.record;
-    DeadLetter {
-        position: ReceiptPosition {
-            record: logged.position,
-            index,
-        },
-        body: record.body.slice_ref(rejected.raw),
-        reason: rejected.reason.as_str(),
+fn rejected(body: &Bytes, rejected: RejectedReceipt<'_>) -> RejectedReceiptBytes {
+    RejectedReceiptBytes {
+        reason: rejected.reason,
         detail: rejected.detail,
-        receipt_id: rejected.receipt_id.map(|id| id.to_string()),
-        publisher: rejected.publisher.map(Cow::into_owned),
-        kind: record.kind,
+        publisher: rejected.publisher.map(std::borrow::Cow::into_owned).unwrap_or_default(),
+        ids: ReceiptIds {
+            receipt: rejected.receipt_id.unwrap_or_default(),
+            client: rejected.client_id.unwrap_or_default(),
+            entry: rejected.entry_id.unwrap_or_default(),
+        },
+        payload_hash: rejected.payload_hash.unwrap_or_default(),
+        raw: body.slice_ref(rejected.raw),
         origin: rejected.origin.as_str(),
-        received_at_ms: record.received_at_ms,
-        request_id: record.request_id.clone(),
-        request_signature: record.request_signature.clone(),
-        client_address: record.client_address,
-        trace: record.trace,
     }
 }

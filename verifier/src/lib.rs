@@ -1,44 +1,43 @@
-//! The verifier: consumes the log, judges every receipt on rayon, writes outcomes to the warehouse, commits.
+//! The verifier: reads the log `receipts`, judges every receipt on rayon, appends verdicts to the
+//! log `verdicts`.
 //!
-//! - [`pipeline`]: the whole of it, one function that reads like the diagram in ARCHITECTURE.md
-//! - [`block`]: gathering records into blocks, and which partitions are ours
-//! - [`judging`]: records to encoded rows, a pure function
-//! - [`policy`]: which good receipts the deployment refuses
-//! - [`admitting`]: the policy's step, which says the same whenever a block is judged again
-//! - [`rows`]: a block's rows, which can be cut anywhere
-//! - [`writing`]: rows to the warehouse, with retries, and what it refuses by itself
-//! - [`refusing`]: receipts that it or a policy refuses, as rejected ones
-//! - [`offenders`]: clients most of whose receipts are rejected
-//! - [`standing`]: what keeps the verifier from getting on, for readiness
-//! - [`ledger`]: the conservation ledger's lines, as commit metadata and as rows
-//! - [`resuming`]: where reading goes on when a committed position is lost
-//! - [`repair`]: rows lost with a damaged part, rebuilt from the log
-//! - [`config`]: the section `[verifier]`
+//! - [`pipeline`], [`stages`], [`consuming`]: polled -> judged -> stamped -> encoded -> appended
+//! - [`gathering`]: polled records, gathered into blocks
+//! - [`assignment`]: the partitions that this verifier owns
+//! - [`resumption`]: where reading continues after an assignment
+//! - [`judging`]: records to verdicts, a pure function
+//! - [`stamping`]: the deployment's policies, evaluated against the account registry
+//! - [`encoding`]: verdicts to records of the log `verdicts`
+//! - [`appending`]: records and positions, stored in one transaction
+//! - [`idle`]: empty ranges of partitions without new records
+//! - [`rejections`]: clients most of whose receipts are rejected
+//! - [`error`], [`traces`], [`config`]: what the stages share
 //!
-//! It has no state of its own: a block's rows are a pure function of its records and their marks, so a block that is
-//! written again after a crash changes nothing, and the log's commit is the one point that decides.
+//! The verifier has no state of its own. It decides verdict, reason and time of a receipt once;
+//! everything behind it is a function of the log `verdicts`.
 
 #![forbid(unsafe_code)]
 
-pub mod admitting;
-pub mod block;
+pub mod appending;
+pub mod assignment;
 pub mod config;
+pub mod consuming;
+pub mod encoding;
+pub mod error;
+pub mod gathering;
+pub mod idle;
 pub mod judging;
-pub mod ledger;
-pub mod offenders;
 pub mod pipeline;
-pub mod policy;
-pub mod refusing;
-pub mod repair;
-pub mod resuming;
-pub mod rows;
-pub mod standing;
+pub mod rejections;
+pub mod resumption;
+pub mod stages;
+pub mod stamping;
 pub mod traces;
-pub mod writing;
 
 pub use config::VerifierConfig;
-pub use pipeline::{Deps, VerifierError, run};
-pub use policy::PolicyBook;
+pub use error::VerifierError;
+pub use pipeline::{Deps, run};
+pub use stamping::Policies;
 
 /// The consumer group that all verifiers share.
 pub const GROUP: &str = "verifier";

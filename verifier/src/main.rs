@@ -1,14 +1,14 @@
-//! `receipts-verifier`: the verifier as a process of its own, on the Kafka and the ClickHouse that `[kafka] brokers` and
-//! `[warehouse] url` name; any number of them share the work. Where `[policy]` demands something, it asks the account store
-//! that `[accounts] url` names, the same for all of them.
+//! `receipts-verifier`: the verifier as a process of its own, on the Kafka that `[kafka] brokers`
+//! names. Any number of them share the partitions of `receipts`. Where `[policy]` demands
+//! something, each reads the account store that `[accounts] url` names.
 //!
-//! The embedded log and the embedded engine under `[data] dir`, taken without those, belong to one process;
-//! `receipts up` runs the same library beside the other services.
+//! The embedded logs under `[data] dir`, used without brokers, belong to one process; `receipts up`
+//! runs the same library beside the other services.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
-use accounts::{Accounts, AccountsConfig, Policy};
+use accounts::{Accounts, AccountsConfig, PolicyConfig, RegistryCache};
 use anyhow::Context;
 use receipt::{Judge, Limits};
 use receipt_log::{EmbeddedConfig, KafkaConfig, Log};
@@ -20,8 +20,7 @@ use service::health::Health;
 use service::telemetry::{PrometheusHandle, TelemetryConfig, init_logging, install_metrics};
 use service::{listen, shutdown};
 use tokio_util::sync::CancellationToken;
-use verifier::{Deps, GROUP, PolicyBook, VerifierConfig};
-use warehouse::{EmbeddedEngine, Target, Warehouse, WarehouseConfig};
+use verifier::{Deps, GROUP, Policies, VerifierConfig};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -33,48 +32,40 @@ struct Settings {
     verifier: VerifierConfig,
     limits: Limits,
     log: EmbeddedConfig,
+    verdicts: EmbeddedConfig,
     kafka: KafkaConfig,
-    warehouse: WarehouseConfig,
     accounts: AccountsConfig,
-    policy: Policy,
+    policy: PolicyConfig,
     telemetry: TelemetryConfig,
     data: DataConfig,
 }
 
 fn settings() -> anyhow::Result<Settings> {
     let mut source = Source::load(None)?;
-    let first = |faults: &mut Faults, checked: Result<(), String>| {
-        if let Err(fault) = checked {
-            faults.push("", fault);
-        }
-    };
+    let keyless = |faults: &mut Faults, found: Vec<String>| found.into_iter().for_each(|fault| faults.push("", fault));
+    let log = |log: &EmbeddedConfig, faults: &mut Faults| keyless(faults, log.validate().err().unwrap_or_default());
     let settings = Settings {
         verifier: source.section("verifier"),
-        limits: source.section_with("limits", |limits: &Limits, faults| first(faults, limits.validate())),
-        log: source.section_with("log", |log: &EmbeddedConfig, faults| {
-            log.validate()
-                .err()
-                .into_iter()
-                .flatten()
-                .for_each(|fault| faults.push("", fault));
+        limits: source.section_with("limits", |limits: &Limits, faults| {
+            keyless(faults, limits.validate().err().into_iter().collect());
         }),
+        log: source.section_with("log", log),
+        verdicts: source.section_from("verdicts", EmbeddedConfig::verdicts, log),
         kafka: source.section_with("kafka", |kafka: &KafkaConfig, faults| {
-            kafka
-                .validate()
-                .err()
-                .into_iter()
-                .flatten()
-                .for_each(|(key, fault)| faults.push(key, fault));
-        }),
-        warehouse: source.section_with("warehouse", |config: &WarehouseConfig, faults| {
-            first(faults, config.validate())
+            for (key, fault) in kafka.validate().err().unwrap_or_default() {
+                faults.push(key, fault);
+            }
         }),
         accounts: source.section_with("accounts", |accounts: &AccountsConfig, faults| {
             for (key, fault) in accounts.faults() {
                 faults.push(key, fault);
             }
         }),
-        policy: source.section_with("policy", |_: &Policy, _| {}),
+        policy: source.section_with("policy", |policy: &PolicyConfig, faults| {
+            for (key, fault) in policy.faults() {
+                faults.push(key, fault);
+            }
+        }),
         telemetry: source.section("telemetry"),
         data: source.section("data"),
     };
@@ -85,41 +76,32 @@ fn settings() -> anyhow::Result<Settings> {
 fn main() -> anyhow::Result<()> {
     let settings = settings()?;
     init_logging(&settings.telemetry)?;
-    // Before the log, which takes its metrics' handles when it opens.
+    // Before the logs, which take their metrics' handles when they open.
     let metrics = install_metrics()?;
     let directory = std::path::absolute(&settings.data.dir)?;
     // Opening and closing wait for the disk or the brokers: before and after the runtime, not on it.
-    let log = Log::open(&settings.kafka, &settings.log, &directory.join("log")).context("opening the receipt log")?;
-    let dead_letters = log.dead_letters()?;
+    let log = Log::open(&settings.kafka, &settings.log, &directory.join("log")).context("opening the log receipts")?;
+    let verdicts = Log::open_verdicts(&settings.kafka, &settings.verdicts, &directory.join("verdicts"))
+        .context("opening the log verdicts")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
-        let (warehouse, embedded) = match &settings.warehouse.url {
-            Some(url) => {
-                let warehouse = Warehouse::connect(&Target::Url(url.clone()), &settings.warehouse).await?;
-                warehouse.migrate().await?;
-                (warehouse, None)
-            }
-            None => {
-                let (data, socket) = (directory.join("warehouse"), directory.join("warehouse.sock"));
-                let engine = EmbeddedEngine::start(&settings.warehouse, &data, &socket).await?;
-                (engine.warehouse(), Some(engine))
-            }
-        };
-        // The open policy asks nobody; only the marks of an earlier one are looked for where there is a store.
-        let book = if settings.policy.is_open() && !Accounts::is_given(&settings.accounts, &directory) {
+        let shutdown = shutdown::signals()?;
+        let policies = if settings.policy.policy().is_open() {
             None
         } else {
             let accounts = Accounts::open(&settings.accounts, &directory).await?;
-            let cached = settings.verifier.policy_cache_entries_max;
-            Some(PolicyBook::new(accounts, settings.policy, cached))
+            let registry = RegistryCache::start(accounts, settings.policy.registry(), shutdown.clone());
+            Some(Policies {
+                policy: settings.policy.policy(),
+                registry,
+            })
         };
         // Last: a member of the group that doesn't poll keeps its partitions from the others.
         let deps = Deps {
-            consumer: tokio::task::block_in_place(|| log.consumer(GROUP))?,
-            log: log.inspector(),
-            warehouse,
-            policy: book,
-            dead_letters,
+            processor: tokio::task::block_in_place(|| log.processor(GROUP, &verdicts))?,
+            receipts: log.inspector(),
+            verdicts: verdicts.inspector(),
+            policies,
             cpu: CpuPool::new("verifier", 0, CPU_QUEUE_MAX)?,
             judge: Arc::new(Judge::new(
                 settings.limits.clone(),
@@ -127,20 +109,21 @@ fn main() -> anyhow::Result<()> {
             )),
             health: Health::new(),
         };
-        let ended = serve(settings, deps, metrics).await;
-        if let Some(engine) = embedded {
-            engine.stop().await;
-        }
-        ended
+        serve(settings, deps, metrics, shutdown).await
     });
     drop(runtime);
     log.close();
+    verdicts.close();
     ended
 }
 
-async fn serve(settings: Settings, deps: Deps, metrics: PrometheusHandle) -> anyhow::Result<()> {
+async fn serve(
+    settings: Settings,
+    deps: Deps,
+    metrics: PrometheusHandle,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
     let admin = listen::bind("telemetry.metrics_listen", settings.telemetry.metrics_listen)?;
-    let shutdown = shutdown::signals()?;
     let admin_shutdown = CancellationToken::new();
     let admin = tokio::spawn(serve_admin(admin, metrics, deps.health.clone(), admin_shutdown.clone()));
     let ended = verifier::run(settings.verifier, deps, shutdown).await;

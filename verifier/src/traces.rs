@@ -1,4 +1,5 @@
-//! Traces of a block: which requests' receipts are in it, so that whoever looks for one finds its block in the log lines.
+//! Traces of a block: which requests' receipts are in it, so that a trace ID finds its block in the
+//! log lines.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,27 +8,28 @@ use receipt_log::LoggedRecord;
 use service::telemetry::is_slow;
 use service::trace::{TraceId, TraceParent};
 use tracing::field::DisplayValue;
-use tracing::{Span, debug, warn, warn_span};
+use tracing::{debug, warn};
 
-/// Named of a block: a block may hold as many as records.
+/// Trace IDs that a log line names: a block may have one per record.
 const NAMED_MAX: usize = 5;
 
-/// A block's write is slow when it takes this many times as long as a slow request: it holds many.
+/// A block is slow when it takes this many times as long as a slow request: it holds many.
 const SLOWER: u32 = 10;
 
-/// The first trace ids of a block that differ.
+/// The first distinct trace IDs of a block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traces {
     ids: [Option<TraceId>; NAMED_MAX],
 }
 
 impl Traces {
-    /// Those of a block's records. What stands in a topic may be anyone's, so what is no `traceparent` is left out.
+    /// Reads the trace IDs of a block's records. A topic may hold anybody's text; text that is no
+    /// `traceparent` is left out.
     #[must_use]
-    pub fn of(records: &[LoggedRecord]) -> Self {
+    pub fn new<'a>(records: impl Iterator<Item = &'a LoggedRecord>) -> Self {
         let mut found = Self::default();
         let mut count = 0;
-        for text in records.iter().filter_map(|logged| logged.record.trace) {
+        for text in records.filter_map(|logged| logged.record.trace) {
             let Some(trace) = TraceParent::parse(text.as_str().as_bytes()) else {
                 continue;
             };
@@ -44,28 +46,18 @@ impl Traces {
         found
     }
 
-    /// Around the write of the block, so that what is said of it carries the ids; none without ids. At WARN, because a filter drops spans below
-    /// its level, also from around lines that pass it.
-    #[must_use]
-    pub fn span(self) -> Span {
-        match self.field() {
-            Some(ids) => warn_span!("block", trace_ids = ids),
-            None => Span::none(),
-        }
-    }
-
-    /// Says that the block's rows are written: to whoever looks for a fault, or to everybody if it took long.
-    pub fn tell_written(self, records: usize, took: Duration) {
+    /// Logs that the block's verdicts are stored: at DEBUG, or at WARN if it took long.
+    pub fn log_appended(self, records: u64, took: Duration) {
         let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         if is_slow(took / SLOWER) {
             warn!(
                 records,
                 took_ms,
                 trace_ids = self.field(),
-                "slow write of a block: receipts are seen late"
+                "slow append of a block: receipts are counted late"
             );
         } else {
-            debug!(records, took_ms, trace_ids = self.field(), "a block is written");
+            debug!(records, took_ms, trace_ids = self.field(), "a block is appended");
         }
     }
 
@@ -118,12 +110,12 @@ mod tests {
 
     #[test]
     fn a_block_names_the_first_five_that_differ() {
-        let none = Traces::of(&[logged(None), logged(Some(&"x".repeat(55)))]);
+        let none = Traces::new([logged(None), logged(Some(&"x".repeat(55)))].iter());
         assert!(none.field().is_none() && none.to_string().is_empty());
-        let two = Traces::of(&[traced(7), logged(None), traced(7), traced(8)]);
+        let two = Traces::new([traced(7), logged(None), traced(7), traced(8)].iter());
         assert_eq!(two.to_string(), format!("{:032x},{:032x}", 7, 8));
         let many: Vec<_> = (1..100).map(traced).collect();
         let named: Vec<_> = (1..=5).map(|id: u128| format!("{id:032x}")).collect();
-        assert_eq!(Traces::of(&many).to_string(), named.join(","));
+        assert_eq!(Traces::new(many.iter()).to_string(), named.join(","));
     }
 }

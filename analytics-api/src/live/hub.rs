@@ -34,7 +34,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_secs(10);
 /// Questions take at most one part in so many and one of the time, as long as the pause that makes isn't long; then half of it.
 const PAUSE_FACTOR: u32 = 3;
-/// A pause that would be seen: with it, what comes during an update is told within a second of its commit.
+/// A pause that would be seen: with it, what comes during an update is sent within a second after
+/// it was stored.
 const PAUSE_LONG: Duration = Duration::from_millis(200);
 /// How long a stream that goes on from a place which another process has seen waits until this one sees it too.
 const BEHIND_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -47,7 +48,7 @@ static FAILED: LineLimit = LineLimit::new("live", Duration::from_secs(10));
 pub(super) struct Wave {
     pub(super) to: Arc<LogPlace>,
     pub(super) complete_ms: i64,
-    /// An instant before the log said so.
+    /// An instant before the progress was read.
     pub(super) read_at: std::time::Instant,
     /// Hours of access that have new receipts of the scope.
     pub(super) hours: BTreeSet<u32>,
@@ -109,7 +110,7 @@ pub(super) enum NotTold {
     Warehouse(#[from] WarehouseError),
     #[error("no answer from the warehouse in time")]
     TooSlow,
-    #[error("log or warehouse don't answer")]
+    #[error("there is no watermark, or the warehouse doesn't answer")]
     Away,
     #[error(transparent)]
     Json(#[from] serde_json::Error),

@@ -1,14 +1,16 @@
 //! `GET /api/v1/analytics/live`: the day's totals and the newest receipts, as server-sent events (WHATWG HTML, section 9.2).
 //!
-//! - `tide`: follows the log's commits, once for all, and tells each hub which hours of access they touched
+//! - `tide`: follows the writers' progress, once for all, and tells each hub which hours of access
+//!   have new receipts
 //! - `hub`: asks the warehouse for one scope, however many listen; `day`: the day of its totals
 //! - `updates`: the latest ones, for listeners at different points of them
 //! - `listener`: one stream; `place`: the ids of its events; `event`: their bytes
 //! - `keys`: the streams of each API key, and whether it still holds
 //! - `route`: the address
 //!
-//! An event's id is a moment of the log's commits, so a stream that goes on from one tells every receipt since, once, whichever
-//! process it comes to. What would be too much is told as one event `reload`.
+//! An event's id is a position in the log `receipts`, so a stream that continues from one sends
+//! every receipt since, once, whichever process it comes to. What would be too much is told as one
+//! event `reload`.
 
 mod day;
 mod event;

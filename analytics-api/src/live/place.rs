@@ -1,7 +1,8 @@
 //! The ids of events: a [`LogPlace`] as text.
 //!
-//! An id is opaque to clients and good for any scope: it says how far the log was, and what may be seen since is decided by the key that
-//! brings it. So it needs no signature: a made-up one asks for the key's own receipts since another moment, within the same bounds.
+//! An id is opaque to clients and good for any scope: it says how far the log was stored, and what
+//! may be seen since is decided by the key that brings it. So it needs no signature: a made-up one
+//! asks for the key's own receipts since another moment, within the same bounds.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,5 +1,6 @@
-//! Follows the log's commits while anybody listens, and tells each hub how far they are and which hours of access they touched in its
-//! scope. So a scope that nothing happens in costs the warehouse nothing, and one small question serves all.
+//! Follows the writers' progress while anybody listens, and tells each hub how far it is and which
+//! hours of access have new receipts in its scope. So a scope that nothing happens in costs the
+//! warehouse nothing, and one small query serves all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ pub(crate) async fn follow(app: Arc<App>) {
         match rise(&app, last.as_ref()).await {
             Ok(place) => last = Some(place),
             Err(error) => {
-                tracing::debug!(%error, "live streams wait for the log or the warehouse");
+                tracing::debug!(%error, "live streams wait for the writers' progress or the warehouse");
                 sleep(PAUSE).await;
             }
         }
@@ -42,7 +43,7 @@ pub(crate) async fn follow(app: Arc<App>) {
 #[derive(Debug, thiserror::Error)]
 enum NoTide {
     #[error(transparent)]
-    Log(#[from] crate::watermark::WatermarkError),
+    Watermark(#[from] crate::watermark::WatermarkError),
     #[error(transparent)]
     Warehouse(#[from] warehouse::WarehouseError),
 }

@@ -19,7 +19,7 @@ const BYTES_MAX: usize = 256 << 10;
 /// What listeners are told at one time.
 #[derive(Debug)]
 pub(super) struct Update {
-    /// The moment of the log up to which everything has been told with it.
+    /// The position in the log up to which everything has been sent with it.
     pub(super) to: Arc<LogPlace>,
     /// The same as an event's id.
     pub(super) id: String,

@@ -9,17 +9,24 @@ use analytics_api::AnalyticsConfig;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use warehouse::{Target, Warehouse, WarehouseConfig};
+use warehouse::{PartitionProgress, ShardProgress, Target, Warehouse, WarehouseConfig};
 
 use crate::rows::receipt;
 use crate::stack::{Answer, Server, Stack, client};
 
 const PATH: &str = "/api/v1/analytics/dashboard";
+const UNPUBLISHED: &str = "the writers haven't published yet how far they have come";
 
 fn expect_unavailable(answer: &Answer, code: &str) {
     assert_eq!((answer.status, answer.json()["code"].as_str()), (503, Some(code)));
     assert_eq!(answer.header("retry-after"), "1");
     assert_eq!(answer.header("content-type"), "application/problem+json");
+}
+
+/// Distinguishes a missing watermark from a query that ran.
+fn expect_detail(answer: &Answer, detail: &str) {
+    let body = answer.json();
+    assert!(body["detail"].as_str().unwrap().starts_with(detail), "{body}");
 }
 
 /// Waits for `/readyz` to show a component's status.
@@ -49,23 +56,83 @@ fn quick() -> AnalyticsConfig {
 
 pub(crate) async fn watermark(stack: &Stack) {
     let server = stack.server_with(quick(), |_| {}).await;
-    let before = stack.log.complete_ms.load(Ordering::SeqCst);
+    let before = stack.progress.complete_ms.load(Ordering::SeqCst);
     // The least of all partitions, and read anew for each answer.
     for complete_ms in [before + 1, before + 2] {
-        stack.log.complete_ms.store(complete_ms, Ordering::SeqCst);
+        stack.progress.complete_ms.store(complete_ms, Ordering::SeqCst);
         let answer = server.get(PATH, &stack.keys.publisher, &[]).await;
         assert_eq!(answer.json()["completeThrough"], stack.complete_through());
     }
-    stack.log.complete_ms.store(before, Ordering::SeqCst);
+    stack.progress.complete_ms.store(before, Ordering::SeqCst);
 
-    stack.log.away.store(true, Ordering::SeqCst);
     let path = format!("/api/v1/receipts/{}", receipt(1));
-    expect_unavailable(&server.get(&path, &stack.keys.publisher, &[]).await, "log_unavailable");
-    let snapshot = until(&server, "analytics.log", "not_ready").await;
-    assert_eq!(snapshot["components"]["analytics.warehouse"]["status"], "ready");
-    stack.log.away.store(false, Ordering::SeqCst);
-    until(&server, "analytics.log", "ready").await;
-    assert_eq!(server.get(&path, &stack.keys.publisher, &[]).await.status, 200);
+    for (missing, detail) in [
+        (&stack.progress.away, "the warehouse can't answer now"),
+        (&stack.progress.unpublished, UNPUBLISHED),
+    ] {
+        missing.store(true, Ordering::SeqCst);
+        let answer = server.get(&path, &stack.keys.publisher, &[]).await;
+        expect_unavailable(&answer, "warehouse_unavailable");
+        expect_detail(&answer, detail);
+        let snapshot = until(&server, "analytics.progress", "not_ready").await;
+        assert_eq!(snapshot["components"]["analytics.warehouse"]["status"], "ready");
+        missing.store(false, Ordering::SeqCst);
+        until(&server, "analytics.progress", "ready").await;
+        assert_eq!(server.get(&path, &stack.keys.publisher, &[]).await.status, 200);
+    }
+    server.stop().await;
+}
+
+/// Progress in the warehouse, as writers publish it: there is no watermark before every partition
+/// of the log has an instant.
+pub(crate) async fn published_progress(stack: &Stack) {
+    let warehouse = stack.deps.warehouse.clone();
+    let progress = Arc::new(warehouse.clone());
+    let server = stack.server_with(quick(), |deps| deps.progress = progress).await;
+    let at = |version, partitions: &[(u32, i64)]| ShardProgress {
+        version,
+        source_partitions: 2,
+        partitions: partitions
+            .iter()
+            .map(|&(partition, complete_through_ms)| PartitionProgress {
+                epoch: 1,
+                partition,
+                next_offset: 0,
+                complete_through_ms,
+            })
+            .collect(),
+        ..ShardProgress::default()
+    };
+    let before = stack.progress.complete_ms.load(Ordering::SeqCst);
+    let unpublished = async |reason: &str| {
+        let answer = server.get(PATH, &stack.keys.publisher, &[]).await;
+        expect_unavailable(&answer, "warehouse_unavailable");
+        expect_detail(&answer, UNPUBLISHED);
+        let shown = async {
+            loop {
+                let snapshot = until(&server, "analytics.progress", "not_ready").await;
+                let shown = &snapshot["components"]["analytics.progress"]["reason"];
+                if shown.as_str().unwrap().contains(reason) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), shown)
+            .await
+            .expect(reason);
+    };
+    unpublished("no writer has published").await;
+    warehouse.publish_progress(&at(1, &[(1, before)]), None).await.unwrap();
+    unpublished("1 of 2 partitions").await;
+    for (version, idle_ms) in [(2, before - 9_000), (3, before + 7)] {
+        let complete = at(version, &[(0, idle_ms), (1, before)]);
+        warehouse.publish_progress(&complete, None).await.unwrap();
+        let answer = server.get(PATH, &stack.keys.publisher, &[]).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert_eq!(answer.json()["completeThrough"], web::rfc3339_ms(idle_ms.min(before)));
+    }
+    until(&server, "analytics.progress", "ready").await;
     server.stop().await;
 }
 
@@ -81,11 +148,12 @@ pub(crate) async fn the_watermark_is_read_before_the_query(stack: &Stack) {
             |deps| deps.warehouse = warehouse,
         )
         .await;
-    until(&server, "analytics.log", "ready").await;
-    stack.log.away.store(true, Ordering::SeqCst);
+    until(&server, "analytics.progress", "ready").await;
+    stack.progress.unpublished.store(true, Ordering::SeqCst);
     let answer = server.get(PATH, &stack.keys.publisher, &[]).await;
-    stack.log.away.store(false, Ordering::SeqCst);
-    expect_unavailable(&answer, "log_unavailable");
+    stack.progress.unpublished.store(false, Ordering::SeqCst);
+    expect_unavailable(&answer, "warehouse_unavailable");
+    expect_detail(&answer, UNPUBLISHED);
     // Readiness and the running audit asked the warehouse once each; the query never did.
     listener.accept().await.unwrap();
     listener.accept().await.unwrap();

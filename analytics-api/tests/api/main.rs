@@ -7,8 +7,8 @@ mod availability;
 mod compared;
 mod formats;
 mod lists;
-mod log;
 mod numbers;
+mod progress;
 mod queries;
 mod rows;
 mod stack;
@@ -77,6 +77,7 @@ async fn the_api_over_the_real_engine() {
         authorisation::domains,
         authorisation::quotas,
         availability::watermark,
+        availability::published_progress,
         availability::the_watermark_is_read_before_the_query,
         availability::warehouse_away,
         availability::accounts_away,

@@ -1,4 +1,4 @@
-//! The API over the real engine, a real account store and a log whose watermark the test sets.
+//! The API over the real engine, a real account store and progress that the test sets.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use warehouse::{EmbeddedEngine, WarehouseConfig};
 
-use crate::log::FakeLog;
+use crate::progress::FakeProgress;
 use crate::rows::{self, BLOG, BULK, NEWS, RIVAL};
 
 /// The watermark at the start: 2026-03-30T20:00:00.250Z.
@@ -47,7 +47,7 @@ pub(crate) struct Keys {
 
 pub(crate) struct Stack {
     pub(crate) deps: Deps,
-    pub(crate) log: Arc<FakeLog>,
+    pub(crate) progress: Arc<FakeProgress>,
     pub(crate) keys: Keys,
     pub(crate) server: Server,
     pub(crate) dir: TempDir,
@@ -66,12 +66,12 @@ impl Stack {
         .unwrap();
         rows::insert(&engine.warehouse()).await;
         let (accounts, keys) = open_accounts(dir.path()).await;
-        let log = Arc::new(FakeLog::default());
-        log.complete_ms.store(COMPLETE_MS, Ordering::SeqCst);
+        let progress = Arc::new(FakeProgress::default());
+        progress.complete_ms.store(COMPLETE_MS, Ordering::SeqCst);
         let deps = Deps {
             warehouse: engine.warehouse(),
             accounts,
-            log: log.clone(),
+            progress: progress.clone(),
             limiter: Arc::new(InProcessLimiter::with_clock(100, || LIMITER_MS)),
             quotas: QuotasConfig::default(),
             health: Health::new(),
@@ -79,7 +79,7 @@ impl Stack {
         let server = Server::start(AnalyticsConfig::default(), deps.clone()).await;
         let stack = Self {
             deps,
-            log,
+            progress,
             keys,
             server,
             dir,
@@ -102,7 +102,7 @@ impl Stack {
     }
 
     pub(crate) fn complete_through(&self) -> String {
-        web::rfc3339_ms(self.log.complete_ms.load(Ordering::SeqCst))
+        web::rfc3339_ms(self.progress.complete_ms.load(Ordering::SeqCst))
     }
 
     /// GET with the publisher's key.

@@ -67,7 +67,7 @@ async fn write(world: &World, history: &History, seed: u64) {
     let mut maker = Maker::new(jiff::Timestamp::now().as_millisecond());
     for number in 1..=BLOCKS {
         let partition = rng.random_range(0..PARTITIONS);
-        let block = maker.block(&mut rng, partition, world.log.next_offset(partition));
+        let block = maker.block(&mut rng, partition, world.progress.next_offset(partition));
         let mut model = Model::clone(&history.model(number - 1));
         block.told(&mut model);
         history.models.lock().push(Arc::new(model));
@@ -79,13 +79,14 @@ async fn write(world: &World, history: &History, seed: u64) {
             write_the_rest(&world.warehouse, &block)
         );
         history.complete_ms.lock().push(block.line.committed_at_ms);
-        world.log.commit(&block.line);
+        let line = std::slice::from_ref(&block.line);
+        world.warehouse.insert_ledger(line).await.unwrap();
+        world.progress.publish(&block.line);
         world
-            .log
+            .progress
             .complete_ms
             .store(block.line.committed_at_ms, Ordering::SeqCst);
         history.committed.store(number, Ordering::SeqCst);
-        world.warehouse.insert_ledger(&[block.line]).await.unwrap();
     }
     history.done.store(true, Ordering::SeqCst);
 }
@@ -197,7 +198,7 @@ async fn rolled_is_final(world: &World) {
     let everything = Scope::of(crate::making::PUBLISHERS.map(str::to_owned).into());
     let mut looks = 0;
     let view = loop {
-        let view = world.warehouse.rollup_view(&world.log.offsets()).await.unwrap();
+        let view = world.warehouse.rollup_view(&world.progress.offsets()).await.unwrap();
         if !view.clean_hours(&everything).is_empty() {
             break view;
         }

@@ -5,11 +5,11 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use uuid::Uuid;
-use warehouse::LedgerRow;
+use warehouse::{LedgerRow, VerdictsPosition};
 
 use crate::calendar::{HOUR_MS, changes, first_instant, milliseconds};
-use crate::log::EPOCH;
 use crate::model::{Fact, Model, Refused};
+use crate::progress::EPOCH;
 
 /// Zones with changes in both directions, of an hour and of half of one, at midnight, and offsets of half hours.
 pub(crate) const ZONES: [&str; 9] = [
@@ -112,6 +112,8 @@ pub(crate) struct Maker {
     made: Vec<Fact>,
     number: u128,
     received_ms: i64,
+    /// Blocks so far, each a record of `verdicts`.
+    blocks: u64,
 }
 
 /// A run of whole records of one partition, judged.
@@ -140,6 +142,7 @@ impl Maker {
             made: Vec::new(),
             number: 0,
             received_ms: RECEIVED_MS,
+            blocks: 0,
         }
     }
 
@@ -245,7 +248,13 @@ impl Maker {
             rejected: turned_away,
             verifier: "test".to_owned(),
             committed_at_ms: self.received_ms,
+            shard: 0,
+            verdicts: VerdictsPosition {
+                epoch: EPOCH,
+                offset: self.blocks,
+            },
         };
+        self.blocks += 1;
         Block {
             line,
             accepted,

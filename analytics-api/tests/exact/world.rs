@@ -32,9 +32,9 @@ use warehouse::{
 
 use crate::asking::View;
 use crate::calendar::{HOUR_MS, utc_text};
-use crate::log::ToldLog;
 use crate::making::{Block, Maker, PARTITIONS, RECEIVED_MS, entry};
 use crate::model::{Fact, Model, Refused};
+use crate::progress::TestProgress;
 
 /// Entries that the first account lists, with titles of its own.
 const LISTED: [u128; 3] = [0, 2, 29];
@@ -96,7 +96,7 @@ impl Answer {
 
 pub(crate) struct World {
     pub(crate) warehouse: Warehouse,
-    pub(crate) log: Arc<ToldLog>,
+    pub(crate) progress: Arc<TestProgress>,
     pub(crate) readers: Vec<Reader>,
     pub(crate) model: Model,
     pub(crate) maker: Maker,
@@ -169,11 +169,11 @@ impl World {
         warehouse.migrate().await.unwrap();
         let accounts = Accounts::open(&AccountsConfig::default(), dir.path()).await.unwrap();
         let readers = readers(&accounts).await;
-        let log = Arc::new(ToldLog::new(PARTITIONS as usize, RECEIVED_MS));
+        let progress = Arc::new(TestProgress::new(PARTITIONS as usize, RECEIVED_MS));
         let deps = Deps {
             warehouse: warehouse.clone(),
             accounts: accounts.clone(),
-            log: log.clone(),
+            progress: progress.clone(),
             limiter: Arc::new(InProcessLimiter::new(100)),
             quotas: QuotasConfig {
                 enterprise_per_minute: u32::MAX,
@@ -193,7 +193,7 @@ impl World {
         let running = tokio::spawn(analytics_api::run(listener, config.clone(), deps, shutdown.clone()));
         Self {
             warehouse,
-            log,
+            progress,
             readers,
             model: Model::default(),
             maker: Maker::new(jiff::Timestamp::now().as_millisecond()),
@@ -231,18 +231,19 @@ impl World {
     }
 
     pub(crate) fn complete_through(&self) -> String {
-        utc_text(self.log.complete_ms.load(Ordering::SeqCst))
+        utc_text(self.progress.complete_ms.load(Ordering::SeqCst))
     }
 
-    /// What a verifier does with its next block, some of it twice.
+    /// Stores the next block as a writer does, some of it twice.
     pub(crate) async fn verify_a_block(&mut self, rng: &mut StdRng) {
         let partition = rng.random_range(0..PARTITIONS);
-        let first_offset = self.log.next_offset(partition);
+        let first_offset = self.progress.next_offset(partition);
         let block = self.maker.block(rng, partition, first_offset);
         let half = rng.random_range(0..=block.accepted.len());
         write_receipts(&self.warehouse, &block.accepted[..half]).await;
         if rng.random_bool(0.3) {
-            // Rolled before it is whole, before its mark is there, before it is committed.
+            // Rolled before it is whole, before its mark is there, before its progress is
+            // published.
             self.roll(rng).await;
         }
         write_receipts(&self.warehouse, &block.accepted[half..]).await;
@@ -255,11 +256,12 @@ impl World {
             write_the_rest(&self.warehouse, &block).await;
         }
         block.told(&mut self.model);
-        self.log.commit(&block.line);
-        self.log
+        let line = std::slice::from_ref(&block.line);
+        self.warehouse.insert_ledger(line).await.unwrap();
+        self.progress.publish(&block.line);
+        self.progress
             .complete_ms
             .fetch_max(block.line.committed_at_ms, Ordering::SeqCst);
-        self.warehouse.insert_ledger(&[block.line]).await.unwrap();
     }
 
     /// Some of the roller's work, done to its end, broken off as by a crash, or left to a moment when others have done it.
@@ -276,7 +278,7 @@ impl World {
             };
             let plan = self
                 .warehouse
-                .plan_roll(&self.log.offsets(), &bounds, &[])
+                .plan_roll(&self.progress.offsets(), &bounds, &[])
                 .await
                 .unwrap();
             if !plan.is_needed() {
@@ -327,7 +329,7 @@ pub(crate) async fn write_receipts(warehouse: &Warehouse, accepted: &[(Fact, u12
     }
 }
 
-/// All else of a block that stands before its commit.
+/// All other rows of a block but its ledger row.
 pub(crate) async fn write_the_rest(warehouse: &Warehouse, block: &Block) {
     let mut mark = MarkRow {
         epoch: block.line.epoch,

@@ -6,9 +6,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
-#[path = "../api/log.rs"]
-mod log;
 mod outage;
+#[path = "../api/progress.rs"]
+mod progress;
 mod replicas;
 mod shared;
 

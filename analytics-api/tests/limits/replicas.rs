@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use warehouse::{EmbeddedEngine, WarehouseConfig};
 
-use crate::log::FakeLog;
+use crate::progress::FakeProgress;
 
 pub(crate) const CLIENTS: usize = 200;
 pub(crate) const FREE_PER_MINUTE: u32 = 60;
@@ -87,8 +87,8 @@ impl Replicas {
         let accounts = Accounts::open(&AccountsConfig::default(), dir.path()).await.unwrap();
         let redis = Arc::new(Redis::start().unwrap());
         let clock_ms = Arc::new(AtomicI64::new(START_MS));
-        let log = Arc::new(FakeLog::default());
-        log.complete_ms.store(START_MS, Ordering::SeqCst);
+        let progress = Arc::new(FakeProgress::default());
+        progress.complete_ms.store(START_MS, Ordering::SeqCst);
         let start = async || {
             let health = Health::new();
             let redis = RedisConfig {
@@ -107,7 +107,7 @@ impl Replicas {
             let deps = Deps {
                 warehouse: engine.warehouse(),
                 accounts: accounts.clone(),
-                log: log.clone(),
+                progress: progress.clone(),
                 limiter: Arc::new(limiter.await.unwrap()),
                 quotas: QuotasConfig::default(),
                 health: health.clone(),

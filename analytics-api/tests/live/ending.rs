@@ -78,7 +78,7 @@ pub(crate) async fn the_days_totals_turn_with_the_day(world: &World) {
         (&totals["totalReceipts"], &totals["from"]),
         (&10.into(), &"2026-03-30T13:00:00.000Z".into())
     );
-    world.log.set_complete_ms(NOON_MS + 4 * 3_600_000);
+    world.progress.set_complete_ms(NOON_MS + 4 * 3_600_000);
     loop {
         let totals = utc.next_of("totals").await.data;
         if totals["from"] == "2026-03-31T00:00:00.000Z" {
@@ -86,6 +86,6 @@ pub(crate) async fn the_days_totals_turn_with_the_day(world: &World) {
             break;
         }
     }
-    world.log.set_complete_ms(NOON_MS);
+    world.progress.set_complete_ms(NOON_MS);
     server.stop().await;
 }

@@ -51,7 +51,7 @@ pub(crate) async fn every_receipt_once_over_any_number_of_cuts(world: &World) {
 pub(crate) async fn a_process_that_is_behind_repeats_nothing(world: &World) {
     let publisher = world.publisher("behind.example").await;
     let server = world.server(|_| {}).await;
-    let behind = Arc::new(world.log.frozen());
+    let behind = Arc::new(world.progress.frozen());
     let late = world.server_over(Arc::clone(&behind), |_| {}).await;
     // Both know the publisher.
     let mut stream = listen(&server, &publisher, None).await;
@@ -68,7 +68,7 @@ pub(crate) async fn a_process_that_is_behind_repeats_nothing(world: &World) {
     let second = world.receipts(&publisher.domain, 2);
     world.deliver(1, &second).await;
     all.extend(second.iter().map(|receipt| receipt.id));
-    behind.catch_up(&world.log);
+    behind.catch_up(&world.progress);
     stream.until(&mut told, &all).await;
     server.stop().await;
     late.stop().await;

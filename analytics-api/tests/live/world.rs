@@ -1,17 +1,18 @@
-//! The API over the real engine and a log whose commits the test makes: rows and marks first, as a verifier does, then the commit.
+//! The API over the real engine and progress that the test publishes: rows and marks first, as a
+//! writer does, then progress.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use accounts::{Accounts, AccountsConfig, NewKey, Scope, Tier};
-use analytics_api::{AnalyticsConfig, Deps};
+use analytics_api::{AnalyticsConfig, Deps, Progress};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use parking_lot::Mutex;
-use receipt_log::{Committed, InspectError, LogInspector, LoggedRecord, PartitionState, Position};
+use receipt_log::Position;
 use service::health::Health;
 use service::rate_limit::{InProcessLimiter, QuotasConfig};
 use tempfile::TempDir;
@@ -19,16 +20,19 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use warehouse::{EmbeddedEngine, MarkRow, ReceiptRow, Touched, Warehouse, WarehouseConfig};
+use warehouse::{
+    EmbeddedEngine, MarkRow, PartitionProgress, ReceiptRow, ShardProgress, Touched, Warehouse, WarehouseConfig,
+    WarehouseError,
+};
 
 /// 2026-03-30T20:00:00Z, in a day of 24 hours in UTC.
 pub(crate) const NOON_MS: i64 = 1_774_900_800_000;
 const EPOCH: u32 = 7;
 const HOUR_MS: i64 = 3_600_000;
 
-/// A log of two partitions.
+/// Progress of one shard over a log of two partitions.
 #[derive(Debug)]
-pub(crate) struct TestLog {
+pub(crate) struct TestProgress {
     state: Mutex<State>,
 }
 
@@ -38,7 +42,7 @@ struct State {
     complete_ms: i64,
 }
 
-impl TestLog {
+impl TestProgress {
     fn new() -> Self {
         Self {
             state: Mutex::new(State {
@@ -65,27 +69,21 @@ impl TestLog {
     }
 }
 
-impl LogInspector for TestLog {
-    fn partitions(&self, _group: &str) -> BoxFuture<'_, Result<Vec<PartitionState>, InspectError>> {
+impl Progress for TestProgress {
+    fn shards(&self) -> BoxFuture<'_, Result<Vec<ShardProgress>, WarehouseError>> {
         let state = self.state.lock().clone();
-        let partition = |(partition, next_offset)| PartitionState {
-            partition,
+        let partition = |(partition, next_offset)| PartitionProgress {
             epoch: EPOCH,
-            begin_offset: 0,
-            end_offset: next_offset,
-            committed: Some(Committed {
-                epoch: EPOCH,
-                next_offset,
-                metadata: String::new(),
-            }),
+            partition,
+            next_offset,
             complete_through_ms: state.complete_ms,
         };
-        let states = (0..).zip(state.next).map(partition).collect();
-        async move { Ok(states) }.boxed()
-    }
-
-    fn read(&self, _: u32, _: u64, _: usize) -> BoxFuture<'_, Result<Vec<LoggedRecord>, InspectError>> {
-        async { Ok(Vec::new()) }.boxed()
+        let published = ShardProgress {
+            source_partitions: 2,
+            partitions: (0..).zip(state.next).map(partition).collect(),
+            ..ShardProgress::default()
+        };
+        async move { Ok(vec![published]) }.boxed()
     }
 }
 
@@ -101,7 +99,7 @@ pub(crate) struct Delivered {
 pub(crate) struct World {
     pub(crate) warehouse: Warehouse,
     pub(crate) accounts: Accounts,
-    pub(crate) log: Arc<TestLog>,
+    pub(crate) progress: Arc<TestProgress>,
     pub(crate) metrics: PrometheusHandle,
     number: AtomicU64,
     _dir: TempDir,
@@ -133,7 +131,7 @@ impl World {
         let world = Self {
             warehouse: engine.warehouse(),
             accounts,
-            log: Arc::new(TestLog::new()),
+            progress: Arc::new(TestProgress::new()),
             metrics,
             number: AtomicU64::new(1),
             _dir: dir,
@@ -180,19 +178,19 @@ impl World {
         receipts
     }
 
-    /// Rows, mark and commit of a block.
+    /// Stores rows and mark of a block, and publishes its progress.
     pub(crate) async fn deliver(&self, partition: u32, receipts: &[Delivered]) {
         self.write(partition, receipts, true).await;
         self.commit(partition, receipts.len());
     }
 
     pub(crate) fn commit(&self, partition: u32, records: usize) {
-        self.log.state.lock().next[partition as usize] += records as u64;
+        self.progress.state.lock().next[partition as usize] += records as u64;
     }
 
     /// Rows of the next block, and its mark.
     pub(crate) async fn write(&self, partition: u32, receipts: &[Delivered], marked: bool) {
-        let first_offset = self.log.state.lock().next[partition as usize];
+        let first_offset = self.progress.state.lock().next[partition as usize];
         let (mut block, mut touched) = (Vec::new(), Touched::default());
         for (offset, receipt) in (first_offset..).zip(receipts) {
             let mut payload_hash = [0; 32];
@@ -254,10 +252,14 @@ impl World {
     }
 
     pub(crate) async fn server(&self, change: impl FnOnce(&mut AnalyticsConfig)) -> Server {
-        self.server_over(Arc::clone(&self.log), change).await
+        self.server_over(Arc::clone(&self.progress), change).await
     }
 
-    pub(crate) async fn server_over(&self, log: Arc<TestLog>, change: impl FnOnce(&mut AnalyticsConfig)) -> Server {
+    pub(crate) async fn server_over(
+        &self,
+        progress: Arc<TestProgress>,
+        change: impl FnOnce(&mut AnalyticsConfig),
+    ) -> Server {
         let mut config = AnalyticsConfig {
             live_interval_ms: 20,
             live_key_streams_max: 3_000,
@@ -272,7 +274,7 @@ impl World {
         let deps = Deps {
             warehouse: self.warehouse.clone(),
             accounts: self.accounts.clone(),
-            log,
+            progress,
             limiter: Arc::new(InProcessLimiter::new(100)),
             quotas,
             health: Health::new(),

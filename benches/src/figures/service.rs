@@ -17,7 +17,7 @@ const PUBLISHER: &str = "bench.example";
 /// The figures are for two cores: on larger machines everything is kept on the first two.
 const CORES: &str = "0,1";
 const MEMORY_MB_MAX: f64 = 1_500.0;
-/// How often the verifier's counter is read.
+/// How often the writer's counter is read.
 const SAMPLE_EVERY: Duration = Duration::from_millis(200);
 
 /// The programs that run the service and load it.
@@ -140,7 +140,7 @@ fn generator(program: &Path) -> Command {
     command
 }
 
-/// The verifier's counter, all outcomes together.
+/// The writer's counter, all outcomes together: receipts that are stored.
 async fn outcomes_so_far(metrics: &str) -> Result<f64> {
     let client = load_tests::http::client(1);
     let answer = client.get(format!("{metrics}/metrics").parse()?).await?;
@@ -148,22 +148,22 @@ async fn outcomes_so_far(metrics: &str) -> Result<f64> {
     let text = std::str::from_utf8(&text)?;
     let counts = text
         .lines()
-        .filter(|line| line.starts_with("receipts_verifier_receipts_total"));
+        .filter(|line| line.starts_with("receipts_writer_receipts_total"));
     let counts = counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
     Ok(counts.sum())
 }
 
 /// Receipts a second between the first outcome and the last: the pace that was kept up, start and waiting left out.
 fn pace(outcomes: &[(Duration, f64)]) -> Result<f64> {
-    let last = outcomes.last().context("the verifier's counter was never read")?.1;
+    let last = outcomes.last().context("the writer's counter was never read")?.1;
     let begin = outcomes
         .iter()
         .find(|(_, count)| *count > 0.0)
-        .context("nothing was verified")?;
+        .context("nothing was stored")?;
     let end = outcomes
         .iter()
         .find(|(_, count)| *count >= last)
-        .context("nothing was verified")?;
+        .context("nothing was stored")?;
     let seconds = (end.0 - begin.0).as_secs_f64();
     ensure!(seconds > 1.0, "it was over before it could be measured");
     Ok((end.1 - begin.1) / seconds)
@@ -240,7 +240,7 @@ pub(super) fn sustained(setting: &Setting<'_>) -> Result<Vec<Row>> {
         let row = Row::alone(
             name,
             format!("all in one, two cores, generator included, {what}"),
-            "verified receipts/s",
+            "stored receipts/s",
             pace(&loaded.outcomes)?,
         )
         .note(exactness(&loaded.report))

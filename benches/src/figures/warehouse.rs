@@ -1,10 +1,12 @@
-//! The verifier's way into the warehouse beside the engine's own fastest format, over the same engine and the same rows.
+//! The way of verdicts into the warehouse, as verifier and writer take it, beside the engine's own
+//! fastest format, over the same engine and the same rows.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ::warehouse::{EmbeddedEngine, ReceiptRow, Target, Warehouse, WarehouseConfig};
+use ::warehouse::{EmbeddedEngine, ReceiptRow, Target, Warehouse, WarehouseConfig, WriterEpoch};
 use anyhow::{Context, Result, ensure};
+use blocks::{AcceptedRow, Block, Counts, Header, Rows, SourceIndex, SourceRange};
 use bytes::Bytes;
 use cpu_time::ProcessTime;
 use sha2::{Digest, Sha256};
@@ -19,8 +21,11 @@ use crate::row::{Row, Target as Goal, number};
 
 /// 2026-11-15T12:00:00Z.
 const NOON_MS: i64 = 1_794_744_000_000;
-/// The verifier hands rows over in pieces of about this size, in bytes.
-const PIECE_BYTES: usize = 1 << 20;
+/// A verifier begins another record of `verdicts` beyond this size, in bytes
+/// (`verifier.record_bytes_max`).
+const RECORD_BYTES: usize = 1 << 20;
+/// A receipt's bytes: about what one has.
+const RAW: &[u8] = &[b'x'; 1_200];
 const USER: &str = "bench";
 const PASSWORD: &str = "bench";
 
@@ -50,14 +55,14 @@ fn facts(rows: usize) -> Vec<Facts> {
     (0..rows).map(fact).collect()
 }
 
-/// Rows as the verifier encodes them.
-fn encode(facts: &[Facts]) -> Vec<Bytes> {
-    let mut pieces = Vec::new();
-    let mut piece = Vec::with_capacity(PIECE_BYTES + 4_096);
+/// Records of `verdicts`, as a verifier encodes them.
+fn encode(facts: &[Facts]) -> Result<Vec<Bytes>> {
+    let mut records = Vec::new();
+    let mut rows = Rows::default();
     for (number, fact) in facts.iter().enumerate() {
         let mut id = [0; 16];
         id.copy_from_slice(&fact.hash[16..]);
-        ReceiptRow {
+        rows.push_accepted(&AcceptedRow {
             publisher: &fact.publisher,
             timestamp_ms: fact.at_ms,
             entry_id: Uuid::from_u128(fact.entry),
@@ -81,14 +86,50 @@ fn encode(facts: &[Facts]) -> Vec<Bytes> {
             session_id: "",
             study_id: "",
             researcher_id: "",
-        }
-        .encode(&mut piece);
-        if piece.len() >= PIECE_BYTES {
-            pieces.push(std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES + 4_096)).into());
+            request_id: "0198c0de-0000-7000-8000-000000000000",
+            client_address: "192.0.2.1",
+            kind: "batch",
+            raw: RAW,
+            request_signature: "",
+            origin: "batch",
+        });
+        if rows.bytes() >= RECORD_BYTES {
+            records.push(record(std::mem::take(&mut rows))?);
         }
     }
-    pieces.push(piece.into());
-    pieces
+    if rows.accepted() > 0 {
+        records.push(record(rows)?);
+    }
+    Ok(records)
+}
+
+fn record(rows: Rows) -> Result<Bytes> {
+    let accepted = rows.accepted() as u64;
+    let end = SourceIndex {
+        offset: accepted,
+        index: 0,
+    };
+    let header = Header {
+        version: blocks::VERSION,
+        source: SourceRange {
+            end,
+            ..SourceRange::default()
+        },
+        block: Counts {
+            received: accepted,
+            accepted,
+            rejected: 0,
+        },
+        ..Header::default()
+    };
+    Ok(rows.encode(header)?)
+}
+
+/// Inserts records as a writer does.
+async fn insert(warehouse: &Warehouse, records: &[Bytes], epoch: &WriterEpoch) -> Result<()> {
+    let decoded = records.iter().map(|record| Ok(Block::decode(record)?.accepted()));
+    let rows = decoded.collect::<Result<Vec<_>>>()?;
+    Ok(warehouse.insert_accepted(&rows, Some(epoch)).await?)
 }
 
 /// How the engine is reached, past the client.
@@ -138,6 +179,7 @@ async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, sql: &str, bo
 struct Round<'a> {
     runtime: &'a Runtime,
     warehouse: &'a Warehouse,
+    epoch: &'a WriterEpoch,
     way: &'a Way,
     facts: &'a [Facts],
     native: &'a [u8],
@@ -145,11 +187,11 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// Encodes and inserts; rows a second, and CPU microseconds a row.
+    /// Encodes, decodes and inserts; rows a second, and CPU microseconds a row.
     fn ours(&self) -> Result<(f64, f64)> {
         self.timed(async || {
-            let pieces = encode(self.facts);
-            Ok(self.warehouse.insert_receipts(pieces, self.facts.len() as u64).await?)
+            let records = encode(self.facts)?;
+            insert(self.warehouse, &records, self.epoch).await
         })
     }
 
@@ -199,6 +241,9 @@ pub(super) fn measure(setting: &Setting<'_>) -> Result<Vec<Row>> {
     };
     let remote = Warehouse::new(&Target::Url(url), &config)?;
     let (socket, tcp) = (Way::Socket(socket), Way::Tcp(address));
+    let epoch = runtime
+        .block_on(local.take_epoch(0))?
+        .context("another writer has the shard")?;
     let mut rows = Vec::new();
     for (name, place, warehouse, way, block) in [
         ("warehouse-1k", "socket", &local, &socket, 1_000),
@@ -206,18 +251,19 @@ pub(super) fn measure(setting: &Setting<'_>) -> Result<Vec<Row>> {
         ("warehouse-50k", "socket", &local, &socket, 50_000),
         ("warehouse-tcp-10k", "TCP, LZ4", &remote, &tcp, 10_000),
     ] {
-        let what = format!("verifier to warehouse, blocks of {block} rows, {place}, synced");
+        let what = format!("verifier and writer to warehouse, batches of {block} rows, {place}, synced");
         setting.progress.step("warehouse", &what);
         let facts = facts(block);
         let native = runtime.block_on(async {
             way.send("TRUNCATE TABLE receipts", b"").await?;
-            local.insert_receipts(encode(&facts), block as u64).await?;
+            insert(&local, &encode(&facts)?, &epoch).await?;
             let sql = format!("SELECT {} FROM receipts FORMAT Native", ReceiptRow::COLUMNS);
             socket.send(&sql, b"").await
         })?;
         let round = Round {
             runtime: &runtime,
             warehouse,
+            epoch: &epoch,
             way,
             facts: &facts,
             native: &native,
@@ -235,10 +281,10 @@ pub(super) fn measure(setting: &Setting<'_>) -> Result<Vec<Row>> {
         )?;
         let cost = |us: &[f64]| median(us).map_or_else(|| "-".to_owned(), number);
         let note = format!(
-            "CPU a row, the engine's included: {} us and {} us; bytes a row: {} as RowBinary, {} as the engine's Native",
+            "CPU a row, the engine's included: {} us and {} us; bytes a row: {} as records of verdicts, {} as the engine's Native",
             cost(&ours_us),
             cost(&reference_us),
-            number(encode(&facts).iter().map(Bytes::len).sum::<usize>() as f64 / block as f64),
+            number(encode(&facts)?.iter().map(Bytes::len).sum::<usize>() as f64 / block as f64),
             number(native.len() as f64 / block as f64)
         );
         let row = Row::measured(name, what, "rows/s", samples).note(note);

@@ -8,7 +8,7 @@ use receipt_log::{InspectError, LogInspector, LoggedRecord, Position, RecordKind
 use warehouse::{AuditFinding, LedgerRow, StandingRejection};
 
 use crate::failure::Failure;
-use crate::inspection::{CommittedPartition, Inspection};
+use crate::inspection::{Inspection, StoredPartition};
 
 /// Bodies read from the log at a time, in bytes.
 const STEP_BYTES: usize = 16 << 20;
@@ -37,7 +37,7 @@ pub struct Counted {
     pub records: u64,
     /// Receipts in them.
     pub receipts: u64,
-    /// Committed records that retention has deleted.
+    /// Stored records that retention has deleted from the log.
     pub records_gone: u64,
 }
 
@@ -76,13 +76,13 @@ struct ReadAhead {
 }
 
 impl Counter<'_> {
-    /// Goes through one partition's ledger and log side by side, below the committed position.
+    /// Goes through one partition's ledger and log side by side, below the stored position.
     ///
     /// # Errors
     /// An engine is unavailable; differences are findings.
     pub async fn count(
         &self,
-        partition: &CommittedPartition,
+        partition: &StoredPartition,
         findings: &mut Vec<AuditFinding>,
     ) -> Result<Counted, Failure> {
         let mut counted = Counted {
@@ -140,7 +140,7 @@ impl Counter<'_> {
         }
         if covered != partition.next_offset {
             let (place, next) = (place(partition), partition.next_offset);
-            let detail = format!("{place}: the log is committed up to offset {next}, the ledger ends at {covered}");
+            let detail = format!("{place}: verdicts are stored up to offset {next}, the ledger ends at {covered}");
             findings.push(AuditFinding {
                 kind: "ledger_end",
                 detail,
@@ -152,7 +152,7 @@ impl Counter<'_> {
     /// Counts a block's records in the log; `None` where some are gone.
     async fn block(
         &self,
-        partition: &CommittedPartition,
+        partition: &StoredPartition,
         line: &LedgerRow,
         ahead: &mut ReadAhead,
         counted: &mut Counted,
@@ -184,7 +184,7 @@ impl Counter<'_> {
 
     async fn read_ahead(
         &self,
-        partition: &CommittedPartition,
+        partition: &StoredPartition,
         ahead: &mut ReadAhead,
         counted: &mut Counted,
     ) -> Result<(), Failure> {
@@ -205,7 +205,7 @@ impl Counter<'_> {
         };
         records.retain(|record| record.position.offset < partition.next_offset);
         let Some(last) = records.last() else {
-            // The log ends before its own committed position: the ledger's blocks beyond can't be counted.
+            // The log ends before what is stored of it: blocks beyond can't be counted.
             ahead.next_offset = u64::MAX;
             return Ok(());
         };
@@ -272,8 +272,8 @@ impl Counter<'_> {
             };
         }
         let kind = match record.kind {
-            RecordKind::Receipt => BodyKind::Receipt,
             RecordKind::Batch => BodyKind::Batch,
+            RecordKind::Receipt | RecordKind::Verdicts => BodyKind::Receipt,
         };
         if self.depth == Depth::Count {
             if kind == BodyKind::Receipt {
@@ -327,6 +327,6 @@ impl Counter<'_> {
     }
 }
 
-fn place(partition: &CommittedPartition) -> String {
+fn place(partition: &StoredPartition) -> String {
     format!("partition {} (epoch {})", partition.partition, partition.epoch)
 }

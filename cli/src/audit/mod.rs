@@ -16,9 +16,9 @@ use counting::{Counter, Depth};
 use report::Report;
 
 const AFTER_HELP: &str = "\
-Checks that every log record up to the committed position is in exactly one block of the ledger, that each block \
-has as many receipts as its records in the log, that in = accepted + rejected, and that accepted and rejected are \
-what stands in the tables. Works while `receipts up` runs (through its socket), and when it doesn't. Records that \
+Checks that every log record up to the stored position is in exactly one block of the ledger, that each block has as \
+many receipts as its records in the log, that in = accepted + rejected, and that accepted and rejected are what is in \
+the tables. Records behind that position wait for the verifier or the writer: they are no finding. Works while `receipts up` runs (through its socket), and when it doesn't. Records that \
 retention has deleted can't be counted again; the report says how many.
 
 Examples:
@@ -81,7 +81,7 @@ impl Audit {
 /// # Errors
 /// An engine is unavailable, or the warehouse's stored data is damaged; differences are findings.
 pub async fn audit(settings: &Settings, inspection: &Inspection, depth: Depth) -> Result<Report, Failure> {
-    let partitions = inspection.committed().await?;
+    let partitions = inspection.partitions().await?;
     let committed: Vec<CommittedOffset> = partitions
         .iter()
         .map(|p| CommittedOffset {

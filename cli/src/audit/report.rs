@@ -5,7 +5,7 @@ use warehouse::{AuditFinding, AuditSums};
 
 use super::counting::{Counted, Depth};
 use crate::failure::Failure;
-use crate::inspection::CommittedPartition;
+use crate::inspection::StoredPartition;
 use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, mark, paint};
 
 /// An audit's result.
@@ -18,7 +18,7 @@ pub struct Report {
     /// The ledger and the tables.
     pub sums: AuditSums,
     /// The log, partition by partition.
-    pub counted: Vec<(CommittedPartition, Counted)>,
+    pub counted: Vec<(StoredPartition, Counted)>,
     /// What doesn't add up.
     pub findings: Vec<AuditFinding>,
 }
@@ -53,6 +53,7 @@ impl Report {
                     "epoch": partition.epoch,
                     "beginOffset": partition.begin_offset,
                     "committedOffset": partition.next_offset,
+                    "verifiedOffset": partition.verified_offset,
                     "endOffset": partition.end_offset,
                     "blocks": counted.blocks,
                     "blocksCounted": counted.blocks_counted,
@@ -100,7 +101,7 @@ impl Report {
         let checks = [
             (
                 none_of(&["ledger_gap", "ledger_overlap", "ledger_end"]),
-                "every committed record is in one block of the ledger",
+                "every stored record is in one block of the ledger",
                 format!("{} records, {} blocks", sums.records, sums.blocks),
             ),
             (
@@ -139,19 +140,18 @@ impl Report {
             .iter()
             .map(|(good, what, numbers)| format!("{} {what:<58} {}", mark(*good), paint(FAINT, numbers)))
             .collect();
-        let waiting: u64 = self
-            .counted
-            .iter()
-            .map(|(p, _)| p.end_offset.saturating_sub(p.next_offset))
-            .sum();
-        if waiting > 0 {
-            lines.push(format!(
-                "  {}",
-                paint(FAINT, format!("{waiting} records in the log wait for the verifier"))
-            ));
+        let sum = |waiting: fn(&StoredPartition) -> u64| -> u64 { self.counted.iter().map(|(p, _)| waiting(p)).sum() };
+        for (waiting, service) in [
+            (sum(|p| p.end_offset.saturating_sub(p.verified_offset)), "verifier"),
+            (sum(|p| p.verified_offset.saturating_sub(p.next_offset)), "writer"),
+        ] {
+            if waiting > 0 {
+                let what = format!("{waiting} records in the log wait for the {service}");
+                lines.push(format!("  {}", paint(FAINT, what)));
+            }
         }
         if gone > 0 {
-            let what = format!("{gone} committed records were deleted by retention and couldn't be counted again");
+            let what = format!("{gone} stored records were deleted by retention and couldn't be counted again");
             lines.push(format!("  {}", paint(FAINT, what)));
         }
         if sums.blocks_past > 0 {

@@ -4,10 +4,12 @@
 //! - [`list`], [`show`], [`replay`]: the commands
 //! - [`retained`]: the record a receipt came in
 //! - [`rejudging`]: a rejected receipt judged again, in its own context
+//! - [`present_policy`]: which receipts the policy rejects now
 //! - [`tally`]: what a replay came to
 //! - [`rendering`]: bytes of strangers as text for a terminal
 
 pub mod list;
+pub mod present_policy;
 pub mod rejudging;
 pub mod rendering;
 pub mod replay;
@@ -24,7 +26,7 @@ use crate::failure::{Answer, Failure};
 use crate::settings::Settings;
 use receipt_log::ReceiptPosition;
 
-/// List, show and replay rejected receipts (dead letters)
+/// List, show and replay rejected receipts
 #[derive(Debug, clap::Args)]
 pub struct RejectedCommand {
     #[command(subcommand)]

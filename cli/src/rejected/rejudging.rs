@@ -2,13 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use accounts::{AccountsError, ClientKey, Fingerprint, Terms};
+use accounts::{ClientKey, Fingerprint};
 use bytes::Bytes;
 use receipt::{Arrival, BodyKind, Judge, Judged, Origin, RejectReason, VerifiedReceipt};
 use receipt_log::{Record, RecordKind};
 use uuid::Uuid;
-use verifier::PolicyBook;
-use verifier::policy::Asked;
 use warehouse::Rejected;
 
 /// What came of it.
@@ -55,40 +53,6 @@ impl Passing {
     pub fn keys(&self) -> impl Iterator<Item = PayloadKey> + '_ {
         self.payloads.iter().map(|payload| (payload.receipt_id, payload.hash))
     }
-}
-
-/// Reasons for which the present policy rejects these; `None` for those of which anything passes.
-///
-/// # Errors
-/// The account store fails.
-pub async fn refused_by_policy(
-    book: &PolicyBook,
-    terms: &Terms,
-    passing: &[&Passing],
-) -> Result<Vec<Option<RejectReason>>, AccountsError> {
-    let asked = |passing: &&Passing| {
-        let received_at_ms = passing.record.received_at_ms;
-        let payloads = passing.payloads.iter();
-        let asked = payloads.map(|payload| Asked {
-            client_key: payload.client_key,
-            entry_id: payload.entry_id,
-            received_at_ms,
-        });
-        asked.collect::<Vec<_>>()
-    };
-    let asked: Vec<Asked> = passing.iter().flat_map(asked).collect();
-    let mut rulings = book.rule(terms, &asked).await?.into_iter();
-    let reasons = passing.iter().map(|passing| {
-        let rulings: Vec<_> = rulings.by_ref().take(passing.payloads.len()).collect();
-        let refused = rulings.iter().all(Option::is_some);
-        rulings
-            .into_iter()
-            .flatten()
-            .next()
-            .filter(|_| refused)
-            .map(|refusal| refusal.reason)
-    });
-    Ok(reasons.collect())
 }
 
 /// A record of the log judged again, receipt by receipt.
@@ -142,8 +106,8 @@ impl RejudgedRecord {
     pub fn new(judge: &Judge, record: Record) -> Self {
         let arrival = Arrival {
             kind: match record.kind {
-                RecordKind::Receipt => BodyKind::Receipt,
                 RecordKind::Batch => BodyKind::Batch,
+                RecordKind::Receipt | RecordKind::Verdicts => BodyKind::Receipt,
             },
             body: &record.body,
             request_signature: record.request_signature.as_deref(),

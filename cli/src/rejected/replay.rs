@@ -9,7 +9,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::Terms;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -19,16 +18,16 @@ use receipt_log::{AppendError, Log, LogOpenError, LogWriter, OpenError, Position
 use service::cpu::CpuPool;
 use service::instant::now_ms;
 use uuid::Uuid;
-use verifier::PolicyBook;
 use warehouse::{Rejected, RejectedCursor, RejectedOrder, ReplayRow, Warehouse};
 
 use super::on_runtime;
-use super::rejudging::{Passing, Payload, PayloadKey, Verdict, judge_alone, ranges, refused_by_policy};
+use super::present_policy::PresentPolicy;
+use super::rejudging::{Passing, Payload, PayloadKey, Verdict, judge_alone, ranges};
 use super::retained::Retained;
 use super::selection::Selection;
 use super::tally::Tally;
 use crate::failure::{Answer, Failure};
-use crate::inspection::{Inspection, Purpose, open_policy_book};
+use crate::inspection::{Inspection, Purpose};
 use crate::settings::{Settings, SettingsArgs};
 
 /// Rejected receipts found at a time.
@@ -141,7 +140,7 @@ impl Replay {
                 settings.limits.clone(),
                 settings.verifier.key_cache_entries_max,
             )),
-            policy: present_policy(settings).await?,
+            policy: PresentPolicy::open(settings).await?,
             by: user(),
             remembered: HashMap::new(),
             tally: Tally {
@@ -195,7 +194,7 @@ struct Run<'a> {
     cpu: CpuPool,
     judge: Arc<Judge>,
     /// What is demanded now; none where nothing is.
-    policy: Option<(PolicyBook, Terms)>,
+    policy: Option<PresentPolicy>,
     by: String,
     /// Where payloads stand that this run met or appended.
     remembered: HashMap<PayloadKey, u128>,
@@ -297,12 +296,11 @@ impl Run<'_> {
 
     /// Counts those that the policy refuses now, and returns the others.
     async fn admit(&mut self, passing: Vec<(u128, Passing)>) -> Result<Vec<(u128, Passing)>, Failure> {
-        let Some((book, terms)) = &self.policy else {
+        let Some(policy) = &self.policy else {
             return Ok(passing);
         };
         let asked: Vec<&Passing> = passing.iter().map(|(_, passing)| passing).collect();
-        let refused = refused_by_policy(book, terms, &asked).await;
-        let refused = refused.map_err(Failure::unavailable)?;
+        let refused = policy.rejections(&asked).await.map_err(Failure::unavailable)?;
         let mut admitted = Vec::new();
         for (passing, refused) in passing.into_iter().zip(refused) {
             match refused {
@@ -381,16 +379,6 @@ fn key(row: &Rejected) -> RejectedCursor {
         received_at_ms: row.received_at_ms,
         position: row.position,
     }
-}
-
-/// The policy with the present state of what it asks.
-async fn present_policy(settings: &Settings) -> Result<Option<(PolicyBook, Terms)>, Failure> {
-    if settings.policy.is_open() {
-        return Ok(None);
-    }
-    let book = open_policy_book(settings).await?;
-    let terms = book.accounts.present_terms(book.policy).await;
-    Ok(Some((book, terms.map_err(Failure::unavailable)?)))
 }
 
 /// Who runs this, for the marks.

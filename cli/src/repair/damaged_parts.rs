@@ -2,7 +2,7 @@
 
 use indicatif::ProgressBar;
 use serde::Serialize;
-use warehouse::Part;
+use warehouse::{LogBegin, Part};
 
 use crate::failure::Failure;
 use crate::inspection::Inspection;
@@ -19,24 +19,26 @@ pub struct DamagedPart {
     pub rows: u64,
     /// ClickHouse's words.
     pub fault: String,
-    /// How many of its rows come from records that the log no longer holds, in words; none if all can be rebuilt.
+    /// How many of its rows come from records whose verdicts are no longer in the log, in words;
+    /// none if all can be rebuilt.
     pub cannot_be_rebuilt: Option<String>,
     /// Whether it was set aside.
     pub detached: bool,
 }
 
-/// Checks every part. A damaged one is detached if its rows can be rebuilt, or if `accept_loss`.
+/// Checks every part. A damaged one is detached if its rows can be rebuilt from verdicts, which
+/// begin at `begins`, or if `accept_loss`.
 ///
 /// # Errors
 /// The warehouse is unavailable.
 pub async fn set_aside(
     inspection: &Inspection,
+    begins: &[LogBegin],
     accept_loss: bool,
     bar: &ProgressBar,
 ) -> Result<Vec<DamagedPart>, Failure> {
     let warehouse = &inspection.warehouse;
     let parts = warehouse.parts().await.map_err(Failure::unavailable)?;
-    let log = inspection.log_begins().await?;
     bar.set_length(parts.len() as u64);
     let mut damaged = Vec::new();
     for part in parts {
@@ -44,7 +46,7 @@ pub async fn set_aside(
         bar.inc(1);
         let Some(fault) = fault else { continue };
         let lost = warehouse
-            .irreplaceable(&part, &log)
+            .irreplaceable(&part, begins)
             .await
             .map_err(Failure::unavailable)?;
         let detached = lost.is_none() || accept_loss;

@@ -1,42 +1,39 @@
-//! `receipts repair`: what was lost with damaged files of the warehouse, rebuilt from the log.
+//! `receipts repair`: what was lost with damaged files of the warehouse, rebuilt from the log of
+//! verdicts.
 //!
 //! - [`damaged_parts`]: set aside, so that the rest can be read
-//! - the tables of receipts and rejected ones by [`verifier::repair`]
-//! - [`ledger_overlaps`], [`ledger_gaps`]: the ledger
-//! - and an audit at the end, whose word counts
+//! - [`ledger_overlaps`]: lines that can't all be right
+//! - rows and missing ledger lines by [`writer::repair`]
+//! - and an audit at the end, which decides the exit code
 
 pub mod damaged_parts;
-pub mod ledger_gaps;
 pub mod ledger_overlaps;
 
-use std::sync::Arc;
-
-use accounts::Accounts;
 use indicatif::{ProgressBar, ProgressStyle};
-use receipt::Judge;
 use serde_json::json;
 use service::cpu::CpuPool;
-use verifier::PolicyBook;
-use verifier::repair::{Repaired, repair};
+use writer::repair::{Ledger, Repair as Rebuild, Repaired, begins};
 
 use crate::audit::audit;
 use crate::audit::counting::Depth;
 use crate::audit::report::Report;
 use crate::failure::{Answer, Failure};
-use crate::inspection::{Inspection, Purpose, open_policy_book};
+use crate::inspection::{Inspection, Purpose};
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{Output, mark};
 use damaged_parts::DamagedPart;
 
 const AFTER_HELP: &str = "\
 For the day `receipts audit` finds that receipts are missing, or that the warehouse's files are damaged. Every file of \
-the warehouse is read; damaged parts are detached (their files stay, in detached/ of their table), tables that are gone \
-are made anew; every committed record still in the log is judged again and its rows are written again; ledger lines that \
-overlap are thinned out, and missing ones are made. What wasn't lost doesn't change. It ends in an audit.
+the warehouse is read; damaged parts are detached (their files stay, in detached/ of their table); tables that are gone \
+are made again; the rows of every stored verdict that is still in the log of verdicts are inserted again; ledger lines \
+that overlap are deleted, and missing ones are inserted. No receipt is judged again, and what wasn't lost doesn't change. \
+It ends in an audit.
 
-A damaged part that holds rows of records which retention has deleted from the log stays where it is, unless \
+A damaged part that holds rows whose verdicts retention has deleted from the log stays where it is, unless \
 --accept-loss: those of its rows that can still be read would be gone from the tables, too. Works while `receipts up` \
-runs, and when it doesn't; it can be interrupted and run again.
+runs, and when it doesn't; it can be interrupted and run again. If the log of verdicts itself is lost, see \
+`receipts rewind --help`.
 
 Examples:
   receipts repair
@@ -49,7 +46,7 @@ Exit codes:
   2  wrong usage, or there is no such data directory
   3  an engine is unavailable";
 
-/// Set damaged parts of the warehouse aside and write lost rows again, from the log
+/// Set damaged parts of the warehouse aside and insert lost rows again, from the log of verdicts
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Repair {
@@ -99,7 +96,6 @@ struct Done {
     damaged: Vec<DamagedPart>,
     rows: Repaired,
     ledger_lines_deleted: u64,
-    ledger_lines: u64,
     /// None where damage that stays keeps the audit from its end.
     audit: Option<Report>,
 }
@@ -114,7 +110,6 @@ impl Done {
         let mut value = serde_json::to_value(self.rows).map_err(Failure::input)?;
         value["tablesRestored"] = json!(self.tables_restored);
         value["damagedParts"] = json!(self.damaged);
-        value["ledgerLines"] = json!(self.ledger_lines);
         value["ledgerLinesDeleted"] = json!(self.ledger_lines_deleted);
         value["audit"] = self.audit.as_ref().map_or(json!(null), Report::to_json);
         value["ok"] = json!(self.is_good());
@@ -124,7 +119,7 @@ impl Done {
     fn to_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for table in &self.tables_restored {
-            lines.push(format!("{} the table {table} was gone, and was made anew", mark(true)));
+            lines.push(format!("{} the table {table} was gone, and was made again", mark(true)));
         }
         for part in &self.damaged {
             let DamagedPart {
@@ -148,7 +143,7 @@ impl Done {
             });
             if let Some(lost) = cannot_be_rebuilt {
                 lines.push(format!(
-                    "  {lost} of its rows come from records that retention has deleted from the log: they can't be rebuilt{}",
+                    "  {lost} of its rows come from records whose verdicts retention has deleted from the log: they can't be rebuilt{}",
                     if *detached {
                         ""
                     } else {
@@ -162,15 +157,16 @@ impl Done {
             records,
             accepted,
             rejected,
+            ledger_lines,
             gone,
         } = self.rows;
         lines.push(format!(
-            "{} {records} records written again: {accepted} accepted, {rejected} rejected",
+            "{} verdicts on {records} records inserted again: {accepted} accepted, {rejected} rejected",
             mark(true)
         ));
         for (number, what) in [
             (self.ledger_lines_deleted, "ledger lines deleted that overlapped others"),
-            (self.ledger_lines, "ledger lines made again"),
+            (ledger_lines, "missing ledger lines inserted"),
         ] {
             if number > 0 {
                 lines.push(format!("{} {number} {what}", mark(true)));
@@ -178,7 +174,7 @@ impl Done {
         }
         if gone > 0 {
             lines.push(format!(
-                "  {gone} records were deleted by retention before; rows of theirs that are lost can't be rebuilt"
+                "  verdicts on {gone} records are no longer in the log; rows of theirs that are lost can't be rebuilt"
             ));
         }
         match &self.audit {
@@ -191,64 +187,55 @@ impl Done {
 
 async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) -> Result<Done, Failure> {
     let cpu = CpuPool::new("repair", 0, 4).map_err(Failure::unavailable)?;
-    let judge = Arc::new(Judge::new(
-        settings.limits.clone(),
-        settings.verifier.key_cache_entries_max,
-    ));
-    // What is written again carries no marks; and rolled rows are made from the receipts, damaged ones too.
-    let forget = || async { inspection.warehouse.reset_rollups().await.map_err(Failure::unavailable) };
-    forget().await?;
+    let verdicts = inspection.verdicts(settings)?;
+    let verdicts = verdicts.as_ref();
+    // What is inserted again has no invalidations; and aggregates are made from receipts, damaged
+    // ones too.
+    let reset = || async { inspection.warehouse.reset_rollups().await.map_err(Failure::unavailable) };
+    reset().await?;
+    let found = begins(verdicts, &inspection.stored().await?).await;
+    let found = found.map_err(Failure::unavailable)?;
     let checking = bar("{bar:30} {pos}/{len} parts checked  eta {eta}");
-    let damaged = damaged_parts::set_aside(inspection, accept_loss, &checking).await;
+    let damaged = damaged_parts::set_aside(inspection, &found, accept_loss, &checking).await;
     checking.finish_and_clear();
     let damaged = damaged?;
-    let writing = bar("{bar:30} {pos}/{len} records  eta {eta}");
-    let book = policy_book(settings).await?;
-    let book = book.as_ref();
-    let repaired = repair(
-        &inspection.log,
-        &inspection.warehouse,
-        &cpu,
-        &judge,
-        book,
-        |done, total| {
-            writing.set_length(total);
-            writing.set_position(done);
-        },
-    );
-    let repaired = repaired.await;
-    writing.finish_and_clear();
-    // Also after a failure: a roll that began meanwhile knows nothing of what was written until then.
-    forget().await?;
-    let rows = repaired.map_err(Failure::unavailable)?;
     let stays = |table: &str| damaged.iter().any(|part| !part.detached && part.table == table);
-    // The ledger's own lines can't be read past damage that stays, nor can anything be held against them.
-    let (mut ledger_lines_deleted, mut ledger_lines, mut report) = (0, 0, None);
+    // The ledger can't be read past damage that stays.
+    let (mut ledger, mut ledger_lines_deleted) = (Ledger::Leave, 0);
     if !stays("ledger") {
-        ledger_lines_deleted = ledger_overlaps::settle(inspection).await?;
-        ledger_lines = ledger_gaps::fill(inspection, &cpu, &judge, book).await?;
+        ledger = Ledger::Fill;
+        ledger_lines_deleted = ledger_overlaps::delete(inspection, &found).await?;
     }
-    match audit(settings, inspection, Depth::Count).await {
-        Ok(found) => report = Some(found),
-        Err(_) if damaged.iter().any(|part| !part.detached) => {}
+    let inserting = bar("{bar:30} {pos}/{len} records of verdicts  eta {eta}");
+    let rebuild = Rebuild {
+        verdicts,
+        warehouse: &inspection.warehouse,
+        cpu: &cpu,
+        ledger,
+    };
+    let stored = inspection.stored().await?;
+    let rebuilt = rebuild.run(&stored, |done, total| {
+        inserting.set_length(total);
+        inserting.set_position(done);
+    });
+    let rebuilt = rebuilt.await;
+    inserting.finish_and_clear();
+    // Also after a failure: an aggregation run that began meanwhile knows nothing of what was
+    // inserted until then.
+    reset().await?;
+    let rows = rebuilt.map_err(Failure::unavailable)?;
+    let audit = match audit(settings, inspection, Depth::Count).await {
+        Ok(report) => Some(report),
+        Err(_) if damaged.iter().any(|part| !part.detached) => None,
         Err(error) => return Err(error),
-    }
+    };
     Ok(Done {
         tables_restored: inspection.tables_restored.clone(),
         damaged,
         rows,
         ledger_lines_deleted,
-        ledger_lines,
-        audit: report,
+        audit,
     })
-}
-
-/// The marks of records that were judged under a policy, if there is an account store that could hold them.
-async fn policy_book(settings: &Settings) -> Result<Option<PolicyBook>, Failure> {
-    if settings.policy.is_open() && !Accounts::is_given(&settings.accounts, settings.data.root()) {
-        return Ok(None);
-    }
-    open_policy_book(settings).await.map(Some)
 }
 
 fn bar(template: &str) -> ProgressBar {

@@ -1,4 +1,4 @@
-//! The engines below the services: log, warehouse, accounts, and the counts of the rate limits.
+//! The engines below the services: logs, warehouse, accounts, and the counts of the rate limits.
 
 use std::sync::Arc;
 
@@ -14,8 +14,10 @@ use crate::settings::Settings;
 
 /// The open engines.
 pub struct Engines {
-    /// The log.
+    /// The log of receipts.
     pub log: Log,
+    /// The log of verdicts.
+    pub verdicts: Log,
     /// A client of the warehouse.
     pub warehouse: Warehouse,
     /// Accounts, domains, API keys.
@@ -26,7 +28,8 @@ pub struct Engines {
 }
 
 impl Engines {
-    /// Opens all of them: the log with its recovery, the warehouse with its migrations, the accounts with theirs.
+    /// Opens all of them: the logs with their recovery, the warehouse with its migrations, the
+    /// accounts with theirs.
     ///
     /// # Errors
     /// The first engine that can't be opened, and why.
@@ -36,6 +39,8 @@ impl Engines {
             .map_err(Failure::input)?;
         let open = || Log::open(&settings.kafka, &settings.log, &settings.data.log());
         let log = tokio::task::block_in_place(open).map_err(Failure::unavailable)?;
+        let open = || Log::open_verdicts(&settings.kafka, &settings.verdicts, &settings.data.verdicts());
+        let verdicts = tokio::task::block_in_place(open).map_err(Failure::unavailable)?;
         let accounts = Accounts::open(&settings.accounts, settings.data.root())
             .await
             .map_err(Failure::unavailable)?;
@@ -55,9 +60,10 @@ impl Engines {
                 (engine.warehouse(), Some(engine))
             }
         };
-        info!("log, accounts and warehouse are open");
+        info!("logs, accounts and warehouse are open");
         Ok(Self {
             log,
+            verdicts,
             warehouse,
             accounts,
             limiter,
@@ -65,9 +71,12 @@ impl Engines {
         })
     }
 
-    /// Closes them: the log first, which is the one that writes on its own.
+    /// Closes them: the logs first, which write on their own.
     pub async fn close(self) {
-        tokio::task::block_in_place(|| self.log.close());
+        tokio::task::block_in_place(|| {
+            self.log.close();
+            self.verdicts.close();
+        });
         self.accounts.close().await;
         drop(self.warehouse);
         if let Some(engine) = self.embedded {

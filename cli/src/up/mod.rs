@@ -23,9 +23,9 @@ use engines::Engines;
 use services::{Listeners, ServicePorts, Services};
 
 const AFTER_HELP: &str = "\
-Everything lies in the data directory: log/, warehouse/, accounts.sqlite, and while it runs warehouse.sock and \
+Everything is in the data directory: log/, verdicts/, warehouse/, accounts.sqlite, and while it runs warehouse.sock and \
 addresses.json (where it listens, for scripts). Flags go over variables, variables over the file. Port 0 takes a \
-free port. SIGTERM or Ctrl-C drains: the gateway finishes its requests, the verifier catches up, the engines close; \
+free port. SIGTERM or Ctrl-C drains: the gateway finishes its requests, verifier and writer catch up, the engines close; \
 a second one ends the process at once. Nothing acknowledged is lost either way.
 
 Examples:
@@ -39,7 +39,7 @@ Exit codes:
   3    an engine or a service failed, the data directory is in use, or a port can't be bound
   130  ended by a second signal";
 
-/// Run gateway, verifier, analytics API and publisher API in one process
+/// Run gateway, verifier, writer, analytics API and publisher API in one process
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Up {
@@ -171,7 +171,7 @@ fn announce(settings: &Settings, addresses: &Addresses) -> Result<(), Failure> {
             format!("{}/metrics", addresses.metrics),
             "also /healthz, /readyz",
         ),
-        ("data", data.to_string(), "log/, warehouse/, accounts.sqlite"),
+        ("data", data.to_string(), "log/, verdicts/, warehouse/, accounts.sqlite"),
     ];
     out.line(paint(HEAD, "receipts is up"))?;
     for (name, what, hint) in rows {

@@ -4,17 +4,18 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use accounts::{ClientPolicy, RegistryCache};
 use publisher_api::Authority;
 use receipt::Judge;
-use receipt_log::LogOpenError;
+use receipt_log::{InspectError, LogOpenError, PartitionState};
 use service::cpu::CpuPool;
 use service::health::Health;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{error, info, warn};
-use verifier::PolicyBook;
+use verifier::Policies;
 
 use super::engines::Engines;
 use super::entries::StoredEntries;
@@ -28,7 +29,9 @@ const GATEWAY_QUEUE_MAX: usize = 1_024;
 const PUBLISHER_QUEUE_MAX: usize = 64;
 /// The verifier judges one block at a time.
 const VERIFIER_QUEUE_MAX: usize = 4;
-/// How often a draining process looks whether the verifier has caught up.
+/// The writer decodes one batch of each shard at a time.
+const WRITER_QUEUE_MAX: usize = 4;
+/// Pause between two checks whether a draining service has caught up.
 const CATCH_UP_EVERY: Duration = Duration::from_millis(20);
 
 /// The bound ports.
@@ -138,9 +141,13 @@ where
 pub struct Services {
     gateway: Running,
     verifier: Running,
+    writer: Running,
     analytics: Running,
     publisher: Running,
-    catch_up_max: Duration,
+    verifier_catch_up_max: Duration,
+    writer_catch_up_max: Duration,
+    /// Ends what the verifier's policies read in the background.
+    registry: DropGuard,
 }
 
 impl Services {
@@ -154,33 +161,43 @@ impl Services {
         engines: &Engines,
         health: &Health,
     ) -> Result<Self, Failure> {
-        // Two pools of the one kind of bridge: a block of the verifier's must not keep a request waiting.
+        // Pools of the one kind of bridge: a block of the verifier's must not keep a request
+        // waiting.
         let pool = |name, queue_max| CpuPool::new(name, 0, queue_max).map_err(Failure::unavailable);
-        let (gateway_cpu, verifier_cpu) = (
-            pool("gateway", GATEWAY_QUEUE_MAX)?,
-            pool("verifier", VERIFIER_QUEUE_MAX)?,
-        );
-        let verifier_deps = verifier::Deps {
-            consumer: blocking(|| engines.log.consumer(verifier::GROUP))?,
-            log: engines.log.inspector(),
-            warehouse: engines.warehouse.clone(),
-            policy: Some(PolicyBook::new(
+        let gateway_cpu = pool("gateway", GATEWAY_QUEUE_MAX)?;
+        let registry_stop = CancellationToken::new();
+        let policy = settings.policy.policy();
+        // One cache for gateway and verifier; an open policy needs none.
+        let registry = (!policy.is_open()).then(|| {
+            RegistryCache::start(
                 engines.accounts.clone(),
-                settings.policy,
-                settings.verifier.policy_cache_entries_max,
-            )),
-            dead_letters: blocking(|| engines.log.dead_letters())?,
-            cpu: verifier_cpu,
+                settings.policy.registry(),
+                registry_stop.clone(),
+            )
+        });
+        let policies = registry.clone().map(|registry| Policies { policy, registry });
+        let verifier_deps = verifier::Deps {
+            processor: blocking(|| engines.log.processor(verifier::GROUP, &engines.verdicts))?,
+            receipts: engines.log.inspector(),
+            verdicts: engines.verdicts.inspector(),
+            policies,
+            cpu: pool("verifier", VERIFIER_QUEUE_MAX)?,
             judge: Arc::new(Judge::new(
                 settings.limits.clone(),
                 settings.verifier.key_cache_entries_max,
             )),
             health: health.clone(),
         };
+        let writer_deps = writer::Deps {
+            consumer: blocking(|| engines.verdicts.consumer(writer::GROUP))?,
+            warehouse: engines.warehouse.clone(),
+            cpu: pool("writer", WRITER_QUEUE_MAX)?,
+            health: health.clone(),
+        };
         let analytics_deps = analytics_api::Deps {
             warehouse: engines.warehouse.clone(),
             accounts: engines.accounts.clone(),
-            log: engines.log.inspector(),
+            progress: Arc::new(engines.warehouse.clone()),
             limiter: Arc::clone(&engines.limiter),
             quotas: settings.quotas.clone(),
             health: health.clone(),
@@ -200,6 +217,7 @@ impl Services {
         };
         let publisher_config = settings.publisher.clone();
         let (gateway_config, verifier_config) = (settings.gateway.clone(), settings.verifier.clone());
+        let writer_config = settings.writer.clone();
         let analytics_config = settings.analytics.clone();
         let gateway_deps = gateway::Deps {
             limits: settings.limits.clone(),
@@ -208,6 +226,9 @@ impl Services {
             health: health.clone(),
             routes: gateway::Routes::All,
             entries: Some(Arc::new(StoredEntries(engines.accounts.clone()))),
+            registry: registry
+                .clone()
+                .filter(|_| settings.policy.clients == ClientPolicy::Registered),
         };
         let ServicePorts {
             gateway: gateway_port,
@@ -228,6 +249,11 @@ impl Services {
                     .await
                     .map_err(Failure::unavailable)
             }),
+            writer: Running::start("writer", |stop| async move {
+                writer::run(writer_config, writer_deps, stop)
+                    .await
+                    .map_err(Failure::unavailable)
+            }),
             analytics: Running::start("analytics API", |stop| async move {
                 analytics_api::run(analytics_port, analytics_config, analytics_deps, stop).await;
                 Ok(())
@@ -236,7 +262,9 @@ impl Services {
                 publisher_api::run(publisher_port, publisher_config, publisher_deps, stop).await;
                 Ok(())
             }),
-            catch_up_max: Duration::from_millis(settings.verifier.drain_ms_max),
+            verifier_catch_up_max: Duration::from_millis(settings.verifier.drain_ms_max),
+            writer_catch_up_max: Duration::from_millis(settings.writer.drain_ms_max),
+            registry: registry_stop.drop_guard(),
         })
     }
 
@@ -254,6 +282,7 @@ impl Services {
             () = shutdown.cancelled() => None,
             ended = &mut self.gateway.task => Some((self.gateway.name, ended)),
             ended = &mut self.verifier.task => Some((self.verifier.name, ended)),
+            ended = &mut self.writer.task => Some((self.writer.name, ended)),
             ended = &mut self.analytics.task => Some((self.analytics.name, ended)),
             ended = &mut self.publisher.task => Some((self.publisher.name, ended)),
         };
@@ -269,44 +298,69 @@ impl Services {
         });
         let (gone, failure) = failure.unzip();
 
-        // Nothing new first; then what was acknowledged is counted; then whoever asks about it goes.
+        // Nothing new first; then what was acknowledged is verified, and counted; then the queries
+        // about it end.
         let mut drained = Ok(());
-        for service in [self.gateway, self.publisher, self.verifier, self.analytics] {
+        for service in [self.gateway, self.publisher, self.verifier, self.writer, self.analytics] {
             if Some(service.name) == gone {
                 continue;
             }
-            if service.name == "verifier" {
-                catch_up(engines, self.catch_up_max).await;
+            match service.name {
+                "verifier" => catch_up("verifier", self.verifier_catch_up_max, || verifier_lag(engines)).await,
+                "writer" => catch_up("writer", self.writer_catch_up_max, || writer_lag(engines)).await,
+                _ => {}
             }
             drained = drained.and(service.finish().await);
         }
+        drop(self.registry);
         info!("drained");
         failure.map_or(drained, Err)
     }
 }
 
-/// Waits until the verifier has committed everything in the log, or until `wait_max` is over: the rest is verified
-/// at the next start.
-async fn catch_up(engines: &Engines, wait_max: Duration) {
-    let log = engines.log.inspector();
+/// Waits until a service has committed everything in its log, or until `wait_max` is over: the rest
+/// is left for the next start.
+async fn catch_up<L>(service: &str, wait_max: Duration, lag: impl Fn() -> L)
+where
+    L: Future<Output = Result<u64, InspectError>>,
+{
     let deadline = Instant::now() + wait_max;
     loop {
-        let behind: u64 = match log.partitions(verifier::GROUP).await {
-            Ok(partitions) => partitions.iter().map(behind).sum(),
+        let records = match lag().await {
+            Ok(0) => return,
+            Ok(records) => records,
             Err(error) => {
-                warn!(%error, "can't tell whether the verifier has caught up");
+                warn!(%error, service, "the log doesn't say whether the service has caught up");
                 return;
             }
         };
-        if behind == 0 {
-            return;
-        }
         if Instant::now() >= deadline {
-            warn!(records = behind, "left for the next start");
+            warn!(records, service, "left for the next start");
             return;
         }
         tokio::time::sleep(CATCH_UP_EVERY).await;
     }
+}
+
+/// Records of `receipts` that the verifier hasn't committed.
+async fn verifier_lag(engines: &Engines) -> Result<u64, InspectError> {
+    let partitions = engines.log.inspector().partitions(verifier::GROUP).await?;
+    Ok(partitions.iter().map(|state| behind(state, state.end_offset)).sum())
+}
+
+/// Records of `verdicts` that the writer hasn't committed.
+async fn writer_lag(engines: &Engines) -> Result<u64, InspectError> {
+    let log = engines.verdicts.inspector();
+    let mut lag = 0;
+    for state in log.partitions(writer::GROUP).await? {
+        // On Kafka the end is behind the marker of the last transaction, which no commit reaches.
+        if behind(&state, state.end_offset) > 0
+            && let Some(last) = log.last(state.partition).await?
+        {
+            lag += behind(&state, last.position.offset + 1);
+        }
+    }
+    Ok(lag)
 }
 
 /// Asks the log for what waits for the disk or the brokers.
@@ -314,12 +368,11 @@ fn blocking<T>(ask: impl FnOnce() -> Result<T, LogOpenError>) -> Result<T, Failu
     tokio::task::block_in_place(ask).map_err(Failure::unavailable)
 }
 
-fn behind(partition: &receipt_log::PartitionState) -> u64 {
+/// Offsets between the group's commit and `end_offset`.
+fn behind(partition: &PartitionState, end_offset: u64) -> u64 {
     let committed = partition
         .committed
         .as_ref()
         .filter(|committed| committed.epoch == partition.epoch);
-    partition
-        .end_offset
-        .saturating_sub(committed.map_or(0, |committed| committed.next_offset))
+    end_offset.saturating_sub(committed.map_or(0, |committed| committed.next_offset))
 }

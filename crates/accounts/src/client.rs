@@ -1,17 +1,14 @@
-//! Clients: which keys count for which client id, as of each version of the registry.
-//!
-//! `registry` is what an operator changes and sees, `standing` what the verifier asks. Nothing is overwritten: a change ends the rows of
-//! before at the version it makes, so that a receipt can be judged again as it was judged.
+//! Clients, and the keys that an operator registers and revokes for them.
 
-mod registry;
-mod standing;
+mod keys;
 
 use std::fmt;
 
 use uuid::Uuid;
 
-pub use registry::{CLIENTS_LISTED_MAX, ClientInfo, ClientKeyState, KEYS_PER_CLIENT_MAX, NewClientKey, Revoked};
-pub use standing::KeyStanding;
+use crate::AccountsError;
+
+pub use keys::{CLIENTS_LISTED_MAX, ClientInfo, ClientKeyState, KEYS_PER_CLIENT_MAX, NewClientKey, Revoked};
 
 /// SHA-256 of a key's SPKI DER.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,4 +48,14 @@ impl std::str::FromStr for Fingerprint {
         hex::decode_to_slice(text.trim(), &mut bytes).map_err(|_| FingerprintError)?;
         Ok(Self(bytes))
     }
+}
+
+pub(crate) fn uuid(text: &str) -> Result<Uuid, AccountsError> {
+    text.parse()
+        .map_err(|_| AccountsError::Store(format!("`{text}` is no client id")))
+}
+
+pub(crate) fn fingerprint(text: &str) -> Result<Fingerprint, AccountsError> {
+    text.parse()
+        .map_err(|error| AccountsError::Store(format!("`{text}`: {error}")))
 }

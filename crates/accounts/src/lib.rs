@@ -10,8 +10,9 @@
 //! | [`User`] | who acts for an account by the word of an identity provider |
 //! | [`Entry`] | the content that a publisher lists |
 //! | [`Page`], [`Cursor`] | lists in parts |
-//! | [`ClientKey`], [`KeyStanding`] | which keys count for a client |
-//! | [`Policy`], [`Terms`], [`Mark`] | what is demanded of a receipt, and what was when it was judged |
+//! | [`ClientKey`] | a key that signs as a client |
+//! | [`Policy`], [`PolicyConfig`] | conditions on receipts; the section `[policy]` |
+//! | [`RegistryCache`] | client keys and entries as a policy looks them up, cached |
 //!
 //! No other crate knows SQL, and nothing here is seen in a function's type: errors carry text.
 #![forbid(unsafe_code)]
@@ -39,6 +40,7 @@ mod page;
 mod policy;
 mod preparation;
 mod publisher_key;
+mod registry;
 mod rotation;
 mod schema;
 mod scope;
@@ -56,7 +58,7 @@ pub use challenge::{
 };
 pub use client::{
     CLIENTS_LISTED_MAX, ClientInfo, ClientKey, ClientKeyState, Fingerprint, FingerprintError, KEYS_PER_CLIENT_MAX,
-    KeyStanding, NewClientKey, Revoked,
+    NewClientKey, Revoked,
 };
 pub use config::AccountsConfig;
 pub use coverage::Inherited;
@@ -77,8 +79,9 @@ pub use key::{IssuedKey, KEYS_MAX, KeyInfo, KeyWish, Revocation};
 pub use lifetime::{Lifetime, LifetimeError, Overlap, OverlapError};
 pub use mail::{ClaimedMail, MailKind, Outbox};
 pub use page::{Cursor, CursorError, Page};
-pub use policy::{ClientPolicy, EntryPolicy, Mark, Policy, Stretch, Terms};
+pub use policy::{ClientPolicy, EntryPolicy, Policy, PolicyConfig};
 pub use publisher_key::{DOMAINS_MAX, NewKey, PublisherKey};
+pub use registry::{KeyStatus, RegistryCache, RegistryConfig, RegistryUnavailable, RegistryVersions};
 pub use rotation::{EndedKey, Rotation};
 pub use scope::{Scope, ScopeError, parse_scopes};
 pub use store::Accounts;

@@ -1,102 +1,145 @@
-//! What a deployment demands of a receipt beyond its signature, and under which terms each record of the log is judged.
-//!
-//! `marks` keeps the terms of every record that was judged under a policy, so that judging it again says the same; `versions` orders
-//! the changes of what a policy asks, and `presence` is which entries there were at each of them.
-
-mod marks;
-mod presence;
-pub(crate) mod versions;
+//! The deployment's policy: conditions on receipts beyond their signatures.
 
 use serde::{Deserialize, Serialize};
 
-use crate::AccountsError;
+use crate::RegistryConfig;
 
-pub use marks::{Mark, Stretch};
-pub(crate) use presence::{entries_created, entries_deleted};
-
-/// The section `[policy]`: what is demanded of a receipt whose signatures are good.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// Conditions on a receipt whose signatures are good.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// Whose keys count.
+    /// Keys that may sign.
     pub clients: ClientPolicy,
-    /// Whether its entry must exist.
+    /// Entries that may be named.
     pub entries: EntryPolicy,
 }
 
-/// Which key a client may sign with.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ClientPolicy {
-    /// Any.
-    #[default]
-    Open,
-    /// Those that are registered for its id.
-    Registered,
-}
-
-/// What becomes of a receipt for an entry that doesn't exist.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EntryPolicy {
-    /// It counts.
-    #[default]
-    Counted,
-    /// It is rejected.
-    Required,
-}
-
-/// A policy, and the state of what it asks: with the same terms the same receipt is always judged the same.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Terms {
-    /// The policy.
-    pub policy: Policy,
-    /// The version of the registry of clients; 0 where no client is asked for.
-    pub client_version: i64,
-    /// The version of the entries; 0 where no entry is asked for.
-    pub entry_version: i64,
-}
-
 impl Policy {
-    /// It demands nothing.
+    /// Whether the policy accepts every receipt, so that no registry is needed.
     #[must_use]
     pub fn is_open(self) -> bool {
         self == Self::default()
     }
 }
 
-impl ClientPolicy {
-    /// `open` or `registered`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Registered => "registered",
-        }
-    }
+/// Keys with which a client may sign.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientPolicy {
+    /// Any key.
+    #[default]
+    Open,
+    /// Keys that are registered for the client's ID.
+    Registered,
+}
 
-    fn stored(text: &str) -> Result<Self, AccountsError> {
-        [Self::Open, Self::Registered]
-            .into_iter()
-            .find(|policy| policy.as_str() == text)
-            .ok_or_else(|| AccountsError::Store(format!("`{text}` is no policy for clients")))
+/// Treatment of a receipt for an entry that doesn't exist.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EntryPolicy {
+    /// The receipt counts.
+    #[default]
+    Counted,
+    /// The receipt is rejected.
+    Required,
+}
+
+/// The section `[policy]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PolicyConfig {
+    /// Keys that may sign.
+    pub clients: ClientPolicy,
+    /// Entries that may be named.
+    pub entries: EntryPolicy,
+    /// Interval between two checks whether client keys or entries have changed, in milliseconds.
+    pub refresh_ms: u64,
+    /// Age up to which cached client keys and entries are used while the account store is
+    /// unavailable, in milliseconds.
+    pub stale_ms_max: u64,
+    /// Cached client keys, and as many cached entries.
+    pub cache_entries_max: usize,
+}
+
+impl Default for PolicyConfig {
+    fn default() -> Self {
+        let Policy { clients, entries } = Policy::default();
+        let RegistryConfig {
+            refresh_ms,
+            stale_ms_max,
+            cache_entries_max,
+        } = RegistryConfig::default();
+        Self {
+            clients,
+            entries,
+            refresh_ms,
+            stale_ms_max,
+            cache_entries_max,
+        }
     }
 }
 
-impl EntryPolicy {
-    /// `counted` or `required`.
+impl PolicyConfig {
+    /// Returns the policy itself.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Counted => "counted",
-            Self::Required => "required",
+    pub fn policy(&self) -> Policy {
+        Policy {
+            clients: self.clients,
+            entries: self.entries,
         }
     }
 
-    fn stored(text: &str) -> Result<Self, AccountsError> {
-        [Self::Counted, Self::Required]
-            .into_iter()
-            .find(|policy| policy.as_str() == text)
-            .ok_or_else(|| AccountsError::Store(format!("`{text}` is no policy for entries")))
+    /// Returns the limits of the cache of client keys and entries.
+    #[must_use]
+    pub fn registry(&self) -> RegistryConfig {
+        RegistryConfig {
+            refresh_ms: self.refresh_ms,
+            stale_ms_max: self.stale_ms_max,
+            cache_entries_max: self.cache_entries_max,
+        }
+    }
+
+    /// Returns what can't work: key and sentence, for `service::config::Source::section_with`.
+    #[must_use]
+    pub fn faults(&self) -> Vec<(&'static str, String)> {
+        let mut faults = Vec::new();
+        let mut range = |key, value: u64, min: u64, max: u64| {
+            if !(min..=max).contains(&value) {
+                faults.push((key, format!("is {value}, must be {min} to {max}")));
+            }
+        };
+        range("refresh_ms", self.refresh_ms, 10, 60_000);
+        // Below two intervals, one late read of the versions would stop everything.
+        let stale_ms_min = self.refresh_ms.clamp(10, 60_000) * 2;
+        range("stale_ms_max", self.stale_ms_max, stale_ms_min, 86_400_000);
+        range("cache_entries_max", self.cache_entries_max as u64, 1, 10_000_000);
+        faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_good_and_faults_are_named() {
+        let config = PolicyConfig::default();
+        assert_eq!(config.faults(), []);
+        assert!(config.policy().is_open());
+        assert_eq!(config.registry(), RegistryConfig::default());
+        let least = PolicyConfig {
+            refresh_ms: 10,
+            stale_ms_max: 20,
+            cache_entries_max: 1,
+            ..config
+        };
+        assert_eq!(least.faults(), []);
+        let wrong = PolicyConfig {
+            refresh_ms: 0,
+            stale_ms_max: 19,
+            cache_entries_max: 0,
+            ..config
+        };
+        let keys: Vec<_> = wrong.faults().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, ["refresh_ms", "stale_ms_max", "cache_entries_max"]);
     }
 }

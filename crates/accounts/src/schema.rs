@@ -6,7 +6,7 @@ mod jobs;
 mod keys;
 mod mail;
 mod numbers;
-mod policy;
+mod registry;
 mod trail;
 mod users;
 mod verification;
@@ -55,8 +55,8 @@ const VERSIONS: &[Version] = &[
     },
     Version {
         number: 6,
-        name: "trusted clients, terms of judging",
-        statements: policy::STATEMENTS,
+        name: "registry of client keys",
+        statements: registry::STATEMENTS,
     },
     Version {
         number: 7,
@@ -178,8 +178,8 @@ mod tests {
                 "8a4ace40f044533484430a401d7e035a9183bc79620802b56dec8dd4bbf97d2a",
                 "0bef8f8b3221ca143c5229f93943318cafdbfaac63a26dfa5f863883583aa729",
                 "2efac2e2a13b7d277303955e27b25e1e51cd519daa92b6e9d6aba46b466b18dd",
-                "a522af053873de2055d414e2fbb0c6e6312d141c24a0ec01e2e7c20d3b66fd41",
-                "0cec6f2983a6b65c503858b93ceaddbd73f157fad16ecec8a142848f4663e66e",
+                "017165209e3a6313c80336590b5fff835a3a79de0a3a4778d648fc522783a47b",
+                "947eec38a0b701dc7aba3aa44fd12916a8b20a2dcf453f73b342ff90f45e9192",
                 "c2dafaec12a1296b7c65942d0bcc8101d37bc835722411016ec49dfe663c5f7b",
                 "d093cfaf7474a0bd86e38e6f19b47d418edde4aac7178693da27263ed30bca95",
                 "e4afe9e386c55bfa1a2ea49cd5cab803d83041c17358aa3c74adb7c5c3327f46",

@@ -107,6 +107,11 @@ impl Accounts {
         (self.clock)()
     }
 
+    /// Time for one query, in milliseconds.
+    pub(crate) fn wait_ms_max(&self) -> u64 {
+        self.wait_ms_max
+    }
+
     /// A transaction that will write.
     pub(crate) async fn begin(&self) -> Result<Transaction<'static, Any>, AccountsError> {
         Ok(self.pool.begin_with(self.engine.begin()).await?)

@@ -1,20 +1,25 @@
-//! `receipts.example.toml` says of `[accounts]` what the code says: every key, with its default.
+//! `receipts.example.toml` lists every key of `[accounts]` and `[policy]` with its default.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use accounts::AccountsConfig;
+use accounts::{AccountsConfig, PolicyConfig};
 
 const EXAMPLE: &str = include_str!("../../../receipts.example.toml");
 
-#[test]
-fn the_example_shows_every_key_with_its_default() {
-    let section = EXAMPLE.split_once("\n[accounts]\n").unwrap().1;
+/// The keys of a section, with the values that its comments show.
+fn shown(section: &str) -> toml::Table {
+    let section = EXAMPLE.split_once(&format!("\n[{section}]\n")).unwrap().1;
     let section = section.split("\n[").next().unwrap();
     let keys: Vec<&str> = section
         .lines()
         .filter_map(|line| line.strip_prefix("# "))
         .filter(|line| is_key(line))
         .collect();
-    let mut given: toml::Table = toml::from_str(&keys.join("\n")).unwrap();
+    toml::from_str(&keys.join("\n")).unwrap()
+}
+
+#[test]
+fn the_example_shows_every_key_of_accounts_with_its_default() {
+    let mut given = shown("accounts");
     assert_eq!(given.remove("url"), Some("".into()), "empty stands for SQLite");
     let config: AccountsConfig = given.clone().try_into().unwrap();
     assert_eq!(config, AccountsConfig::default());
@@ -22,6 +27,14 @@ fn the_example_shows_every_key_with_its_default() {
         assert!(given.remove(key).is_some(), "{key} is missing");
     }
     assert!(given.is_empty(), "{given:?}");
+}
+
+#[test]
+fn the_example_shows_every_key_of_policy_with_its_default() {
+    let given = shown("policy");
+    let config: PolicyConfig = given.clone().try_into().unwrap();
+    assert_eq!(config, PolicyConfig::default());
+    assert_eq!(given, toml::Table::try_from(config).unwrap(), "every key is shown");
 }
 
 fn is_key(line: &str) -> bool {

@@ -5,8 +5,8 @@ use std::{path::Path, sync::Arc};
 use thiserror::Error;
 
 use crate::{
-    DeadLetters, EmbeddedConfig, EmbeddedLog, GroupError, KafkaConfig, KafkaLog, KafkaOpenError, LogConsumer,
-    LogInspector, LogWriter, OpenError,
+    EmbeddedConfig, EmbeddedLog, GroupError, KafkaConfig, KafkaLog, KafkaOpenError, LogConsumer, LogInspector,
+    LogProcessor, LogWriter, OpenError, Topic,
 };
 
 /// Why a log was not opened, or gave no consumer.
@@ -21,6 +21,9 @@ pub enum LogOpenError {
     /// Kafka's.
     #[error(transparent)]
     Kafka(#[from] KafkaOpenError),
+    /// A processor's two logs can't be stored together.
+    #[error("the logs of receipts and of verdicts are on different engines; open both with the same [kafka]")]
+    DifferentEngines,
 }
 
 /// An open log. Clones are the same log.
@@ -33,26 +36,61 @@ pub enum Log {
 }
 
 impl Log {
-    /// Opens Kafka's log if `kafka.brokers` is given, or else the embedded one in `dir`. Either is created if there is none.
-    /// Blocks on the brokers or the disk.
+    /// Opens the log of receipts: Kafka's if `kafka.brokers` is given, or else the embedded one in
+    /// `dir`. Either is created if there is none. Blocks on the brokers or the disk.
     ///
     /// # Errors
     /// [`LogOpenError`]
     pub fn open(kafka: &KafkaConfig, embedded: &EmbeddedConfig, dir: &Path) -> Result<Self, LogOpenError> {
+        Self::open_topic(Topic::Receipts, kafka, embedded, dir)
+    }
+
+    /// Opens the log of verdicts on the same engine. `embedded` and `dir` are its own, not those of
+    /// the log of receipts. Blocks on the brokers or the disk.
+    ///
+    /// # Errors
+    /// [`LogOpenError`]
+    pub fn open_verdicts(kafka: &KafkaConfig, embedded: &EmbeddedConfig, dir: &Path) -> Result<Self, LogOpenError> {
+        Self::open_topic(Topic::Verdicts, kafka, embedded, dir)
+    }
+
+    fn open_topic(
+        topic: Topic,
+        kafka: &KafkaConfig,
+        embedded: &EmbeddedConfig,
+        dir: &Path,
+    ) -> Result<Self, LogOpenError> {
         Ok(if kafka.is_given() {
-            Self::Kafka(KafkaLog::open(kafka.clone())?)
+            Self::Kafka(KafkaLog::open_topic(topic, kafka.clone())?)
         } else {
-            Self::Embedded(EmbeddedLog::open(dir, embedded.clone())?)
+            Self::Embedded(EmbeddedLog::open_topic(topic, dir, embedded.clone())?)
         })
     }
 
-    /// Opens the same log to look at it, beside the processes that write and consume it: takes no lock, creates nothing.
+    /// Opens the log of receipts for reading, beside the processes that write and consume it: takes
+    /// no lock, creates nothing.
     ///
     /// # Errors
     /// [`LogOpenError`]
     pub fn open_to_look(kafka: &KafkaConfig, dir: &Path) -> Result<Arc<dyn LogInspector>, LogOpenError> {
+        Self::open_topic_to_look(Topic::Receipts, kafka, dir)
+    }
+
+    /// Opens the log of verdicts for reading; `dir` is its own directory.
+    ///
+    /// # Errors
+    /// [`LogOpenError`]
+    pub fn open_verdicts_to_look(kafka: &KafkaConfig, dir: &Path) -> Result<Arc<dyn LogInspector>, LogOpenError> {
+        Self::open_topic_to_look(Topic::Verdicts, kafka, dir)
+    }
+
+    fn open_topic_to_look(
+        topic: Topic,
+        kafka: &KafkaConfig,
+        dir: &Path,
+    ) -> Result<Arc<dyn LogInspector>, LogOpenError> {
         Ok(if kafka.is_given() {
-            Arc::new(KafkaLog::open_to_look(kafka.clone())?)
+            Arc::new(KafkaLog::open_topic_to_look(topic, kafka.clone())?)
         } else {
             Arc::new(EmbeddedLog::open_read_only(dir)?)
         })
@@ -83,15 +121,34 @@ impl Log {
         })
     }
 
-    /// Where copies of rejected receipts go, if the engine has a place for them. Blocks on the brokers.
+    /// A consumer of `group` that appends to `verdicts` and moves its positions in this log
+    /// together. Blocks.
+    ///
+    /// # Errors
+    /// [`LogOpenError`]; also if the two logs are on different engines.
+    pub fn processor(&self, group: &str, verdicts: &Self) -> Result<Box<dyn LogProcessor>, LogOpenError> {
+        Ok(match (self, verdicts) {
+            (Self::Embedded(log), Self::Embedded(verdicts)) => Box::new(log.processor(group, verdicts)?),
+            (Self::Kafka(log), Self::Kafka(verdicts)) => Box::new(log.processor(group, verdicts)?),
+            _ => return Err(LogOpenError::DifferentEngines),
+        })
+    }
+
+    /// Sets positions of `group` in the log of receipts (partition, next offset), also backwards,
+    /// which commits never do. The embedded log must not be open, and on Kafka the group must have
+    /// no members. Blocks.
     ///
     /// # Errors
     /// [`LogOpenError`]
-    pub fn dead_letters(&self) -> Result<Option<Arc<dyn DeadLetters>>, LogOpenError> {
-        Ok(match self {
-            Self::Embedded(_) => None,
-            Self::Kafka(log) => Some(log.dead_letters()?),
-        })
+    pub fn rewind(kafka: &KafkaConfig, dir: &Path, group: &str, positions: &[(u32, u64)]) -> Result<(), LogOpenError> {
+        if kafka.is_given() {
+            KafkaLog::open_to_look(kafka.clone())?.rewind(group, positions)?;
+            return Ok(());
+        }
+        for &(_, next_offset) in positions {
+            EmbeddedLog::rewind(dir, group, next_offset)?;
+        }
+        Ok(())
     }
 
     /// Looks at it.

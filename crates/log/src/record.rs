@@ -12,6 +12,8 @@ pub enum RecordKind {
     Receipt,
     /// One whole batch: its signature covers it whole, so it is never taken apart in the log.
     Batch,
+    /// An encoded block of verdicts, opaque to the log. Occurs in the log of verdicts only.
+    Verdicts,
 }
 
 /// One accepted request, as the gateway hands it to the log. The body is after content decoding.
@@ -31,6 +33,22 @@ pub struct Record {
     pub client_address: Option<IpAddr>,
     /// The request's `traceparent`, if it had a valid one.
     pub trace: Option<TraceText>,
+}
+
+impl Record {
+    /// A record of the log of verdicts: an encoded block, made at `now_ms`.
+    #[must_use]
+    pub fn verdicts(block: Bytes, now_ms: i64) -> Self {
+        Self {
+            kind: RecordKind::Verdicts,
+            body: block,
+            request_signature: None,
+            request_id: String::new(),
+            received_at_ms: now_ms,
+            client_address: None,
+            trace: None,
+        }
+    }
 }
 
 /// Bytes of a `traceparent` of version 00 (W3C Trace Context, 3.2).
@@ -61,7 +79,8 @@ impl fmt::Debug for TraceText {
     }
 }
 
-/// Where a record stands. Offsets of a partition are contiguous and start at 0 in each epoch.
+/// A record's position. Offsets of a partition rise from 0 in each epoch, in `receipts` without
+/// gaps. In `verdicts` on Kafka, transactions leave gaps: their markers, and what was aborted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The life of the log this offset belongs to: a recreated log or topic has another epoch,

@@ -81,7 +81,7 @@ pub struct Polled {
     pub assigned: Vec<Assignment>,
     /// Partitions taken away; blocks of theirs that are under way must not be committed.
     pub revoked: Vec<u32>,
-    /// Records in offset order within each partition, with no gap.
+    /// Records in offset order within each partition; in `receipts` with no gap.
     pub records: Vec<LoggedRecord>,
 }
 
@@ -125,6 +125,16 @@ pub enum CommitError {
     /// The engine can't store it now: try again.
     #[error("the position can't be stored now: {0}")]
     Unavailable(String),
+    /// The call can't succeed, however often it is repeated: a record over the log's limit, say.
+    #[error("the call can't be stored at all: {0}")]
+    Invalid(String),
+}
+
+impl CommitError {
+    /// Records without a commit that would fence them.
+    pub(crate) fn unfenced() -> Self {
+        Self::Invalid("records need at least one commit, which fences them".to_owned())
+    }
 }
 
 /// One member of a consumer group.
@@ -142,6 +152,40 @@ pub trait LogConsumer: Send + 'static {
     fn commit(&mut self, commits: Vec<Commit>) -> BoxFuture<'_, Result<(), CommitError>>;
 }
 
+/// A consumer of the log of receipts whose output, in the log of verdicts, and progress are stored
+/// together: both or neither.
+pub trait LogProcessor: LogConsumer {
+    /// Appends `records` (partition of `verdicts`, record; in order within a partition) and moves
+    /// the positions of the consumed partitions, atomically and durably. Readers of `verdicts` see
+    /// all of the records of one call or none. Records need at least one commit, because the
+    /// commits are what fences a processor that lost its partitions; a commit to the present
+    /// position is one. Commits need no records.
+    ///
+    /// | outcome | stored | next |
+    /// |---|---|---|
+    /// | `Ok` | all records and positions | |
+    /// | `Unavailable` | nothing | repeat the call; nothing needs to be read again |
+    /// | `Fenced` | nothing that others don't find, see below | drop the blocks and poll |
+    /// | `Invalid` | nothing | the call is wrong |
+    ///
+    /// `Fenced` also covers an unknown outcome, when the engine never answered. The processor has
+    /// then given its partitions up. The next poll revokes them, and whoever is assigned to them
+    /// starts at the position that was stored: behind the records if they were stored, before them
+    /// if not.
+    ///
+    /// On the embedded log the records become durable first and the position afterwards. A crash
+    /// between the two leaves the position behind: after each assignment the caller compares it
+    /// with the source range in the newest record of `verdicts` ([`LogInspector::last`]) and seeks
+    /// behind that. `Unavailable` on the embedded log means that no reader sees the records as
+    /// long as the process lives. After a crash a group that was answered `Unavailable` may be
+    /// found whole, as if it had been stored, never in part.
+    fn append_and_commit(
+        &mut self,
+        records: Vec<(u32, Record)>,
+        commits: Vec<Commit>,
+    ) -> BoxFuture<'_, Result<(), CommitError>>;
+}
+
 /// A partition as seen from outside any group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionState {
@@ -151,13 +195,15 @@ pub struct PartitionState {
     pub epoch: u32,
     /// The oldest offset still stored (retention moves it).
     pub begin_offset: u64,
-    /// One past the newest durable record.
+    /// The offset behind the newest durable record. In `verdicts` on Kafka the last stable offset,
+    /// behind everything whose transaction has ended.
     pub end_offset: u64,
     /// The group's commit, if any.
     pub committed: Option<Committed>,
     /// Everything acknowledged before this instant stands before `committed` (milliseconds since the
     /// Unix epoch): the append time of the first uncommitted record, or, with none, an instant
-    /// taken before `end_offset` was read.
+    /// taken before `end_offset` was read. In `verdicts` on Kafka a transaction may be acknowledged
+    /// a moment before it counts in `end_offset`; completeness there is in the records themselves.
     pub complete_through_ms: i64,
 }
 
@@ -181,17 +227,21 @@ pub enum InspectError {
 
 /// Looks at a log without consuming it: the watermark, the audit.
 pub trait LogInspector: Send + Sync + 'static {
-    /// All partitions, in order of their number, with the group's commits.
+    /// All partitions that the log has now, in order of their number, with the group's commits.
     fn partitions(&self, group: &str) -> BoxFuture<'_, Result<Vec<PartitionState>, InspectError>>;
 
     /// Records of one partition from `offset` on, at most `bytes_max` bytes of bodies but at least
-    /// one record; empty at the end.
+    /// one record; empty at the end. The next offset is one past the last record's: in `verdicts`
+    /// on Kafka, offsets have gaps.
     fn read(
         &self,
         partition: u32,
         offset: u64,
         bytes_max: usize,
     ) -> BoxFuture<'_, Result<Vec<LoggedRecord>, InspectError>>;
+
+    /// The newest durable record of a partition; none if nothing is stored.
+    fn last(&self, partition: u32) -> BoxFuture<'_, Result<Option<LoggedRecord>, InspectError>>;
 }
 
 impl<T: LogInspector + ?Sized> LogInspector for Arc<T> {
@@ -206,5 +256,8 @@ impl<T: LogInspector + ?Sized> LogInspector for Arc<T> {
         bytes_max: usize,
     ) -> BoxFuture<'_, Result<Vec<LoggedRecord>, InspectError>> {
         (**self).read(partition, offset, bytes_max)
+    }
+    fn last(&self, partition: u32) -> BoxFuture<'_, Result<Option<LoggedRecord>, InspectError>> {
+        (**self).last(partition)
     }
 }

@@ -48,7 +48,10 @@ mod verdict;
 pub use algorithm::{Algorithm, Purpose, UnknownAlgorithm, UnknownPurpose};
 pub use block::{SignatureCheck, verify_block};
 pub use canonical::{canonicalize, payload_hash};
-pub use check::{BatchHead, ReceiptHead, check_batch, check_receipt, check_request_signature};
+pub use check::{
+    BatchHead, ReceiptHead, Signer, check_batch, check_batch_and_signer, check_receipt, check_receipt_and_signer,
+    check_request_signature,
+};
 pub use explain::{Check, CheckResult, Explanation};
 pub use fault::{Fault, FaultCode, FormatError};
 pub use judge::{Arrival, BodyKind, Judge};

@@ -24,6 +24,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
@@ -35,10 +36,12 @@ use nearest::did_you_mean;
 pub const SECTIONS: &[&str] = &[
     "gateway",
     "verifier",
+    "writer",
     "publisher",
     "auth",
     "analytics",
     "log",
+    "verdicts",
     "kafka",
     "warehouse",
     "accounts",
@@ -228,11 +231,32 @@ impl Source {
         name: &str,
         check: impl FnOnce(&T, &mut Faults),
     ) -> T {
+        self.read(name, Table::new(), T::default, check)
+    }
+
+    /// As [`Source::section_with`], for a section whose defaults aren't those of its type.
+    pub fn section_from<T: DeserializeOwned + Serialize>(
+        &mut self,
+        name: &str,
+        defaults: fn() -> T,
+        check: impl FnOnce(&T, &mut Faults),
+    ) -> T {
+        // A key that is absent in `defaults` has no value in the type's own defaults either.
+        let base = Table::try_from(defaults()).unwrap_or_default();
+        self.read(name, base, defaults, check)
+    }
+
+    fn read<T: DeserializeOwned>(
+        &mut self,
+        name: &str,
+        mut table: Table,
+        defaults: impl FnOnce() -> T,
+        check: impl FnOnce(&T, &mut Faults),
+    ) -> T {
         debug_assert!(SECTIONS.contains(&name), "{name} is missing in SECTIONS");
         let given = self.sections.remove(name).unwrap_or_default();
         let known = known_keys::<T>();
         let mut faults = Faults::new(name);
-        let mut table = Table::new();
         for (key, Given { readings, place }) in given {
             faults.locate(&key, place);
             if !known.is_empty() && !known.contains(&key.as_str()) {
@@ -246,7 +270,7 @@ impl Source {
         }
         let value = T::deserialize(Value::Table(table)).unwrap_or_else(|error| {
             faults.push("", error.message().trim().to_owned());
-            T::default()
+            defaults()
         });
         // Only on a section whose keys all fit: else the defaults standing in for wrong values would be judged.
         if faults.is_empty() {

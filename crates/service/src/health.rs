@@ -1,5 +1,7 @@
 //! Health: liveness answers while the process answers at all; readiness is every component's word, and none while draining.
 
+mod parts;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,6 +10,8 @@ use http::{Response, StatusCode, header};
 use http_body_util::Full;
 use parking_lot::Mutex;
 use serde::Serialize;
+
+pub use parts::Parts;
 
 /// The health of one process; clones share it.
 #[derive(Debug, Clone, Default)]

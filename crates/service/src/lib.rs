@@ -12,6 +12,7 @@
 //! | [`data`] | the section `[data]`: where files are kept
 //! | [`cpu`] | the one bridge from tokio to rayon |
 //! | [`rate_limit`] | requests a minute and a day, and their headers |
+//! | [`retry`] | attempts that are repeated until they succeed |
 //! | [`instant`] | milliseconds since the epoch and their text |
 //! | [`address`] | by what a sender is counted |
 //! | [`listen`] | binding a port, with an error that says what to change |
@@ -31,6 +32,7 @@ pub mod metrics;
 pub mod problem;
 pub mod rate_limit;
 pub mod request_id;
+pub mod retry;
 pub mod shutdown;
 pub mod telemetry;
 pub mod trace;

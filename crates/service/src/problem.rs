@@ -96,6 +96,10 @@ kinds! {
     InsufficientScope = FORBIDDEN, "insufficient_scope", "The API key lacks a scope";
     /// The key's account hasn't verified the domain this is about.
     DomainNotVerified = FORBIDDEN, "domain_not_verified", "The domain isn't verified for this account";
+    /// A client's key that isn't registered, where only registered ones may sign.
+    ClientKeyUnknown = FORBIDDEN, "client_key_unknown", "The client's key isn't registered";
+    /// A client's key that is revoked, where only registered ones may sign.
+    ClientKeyRevoked = FORBIDDEN, "client_key_revoked", "The client's key is revoked";
     /// Nothing here.
     NotFound = NOT_FOUND, "not_found", "There is nothing at this address";
     /// A receipt for an entry that isn't here, where entries are required.

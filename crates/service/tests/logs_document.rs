@@ -25,6 +25,7 @@ fn sources() -> Vec<PathBuf> {
         "gateway",
         "webhook",
         "verifier",
+        "writer",
         "analytics-api",
         "publisher-api",
         "cli",

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arrow_array::RecordBatch;
 use bytes::Bytes;
 use clickhouse::insert_formatted::CompressedData;
 use clickhouse::query::Query;
@@ -12,8 +13,10 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 
+use crate::arrow::{self, ArrowTable};
 use crate::config::{Password, is_https};
 use crate::connector::Connector;
+use crate::fence::WriterEpoch;
 use crate::queries::DamageMet;
 use crate::row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};
 use crate::schema::Layout;
@@ -222,6 +225,11 @@ impl Warehouse {
         }
     }
 
+    /// Whether a server answers, rather than the engine in this process.
+    pub(crate) fn is_server(&self) -> bool {
+        self.compressed
+    }
+
     /// The cluster, if it is one.
     pub(crate) fn cluster(&self) -> Option<&str> {
         self.cluster.as_deref()
@@ -276,22 +284,90 @@ impl Warehouse {
         self.insert(RejectedRow::TABLE, RejectedRow::COLUMNS, rows, count).await
     }
 
+    /// Inserts the accepted rows of verdicts into `receipts`, as the shard's writer if `epoch` is
+    /// given. `Ok` means that they are durable, or that a later writer has superseded this one
+    /// ([`Self::holds_epoch`]).
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn insert_accepted(
+        &self,
+        verdicts: &[RecordBatch],
+        epoch: Option<&WriterEpoch>,
+    ) -> Result<(), WarehouseError> {
+        self.insert_verdicts(&arrow::RECEIPTS, verdicts, epoch).await
+    }
+
+    /// Inserts the rejected rows of verdicts into `rejected`; as
+    /// [`insert_accepted`](Self::insert_accepted).
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn insert_rejections(
+        &self,
+        verdicts: &[RecordBatch],
+        epoch: Option<&WriterEpoch>,
+    ) -> Result<(), WarehouseError> {
+        self.insert_verdicts(&arrow::REJECTED, verdicts, epoch).await
+    }
+
+    /// Whether the table `receipts` accepts inserts as such: an insert of nothing.
+    ///
+    /// # Errors
+    /// [`WarehouseError`]: why it accepts none.
+    pub async fn accepts_receipts(&self) -> Result<(), WarehouseError> {
+        self.takes_inserts(arrow::RECEIPTS.name, &arrow::RECEIPTS.names()).await
+    }
+
+    async fn insert_verdicts(
+        &self,
+        table: &'static ArrowTable,
+        verdicts: &[RecordBatch],
+        epoch: Option<&WriterEpoch>,
+    ) -> Result<(), WarehouseError> {
+        let rows = verdicts.iter().map(|batch| batch.num_rows() as u64).sum();
+        if rows == 0 {
+            return Ok(());
+        }
+        let (names, structure) = (table.names(), table.structure());
+        let target = InsertTarget {
+            table: table.name,
+            columns: &names,
+            structure: &structure,
+        };
+        let stream = table.stream(verdicts)?;
+        self.insert_as(target, vec![stream], rows, Format::ArrowStream, epoch)
+            .await
+    }
+
     /// Inserts ledger rows; as [`insert_receipts`](Self::insert_receipts).
     ///
     /// # Errors
     /// [`WarehouseError`].
     pub async fn insert_ledger(&self, rows: &[LedgerRow]) -> Result<(), WarehouseError> {
-        let mut bytes = Vec::with_capacity(rows.len() * 96);
+        self.insert_ledger_as(rows, None).await
+    }
+
+    /// Inserts ledger rows as the shard's writer; as [`insert_accepted`](Self::insert_accepted).
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn insert_ledger_as(
+        &self,
+        rows: &[LedgerRow],
+        epoch: Option<&WriterEpoch>,
+    ) -> Result<(), WarehouseError> {
+        let mut bytes = Vec::with_capacity(rows.len() * 112);
         for row in rows {
             row.encode(&mut bytes);
         }
-        self.insert(
-            LedgerRow::TABLE,
-            LedgerRow::COLUMNS,
-            vec![bytes.into()],
-            rows.len() as u64,
-        )
-        .await
+        let target = InsertTarget {
+            table: LedgerRow::TABLE,
+            columns: LedgerRow::COLUMNS,
+            structure: LedgerRow::STRUCTURE,
+        };
+        self.insert_fenced(target, vec![bytes.into()], rows.len() as u64, epoch)
+            .await
     }
 
     /// Inserts replays; as [`insert_receipts`](Self::insert_receipts).
@@ -319,6 +395,40 @@ impl Warehouse {
         rows: Vec<Bytes>,
         count: u64,
     ) -> Result<(), WarehouseError> {
+        // ClickHouse accepts many rows faster as columns.
+        let format = if table == ReceiptRow::TABLE {
+            Format::Native(count)
+        } else {
+            Format::RowBinary
+        };
+        let target = InsertTarget {
+            table,
+            columns,
+            structure: "",
+        };
+        self.insert_as(target, rows, count, format, None).await
+    }
+
+    /// Inserts rows in RowBinary, as the shard's writer if `epoch` is given.
+    pub(crate) async fn insert_fenced(
+        &self,
+        target: InsertTarget<'_>,
+        rows: Vec<Bytes>,
+        count: u64,
+        epoch: Option<&WriterEpoch>,
+    ) -> Result<(), WarehouseError> {
+        self.insert_as(target, rows, count, Format::RowBinary, epoch).await
+    }
+
+    async fn insert_as(
+        &self,
+        target: InsertTarget<'_>,
+        rows: Vec<Bytes>,
+        count: u64,
+        format: Format,
+        epoch: Option<&WriterEpoch>,
+    ) -> Result<(), WarehouseError> {
+        let table = target.table;
         if count == 0 {
             return Ok(());
         }
@@ -332,16 +442,13 @@ impl Warehouse {
             }
         }
         let started = Instant::now();
-        // Of what comes in number, ClickHouse takes columns faster than rows.
-        let format = if table == ReceiptRow::TABLE {
-            Format::Native(count)
-        } else {
-            Format::RowBinary
-        };
-        let sql = format!("INSERT INTO {table} ({columns}) FORMAT {}", format.name());
+        // The embedded engine is this process's own: no other writer can insert into it.
+        let epoch = epoch.filter(|_| self.is_server());
+        let sql = target.sql(format.name(), epoch);
+        let query_id = epoch.map(WriterEpoch::query_id);
         let sent = async {
             let _place = self.place().await?;
-            self.send(sql, rows, format).await
+            self.send(sql, rows, format, query_id).await
         };
         let result = tokio::time::timeout(self.insert_wait_max + ANSWER_SLACK, sent).await;
         let result = result.unwrap_or_else(|_| Err(WarehouseError::Unavailable("the insert took too long".to_owned())));
@@ -353,7 +460,13 @@ impl Warehouse {
         result
     }
 
-    async fn send(&self, sql: String, rows: Vec<Bytes>, format: Format) -> Result<(), WarehouseError> {
+    async fn send(
+        &self,
+        sql: String,
+        rows: Vec<Bytes>,
+        format: Format,
+        query_id: Option<String>,
+    ) -> Result<(), WarehouseError> {
         let mut insert = self
             .client
             .insert_formatted_with(sql)
@@ -363,7 +476,10 @@ impl Warehouse {
             .with_setting("optimize_on_insert", "0")
             // A rewritten block must be written: the one of before may have been lost since.
             .with_setting("insert_deduplicate", "0");
-        if matches!(format, Format::RowBinary) && !self.compressed {
+        if let Some(query_id) = query_id {
+            insert = insert.with_setting("query_id", query_id);
+        }
+        if !matches!(format, Format::Native(_)) && !self.compressed {
             for piece in rows {
                 insert.send(piece).await?;
             }
@@ -546,10 +662,43 @@ impl Warehouse {
     }
 }
 
+/// Target of an insert.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InsertTarget<'a> {
+    /// The table.
+    pub(crate) table: &'static str,
+    /// The columns in the order of the rows' values.
+    pub(crate) columns: &'a str,
+    /// The columns with their types, as `input()` takes them. Used only by inserts of a shard's
+    /// writer.
+    pub(crate) structure: &'a str,
+}
+
+impl InsertTarget<'_> {
+    /// The statement. An insert of a shard's writer changes nothing once another writer has
+    /// superseded it.
+    fn sql(&self, format: &str, epoch: Option<&WriterEpoch>) -> String {
+        let Self {
+            table,
+            columns,
+            structure,
+        } = self;
+        match epoch {
+            None => format!("INSERT INTO {table} ({columns}) FORMAT {format}"),
+            Some(epoch) => format!(
+                "INSERT INTO {table} ({columns}) SELECT {columns} FROM input('{}') WHERE {} FORMAT {format}",
+                structure.replace('\'', "\\'"),
+                epoch.condition(),
+            ),
+        }
+    }
+}
+
 /// In which format rows travel.
 #[derive(Debug, Clone, Copy)]
 enum Format {
     RowBinary,
+    ArrowStream,
     /// Of so many rows of `receipts`.
     Native(u64),
 }
@@ -558,6 +707,7 @@ impl Format {
     fn name(self) -> &'static str {
         match self {
             Self::RowBinary => "RowBinary",
+            Self::ArrowStream => "ArrowStream",
             Self::Native(_) => "Native",
         }
     }
@@ -589,7 +739,7 @@ fn pack(rows: &[Bytes], format: Format, compressed: bool, packed: &mpsc::Sender<
         })
     };
     match format {
-        Format::RowBinary => {
+        Format::RowBinary | Format::ArrowStream => {
             let _ = rows.iter().all(|piece| hand_over(piece.clone()));
         }
         Format::Native(count) => native::receipts(rows, count, hand_over)?,

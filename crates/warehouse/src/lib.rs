@@ -4,6 +4,8 @@
 //! - [`client`]: [`Warehouse`], the one way in: inserts, queries, migrations, over HTTP
 //! - [`connector`]: the stream below HTTP, a Unix socket or TCP
 //! - [`row`]: rows of the tables, encoded by hand into RowBinary; `native`: into the columns in which they travel
+//! - `arrow`: verdicts as Arrow streams of the tables' columns
+//! - [`fence`]: which process may change a shard's tables; [`progress`]: how far it has come
 //! - [`migrations`]: the schema, version by version; `schema`: its tables, on one server or a cluster
 //! - [`server`]: what is asked of a server before it is relied on; `tls`: how it is spoken to
 //! - [`rollup`]: hours counted ahead, and which of them may be believed
@@ -15,6 +17,7 @@
 //! Services see only [`Warehouse`]; whether a server or the engine in this process answers is a matter of
 //! configuration.
 
+mod arrow;
 mod chdb;
 pub mod client;
 pub mod config;
@@ -23,11 +26,13 @@ mod endpoint;
 pub mod engine;
 mod engine_files;
 pub mod error;
+pub mod fence;
 mod frame;
 pub mod migrations;
 mod native;
 #[cfg(test)]
 mod on_a_cluster;
+pub mod progress;
 pub mod queries;
 pub mod rollup;
 pub mod row;
@@ -42,6 +47,8 @@ pub use config::{Password, WarehouseConfig};
 pub use connector::Target;
 pub use engine::EmbeddedEngine;
 pub use error::{EngineError, Remedy, WarehouseError};
+pub use fence::WriterEpoch;
+pub use progress::{PartitionProgress, ShardProgress, VerdictsPosition};
 pub use queries::{
     ARRIVALS_MAX, AuditFinding, AuditSums, Below, ClientStats, ClientUsage, CommittedOffset, ContentStats,
     DashboardStats, EntryUsage, ExportedReceipt, Filter, GroupBy, Irreplaceable, LedgerRun, LogBegin, LogPlace,

@@ -7,7 +7,7 @@
 
 use crate::client::Call;
 use crate::rollup::tables as rollup;
-use crate::schema::{LEDGER, RECEIPTS, REJECTED, REPLAYS, Step, VERSIONS};
+use crate::schema::{LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Step, VERSIONS, WRITERS};
 use crate::{Warehouse, WarehouseError};
 
 /// One version of the schema.
@@ -20,8 +20,14 @@ struct Migration {
 static MIGRATIONS: &[Migration] = &[
     Migration {
         version: 1,
-        name: "receipts, rejected, ledger",
-        steps: &[Step::Create(&RECEIPTS), Step::Create(&REJECTED), Step::Create(&LEDGER)],
+        name: "receipts, rejected, ledger, writers",
+        steps: &[
+            Step::Create(&RECEIPTS),
+            Step::Create(&REJECTED),
+            Step::Create(&LEDGER),
+            Step::Create(&WRITERS),
+            Step::Create(&PROGRESS),
+        ],
     },
     Migration {
         version: 2,
@@ -203,7 +209,9 @@ impl Warehouse {
     async fn missing_tables(&self) -> Result<Vec<String>, WarehouseError> {
         let call = Call::new("SELECT name FROM system.tables WHERE database = currentDatabase()");
         let there: Vec<String> = self.rows("migrate", call).await?;
-        let tables = [&RECEIPTS, &REJECTED, &LEDGER, &REPLAYS].into_iter().chain(rollup::ALL);
+        let tables = [&RECEIPTS, &REJECTED, &LEDGER, &REPLAYS, &WRITERS, &PROGRESS]
+            .into_iter()
+            .chain(rollup::ALL);
         let missing = tables
             .map(|table| table.name)
             .filter(|table| !there.iter().any(|name| name == table));

@@ -100,10 +100,13 @@ fn client(config: &WarehouseConfig) -> Warehouse {
 async fn make_tables(warehouse: &Warehouse, layout: Layout<'_>) {
     for statement in ddl(layout).split_terminator(";\n\n") {
         let mut statement = statement.replace(" ON CLUSTER `main`", "");
-        if let (Some(from), Some(to)) = (statement.find("('/clickhouse"), statement.find("replica}')")) {
-            statement.replace_range(from..to + "replica}')".len(), "");
+        if let (Some(from), Some(to)) = (statement.find("'/clickhouse"), statement.find("replica}'")) {
+            statement.replace_range(from..to + "replica}'".len(), "");
         }
-        let statement = statement.replace("Replicated", "");
+        let statement = statement
+            .replace("Replicated", "")
+            .replace("(, ", "(")
+            .replace("Tree()", "Tree");
         warehouse.outside("test", Call::new(statement)).await.unwrap();
     }
 }
@@ -204,6 +207,8 @@ async fn rows_count_once(warehouse: &Warehouse) {
             rejected: 2,
             verifier: "v".to_owned(),
             committed_at_ms: NOON_MS,
+            shard: 0,
+            verdicts: crate::VerdictsPosition::default(),
         };
         warehouse.insert_ledger(&[line]).await.unwrap();
     }

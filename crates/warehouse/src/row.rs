@@ -3,8 +3,9 @@
 //! Encoding is plain and synchronous, appends to the caller's buffer and allocates nothing else, so that it runs
 //! where the rows are made: on the CPU pool. Each `COLUMNS` names the columns in the order of the bytes.
 
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+use crate::progress::VerdictsPosition;
 
 /// One valid occurrence of a receipt. Times are milliseconds since the Unix epoch; an empty string is an absent one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,8 +109,9 @@ pub struct ReplayRow {
     pub replayed_by: String,
 }
 
-/// One block of the conservation ledger: a run of whole records of one partition.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Row of the ledger: verdicts of one shard on a run of whole records of one source
+/// partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerRow {
     /// The log's epoch.
     pub epoch: u32,
@@ -129,8 +131,12 @@ pub struct LedgerRow {
     pub rejected: u64,
     /// Which verifier wrote it.
     pub verifier: String,
-    /// When the log took the commit, milliseconds since the Unix epoch.
+    /// When the writer stored it, milliseconds since the Unix epoch.
     pub committed_at_ms: i64,
+    /// The shard whose writer stored it.
+    pub shard: u32,
+    /// The record of `verdicts` that holds the block.
+    pub verdicts: VerdictsPosition,
 }
 
 impl ReceiptRow<'_> {
@@ -235,7 +241,11 @@ impl LedgerRow {
     pub const TABLE: &'static str = "ledger";
     /// The columns in the order of [`encode`](Self::encode).
     pub const COLUMNS: &'static str = "epoch, partition, first_offset, last_offset, records, receipts_in, accepted, \
-         rejected, verifier, committed_at";
+         rejected, verifier, committed_at, shard, verdicts_epoch, verdicts_offset";
+    /// The columns with their types.
+    pub const STRUCTURE: &'static str = "epoch UInt32, partition UInt32, first_offset UInt64, last_offset UInt64, \
+         records UInt64, receipts_in UInt64, accepted UInt64, rejected UInt64, verifier String, \
+         committed_at DateTime64(3, 'UTC'), shard UInt32, verdicts_epoch UInt32, verdicts_offset UInt64";
 
     /// Appends the row in RowBinary.
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -253,6 +263,9 @@ impl LedgerRow {
         }
         put_string(out, self.verifier.as_bytes());
         put_i64(out, self.committed_at_ms);
+        out.extend_from_slice(&self.shard.to_le_bytes());
+        out.extend_from_slice(&self.verdicts.epoch.to_le_bytes());
+        out.extend_from_slice(&self.verdicts.offset.to_le_bytes());
     }
 }
 

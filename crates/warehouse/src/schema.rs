@@ -146,15 +146,23 @@ impl Layout<'_> {
         let (database, name) = (self.database, table.name);
         match (self.cluster, table.shard_by) {
             (None, _) => table.engine.to_owned(),
-            (Some(_), Some(_)) => format!(
-                "Replicated{}('/clickhouse/tables/{{shard}}/{database}/{name}_local', '{{replica}}')",
-                table.engine
+            (Some(_), Some(_)) => replicated(
+                table.engine,
+                &format!("'/clickhouse/tables/{{shard}}/{database}/{name}_local', '{{replica}}'"),
             ),
-            (Some(_), None) => format!(
-                "Replicated{}('/clickhouse/tables/all/{database}/{name}', '{{shard}}-{{replica}}')",
-                table.engine
+            (Some(_), None) => replicated(
+                table.engine,
+                &format!("'/clickhouse/tables/all/{database}/{name}', '{{shard}}-{{replica}}'"),
             ),
         }
+    }
+}
+
+/// The replicated engine of the same kind, whose first arguments are its path and name.
+fn replicated(engine: &str, path_and_name: &str) -> String {
+    match engine.split_once('(') {
+        Some((engine, arguments)) => format!("Replicated{engine}({path_and_name}, {arguments}"),
+        None => format!("Replicated{engine}({path_and_name})"),
     }
 }
 
@@ -247,7 +255,10 @@ pub(crate) static LEDGER: Table = Table {
     accepted UInt64 CODEC(ZSTD(1)),
     rejected UInt64 CODEC(ZSTD(1)),
     verifier LowCardinality(String),
-    committed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1))",
+    committed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    shard UInt32 CODEC(ZSTD(1)),
+    verdicts_epoch UInt32 CODEC(ZSTD(1)),
+    verdicts_offset UInt64 CODEC(Delta(8), ZSTD(1))",
     engine: "ReplacingMergeTree",
     keys: "
 ORDER BY (epoch, partition, first_offset)",
@@ -267,4 +278,36 @@ pub(crate) static REPLAYS: Table = Table {
     keys: "
 ORDER BY position",
     shard_by: Some("cityHash64(position)"),
+};
+
+/// Epochs of the shards' writers. The writer with a shard's greatest pair may insert.
+pub(crate) static WRITERS: Table = Table {
+    name: "writers",
+    columns: "
+    shard UInt32,
+    number UInt64,
+    token UInt128,
+    taken_at DateTime64(3, 'UTC') DEFAULT now64(3)",
+    engine: "ReplacingMergeTree",
+    keys: "
+ORDER BY (shard, number, token)",
+    shard_by: None,
+};
+
+/// Progress of the shards' writers. The greatest version of a shard is the newest. `partitions`
+/// has epoch, partition, next offset and complete-through of each partition of `receipts`.
+pub(crate) static PROGRESS: Table = Table {
+    name: "progress",
+    columns: "
+    shard UInt32,
+    version UInt64,
+    verdicts_epoch UInt32,
+    verdicts_offset UInt64,
+    source_partitions UInt32,
+    partitions Array(Tuple(UInt32, UInt32, UInt64, Int64)),
+    published_at DateTime64(3, 'UTC') DEFAULT now64(3)",
+    engine: "ReplacingMergeTree(version)",
+    keys: "
+ORDER BY shard",
+    shard_by: None,
 };

@@ -16,6 +16,7 @@ mod log;
 mod overload;
 mod proxies;
 mod rates;
+mod registered;
 mod running;
 mod sample;
 mod signatures;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use accounts::RegistryCache;
 use gateway::{Deps, EntryBook, GatewayConfig, GatewayError, Routes};
 use receipt::Limits;
 use receipt_log::{LogWriter, Record};
@@ -13,6 +14,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{Answer, Client};
 use crate::log::{MemoryLog, Mood};
+
+fn deps(log: Arc<dyn LogWriter>, limits: Limits) -> Deps {
+    Deps {
+        limits,
+        log,
+        cpu: CpuPool::new("gateway-test", 2, 1_024).unwrap(),
+        health: Health::new(),
+        routes: Routes::All,
+        entries: None,
+        registry: None,
+    }
+}
 
 /// One gateway on a free port, over a log in memory unless told otherwise.
 pub struct Running {
@@ -49,6 +62,14 @@ impl Running {
         Self::offering(Routes::All, None, writer, log, limits, config).await
     }
 
+    /// With only these client keys, over a log in memory.
+    pub async fn registered(registry: RegistryCache, config: GatewayConfig) -> Self {
+        let log = Arc::new(MemoryLog::new(Mood::Takes));
+        let deps = deps(Arc::clone(&log) as Arc<dyn LogWriter>, Limits::default());
+        let registry = Some(registry);
+        Self::on(Deps { registry, ..deps }, log, config).await
+    }
+
     /// With these routes, and a book of entries.
     pub async fn offering(
         routes: Routes,
@@ -58,18 +79,23 @@ impl Running {
         limits: Limits,
         config: GatewayConfig,
     ) -> Self {
+        let deps = deps(writer, limits);
+        Self::on(
+            Deps {
+                routes,
+                entries,
+                ..deps
+            },
+            log,
+            config,
+        )
+        .await
+    }
+
+    async fn on(deps: Deps, log: Arc<MemoryLog>, config: GatewayConfig) -> Self {
         let listener = service::listen::bind("gateway.listen", "127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
-        let cpu = CpuPool::new("gateway-test", 2, 1_024).unwrap();
-        let (health, shutdown) = (Health::new(), CancellationToken::new());
-        let deps = Deps {
-            limits,
-            log: writer,
-            cpu,
-            health: health.clone(),
-            routes,
-            entries,
-        };
+        let (health, shutdown) = (deps.health.clone(), CancellationToken::new());
         let run = gateway::run(listener, config, deps, shutdown.clone());
         let done = tokio::spawn(run);
         Self {

@@ -1,5 +1,6 @@
-//! `receipts-prod-like`: two gateways, three verifiers and the analytics API as processes of their own, on a real Kafka, Redis and PostgreSQL and on
-//! ClickHouse's protocol, until Ctrl-C. Its data is gone afterwards.
+//! `receipts-prod-like`: two gateways, three verifiers, two writers and the analytics API as
+//! processes of their own, on a real Kafka, Redis and PostgreSQL and on ClickHouse's protocol,
+//! until Ctrl-C. Its data is gone afterwards.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,9 @@ struct Arguments {
     /// Verifiers.
     #[arg(long, default_value_t = 3)]
     verifiers: usize,
+    /// Writers: one of them owns the only shard, the others stand by.
+    #[arg(long, default_value_t = 2)]
+    writers: usize,
     /// Partitions of the topic.
     #[arg(long, default_value_t = 12)]
     partitions: u32,
@@ -46,10 +50,12 @@ async fn main() -> Result<()> {
     let shape = Shape {
         gateways: arguments.gateways,
         verifiers: arguments.verifiers,
+        writers: arguments.writers,
         partitions: arguments.partitions,
         // The services' default; the drills' is short so that a lost verifier is missed soon.
         session_wait_ms_max: 10_000,
         direct: true,
+        environment: Vec::new(),
         ..Shape::for_drills(&programs)
     };
     anstream::println!("starting Kafka, Redis, PostgreSQL, the ClickHouse endpoint and the services");

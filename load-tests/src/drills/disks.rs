@@ -87,6 +87,8 @@ pub(super) async fn embedded(setting: Setting) -> Result<Figures> {
     let disk = Tmpfs::mount(1024)?;
     // Small steps, and no reserve: the disk itself is to say no.
     let environment = [
+        ("RECEIPTS_VERDICTS_SEGMENT_BYTES", "83886080"),
+        ("RECEIPTS_VERDICTS_MIN_FREE_BYTES", "0"),
         ("RECEIPTS_LOG_SEGMENT_BYTES", "16777216"),
         ("RECEIPTS_LOG_MIN_FREE_BYTES", "0"),
         ("RECEIPTS_WAREHOUSE_MIN_FREE_BYTES", "0"),
@@ -131,7 +133,7 @@ pub(super) async fn kafka(setting: Setting) -> Result<Figures> {
     let disk = Tmpfs::mount(400)?;
     let folder = disk.path().join("kafka");
     let mut shape = Shape::for_drills(&setting.programs);
-    (shape.gateways, shape.verifiers) = (1, 1);
+    (shape.gateways, shape.verifiers, shape.writers) = (1, 1, 1);
     shape.kafka = [
         ("log.dirs", &*folder.display().to_string()),
         ("log.segment.bytes", "16777216"),

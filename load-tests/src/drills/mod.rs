@@ -84,7 +84,7 @@ macro_rules! own {
 pub const DRILLS: &[Drill] = &[
     own!(
         "calm",
-        "no fault: rate and freshness of two gateways and three verifiers",
+        "no fault: rate and freshness of two gateways, three verifiers and two writers",
         calm::calm
     ),
     shared!(
@@ -96,6 +96,11 @@ pub const DRILLS: &[Drill] = &[
         "kill-verifier",
         "kill -9 of a verifier at random instants",
         processes::kill_verifier
+    ),
+    shared!(
+        "kill-writer",
+        "kill -9 of a writer, a verifier, and both, at random instants",
+        processes::kill_writer
     ),
     shared!(
         "kill-all",
@@ -113,13 +118,18 @@ pub const DRILLS: &[Drill] = &[
         processes::frozen_verifier
     ),
     shared!(
+        "frozen-writer",
+        "the shard's writer frozen until another has taken it over, then thawed",
+        processes::frozen_writer
+    ),
+    shared!(
         "rolling-restart",
         "every service stopped and started again in turn",
         processes::rolling_restart
     ),
     shared!(
         "clock-skew",
-        "a gateway four minutes behind, a verifier an hour ahead",
+        "a gateway four minutes behind, a verifier and the writers an hour ahead",
         processes::clock_skew
     ),
     shared!(

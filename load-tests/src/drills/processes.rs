@@ -1,8 +1,12 @@
 //! Kills, restarts, freezes and wrong clocks of our own processes.
 
-use anyhow::{Context, Result, ensure};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
 
 use super::Stage;
+use crate::fleet::ActiveWriter;
+use crate::fleet::replica::Replica;
 
 pub(super) async fn kill_gateway(stage: &mut Stage) -> Result<()> {
     let load = stage.load().await?;
@@ -35,6 +39,44 @@ pub(super) async fn kill_verifier(stage: &mut Stage) -> Result<()> {
     stage.figure("kills", kills.to_string());
     let (_, ledger) = stage.settle(load).await?;
     stage.figure("handovers", ledger.handovers().to_string());
+    Ok(())
+}
+
+/// Every third round kills both, so that verdicts and their insertion break off together.
+pub(super) async fn kill_writer(stage: &mut Stage) -> Result<()> {
+    let load = stage.load().await?;
+    let kills = stage.times(15, 4);
+    let first = stage.fleet.active_writer().await?;
+    for round in 0..kills {
+        stage.wait_at_random(0.2, 3.0).await;
+        // The shard's writer, not the one that stands by.
+        let writer = match round % 3 {
+            1 => None,
+            _ => Some(stage.fleet.active_writer().await?.index),
+        };
+        let verifier = (round % 3 != 0).then(|| stage.pick(stage.fleet.verifiers.len()));
+        if let Some(index) = writer {
+            stage.fleet.writers[index].process.kill()?;
+        }
+        if let Some(index) = verifier {
+            stage.fleet.verifiers[index].process.kill()?;
+        }
+        if let Some(index) = verifier {
+            stage.fleet.verifiers[index].process.start()?;
+        }
+        if let Some(index) = writer {
+            stage.fleet.writers[index].process.start()?;
+        }
+    }
+    stage.fleet.ready().await?;
+    stage.figure("kills", kills.to_string());
+    stage.settle(load).await?;
+    let last = stage.fleet.active_writer().await?;
+    ensure!(
+        last.epoch > first.epoch,
+        "no writer took the shard over although its owner was killed"
+    );
+    stage.figure("epochs", format!("{:.0}", last.epoch - first.epoch));
     Ok(())
 }
 
@@ -92,7 +134,7 @@ pub(super) async fn frozen_verifier(stage: &mut Stage) -> Result<()> {
     let busy: Vec<usize> = (0..stage.fleet.verifiers.len())
         .filter(|index| !held(stage, *index).is_empty())
         .collect();
-    ensure!(!busy.is_empty(), "no verifier that lives has written anything");
+    ensure!(!busy.is_empty(), "no verifier that lives has verdicts in the ledger");
     let frozen = busy[stage.pick(busy.len())];
     let id = stage.fleet.verifiers[frozen].process.id().context("it doesn't run")?;
     let fenced = stage.fleet.verifiers_metric("receipts_verifier_fenced_total").await;
@@ -106,7 +148,7 @@ pub(super) async fn frozen_verifier(stage: &mut Stage) -> Result<()> {
     let while_frozen = stage.fleet.ledger().await?.since(&taken);
     ensure!(
         while_frozen.by_process(id).lines.is_empty(),
-        "a frozen verifier wrote to the ledger"
+        "a frozen verifier's verdicts came into the ledger"
     );
     let all = before.partitions();
     let others = while_frozen.partitions();
@@ -123,6 +165,77 @@ pub(super) async fn frozen_verifier(stage: &mut Stage) -> Result<()> {
     stage.figure("fenced", format!("{fenced:.0}"));
     stage.figure("handovers", ledger.handovers().to_string());
     Ok(())
+}
+
+/// A writer that stops without dying: another takes the shard over, and what the frozen one had in
+/// flight when it wakes changes nothing.
+pub(super) async fn frozen_writer(stage: &mut Stage) -> Result<()> {
+    let load = stage.load().await?;
+    let http = stage.fleet.http();
+    let frozen = stage.fleet.active_writer().await?;
+    stage.say("freezing the shard's writer");
+    stage.fleet.writers[frozen.index].process.freeze()?;
+    let taken_over = successor(stage, frozen.index, frozen.epoch).await;
+    // With a batch that is long another's, and with more to read than it has read.
+    stage.wait(10.0, 3.0).await;
+    stage.say("thawing it");
+    stage.fleet.writers[frozen.index].process.thaw()?;
+    let successor = taken_over?;
+    stage.wait(1.0, 1.0).await;
+    let stored = "receipts_writer_receipts_total";
+    let read = async |stage: &Stage| -> Result<(f64, f64, f64)> {
+        let (thawed, active) = (
+            &stage.fleet.writers[frozen.index],
+            &stage.fleet.writers[successor.index],
+        );
+        Ok((
+            thawed.metric(&http, "receipts_writer_epoch").await?,
+            thawed.metric(&http, stored).await?,
+            active.metric(&http, stored).await?,
+        ))
+    };
+    let before = read(stage).await?;
+    stage.wait(6.0, 3.0).await;
+    let after = read(stage).await?;
+    ensure!(
+        after.0 == frozen.epoch && after.1 == before.1,
+        "the thawed writer stored {} receipts with epoch {}; the shard is its successor's, with epoch {}",
+        after.1 - before.1,
+        after.0,
+        successor.epoch
+    );
+    ensure!(
+        after.2 > before.2,
+        "the successor stored nothing after the other was thawed"
+    );
+    // Counts and books: settling checks that nothing is missing and that nothing counts twice.
+    stage.settle(load).await?;
+    let superseded = stage.fleet.writers[frozen.index]
+        .metric(&http, "receipts_writer_superseded_total")
+        .await?;
+    stage.figure("superseded", format!("{superseded:.0}"));
+    Ok(())
+}
+
+/// Waits until another writer has inserted with a higher epoch.
+async fn successor(stage: &Stage, frozen: usize, epoch: f64) -> Result<ActiveWriter> {
+    let http = stage.fleet.http();
+    for _ in 0..600 {
+        for (index, writer) in stage
+            .fleet
+            .writers
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| *index != frozen)
+        {
+            let now = writer.metric(&http, "receipts_writer_epoch").await.unwrap_or(0.0);
+            if now > epoch {
+                return Ok(ActiveWriter { index, epoch: now });
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    bail!("no other writer took the shard over within a minute")
 }
 
 pub(super) async fn rolling_restart(stage: &mut Stage) -> Result<()> {
@@ -146,26 +259,38 @@ pub(super) async fn rolling_restart(stage: &mut Stage) -> Result<()> {
 /// Nothing that is exact may depend on our clocks. The limits on a receipt's own timestamp do, so the gateway stays within them.
 pub(super) async fn clock_skew(stage: &mut Stage) -> Result<()> {
     stage.fleet.gateways[0].shift_clock(Some(-240))?;
-    stage.fleet.verifiers[0].shift_clock(Some(3_600))?;
+    for replica in ahead(stage) {
+        replica.shift_clock(Some(3_600))?;
+    }
     restart_skewed(stage).await?;
     let load = stage.load().await?;
     stage.wait(20.0, 4.0).await;
     let settled = stage.settle(load).await;
     stage.fleet.gateways[0].shift_clock(None)?;
-    stage.fleet.verifiers[0].shift_clock(None)?;
+    for replica in ahead(stage) {
+        replica.shift_clock(None)?;
+    }
     restart_skewed(stage).await?;
     let (_, ledger) = settled?;
     let now_ms = jiff::Timestamp::now().as_millisecond();
     let ahead = ledger.lines.iter().filter(|line| line.committed_at_ms > now_ms).count();
-    ensure!(ahead > 0, "no line shows the verifier's wrong clock: it wasn't wrong");
+    ensure!(ahead > 0, "no line shows the writers' wrong clock: it wasn't wrong");
     stage.figure("lines from the future", ahead.to_string());
     Ok(())
+}
+
+/// Whose clock is ahead: one verifier of several, and every writer, because any of them may own the
+/// shard.
+fn ahead(stage: &mut Stage) -> impl Iterator<Item = &mut Replica> {
+    stage.fleet.verifiers.iter_mut().take(1).chain(&mut stage.fleet.writers)
 }
 
 async fn restart_skewed(stage: &mut Stage) -> Result<()> {
     stage.fleet.gateways[0].process.stop().await?;
     stage.fleet.gateways[0].process.start()?;
-    stage.fleet.verifiers[0].process.stop().await?;
-    stage.fleet.verifiers[0].process.start()?;
+    for replica in ahead(stage) {
+        replica.process.stop().await?;
+        replica.process.start()?;
+    }
     stage.fleet.ready().await
 }

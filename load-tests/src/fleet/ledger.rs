@@ -1,4 +1,4 @@
-//! The ledger's lines, and who wrote them.
+//! The ledger's lines, and whose verdicts they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,9 +22,9 @@ pub struct Line {
     pub first_offset: u64,
     /// Its last record.
     pub last_offset: u64,
-    /// Who wrote it: `<process id>-<random>`.
+    /// Whose verdicts it holds: `<process id>-<random>`.
     pub verifier: String,
-    /// When, by the verifier's clock.
+    /// When it was stored, by the writer's clock.
     pub committed_at_ms: i64,
 }
 
@@ -105,7 +105,7 @@ impl Ledger {
         }
     }
 
-    /// The lines that the process `id` wrote.
+    /// The lines with verdicts of the process `id`.
     #[must_use]
     pub fn by_process(&self, id: u32) -> Self {
         let prefix = format!("{id}-");
@@ -121,7 +121,7 @@ impl Ledger {
         self.lines.iter().map(|line| line.partition).collect()
     }
 
-    /// How many verifiers wrote lines.
+    /// How many verifiers have lines.
     #[must_use]
     pub fn verifiers(&self) -> usize {
         let names: BTreeSet<&str> = self.lines.iter().map(|line| line.verifier.as_str()).collect();

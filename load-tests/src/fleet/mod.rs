@@ -1,8 +1,9 @@
-//! An installation of separate processes on real engines: Kafka, Redis, PostgreSQL, ClickHouse's protocol over libchdb, gateways,
-//! verifiers and an analytics API, each started, stopped, killed and frozen at will. All of it ends with this process.
+//! An installation of separate processes on real engines: Kafka, Redis, PostgreSQL, ClickHouse's
+//! protocol over libchdb, gateways, verifiers, writers and an analytics API, each started, stopped,
+//! killed and frozen at will. All of it ends with this process.
 //!
 //! - [`replica`]: one service's process
-//! - [`ledger`]: the ledger's lines, and who wrote them
+//! - [`ledger`]: the ledger's lines, and whose verdicts they are
 
 pub mod ledger;
 pub mod replica;
@@ -10,6 +11,7 @@ pub mod replica;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use test_engines::{Folder, Kafka, Postgres, Redis};
@@ -28,6 +30,13 @@ const PREPARED_FROM: usize = 100;
 const ENDPOINT_USER: &str = "receipts";
 const ENDPOINT_PASSWORD: &str = "a-password-for-drills";
 
+/// What drills wait for comes soon: the end of a quiet log, and the end of a killed verifier's
+/// transaction.
+const FOR_DRILLS: [(&str, &str); 2] = [
+    ("RECEIPTS_VERIFIER_IDLE_INTERVAL_MS", "500"),
+    ("RECEIPTS_KAFKA_TRANSACTION_WAIT_MS_MAX", "3000"),
+];
+
 /// What a fleet is made of.
 #[derive(Debug, Clone)]
 pub struct Shape {
@@ -37,9 +46,11 @@ pub struct Shape {
     pub gateways: usize,
     /// Verifiers.
     pub verifiers: usize,
+    /// Writers: one of them owns the only shard, the others stand by.
+    pub writers: usize,
     /// The topic's partitions.
     pub partitions: u32,
-    /// A verifier that isn't heard of for so long loses its partitions.
+    /// A verifier or writer that isn't heard of for so long loses its partitions.
     pub session_wait_ms_max: u64,
     /// Whether the services reach the endpoint past the proxy, at its full speed.
     pub direct: bool,
@@ -50,20 +61,32 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The drills' shape: two gateways, three verifiers.
+    /// The drills' shape: two gateways, three verifiers, two writers.
     #[must_use]
     pub fn for_drills(programs: &Path) -> Self {
         Self {
             programs: programs.to_owned(),
             gateways: 2,
             verifiers: 3,
+            writers: 2,
             partitions: 6,
             session_wait_ms_max: 4_000,
             direct: false,
             kafka: Vec::new(),
-            environment: Vec::new(),
+            environment: FOR_DRILLS
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .to_vec(),
         }
     }
+}
+
+/// The writer that inserts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ActiveWriter {
+    /// Its index in [`Fleet::writers`].
+    pub index: usize,
+    /// Its epoch.
+    pub epoch: f64,
 }
 
 /// A running installation. Fields drop in this order: services before their engines, the folder last.
@@ -72,6 +95,8 @@ pub struct Fleet {
     pub gateways: Vec<Replica>,
     /// Verifiers, those that were killed for good not included.
     pub verifiers: Vec<Replica>,
+    /// Writers.
+    pub writers: Vec<Replica>,
     /// The analytics API.
     pub analytics: Replica,
     /// ClickHouse's protocol over libchdb.
@@ -125,10 +150,14 @@ impl Fleet {
         let gateways = (1..=shape.gateways)
             .map(|number| place.replica("gateway", number))
             .collect::<Result<Vec<_>>>()?;
+        let writers = (1..=shape.writers)
+            .map(|number| place.replica("writer", number))
+            .collect::<Result<Vec<_>>>()?;
         let analytics = place.replica("analytics-api", 1)?;
         let mut fleet = Self {
             gateways,
             verifiers: Vec::new(),
+            writers,
             analytics,
             endpoint,
             warehouse,
@@ -149,9 +178,8 @@ impl Fleet {
         for gateway in &mut fleet.gateways {
             gateway.process.start()?;
         }
-        // The gateways make the topic; who only looks at it doesn't, and ends if it isn't there.
-        for gateway in &mut fleet.gateways {
-            gateway.process.ready(&fleet.http).await?;
+        for writer in &mut fleet.writers {
+            writer.process.start()?;
         }
         fleet.analytics.process.start()?;
         fleet.ready().await?;
@@ -203,7 +231,11 @@ impl Fleet {
 
     /// Every service's process.
     pub fn services(&mut self) -> impl Iterator<Item = &mut Replica> {
-        let others = self.verifiers.iter_mut().chain([&mut self.analytics]);
+        let others = self
+            .verifiers
+            .iter_mut()
+            .chain(&mut self.writers)
+            .chain([&mut self.analytics]);
         self.gateways.iter_mut().chain(others)
     }
 
@@ -244,6 +276,27 @@ impl Fleet {
         sum
     }
 
+    /// The writer that owns the shard: the one with the highest epoch.
+    ///
+    /// # Errors
+    /// None has inserted anything within a minute.
+    pub async fn active_writer(&self) -> Result<ActiveWriter> {
+        for _ in 0..600 {
+            let mut active: Option<ActiveWriter> = None;
+            for (index, writer) in self.writers.iter().enumerate() {
+                let epoch = writer.metric(&self.http, "receipts_writer_epoch").await.unwrap_or(0.0);
+                if epoch > active.map_or(0.0, |active| active.epoch) {
+                    active = Some(ActiveWriter { index, epoch });
+                }
+            }
+            if let Some(active) = active {
+                return Ok(active);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        anyhow::bail!("no writer inserted anything within a minute")
+    }
+
     /// What every service wrote last, for who looks for the reason of a failure.
     #[must_use]
     pub fn logs(&mut self) -> BTreeMap<String, String> {
@@ -277,12 +330,35 @@ impl Place<'_> {
             "{} isn't built: cargo build --workspace --bins",
             program.display()
         );
-        Replica::new(service, number, &program, self.folder, self.environment)
+        let environment: Vec<_> = self
+            .environment
+            .iter()
+            .filter(|(key, _)| reads(service, key))
+            .cloned()
+            .collect();
+        Replica::new(service, number, &program, self.folder, &environment)
     }
 }
 
+/// Whether a service is led to an engine. It isn't to those that it has no right to use.
+fn reads(service: &str, variable: &str) -> bool {
+    let engines: &[&str] = match service {
+        "gateway" => &["RECEIPTS_WAREHOUSE_", "RECEIPTS_ACCOUNTS_", "RECEIPTS_REDIS_"],
+        "verifier" => &["RECEIPTS_WAREHOUSE_", "RECEIPTS_REDIS_"],
+        "writer" => &["RECEIPTS_ACCOUNTS_", "RECEIPTS_REDIS_"],
+        "analytics-api" | "publisher-api" => &["RECEIPTS_KAFKA_"],
+        _ => &[],
+    };
+    !engines.iter().any(|prefix| variable.starts_with(prefix))
+}
+
 fn start_engines(shape: &Shape) -> Result<(Kafka, Redis, Postgres)> {
-    let mut lines = vec![("group.min.session.timeout.ms", "500")];
+    let mut lines = vec![
+        ("group.min.session.timeout.ms", "500"),
+        // Of ten seconds otherwise: until then nobody reads beyond an open transaction that is over
+        // its time.
+        ("transaction.abort.timed.out.transaction.cleanup.interval.ms", "1000"),
+    ];
     lines.extend(shape.kafka.iter().map(|(key, value)| (key.as_str(), value.as_str())));
     let kafka = Kafka::start_with(&lines)?;
     let redis = Redis::start()?;

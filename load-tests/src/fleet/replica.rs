@@ -13,11 +13,11 @@ use crate::process::Process;
 /// What is preloaded into a process whose clock is to be wrong.
 const WRONG_CLOCK: &str = include_str!("wrong_clock.c");
 
-/// A gateway, a verifier, an analytics API or a publisher API.
+/// A gateway, a verifier, a writer, an analytics API or a publisher API.
 pub struct Replica {
     /// Its process.
     pub process: Process,
-    /// The base address of its service; a verifier has none, and this is nobody's.
+    /// The base address of its service; a verifier and a writer have none, and this is nobody's.
     pub address: String,
     /// The base address of `/metrics` and `/readyz`.
     pub admin: String,
@@ -98,7 +98,8 @@ impl Replica {
         let values = text.lines().filter(of_name);
         Ok(values
             .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
-            .sum())
+            // The sum of nothing would be -0.
+            .fold(0.0, |sum, value| sum + value))
     }
 }
 

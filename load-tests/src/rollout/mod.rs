@@ -72,6 +72,7 @@ pub async fn run(programs: &Path, timings: &Timings, rate: u32, rules: Option<&P
     let shape = Shape {
         gateways: REPLICAS,
         verifiers: REPLICAS,
+        writers: REPLICAS,
         ..Shape::for_drills(programs)
     };
     let mut fleet = Fleet::start(&shape).await?;
@@ -86,7 +87,7 @@ pub async fn run(programs: &Path, timings: &Timings, rate: u32, rules: Option<&P
 
 async fn roll_under_load(fleet: &mut Fleet, timings: &Timings, rate: u32, rules: Option<&Path>) -> Result<Outcome> {
     let mut deployments = Vec::new();
-    for name in ["gateway", "verifier", "analytics-api", "publisher-api"] {
+    for name in ["gateway", "verifier", "writer", "analytics-api", "publisher-api"] {
         deployments.push(deploy(fleet, timings, name).await?);
     }
     let scraped = match rules {
@@ -158,7 +159,7 @@ async fn roll_under_load(fleet: &mut Fleet, timings: &Timings, rate: u32, rules:
     after.check()?;
     ensure!(
         after.since(&ledger).verifiers() >= 2 * REPLICAS,
-        "not every verifier, old and new, has written to the ledger"
+        "not every verifier, old and new, has verdicts in the ledger"
     );
     Ok(Outcome {
         report,
@@ -174,6 +175,7 @@ async fn deploy(fleet: &mut Fleet, timings: &Timings, name: &'static str) -> Res
     let running = match name {
         "gateway" => std::mem::take(&mut fleet.gateways),
         "verifier" => std::mem::take(&mut fleet.verifiers),
+        "writer" => std::mem::take(&mut fleet.writers),
         _ => Vec::new(),
     };
     let mut deployment = Deployment {
@@ -183,7 +185,7 @@ async fn deploy(fleet: &mut Fleet, timings: &Timings, name: &'static str) -> Res
         pods: Vec::new(),
         made: Vec::new(),
     };
-    if name != "verifier" {
+    if !matches!(name, "verifier" | "writer") {
         deployment.endpoints = Some(Endpoints::start().await?);
     }
     for _ in running.len()..2 * REPLICAS {

@@ -1,5 +1,6 @@
-//! A real Prometheus beside the fleet, which scrapes every replica as the chart's ServiceMonitor has it done: each service by itself
-//! records what the list of metrics says, rules are evaluated over all of them, and the autoscaler's question has an answer.
+//! A real Prometheus beside the fleet, which scrapes every replica as the chart's ServiceMonitor
+//! has it done: each service by itself records what the list of metrics says, rules are evaluated
+//! over all of them, and the autoscaler's questions have answers.
 
 #![allow(clippy::disallowed_methods)] // Starting and asking Prometheus waits, it doesn't compute.
 
@@ -12,7 +13,7 @@ use test_engines::Prometheus;
 use tokio::task::spawn_blocking;
 
 /// What only this service's replicas can have recorded, or what they need for an alert.
-const OWN: [(&str, &[&str]); 4] = [
+const OWN: [(&str, &[&str]); 5] = [
     (
         "gateway",
         &[
@@ -27,7 +28,17 @@ const OWN: [(&str, &[&str]); 4] = [
         &[
             "receipts_verifier_receipts_total",
             "receipts_verifier_records_total",
-            "receipts_kafka_lag_records",
+            "receipts_kafka_lag_records{log=\"receipts\"}",
+            "receipts_kafka_transactions_total{outcome=\"committed\"}",
+            "receipts_log_appends_total{log=\"verdicts\"}",
+        ],
+    ),
+    (
+        "writer",
+        &[
+            "receipts_writer_receipts_total",
+            "receipts_writer_batch_seconds_count",
+            "receipts_kafka_lag_records{log=\"verdicts\"}",
         ],
     ),
     (
@@ -48,8 +59,8 @@ const OWN: [(&str, &[&str]); 4] = [
     ),
 ];
 
-/// The question by which KEDA scales verifiers, as the chart has it.
-const SECONDS_TO_DRAIN: &str = include_str!("../../../helm/receipts/templates/_seconds_to_drain.tpl");
+/// The questions by which KEDA scales, as the chart has them.
+const QUESTIONS: &str = include_str!("../../../helm/receipts/templates/_seconds_to_drain.tpl");
 
 /// Labels that Prometheus puts to every series.
 const ADDED: [&str; 4] = ["__name__", "job", "instance", "le"];
@@ -100,16 +111,21 @@ fn check(server: &Prometheus) -> Result<usize> {
         let served = server.query(&format!("count(receipts_build_info{{job=\"{job}\"}})"))?;
         ensure!(!served.is_empty(), "{job} doesn't say its version");
     }
-    let question = question(SECONDS_TO_DRAIN, "job=\"verifier\"").context("the chart's question has another form")?;
-    let seconds = server.query(&question)?;
-    let [answer] = &seconds[..] else {
-        anyhow::bail!("{question}: {seconds:?}");
-    };
-    let seconds: f64 = answer["value"][1].as_str().unwrap_or_default().parse()?;
-    ensure!(
-        (0.0..60.0).contains(&seconds),
-        "verifiers that keep up need {seconds} s"
-    );
+    for (name, matchers) in [
+        ("receipts.secondsToDrain", "job=\"verifier\""),
+        ("receipts.secondsBehind", "job=~\"verifier|writer\""),
+    ] {
+        let question = question(QUESTIONS, name, matchers).context("the chart's question has another form")?;
+        let seconds = server.query(&question)?;
+        let [answer] = &seconds[..] else {
+            anyhow::bail!("{question}: {seconds:?}");
+        };
+        let seconds: f64 = answer["value"][1].as_str().unwrap_or_default().parse()?;
+        ensure!(
+            (0.0..60.0).contains(&seconds),
+            "replicas that keep up: {name} is {seconds} s"
+        );
+    }
 
     let rules = server.json("/api/v1/rules")?;
     let groups = rules["data"]["groups"].as_array().context("no groups")?;
@@ -140,11 +156,11 @@ fn listed(server: &Prometheus) -> Result<usize> {
     Ok(seen.len())
 }
 
-/// The template's one line, with these label matchers.
-fn question(template: &str, matchers: &str) -> Option<String> {
-    let (_, body) = template.split_once("\"receipts.secondsToDrain\" -}}")?;
+/// The one line of a template, with these label matchers.
+fn question(templates: &str, name: &str, matchers: &str) -> Option<String> {
+    let (_, body) = templates.split_once(&format!("\"{name}\" -}}}}"))?;
     let (body, _) = body.split_once("{{- end")?;
-    Some(body.trim().replace("{ {{- . -}} }", &format!("{{{matchers}}}")))
+    Some(body.trim().replace(" {{- . -}} ", matchers))
 }
 
 #[cfg(test)]
@@ -153,12 +169,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_charts_question_is_found_in_its_template() {
-        let question = question(SECONDS_TO_DRAIN, "job=\"a\"").unwrap();
-        assert!(
-            question.starts_with("sum(receipts_kafka_lag_records{job=\"a\"}) / "),
-            "{question}"
-        );
-        assert!(!question.contains("{{"), "{question}");
+    fn the_charts_questions_are_found_in_their_template() {
+        for (name, log) in [
+            ("receipts.secondsToDrain", "receipts"),
+            ("receipts.secondsBehind", "verdicts"),
+        ] {
+            let question = question(QUESTIONS, name, "job=\"a\"").unwrap();
+            let start = format!("sum(receipts_kafka_lag_records{{log=\"{log}\",job=\"a\"}}) / ");
+            assert!(question.starts_with(&start), "{question}");
+            assert!(!question.contains("{{"), "{question}");
+        }
     }
 }

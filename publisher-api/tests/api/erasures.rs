@@ -6,7 +6,7 @@ use accounts::Accounts;
 use publisher_api::{Eraser, PublisherConfig};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use warehouse::{CommittedOffset, LedgerRow, Warehouse};
+use warehouse::{CommittedOffset, LedgerRow, VerdictsPosition, Warehouse};
 
 use crate::engine;
 use crate::stack::{BOTH, DAY_MS, READ, START_MS, Stack};
@@ -31,6 +31,8 @@ async fn filled() -> (Stack, Warehouse) {
         rejected: 2,
         verifier: "v".to_owned(),
         committed_at_ms: START_MS,
+        shard: 0,
+        verdicts: VerdictsPosition { epoch: 1, offset: 0 },
     };
     warehouse.insert_ledger(&[line]).await.unwrap();
     let given = warehouse.clone();

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::creating::{hold_count, set_count};
 use super::{Entry, EntryAuthors, EntryTitle, EntryUrl, Revision, reading, search_text};
 use crate::trail::{self, Change};
-use crate::{Accounts, AccountsError, policy};
+use crate::{Accounts, AccountsError, registry};
 
 /// What of an entry is to be put right; `None` stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl Accounts {
                 at_ms: self.now_ms(),
             };
             trail::note(&mut transaction, &change).await?;
-            policy::entries_deleted(&mut transaction, account_id, &[id]).await?;
+            registry::increment(&mut transaction, registry::Subject::Entries).await?;
             transaction.commit().await?;
             Ok(Erased::Done)
         };
@@ -177,7 +177,7 @@ pub(crate) async fn erase_entries_of(
         at_ms,
     };
     trail::note(transaction, &change).await?;
-    policy::entries_deleted(transaction, account_id, &erased).await?;
+    registry::increment(transaction, registry::Subject::Entries).await?;
     Ok(erased.len() as u64)
 }
 

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{Entry, EntryContent, Revision, reading, search_text};
 use crate::trail::{self, Change};
-use crate::{Accounts, AccountsError, policy};
+use crate::{Accounts, AccountsError, registry};
 
 /// An entry to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Creation<'_> {
             let count = before + i64::try_from(made.len()).unwrap_or(i64::MAX);
             set_count(&mut transaction, self.account_id, count).await?;
             // Last, because it holds up whoever else makes or erases entries until the commit.
-            policy::entries_created(&mut transaction, self.account_id, &made).await?;
+            registry::increment(&mut transaction, registry::Subject::Entries).await?;
             transaction.commit().await?;
         }
         Ok(outcomes)

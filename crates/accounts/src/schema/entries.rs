@@ -14,6 +14,7 @@ pub(super) const STATEMENTS: &[&str] = &[
         revision BIGINT NOT NULL,
         PRIMARY KEY (account_id, id)
     )",
+    "CREATE INDEX entries_by_id ON entries (id)",
     "CREATE INDEX entries_in_order ON entries (account_id, created_at_ms, id)",
     "CREATE TABLE entry_counts (
         account_id TEXT NOT NULL PRIMARY KEY REFERENCES accounts (id),

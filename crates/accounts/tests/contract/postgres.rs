@@ -2,9 +2,14 @@
 
 use std::time::Duration;
 
-use accounts::{Accounts, AccountsConfig, AccountsError};
+use accounts::{
+    Accounts, AccountsConfig, AccountsError, ClientKey, Fingerprint, KeyStatus, NewClientKey, RegistryCache,
+    RegistryConfig,
+};
 use sqlx::Row;
 use test_engines::{Certificates, Postgres};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::{Place, issue, suite};
 
@@ -146,6 +151,92 @@ async fn a_server_that_comes_later_is_found() {
     let replicas = tasks.join_all().await;
     let issued = issue(&replicas[0], "example.com").await;
     assert!(replicas[3].authenticate(&issued.api_key).await.is_ok());
+}
+
+/// Waits for a state that must come, however long the machine takes.
+async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    for _ in 0..6_000 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what} never came");
+}
+
+/// While the store is unavailable, a cache answers from what it has cached, up to its age.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cached_keys_and_entries_outlive_the_store_for_a_while() {
+    let postgres = Postgres::start().unwrap();
+    postgres.create_database("registry").unwrap();
+    let data = tempfile::tempdir().unwrap();
+    // An outage is noticed after this time: a pool without a server tries again until then.
+    let config = AccountsConfig {
+        url: Some(postgres.url("registry")),
+        wait_ms_max: 10_000,
+        ..AccountsConfig::default()
+    };
+    let accounts = Accounts::open(&config, data.path()).await.unwrap();
+    let key = |number| ClientKey {
+        client_id: Uuid::from_u128(1),
+        fingerprint: Fingerprint([number; 32]),
+    };
+    let new = NewClientKey {
+        key: key(1),
+        pem: String::new(),
+        name: String::new(),
+    };
+    accounts.register_client_key(&new).await.unwrap();
+    let shutdown = CancellationToken::new();
+    let start = |stale_ms_max| {
+        let config = RegistryConfig {
+            refresh_ms: 20,
+            stale_ms_max,
+            ..RegistryConfig::default()
+        };
+        RegistryCache::start(accounts.clone(), config, shutdown.clone())
+    };
+    let (patient, strict) = (start(3_600_000), start(500));
+    let (asked, id) = ([key(1), key(2)], Uuid::from_u128(7));
+    for cache in [&patient, &strict] {
+        let statuses = cache.client_keys(&asked).await.unwrap();
+        assert_eq!(statuses, [KeyStatus::Registered, KeyStatus::Unregistered]);
+        assert_eq!(cache.entries(&[id]).await.unwrap(), [false]);
+        assert_eq!(cache.readiness(), Ok(()));
+    }
+
+    postgres.kill().unwrap();
+    for cache in [&patient, &strict] {
+        eventually("the outage", async || cache.readiness().is_err()).await;
+        let error = cache.client_keys(&[key(3)]).await.unwrap_err();
+        assert!(!error.reason.is_empty(), "it isn't cached: {error}");
+        assert!(cache.entries(&[Uuid::from_u128(8)]).await.is_err());
+    }
+    eventually("the age", async || strict.client_keys(&asked).await.is_err()).await;
+    assert!(strict.entries(&[id]).await.is_err());
+    let statuses = patient.client_keys(&asked).await.unwrap();
+    assert_eq!(statuses, [KeyStatus::Registered, KeyStatus::Unregistered]);
+    assert_eq!(patient.entries(&[id]).await.unwrap(), [false]);
+    let reason = patient.readiness().unwrap_err();
+    assert!(reason.contains("up to 3600 s"), "{reason}");
+    // One that starts now knows nothing.
+    let late = start(3_600_000);
+    assert!(late.client_keys(&asked).await.is_err());
+    assert!(late.readiness().is_err());
+
+    postgres.restart().unwrap();
+    for cache in [&patient, &strict, &late] {
+        eventually("the store", async || cache.readiness().is_ok()).await;
+        let statuses = cache.client_keys(&[key(3), key(1)]).await.unwrap();
+        assert_eq!(statuses, [KeyStatus::Unregistered, KeyStatus::Registered]);
+    }
+    // And changes are followed again.
+    accounts.revoke_client_key(&key(1), 5).await.unwrap();
+    for cache in [&patient, &strict, &late] {
+        let revoked = async || cache.client_keys(&[key(1)]).await.unwrap() == [KeyStatus::RevokedFrom(5)];
+        eventually("the change", revoked).await;
+    }
+    shutdown.cancel();
 }
 
 /// `sslmode` as libpq has it, with a certificate of a CA that only `sslrootcert` names.

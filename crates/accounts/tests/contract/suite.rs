@@ -43,8 +43,8 @@ mod exports;
 mod jobs;
 mod keys;
 mod mails;
-mod marks;
 mod own_keys;
+mod registry;
 mod users;
 mod verifications;
 
@@ -56,8 +56,8 @@ nouns! {
     jobs,
     keys,
     mails,
-    marks,
     own_keys,
+    registry,
     users,
     verifications,
 }

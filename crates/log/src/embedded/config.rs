@@ -16,13 +16,15 @@ pub enum DirectIo {
     Off,
 }
 
-/// Settings of the embedded log (`[log]` in the configuration file). Every limit is a hard one.
+/// Settings of one embedded log (`[log]` in the configuration file for `receipts`). Every limit is
+/// a hard one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbeddedConfig {
     /// Size of one segment file in bytes, preallocated. A multiple of 4096 and larger than one record.
     pub segment_bytes: u64,
-    /// The largest encoded record in bytes: a batch of 8 MiB and what stands beside it.
+    /// The largest encoded record in bytes. In `receipts` a batch of 8 MiB and its headers; in
+    /// `verdicts` the verdicts on such a batch.
     pub record_bytes_max: usize,
     /// Most encoded bytes that wait for the disk or are being written; beyond it appends are `Busy`.
     pub queue_bytes_max: usize,
@@ -52,7 +54,7 @@ impl Default for EmbeddedConfig {
     fn default() -> Self {
         Self {
             segment_bytes: 256 << 20,
-            record_bytes_max: (8 << 20) + (64 << 10),
+            record_bytes_max: 9 << 20,
             queue_bytes_max: 64 << 20,
             queue_records_max: 65_536,
             group_bytes_max: 4 << 20,
@@ -68,6 +70,17 @@ impl Default for EmbeddedConfig {
 }
 
 impl EmbeddedConfig {
+    /// Defaults of the log of verdicts. A record holds the verdicts on one batch, which are larger
+    /// than the batch, and one append holds a block of the verifier.
+    #[must_use]
+    pub fn verdicts() -> Self {
+        Self {
+            record_bytes_max: 32 << 20,
+            queue_bytes_max: 128 << 20,
+            ..Self::default()
+        }
+    }
+
     /// Checks the settings against each other.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     blocking::off_the_workers,
-    groups::Group,
+    groups::{Group, Output},
     reader::{Cursor, ReadError},
     shared::Shared,
 };
@@ -103,6 +103,27 @@ impl EmbeddedConsumer {
         }
     }
 
+    /// Stores what `output` stores, and then the commits.
+    pub(super) fn commit_with(
+        &self,
+        commits: Vec<Commit>,
+        output: impl FnOnce() -> Result<Output, CommitError> + Send + 'static,
+    ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
+        let (shared, group, generation) = (Arc::clone(&self.shared), Arc::clone(&self.group), self.generation);
+        async move {
+            if commits.is_empty() {
+                return Ok(());
+            }
+            let storing = off_the_workers(move || {
+                let end_offset = || (!shared.queue.is_closed()).then(|| shared.end_offset());
+                shared.groups.commit(&group, generation, commits, end_offset, output)
+            });
+            storing
+                .await
+                .map_err(|error| CommitError::Unavailable(error.to_string()))?
+        }
+    }
+
     fn assignment(&self) -> Assignment {
         Assignment {
             partition: 0,
@@ -184,22 +205,7 @@ impl LogConsumer for EmbeddedConsumer {
     }
 
     fn commit(&mut self, commits: Vec<Commit>) -> BoxFuture<'_, Result<(), CommitError>> {
-        let (shared, group, generation) = (Arc::clone(&self.shared), Arc::clone(&self.group), self.generation);
-        async move {
-            if commits.is_empty() {
-                return Ok(());
-            }
-            let storing = off_the_workers(move || {
-                commits.into_iter().try_for_each(|commit| {
-                    let end_offset = || (!shared.queue.is_closed()).then(|| shared.end_offset());
-                    shared.groups.commit(&group, generation, commit, end_offset)
-                })
-            });
-            storing
-                .await
-                .map_err(|error| CommitError::Unavailable(error.to_string()))?
-        }
-        .boxed()
+        self.commit_with(commits, || Ok(Output::None)).boxed()
     }
 }
 

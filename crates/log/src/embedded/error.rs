@@ -48,6 +48,18 @@ pub enum OpenError {
         /// What is wrong there.
         detail: String,
     },
+    /// A position that isn't in the log.
+    #[error("the group {group} can't be set to offset {next_offset}: the log holds offsets {begin} to {end}")]
+    Position {
+        /// The group.
+        group: String,
+        /// The wanted position.
+        next_offset: u64,
+        /// The oldest stored offset.
+        begin: u64,
+        /// One past the newest record.
+        end: u64,
+    },
     /// A file or directory could not be read or written.
     #[error("{}: {source}", path.display())]
     Io {

@@ -8,8 +8,9 @@ use std::{
 
 use super::{DirectIo, EmbeddedConfig, EmbeddedLog, faults::Faults, segment_file::segment_bases};
 use crate::{
+    Topic,
     record::{Record, RecordKind},
-    traits::{AppendError, LogInspector, LogWriter},
+    traits::{AppendError, Commit, CommitError, LogInspector, LogProcessor, LogWriter},
 };
 
 fn record(number: usize) -> Record {
@@ -111,6 +112,47 @@ async fn a_failed_sync_is_never_acknowledged_later() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_segment_that_cannot_be_made_stops_appends_only() {
     refuses_and_recovers(DirectIo::Auto, |faults| &faults.roll).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_that_can_t_be_stored_moves_no_position_and_is_seen_by_nobody() {
+    let faults: [fn(&Faults) -> &AtomicBool; 2] = [|faults| &faults.write, |faults| &faults.sync];
+    for fault in faults {
+        let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let receipts = EmbeddedLog::open(dirs[0].path(), config(DirectIo::Auto)).unwrap();
+        let verdicts = EmbeddedLog::open_topic(Topic::Verdicts, dirs[1].path(), config(DirectIo::Auto)).unwrap();
+        append(&receipts, 0..10).await;
+        let mut processor = receipts.processor("processors", &verdicts).unwrap();
+        let call = |next_offset: u64| {
+            let records = (0..3).map(|part| (0, record(part))).collect();
+            let commit = Commit {
+                partition: 0,
+                epoch: receipts.epoch(),
+                next_offset,
+                metadata: String::new(),
+            };
+            (records, vec![commit])
+        };
+        let (records, commits) = call(4);
+        processor.append_and_commit(records, commits).await.unwrap();
+        fault(&verdicts.shared().faults).store(true, Ordering::SeqCst);
+        for _ in 0..2 {
+            let (records, commits) = call(8);
+            let refused = processor.append_and_commit(records, commits).await;
+            assert!(matches!(refused, Err(CommitError::Unavailable(_))), "{refused:?}");
+        }
+        let committed = receipts.partitions("processors").await.unwrap().remove(0).committed;
+        assert_eq!(committed.unwrap().next_offset, 4);
+        assert_eq!(verdicts.read(0, 0, usize::MAX).await.unwrap().len(), 3);
+        assert_eq!(verdicts.last(0).await.unwrap().unwrap().position.offset, 2);
+        fault(&verdicts.shared().faults).store(false, Ordering::SeqCst);
+        while verdicts.writable().is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let (records, commits) = call(8);
+        processor.append_and_commit(records, commits).await.unwrap();
+        assert_eq!(verdicts.last(0).await.unwrap().unwrap().position.offset, 5);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@
 //! | 0 | 4 | length of everything from byte 8 to the end of the body; 0 is "no frame here" |
 //! | 4 | 4 | CRC32C of those bytes |
 //! | 8 | 4 | epoch |
-//! | 12 | 1 | kind: 1 receipt, 2 batch |
+//! | 12 | 1 | kind: 1 receipt, 2 batch, 3 verdicts; plus 128 if the append continues |
 //! | 13 | 1 | length of the address: 0, 4 or 16 |
 //! | 14 | 2 | length of the request id |
 //! | 16 | 8 | offset |
@@ -21,6 +21,9 @@
 //!
 //! A record with a `traceparent` has it behind its request id, after a space, and counted in the id's length: ids have no spaces. So programs of
 //! before read such a record whole, with a longer id, and going back to one costs nothing; a bit of the head would have been damage to them.
+//!
+//! An append of several records continues until its last one. They are written by one write and are
+//! found all or not at all: a tail that ends within them is torn.
 //!
 //! The group base is what tells a torn tail from damage: a group is written only after every earlier one was
 //! synced, so a valid frame whose group base is above an offset proves that the offset was durable.
@@ -42,6 +45,8 @@ const UNCOVERED: usize = 8;
 const NO_SIGNATURE: u32 = u32::MAX;
 /// Between request id and trace.
 const TRACE_MARK: u8 = b' ';
+/// Set in the kind's byte if the next record belongs to the same append.
+const CONTINUES: u8 = 0x80;
 /// Offsets have 48 bits in a receipt's place.
 const OFFSET_MAX: u64 = (1 << 48) - 1;
 /// No frame is longer, whatever the settings were when it was written.
@@ -54,6 +59,8 @@ pub(super) struct Stamp {
     pub(super) offset: u64,
     pub(super) group_base: u64,
     pub(super) appended_at_ms: i64,
+    /// Whether the next record belongs to the same append.
+    pub(super) continues: bool,
 }
 
 /// How many bytes of a segment the record takes, or `None` if a field is longer than its length can say.
@@ -87,7 +94,8 @@ pub(super) fn encode(buffer: &mut AlignedBuffer, record: &Record, stamp: Stamp) 
     head[12] = match record.kind {
         RecordKind::Receipt => 1,
         RecordKind::Batch => 2,
-    };
+        RecordKind::Verdicts => 3,
+    } | if stamp.continues { CONTINUES } else { 0 };
     head[13] = address_len(record.client_address) as u8;
     head[14..16].copy_from_slice(&(id_len(record) as u16).to_le_bytes());
     head[16..24].copy_from_slice(&stamp.offset.to_le_bytes());
@@ -143,9 +151,10 @@ impl Head {
         if length == 0 {
             return Err("no record stands here");
         }
-        let kind = match head[12] {
+        let kind = match head[12] & !CONTINUES {
             1 => RecordKind::Receipt,
             2 => RecordKind::Batch,
+            3 => RecordKind::Verdicts,
             _ => return Err("the record's kind is unknown"),
         };
         let signature_len = u32_at(head, 48);
@@ -155,6 +164,7 @@ impl Head {
                 offset: u64_at(head, 16),
                 group_base: u64_at(head, 24),
                 appended_at_ms: u64_at(head, 32).cast_signed(),
+                continues: head[12] & CONTINUES != 0,
             },
             kind,
             received_at_ms: u64_at(head, 40).cast_signed(),
@@ -276,8 +286,9 @@ mod tests {
             any::<u128>().prop_map(|bits| Some(IpAddr::V6(bits.into()))),
         ];
         let body = prop::collection::vec(any::<u8>(), 0..300);
+        let kind = prop::sample::select(vec![RecordKind::Receipt, RecordKind::Batch, RecordKind::Verdicts]);
         (
-            any::<bool>(),
+            kind,
             body,
             any::<Option<String>>(),
             "[a-z0-9-]{0,64}",
@@ -286,8 +297,8 @@ mod tests {
             prop::option::of("[!-~]{55}"),
         )
             .prop_map(
-                |(batch, body, request_signature, request_id, received_at_ms, client_address, trace)| Record {
-                    kind: if batch { RecordKind::Batch } else { RecordKind::Receipt },
+                |(kind, body, request_signature, request_id, received_at_ms, client_address, trace)| Record {
+                    kind,
                     body: body.into(),
                     request_signature,
                     request_id,
@@ -316,6 +327,7 @@ mod tests {
             offset: 2,
             group_base: 1,
             appended_at_ms: 3,
+            continues: false,
         };
         let mut buffer = AlignedBuffer::new(16);
         encode(&mut buffer, record, stamp);
@@ -376,9 +388,9 @@ mod tests {
     proptest! {
         #[test]
         fn reads_back_what_it_wrote_and_sees_any_changed_byte(
-            record in any_record(), offset in 0..OFFSET_MAX, changed in any::<prop::sample::Index>(), bits in 1..=255_u8,
+            record in any_record(), offset in 0..OFFSET_MAX, continues: bool, changed in any::<prop::sample::Index>(), bits in 1..=255_u8,
         ) {
-            let stamp = Stamp { epoch: 7, offset, group_base: offset / 2, appended_at_ms: -5 };
+            let stamp = Stamp { epoch: 7, offset, group_base: offset / 2, appended_at_ms: -5, continues };
             let mut buffer = AlignedBuffer::new(16);
             encode(&mut buffer, &record, stamp);
             prop_assert_eq!(buffer.len(), encoded_len(&record).unwrap());

@@ -69,6 +69,13 @@ impl Group {
     }
 }
 
+/// Whether something was stored along with a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
+    None,
+    Stored,
+}
+
 /// All groups that ever had a consumer.
 #[derive(Debug)]
 pub(super) struct Groups {
@@ -123,55 +130,83 @@ impl Groups {
         Ok((group, generation))
     }
 
-    /// Stores a commit of the consumer of `generation`. Blocks on the disk.
+    /// Stores the commits of the consumer of `generation`, of which the last one counts, after
+    /// `output` has stored what belongs to them. No commit is made in between and no consumer
+    /// joins, so whoever is fenced stores no output. Blocks on the disk.
+    ///
+    /// Output that is stored counts as committed also if the position can't be written now: the
+    /// next commit writes it, and after a crash the output itself says how far its processor was.
     pub(super) fn commit(
         &self,
         group: &Group,
         generation: u64,
-        commit: Commit,
-        end_offset: impl FnOnce() -> Option<u64>,
+        commits: Vec<Commit>,
+        end_offset: impl Fn() -> Option<u64>,
+        output: impl FnOnce() -> Result<Output, CommitError>,
     ) -> Result<(), CommitError> {
-        let Commit {
-            partition,
-            epoch,
-            next_offset,
-            metadata,
-        } = commit;
         let _turn = group.turn.lock();
-        let (current, before) = {
+        let (current, mut before) = {
             let state = group.state.lock();
             (
                 state.generation,
                 state.committed.as_ref().map_or(0, |made| made.next_offset),
             )
         };
-        if partition != 0 || epoch != self.epoch || generation != current || next_offset < before {
+        for commit in &commits {
+            if generation != current {
+                return Err(CommitError::Fenced(commit.partition));
+            }
+            self.check(commit, before, &end_offset)?;
+            before = commit.next_offset;
+        }
+        let Some(last) = commits.into_iter().last() else {
+            return Ok(());
+        };
+        let output = output()?;
+        let committed = Committed {
+            epoch: last.epoch,
+            next_offset: last.next_offset,
+            metadata: last.metadata,
+        };
+        match (
+            positions::store(&self.log_dir, &group.name, self.epoch, Some(&committed)),
+            output,
+        ) {
+            (Ok(()), _) => {}
+            (Err(error), Output::Stored) => {
+                let (group, next_offset) = (&group.name, committed.next_offset);
+                tracing::warn!(%error, group, next_offset, "the output is stored, its position can't be written now");
+            }
+            (Err(error), Output::None) => return Err(CommitError::Unavailable(error.to_string())),
+        }
+        group.state.lock().committed = Some(committed);
+        Ok(())
+    }
+
+    /// Checks a commit that follows one at `before`.
+    fn check(&self, commit: &Commit, before: u64, end_offset: impl FnOnce() -> Option<u64>) -> Result<(), CommitError> {
+        let &Commit {
+            partition,
+            epoch,
+            next_offset,
+            ..
+        } = commit;
+        if partition != 0 || epoch != self.epoch || next_offset < before {
             return Err(CommitError::Fenced(partition));
         }
-        if metadata.len() > METADATA_BYTES_MAX {
-            let detail = format!(
-                "its metadata has {} bytes, over the limit of {METADATA_BYTES_MAX}",
-                metadata.len()
-            );
-            return Err(CommitError::Unavailable(detail));
+        let bytes = commit.metadata.len();
+        if bytes > METADATA_BYTES_MAX {
+            let detail = format!("its metadata has {bytes} bytes, over the limit of {METADATA_BYTES_MAX}");
+            return Err(CommitError::Invalid(detail));
         }
         match end_offset() {
             Some(end) if next_offset > end => {
                 let detail = format!("offset {next_offset} is behind the log's end {end}");
-                return Err(CommitError::Unavailable(detail));
+                Err(CommitError::Unavailable(detail))
             }
-            Some(_) => {}
-            None => return Err(CommitError::Unavailable("the log is closed".to_owned())),
+            Some(_) => Ok(()),
+            None => Err(CommitError::Unavailable("the log is closed".to_owned())),
         }
-        let committed = Committed {
-            epoch,
-            next_offset,
-            metadata,
-        };
-        positions::store(&self.log_dir, &group.name, self.epoch, Some(&committed))
-            .map_err(|error| CommitError::Unavailable(error.to_string()))?;
-        group.state.lock().committed = Some(committed);
-        Ok(())
     }
 
     /// Tells `choose` up to where every known group has committed: what stands before it may be deleted. With no group

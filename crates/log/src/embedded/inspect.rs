@@ -7,7 +7,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use super::{
     EmbeddedLog,
     blocking::off_the_workers,
-    reader::{Cursor, ReadError},
+    reader::{Cursor, Extent, ReadError},
     shared::Shared,
 };
 use crate::{
@@ -123,6 +123,25 @@ impl LogInspector for EmbeddedLog {
         })
         .boxed()
     }
+
+    fn last(&self, partition: u32) -> BoxFuture<'_, Result<Option<LoggedRecord>, InspectError>> {
+        let shared = Arc::clone(self.shared());
+        look(move || {
+            only_partition(partition)?;
+            last(shared.extent())
+        })
+        .boxed()
+    }
+}
+
+/// The newest record of a log; retention never deletes it.
+pub(super) fn last(extent: Extent<'_>) -> Result<Option<LoggedRecord>, InspectError> {
+    let Some(offset) = extent.end_offset.checked_sub(1) else {
+        return Ok(None);
+    };
+    let read = extent.read(&mut Cursor::default(), offset, 1, 1);
+    let mut records = read.map_err(|error| at_offset(error, offset))?;
+    Ok(records.pop())
 }
 
 /// Says which offset is gone.

@@ -2,6 +2,8 @@
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
+use crate::Topic;
+
 /// Handles, taken once: looking a metric up by name on every append would cost more than the append.
 pub(super) struct Meters {
     /// Records acknowledged.
@@ -25,17 +27,18 @@ pub(super) struct Meters {
 }
 
 impl Meters {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(topic: Topic) -> Self {
+        let log = topic.name();
         Self {
-            appends: counter!("receipts_log_appends_total"),
-            append_bytes: counter!("receipts_log_append_bytes_total"),
-            sync_seconds: histogram!("receipts_log_sync_seconds"),
-            group_records: histogram!("receipts_log_group_records"),
-            queue_bytes: gauge!("receipts_log_queue_bytes"),
-            disk_bytes: gauge!("receipts_log_disk_bytes"),
-            disk_free_bytes: gauge!("receipts_log_disk_free_bytes"),
-            end_offset: gauge!("receipts_log_end_offset"),
-            writable: gauge!("receipts_log_writable"),
+            appends: counter!("receipts_log_appends_total", "log" => log),
+            append_bytes: counter!("receipts_log_append_bytes_total", "log" => log),
+            sync_seconds: histogram!("receipts_log_sync_seconds", "log" => log),
+            group_records: histogram!("receipts_log_group_records", "log" => log),
+            queue_bytes: gauge!("receipts_log_queue_bytes", "log" => log),
+            disk_bytes: gauge!("receipts_log_disk_bytes", "log" => log),
+            disk_free_bytes: gauge!("receipts_log_disk_free_bytes", "log" => log),
+            end_offset: gauge!("receipts_log_end_offset", "log" => log),
+            writable: gauge!("receipts_log_writable", "log" => log),
         }
     }
 }

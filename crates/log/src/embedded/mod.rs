@@ -25,6 +25,7 @@ mod identity;
 mod inspect;
 mod meters;
 mod positions;
+mod processor;
 mod queue;
 mod read_only;
 mod reader;
@@ -58,11 +59,13 @@ pub use self::{
     config::{DirectIo, EmbeddedConfig},
     consumer::EmbeddedConsumer,
     error::{GroupError, OpenError},
+    processor::EmbeddedProcessor,
     read_only::ReadOnlyLog,
 };
 use crate::{
+    Topic,
     record::{Position, Record},
-    traits::{AppendError, LogWriter},
+    traits::{AppendError, Committed, LogWriter},
 };
 
 /// Sealed segments that wait to be cut; beyond it they keep their reserved space.
@@ -93,12 +96,20 @@ impl std::fmt::Debug for EmbeddedLog {
 }
 
 impl EmbeddedLog {
-    /// Opens the log in `dir`, creating it if there is none: takes the lock, checks what is stored, cuts a torn tail
-    /// off. Blocks on the disk.
+    /// Opens the log of receipts in `dir`, creating it if there is none: takes the lock, checks the
+    /// files, cuts a torn tail off. Blocks on the disk.
     ///
     /// # Errors
     /// [`OpenError`]; none of them changes what is stored.
     pub fn open(dir: &Path, config: EmbeddedConfig) -> Result<Self, OpenError> {
+        Self::open_topic(Topic::Receipts, dir, config)
+    }
+
+    /// Opens the log of `topic` in `dir`, in the same way.
+    ///
+    /// # Errors
+    /// [`OpenError`]; none of them changes what is stored.
+    pub fn open_topic(topic: Topic, dir: &Path, config: EmbeddedConfig) -> Result<Self, OpenError> {
         config.validate().map_err(OpenError::Config)?;
         recovery::create_dirs(dir)?;
         let dir = dir.canonicalize().map_err(OpenError::io(dir))?;
@@ -122,7 +133,7 @@ impl EmbeddedLog {
             cache: Mutex::new(TailCache::new(config.tail_cache_bytes_max)),
             groups: Groups::new(&dir, recovered.epoch, recovered.groups),
             spare: Spare::new(&dir, config.segment_bytes, direct).map_err(OpenError::io(&dir))?,
-            meters: Meters::new(),
+            meters: Meters::new(topic),
             lock: Mutex::new(Some(lock)),
             #[cfg(test)]
             faults: faults::Faults::default(),
@@ -134,7 +145,7 @@ impl EmbeddedLog {
         let writer = Writer::begin(Arc::clone(&shared), sealed, recovered.tail).map_err(io)?;
         upkeep::look_around(&shared);
         tracing::info!(
-            dir = %shared.dir.display(), epoch = shared.epoch, begin_offset = shared.catalog.begin(),
+            log = topic.name(), dir = %shared.dir.display(), epoch = shared.epoch, begin_offset = shared.catalog.begin(),
             end_offset = shared.end_offset(), direct, "the log is open"
         );
         let mut threads = Vec::new();
@@ -181,6 +192,40 @@ impl EmbeddedLog {
         }
         let (group, generation) = shared.groups.join(group)?;
         Ok(EmbeddedConsumer::new(Arc::clone(shared), group, generation))
+    }
+
+    /// The one active consumer of `group`, as [`Self::consumer`], which appends to `verdicts`.
+    ///
+    /// # Errors
+    /// [`GroupError`]
+    pub fn processor(&self, group: &str, verdicts: &Self) -> Result<EmbeddedProcessor, GroupError> {
+        let consumer = self.consumer(group)?;
+        Ok(EmbeddedProcessor::new(consumer, Arc::clone(verdicts.shared())))
+    }
+
+    /// Sets the position of `group` in a log that is not open, also backwards. Retention doesn't
+    /// run before, which would delete what the group has committed. Blocks on the disk.
+    ///
+    /// # Errors
+    /// [`OpenError`]; then nothing changes.
+    pub fn rewind(dir: &Path, group: &str, next_offset: u64) -> Result<(), OpenError> {
+        let _lock = lock(dir)?;
+        let log = ReadOnlyLog::open(dir)?;
+        let stored = log.stored()?;
+        if !(stored.start..=stored.end).contains(&next_offset) {
+            return Err(OpenError::Position {
+                group: group.to_owned(),
+                next_offset,
+                begin: stored.start,
+                end: stored.end,
+            });
+        }
+        let committed = Committed {
+            epoch: log.epoch(),
+            next_offset,
+            metadata: String::new(),
+        };
+        positions::store(dir, group, log.epoch(), Some(&committed)).map_err(OpenError::io(dir))
     }
 
     /// The epoch of the log: random, made when its directory was, never used again.

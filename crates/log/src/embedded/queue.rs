@@ -13,11 +13,19 @@ use crate::{
 /// What an append waits for.
 pub(super) type Outcome = Result<Position, AppendError>;
 
-/// Records that are written and synced together, with who waits for them.
+/// A record in a group.
+pub(super) struct Grouped {
+    pub(super) record: Record,
+    /// Whether the next one belongs to the same append.
+    pub(super) continues: bool,
+}
+
+/// Records that are written and synced together, with who waits for them. Holds whole appends.
 #[derive(Default)]
 pub(super) struct Group {
-    pub(super) records: Vec<Record>,
-    pub(super) waiters: Vec<oneshot::Sender<Outcome>>,
+    pub(super) records: Vec<Grouped>,
+    /// A waiter for the last record of each append; the other records have none.
+    waiters: Vec<Option<oneshot::Sender<Outcome>>>,
     /// Encoded bytes.
     pub(super) bytes: usize,
 }
@@ -29,7 +37,9 @@ impl Group {
         self.bytes = 0;
         for (index, waiter) in (0..).zip(self.waiters.drain(..)) {
             // A producer that no longer waits (its client went away) is no fault.
-            let _ = waiter.send(outcome(index));
+            if let Some(waiter) = waiter {
+                let _ = waiter.send(outcome(index));
+            }
         }
     }
 }
@@ -37,7 +47,10 @@ impl Group {
 struct Pending {
     record: Record,
     bytes: usize,
-    waiter: oneshot::Sender<Outcome>,
+    /// Encoded bytes of this record and those of its append that follow it.
+    rest_bytes: usize,
+    continues: bool,
+    waiter: Option<oneshot::Sender<Outcome>>,
 }
 
 #[derive(Default)]
@@ -97,7 +110,19 @@ impl Queue {
 
     /// Hands a record of `bytes` encoded bytes to the writer.
     pub(super) fn push(&self, record: Record, bytes: usize) -> Result<oneshot::Receiver<Outcome>, AppendError> {
+        self.push_all(std::iter::once((record, bytes)), 1, bytes)
+    }
+
+    /// Hands `count` records of `bytes` encoded bytes in all to the writer, which writes them
+    /// together; at least one. The answer is about the last one.
+    pub(super) fn push_all(
+        &self,
+        records: impl IntoIterator<Item = (Record, usize)>,
+        count: usize,
+        bytes: usize,
+    ) -> Result<oneshot::Receiver<Outcome>, AppendError> {
         let (waiter, answer) = oneshot::channel();
+        let mut waiter = Some(waiter);
         let wake = {
             let mut state = self.state.lock();
             if state.closed {
@@ -106,13 +131,25 @@ impl Queue {
             if let Some(reason) = state.failed.as_ref().or(state.low_space.as_ref()) {
                 return Err(AppendError::Unavailable(reason.to_string()));
             }
-            if state.records >= self.records_max || state.bytes + bytes > self.bytes_max {
+            if state.records + count > self.records_max || state.bytes + bytes > self.bytes_max {
                 return Err(AppendError::Busy);
             }
             state.bytes += bytes;
-            state.records += 1;
+            state.records += count;
             state.pending_bytes += bytes;
-            state.pending.push_back(Pending { record, bytes, waiter });
+            let mut rest_bytes = bytes;
+            for (number, (record, bytes)) in (1..).zip(records) {
+                let continues = number < count;
+                let waiter = if continues { None } else { waiter.take() };
+                state.pending.push_back(Pending {
+                    record,
+                    bytes,
+                    rest_bytes,
+                    continues,
+                    waiter,
+                });
+                rest_bytes -= bytes;
+            }
             let enough = state.pending.len() >= state.wake_at || state.pending_bytes >= WORTHWHILE_BYTES;
             let wake = state.wake_at > 0 && enough;
             if wake {
@@ -127,7 +164,7 @@ impl Queue {
     }
 
     /// Waits for records and moves as many into `group` as one write takes: `bytes_max`, and what the segment has
-    /// `room` for. One record is taken even if it is larger than `bytes_max`.
+    /// `room` for. One append is taken even if it is larger than `bytes_max`, and never in parts.
     pub(super) fn take(&self, group: &mut Group, bytes_max: usize, room: u64) -> Took {
         let mut state = self.state.lock();
         let expected = std::mem::take(&mut state.expected);
@@ -144,14 +181,19 @@ impl Queue {
         }
         state.wake_at = 0;
         while let Some(next) = state.pending.front() {
-            let bytes = group.bytes + next.bytes;
-            if bytes as u64 > room || (bytes > bytes_max && !group.records.is_empty()) {
+            let bytes = group.bytes + next.rest_bytes;
+            let within = group.records.last().is_some_and(|last| last.continues);
+            let full = bytes as u64 > room || (bytes > bytes_max && !group.records.is_empty());
+            if full && !within {
                 break;
             }
-            group.bytes = bytes;
             if let Some(next) = state.pending.pop_front() {
+                group.bytes += next.bytes;
                 state.pending_bytes -= next.bytes;
-                group.records.push(next.record);
+                group.records.push(Grouped {
+                    record: next.record,
+                    continues: next.continues,
+                });
                 group.waiters.push(next.waiter);
             }
         }
@@ -186,7 +228,9 @@ impl Queue {
             pending
         };
         for pending in pending {
-            let _ = pending.waiter.send(Err(AppendError::Unavailable(reason.to_string())));
+            if let Some(waiter) = pending.waiter {
+                let _ = waiter.send(Err(AppendError::Unavailable(reason.to_string())));
+            }
         }
     }
 
@@ -291,6 +335,41 @@ mod tests {
             "one record over the limit is a group of its own"
         );
         assert_eq!(group.bytes, 90);
+    }
+
+    #[test]
+    fn an_append_of_several_records_is_never_taken_in_parts() {
+        let queue = Queue::new(1000, 10, Duration::ZERO);
+        let _first = queue.push(record(), 10).unwrap();
+        let several = || [30, 40, 50].map(|bytes| (record(), bytes));
+        let mut answer = queue.push_all(several(), 3, 120).unwrap();
+        let mut group = Group::default();
+        assert_eq!(queue.take(&mut group, 60, 1000), Took::Group);
+        assert_eq!(
+            (group.records.len(), group.bytes),
+            (1, 10),
+            "the next append is a group of its own"
+        );
+        group.answer(|_| Err(AppendError::Closed));
+        assert_eq!(queue.take(&mut group, 60, 119), Took::NoRoom);
+        assert_eq!(queue.take(&mut group, 60, 120), Took::Group);
+        let continues: Vec<bool> = group.records.iter().map(|grouped| grouped.continues).collect();
+        assert_eq!((continues, group.bytes), (vec![true, true, false], 120));
+        group.answer(|index| {
+            let (epoch, partition) = (1, 0);
+            Ok(Position {
+                epoch,
+                partition,
+                offset: index,
+            })
+        });
+        assert_eq!(answer.try_recv().unwrap().unwrap().offset, 2, "the last one's position");
+        queue.release(4, 130);
+        let _answers: Vec<_> = (0..8).map(|_| queue.push(record(), 1).unwrap()).collect();
+        assert!(
+            matches!(queue.push_all(several(), 3, 120), Err(AppendError::Busy)),
+            "two places are left"
+        );
     }
 
     #[test]

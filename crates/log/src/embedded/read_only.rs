@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -15,7 +16,7 @@ use super::{
     clock::Clock,
     error::OpenError,
     identity,
-    inspect::{at_offset, look, only_partition},
+    inspect::{at_offset, last, look, only_partition},
     positions,
     reader::{Cursor, Extent},
     recovery::open_segment,
@@ -90,6 +91,12 @@ impl ReadOnlyLog {
     #[must_use]
     pub fn epoch(&self) -> u32 {
         self.view.epoch
+    }
+
+    /// The offsets that are stored.
+    pub(super) fn stored(&self) -> Result<Range<u64>, OpenError> {
+        let end = self.view.look(Until::Tail)?;
+        Ok(self.view.catalog.begin()..end)
     }
 }
 
@@ -213,6 +220,16 @@ impl LogInspector for ReadOnlyLog {
         look(move || {
             only_partition(partition)?;
             view.read(offset, bytes_max)
+        })
+        .boxed()
+    }
+
+    fn last(&self, partition: u32) -> BoxFuture<'_, Result<Option<LoggedRecord>, InspectError>> {
+        let view = Arc::clone(&self.view);
+        look(move || {
+            only_partition(partition)?;
+            let end_offset = view.look(Until::Growing).map_err(unavailable)?;
+            last(view.extent(end_offset))
         })
         .boxed()
     }

@@ -4,13 +4,9 @@ use std::{fs, sync::Arc};
 
 use super::{catalog::Segment, config::EmbeddedConfig, segment_file::sync_dir, shared::Shared};
 
-/// The oldest segments that may and should go, in order.
-fn expired(
-    segments: &[Arc<Segment>],
-    committed_by_all: u64,
-    now_ms: i64,
-    config: &EmbeddedConfig,
-) -> Vec<Arc<Segment>> {
+/// The oldest segments that may and should go, in order: those whose records are all before
+/// `deletable`.
+fn expired(segments: &[Arc<Segment>], deletable: u64, now_ms: i64, config: &EmbeddedConfig) -> Vec<Arc<Segment>> {
     let oldest_ms = now_ms.saturating_sub(i64::try_from(config.retention_ms_max).unwrap_or(i64::MAX));
     let mut bytes: u64 = segments.iter().map(|segment| segment.bytes()).sum();
     let mut expired = Vec::new();
@@ -18,7 +14,7 @@ fn expired(
         let (segment, next) = (&pair[0], &pair[1]);
         // All records of a segment are older than the next segment.
         let is_old = next.created_at_ms < oldest_ms;
-        if next.base > committed_by_all || !(is_old || bytes > config.retention_bytes_max) {
+        if next.base > deletable || !(is_old || bytes > config.retention_bytes_max) {
             break;
         }
         bytes -= segment.bytes();
@@ -32,7 +28,9 @@ pub(super) fn enforce(shared: &Shared) {
     let now_ms = shared.clock.now_ms();
     // Chosen while no group can join: a new group starts at the oldest segment that is left.
     let gone = shared.groups.while_none_joins(|committed_by_all| {
-        let gone = expired(&shared.catalog.all(), committed_by_all, now_ms, &shared.config);
+        // The newest record stays, whatever its age: `last` must find it.
+        let deletable = committed_by_all.min(shared.end_offset().saturating_sub(1));
+        let gone = expired(&shared.catalog.all(), deletable, now_ms, &shared.config);
         gone.iter()
             .for_each(|segment| shared.catalog.forget_oldest(segment.base));
         gone

@@ -202,6 +202,31 @@ impl Span {
     }
 }
 
+/// An append of several records, of which the last one hasn't been found yet: its start.
+struct Unfinished {
+    offset: u64,
+    at: u64,
+    last_appended_ms: Option<i64>,
+}
+
+impl Scan {
+    /// Leaves out the records of an append that isn't whole: it was never acknowledged.
+    fn without(mut self, unfinished: Option<Unfinished>) -> Self {
+        if let Some(Unfinished {
+            offset,
+            at,
+            last_appended_ms,
+        }) = unfinished
+        {
+            self.end_offset = offset;
+            self.end_at = at;
+            self.last_appended_ms = last_appended_ms;
+            self.index.retain(|&(indexed, _)| indexed < offset);
+        }
+        self
+    }
+}
+
 /// Checks a segment record by record.
 pub(super) fn scan(reader: &SegmentReader, span: Span) -> io::Result<Result<Scan, Damage>> {
     let (mut offset, start) = span.from;
@@ -211,14 +236,31 @@ pub(super) fn scan(reader: &SegmentReader, span: Span) -> io::Result<Result<Scan
         end_at: start,
         ..Scan::default()
     };
+    let mut unfinished = None;
     loop {
         if span.until == Until::Offset(offset) {
-            return Ok(Ok(scan));
+            return Ok(match unfinished {
+                None => Ok(scan),
+                Some(Unfinished { offset, at, .. }) => {
+                    let detail = "the append that starts here has no end, but later segments follow".to_owned();
+                    Err(Damage { at, offset, detail })
+                }
+            });
         }
         let at = walker.at();
         let damage = |detail| Damage { at, offset, detail };
         match walker.step(offset)? {
             Ok((head, _)) => {
+                if !head.stamp.continues {
+                    unfinished = None;
+                } else if unfinished.is_none() {
+                    let last_appended_ms = scan.last_appended_ms;
+                    unfinished = Some(Unfinished {
+                        offset,
+                        at,
+                        last_appended_ms,
+                    });
+                }
                 if scan
                     .index
                     .last()
@@ -233,14 +275,15 @@ pub(super) fn scan(reader: &SegmentReader, span: Span) -> io::Result<Result<Scan
             }
             Err(fault) => match span.until {
                 Until::Offset(_) => return Ok(Err(damage(format!("{fault}, but later segments follow")))),
-                Until::Growing => return Ok(Ok(scan)),
+                Until::Growing => return Ok(Ok(scan.without(unfinished))),
                 Until::Tail => {
                     let behind = walker.proof_of(offset)?;
                     if let Some(proof_at) = behind.proof_at {
                         let proof = format!("but the record at byte {proof_at} was written after it was durable");
                         return Ok(Err(damage(format!("{fault}, {proof}"))));
                     }
-                    scan.torn_bytes = behind.remains_end - at;
+                    let mut scan = scan.without(unfinished);
+                    scan.torn_bytes = behind.remains_end.max(at) - scan.end_at;
                     return Ok(Ok(scan));
                 }
             },

@@ -14,7 +14,7 @@ use super::{
     aligned::{AlignedBuffer, BLOCK, blocks_down},
     catalog::Segment,
     frame::{self, Stamp},
-    queue::{Group, Took},
+    queue::{Group, Grouped, Took},
     recovery::{Tail, partial_block},
     scan::INDEX_STEP_BYTES,
     segment_file::{FRAMES_START, Header, SegmentReader, open_for_append, sealed_length, segment_path, sync_dir},
@@ -128,7 +128,7 @@ impl Writer {
         let appended_at_ms = self.shared.clock.now_ms();
         let carried = self.buffer.len() as u64;
         self.buffer.reserve(self.group.bytes + BLOCK);
-        for (offset, record) in (first..).zip(&self.group.records) {
+        for (offset, grouped) in (first..).zip(&self.group.records) {
             let at = active.end_at + self.buffer.len() as u64 - carried;
             if at >= active.indexed_at + INDEX_STEP_BYTES as u64 {
                 active.segment.note(offset, at);
@@ -139,8 +139,9 @@ impl Writer {
                 offset,
                 group_base: first,
                 appended_at_ms,
+                continues: grouped.continues,
             };
-            frame::encode(&mut self.buffer, record, stamp);
+            frame::encode(&mut self.buffer, &grouped.record, stamp);
         }
         let framed = self.buffer.len();
         let end_at = active.end_at + framed as u64 - carried;
@@ -171,7 +172,7 @@ impl Writer {
         {
             let mut cache = shared.cache.lock();
             if cache.is_read() {
-                for (offset, record) in (first..).zip(self.group.records.drain(..)) {
+                for (offset, Grouped { record, .. }) in (first..).zip(self.group.records.drain(..)) {
                     let position = Position {
                         epoch: shared.epoch,
                         partition: 0,

@@ -14,6 +14,7 @@ use rdkafka::{
 };
 
 use super::{config::KafkaConfig, meters::ClientMeters};
+use crate::Topic;
 
 /// One kind of librdkafka's log lines is written once in so long.
 const LOG_PAUSE: Duration = Duration::from_secs(10);
@@ -21,6 +22,14 @@ const LOG_PAUSE: Duration = Duration::from_secs(10);
 const EVENTS_MAX: usize = 32;
 /// Kinds of log lines told apart; librdkafka has fewer.
 const LOG_KINDS_MAX: usize = 64;
+
+/// The purpose of a client, and its log.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Role {
+    /// The label `client` of the metrics.
+    pub(super) client: &'static str,
+    pub(super) topic: Topic,
+}
 
 /// The settings of a client, before what its role adds.
 pub(super) fn base(config: &KafkaConfig, role: &str) -> ClientConfig {
@@ -70,7 +79,7 @@ pub(super) fn serve_events<C: ConsumerContext>(client: &BaseConsumer<C>) {
 
 /// Takes a client's log lines, errors and statistics.
 pub(super) struct Events {
-    role: &'static str,
+    role: Role,
     meters: ClientMeters,
     last_error: Mutex<Option<String>>,
     logged: Mutex<HashMap<String, Logged>>,
@@ -82,7 +91,7 @@ struct Logged {
 }
 
 impl Events {
-    pub(super) fn new(role: &'static str) -> Self {
+    pub(super) fn new(role: Role) -> Self {
         Self {
             role,
             meters: ClientMeters::new(role),
@@ -131,16 +140,16 @@ impl Events {
 impl ClientContext for Events {
     fn log(&self, level: RDKafkaLogLevel, kind: &str, message: &str) {
         let Some(left_out) = self.may_log(kind) else { return };
-        let client = self.role;
+        let (client, log) = (self.role.client, self.role.topic.name());
         match level {
             RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical | RDKafkaLogLevel::Error => {
-                tracing::error!(client, kind, left_out, "kafka: {message}");
+                tracing::error!(client, log, kind, left_out, "kafka: {message}");
             }
-            RDKafkaLogLevel::Warning => tracing::warn!(client, kind, left_out, "kafka: {message}"),
+            RDKafkaLogLevel::Warning => tracing::warn!(client, log, kind, left_out, "kafka: {message}"),
             RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info => {
-                tracing::info!(client, kind, left_out, "kafka: {message}")
+                tracing::info!(client, log, kind, left_out, "kafka: {message}")
             }
-            RDKafkaLogLevel::Debug => tracing::debug!(client, kind, left_out, "kafka: {message}"),
+            RDKafkaLogLevel::Debug => tracing::debug!(client, log, kind, left_out, "kafka: {message}"),
         }
     }
 
@@ -155,7 +164,12 @@ impl ClientContext for Events {
             *self.last_error.lock() = Some(reason.to_owned());
         }
         if let Some(left_out) = self.may_log(&format!("{code:?}")) {
-            tracing::warn!(client = self.role, left_out, "kafka: {reason}");
+            tracing::warn!(
+                client = self.role.client,
+                log = self.role.topic.name(),
+                left_out,
+                "kafka: {reason}"
+            );
         }
     }
 }
@@ -174,7 +188,8 @@ mod tests {
 
     #[test]
     fn a_kind_of_line_is_written_once_in_a_while() {
-        let events = Events::new("test");
+        let (client, topic) = ("test", Topic::Receipts);
+        let events = Events::new(Role { client, topic });
         assert_eq!(events.may_log("FAIL"), Some(0));
         assert_eq!(events.may_log("FAIL"), None);
         assert_eq!(events.may_log("other"), Some(0));

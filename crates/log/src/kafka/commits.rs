@@ -3,7 +3,7 @@
 //! Kafka deletes a group's offsets with the topic, but a consumer of the deleted topic may still commit after that; the
 //! epoch in the metadata tells such a commit from one of this topic.
 
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::error::RDKafkaErrorCode;
 
 use crate::traits::{CommitError, Committed};
 
@@ -32,9 +32,9 @@ pub(super) fn from_metadata(epoch: u32, offset: u64, metadata: &str) -> Option<C
 }
 
 /// What a refused commit means.
-pub(super) fn commit_error(error: &KafkaError, partition: u32, reason: String) -> CommitError {
+pub(super) fn commit_error(code: Option<RDKafkaErrorCode>, partition: u32, reason: String) -> CommitError {
     use RDKafkaErrorCode as Code;
-    match error.rdkafka_error_code() {
+    match code {
         // The group went on without this member. librdkafka gives its partitions up, and the next poll says so.
         Some(Code::UnknownMemberId | Code::FencedInstanceId | Code::AssignmentLost) => CommitError::Fenced(partition),
         // Among the rest `RebalanceInProgress`, and `IllegalGeneration`, which a commit meets that crosses the answer to a join: the

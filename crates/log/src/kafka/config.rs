@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::security::{SaslMechanism, Secret, SecurityProtocol};
 
 /// What stands around a record in a batch of Kafka's: the batch's header, the record's own lengths. Generous.
-pub(super) const BATCH_FRAME_BYTES: usize = 1024;
-/// What a dead letter says beside its body: identifiers and a signature of a few KiB each.
-const LETTER_FRAME_BYTES: usize = 64 << 10;
+const BATCH_FRAME_BYTES: usize = 1024;
+/// Bytes of a block of verdicts beside a record that was rejected whole: header, schema, and the
+/// row's other columns. More than they take.
+const VERDICTS_FRAME_BYTES: usize = 256 << 10;
 /// What a record weighs beside its body, in bytes: more than its headers take.
 const RECORD_FRAME_BYTES: usize = 4 << 10;
 /// librdkafka looks for messages whose time is over once a second.
@@ -45,12 +46,14 @@ pub struct KafkaConfig {
     pub brokers: String,
     /// The topic that is the log.
     pub topic: String,
-    /// The topic of records that can't become receipts.
-    pub rejected_topic: String,
+    /// The topic of verdicts: what the verifiers make of the log, and the writers store.
+    pub verdicts_topic: String,
     /// Whether to create a topic that doesn't exist.
     pub create_topic: bool,
     /// Partitions of a created topic: the most verifiers that share the work.
     pub partitions: u32,
+    /// Partitions of the topic of verdicts, at least: one for each logical shard.
+    pub verdicts_partitions: u32,
     /// Copies of each record, at least.
     pub replication_factor: u32,
     /// Copies that must exist before a record is acknowledged, at least.
@@ -59,8 +62,15 @@ pub struct KafkaConfig {
     pub retention_ms_max: u64,
     /// How much of a partition is kept, at least, in bytes; 0: no limit.
     pub retention_bytes_max: u64,
+    /// Time that verdicts are kept, at least, in milliseconds.
+    pub verdicts_retention_ms_max: u64,
+    /// Bytes of a partition of verdicts that are kept, at least; 0: no limit.
+    pub verdicts_retention_bytes_max: u64,
     /// The largest record in bytes: a batch of 8 MiB and what stands beside it.
     pub record_bytes_max: usize,
+    /// The largest record of verdicts in bytes: the verdicts on one batch, which are larger than
+    /// the batch.
+    pub verdicts_bytes_max: usize,
     /// How batches of records are compressed.
     pub compression: Compression,
     /// How long the producer gathers records before it sends them.
@@ -72,6 +82,10 @@ pub struct KafkaConfig {
     /// A record that isn't acknowledged by then is given up. At least a second less than the gateway waits, so that
     /// nothing is delivered after a client was told that it isn't.
     pub delivery_wait_ms_max: u64,
+    /// A verifier's transaction that takes longer is aborted, by the verifier or, if that is
+    /// gone, by the broker. Until then the verdicts of other verifiers behind it are invisible,
+    /// too.
+    pub transaction_wait_ms_max: u64,
     /// A verifier that isn't heard of for so long loses its partitions.
     pub session_wait_ms_max: u64,
     /// A verifier that doesn't ask for records for so long loses its partitions, although its process lives.
@@ -105,19 +119,24 @@ impl Default for KafkaConfig {
         Self {
             brokers: String::new(),
             topic: "receipts".to_owned(),
-            rejected_topic: "receipts.rejected".to_owned(),
+            verdicts_topic: "verdicts".to_owned(),
             create_topic: true,
             partitions: 12,
+            verdicts_partitions: 1,
             replication_factor: 3,
             min_insync_replicas: 2,
             retention_ms_max: 7 * 24 * 3_600_000,
             retention_bytes_max: 0,
+            verdicts_retention_ms_max: 30 * 24 * 3_600_000,
+            verdicts_retention_bytes_max: 0,
             record_bytes_max: (8 << 20) + (64 << 10),
+            verdicts_bytes_max: 32 << 20,
             compression: Compression::Lz4,
             linger_ms: 1,
             queue_records_max: 65_536,
             queue_bytes_max: 64 << 20,
             delivery_wait_ms_max: 3_500,
+            transaction_wait_ms_max: 10_000,
             session_wait_ms_max: 10_000,
             poll_interval_ms_max: 120_000,
             fetch_queue_bytes_max: 32 << 20,
@@ -154,13 +173,18 @@ impl KafkaConfig {
             }
         };
         check("topic", is_topic_name(&self.topic), TOPIC_NAME);
-        check("rejected_topic", is_topic_name(&self.rejected_topic), TOPIC_NAME);
-        let apart = self.topic != self.rejected_topic;
-        check("rejected_topic", apart, "must be another topic than kafka.topic");
+        check("verdicts_topic", is_topic_name(&self.verdicts_topic), TOPIC_NAME);
+        let apart = self.topic != self.verdicts_topic;
+        check("verdicts_topic", apart, "must be another topic than kafka.topic");
         let in_range = |value: u64, allowed: std::ops::RangeInclusive<u64>| allowed.contains(&value);
         check(
             "partitions",
             in_range(self.partitions.into(), 1..=10_000),
+            "must be 1 to 10000",
+        );
+        check(
+            "verdicts_partitions",
+            in_range(self.verdicts_partitions.into(), 1..=10_000),
             "must be 1 to 10000",
         );
         let replicas = in_range(self.replication_factor.into(), 1..=100);
@@ -177,8 +201,24 @@ impl KafkaConfig {
             self.retention_bytes_max <= 1 << 53,
             "must be at most 2^53",
         );
+        check(
+            "verdicts_retention_ms_max",
+            in_range(self.verdicts_retention_ms_max, 60_000..=1 << 53),
+            "must be at least 60000",
+        );
+        check(
+            "verdicts_retention_bytes_max",
+            self.verdicts_retention_bytes_max <= 1 << 53,
+            "must be at most 2^53",
+        );
         let record = in_range(self.record_bytes_max as u64, 1024..=512 << 20);
         check("record_bytes_max", record, "must be 1024 to 536870912");
+        let verdicts = self.record_bytes_max.saturating_add(VERDICTS_FRAME_BYTES)..=512 << 20;
+        check(
+            "verdicts_bytes_max",
+            verdicts.contains(&self.verdicts_bytes_max),
+            "must be kafka.record_bytes_max and 262144 more, to 536870912: a record that is rejected whole is one row",
+        );
         check("linger_ms", self.linger_ms <= 100, "must be at most 100");
         let records = in_range(self.queue_records_max as u64, 1..=10_000_000);
         check("queue_records_max", records, "must be 1 to 10000000");
@@ -195,6 +235,8 @@ impl KafkaConfig {
             self.delivery_wait_ms_max > self.linger_ms,
             "must be more than kafka.linger_ms",
         );
+        let transaction = in_range(self.transaction_wait_ms_max, 1_000..=900_000);
+        check("transaction_wait_ms_max", transaction, "must be 1000 to 900000");
         let session = in_range(self.session_wait_ms_max, 1_000..=1_800_000);
         check("session_wait_ms_max", session, "must be 1000 to 1800000");
         let interval = in_range(self.poll_interval_ms_max, self.session_wait_ms_max..=86_400_000);
@@ -275,16 +317,11 @@ impl KafkaConfig {
         }
         Ok(())
     }
+}
 
-    /// The largest message that the topic of rejected receipts must take: whatever the log takes, and what is said of it.
-    pub(super) fn letter_bytes_max(&self) -> usize {
-        self.message_bytes_max() + LETTER_FRAME_BYTES
-    }
-
-    /// The largest batch of records that the topic must take.
-    pub(super) fn message_bytes_max(&self) -> usize {
-        self.record_bytes_max + BATCH_FRAME_BYTES
-    }
+/// The largest batch of records that a topic must take.
+pub(super) fn message_bytes_max(record_bytes_max: usize) -> usize {
+    record_bytes_max + BATCH_FRAME_BYTES
 }
 
 const TOPIC_NAME: &str = "must be 1 to 249 of A-Z a-z 0-9 . _ -, and neither . nor ..";
@@ -320,7 +357,10 @@ mod tests {
     fn every_fault_is_told_with_its_key() {
         let config = KafkaConfig {
             topic: "a/b".to_owned(),
+            verdicts_topic: "a/b".to_owned(),
             min_insync_replicas: 4,
+            verdicts_bytes_max: 8 << 20,
+            transaction_wait_ms_max: 999,
             poll_interval_ms_max: 9_999,
             security_protocol: SecurityProtocol::SaslPlaintext,
             ssl_ca: "ca.pem".to_owned(),
@@ -329,7 +369,11 @@ mod tests {
         let keys: Vec<&str> = config.validate().unwrap_err().into_iter().map(|(key, _)| key).collect();
         let expected = [
             "topic",
+            "verdicts_topic",
+            "verdicts_topic",
             "min_insync_replicas",
+            "verdicts_bytes_max",
+            "transaction_wait_ms_max",
             "poll_interval_ms_max",
             "ssl_ca",
             "sasl_username",

@@ -14,7 +14,10 @@ use futures_util::future::{BoxFuture, FutureExt};
 use tokio::sync::oneshot;
 
 use super::member::Member;
-use crate::traits::{Commit, CommitError, ConsumeError, LogConsumer, PollLimits, Polled};
+use crate::{
+    record::Record,
+    traits::{Commit, CommitError, ConsumeError, LogConsumer, PollLimits, Polled},
+};
 
 /// Questions that may wait: a caller has one at a time, and a poll that was given up.
 const WAITING_MAX: usize = 4;
@@ -23,6 +26,11 @@ enum Question {
     Poll(PollLimits, oneshot::Sender<Result<Polled, ConsumeError>>),
     Seek(u32, u64, oneshot::Sender<Result<(), ConsumeError>>),
     Commit(Vec<Commit>, oneshot::Sender<Result<(), CommitError>>),
+    Transact(
+        Vec<(u32, Record)>,
+        Vec<Commit>,
+        oneshot::Sender<Result<(), CommitError>>,
+    ),
 }
 
 /// A member of a consumer group on Kafka. Dropping it leaves the group, in the background: its partitions are others' at
@@ -107,6 +115,15 @@ impl KafkaConsumer {
         answered.await.ok()
     }
 
+    pub(super) async fn transact(
+        &mut self,
+        records: Vec<(u32, Record)>,
+        commits: Vec<Commit>,
+    ) -> Result<(), CommitError> {
+        let answer = self.ask(|answer| Question::Transact(records, commits, answer)).await;
+        answer.ok_or_else(|| CommitError::Unavailable(DIED.to_owned()))?
+    }
+
     async fn next(&mut self, limits: PollLimits) -> Result<Polled, ConsumeError> {
         if matches!(self.polling, Polling::Nothing) {
             let (answer, answered) = oneshot::channel();
@@ -149,6 +166,9 @@ fn serve(mut member: Member, asked: &Receiver<Question>, stopped: &Receiver<()>)
             Ok(Question::Poll(limits, answer)) => drop(answer.send(member.poll(limits))),
             Ok(Question::Seek(partition, offset, answer)) => drop(answer.send(member.seek(partition, offset))),
             Ok(Question::Commit(commits, answer)) => drop(answer.send(member.commit(commits))),
+            Ok(Question::Transact(records, commits, answer)) => {
+                drop(answer.send(member.append_and_commit(&records, &commits)));
+            }
             Err(_) => break,
         }
     }

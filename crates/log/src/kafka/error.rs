@@ -54,6 +54,19 @@ pub enum KafkaOpenError {
         /// What creates it.
         command: String,
     },
+    /// A group's positions can't be set while it has members.
+    #[error(
+        "positions of the group {0} can't be set while it has members: stop them, wait until their session has ended (kafka.session_wait_ms_max), and try again"
+    )]
+    GroupInUse(String),
+    /// A group's positions can't be set.
+    #[error("positions of the group {group} can't be set: {detail}")]
+    Group {
+        /// The group.
+        group: String,
+        /// What the broker says.
+        detail: String,
+    },
     /// The topic could not be created or looked into.
     #[error("the Kafka topic {topic} can't be {what}: {detail}")]
     Refused {
@@ -65,7 +78,7 @@ pub enum KafkaOpenError {
         detail: String,
     },
     /// The topic exists with other settings.
-    #[error("the Kafka topic {topic} has other settings than receipts need:{}\nThis sets them:\n  {command}", .wrong.iter().map(ToString::to_string).collect::<String>())]
+    #[error("the Kafka topic {topic} has other settings than it must have:{}\nThis sets them:\n  {command}", .wrong.iter().map(ToString::to_string).collect::<String>())]
     Settings {
         /// The topic.
         topic: String,

@@ -3,7 +3,7 @@
 //! | header | value |
 //! |---|---|
 //! | `format` | `1` |
-//! | `kind` | `receipt` or `batch` |
+//! | `kind` | `receipt`, `batch` or `verdicts` |
 //! | `request-id` | as answered in `X-Request-Id` |
 //! | `received-at-ms` | decimal, milliseconds since the Unix epoch |
 //! | `request-signature` | `X-Service-Signature`, if there was one |
@@ -40,6 +40,7 @@ fn kind_name(kind: RecordKind) -> &'static str {
     match kind {
         RecordKind::Receipt => "receipt",
         RecordKind::Batch => "batch",
+        RecordKind::Verdicts => "verdicts",
     }
 }
 
@@ -99,6 +100,7 @@ pub(super) fn record_of(message: &impl Message, epoch: u32) -> LoggedRecord {
         let text = String::from_utf8_lossy(value.unwrap_or_default());
         match key {
             KIND if text == kind_name(RecordKind::Batch) => record.kind = RecordKind::Batch,
+            KIND if text == kind_name(RecordKind::Verdicts) => record.kind = RecordKind::Verdicts,
             REQUEST_ID if text.len() <= REQUEST_ID_BYTES_MAX => record.request_id = text.into_owned(),
             RECEIVED_AT => record.received_at_ms = text.parse().unwrap_or(appended_at_ms),
             REQUEST_SIGNATURE => record.request_signature = Some(text.into_owned()),
@@ -165,7 +167,8 @@ mod tests {
             trace: None,
             ..full.clone()
         };
-        for record in [full, bare] {
+        let block = Record::verdicts(Bytes::from_static(b"\0\xff"), 5);
+        for record in [full, bare, block] {
             let logged = record_of(&message(Some(&record.body), Some(headers_of(&record))), 7);
             assert_eq!(logged.record, record);
             let position = Position {

@@ -23,10 +23,12 @@ use tokio::sync::oneshot;
 
 use super::{
     INSPECTOR,
-    client::{self, Events, serve_events},
+    client::{self, Events, Role, serve_events},
     config::KafkaConfig,
     error::KafkaOpenError,
-    headers, offsets,
+    headers,
+    log_topic::{Appends, LogTopic},
+    offsets,
     reader::Reader,
     topic::Topics,
 };
@@ -47,17 +49,24 @@ const EPOCH_AGE_MAX: Duration = Duration::from_secs(10);
 pub(super) type Client = BaseConsumer<Events>;
 type States = Result<Vec<PartitionState>, InspectError>;
 pub(super) type Records = Result<Vec<LoggedRecord>, InspectError>;
+pub(super) type Newest = Result<Option<LoggedRecord>, InspectError>;
 
 struct Look {
     group: String,
     answer: oneshot::Sender<States>,
 }
 
-pub(super) struct Read {
-    pub(super) partition: u32,
-    pub(super) offset: u64,
-    pub(super) bytes_max: usize,
-    pub(super) answer: oneshot::Sender<Records>,
+pub(super) enum Read {
+    Records {
+        partition: u32,
+        offset: u64,
+        bytes_max: usize,
+        answer: oneshot::Sender<Records>,
+    },
+    Last {
+        partition: u32,
+        answer: oneshot::Sender<Newest>,
+    },
 }
 
 /// Both threads; they end when this is dropped.
@@ -69,6 +78,7 @@ pub(super) struct Inspector {
 impl Inspector {
     pub(super) fn start(
         config: &Arc<KafkaConfig>,
+        topic: &Arc<LogTopic>,
         epoch: &Arc<AtomicU32>,
         topics: Arc<Topics>,
     ) -> Result<Self, KafkaOpenError> {
@@ -76,6 +86,7 @@ impl Inspector {
         let (reads, asked_reads) = bounded(WAITING_MAX);
         let view = View {
             config: Arc::clone(config),
+            topic: Arc::clone(topic),
             epoch: Arc::clone(epoch),
         };
         let looker = Looker {
@@ -124,13 +135,18 @@ impl LogInspector for Inspector {
 
     fn read(&self, partition: u32, offset: u64, bytes_max: usize) -> BoxFuture<'_, Records> {
         let (answer, answered) = oneshot::channel();
-        let question = Read {
+        let question = Read::Records {
             partition,
             offset,
             bytes_max,
             answer,
         };
         ask(&self.reads, question, answered).boxed()
+    }
+
+    fn last(&self, partition: u32) -> BoxFuture<'_, Newest> {
+        let (answer, answered) = oneshot::channel();
+        ask(&self.reads, Read::Last { partition, answer }, answered).boxed()
     }
 }
 
@@ -142,6 +158,7 @@ pub(super) fn unavailable(detail: impl Into<String>) -> InspectError {
 #[derive(Clone)]
 pub(super) struct View {
     config: Arc<KafkaConfig>,
+    topic: Arc<LogTopic>,
     epoch: Arc<AtomicU32>,
 }
 
@@ -154,7 +171,12 @@ impl View {
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
             .set("auto.offset.reset", "error")
-            .set("isolation.level", "read_uncommitted")
+            .set("isolation.level", self.topic.isolation_level())
+            // At the end of a partition there may be only markers, which nobody gets.
+            .set(
+                "enable.partition.eof",
+                (self.topic.appends == Appends::Transactional).to_string(),
+            )
             .set("check.crcs", "true")
             .set("max.partition.fetch.bytes", fetch_bytes_max.to_string())
             .set(
@@ -164,7 +186,11 @@ impl View {
             .set("fetch.queue.backoff.ms", "10")
             // A fetch at the end of a partition must not keep the next question's waiting.
             .set("fetch.wait.max.ms", "10");
-        let client = Client::from_config_and_context(&settings, Events::new(INSPECTOR));
+        let role = Role {
+            client: INSPECTOR,
+            topic: self.topic.topic,
+        };
+        let client = Client::from_config_and_context(&settings, Events::new(role));
         client.map_err(|error| KafkaOpenError::Client(error.to_string()))
     }
 
@@ -173,7 +199,11 @@ impl View {
     }
 
     pub(super) fn topic(&self) -> &str {
-        &self.config.topic
+        &self.topic.name
+    }
+
+    pub(super) fn appends(&self) -> Appends {
+        self.topic.appends
     }
 
     pub(super) fn epoch(&self) -> u32 {
@@ -219,17 +249,29 @@ fn is_out_of_range(error: &KafkaError) -> bool {
     )
 }
 
+/// The next event of a client's assignment.
+pub(super) enum Next {
+    Record(LoggedRecord),
+    /// Of this partition there are no more records: its end was reached since it was assigned.
+    End(u32),
+    /// No event within the wait.
+    Nothing,
+}
+
 /// Waits for the next record until `deadline`; errors that librdkafka tries again over are passed over.
-pub(super) fn next_record(client: &Client, epoch: u32, deadline: Instant) -> Result<Option<LoggedRecord>, KafkaError> {
+pub(super) fn next_record(client: &Client, epoch: u32, deadline: Instant) -> Result<Next, KafkaError> {
     loop {
         let wait = deadline.saturating_duration_since(Instant::now());
         match client.poll(wait) {
-            Some(Ok(message)) => return Ok(Some(headers::record_of(&message, epoch))),
+            Some(Ok(message)) => return Ok(Next::Record(headers::record_of(&message, epoch))),
+            Some(Err(KafkaError::PartitionEOF(partition))) => {
+                return Ok(Next::End(u32::try_from(partition).unwrap_or(u32::MAX)));
+            }
             Some(Err(error)) if is_out_of_range(&error) => return Err(error),
             Some(Err(_)) | None => {}
         }
         if wait.is_zero() {
-            return Ok(None);
+            return Ok(Next::Nothing);
         }
     }
 }
@@ -241,8 +283,34 @@ struct Looker {
     epoch_read: Instant,
     /// One client for each group that was asked about, the latest last.
     groups: Vec<(String, Client)>,
-    /// The append time of the first uncommitted record of a partition, once it had to be read.
-    times: HashMap<u32, (u64, i64)>,
+    /// The first record behind the commit of a partition, once it had to be read.
+    times: HashMap<u32, Following>,
+}
+
+/// The first record at or behind an offset.
+#[derive(Debug, Clone, Copy)]
+struct Following {
+    offset: u64,
+    first: First,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum First {
+    /// A record, appended then.
+    AppendedAt(i64),
+    /// No record before this offset: only markers of transactions.
+    NoneBefore(u64),
+}
+
+impl Following {
+    /// Whether it still says what is between `offset` and `end_offset`.
+    fn is_known(&self, offset: u64, end_offset: u64) -> bool {
+        self.offset == offset
+            && match self.first {
+                First::AppendedAt(_) => true,
+                First::NoneBefore(end) => end_offset <= end,
+            }
+    }
 }
 
 impl Looker {
@@ -334,9 +402,9 @@ impl Looker {
         }
         let waiting = states.iter().filter_map(|state| {
             let next_offset = next_of(state.committed.as_ref(), state.begin_offset);
-            (next_offset < state.end_offset).then_some((state.partition, next_offset))
+            (next_offset < state.end_offset).then_some((state.partition, (next_offset, state.end_offset)))
         });
-        let waiting: BTreeMap<u32, u64> = waiting.collect();
+        let waiting: BTreeMap<u32, (u64, u64)> = waiting.collect();
         let times = first_times(client, view, &waiting, &mut self.times)?;
         for state in &mut states {
             if let Some(&appended_at_ms) = times.get(&state.partition) {
@@ -357,29 +425,39 @@ fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// When the first uncommitted record of each partition in `waiting` was appended: as remembered, or read, all at once.
+/// Append times of the first uncommitted records of the partitions in `waiting` (first uncommitted
+/// offset, end): as remembered, or read, all at once. None where only markers are left.
 fn first_times(
     client: &Client,
     view: &View,
-    waiting: &BTreeMap<u32, u64>,
-    remembered: &mut HashMap<u32, (u64, i64)>,
+    waiting: &BTreeMap<u32, (u64, u64)>,
+    remembered: &mut HashMap<u32, Following>,
 ) -> Result<HashMap<u32, i64>, InspectError> {
     let mut unknown = waiting.clone();
-    unknown.retain(|partition, offset| remembered.get(partition).is_none_or(|(of, _)| of != offset));
+    unknown.retain(|partition, &mut (offset, end)| {
+        !remembered
+            .get(partition)
+            .is_some_and(|following| following.is_known(offset, end))
+    });
     if !unknown.is_empty() {
         let deadline = Instant::now() + view.wait_max();
         let explain = |error: KafkaError| unavailable(client::explain(client, &error));
-        assign_at(client, view.topic(), unknown.clone()).map_err(explain)?;
+        let starts = unknown.iter().map(|(&partition, &(offset, _))| (partition, offset));
+        assign_at(client, view.topic(), starts).map_err(explain)?;
         let mut read = || {
             while !unknown.is_empty() {
-                let Some(record) = next_record(client, view.epoch(), deadline).map_err(explain)? else {
-                    return Err(unavailable(
-                        "the first records that aren't verified could not be read in time",
-                    ));
+                let (partition, first) = match next_record(client, view.epoch(), deadline).map_err(explain)? {
+                    Next::Record(record) => (record.position.partition, Some(record.appended_at_ms)),
+                    Next::End(partition) => (partition, None),
+                    Next::Nothing => {
+                        return Err(unavailable(
+                            "the first records that aren't committed could not be read in time",
+                        ));
+                    }
                 };
-                let partition = record.position.partition;
-                if unknown.remove(&partition).is_some() {
-                    remembered.insert(partition, (record.position.offset, record.appended_at_ms));
+                if let Some((offset, end)) = unknown.remove(&partition) {
+                    let first = first.map_or(First::NoneBefore(end), First::AppendedAt);
+                    remembered.insert(partition, Following { offset, first });
                 }
             }
             Ok(())
@@ -388,6 +466,9 @@ fn first_times(
         client.unassign().map_err(explain)?;
         outcome?;
     }
-    let time = |(partition, _): (&u32, &u64)| Some((*partition, remembered.get(partition)?.1));
+    let time = |(partition, _): (&u32, &(u64, u64))| match remembered.get(partition)?.first {
+        First::AppendedAt(at_ms) => Some((*partition, at_ms)),
+        First::NoneBefore(_) => None,
+    };
     Ok(waiting.iter().filter_map(time).collect())
 }

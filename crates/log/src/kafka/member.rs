@@ -1,4 +1,5 @@
 //! One member of a consumer group, on a thread of its own.
+//! The transactions of a processor are in [`super::processing`].
 //!
 //! librdkafka is polled only while the caller polls: whoever stops asking is taken for stuck after `poll_interval_ms_max`,
 //! leaves the group and loses its partitions, although its process, and librdkafka's heartbeat, live on. Polls and commits
@@ -30,10 +31,12 @@ use super::{
     config::KafkaConfig,
     error::KafkaOpenError,
     headers,
+    log_topic::{Appends, LogTopic},
     meters::MemberMeters,
     offsets,
     rebalances::{Change, Rebalances},
     topic::Topics,
+    transactions::Transactions,
 };
 use crate::{
     record::LoggedRecord,
@@ -46,23 +49,25 @@ const SLICE: Duration = Duration::from_millis(100);
 type Client = BaseConsumer<Rebalances>;
 
 /// A partition of ours.
-struct Held {
+pub(super) struct Held {
     /// The first offset not yet handed to the caller.
     next_offset: u64,
     /// The last commit, ours or an earlier owner's.
-    committed: Option<u64>,
+    pub(super) committed: Option<u64>,
 }
 
 /// The member.
 pub(super) struct Member {
-    consumer: Arc<Client>,
+    pub(super) consumer: Arc<Client>,
     settings: ClientConfig,
     topics: Arc<Topics>,
-    topic: String,
+    topic: Arc<LogTopic>,
     epoch: u32,
     wait_max: Duration,
     meters: MemberMeters,
-    held: BTreeMap<u32, Held>,
+    pub(super) held: BTreeMap<u32, Held>,
+    /// Of a processor.
+    pub(super) transactions: Option<Transactions>,
     /// Partitions given to us whose start isn't known yet.
     unsettled: Vec<u32>,
     /// A record too large for the poll that met it.
@@ -76,19 +81,21 @@ pub(super) struct Member {
 }
 
 /// A client that is about to join.
-fn connect(settings: &ClientConfig, topic: &str) -> Result<Arc<Client>, KafkaError> {
+fn connect(settings: &ClientConfig, topic: &LogTopic) -> Result<Arc<Client>, KafkaError> {
     let consumer = Client::from_config_and_context(settings, Rebalances::new(topic))?;
-    consumer.subscribe(&[topic])?;
+    consumer.subscribe(&[&topic.name])?;
     Ok(Arc::new(consumer))
 }
 
 impl Member {
     pub(super) fn join(
         config: &KafkaConfig,
+        topic: &Arc<LogTopic>,
         group: &str,
         epoch: u32,
         topics: Arc<Topics>,
         hurry: Arc<AtomicBool>,
+        transactions: Option<Transactions>,
     ) -> Result<Self, KafkaOpenError> {
         let mut settings = client::base(config, MEMBER);
         settings
@@ -98,7 +105,10 @@ impl Member {
             .set("enable.auto.offset.store", "false")
             // Where to start, `settle` says; an offset that is gone must be an error and never a jump.
             .set("auto.offset.reset", "error")
-            .set("isolation.level", "read_uncommitted")
+            // Of `receipts` too, which has no transactions: with this level a committed position is
+            // read only once no transaction is open that may move it. A partition's next owner must
+            // not start while the last one's commit is on its way.
+            .set("isolation.level", "read_committed")
             .set("check.crcs", "true")
             .set("session.timeout.ms", config.session_wait_ms_max.to_string())
             .set("heartbeat.interval.ms", (config.session_wait_ms_max / 4).to_string())
@@ -113,16 +123,17 @@ impl Member {
             )
             .set("fetch.queue.backoff.ms", "10")
             .set("fetch.wait.max.ms", "100");
-        let consumer = connect(&settings, &config.topic).map_err(|error| KafkaOpenError::Client(error.to_string()))?;
+        let consumer = connect(&settings, topic).map_err(|error| KafkaOpenError::Client(error.to_string()))?;
         Ok(Self {
             consumer,
             settings,
             topics,
-            topic: config.topic.clone(),
+            topic: Arc::clone(topic),
             epoch,
             wait_max: Duration::from_millis(config.request_wait_ms_max),
-            meters: MemberMeters::new(),
+            meters: MemberMeters::new(topic.topic),
             held: BTreeMap::new(),
+            transactions,
             unsettled: Vec::new(),
             left_over: None,
             failed: None,
@@ -212,7 +223,7 @@ impl Member {
     /// librdkafka notices that by itself, but not while a rebalance of its own waits for our answer, and until then it would
     /// go on as if nothing had happened. Nor does it forget what it was given when it unsubscribes in the middle of one: the
     /// group would give it the same partitions again, and it would say that nothing is new. So the new member is a new client.
-    fn resign(&mut self) {
+    pub(super) fn resign(&mut self) {
         let held = std::mem::take(&mut self.held);
         self.meters.lost.increment(held.len() as u64);
         self.gone.extend(held.into_keys());
@@ -244,7 +255,7 @@ impl Member {
         if offset < held.next_offset {
             return Ok(true);
         }
-        if offset > held.next_offset {
+        if offset > held.next_offset && self.topic.appends == Appends::Single {
             return Err(ConsumeError::Damaged {
                 partition,
                 offset: held.next_offset,
@@ -257,7 +268,7 @@ impl Member {
             self.left_over = Some(record);
             return Ok(false);
         }
-        held.next_offset += 1;
+        held.next_offset = offset + 1;
         *bytes += size;
         polled.records.push(record);
         Ok(polled.records.len() < limits.records_max && *bytes < limits.bytes_max)
@@ -309,7 +320,7 @@ impl Member {
         let unavailable = |reason: String| ConsumeError::Unavailable(reason);
         match self
             .topics
-            .epoch(&self.topic)
+            .epoch(&self.topic.name)
             .map_err(|error| unavailable(error.to_string()))?
         {
             Some(epoch) if epoch == self.epoch => {}
@@ -320,14 +331,18 @@ impl Member {
                     detail: format!(
                         "the topic {} isn't the one that this process started with (epoch {}, now {other:?}): it was \
                          recreated, or its delete.retention.ms was changed. Start again",
-                        self.topic, self.epoch
+                        self.topic.name, self.epoch
                     ),
                 });
             }
         }
+        // Ends what an earlier producer of this process may have left open.
+        if let Some(transactions) = &mut self.transactions {
+            transactions.make_ready().map_err(|failed| unavailable(failed.reason))?;
+        }
         let explain = |error: KafkaError| unavailable(self.consumer.context().events.explain(&error));
         let partitions = std::mem::take(&mut self.unsettled);
-        let found = offsets::starts(&self.consumer, &self.topic, &partitions, self.epoch, self.wait_max);
+        let found = offsets::starts(&self.consumer, &self.topic.name, &partitions, self.epoch, self.wait_max);
         let found = match found {
             Ok(found) => found,
             Err(error) => {
@@ -340,7 +355,7 @@ impl Member {
             let raw = i64::try_from(start.next_offset()).unwrap_or(i64::MAX);
             let number = i32::try_from(partition).unwrap_or(i32::MAX);
             reading
-                .add_partition_offset(&self.topic, number, Offset::Offset(raw))
+                .add_partition_offset(&self.topic.name, number, Offset::Offset(raw))
                 .map_err(explain)?;
         }
         if let Err(error) = self.consumer.incremental_assign(&reading) {
@@ -391,7 +406,7 @@ impl Member {
     fn out_of_range(&self, error: &KafkaError) -> ConsumeError {
         for (&partition, held) in &self.held {
             let number = i32::try_from(partition).unwrap_or(i32::MAX);
-            let marks = self.consumer.fetch_watermarks(&self.topic, number, self.wait_max);
+            let marks = self.consumer.fetch_watermarks(&self.topic.name, number, self.wait_max);
             let Ok((begin, end)) = marks.map(|(begin, end)| (begin.unsigned_abs(), end.unsigned_abs())) else {
                 continue;
             };
@@ -421,7 +436,7 @@ impl Member {
         let number = i32::try_from(partition).unwrap_or(i32::MAX);
         let marks = self
             .consumer
-            .fetch_watermarks(&self.topic, number, self.wait_max)
+            .fetch_watermarks(&self.topic.name, number, self.wait_max)
             .map_err(explain)?;
         let (begin, end) = (marks.0.unsigned_abs(), marks.1.unsigned_abs());
         if offset > end {
@@ -433,10 +448,16 @@ impl Member {
         }
         let next_offset = offset.max(begin);
         let raw = Offset::Offset(i64::try_from(next_offset).unwrap_or(i64::MAX));
-        if self.consumer.seek(&self.topic, number, raw, self.wait_max).is_err() {
+        if self
+            .consumer
+            .seek(&self.topic.name, number, raw, self.wait_max)
+            .is_err()
+        {
             // Its reading has ended, as after an offset that is gone: begin it anew.
             let mut there = TopicPartitionList::new();
-            there.add_partition_offset(&self.topic, number, raw).map_err(explain)?;
+            there
+                .add_partition_offset(&self.topic.name, number, raw)
+                .map_err(explain)?;
             self.consumer.incremental_unassign(&there).map_err(explain)?;
             self.consumer.incremental_assign(&there).map_err(explain)?;
         }
@@ -465,32 +486,45 @@ impl Member {
         answered.recv_timeout(self.wait_max / 10 * 9).ok()
     }
 
-    pub(super) fn commit(&mut self, commits: Vec<Commit>) -> Result<(), CommitError> {
-        let Some(first) = commits.first().map(|commit| commit.partition) else {
-            return Ok(());
-        };
+    /// The list of `commits`, if all of them are ours to make.
+    pub(super) fn checked(&self, commits: &[Commit]) -> Result<TopicPartitionList, CommitError> {
         let mut list = TopicPartitionList::new();
-        for commit in &commits {
+        for commit in commits {
             let held = self.held.get(&commit.partition);
             let ours = held.is_some_and(|held| held.committed.is_none_or(|made| made <= commit.next_offset));
             if !ours || commit.epoch != self.epoch {
                 return Err(CommitError::Fenced(commit.partition));
             }
-            if commit.metadata.len() > METADATA_BYTES_MAX {
-                let detail = format!(
-                    "its metadata has {} bytes, over the limit of {METADATA_BYTES_MAX}",
-                    commit.metadata.len()
-                );
-                return Err(CommitError::Unavailable(detail));
+            let bytes = commit.metadata.len();
+            if bytes > METADATA_BYTES_MAX {
+                let detail = format!("its metadata has {bytes} bytes, over the limit of {METADATA_BYTES_MAX}");
+                return Err(CommitError::Invalid(detail));
             }
             let number = i32::try_from(commit.partition).unwrap_or(i32::MAX);
-            let mut element = list.add_partition(&self.topic, number);
+            let mut element = list.add_partition(&self.topic.name, number);
             let raw = Offset::Offset(i64::try_from(commit.next_offset).unwrap_or(i64::MAX));
             element
                 .set_offset(raw)
                 .map_err(|error| CommitError::Unavailable(error.to_string()))?;
             element.set_metadata(commits::to_metadata(commit.epoch, &commit.metadata));
         }
+        Ok(list)
+    }
+
+    /// Notes what was committed.
+    pub(super) fn committed(&mut self, commits: &[Commit]) {
+        for commit in commits {
+            if let Some(held) = self.held.get_mut(&commit.partition) {
+                held.committed = Some(commit.next_offset);
+            }
+        }
+    }
+
+    pub(super) fn commit(&mut self, commits: Vec<Commit>) -> Result<(), CommitError> {
+        let Some(first) = commits.first().map(|commit| commit.partition) else {
+            return Ok(());
+        };
+        let list = self.checked(&commits)?;
         if self.consumer.assignment_lost() {
             return Err(CommitError::Fenced(first));
         }
@@ -498,7 +532,7 @@ impl Member {
             Some(Ok(())) => {}
             Some(Err(error)) => {
                 let reason = self.consumer.context().events.explain(&error);
-                let failed = commits::commit_error(&error, first, reason);
+                let failed = commits::commit_error(error.rdkafka_error_code(), first, reason);
                 if let CommitError::Fenced(_) = failed {
                     self.resign();
                 }
@@ -511,11 +545,7 @@ impl Member {
                 return Err(CommitError::Fenced(first));
             }
         }
-        for commit in commits {
-            if let Some(held) = self.held.get_mut(&commit.partition) {
-                held.committed = Some(commit.next_offset);
-            }
-        }
+        self.committed(&commits);
         Ok(())
     }
 }

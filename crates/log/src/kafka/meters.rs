@@ -6,6 +6,9 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 use parking_lot::Mutex;
 use rdkafka::Statistics;
 
+use super::client::Role;
+use crate::Topic;
+
 /// Brokers told apart.
 const BROKERS_MAX: usize = 64;
 
@@ -24,13 +27,42 @@ pub(super) struct WriterMeters {
 }
 
 impl WriterMeters {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(topic: Topic) -> Self {
+        let log = topic.name();
         Self {
-            appends: counter!("receipts_log_appends_total"),
-            append_bytes: counter!("receipts_log_append_bytes_total"),
-            failures: counter!("receipts_kafka_delivery_failures_total"),
-            delivery_seconds: histogram!("receipts_kafka_delivery_seconds"),
-            writable: gauge!("receipts_log_writable"),
+            appends: counter!("receipts_log_appends_total", "log" => log),
+            append_bytes: counter!("receipts_log_append_bytes_total", "log" => log),
+            failures: counter!("receipts_kafka_delivery_failures_total", "log" => log),
+            delivery_seconds: histogram!("receipts_kafka_delivery_seconds", "log" => log),
+            writable: gauge!("receipts_log_writable", "log" => log),
+        }
+    }
+}
+
+/// Metrics of a processor's transactions.
+pub(super) struct TransactionMeters {
+    /// Records acknowledged.
+    pub(super) appends: Counter,
+    /// Bytes of acknowledged records.
+    pub(super) append_bytes: Counter,
+    /// Seconds from the begin of a transaction to its end.
+    pub(super) seconds: Histogram,
+    /// Transactions that were committed, that were not, and of which it is unknown.
+    pub(super) committed: Counter,
+    pub(super) aborted: Counter,
+    pub(super) unknown: Counter,
+}
+
+impl TransactionMeters {
+    pub(super) fn new(topic: Topic) -> Self {
+        let log = topic.name();
+        Self {
+            appends: counter!("receipts_log_appends_total", "log" => log),
+            append_bytes: counter!("receipts_log_append_bytes_total", "log" => log),
+            seconds: histogram!("receipts_kafka_transaction_seconds"),
+            committed: counter!("receipts_kafka_transactions_total", "outcome" => "committed"),
+            aborted: counter!("receipts_kafka_transactions_total", "outcome" => "aborted"),
+            unknown: counter!("receipts_kafka_transactions_total", "outcome" => "unknown"),
         }
     }
 }
@@ -46,30 +78,32 @@ pub(super) struct MemberMeters {
 }
 
 impl MemberMeters {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(topic: Topic) -> Self {
+        let log = topic.name();
         Self {
-            partitions: gauge!("receipts_kafka_assigned_partitions"),
-            assigned: counter!("receipts_kafka_rebalanced_total", "what" => "assigned"),
-            revoked: counter!("receipts_kafka_rebalanced_total", "what" => "revoked"),
-            lost: counter!("receipts_kafka_rebalanced_total", "what" => "lost"),
+            partitions: gauge!("receipts_kafka_assigned_partitions", "log" => log),
+            assigned: counter!("receipts_kafka_rebalanced_total", "log" => log, "what" => "assigned"),
+            revoked: counter!("receipts_kafka_rebalanced_total", "log" => log, "what" => "revoked"),
+            lost: counter!("receipts_kafka_rebalanced_total", "log" => log, "what" => "lost"),
         }
     }
 }
 
 /// librdkafka's statistics of one client.
 pub(super) struct ClientMeters {
-    role: &'static str,
+    role: Role,
     errors: Counter,
     timeouts: Counter,
     latency: Mutex<HashMap<i32, Gauge>>,
 }
 
 impl ClientMeters {
-    pub(super) fn new(role: &'static str) -> Self {
+    pub(super) fn new(role: Role) -> Self {
+        let (client, log) = (role.client, role.topic.name());
         Self {
             role,
-            errors: counter!("receipts_kafka_request_errors_total", "client" => role),
-            timeouts: counter!("receipts_kafka_request_timeouts_total", "client" => role),
+            errors: counter!("receipts_kafka_request_errors_total", "client" => client, "log" => log),
+            timeouts: counter!("receipts_kafka_request_timeouts_total", "client" => client, "log" => log),
             latency: Mutex::default(),
         }
     }
@@ -88,25 +122,25 @@ impl ClientMeters {
             if !latency.contains_key(&broker.nodeid) && latency.len() == BROKERS_MAX {
                 continue;
             }
-            let role = self.role;
+            let (client, log) = (self.role.client, self.role.topic.name());
             let number = broker.nodeid;
-            let handle =
-                || gauge!("receipts_kafka_broker_rtt_seconds", "client" => role, "broker" => number.to_string());
+            let handle = || gauge!("receipts_kafka_broker_rtt_seconds", "client" => client, "log" => log, "broker" => number.to_string());
             latency.entry(number).or_insert_with(handle).set(rtt.p99 as f64 / 1e6);
         }
         drop(latency);
         let partitions = || statistics.topics.values().flat_map(|topic| topic.partitions.values());
-        match self.role {
-            super::WRITER => {
-                gauge!("receipts_log_queue_bytes").set(statistics.msg_size as f64);
-                gauge!("receipts_kafka_queue_records").set(statistics.msg_cnt as f64);
+        let log = self.role.topic.name();
+        match self.role.client {
+            super::WRITER | super::PROCESSOR => {
+                gauge!("receipts_log_queue_bytes", "log" => log).set(statistics.msg_size as f64);
+                gauge!("receipts_kafka_queue_records", "log" => log).set(statistics.msg_cnt as f64);
             }
             super::MEMBER => {
                 let fetched: u64 = partitions().map(|partition| partition.fetchq_size).sum();
-                gauge!("receipts_kafka_fetch_queue_bytes").set(fetched as f64);
+                gauge!("receipts_kafka_fetch_queue_bytes", "log" => log).set(fetched as f64);
                 let ours = partitions().filter(|partition| partition.fetch_state == "active");
                 let lag: i64 = ours.map(|partition| partition.consumer_lag.max(0)).sum();
-                gauge!("receipts_kafka_lag_records").set(lag as f64);
+                gauge!("receipts_kafka_lag_records", "log" => log).set(lag as f64);
             }
             _ => {}
         }

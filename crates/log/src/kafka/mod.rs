@@ -1,9 +1,16 @@
 //! The log on Apache Kafka 4, through librdkafka. Nothing outside this module knows that.
 //!
-//! A record is one message ([`headers`]) without a key, in the topic that [`plan`] describes and [`topic`] makes and checks. Its way in:
-//! [`writer`] (an idempotent producer; [`delivery`] brings the acknowledgement back). Its way out: [`consumer`], which asks
-//! the thread of [`member`], which hears of [`rebalances`] and commits what [`commits`] describes. [`inspect`] and [`reader`] look from outside any group;
-//! [`letters`] is the topic of rejected receipts.
+//! A record is one message ([`headers`]) without a key, in a topic ([`log_topic`]) that [`plan`]
+//! describes and [`topic`] makes and checks.
+//!
+//! - The way in to `receipts` is [`writer`], an idempotent producer; [`delivery`] brings the
+//!   acknowledgement back.
+//! - The way out is [`consumer`], which sends requests to the thread of [`member`]. That learns of
+//!   [`rebalances`] and commits what [`commits`] describes.
+//! - A [`processor`] is a consumer of `receipts` that appends to `verdicts`, in [`transactions`]
+//!   that move its positions. [`processing`] explains why nothing is lost or stored twice.
+//! - [`inspect`] and [`reader`] read from outside any group; [`rewind`] sets positions of a group
+//!   without members.
 //!
 //! Durability is Kafka's replication: a broker syncs lazily, so what is acknowledged survives the loss of
 //! `min_insync_replicas - 1` brokers at once, and not the power loss of all of them.
@@ -16,16 +23,20 @@ mod delivery;
 mod error;
 mod headers;
 mod inspect;
-mod letters;
+mod log_topic;
 mod member;
 mod meters;
 mod offsets;
 mod plan;
+mod processing;
+mod processor;
 mod producer;
 mod reader;
 mod rebalances;
+mod rewind;
 mod security;
 mod topic;
+mod transactions;
 mod writer;
 
 use std::{
@@ -44,17 +55,25 @@ use rdkafka::{
 };
 
 use self::{
-    client::Events, consumer::Membership, inspect::Inspector, letters::Letters, member::Member, plan::TopicPlan,
-    topic::Topics, writer::Writer,
+    client::{Events, Role},
+    consumer::Membership,
+    inspect::Inspector,
+    log_topic::{Appends, LogTopic},
+    member::Member,
+    plan::TopicPlan,
+    topic::Topics,
+    transactions::Transactions,
+    writer::Writer,
 };
 pub use self::{
     config::{Compression, KafkaConfig},
     consumer::KafkaConsumer,
     error::{KafkaOpenError, WrongSetting},
+    processor::KafkaProcessor,
     security::{SaslMechanism, Secret, SecurityProtocol},
 };
 use crate::{
-    dead_letters::DeadLetters,
+    Topic,
     record::{LoggedRecord, Position, Record},
     traits::{AppendError, InspectError, LogInspector, LogWriter, PartitionState},
 };
@@ -63,7 +82,7 @@ use crate::{
 const WRITER: &str = "writer";
 const MEMBER: &str = "member";
 const INSPECTOR: &str = "inspector";
-const LETTERS: &str = "letters";
+const PROCESSOR: &str = "processor";
 
 /// The log on Kafka. Clones are the same log; when the last one is dropped it is closed, which waits for the brokers.
 #[derive(Clone)]
@@ -73,6 +92,7 @@ pub struct KafkaLog {
 
 struct Open {
     config: Arc<KafkaConfig>,
+    topic: Arc<LogTopic>,
     epoch: Arc<AtomicU32>,
     topics: Arc<Topics>,
     // Made when they are first needed: a process is a gateway, a verifier or an analytics API, and seldom all.
@@ -92,41 +112,60 @@ impl std::fmt::Debug for KafkaLog {
 }
 
 impl KafkaLog {
-    /// Opens the log: finds the brokers, creates the topic if it is missing (and `create_topic`), checks the settings of one
-    /// that is there. Blocks on the brokers, at most a few times `request_wait_ms_max`.
+    /// Opens the log of receipts: finds the brokers, creates the topic if it is missing (and
+    /// `create_topic`), checks the settings of one that exists. Blocks on the brokers, at most a
+    /// few times `request_wait_ms_max`.
     ///
     /// # Errors
     /// [`KafkaOpenError`]; none of them changes a topic that exists.
     pub fn open(config: KafkaConfig) -> Result<Self, KafkaOpenError> {
-        Self::open_as(config, true)
+        Self::open_topic(Topic::Receipts, config)
     }
 
-    /// Opens it to look at it: creates nothing.
+    /// Opens the log of `topic` in the same way.
+    ///
+    /// # Errors
+    /// [`KafkaOpenError`]; none of them changes a topic that exists.
+    pub fn open_topic(topic: Topic, config: KafkaConfig) -> Result<Self, KafkaOpenError> {
+        Self::open_as(topic, config, true)
+    }
+
+    /// Opens the log of receipts for reading: creates nothing.
     ///
     /// # Errors
     /// [`KafkaOpenError`]
     pub fn open_to_look(config: KafkaConfig) -> Result<Self, KafkaOpenError> {
-        Self::open_as(config, false)
+        Self::open_topic_to_look(Topic::Receipts, config)
     }
 
-    fn open_as(config: KafkaConfig, may_create: bool) -> Result<Self, KafkaOpenError> {
+    /// Opens the log of `topic` for reading: creates nothing.
+    ///
+    /// # Errors
+    /// [`KafkaOpenError`]
+    pub fn open_topic_to_look(topic: Topic, config: KafkaConfig) -> Result<Self, KafkaOpenError> {
+        Self::open_as(topic, config, false)
+    }
+
+    fn open_as(topic: Topic, config: KafkaConfig, may_create: bool) -> Result<Self, KafkaOpenError> {
         let fault = |(key, fault): (&str, String)| format!("kafka.{key}: {fault}");
         config
             .validate()
             .map_err(|faults| KafkaOpenError::Config(faults.into_iter().map(fault).collect()))?;
         let topics = Topics::new(&config)?;
         let may_create = may_create && config.create_topic;
-        let epoch = Lookup::new(&config)?.ensure(&topics, &TopicPlan::log(&config), may_create)?;
+        let topic = LogTopic::new(topic, &config);
+        let epoch = Lookup::new(&config, &topic)?.ensure(&topics, &topic.plan, may_create)?;
         let epoch = epoch.unwrap_or_default();
         tracing::info!(
             brokers = config.brokers,
-            topic = config.topic,
+            topic = topic.name,
             epoch,
             "the log on Kafka is open"
         );
         Ok(Self {
             open: Arc::new(Open {
                 config: Arc::new(config),
+                topic: Arc::new(topic),
                 epoch: Arc::new(AtomicU32::new(epoch)),
                 topics: Arc::new(topics),
                 writer: OnceLock::new(),
@@ -143,14 +182,30 @@ impl KafkaLog {
     /// # Errors
     /// [`KafkaOpenError::Client`]
     pub fn consumer(&self, group: &str) -> Result<KafkaConsumer, KafkaOpenError> {
+        self.join(group, None)
+    }
+
+    /// A new member of `group`, as [`Self::consumer`], which appends to `verdicts` in the
+    /// transactions that move its positions.
+    ///
+    /// # Errors
+    /// [`KafkaOpenError::Client`]
+    pub fn processor(&self, group: &str, verdicts: &Self) -> Result<KafkaProcessor, KafkaOpenError> {
+        let transactions = Transactions::new(&verdicts.open.config, &verdicts.open.topic, group);
+        Ok(KafkaProcessor::new(self.join(group, Some(transactions))?))
+    }
+
+    fn join(&self, group: &str, transactions: Option<Transactions>) -> Result<KafkaConsumer, KafkaOpenError> {
         let open = &self.open;
         let hurry = Arc::new(AtomicBool::new(false));
         let member = Member::join(
             &open.config,
+            &open.topic,
             group,
             self.epoch(),
             Arc::clone(&open.topics),
             Arc::clone(&hurry),
+            transactions,
         )?;
         let started = KafkaConsumer::start(member, hurry);
         let (consumer, membership) = started.map_err(|error| KafkaOpenError::Client(error.to_string()))?;
@@ -160,14 +215,13 @@ impl KafkaLog {
         Ok(consumer)
     }
 
-    /// The topic of rejected receipts, created and checked as the log's own. Blocks on the brokers.
+    /// Sets positions of `group` (partition, next offset), also backwards. Kafka refuses it while
+    /// the group has members. Blocks.
     ///
     /// # Errors
     /// [`KafkaOpenError`]
-    pub fn dead_letters(&self) -> Result<Arc<dyn DeadLetters>, KafkaOpenError> {
-        let config = &self.open.config;
-        Lookup::new(config)?.ensure(&self.open.topics, &TopicPlan::rejected(config), config.create_topic)?;
-        Ok(Arc::new(Letters::open(config)?))
+    pub fn rewind(&self, group: &str, positions: &[(u32, u64)]) -> Result<(), KafkaOpenError> {
+        rewind::rewind(&self.open.config, &self.open.topic, self.epoch(), group, positions)
     }
 
     /// The epoch of the topic: a recreated one has another.
@@ -191,16 +245,23 @@ impl KafkaLog {
 
     fn writer(&self) -> Result<&Arc<Writer>, String> {
         let open = &self.open;
-        let made = open
-            .writer
-            .get_or_init(|| Writer::open(&open.config, Arc::clone(&open.epoch)).map_err(|error| error.to_string()));
+        if open.topic.appends == Appends::Transactional {
+            return Err(format!(
+                "records of {} are appended by a processor only, in its transactions",
+                open.topic.name
+            ));
+        }
+        let made = open.writer.get_or_init(|| {
+            Writer::open(&open.config, &open.topic, Arc::clone(&open.epoch)).map_err(|error| error.to_string())
+        });
         made.as_ref().map_err(Clone::clone)
     }
 
     fn inspector(&self) -> Result<&Inspector, InspectError> {
         let open = &self.open;
         let made = open.inspector.get_or_init(|| {
-            Inspector::start(&open.config, &open.epoch, Arc::clone(&open.topics)).map_err(|error| error.to_string())
+            Inspector::start(&open.config, &open.topic, &open.epoch, Arc::clone(&open.topics))
+                .map_err(|error| error.to_string())
         });
         made.as_ref().map_err(|error| InspectError::Unavailable(error.clone()))
     }
@@ -259,6 +320,13 @@ impl LogInspector for KafkaLog {
             Err(error) => ready(Err(error)).boxed(),
         }
     }
+
+    fn last(&self, partition: u32) -> BoxFuture<'_, Result<Option<LoggedRecord>, InspectError>> {
+        match self.inspector() {
+            Ok(inspector) => inspector.last(partition),
+            Err(error) => ready(Err(error)).boxed(),
+        }
+    }
 }
 
 /// Finds topics, for opening; says what librdkafka complains about.
@@ -269,9 +337,13 @@ struct Lookup {
 }
 
 impl Lookup {
-    fn new(config: &KafkaConfig) -> Result<Self, KafkaOpenError> {
+    fn new(config: &KafkaConfig, topic: &LogTopic) -> Result<Self, KafkaOpenError> {
         let settings = client::base(config, "opening");
-        let client = BaseConsumer::from_config_and_context(&settings, Events::new("opening"));
+        let role = Role {
+            client: "opening",
+            topic: topic.topic,
+        };
+        let client = BaseConsumer::from_config_and_context(&settings, Events::new(role));
         Ok(Self {
             client: client.map_err(|error| KafkaOpenError::Client(error.to_string()))?,
             brokers: config.brokers.clone(),

@@ -125,6 +125,8 @@ fn patiently<T>(wait_max: Duration, mut ask: impl FnMut() -> Result<T, KafkaErro
                     | Code::NotLeaderForPartition
                     | Code::FencedLeaderEpoch
                     | Code::UnknownLeaderEpoch
+                    // A transaction of the partition's last owner hasn't ended yet.
+                    | Code::UnstableOffsetCommit
             )
         );
         if !passes || started.elapsed() >= wait_max {

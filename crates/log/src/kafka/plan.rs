@@ -12,7 +12,7 @@ use std::{
 use rdkafka::admin::{ConfigResource, ConfigSource};
 
 use super::{
-    config::KafkaConfig,
+    config::{KafkaConfig, message_bytes_max},
     error::{KafkaOpenError, WrongSetting},
 };
 
@@ -26,10 +26,19 @@ const EPOCH_REASON: &str = "it is the log's epoch, any number up to 2147483647 t
 #[derive(Debug, Clone)]
 pub(super) struct TopicPlan {
     pub(super) name: String,
+    /// Of a created topic.
     pub(super) partitions: u32,
+    /// Of one that exists.
+    pub(super) partitions_min: u32,
     pub(super) replication_factor: u32,
     settings: Vec<Setting>,
-    has_epoch: bool,
+}
+
+/// Limits of one topic, each with the reason that an operator reads if the topic has another.
+struct Limits {
+    record_bytes: (&'static str, usize),
+    retention_ms: (&'static str, u64),
+    retention_bytes: (&'static str, u64),
 }
 
 #[derive(Debug, Clone)]
@@ -64,32 +73,59 @@ impl Wanted {
 }
 
 impl TopicPlan {
-    /// The topic that is the log.
-    pub(super) fn log(config: &KafkaConfig) -> Self {
+    /// The log of receipts. One that exists may have any number of partitions.
+    pub(super) fn receipts(config: &KafkaConfig) -> Self {
+        let limits = Limits {
+            record_bytes: (
+                "the largest batch must fit: kafka.record_bytes_max and a frame",
+                config.record_bytes_max,
+            ),
+            retention_ms: ("kafka.retention_ms_max says so", config.retention_ms_max),
+            retention_bytes: ("kafka.retention_bytes_max says so", config.retention_bytes_max),
+        };
+        let reason = "compaction would drop records that nobody has verified";
+        Self::new(config, &config.topic, config.partitions, reason, &limits)
+    }
+
+    /// The log of verdicts. One that exists must have a partition for each logical shard.
+    pub(super) fn verdicts(config: &KafkaConfig) -> Self {
+        let limits = Limits {
+            record_bytes: (
+                "the largest block must fit: kafka.verdicts_bytes_max and a frame",
+                config.verdicts_bytes_max,
+            ),
+            retention_ms: (
+                "kafka.verdicts_retention_ms_max says so",
+                config.verdicts_retention_ms_max,
+            ),
+            retention_bytes: (
+                "kafka.verdicts_retention_bytes_max says so",
+                config.verdicts_retention_bytes_max,
+            ),
+        };
+        let reason = "compaction would drop verdicts that nobody has stored";
         Self {
-            has_epoch: true,
-            ..Self::of(config, &config.topic, config.partitions, config.message_bytes_max())
+            partitions_min: config.verdicts_partitions,
+            ..Self::new(
+                config,
+                &config.verdicts_topic,
+                config.verdicts_partitions,
+                reason,
+                &limits,
+            )
         }
     }
 
-    /// The topic of rejected receipts.
-    pub(super) fn rejected(config: &KafkaConfig) -> Self {
-        Self::of(config, &config.rejected_topic, 1, config.letter_bytes_max())
-    }
-
-    fn of(config: &KafkaConfig, name: &str, partitions: u32, message_bytes_max: usize) -> Self {
+    fn new(config: &KafkaConfig, name: &str, partitions: u32, no_compaction: &'static str, limits: &Limits) -> Self {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let setting = |name, wanted, reason| Setting { name, wanted, reason };
-        let retention_bytes = match config.retention_bytes_max {
+        let retention_bytes = match limits.retention_bytes.1 {
             0 => -1,
             bytes => number(bytes),
         };
+        let message_bytes_max = message_bytes_max(limits.record_bytes.1);
         let settings = vec![
-            setting(
-                "cleanup.policy",
-                Wanted::Exactly("delete"),
-                "compaction would drop records that nobody has verified",
-            ),
+            setting("cleanup.policy", Wanted::Exactly("delete"), no_compaction),
             setting(
                 "message.timestamp.type",
                 Wanted::Exactly("LogAppendTime"),
@@ -108,25 +144,25 @@ impl TopicPlan {
             setting(
                 "max.message.bytes",
                 Wanted::AtLeast(number(message_bytes_max as u64)),
-                "the largest batch must fit: kafka.record_bytes_max and a frame",
+                limits.record_bytes.0,
             ),
             setting(
                 "retention.ms",
-                Wanted::AtLeast(number(config.retention_ms_max)),
-                "kafka.retention_ms_max says so",
+                Wanted::AtLeast(number(limits.retention_ms.1)),
+                limits.retention_ms.0,
             ),
             setting(
                 "retention.bytes",
                 Wanted::AtLeast(retention_bytes),
-                "kafka.retention_bytes_max says so",
+                limits.retention_bytes.0,
             ),
         ];
         Self {
             name: name.to_owned(),
             partitions,
+            partitions_min: 1,
             replication_factor: config.replication_factor,
             settings,
-            has_epoch: false,
         }
     }
 
@@ -137,9 +173,7 @@ impl TopicPlan {
             .iter()
             .map(|setting| (setting.name, setting.wanted.value()))
             .collect();
-        if self.has_epoch {
-            given.push((EPOCH, fresh_epoch().to_string()));
-        }
+        given.push((EPOCH, fresh_epoch().to_string()));
         given
     }
 
@@ -172,7 +206,7 @@ impl TopicPlan {
                 });
             }
         }
-        if self.has_epoch && epoch_of(found).is_none() {
+        if epoch_of(found).is_none() {
             let value = found.get(EPOCH).and_then(|entry| entry.value.as_deref());
             wrong.push(WrongSetting {
                 name: EPOCH.to_owned(),
@@ -252,11 +286,11 @@ mod tests {
     #[test]
     fn what_is_created_is_what_is_checked() {
         let config = KafkaConfig::default();
-        for plan in [TopicPlan::log(&config), TopicPlan::rejected(&config)] {
+        for plan in [TopicPlan::receipts(&config), TopicPlan::verdicts(&config)] {
             let found = topic(&plan, &[], || ConfigSource::DynamicTopic);
             assert!(plan.faults(&found, "b:1").is_none());
         }
-        let plan = TopicPlan::log(&config);
+        let plan = TopicPlan::receipts(&config);
         let generous = [
             ("retention.ms", "-1"),
             ("max.message.bytes", "99999999"),
@@ -270,7 +304,7 @@ mod tests {
 
     #[test]
     fn every_wrong_setting_is_told_with_the_command_that_fixes_it() {
-        let plan = TopicPlan::log(&KafkaConfig::default());
+        let plan = TopicPlan::receipts(&KafkaConfig::default());
         let changed = [
             ("cleanup.policy", "compact,delete"),
             ("retention.ms", "1000"),
@@ -293,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_default_is_no_epoch() {
-        let plan = TopicPlan::log(&KafkaConfig::default());
+        let plan = TopicPlan::receipts(&KafkaConfig::default());
         let told = plan
             .faults(&topic(&plan, &[], || ConfigSource::Default), "b:1")
             .unwrap()

@@ -10,8 +10,8 @@ use rdkafka::{
 };
 
 use super::{
-    client::{self, Events},
-    config::KafkaConfig,
+    client::{self, Events, Role},
+    config::{KafkaConfig, message_bytes_max},
     delivery::Delivery,
 };
 
@@ -60,7 +60,8 @@ impl<H: Heard> ProducerContext for Deliveries<H> {
 }
 
 /// A producer's settings.
-pub(super) fn settings(config: &KafkaConfig, role: &str, message_bytes_max: usize) -> ClientConfig {
+pub(super) fn settings(config: &KafkaConfig, role: &str, record_bytes_max: usize) -> ClientConfig {
+    let message_bytes_max = message_bytes_max(record_bytes_max);
     let mut settings = client::base(config, role);
     let kib = config.queue_bytes_max.max(message_bytes_max).div_ceil(1024);
     settings
@@ -78,7 +79,7 @@ pub(super) fn settings(config: &KafkaConfig, role: &str, message_bytes_max: usiz
 /// Connects, in the background: a broker that is away now is no fault.
 pub(super) fn connect<H: Heard>(
     settings: &ClientConfig,
-    role: &'static str,
+    role: Role,
     heard: &Arc<H>,
 ) -> Result<Producer<H>, KafkaError> {
     let context = Deliveries {

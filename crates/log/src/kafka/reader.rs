@@ -7,9 +7,13 @@ use rdkafka::{consumer::Consumer, error::KafkaError};
 
 use super::{
     client::{self, serve_events},
-    inspect::{Client, IDLE, Read, Records, View, assign_at, next_record, partitions_of, unavailable},
+    inspect::{Client, IDLE, Newest, Next, Read, Records, View, assign_at, next_record, partitions_of, unavailable},
+    log_topic::Appends,
 };
 use crate::{record::LoggedRecord, traits::InspectError};
+
+/// The newest record and the marker of its transaction.
+const LAST_OFFSETS_MIN: u64 = 2;
 
 /// Reads records, on from where it stood if it is asked so.
 pub(super) struct Reader {
@@ -21,6 +25,8 @@ pub(super) struct Reader {
 /// Where the client reads on.
 struct Cursor {
     partition: u32,
+    /// The offset behind the last record. From here to `next_offset` there are no records.
+    from_offset: u64,
     next_offset: u64,
     /// One past the newest record, as last asked.
     end_offset: u64,
@@ -41,12 +47,22 @@ impl Reader {
     pub(super) fn serve(mut self, asked: &Receiver<Read>) {
         loop {
             match asked.recv_timeout(IDLE) {
-                Ok(read) => {
-                    let records = self.read(read.partition, read.offset, read.bytes_max);
+                Ok(Read::Records {
+                    partition,
+                    offset,
+                    bytes_max,
+                    answer,
+                }) => {
+                    let records = self.read(partition, offset, bytes_max);
                     if records.is_err() {
                         self.rest();
                     }
-                    drop(read.answer.send(records));
+                    drop(answer.send(records));
+                }
+                Ok(Read::Last { partition, answer }) => {
+                    let newest = self.last(partition);
+                    self.rest();
+                    drop(answer.send(newest));
                 }
                 Err(RecvTimeoutError::Timeout) => self.rest(),
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -64,26 +80,47 @@ impl Reader {
         serve_events(&self.client);
     }
 
+    fn explain(&self, error: &KafkaError) -> InspectError {
+        unavailable(client::explain(&self.client, error))
+    }
+
+    /// The oldest offset of a partition that exists, and one past its newest one.
+    fn extent(&self, partition: u32) -> Result<(u64, u64), InspectError> {
+        let number = i32::try_from(partition).map_err(|_| no_such(partition))?;
+        let partitions = partitions_of(&self.client, &self.view).map_err(|error| self.explain(&error))?;
+        if !partitions.contains(&partition) {
+            return Err(no_such(partition));
+        }
+        let marks = self
+            .client
+            .fetch_watermarks(self.view.topic(), number, self.view.wait_max());
+        let (begin, end) = marks.map_err(|error| self.explain(&error))?;
+        Ok((begin.unsigned_abs(), end.unsigned_abs()))
+    }
+
+    /// Starts reading at `offset`, after `end_offset` was read: an end that is met later is no
+    /// earlier one.
+    fn assign(&mut self, partition: u32, offset: u64, end_offset: u64) -> Result<(), InspectError> {
+        assign_at(&self.client, self.view.topic(), [(partition, offset)]).map_err(|error| self.explain(&error))?;
+        self.cursor = Some(Cursor {
+            partition,
+            from_offset: offset,
+            next_offset: offset,
+            end_offset,
+            left_over: None,
+        });
+        Ok(())
+    }
+
     fn read(&mut self, partition: u32, offset: u64, bytes_max: usize) -> Records {
-        let explain = |error: KafkaError, client: &Client| unavailable(client::explain(client, &error));
-        let (topic, wait_max) = (self.view.topic().to_owned(), self.view.wait_max());
-        let follows = |cursor: &Cursor| cursor.partition == partition && cursor.next_offset == offset;
-        let known_end = self
-            .cursor
-            .as_ref()
-            .filter(|cursor| follows(cursor))
-            .map(|cursor| cursor.end_offset);
-        if known_end.is_none_or(|end_offset| offset >= end_offset) {
-            let number = i32::try_from(partition).map_err(|_| no_such(partition))?;
-            if !partitions_of(&self.client, &self.view)
-                .map_err(|error| explain(error, &self.client))?
-                .contains(&partition)
-            {
-                return Err(no_such(partition));
-            }
-            let marks = self.client.fetch_watermarks(&topic, number, wait_max);
-            let (begin, end) = marks.map_err(|error| explain(error, &self.client))?;
-            let (begin, end_offset) = (begin.unsigned_abs(), end.unsigned_abs());
+        let follows = |cursor: &&mut Cursor| {
+            cursor.partition == partition && (cursor.from_offset..=cursor.next_offset).contains(&offset)
+        };
+        let place = self.cursor.as_mut().filter(follows);
+        let (next_offset, known_end) =
+            place.map_or((offset, None), |cursor| (cursor.next_offset, Some(cursor.end_offset)));
+        if known_end.is_none_or(|end_offset| next_offset >= end_offset) {
+            let (begin, end_offset) = self.extent(partition)?;
             if offset < begin {
                 return Err(InspectError::Gone {
                     partition,
@@ -91,36 +128,36 @@ impl Reader {
                     begin,
                 });
             }
-            if offset >= end_offset {
+            if next_offset >= end_offset {
                 return Ok(Vec::new());
             }
             match &mut self.cursor {
-                Some(cursor) if follows(cursor) => cursor.end_offset = end_offset,
-                other => {
-                    assign_at(&self.client, &topic, [(partition, offset)])
-                        .map_err(|error| explain(error, &self.client))?;
-                    *other = Some(Cursor {
-                        partition,
-                        next_offset: offset,
-                        end_offset,
-                        left_over: None,
-                    });
+                Some(cursor) if known_end.is_some() && self.view.appends() == Appends::Single => {
+                    cursor.end_offset = end_offset;
                 }
+                _ => self.assign(partition, next_offset, end_offset)?,
             }
         }
         let Some(cursor) = &mut self.cursor else {
             return Err(unavailable("no cursor"));
         };
-        let deadline = Instant::now() + wait_max;
+        let deadline = Instant::now() + self.view.wait_max();
         let (mut records, mut bytes) = (Vec::new(), 0);
         while cursor.next_offset < cursor.end_offset {
-            let record = match cursor.left_over.take() {
-                Some(record) => Some(record),
-                None => next_record(&self.client, self.view.epoch(), deadline)
-                    .map_err(|error| explain(error, &self.client))?,
+            let next = match cursor.left_over.take() {
+                Some(record) => Ok(Next::Record(record)),
+                None => next_record(&self.client, self.view.epoch(), deadline),
             };
-            // What came in time is an answer; nothing at all is none.
-            let Some(record) = record else { break };
+            let record = match next.map_err(|error| unavailable(client::explain(&self.client, &error)))? {
+                Next::Record(record) => record,
+                Next::End(ended) if ended == partition => {
+                    cursor.next_offset = cursor.end_offset;
+                    break;
+                }
+                Next::End(_) => continue,
+                // Some records are an answer, none are not.
+                Next::Nothing => break,
+            };
             if record.position.partition != partition || record.position.offset < cursor.next_offset {
                 continue;
             }
@@ -131,17 +168,66 @@ impl Reader {
             }
             bytes += size;
             cursor.next_offset = record.position.offset + 1;
+            cursor.from_offset = cursor.next_offset;
             records.push(record);
             if bytes >= bytes_max {
                 break;
             }
         }
-        if records.is_empty() {
+        if records.is_empty() && cursor.next_offset < cursor.end_offset {
             return Err(unavailable(format!(
                 "no record came of partition {partition} from offset {offset} in time"
             )));
         }
         Ok(records)
+    }
+
+    /// The newest record, before whatever a partition ends with that isn't one: looked for a few
+    /// offsets before the end, then further back.
+    fn last(&mut self, partition: u32) -> Newest {
+        let (begin, end_offset) = self.extent(partition)?;
+        let mut offsets = LAST_OFFSETS_MIN;
+        loop {
+            let from = end_offset.saturating_sub(offsets).max(begin);
+            if from >= end_offset {
+                return Ok(None);
+            }
+            let newest = self.newest(partition, from, end_offset)?;
+            if newest.is_some() || from == begin {
+                return Ok(newest);
+            }
+            offsets = offsets.saturating_mul(8);
+        }
+    }
+
+    fn newest(&mut self, partition: u32, from: u64, end_offset: u64) -> Newest {
+        self.assign(partition, from, end_offset)?;
+        let deadline = Instant::now() + self.view.wait_max();
+        let mut newest = None;
+        loop {
+            match next_record(&self.client, self.view.epoch(), deadline).map_err(|error| self.explain(&error))? {
+                // Of a transaction that ended since the end was read, this one may not be the last.
+                Next::Record(record)
+                    if record.position.partition == partition && record.position.offset >= end_offset =>
+                {
+                    return Ok(newest);
+                }
+                Next::Record(record) if record.position.partition == partition => {
+                    let next_offset = record.position.offset + 1;
+                    newest = Some(record);
+                    if next_offset >= end_offset {
+                        return Ok(newest);
+                    }
+                }
+                Next::End(ended) if ended == partition => return Ok(newest),
+                Next::Record(_) | Next::End(_) => {}
+                Next::Nothing => {
+                    return Err(unavailable(format!(
+                        "the newest record of partition {partition} could not be read in time"
+                    )));
+                }
+            }
+        }
     }
 }
 

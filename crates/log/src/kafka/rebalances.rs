@@ -9,7 +9,12 @@ use rdkafka::{
     types::RDKafkaRespErr,
 };
 
-use super::{MEMBER, client::Events, offsets};
+use super::{
+    MEMBER,
+    client::{Events, Role},
+    log_topic::LogTopic,
+    offsets,
+};
 
 /// What a rebalance did, in order.
 pub(super) enum Change {
@@ -39,10 +44,14 @@ impl ClientContext for Rebalances {
 }
 
 impl Rebalances {
-    pub(super) fn new(topic: &str) -> Self {
+    pub(super) fn new(topic: &LogTopic) -> Self {
+        let role = Role {
+            client: MEMBER,
+            topic: topic.topic,
+        };
         Self {
-            events: Events::new(MEMBER),
-            topic: topic.to_owned(),
+            events: Events::new(role),
+            topic: topic.name.clone(),
             changes: Mutex::default(),
         }
     }

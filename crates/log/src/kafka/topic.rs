@@ -105,6 +105,22 @@ impl Topics {
         if let Some(faults) = plan.faults(&described, &self.brokers) {
             return Err(faults);
         }
+        let partitions = found.partitions().len();
+        if partitions < plan.partitions_min as usize {
+            return Err(KafkaOpenError::Settings {
+                topic: plan.name.clone(),
+                wrong: vec![WrongSetting {
+                    name: "partitions".to_owned(),
+                    found: partitions.to_string(),
+                    wanted: plan.partitions_min.to_string(),
+                    reason: "kafka.verdicts_partitions says so: each logical shard has one",
+                }],
+                command: format!(
+                    "kafka-topics.sh --bootstrap-server {} --alter --topic {} --partitions {}",
+                    self.brokers, plan.name, plan.partitions_min
+                ),
+            });
+        }
         let copies = |partition: &rdkafka::metadata::MetadataPartition| match partition.error() {
             None => partition.replicas().len(),
             Some(_) => usize::MAX,

@@ -24,11 +24,12 @@ use rdkafka::{
 
 use super::{
     WRITER,
-    client::Events,
+    client::{Events, Role},
     config::KafkaConfig,
     delivery::{Delivered, Delivery},
     error::KafkaOpenError,
     headers,
+    log_topic::LogTopic,
     meters::WriterMeters,
     producer::{self, Heard, Producer},
 };
@@ -121,6 +122,7 @@ impl Shared {
 /// The producer of a log on Kafka.
 pub(super) struct Writer {
     settings: ClientConfig,
+    role: Role,
     topic: String,
     shared: Arc<Shared>,
     delivery_wait_max: Duration,
@@ -136,21 +138,30 @@ struct Watch {
 
 impl Writer {
     /// Connects, in the background: a broker that is away now is no fault.
-    pub(super) fn open(config: &KafkaConfig, epoch: Arc<AtomicU32>) -> Result<Arc<Self>, KafkaOpenError> {
-        let settings = producer::settings(config, WRITER, config.message_bytes_max());
+    pub(super) fn open(
+        config: &KafkaConfig,
+        topic: &LogTopic,
+        epoch: Arc<AtomicU32>,
+    ) -> Result<Arc<Self>, KafkaOpenError> {
+        let settings = producer::settings(config, WRITER, topic.record_bytes_max);
+        let role = Role {
+            client: WRITER,
+            topic: topic.topic,
+        };
         let shared = Arc::new(Shared {
             epoch,
-            record_bytes_max: config.record_bytes_max,
-            meters: WriterMeters::new(),
+            record_bytes_max: topic.record_bytes_max,
+            meters: WriterMeters::new(topic.topic),
             refusal: Mutex::default(),
             closed: AtomicBool::new(false),
         });
         shared.accept();
-        let client = producer::connect(&settings, WRITER, &shared);
+        let client = producer::connect(&settings, role, &shared);
         let client = client.map_err(|error| KafkaOpenError::Client(error.to_string()))?;
         let writer = Arc::new(Self {
             settings,
-            topic: config.topic.clone(),
+            role,
+            topic: topic.name.clone(),
             shared,
             delivery_wait_max: Duration::from_millis(config.delivery_wait_ms_max),
             min_insync_replicas: config.min_insync_replicas as usize,
@@ -201,7 +212,7 @@ impl Writer {
         let client = self.client.read().clone();
         if let Some((code, reason)) = client.client().fatal_error() {
             self.shared.refuse(format!("{code}: {reason}"));
-            match producer::connect(&self.settings, WRITER, &self.shared) {
+            match producer::connect(&self.settings, self.role, &self.shared) {
                 // What the old one still holds, it has answered, or does when it is dropped.
                 Ok(fresh) => *self.client.write() = fresh,
                 Err(error) => tracing::error!(%error, "no new producer can be made"),

@@ -1,5 +1,7 @@
 //! What every log must do, whatever engine stands behind the traits. An engine runs all of it with [`run_contract!`].
 
+pub mod pipeline;
+
 use std::{
     collections::BTreeMap,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -18,6 +20,9 @@ pub struct Settings {
     pub queue_records_max: usize,
     /// The largest encoded record in bytes.
     pub record_bytes_max: usize,
+    /// A consumer that doesn't poll for so long is taken for stuck, on Kafka.
+    #[allow(dead_code)] // the embedded log has no such limit
+    pub poll_interval_ms_max: u64,
 }
 
 impl Default for Settings {
@@ -25,6 +30,7 @@ impl Default for Settings {
         Self {
             queue_records_max: 10_000,
             record_bytes_max: 1 << 20,
+            poll_interval_ms_max: 6_000,
         }
     }
 }
@@ -131,7 +137,7 @@ fn assert_in_order(records: &[LoggedRecord]) {
 }
 
 /// Commits everything polled so far.
-fn commits(records: &[LoggedRecord], metadata: &str) -> Vec<Commit> {
+pub fn commits(records: &[LoggedRecord], metadata: &str) -> Vec<Commit> {
     let ends: BTreeMap<u32, Position> = records
         .iter()
         .map(|record| (record.position.partition, record.position))
@@ -146,7 +152,7 @@ fn commits(records: &[LoggedRecord], metadata: &str) -> Vec<Commit> {
         .collect()
 }
 
-async fn assignments(consumer: &mut impl LogConsumer) -> Vec<Assignment> {
+pub async fn assignments(consumer: &mut impl LogConsumer) -> Vec<Assignment> {
     loop {
         let polled = consumer.poll(PollLimits { records_max: 1, ..ALL }).await.unwrap();
         if !polled.assigned.is_empty() {

@@ -105,7 +105,7 @@ async fn commits_are_bounded_in_metadata_and_by_the_end() {
     large[0].metadata = "x".repeat((16 << 10) + 1);
     assert!(matches!(
         consumer.commit(large.clone()).await,
-        Err(CommitError::Unavailable(_))
+        Err(CommitError::Invalid(_))
     ));
     large[0].metadata.pop();
     consumer.commit(large.clone()).await.unwrap();

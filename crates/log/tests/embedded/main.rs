@@ -12,11 +12,12 @@ mod contract;
 mod full_disk;
 mod kill;
 mod life;
+mod processing;
 mod read_only;
 mod torn_tail;
 
-use contract::{Engine, Settings};
-use receipt_log::{DirectIo, EmbeddedConfig, EmbeddedConsumer, EmbeddedLog};
+use contract::{Engine, Settings, pipeline::Pipeline};
+use receipt_log::{DirectIo, EmbeddedConfig, EmbeddedConsumer, EmbeddedLog, EmbeddedProcessor, Topic};
 
 /// Small segments, so that every test rolls.
 fn small(direct_io: DirectIo) -> EmbeddedConfig {
@@ -32,7 +33,8 @@ fn small(direct_io: DirectIo) -> EmbeddedConfig {
 /// The log under the contract, with or without the page cache.
 struct Embedded<const DIRECT: bool> {
     log: EmbeddedLog,
-    _dir: tempfile::TempDir,
+    verdicts: EmbeddedLog,
+    _dirs: [tempfile::TempDir; 2],
 }
 
 impl<const DIRECT: bool> Engine for Embedded<DIRECT> {
@@ -40,7 +42,7 @@ impl<const DIRECT: bool> Engine for Embedded<DIRECT> {
     type Consumer = EmbeddedConsumer;
 
     fn start(settings: Settings) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let config = EmbeddedConfig {
             queue_records_max: settings.queue_records_max,
             record_bytes_max: settings.record_bytes_max,
@@ -48,11 +50,16 @@ impl<const DIRECT: bool> Engine for Embedded<DIRECT> {
             tail_cache_bytes_max: 200_000,
             ..small(if DIRECT { DirectIo::Auto } else { DirectIo::Off })
         };
-        let log = EmbeddedLog::open(dir.path(), config).unwrap();
+        let log = EmbeddedLog::open(dirs[0].path(), config.clone()).unwrap();
+        let verdicts = EmbeddedLog::open_topic(Topic::Verdicts, dirs[1].path(), config).unwrap();
         if DIRECT && !log.writes_direct() {
             eprintln!("this file system takes no O_DIRECT: tested through the page cache only");
         }
-        Self { log, _dir: dir }
+        Self {
+            log,
+            verdicts,
+            _dirs: dirs,
+        }
     }
 
     fn log(&self) -> EmbeddedLog {
@@ -64,10 +71,31 @@ impl<const DIRECT: bool> Engine for Embedded<DIRECT> {
     }
 }
 
+impl<const DIRECT: bool> Pipeline for Embedded<DIRECT> {
+    const SHARDS: u32 = 1;
+    type Processor = EmbeddedProcessor;
+    type Verdicts = EmbeddedLog;
+    type Reader = EmbeddedConsumer;
+
+    fn processor(&self, group: &str) -> EmbeddedProcessor {
+        self.log.processor(group, &self.verdicts).unwrap()
+    }
+
+    fn verdicts(&self) -> EmbeddedLog {
+        self.verdicts.clone()
+    }
+
+    fn reader(&self, group: &str) -> EmbeddedConsumer {
+        self.verdicts.consumer(group).unwrap()
+    }
+}
+
 mod direct {
     crate::run_contract!(crate::Embedded<true>);
+    crate::run_pipeline_contract!(crate::Embedded<true>);
 }
 
 mod buffered {
     crate::run_contract!(crate::Embedded<false>);
+    crate::run_pipeline_contract!(crate::Embedded<false>);
 }

@@ -3,7 +3,7 @@
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, process::Command};
 
 use bytes::Bytes;
-use receipt_log::{DeadLetter, KafkaLog, LogWriter, ReceiptPosition, Record, RecordKind, TraceText};
+use receipt_log::{KafkaLog, LogWriter, Record, RecordKind, TraceText};
 use test_engines::Kafka;
 
 use crate::{config, contract::poll_records};
@@ -82,63 +82,4 @@ async fn what_others_write_becomes_records_for_the_verifier_to_judge() {
         );
     }
     assert!(records[2].record.request_signature.is_some());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rejected_receipts_are_there_for_others_with_their_bytes_and_reason() {
-    let kafka = Kafka::shared().unwrap();
-    let mut config = config(kafka.bootstrap());
-    config.rejected_topic = format!("{}.rejected", config.topic);
-    // Fewer than are published at once.
-    config.queue_records_max = 10;
-    let letters = KafkaLog::open(config.clone()).unwrap().dead_letters().unwrap();
-    let letter = |index| {
-        let Record {
-            request_signature,
-            request_id,
-            received_at_ms,
-            client_address,
-            trace,
-            ..
-        } = record();
-        DeadLetter {
-            position: format!("7:1:41:{index}").parse::<ReceiptPosition>().unwrap(),
-            body: Bytes::from_static(b"bad"),
-            reason: "bad_signature",
-            detail: "it is none".to_owned(),
-            receipt_id: None,
-            publisher: Some("p".to_owned()),
-            kind: RecordKind::Receipt,
-            origin: "record",
-            received_at_ms,
-            request_id,
-            request_signature,
-            client_address,
-            trace,
-        }
-    };
-    let published: Vec<DeadLetter> = (0..100).map(letter).collect();
-    letters.publish(&published).await.unwrap();
-    let read = [
-        "-C",
-        "-t",
-        &config.rejected_topic,
-        "-o",
-        "beginning",
-        "-e",
-        "-q",
-        "-f",
-        "%k %h %s\\n",
-    ];
-    let read = kafka.kcat(&read).unwrap();
-    let headers = published[42]
-        .headers()
-        .into_iter()
-        .map(|(key, value)| format!("{key}={value}"));
-    let headers: Vec<String> = headers.collect();
-    assert!(
-        read.contains(&format!("7:1:41:42 {} bad\n", headers.join(","))),
-        "{read}"
-    );
-    assert_eq!(read.lines().count(), 100);
 }

@@ -14,15 +14,16 @@ mod group;
 mod outage;
 mod secure;
 mod topics;
+mod transactions;
 mod zombie;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use contract::{Engine, Settings};
+use contract::{Engine, Settings, pipeline::Pipeline};
 use futures_util::future::BoxFuture;
 use receipt_log::{
-    AppendError, InspectError, KafkaConfig, KafkaConsumer, KafkaLog, LogInspector, LogWriter, LoggedRecord,
-    PartitionState, Position, Record,
+    AppendError, InspectError, KafkaConfig, KafkaConsumer, KafkaLog, KafkaProcessor, LogInspector, LogWriter,
+    LoggedRecord, PartitionState, Position, Record, Topic,
 };
 use test_engines::Kafka;
 
@@ -33,8 +34,9 @@ pub fn config(brokers: &str) -> KafkaConfig {
     KafkaConfig {
         brokers: brokers.to_owned(),
         topic: format!("receipts-{number}"),
-        rejected_topic: "receipts.rejected".to_owned(),
+        verdicts_topic: format!("verdicts-{number}"),
         partitions: 3,
+        verdicts_partitions: 2,
         replication_factor: 1,
         min_insync_replicas: 1,
         session_wait_ms_max: 6_000,
@@ -46,6 +48,7 @@ pub fn config(brokers: &str) -> KafkaConfig {
 /// The log under the contract, with so many partitions.
 struct OnKafka<const PARTITIONS: u32> {
     log: Apart,
+    verdicts: Apart,
 }
 
 /// A log whose groups are its own: Kafka's are the whole cluster's.
@@ -84,6 +87,10 @@ impl LogInspector for Apart {
     ) -> BoxFuture<'_, Result<Vec<LoggedRecord>, InspectError>> {
         self.log.read(partition, offset, bytes_max)
     }
+
+    fn last(&self, partition: u32) -> BoxFuture<'_, Result<Option<LoggedRecord>, InspectError>> {
+        self.log.last(partition)
+    }
 }
 
 impl<const PARTITIONS: u32> Engine for OnKafka<PARTITIONS> {
@@ -95,12 +102,18 @@ impl<const PARTITIONS: u32> Engine for OnKafka<PARTITIONS> {
             partitions: PARTITIONS,
             queue_records_max: settings.queue_records_max,
             record_bytes_max: settings.record_bytes_max,
+            poll_interval_ms_max: settings.poll_interval_ms_max,
+            verdicts_bytes_max: settings.record_bytes_max + (256 << 10),
             ..config(Kafka::shared().unwrap().bootstrap())
         };
         let prefix = config.topic.clone();
+        let verdicts = Apart {
+            log: KafkaLog::open_topic(Topic::Verdicts, config.clone()).unwrap(),
+            prefix: prefix.clone(),
+        };
         let log = KafkaLog::open(config).unwrap();
         let log = Apart { log, prefix };
-        Self { log }
+        Self { log, verdicts }
     }
 
     fn log(&self) -> Apart {
@@ -112,8 +125,29 @@ impl<const PARTITIONS: u32> Engine for OnKafka<PARTITIONS> {
     }
 }
 
+impl<const PARTITIONS: u32> Pipeline for OnKafka<PARTITIONS> {
+    const SHARDS: u32 = 2;
+    type Processor = KafkaProcessor;
+    type Verdicts = Apart;
+    type Reader = KafkaConsumer;
+
+    fn processor(&self, group: &str) -> KafkaProcessor {
+        let group = self.log.group(group);
+        self.log.log.processor(&group, &self.verdicts.log).unwrap()
+    }
+
+    fn verdicts(&self) -> Apart {
+        self.verdicts.clone()
+    }
+
+    fn reader(&self, group: &str) -> KafkaConsumer {
+        self.verdicts.log.consumer(&self.verdicts.group(group)).unwrap()
+    }
+}
+
 mod one_partition {
     crate::run_contract!(crate::OnKafka<1>);
+    crate::run_pipeline_contract!(crate::OnKafka<1>);
 }
 
 mod three_partitions {
@@ -123,4 +157,7 @@ mod three_partitions {
         never_moves_a_commit_back, keeps_groups_apart,
         completes_through_the_first_uncommitted_record, refuses_when_the_queue_is_full,
         refuses_a_record_that_is_too_large, inspects_without_consuming);
+    crate::run_pipeline_contract!(crate::OnKafka<3>:
+        stores_output_and_positions_together, moves_positions_without_output, appends_output_at_the_same_position,
+        stores_nothing_of_a_call_that_is_refused, shows_the_newest_verdicts, a_reader_resumes_behind_its_commit);
 }

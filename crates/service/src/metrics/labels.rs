@@ -19,13 +19,21 @@ pub const LABELS: &[(&str, &str, Values)] = &[
         "",
         "component",
         Named(
-            "a part of `/readyz`: `log`, `verifier`, `redis`, and `warehouse`, `log`, `accounts`, `jwks` after the service's name and a dot",
+            "a part of `/readyz`: `log`, `verifier`, `writer`, `redis`, and `warehouse`, `log`, `accounts`, `jwks` after the service's name and a dot",
         ),
     ),
     (
         "",
         "pool",
-        OneOf(&["gateway", "verifier", "publisher", "pages", "replay", "repair"]),
+        OneOf(&[
+            "gateway",
+            "verifier",
+            "writer",
+            "publisher",
+            "pages",
+            "replay",
+            "repair",
+        ]),
     ),
     (
         "receipts_live_refused_total",
@@ -79,6 +87,12 @@ pub const LABELS: &[(&str, &str, Values)] = &[
         OneOf(&["ok", "malformed", "unknown", "expired", "revoked", "unavailable"]),
     ),
     ("", "query", Named("the question's name in the code")),
+    ("", "subject", OneOf(&["clients", "entries"])),
+    (
+        "receipts_registry_lookups_total",
+        "outcome",
+        OneOf(&["cached", "read", "failed"]),
+    ),
     (
         "receipts_publisher_tokens_total",
         "outcome",
@@ -122,12 +136,28 @@ pub const LABELS: &[(&str, &str, Values)] = &[
         "code",
         Named("the `code` of a problem or of a fault in a receipt, as OpenAPI and README list them"),
     ),
-    ("", "client", OneOf(&["writer", "member", "inspector", "letters"])),
+    ("", "log", OneOf(&["receipts", "verdicts"])),
+    ("", "client", OneOf(&["writer", "member", "inspector", "processor"])),
     ("", "broker", Named("a broker's number")),
     (
         "receipts_kafka_rebalanced_total",
         "what",
         OneOf(&["assigned", "revoked", "lost"]),
+    ),
+    (
+        "receipts_kafka_transactions_total",
+        "outcome",
+        OneOf(&["committed", "aborted", "unknown"]),
+    ),
+    (
+        "receipts_writer_receipts_total",
+        "outcome",
+        OneOf(&["accepted", "rejected"]),
+    ),
+    (
+        "",
+        "shard",
+        Named("a shard's number: a partition of the log `verdicts`"),
     ),
     (
         "receipts_verifier_receipts_total",
@@ -139,12 +169,8 @@ pub const LABELS: &[(&str, &str, Values)] = &[
         "reason",
         Named("a reason of `receipts rejected list`: `bad_signature`, `malformed`, ..."),
     ),
-    ("", "stage", OneOf(&["judge", "admit", "write", "commit"])),
-    (
-        "receipts_verifier_write_failures_total",
-        "table",
-        Named("a table of the warehouse, `dead letters` or `policy marks`"),
-    ),
+    ("receipts_writer_stage_seconds", "stage", OneOf(&["insert"])),
+    ("", "stage", OneOf(&["judge", "encode", "append"])),
     (
         "receipts_warehouse_errors_total",
         "kind",

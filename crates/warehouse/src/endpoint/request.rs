@@ -1,5 +1,7 @@
 //! From a request's head and body to a statement.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use hyper::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE};
 use hyper::http::request::Parts;
 
@@ -7,7 +9,7 @@ use super::answer::{Fault, Packing};
 use super::body::Body;
 use super::multipart;
 use super::settings::literal;
-use super::sql::{Shape, shape};
+use super::sql::{BODY_PARAM, Shape, shape};
 use crate::statements::{Statement, StatementKind};
 
 /// What a request's head says.
@@ -135,6 +137,11 @@ impl Head {
                 if body.as_ref().is_some_and(|body| !body.chunks.is_empty()) {
                     return Err(Fault::BadRequest("Only an INSERT takes data in the body".to_owned()));
                 }
+                (sql, self.format, StatementKind::Query(self.params))
+            }
+            Shape::InsertSelect { sql } => {
+                let bytes = body.take().map(Body::into_bytes).unwrap_or_default();
+                self.params.push((BODY_PARAM.to_owned(), STANDARD.encode(bytes)));
                 (sql, self.format, StatementKind::Query(self.params))
             }
             Shape::Insert { sql, format } => {

@@ -17,7 +17,16 @@ pub(crate) enum Shape {
         /// The input format.
         format: String,
     },
+    /// Run it with the body as the rows of `input()`: libchdb has no such statement with streamed
+    /// rows, so the body is the parameter [`BODY_PARAM`] in base64.
+    InsertSelect {
+        /// The statement without its `FORMAT` clause, which reads the parameter.
+        sql: String,
+    },
 }
+
+/// The parameter that holds the body of an `INSERT ... SELECT ... FROM input(...)`.
+pub(crate) const BODY_PARAM: &str = "request_body";
 
 /// Why a statement isn't run.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,10 +51,19 @@ pub(crate) fn shape(sql: &str) -> Result<Shape, Refused> {
         return Err(Refused::LocalFile);
     }
     let has_rows = (0..words.len()).any(|at| is(at, "SELECT") || is(at, "VALUES") || is(at, "WITH"));
+    let last = words.len() - 1;
+    if is(0, "INSERT") && last >= 1 && is(last - 1, "FORMAT") {
+        let input = (0..last).find(|&at| is(at, "input") && sql[words[at].1..].starts_with("('"));
+        if let Some(input) = input {
+            let format = word(last).unwrap_or_default();
+            return Ok(Shape::InsertSelect {
+                sql: from_body(&sql[..words[last - 1].0], words[input], format),
+            });
+        }
+    }
     if !is(0, "INSERT") || has_rows {
         return Ok(Shape::Query);
     }
-    let last = words.len() - 1;
     if last >= 1 && is(last - 1, "FORMAT") {
         let sql_end = words[last - 1].0;
         return Ok(Shape::Insert {
@@ -57,6 +75,14 @@ pub(crate) fn shape(sql: &str) -> Result<Shape, Refused> {
         sql: sql.trim_end().trim_end_matches(';').to_owned(),
         format: "Values".to_owned(),
     })
+}
+
+/// Replaces `input('columns')`, whose first word is at `input`, by the rows of the body.
+fn from_body(sql: &str, (start, end): (usize, usize), format: &str) -> String {
+    let columns = quoted(&sql.as_bytes()[end + 1..]);
+    let (columns, rest) = sql[end + 1..].split_at(columns);
+    let before = &sql[..start];
+    format!("{before}format({format}, {columns}, base64Decode({{{BODY_PARAM}:String}}){rest}")
 }
 
 /// The words outside quotes and comments, as byte ranges.
@@ -146,6 +172,18 @@ mod tests {
         assert_eq!(shape("INSERT INTO t SELECT 1"), Ok(Shape::Query));
         assert_eq!(shape("INSERT INTO t VALUES (1)"), Ok(Shape::Query));
         assert_eq!(shape("SELECT 1 FORMAT TSV"), Ok(Shape::Query));
+    }
+
+    #[test]
+    fn rows_of_input_come_from_the_body() {
+        assert_eq!(
+            shape(r"INSERT INTO t (a) SELECT a FROM input('a DateTime64(3, \'UTC\')') WHERE (SELECT 1) = 1 FORMAT Native"),
+            Ok(Shape::InsertSelect {
+                sql: r"INSERT INTO t (a) SELECT a FROM format(Native, 'a DateTime64(3, \'UTC\')', base64Decode({request_body:String})) WHERE (SELECT 1) = 1 "
+                    .to_owned()
+            })
+        );
+        assert_eq!(shape("INSERT INTO t SELECT input FROM u"), Ok(Shape::Query));
     }
 
     #[test]

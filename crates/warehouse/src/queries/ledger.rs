@@ -1,5 +1,6 @@
 //! The ledger's lines themselves, for who holds them against the log.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use clickhouse::Row;
@@ -7,7 +8,7 @@ use serde::Deserialize;
 
 use crate::client::Call;
 use crate::schema::LEDGER;
-use crate::{LedgerRow, Warehouse, WarehouseError};
+use crate::{LedgerRow, PartitionProgress, ShardProgress, VerdictsPosition, Warehouse, WarehouseError};
 
 #[derive(Debug, Row, Deserialize)]
 struct Line {
@@ -21,6 +22,9 @@ struct Line {
     rejected: u64,
     verifier_name: String,
     committed_ms: i64,
+    shard: u32,
+    verdicts_epoch: u32,
+    verdicts_offset: u64,
 }
 
 /// Offsets that lines cover without a gap.
@@ -40,7 +44,41 @@ struct Run {
     end: u64,
 }
 
+/// The end of a partition's lines that come from one epoch of `verdicts`.
+#[derive(Debug, Row, Deserialize)]
+struct End {
+    epoch: u32,
+    partition: u32,
+    verdicts_epoch: u32,
+    next_offset: u64,
+    newest_verdicts: u64,
+    newest_ms: i64,
+}
+
 impl Warehouse {
+    /// Reads where a shard's ledger ends: the next record of `verdicts`, and of each partition of
+    /// the newest epoch of `receipts`. Its instants are 0, because the ledger doesn't have them.
+    /// Positions of `verdicts` are those of `verdicts_epoch`; if it isn't given, of the epoch that
+    /// the latest line comes from. A ledger without lines of that epoch has no progress.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn ledger_progress(
+        &self,
+        shard: u32,
+        verdicts_epoch: Option<u32>,
+    ) -> Result<ShardProgress, WarehouseError> {
+        let call = Call::new(
+            "SELECT epoch, partition, verdicts_epoch, max(last_offset) + 1 AS next_offset,
+                max(verdicts_offset) AS newest_verdicts, toUnixTimestamp64Milli(max(committed_at)) AS newest_ms
+             FROM ledger WHERE shard = {shard:UInt32} GROUP BY epoch, partition, verdicts_epoch",
+        )
+        .slow()
+        .with("shard", shard);
+        let ends: Vec<End> = self.rows("ledger_progress", call).await?;
+        Ok(progress(shard, &ends, verdicts_epoch))
+    }
+
     /// The runs that one partition's lines from `from_offset` on form, in log order, at most `runs_max`.
     ///
     /// # Errors
@@ -97,7 +135,8 @@ impl Warehouse {
     ) -> Result<Vec<LedgerRow>, WarehouseError> {
         let call = Call::new(
             "SELECT epoch, partition, first_offset, last_offset, records, receipts_in, accepted, rejected,
-                toString(verifier) AS verifier_name, toUnixTimestamp64Milli(committed_at) AS committed_ms
+                toString(verifier) AS verifier_name, toUnixTimestamp64Milli(committed_at) AS committed_ms,
+                shard, verdicts_epoch, verdicts_offset
              FROM ledger FINAL
              WHERE epoch = {epoch:UInt32} AND partition = {partition:UInt32} AND last_offset >= {from_offset:UInt64}
              ORDER BY first_offset LIMIT {lines_max:UInt64}",
@@ -118,6 +157,11 @@ impl Warehouse {
             rejected: line.rejected,
             verifier: line.verifier_name,
             committed_at_ms: line.committed_ms,
+            shard: line.shard,
+            verdicts: VerdictsPosition {
+                epoch: line.verdicts_epoch,
+                offset: line.verdicts_offset,
+            },
         });
         Ok(rows.collect())
     }
@@ -194,5 +238,81 @@ impl Warehouse {
             self.execute("delete_ledger_lines", Call::new(sql).slow()).await?;
         }
         Ok(())
+    }
+}
+
+/// Epochs are random numbers, so only instants order them; within one, offsets do.
+fn progress(shard: u32, ends: &[End], verdicts_epoch: Option<u32>) -> ShardProgress {
+    let latest = || {
+        ends.iter()
+            .max_by_key(|end| end.newest_ms)
+            .map(|end| end.verdicts_epoch)
+    };
+    let current = verdicts_epoch.or_else(latest);
+    let of_current = ends.iter().filter(|end| Some(end.verdicts_epoch) == current);
+    let Some(newest) = of_current.max_by_key(|end| end.newest_verdicts) else {
+        return ShardProgress {
+            shard,
+            ..ShardProgress::default()
+        };
+    };
+    let mut partitions: BTreeMap<u32, u64> = BTreeMap::new();
+    for end in ends.iter().filter(|end| end.epoch == newest.epoch) {
+        let next_offset = partitions.entry(end.partition).or_default();
+        *next_offset = end.next_offset.max(*next_offset);
+    }
+    let partition = |(partition, next_offset)| PartitionProgress {
+        epoch: newest.epoch,
+        partition,
+        next_offset,
+        complete_through_ms: 0,
+    };
+    ShardProgress {
+        shard,
+        version: 0,
+        verdicts: VerdictsPosition {
+            epoch: newest.verdicts_epoch,
+            offset: newest.newest_verdicts + 1,
+        },
+        source_partitions: 0,
+        partitions: partitions.into_iter().map(partition).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(partition: u32, next_offset: u64, (verdicts_epoch, newest_verdicts): (u32, u64), newest_ms: i64) -> End {
+        End {
+            epoch: 5,
+            partition,
+            verdicts_epoch,
+            next_offset,
+            newest_verdicts,
+            newest_ms,
+        }
+    }
+
+    #[test]
+    fn a_recreated_log_of_verdicts_may_have_any_epoch() {
+        // Epoch 9 came first, then 3; partition 1 had nothing since.
+        let ends = [
+            end(0, 10, (9, 70), 1_000),
+            end(1, 4, (9, 71), 1_000),
+            end(0, 12, (3, 0), 2_000),
+        ];
+        for given in [None, Some(3)] {
+            let found = progress(0, &ends, given);
+            assert_eq!(found.verdicts, VerdictsPosition { epoch: 3, offset: 1 });
+            let ends: Vec<_> = found
+                .partitions
+                .iter()
+                .map(|one| (one.partition, one.next_offset))
+                .collect();
+            assert_eq!(ends, [(0, 12), (1, 4)]);
+        }
+        assert_eq!(progress(0, &ends, Some(9)).verdicts.offset, 72);
+        assert_eq!(progress(0, &ends, Some(8)).partitions, []);
     }
 }

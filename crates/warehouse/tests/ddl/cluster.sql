@@ -79,13 +79,39 @@ CREATE TABLE IF NOT EXISTS `receipts`.ledger_local ON CLUSTER `main`
     accepted UInt64 CODEC(ZSTD(1)),
     rejected UInt64 CODEC(ZSTD(1)),
     verifier LowCardinality(String),
-    committed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1))
+    committed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    shard UInt32 CODEC(ZSTD(1)),
+    verdicts_epoch UInt32 CODEC(ZSTD(1)),
+    verdicts_offset UInt64 CODEC(Delta(8), ZSTD(1))
 )
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/receipts/ledger_local', '{replica}')
 ORDER BY (epoch, partition, first_offset);
 
 CREATE TABLE IF NOT EXISTS `receipts`.ledger ON CLUSTER `main` AS `receipts`.ledger_local
 ENGINE = Distributed('main', 'receipts', 'ledger_local', cityHash64(epoch, partition));
+
+CREATE TABLE IF NOT EXISTS `receipts`.writers ON CLUSTER `main`
+(
+    shard UInt32,
+    number UInt64,
+    token UInt128,
+    taken_at DateTime64(3, 'UTC') DEFAULT now64(3)
+)
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/receipts/writers', '{shard}-{replica}')
+ORDER BY (shard, number, token);
+
+CREATE TABLE IF NOT EXISTS `receipts`.progress ON CLUSTER `main`
+(
+    shard UInt32,
+    version UInt64,
+    verdicts_epoch UInt32,
+    verdicts_offset UInt64,
+    source_partitions UInt32,
+    partitions Array(Tuple(UInt32, UInt32, UInt64, Int64)),
+    published_at DateTime64(3, 'UTC') DEFAULT now64(3)
+)
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/receipts/progress', '{shard}-{replica}', version)
+ORDER BY shard;
 
 ALTER TABLE `receipts`.rejected_local ON CLUSTER `main` 
     ADD COLUMN IF NOT EXISTS request_signature Nullable(String) CODEC(ZSTD(1)),

@@ -79,10 +79,40 @@ CREATE TABLE IF NOT EXISTS `receipts`.ledger
     accepted UInt64 CODEC(ZSTD(1)),
     rejected UInt64 CODEC(ZSTD(1)),
     verifier LowCardinality(String),
-    committed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1))
+    committed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    shard UInt32 CODEC(ZSTD(1)),
+    verdicts_epoch UInt32 CODEC(ZSTD(1)),
+    verdicts_offset UInt64 CODEC(Delta(8), ZSTD(1))
 )
 ENGINE = ReplacingMergeTree
 ORDER BY (epoch, partition, first_offset)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
+
+CREATE TABLE IF NOT EXISTS `receipts`.writers
+(
+    shard UInt32,
+    number UInt64,
+    token UInt128,
+    taken_at DateTime64(3, 'UTC') DEFAULT now64(3)
+)
+ENGINE = ReplacingMergeTree
+ORDER BY (shard, number, token)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
+
+CREATE TABLE IF NOT EXISTS `receipts`.progress
+(
+    shard UInt32,
+    version UInt64,
+    verdicts_epoch UInt32,
+    verdicts_offset UInt64,
+    source_partitions UInt32,
+    partitions Array(Tuple(UInt32, UInt32, UInt64, Int64)),
+    published_at DateTime64(3, 'UTC') DEFAULT now64(3)
+)
+ENGINE = ReplacingMergeTree(version)
+ORDER BY shard
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
 

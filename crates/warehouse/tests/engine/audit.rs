@@ -16,6 +16,8 @@ fn line(partition: u32, first_offset: u64, last_offset: u64, accepted: u64, reje
         rejected,
         verifier: "v".to_owned(),
         committed_at_ms: NOON_MS,
+        shard: 0,
+        verdicts: warehouse::VerdictsPosition::default(),
     }
 }
 

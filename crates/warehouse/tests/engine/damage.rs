@@ -32,6 +32,8 @@ pub(crate) async fn fill(dir: &Path) {
         rejected: 0,
         verifier: "v".to_owned(),
         committed_at_ms: NOON_MS,
+        shard: 0,
+        verdicts: warehouse::VerdictsPosition::default(),
     };
     warehouse.insert_ledger(&[line]).await.unwrap();
     engine.stop().await;

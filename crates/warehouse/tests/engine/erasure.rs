@@ -54,6 +54,8 @@ async fn filled() -> Warehouse {
         rejected: 2,
         verifier: "v".to_owned(),
         committed_at_ms: NOON_MS,
+        shard: 0,
+        verdicts: warehouse::VerdictsPosition::default(),
     };
     warehouse.insert_ledger(&[line]).await.unwrap();
     warehouse

@@ -51,6 +51,8 @@ fn line(block: u64) -> LedgerRow {
         rejected: 1,
         verifier: "v".to_owned(),
         committed_at_ms: NOON_MS,
+        shard: 0,
+        verdicts: warehouse::VerdictsPosition::default(),
     }
 }
 

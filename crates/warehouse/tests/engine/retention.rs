@@ -48,6 +48,8 @@ async fn block(warehouse: &Warehouse, number: u64, at_ms: i64) {
         rejected: 1,
         verifier: "v".to_owned(),
         committed_at_ms: at_ms,
+        shard: 0,
+        verdicts: warehouse::VerdictsPosition::default(),
     };
     warehouse.insert_ledger(&[line]).await.unwrap();
 }

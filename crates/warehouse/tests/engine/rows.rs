@@ -236,6 +236,8 @@ fn refusals_and_ledger_lines_are_what_the_official_client_writes() {
             rejected: 8,
             verifier: "v".to_owned(),
             committed_at_ms: NOON_MS,
+            shard: 0,
+            verdicts: warehouse::VerdictsPosition::default(),
         };
         ours.insert_ledger(std::slice::from_ref(&line)).await.unwrap();
 

@@ -1,8 +1,8 @@
-//! Clients' keys: what counts as of each version of the registry, and stays so whatever comes later.
+//! Clients' keys: registering and revoking them.
 
 use accounts::{
-    Accounts, AccountsError, ClientKey, ClientKeyState, ClientPolicy, Fingerprint, KEYS_PER_CLIENT_MAX, KeyStanding,
-    NewClientKey, Policy, Revoked,
+    Accounts, AccountsError, ClientKey, ClientKeyState, Fingerprint, KEYS_PER_CLIENT_MAX, KeyStatus, NewClientKey,
+    Revoked,
 };
 use sqlx::Row;
 use uuid::Uuid;
@@ -10,21 +10,21 @@ use uuid::Uuid;
 use crate::Place;
 
 cases! {
-    registered_keys_count_as_of_each_version,
-    a_revoked_key_counts_for_what_came_before,
+    keys_are_registered_and_revoked,
+    concurrent_registrations_store_one_row,
     the_registry_is_bounded_and_in_the_trail,
 }
 
-use KeyStanding::{RevokedFrom, Trusted, Untrusted};
+use KeyStatus::{Registered, RevokedFrom, Unregistered};
 
-fn key(client: u128, key: u8) -> ClientKey {
+pub(super) fn key(client: u128, key: u8) -> ClientKey {
     ClientKey {
         client_id: Uuid::from_u128(0xc11e_0000_0000_4000_8000_0000_0000_0000 | client),
         fingerprint: Fingerprint([key; 32]),
     }
 }
 
-fn new(key: ClientKey) -> NewClientKey {
+pub(super) fn new(key: ClientKey) -> NewClientKey {
     NewClientKey {
         key,
         pem: "-----BEGIN PUBLIC KEY-----".to_owned(),
@@ -32,66 +32,63 @@ fn new(key: ClientKey) -> NewClientKey {
     }
 }
 
+async fn version(accounts: &Accounts) -> i64 {
+    accounts.registry_versions().await.unwrap().clients
+}
+
+/// Registers a key and returns the version of that change.
 async fn register(accounts: &Accounts, key: ClientKey) -> i64 {
     assert!(accounts.register_client_key(&new(key)).await.unwrap());
     version(accounts).await
 }
 
-async fn version(accounts: &Accounts) -> i64 {
-    let policy = Policy {
-        clients: ClientPolicy::Registered,
-        ..Policy::default()
-    };
-    accounts.present_terms(policy).await.unwrap().client_version
-}
-
-async fn standings(accounts: &Accounts, version: i64, keys: &[ClientKey]) -> Vec<KeyStanding> {
-    accounts.client_standings(version, keys).await.unwrap()
-}
-
-async fn registered_keys_count_as_of_each_version(place: Place) {
+async fn keys_are_registered_and_revoked(place: Place) {
     let accounts = place.open().await;
-    let keys = [key(1, 1), key(1, 2), key(2, 1)];
+    let keys = [key(1, 1), key(1, 2), key(2, 1), key(1, 1)];
+    let statuses = async || accounts.client_key_statuses(&keys).await.unwrap();
     let empty = version(&accounts).await;
+    assert_eq!(statuses().await, [Unregistered; 4]);
     let one = register(&accounts, keys[0]).await;
+    assert_eq!(statuses().await, [Registered, Unregistered, Unregistered, Registered]);
     let two = register(&accounts, keys[1]).await;
     assert!(!accounts.register_client_key(&new(keys[1])).await.unwrap());
+    let revoke = async |key, from_ms| accounts.revoke_client_key(&key, from_ms).await.unwrap();
+    assert_eq!(revoke(keys[2], 7).await, Revoked::Unknown);
     assert_eq!(version(&accounts).await, two, "nothing was changed");
-    assert_eq!(
-        accounts.revoke_client_key(&keys[0], 5_000).await.unwrap(),
-        Revoked::Done
-    );
+    assert_eq!(revoke(keys[0], 7).await, Revoked::Done);
     let revoked = version(&accounts).await;
+    assert_eq!(revoke(keys[0], 9).await, Revoked::Before(7));
+    assert_eq!(
+        statuses().await,
+        [RevokedFrom(7), Registered, Unregistered, RevokedFrom(7)]
+    );
     let again = register(&accounts, keys[0]).await;
-    assert!(empty < one && one < two && two < revoked && revoked < again);
-    // In any order, as often as one likes.
-    for (version, expected) in [
-        (again, [Trusted, Trusted, Untrusted]),
-        (empty, [Untrusted, Untrusted, Untrusted]),
-        (revoked, [RevokedFrom(5_000), Trusted, Untrusted]),
-        (two, [Trusted, Trusted, Untrusted]),
-        (one, [Trusted, Untrusted, Untrusted]),
-    ] {
-        assert_eq!(standings(&accounts, version, &keys).await, expected, "{version}");
-    }
-    // More clients than fit into one statement.
+    assert_eq!(statuses().await, [Registered, Registered, Unregistered, Registered]);
+    let versions = [empty, one, two, revoked, again];
+    assert!(versions.is_sorted_by(|before, after| before < after), "{versions:?}");
+    // More keys than fit into one statement, and none.
     let many: Vec<ClientKey> = (0..1_000).map(|client| key(client, 1)).collect();
-    let trusted = standings(&accounts, again, &many).await;
-    let trusted: Vec<usize> = (0..many.len()).filter(|&number| trusted[number] == Trusted).collect();
-    assert_eq!(trusted, [1]);
+    let found = accounts.client_key_statuses(&many).await.unwrap();
+    let found: Vec<usize> = (0..many.len()).filter(|&number| found[number] == Registered).collect();
+    assert_eq!(found, [1]);
+    assert_eq!(accounts.client_key_statuses(&[]).await.unwrap(), []);
 }
 
-async fn a_revoked_key_counts_for_what_came_before(place: Place) {
-    let accounts = place.open().await;
-    let revoke = async |key, from_ms| accounts.revoke_client_key(&key, from_ms).await.unwrap();
-    assert_eq!(revoke(key(1, 1), 7).await, Revoked::Unknown);
-    register(&accounts, key(1, 1)).await;
-    assert_eq!(revoke(key(1, 2), 7).await, Revoked::Unknown);
-    assert_eq!(revoke(key(1, 1), 7).await, Revoked::Done);
-    assert_eq!(revoke(key(1, 1), 9).await, Revoked::Before(7));
-    let now = version(&accounts).await;
-    let standings = standings(&accounts, now, &[key(1, 1), key(1, 2), key(2, 1)]).await;
-    assert_eq!(standings, [RevokedFrom(7), Untrusted, Untrusted]);
+async fn concurrent_registrations_store_one_row(place: Place) {
+    let replicas = [place.open().await, place.open().await];
+    let before = version(&replicas[0]).await;
+    let registering: Vec<_> = (0..8)
+        .map(|number| {
+            let accounts = replicas[number % replicas.len()].clone();
+            tokio::spawn(async move { accounts.register_client_key(&new(key(1, 1))).await.unwrap() })
+        })
+        .collect();
+    let mut done = 0;
+    for one in registering {
+        done += usize::from(one.await.unwrap());
+    }
+    assert_eq!((done, version(&replicas[0]).await), (1, before + 1));
+    assert_eq!(replicas[1].client_keys(None).await.unwrap().len(), 1);
 }
 
 async fn the_registry_is_bounded_and_in_the_trail(place: Place) {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use accounts::{
     Accounts, Created, Cursor, ENTRY_LABELS_MAX, ENTRY_PAGE_MAX, Entry, EntryAuthors, EntryContent, EntryFilter,
-    EntryPolicy, EntryTitle, EntryUrl, Erased, NewEntry, Policy, Rectification, Rectified, Revision, Stretch,
+    EntryTitle, EntryUrl, Erased, NewEntry, Rectification, Rectified, Revision,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -28,14 +28,13 @@ cases! {
     pages_show_each_entry_once_beside_writers,
     labels_are_the_accounts_own,
     many_create_the_same_at_once,
-    which_ids_there_were_stays_as_it_was,
-    ids_of_erased_entries_go_once_no_mark_asks_for_them,
+    entries_exist_whatever_account_lists_them,
 }
 
-const KEY: &str = "key:0123456789abcdef";
+pub(super) const KEY: &str = "key:0123456789abcdef";
 const MANY: u64 = 1_000_000;
 
-fn id(number: u64) -> Uuid {
+pub(super) fn id(number: u64) -> Uuid {
     Uuid::from_u128(0x0e00_0000_0000_4000_8000_0000_0000_0000 | u128::from(number))
 }
 
@@ -47,7 +46,7 @@ fn content(url: &str, title: &str, authors: &[&str]) -> EntryContent {
     }
 }
 
-fn new(number: u64) -> NewEntry {
+pub(super) fn new(number: u64) -> NewEntry {
     let url = format!("https://example.com/{number}");
     NewEntry {
         id: id(number),
@@ -55,11 +54,11 @@ fn new(number: u64) -> NewEntry {
     }
 }
 
-async fn account(accounts: &Accounts, domain: &str) -> String {
+pub(super) async fn account(accounts: &Accounts, domain: &str) -> String {
     issue(accounts, domain).await.account_id
 }
 
-async fn create(accounts: &Accounts, account: &str, entries: Vec<NewEntry>) -> Vec<Created> {
+pub(super) async fn create(accounts: &Accounts, account: &str, entries: Vec<NewEntry>) -> Vec<Created> {
     accounts.create_entries(account, KEY, entries, MANY).await.unwrap()
 }
 
@@ -676,66 +675,38 @@ async fn many_create_the_same_at_once(place: Place) {
     assert_eq!(counts, (40, 40));
 }
 
-/// What the policy for entries judges by: each change is a version, and what was of a version doesn't change any more.
-async fn which_ids_there_were_stays_as_it_was(place: Place) {
+/// Entries as a policy looks them up: each creation or deletion is a version.
+async fn entries_exist_whatever_account_lists_them(place: Place) {
     let accounts = place.open().await;
     let (first, second) = (
         account(&accounts, "example.com").await,
         account(&accounts, "other.example").await,
     );
-    let policy = Policy {
-        entries: EntryPolicy::Required,
-        ..Policy::default()
+    let version = async || accounts.registry_versions().await.unwrap().entries;
+    let existing = async || {
+        let existing = accounts.existing_entries(&[id(1), id(2), id(3), id(1)]).await.unwrap();
+        let mut numbers: Vec<u64> = (1..=3).filter(|number| existing.contains(&id(*number))).collect();
+        numbers.sort_unstable();
+        (numbers, existing.len())
     };
-    let version = async || accounts.present_terms(policy).await.unwrap().entry_version;
     let mut versions = vec![version().await];
+    assert_eq!(existing().await, (vec![], 0));
     create(&accounts, &first, vec![new(1), new(2)]).await;
     versions.push(version().await);
     create(&accounts, &first, vec![new(1), new(2)]).await;
     assert_eq!(version().await, versions[1], "nothing was changed");
-    accounts.erase_entry(&first, KEY, id(1), None).await.unwrap();
-    versions.push(version().await);
     create(&accounts, &second, vec![new(1)]).await;
     versions.push(version().await);
-    let expected: [&[u64]; 4] = [&[], &[1, 2], &[2], &[1, 2]];
-    for (version, expected) in versions.into_iter().zip(expected) {
-        let existing = accounts
-            .entries_existing(version, &[id(1), id(2), id(3)])
-            .await
-            .unwrap();
-        let expected: HashSet<Uuid> = expected.iter().map(|number| id(*number)).collect();
-        assert_eq!(existing, expected, "version {version}");
-    }
-}
-
-async fn ids_of_erased_entries_go_once_no_mark_asks_for_them(place: Place) {
-    let accounts = place.open().await;
-    let mine = account(&accounts, "example.com").await;
-    create(&accounts, &mine, vec![new(1), new(2)]).await;
-    accounts.erase_entry(&mine, KEY, id(1), None).await.unwrap();
-    assert_eq!(
-        accounts.forget_entries().await.unwrap(),
-        1,
-        "nothing is judged by entries"
-    );
-    assert_eq!(accounts.forget_entries().await.unwrap(), 0);
-    let policy = Policy {
-        entries: EntryPolicy::Required,
-        ..Policy::default()
-    };
-    let stretch = Stretch {
-        epoch: 1,
-        partition: 0,
-        first_offset: 0,
-        last_offset: 9,
-        open: Vec::new(),
-    };
-    let marks = accounts.mark(&[stretch], policy).await.unwrap();
-    let version = marks[0].terms.entry_version;
-    accounts.erase_entry(&mine, KEY, id(2), None).await.unwrap();
-    assert_eq!(accounts.forget_entries().await.unwrap(), 0, "the mark asks for it");
-    let existing = accounts.entries_existing(version, &[id(1), id(2)]).await.unwrap();
-    assert_eq!(existing, HashSet::from([id(2)]));
-    accounts.forget_marks(1, 0, 10).await.unwrap();
-    assert_eq!(accounts.forget_entries().await.unwrap(), 1);
+    assert_eq!(existing().await, (vec![1, 2], 2));
+    accounts.erase_entry(&first, KEY, id(1), None).await.unwrap();
+    versions.push(version().await);
+    assert_eq!(existing().await, (vec![1, 2], 2), "the second account still lists it");
+    accounts.erase_entry(&second, KEY, id(1), None).await.unwrap();
+    versions.push(version().await);
+    assert_eq!(existing().await, (vec![2], 1));
+    assert!(versions.is_sorted_by(|before, after| before < after), "{versions:?}");
+    // More IDs than fit into one statement, and none.
+    let many: Vec<Uuid> = (0..1_000).map(id).collect();
+    assert_eq!(accounts.existing_entries(&many).await.unwrap(), HashSet::from([id(2)]));
+    assert_eq!(accounts.existing_entries(&[]).await.unwrap(), HashSet::new());
 }

@@ -1,0 +1,367 @@
+//! `receipts rewind`: after the log of verdicts was lost, sets the verifiers back to what is
+//! stored.
+//!
+//! | crash after | what happens then |
+//! |---|---|
+//! | the old log is moved aside | the writer refuses the new log's epoch; run it again |
+//! | the positions are set back | the verifiers append the missing verdicts, and the writer refuses them; run it again |
+//! | progress is published | the writer continues in the new log |
+
+use std::path::{Path, PathBuf};
+
+use receipt_log::{KafkaOpenError, Log, LogInspector, LogOpenError, OpenError, PartitionState};
+use serde_json::json;
+use warehouse::{ShardProgress, VerdictsPosition};
+use writer::continuity::break_in;
+
+use crate::failure::{Answer, Failure};
+use crate::inspection::{Inspection, Purpose, SHARD};
+use crate::settings::{Settings, SettingsArgs};
+use crate::terminal::{Output, mark};
+
+const AFTER_HELP: &str = "\
+For the day the writer stops because the log of verdicts was lost, truncated, damaged or made again, or because source \
+records are missing in it. Sets the verifiers' positions in the log of receipts back to what the ledger says is stored. \
+They then append the missing verdicts again, to a new log of verdicts, and the writer continues there. Nothing is counted \
+twice. Receipts are judged again by the present rules and policy, unless their verdicts are stored already.
+
+The embedded log: stop `receipts up` first. The old log of verdicts is moved aside, to verdicts.old-TIME in the data \
+directory; delete it once `receipts audit` passes. On Kafka: stop the verifiers and delete the topic of verdicts first; \
+the command creates it again. It refuses to change anything while a verifier runs, or where nothing is lost.
+
+Examples:
+  receipts rewind --data /var/lib/receipts
+  receipts rewind --config receipts.toml --json
+  kafka-topics.sh --bootstrap-server kafka:9092 --delete --topic verdicts && receipts rewind --config receipts.toml
+
+Exit codes:
+  0  the verifiers continue behind what is stored, now or already before
+  1  records that are needed are no longer in the log of receipts, see --accept-loss
+  2  wrong usage, or there is no such data directory
+  3  an engine is unavailable, or a verifier runs";
+
+/// Set the verifiers back to what is stored, after the log of verdicts was lost
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Rewind {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Also continue where records without stored verdicts are no longer in the log of receipts
+    #[arg(long)]
+    accept_loss: bool,
+    /// Write what was done as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Position from which the verifiers of a partition continue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Target {
+    partition: u32,
+    epoch: u32,
+    /// Offset that they had reached.
+    from: u64,
+    /// Offset from which they continue.
+    to: u64,
+    /// Records that are neither stored nor in the log.
+    lost: u64,
+}
+
+/// Result of a run.
+#[derive(Debug)]
+enum Outcome {
+    /// The log of verdicts continues what is stored.
+    Unneeded,
+    /// Records are lost, and nothing was changed.
+    Refused { reason: String, targets: Vec<Target> },
+    /// The verifiers were set back.
+    Rewound {
+        reason: String,
+        targets: Vec<Target>,
+        moved_to: Option<PathBuf>,
+    },
+}
+
+impl Rewind {
+    /// Runs the command.
+    pub fn run(self) -> Result<Answer, Failure> {
+        let settings = self.settings.load()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("rewind")
+            .enable_all()
+            .build()
+            .map_err(Failure::unavailable)?;
+        let outcome = runtime.block_on(async {
+            let inspection = Inspection::open(&settings, Purpose::Audit).await?;
+            let outcome = rewind(&settings, &inspection, self.accept_loss).await;
+            inspection.close().await;
+            outcome
+        })?;
+        outcome.write(self.json)
+    }
+}
+
+async fn rewind(settings: &Settings, inspection: &Inspection, accept_loss: bool) -> Result<Outcome, Failure> {
+    if inspection.live && !settings.kafka.is_given() {
+        let holder = settings.data.holder();
+        return Err(Failure::Unavailable(format!(
+            "{holder} has the logs open: stop `receipts up`, rewind, and start it again"
+        )));
+    }
+    let receipts = inspection.log.partitions(verifier::GROUP).await;
+    let receipts = receipts.map_err(Failure::unavailable)?;
+    let stored = inspection.stored().await?;
+    let Some(reason) = reason(settings, &receipts, &stored).await? else {
+        return Ok(Outcome::Unneeded);
+    };
+    let targets = targets(&receipts, &stored)?;
+    if !accept_loss && targets.iter().any(|target| target.lost > 0) {
+        return Ok(Outcome::Refused { reason, targets });
+    }
+    let moved_to = if settings.kafka.is_given() {
+        None
+    } else {
+        move_aside(&settings.data.verdicts())?
+    };
+    // From here on no other process is the shard's writer.
+    let writer_epoch = inspection
+        .warehouse
+        .take_epoch(SHARD)
+        .await
+        .map_err(Failure::unavailable)?;
+    let Some(writer_epoch) = writer_epoch else {
+        let reason = "another process became the shard's writer at the same time: run `receipts rewind` again";
+        return Err(Failure::unavailable(reason));
+    };
+    let next = VerdictsPosition {
+        epoch: new_log(settings).await?,
+        offset: 0,
+    };
+    set_back(settings, &targets)?;
+    let progress = progress(&stored, &targets, next);
+    let published = inspection
+        .warehouse
+        .publish_progress(&progress, Some(&writer_epoch))
+        .await;
+    published.map_err(Failure::unavailable)?;
+    if !inspection
+        .warehouse
+        .holds_epoch(&writer_epoch)
+        .await
+        .map_err(Failure::unavailable)?
+    {
+        let reason = "a writer started meanwhile: stop the writers, and run `receipts rewind` again";
+        return Err(Failure::unavailable(reason));
+    }
+    Ok(Outcome::Rewound {
+        reason,
+        targets,
+        moved_to,
+    })
+}
+
+/// Why the log of verdicts can't continue what is stored; none if it can.
+async fn reason(
+    settings: &Settings,
+    receipts: &[PartitionState],
+    stored: &ShardProgress,
+) -> Result<Option<String>, Failure> {
+    let open = || Log::open_verdicts_to_look(&settings.kafka, &settings.data.verdicts());
+    let verdicts = match tokio::task::block_in_place(open) {
+        Ok(verdicts) => verdicts,
+        // Only an engine that can't be reached may be in order.
+        Err(missing @ LogOpenError::Kafka(KafkaOpenError::Missing { .. })) => return Ok(Some(missing.to_string())),
+        Err(LogOpenError::Embedded(
+            unusable @ (OpenError::Missing(_) | OpenError::Damaged { .. } | OpenError::DamagedPosition { .. }),
+        )) => return Ok(Some(unusable.to_string())),
+        Err(error) => return Err(Failure::unavailable(error)),
+    };
+    match break_in(verdicts.as_ref(), receipts, stored).await {
+        Ok(reason) => Ok(reason),
+        // The disk is here, so a file that can't be read is damaged.
+        Err(damaged) if !settings.kafka.is_given() => Ok(Some(damaged.to_string())),
+        Err(error) => Err(Failure::unavailable(error)),
+    }
+}
+
+/// Reads where the verifiers continue.
+fn targets(receipts: &[PartitionState], stored: &ShardProgress) -> Result<Vec<Target>, Failure> {
+    let mut targets = Vec::new();
+    for state in receipts {
+        let mut partitions = stored.partitions.iter();
+        let one = partitions.find(|one| (one.epoch, one.partition) == (state.epoch, state.partition));
+        let wanted = one.map_or(state.begin_offset, |one| one.next_offset);
+        if wanted > state.end_offset {
+            return Err(Failure::Unavailable(format!(
+                "partition {} of receipts ends at offset {}, and verdicts are stored up to offset {wanted}: the log of receipts \
+                 was set back. With the embedded log: move log/ aside, too (keep it), and start again; a new epoch begins",
+                state.partition, state.end_offset
+            )));
+        }
+        let to = wanted.max(state.begin_offset);
+        let committed = state
+            .committed
+            .as_ref()
+            .filter(|committed| committed.epoch == state.epoch);
+        targets.push(Target {
+            partition: state.partition,
+            epoch: state.epoch,
+            from: committed.map_or(state.begin_offset, |committed| committed.next_offset),
+            to,
+            lost: to - wanted,
+        });
+    }
+    Ok(targets)
+}
+
+/// Progress with which the writer continues: everything that is stored, in the new log.
+fn progress(stored: &ShardProgress, targets: &[Target], next: VerdictsPosition) -> ShardProgress {
+    let mut progress = stored.clone();
+    progress.shard = SHARD;
+    progress.version += 1;
+    progress.verdicts = next;
+    for one in &mut progress.partitions {
+        let mut targets = targets.iter();
+        if let Some(target) = targets.find(|target| (target.epoch, target.partition) == (one.epoch, one.partition)) {
+            one.next_offset = target.to;
+        }
+    }
+    progress
+}
+
+/// Renames the old log of verdicts, if there is one.
+fn move_aside(verdicts: &Path) -> Result<Option<PathBuf>, Failure> {
+    let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%.3fZ");
+    let aside = verdicts.with_file_name(format!("verdicts.old-{time}"));
+    match std::fs::rename(verdicts, &aside) {
+        Ok(()) => Ok(Some(aside)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            let (from, to) = (verdicts.display(), aside.display());
+            Err(Failure::Unavailable(format!("{from} can't be moved to {to}: {error}")))
+        }
+    }
+}
+
+/// Makes the new log of verdicts and returns its epoch. On Kafka a topic without records may exist
+/// already.
+async fn new_log(settings: &Settings) -> Result<u32, Failure> {
+    let open = || Log::open_verdicts(&settings.kafka, &settings.verdicts, &settings.data.verdicts());
+    let log = tokio::task::block_in_place(open).map_err(Failure::unavailable)?;
+    let states = log.inspector().partitions(writer::GROUP).await;
+    tokio::task::block_in_place(|| log.close());
+    let states = states.map_err(Failure::unavailable)?;
+    if states.iter().any(|state| state.end_offset > 0) {
+        let (brokers, topic) = (&settings.kafka.brokers, &settings.kafka.verdicts_topic);
+        return Err(Failure::Unavailable(format!(
+            "the topic {topic} has records that don't continue what is stored. Stop the verifiers, delete the topic, and run \
+             `receipts rewind` again:\n  kafka-topics.sh --bootstrap-server {brokers} --delete --topic {topic}"
+        )));
+    }
+    let state = states.into_iter().find(|state| state.partition == SHARD);
+    let state = state.ok_or_else(|| Failure::Unavailable(format!("the log of verdicts has no partition {SHARD}")))?;
+    Ok(state.epoch)
+}
+
+/// Sets the verifiers' positions.
+fn set_back(settings: &Settings, targets: &[Target]) -> Result<(), Failure> {
+    let positions: Vec<(u32, u64)> = targets.iter().map(|target| (target.partition, target.to)).collect();
+    let rewind = || Log::rewind(&settings.kafka, &settings.data.log(), verifier::GROUP, &positions);
+    tokio::task::block_in_place(rewind).map_err(Failure::unavailable)
+}
+
+impl Outcome {
+    fn write(&self, json: bool) -> Result<Answer, Failure> {
+        let mut out = Output::stdout();
+        if json {
+            out.line(self.to_json())?;
+        } else {
+            for line in self.to_lines() {
+                out.line(line)?;
+            }
+        }
+        out.flush()?;
+        Ok(match self {
+            Self::Refused { .. } => Answer::Found,
+            Self::Unneeded | Self::Rewound { .. } => Answer::Good,
+        })
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        let (rewound, reason, targets, moved_to) = match self {
+            Self::Unneeded => (false, None, &[][..], None),
+            Self::Refused { reason, targets } => (false, Some(reason), &targets[..], None),
+            Self::Rewound {
+                reason,
+                targets,
+                moved_to,
+            } => (true, Some(reason), &targets[..], moved_to.as_ref()),
+        };
+        let partition = |target: &Target| {
+            json!({
+                "partition": target.partition,
+                "from": target.from,
+                "to": target.to,
+                "recordsLost": target.lost,
+            })
+        };
+        json!({
+            "rewound": rewound,
+            "reason": reason,
+            "movedTo": moved_to.map(|path| path.display().to_string()),
+            "partitions": targets.iter().map(partition).collect::<Vec<_>>(),
+        })
+    }
+
+    fn to_lines(&self) -> Vec<String> {
+        let lost = |target: &&Target| target.lost > 0;
+        let loss = |target: &Target| {
+            let Target {
+                partition, lost, to, ..
+            } = target;
+            let (first, last) = (to - lost, to - 1);
+            format!(
+                "  partition {partition}: records {first} to {last} have no stored verdicts and are no longer in the log"
+            )
+        };
+        match self {
+            Self::Unneeded => vec![format!(
+                "{} the log of verdicts continues what is stored: nothing to rewind",
+                mark(true)
+            )],
+            Self::Refused { reason, targets } => {
+                let mut lines = vec![format!("{} the log of verdicts is unusable: {reason}", mark(false))];
+                lines.extend(targets.iter().filter(lost).map(loss));
+                lines.push(
+                    "nothing was changed. `receipts rewind --accept-loss` continues without them: their receipts aren't counted, \
+                     and `receipts audit` reports the gap"
+                        .to_owned(),
+                );
+                lines
+            }
+            Self::Rewound {
+                reason,
+                targets,
+                moved_to,
+            } => {
+                let mut lines = vec![format!("{} the log of verdicts was replaced: {reason}", mark(true))];
+                lines.extend(
+                    moved_to
+                        .iter()
+                        .map(|path| format!("  the old one is in {}", path.display())),
+                );
+                let set = |target: &Target| {
+                    let Target {
+                        partition, from, to, ..
+                    } = target;
+                    format!("  partition {partition}: the verifiers continue at offset {to} (they had come to {from})")
+                };
+                lines.extend(targets.iter().map(set));
+                lines.extend(targets.iter().filter(lost).map(loss));
+                lines.push("start the services again, then run `receipts audit`".to_owned());
+                lines
+            }
+        }
+    }
+}

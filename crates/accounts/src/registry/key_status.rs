@@ -1,0 +1,66 @@
+//! Status of a client's key in the registry.
+
+use std::collections::{BTreeSet, HashMap};
+
+use sqlx::Row;
+
+use super::placeholders;
+use crate::client::{fingerprint, uuid};
+use crate::{Accounts, AccountsError, ClientKey};
+
+/// Keys in one statement. Every statement has this many placeholders.
+const KEYS_PER_STATEMENT: usize = 128;
+
+/// Status of a key for a client ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyStatus {
+    /// The key is registered.
+    Registered,
+    /// The key is revoked for everything received from this time on, in milliseconds since the
+    /// Unix epoch.
+    RevokedFrom(i64),
+    /// The registry has no such key.
+    Unregistered,
+}
+
+impl Accounts {
+    /// Reads the status of each of `keys`, in their order.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn client_key_statuses(&self, keys: &[ClientKey]) -> Result<Vec<KeyStatus>, AccountsError> {
+        let distinct: Vec<ClientKey> = keys.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+        let mut found = HashMap::new();
+        for chunk in distinct.chunks(KEYS_PER_STATEMENT) {
+            let statement = format!(
+                "SELECT client_id, fingerprint, revoked_from_ms FROM client_keys
+                 WHERE (client_id, fingerprint) IN (VALUES {})",
+                placeholders(KEYS_PER_STATEMENT, 2)
+            );
+            let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
+            // The last key fills the placeholders that are left.
+            for key in padded(chunk, KEYS_PER_STATEMENT) {
+                query = query.bind(key.client_id.to_string()).bind(key.fingerprint.to_string());
+            }
+            let work = async { Ok(query.fetch_all(&self.pool).await?) };
+            for row in self.timed("client_key_statuses", work).await? {
+                let key = ClientKey {
+                    client_id: uuid(row.try_get(0)?)?,
+                    fingerprint: fingerprint(row.try_get(1)?)?,
+                };
+                let status = match row.try_get::<Option<i64>, _>(2)? {
+                    None => KeyStatus::Registered,
+                    Some(from_ms) => KeyStatus::RevokedFrom(from_ms),
+                };
+                found.insert(key, status);
+            }
+        }
+        let status = |key| found.get(key).copied().unwrap_or(KeyStatus::Unregistered);
+        Ok(keys.iter().map(status).collect())
+    }
+}
+
+/// The items of `chunk`, the last one repeated up to `length`.
+pub(super) fn padded<T>(chunk: &[T], length: usize) -> impl Iterator<Item = &T> {
+    chunk.iter().chain(chunk.last().into_iter().cycle()).take(length)
+}

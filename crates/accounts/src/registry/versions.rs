@@ -1,0 +1,66 @@
+//! Versions of the registry: two counters for the invalidation of caches.
+
+use sqlx::{Any, Row, Transaction};
+
+use crate::{Accounts, AccountsError};
+
+/// Part of the registry with a version of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// Client keys.
+    Clients,
+    /// Entries.
+    Entries,
+}
+
+impl Subject {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Clients => "clients",
+            Self::Entries => "entries",
+        }
+    }
+}
+
+/// Numbers of the last committed changes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RegistryVersions {
+    /// Changes of client keys.
+    pub clients: i64,
+    /// Creations and deletions of entries.
+    pub entries: i64,
+}
+
+impl Accounts {
+    /// Reads the present versions.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn registry_versions(&self) -> Result<RegistryVersions, AccountsError> {
+        let query = sqlx::query("SELECT subject, number FROM registry_versions");
+        let work = async { Ok(query.fetch_all(&self.pool).await?) };
+        let mut versions = RegistryVersions::default();
+        for row in self.timed("registry_versions", work).await? {
+            let (subject, number): (&str, i64) = (row.try_get(0)?, row.try_get(1)?);
+            if subject == Subject::Clients.as_str() {
+                versions.clients = number;
+            } else if subject == Subject::Entries.as_str() {
+                versions.entries = number;
+            }
+        }
+        Ok(versions)
+    }
+}
+
+/// Takes the subject's next version for a change in this transaction. Until the transaction ends,
+/// it holds a lock on the subject: other changes wait, and readers see the new version together
+/// with the change.
+pub(crate) async fn increment(
+    transaction: &mut Transaction<'static, Any>,
+    subject: Subject,
+) -> Result<(), AccountsError> {
+    let update = "UPDATE registry_versions SET number = number + 1 WHERE subject = $1";
+    let update = sqlx::query(update).bind(subject.as_str());
+    update.execute(&mut **transaction).await?;
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! The columns of a record: one list, of which rows, builders and typed columns are made.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{BinaryArray, FixedSizeBinaryArray, StringArray, TimestampMillisecondArray};
+use arrow_schema::{ArrowError, Field, Fields, Schema, SchemaRef};
+use uuid::Uuid;
+
+use crate::BlockError;
+use crate::column::{Column, Fixed, Millis, Raw, Text};
+
+/// Kinds of columns: a row's type, that as the builder takes it, the builder, and Arrow's type.
+macro_rules! kind {
+    (row Position) => { u128 };
+    (row Id) => { Uuid };
+    (row Hash) => { &'a [u8; 32] };
+    (row Time) => { i64 };
+    (row String) => { &'a str };
+    (row Bytes) => { &'a [u8] };
+    (value Position $value:expr) => { $value.to_le_bytes() };
+    (value Id $value:expr) => { $value.into_bytes() };
+    (value Hash $value:expr) => { *$value };
+    (value $other:ident $value:expr) => { $value };
+    (builder Position) => { Fixed<16> };
+    (builder Id) => { Fixed<16> };
+    (builder Hash) => { Fixed<32> };
+    (builder Time) => { Millis };
+    (builder String) => { Text };
+    (builder Bytes) => { Raw };
+    (array Time) => { TimestampMillisecondArray };
+    (array String) => { StringArray };
+    (array Bytes) => { BinaryArray };
+    (array $fixed:ident) => { FixedSizeBinaryArray };
+}
+
+/// Columns in their order: those of all rows with the name of the row's field, those of accepted
+/// rows, and those of rejected ones.
+macro_rules! columns {
+    ($(
+        common { $($(#[$common_doc:meta])+ $common:ident as $field:ident: $common_kind:ident,)+ }
+        accepted { $($(#[$accepted_doc:meta])+ $accepted:ident: $accepted_kind:ident,)* }
+    )+
+    rejected { $($(#[$rejected_doc:meta])+ $rejected:ident: $rejected_kind:ident,)+ }) => {
+        /// A valid receipt. An empty text is an absent one.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct AcceptedRow<'a> {
+            $($($(#[$common_doc])+ pub $field: kind!(row $common_kind),)+
+            $($(#[$accepted_doc])+ pub $accepted: kind!(row $accepted_kind),)*)+
+        }
+
+        /// A rejected receipt with its bytes. Values that couldn't be read are empty, nil or zero.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct RejectedRow<'a> {
+            $($($(#[$common_doc])+ pub $field: kind!(row $common_kind),)+)+
+            $($(#[$rejected_doc])+ pub $rejected: kind!(row $rejected_kind),)+
+        }
+
+        columns! {
+            $($($(#[$common_doc])+ $common: $common_kind,)+
+            $($(#[$accepted_doc])+ $accepted: $accepted_kind,)*)+
+            $($(#[$rejected_doc])+ $rejected: $rejected_kind,)+
+        }
+
+        impl Builders {
+            pub(crate) fn push_accepted(&mut self, row: &AcceptedRow<'_>) {
+                $($(self.$common.push(kind!(value $common_kind row.$field));)+
+                $(self.$accepted.push(kind!(value $accepted_kind row.$accepted));)*)+
+                $(self.$rejected.push(Default::default());)+
+            }
+
+            pub(crate) fn push_rejected(&mut self, row: &RejectedRow<'_>) {
+                $($(self.$common.push(kind!(value $common_kind row.$field));)+
+                $(self.$accepted.push(Default::default());)*)+
+                $(self.$rejected.push(kind!(value $rejected_kind row.$rejected));)+
+            }
+        }
+    };
+    ($($(#[$doc:meta])+ $name:ident: $kind:ident,)+) => {
+        /// Names of the columns in their order.
+        pub const COLUMN_NAMES: &[&str] = &[$(stringify!($name)),+];
+
+        fn fields() -> Fields {
+            vec![$(Field::new(stringify!($name), <kind!(builder $kind)>::data_type(), false)),+].into()
+        }
+
+        /// Columns that are being built.
+        #[derive(Default)]
+        pub(crate) struct Builders {
+            $(pub(crate) $name: kind!(builder $kind),)+
+        }
+
+        impl Builders {
+            pub(crate) fn append(&mut self, other: Self) {
+                $(self.$name.append(other.$name);)+
+            }
+
+            pub(crate) fn bytes(&self) -> usize {
+                0 $(+ self.$name.bytes())+
+            }
+
+            pub(crate) fn finish(self) -> Result<Vec<ArrayRef>, BlockError> {
+                let invalid = |name, why: ArrowError| BlockError::Invalid(format!("column {name}: {why}"));
+                Ok(vec![$(
+                    Arc::new(self.$name.finish().map_err(|why| invalid(stringify!($name), why))?),
+                )+])
+            }
+        }
+
+        /// Typed columns of a record or of a part of one. Values are read by row number.
+        #[derive(Debug, Clone)]
+        pub struct Columns {
+            $($(#[$doc])+ pub $name: kind!(array $kind),)+
+        }
+
+        impl Columns {
+            /// Columns of a batch that begins with those of [`schema`]. No value is copied.
+            ///
+            /// # Errors
+            /// The batch's columns are others.
+            pub fn new(batch: &RecordBatch) -> Result<Self, BlockError> {
+                let mut arrays = batch.columns().iter();
+                Ok(Self {
+                    $($name: arrays
+                        .next()
+                        .filter(|array| *array.data_type() == <kind!(builder $kind)>::data_type())
+                        .and_then(|array| array.as_any().downcast_ref().cloned())
+                        .ok_or_else(|| BlockError::Damaged(format!("it has no column {}", stringify!($name))))?,)+
+                })
+            }
+        }
+    };
+}
+
+columns! {
+    common {
+        /// Position in the log `receipts` (`receipt_log::Position::receipt`); little-endian.
+        position as position: Position,
+        /// `content.publisher`, a domain in lower case.
+        publisher as publisher: String,
+        /// `timestamp`, milliseconds since the Unix epoch.
+        timestamp as timestamp_ms: Time,
+        /// `content.entryId`.
+        entry_id as entry_id: Id,
+        /// `receiptId`.
+        receipt_id as receipt_id: Id,
+        /// SHA-256 of the canonical bytes.
+        payload_hash as payload_hash: Hash,
+        /// When the gateway took the request, milliseconds since the Unix epoch.
+        received_at as received_at_ms: Time,
+    }
+    accepted {
+        /// `content.url`.
+        url: String,
+        /// `content.contentHash`, decoded.
+        content_hash: Hash,
+    }
+    common {
+        /// `client.id`.
+        client_id as client_id: Id,
+    }
+    accepted {
+        /// `client.name`.
+        client_name: String,
+        /// `client.version`.
+        client_version: String,
+        /// `client.organization`.
+        organization: String,
+        /// SHA-256 of the client's SPKI.
+        key_fingerprint: Hash,
+        /// `signatureAlgorithm`.
+        algorithm: String,
+        /// `usage.purpose`.
+        purpose: String,
+        /// `usage.context`.
+        context: String,
+        /// `usage.datasetId`.
+        dataset_id: String,
+        /// `usage.modelId`.
+        model_id: String,
+        /// `usage.queryId`.
+        query_id: String,
+        /// `usage.sessionId`.
+        session_id: String,
+        /// `usage.studyId`.
+        study_id: String,
+        /// `usage.researcherId`.
+        researcher_id: String,
+    }
+    common {
+        /// The request's ID.
+        request_id as request_id: String,
+        /// The peer's address.
+        client_address as client_address: String,
+        /// Kind of the log record: `receipt` or `batch`.
+        kind as kind: String,
+        /// Bytes of the receipt as received, or of the record where no receipt could be told apart.
+        raw as raw: Bytes,
+        /// `X-Service-Signature` of the request, empty without one.
+        request_signature as request_signature: String,
+        /// Part of its record that `raw` is: `record`, `signed_batch` or `batch`.
+        origin as origin: String,
+    }
+    accepted {}
+    rejected {
+        /// Reason of the closed list in ARCHITECTURE.md: empty exactly for accepted rows.
+        reason: String,
+        /// Finding in detail, for people.
+        detail: String,
+    }
+}
+
+/// The schema of a record's batch, without the header.
+#[must_use]
+pub fn schema() -> SchemaRef {
+    static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| Arc::new(Schema::new(fields())));
+    Arc::clone(&SCHEMA)
+}

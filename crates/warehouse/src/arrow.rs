@@ -1,0 +1,149 @@
+//! Verdicts as rows of the tables: Arrow streams, as they are inserted.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray, ListArray, RecordBatch, StringArray};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_schema::{DataType, Field, Schema};
+use bytes::Bytes;
+
+use crate::WarehouseError;
+
+/// A table whose rows travel as Arrow.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ArrowTable {
+    /// Name of the table.
+    pub(crate) name: &'static str,
+    /// The inserted columns with their types as `input()` takes them.
+    pub(crate) columns: &'static [(&'static str, &'static str)],
+}
+
+const TIME: &str = "DateTime64(3, 'UTC')";
+const TEXT: &str = "String";
+const HASH: &str = "FixedString(32)";
+
+/// Table with one row per valid occurrence of a receipt.
+pub(crate) static RECEIPTS: ArrowTable = ArrowTable {
+    name: "receipts",
+    columns: &[
+        ("publisher", TEXT),
+        ("timestamp", TIME),
+        ("entry_id", "UUID"),
+        ("receipt_id", "UUID"),
+        ("payload_hash", HASH),
+        ("positions", "Array(UInt128)"),
+        ("received_at", TIME),
+        ("url", TEXT),
+        ("content_hash", HASH),
+        ("client_id", "UUID"),
+        ("client_name", TEXT),
+        ("client_version", TEXT),
+        ("organization", TEXT),
+        ("key_fingerprint", HASH),
+        ("algorithm", TEXT),
+        ("purpose", TEXT),
+        ("context", TEXT),
+        ("dataset_id", TEXT),
+        ("model_id", TEXT),
+        ("query_id", TEXT),
+        ("session_id", TEXT),
+        ("study_id", TEXT),
+        ("researcher_id", TEXT),
+    ],
+};
+
+/// Table with one row per rejected occurrence.
+pub(crate) static REJECTED: ArrowTable = ArrowTable {
+    name: "rejected",
+    columns: &[
+        ("position", "UInt128"),
+        ("reason", TEXT),
+        ("detail", TEXT),
+        ("publisher", TEXT),
+        ("receipt_id", "Nullable(UUID)"),
+        ("client_id", "Nullable(UUID)"),
+        ("entry_id", "Nullable(UUID)"),
+        ("payload_hash", "Nullable(FixedString(32))"),
+        ("received_at", TIME),
+        ("request_id", TEXT),
+        ("client_address", TEXT),
+        ("kind", TEXT),
+        ("raw", TEXT),
+        ("request_signature", "Nullable(String)"),
+        ("origin", TEXT),
+    ],
+};
+
+impl ArrowTable {
+    /// Column names with commas between.
+    pub(crate) fn names(&self) -> String {
+        let names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
+        names.join(", ")
+    }
+
+    /// The columns as `input()` takes them.
+    pub(crate) fn structure(&self) -> String {
+        let columns: Vec<String> = self
+            .columns
+            .iter()
+            .map(|(name, kind)| format!("{name} {kind}"))
+            .collect();
+        columns.join(", ")
+    }
+
+    /// Batches of verdicts as one stream of this table's columns.
+    pub(crate) fn stream(&self, verdicts: &[RecordBatch]) -> Result<Bytes, WarehouseError> {
+        let batches: Result<Vec<RecordBatch>, WarehouseError> =
+            verdicts.iter().map(|batch| self.project(batch)).collect();
+        blocks::encode_stream(&batches?).map_err(|_| BROKEN)
+    }
+
+    fn project(&self, verdicts: &RecordBatch) -> Result<RecordBatch, WarehouseError> {
+        let mut fields = Vec::with_capacity(self.columns.len());
+        let mut arrays = Vec::with_capacity(self.columns.len());
+        for (name, kind) in self.columns {
+            let source = if *name == "positions" { "position" } else { name };
+            let column = verdicts.column_by_name(source).ok_or(BROKEN)?;
+            let column = match *kind {
+                "Array(UInt128)" => singletons(column),
+                kind if kind.starts_with("Nullable") => with_nulls(column)?,
+                _ => Arc::clone(column),
+            };
+            let is_nullable = kind.starts_with("Nullable");
+            fields.push(Field::new(*name, column.data_type().clone(), is_nullable));
+            arrays.push(column);
+        }
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(|_| BROKEN)
+    }
+}
+
+const BROKEN: WarehouseError = WarehouseError::BadRows("they aren't columns of verdicts");
+
+/// A list of one element a row.
+fn singletons(values: &ArrayRef) -> ArrayRef {
+    let item = Arc::new(Field::new("item", values.data_type().clone(), false));
+    let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(1, values.len()));
+    Arc::new(ListArray::new(item, offsets, Arc::clone(values), None))
+}
+
+/// Copies values with nulls where a value is zero or empty, which means not known.
+fn with_nulls(values: &ArrayRef) -> Result<ArrayRef, WarehouseError> {
+    let column = match values.data_type() {
+        DataType::FixedSizeBinary(size) => {
+            let column: &FixedSizeBinaryArray = values.as_any().downcast_ref().ok_or(BROKEN)?;
+            let known = column
+                .iter()
+                .map(|value| value.is_some_and(|value| value.iter().any(|byte| *byte != 0)));
+            let nulls = NullBuffer::from_iter(known);
+            let data = column.value_data().to_vec();
+            Arc::new(FixedSizeBinaryArray::try_new(*size, data.into(), Some(nulls)).map_err(|_| BROKEN)?) as ArrayRef
+        }
+        _ => {
+            let column: &StringArray = values.as_any().downcast_ref().ok_or(BROKEN)?;
+            let nulls = NullBuffer::from_iter(column.iter().map(|value| value.is_some_and(|value| !value.is_empty())));
+            let (offsets, data, _) = column.clone().into_parts();
+            Arc::new(StringArray::try_new(offsets, data, Some(nulls)).map_err(|_| BROKEN)?)
+        }
+    };
+    Ok(column)
+}

@@ -1,0 +1,112 @@
+//! Fencing of writers: at most one process changes a shard's tables.
+//!
+//! An epoch is a pair (number, random token), compared as a pair. A writer inserts a pair above all
+//! others, reads it back, and kills the statements of every other pair. Each of its inserts checks
+//! on the server that the pair is still the greatest. The embedded engine belongs to one process,
+//! which its directory's lock ensures; there the check after an insert is enough.
+
+use clickhouse::Row;
+use serde::Deserialize;
+
+use crate::client::Call;
+use crate::{Warehouse, WarehouseError};
+
+/// The right to change a shard's tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriterEpoch {
+    /// The shard.
+    pub shard: u32,
+    /// Counts the shard's writers.
+    pub number: u64,
+    /// Distinguishes writers that took the same number.
+    pub token: u128,
+}
+
+#[derive(Row, Deserialize)]
+struct Pair {
+    number: u64,
+    token: u128,
+}
+
+impl WriterEpoch {
+    /// The condition under which an insert of this writer may change anything.
+    pub(crate) fn condition(&self) -> String {
+        let Self { shard, number, token } = self;
+        format!("(SELECT max((number, token)) FROM writers WHERE shard = {shard}) = ({number}, toUInt128('{token}'))")
+    }
+
+    /// Prefix of the query IDs of this writer's inserts.
+    fn query_prefix(&self) -> String {
+        format!("{}{}-", shard_prefix(self.shard), self.token)
+    }
+
+    /// A query ID for one insert.
+    pub(crate) fn query_id(&self) -> String {
+        format!("{}{}", self.query_prefix(), uuid::Uuid::new_v4())
+    }
+}
+
+fn shard_prefix(shard: u32) -> String {
+    format!("receipts-writer-{shard}-")
+}
+
+impl Warehouse {
+    /// Becomes the shard's writer: takes an epoch above all others and ends the statements of
+    /// earlier writers. `None` if another writer was faster.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn take_epoch(&self, shard: u32) -> Result<Option<WriterEpoch>, WarehouseError> {
+        let greatest = self.greatest_epoch(shard).await?;
+        let epoch = WriterEpoch {
+            shard,
+            number: greatest.map_or(0, |pair| pair.number) + 1,
+            token: uuid::Uuid::new_v4().as_u128(),
+        };
+        let insert = Call::new(
+            "INSERT INTO writers (shard, number, token) SELECT {shard:UInt32}, {number:UInt64}, {token:UInt128}",
+        )
+        .with("shard", shard)
+        .with("number", epoch.number)
+        .with("token", epoch.token)
+        .set("async_insert", "0");
+        self.execute("take_epoch", insert).await?;
+        if !self.holds_epoch(&epoch).await? {
+            return Ok(None);
+        }
+        if self.is_server() {
+            self.kill_other_writers(&epoch).await?;
+        }
+        Ok(Some(epoch))
+    }
+
+    /// Whether the epoch is still the shard's greatest. Epochs only grow, so `true` also holds for
+    /// everything before.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn holds_epoch(&self, epoch: &WriterEpoch) -> Result<bool, WarehouseError> {
+        let greatest = self.greatest_epoch(epoch.shard).await?;
+        Ok(greatest.is_some_and(|pair| (pair.number, pair.token) == (epoch.number, epoch.token)))
+    }
+
+    async fn greatest_epoch(&self, shard: u32) -> Result<Option<Pair>, WarehouseError> {
+        let call = Call::new(
+            "SELECT number, token FROM writers WHERE shard = {shard:UInt32} ORDER BY number DESC, token DESC LIMIT 1",
+        )
+        .with("shard", shard);
+        Ok(self.rows::<Pair>("writer_epoch", call).await?.pop())
+    }
+
+    /// Ends the running inserts of every other writer of the shard, and waits for their end.
+    async fn kill_other_writers(&self, epoch: &WriterEpoch) -> Result<(), WarehouseError> {
+        // Numbers and fixed texts only: KILL takes no parameters.
+        let sql = format!(
+            "KILL QUERY{} WHERE startsWith(query_id, '{}') AND NOT startsWith(query_id, '{}') SYNC",
+            self.layout().on_cluster(),
+            shard_prefix(epoch.shard),
+            epoch.query_prefix(),
+        );
+        self.execute("kill_writers", Call::new(sql).slow()).await
+    }
+}

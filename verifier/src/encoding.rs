@@ -1,0 +1,467 @@
+//! Verdicts to records of the log `verdicts`: plain functions, run on the CPU pool.
+
+use std::collections::BTreeMap;
+
+use blocks::{AcceptedRow, BlockError, Counts, Header, RejectedRow, Rows, SourceIndex, SourceRange};
+use receipt_log::{LoggedRecord, Record, RecordKind};
+use tokio::time::Instant;
+
+use crate::assignment::{Claim, Settled};
+use crate::judging::{AcceptedReceipt, JudgedPartition, JudgedRecord, RejectedReceiptBytes, Text, Verdict};
+use crate::rejections::Tallies;
+use crate::stamping::StampedBlock;
+use crate::traces::Traces;
+
+/// The only shard so far.
+pub const SHARD: u32 = 0;
+/// The hash of the shard map with one shard.
+pub const SHARD_MAP: u64 = 0;
+
+/// Settings and names that every header needs.
+#[derive(Debug, Clone)]
+pub struct Encoding {
+    /// The name of this process.
+    pub verifier: String,
+    /// Values of one record, in bytes: more records are begun beyond. One source record always fits
+    /// whole.
+    pub record_bytes_max: usize,
+}
+
+/// Verdicts on one partition's records, ready to be appended.
+#[derive(Debug)]
+pub struct EncodedPartition {
+    /// The claim under which the records were polled.
+    pub claim: Claim,
+    /// The epoch of the log `receipts`.
+    pub epoch: u32,
+    /// The ranges of source records, one for each element of `records`.
+    pub ranges: Vec<SourceRange>,
+    /// The shard, and what is appended to its partition of `verdicts`.
+    pub records: Vec<(u32, Record)>,
+    /// Source records.
+    pub source_records: u64,
+    /// Receipts in them.
+    pub counts: Counts,
+    /// When the last source record was appended to `receipts`.
+    pub complete_through_ms: i64,
+}
+
+/// A block that can be appended.
+#[derive(Debug)]
+#[must_use = "verdicts must be appended"]
+pub struct EncodedBlock {
+    /// At most one element per partition.
+    pub partitions: Vec<EncodedPartition>,
+    /// Rejections by reason.
+    pub reasons: BTreeMap<&'static str, u64>,
+    /// Outcomes by client, as the receipts state it.
+    pub clients: Tallies,
+    /// When the first record was polled.
+    pub opened: Instant,
+    /// The traces of its requests.
+    pub traces: Traces,
+}
+
+impl EncodedBlock {
+    /// A block without records.
+    pub fn empty(opened: Instant) -> Self {
+        Self {
+            partitions: Vec::new(),
+            reasons: BTreeMap::new(),
+            clients: Tallies::default(),
+            opened,
+            traces: Traces::default(),
+        }
+    }
+}
+
+/// Encodes a block. `source_partitions` is the number of partitions of `receipts`.
+///
+/// # Errors
+/// [`BlockError`]: rows of one source record that no Arrow column can hold (2 GiB of text).
+pub fn encode(encoding: &Encoding, block: StampedBlock, source_partitions: u32) -> Result<EncodedBlock, BlockError> {
+    let mut encoded = EncodedBlock::empty(block.0.opened);
+    encoded.traces = block.0.traces;
+    for part in block.0.partitions {
+        for verdict in part.records.iter().flat_map(|record| &record.verdicts) {
+            match verdict {
+                Verdict::Accepted(receipt) => encoded.clients.accepted(receipt.ids.client),
+                Verdict::Rejected(receipt) => {
+                    encoded
+                        .clients
+                        .rejected(Some(receipt.ids.client).filter(|client| !client.is_nil()));
+                    *encoded.reasons.entry(receipt.reason.as_str()).or_insert(0) += 1;
+                }
+            }
+        }
+        let partition = PartitionEncoder::new(encoding, source_partitions, &part).run(&part.records)?;
+        encoded.partitions.push(partition);
+    }
+    Ok(encoded)
+}
+
+/// A record without rows, which says that a partition has no more records than these.
+///
+/// # Errors
+/// [`BlockError`].
+pub fn idle(
+    encoding: &Encoding,
+    settled: &Settled,
+    source_partitions: u32,
+    complete_through_ms: i64,
+) -> Result<EncodedPartition, BlockError> {
+    let mut encoder = PartitionEncoder {
+        encoding,
+        source_partitions,
+        epoch: settled.epoch,
+        open: Rows::default(),
+        first_offset: settled.next_offset,
+        first_appended_at_ms: complete_through_ms,
+        last_appended_at_ms: complete_through_ms,
+        done: EncodedPartition::empty(settled.claim, settled.epoch),
+    };
+    encoder.close(settled.next_offset)?;
+    Ok(encoder.done)
+}
+
+impl EncodedPartition {
+    fn empty(claim: Claim, epoch: u32) -> Self {
+        Self {
+            claim,
+            epoch,
+            ranges: Vec::new(),
+            records: Vec::new(),
+            source_records: 0,
+            counts: Counts::default(),
+            complete_through_ms: 0,
+        }
+    }
+
+    /// Offset behind the last source record.
+    #[must_use]
+    pub fn next_offset(&self) -> u64 {
+        self.ranges.last().map_or(0, |range| range.end.offset)
+    }
+}
+
+struct PartitionEncoder<'a> {
+    encoding: &'a Encoding,
+    source_partitions: u32,
+    epoch: u32,
+    open: Rows,
+    first_offset: u64,
+    first_appended_at_ms: i64,
+    last_appended_at_ms: i64,
+    done: EncodedPartition,
+}
+
+impl<'a> PartitionEncoder<'a> {
+    fn new(encoding: &'a Encoding, source_partitions: u32, part: &JudgedPartition) -> Self {
+        let first = part.records.first().map(|record| &record.logged);
+        let epoch = first.map_or(0, |logged| logged.position.epoch);
+        let appended_at_ms = first.map_or(0, |logged| logged.appended_at_ms);
+        Self {
+            encoding,
+            source_partitions,
+            epoch,
+            open: Rows::default(),
+            first_offset: first.map_or(0, |logged| logged.position.offset),
+            first_appended_at_ms: appended_at_ms,
+            last_appended_at_ms: appended_at_ms,
+            done: EncodedPartition::empty(part.claim, epoch),
+        }
+    }
+
+    fn run(mut self, records: &[JudgedRecord]) -> Result<EncodedPartition, BlockError> {
+        let mut next_offset = self.first_offset;
+        for JudgedRecord { logged, verdicts } in records {
+            let mut rows = Rows::default();
+            for (index, verdict) in (0_u16..).zip(verdicts) {
+                push(&mut rows, logged, index, verdict);
+            }
+            let is_begun = self.open.accepted() + self.open.rejected() > 0;
+            if is_begun && self.open.bytes() + rows.bytes() > self.encoding.record_bytes_max {
+                self.close(logged.position.offset)?;
+                self.first_appended_at_ms = logged.appended_at_ms;
+            }
+            self.open.append(rows);
+            self.last_appended_at_ms = logged.appended_at_ms;
+            self.done.source_records += 1;
+            next_offset = logged.position.offset + 1;
+        }
+        self.close(next_offset)?;
+        Ok(self.done)
+    }
+
+    /// Ends the open record before `next_offset`.
+    fn close(&mut self, next_offset: u64) -> Result<(), BlockError> {
+        let rows = std::mem::take(&mut self.open);
+        let (accepted, rejected) = (rows.accepted() as u64, rows.rejected() as u64);
+        let counts = Counts {
+            received: accepted + rejected,
+            accepted,
+            rejected,
+        };
+        let range = SourceRange {
+            epoch: self.epoch,
+            partition: self.done.claim.partition,
+            first: SourceIndex {
+                offset: self.first_offset,
+                index: 0,
+            },
+            end: SourceIndex {
+                offset: next_offset,
+                index: 0,
+            },
+        };
+        let header = Header {
+            version: blocks::VERSION,
+            source: range,
+            source_partitions: self.source_partitions,
+            shard: SHARD,
+            shard_map: SHARD_MAP,
+            first_appended_at_ms: self.first_appended_at_ms,
+            complete_through_ms: self.last_appended_at_ms,
+            block: counts,
+            shard_counts: counts,
+            verifier: self.encoding.verifier.clone(),
+        };
+        let done = &mut self.done;
+        done.records.push((
+            SHARD,
+            Record::verdicts(rows.encode(header)?, service::instant::now_ms()),
+        ));
+        done.ranges.push(range);
+        done.counts.received += counts.received;
+        done.counts.accepted += counts.accepted;
+        done.counts.rejected += counts.rejected;
+        done.complete_through_ms = self.last_appended_at_ms;
+        self.first_offset = next_offset;
+        Ok(())
+    }
+}
+
+fn push(rows: &mut Rows, logged: &LoggedRecord, index: u16, verdict: &Verdict) {
+    let address = logged.record.client_address.map(|address| address.to_string());
+    let address = address.as_deref().unwrap_or_default();
+    match verdict {
+        Verdict::Accepted(receipt) => rows.push_accepted(&accepted_row(logged, index, receipt, address)),
+        Verdict::Rejected(receipt) => rows.push_rejected(&rejected_row(logged, index, receipt, address)),
+    }
+}
+
+fn kind(logged: &LoggedRecord) -> &'static str {
+    match logged.record.kind {
+        RecordKind::Batch => "batch",
+        RecordKind::Receipt | RecordKind::Verdicts => "receipt",
+    }
+}
+
+fn accepted_row<'a>(
+    logged: &'a LoggedRecord,
+    index: u16,
+    receipt: &'a AcceptedReceipt,
+    client_address: &'a str,
+) -> AcceptedRow<'a> {
+    let text = |text| receipt.texts.get(text);
+    AcceptedRow {
+        position: logged.position.receipt(index),
+        publisher: text(Text::Publisher),
+        timestamp_ms: receipt.timestamp_ms,
+        entry_id: receipt.ids.entry,
+        receipt_id: receipt.ids.receipt,
+        payload_hash: &receipt.payload_hash,
+        received_at_ms: logged.record.received_at_ms,
+        url: text(Text::Url),
+        content_hash: &receipt.content_hash,
+        client_id: receipt.ids.client,
+        client_name: text(Text::ClientName),
+        client_version: text(Text::ClientVersion),
+        organization: text(Text::Organization),
+        key_fingerprint: &receipt.key_fingerprint,
+        algorithm: receipt.algorithm,
+        purpose: receipt.purpose,
+        context: text(Text::Context),
+        dataset_id: text(Text::DatasetId),
+        model_id: text(Text::ModelId),
+        query_id: text(Text::QueryId),
+        session_id: text(Text::SessionId),
+        study_id: text(Text::StudyId),
+        researcher_id: text(Text::ResearcherId),
+        request_id: &logged.record.request_id,
+        client_address,
+        kind: kind(logged),
+        raw: &receipt.raw,
+        request_signature: logged.record.request_signature.as_deref().unwrap_or_default(),
+        origin: receipt.origin,
+    }
+}
+
+fn rejected_row<'a>(
+    logged: &'a LoggedRecord,
+    index: u16,
+    receipt: &'a RejectedReceiptBytes,
+    client_address: &'a str,
+) -> RejectedRow<'a> {
+    RejectedRow {
+        position: logged.position.receipt(index),
+        reason: receipt.reason.as_str(),
+        detail: &receipt.detail,
+        publisher: &receipt.publisher,
+        receipt_id: receipt.ids.receipt,
+        client_id: receipt.ids.client,
+        entry_id: receipt.ids.entry,
+        payload_hash: &receipt.payload_hash,
+        timestamp_ms: 0,
+        received_at_ms: logged.record.received_at_ms,
+        request_id: &logged.record.request_id,
+        client_address,
+        kind: kind(logged),
+        raw: &receipt.raw,
+        request_signature: logged.record.request_signature.as_deref().unwrap_or_default(),
+        origin: receipt.origin,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use blocks::Block;
+    use bytes::Bytes;
+    use receipt::RejectReason;
+    use receipt_log::Position;
+
+    use super::*;
+    use crate::judging::{JudgedBlock, ReceiptIds};
+
+    const CLAIM: Claim = Claim {
+        partition: 3,
+        number: 1,
+    };
+
+    /// A record of which each receipt is rejected with so many bytes.
+    fn judged(offset: u64, receipts: usize, bytes: usize) -> JudgedRecord {
+        let rejected = RejectedReceiptBytes {
+            reason: RejectReason::Malformed,
+            detail: String::new(),
+            publisher: String::new(),
+            ids: ReceiptIds::default(),
+            payload_hash: [0; 32],
+            raw: Bytes::from(vec![b'x'; bytes]),
+            origin: "record",
+        };
+        JudgedRecord {
+            logged: LoggedRecord {
+                position: Position {
+                    epoch: 7,
+                    partition: 3,
+                    offset,
+                },
+                appended_at_ms: 1_000 + i64::try_from(offset).unwrap(),
+                record: Record::verdicts(Bytes::new(), 0),
+            },
+            verdicts: vec![Verdict::Rejected(Box::new(rejected)); receipts],
+        }
+    }
+
+    fn encoded(record_bytes_max: usize, records: Vec<JudgedRecord>) -> EncodedPartition {
+        let encoding = Encoding {
+            verifier: "test".to_owned(),
+            record_bytes_max,
+        };
+        let block = JudgedBlock {
+            traces: Traces::default(),
+            partitions: vec![JudgedPartition { claim: CLAIM, records }],
+            opened: Instant::now(),
+        };
+        encode(&encoding, StampedBlock(block), 12).unwrap().partitions.remove(0)
+    }
+
+    /// First and end offset, receipts and instant of each record.
+    fn summary(part: &EncodedPartition) -> Vec<(u64, u64, u64, i64)> {
+        let header = |(_, record): &(u32, Record)| Block::decode(&record.body).unwrap().header;
+        let headers: Vec<_> = part.records.iter().map(header).collect();
+        assert_eq!(
+            headers.iter().map(|header| header.source).collect::<Vec<_>>(),
+            part.ranges
+        );
+        assert!(
+            headers
+                .iter()
+                .all(|header| (header.source.epoch, header.source.partition) == (7, 3))
+        );
+        assert!(
+            headers
+                .iter()
+                .all(|header| header.source_partitions == 12 && header.verifier == "test")
+        );
+        let ranges = headers.iter().map(|header| {
+            let source = &header.source;
+            (
+                source.first.offset,
+                source.end.offset,
+                header.block.received,
+                header.complete_through_ms,
+            )
+        });
+        ranges.collect()
+    }
+
+    #[test]
+    fn records_are_cut_between_source_records_only() {
+        let small = encoded(1 << 20, vec![judged(5, 1, 10), judged(6, 3, 10)]);
+        assert_eq!(summary(&small), [(5, 7, 4, 1_006)]);
+        assert_eq!(
+            (small.source_records, small.counts.rejected, small.next_offset()),
+            (2, 4, 7)
+        );
+        let large = encoded(
+            5_000,
+            vec![
+                judged(5, 1, 10),
+                judged(6, 3, 4_000),
+                judged(7, 1, 10),
+                judged(8, 1, 10),
+            ],
+        );
+        assert_eq!(summary(&large), [(5, 6, 1, 1_005), (6, 7, 3, 1_006), (7, 9, 2, 1_008)]);
+        assert_eq!((large.complete_through_ms, large.epoch), (1_008, 7));
+    }
+
+    #[test]
+    fn an_idle_record_is_an_empty_range_at_the_end() {
+        let encoding = Encoding {
+            verifier: "test".to_owned(),
+            record_bytes_max: 1,
+        };
+        let settled = Settled {
+            claim: CLAIM,
+            epoch: 7,
+            next_offset: 9,
+            complete_through_ms: 100,
+            idle_at: None,
+        };
+        let part = idle(&encoding, &settled, 12, 200).unwrap();
+        assert_eq!(summary(&part), [(9, 9, 0, 200)]);
+        assert_eq!(
+            (part.next_offset(), part.source_records, part.counts),
+            (9, 0, Counts::default())
+        );
+    }
+
+    #[test]
+    fn outcomes_are_counted_by_reason() {
+        let encoding = Encoding {
+            verifier: "test".to_owned(),
+            record_bytes_max: 1_000,
+        };
+        let records = vec![judged(0, 2, 1), judged(1, 1, 1)];
+        let block = JudgedBlock {
+            traces: Traces::default(),
+            partitions: vec![JudgedPartition { claim: CLAIM, records }],
+            opened: Instant::now(),
+        };
+        let encoded = encode(&encoding, StampedBlock(block), 1).unwrap();
+        assert_eq!(encoded.reasons, BTreeMap::from([("malformed", 3)]));
+    }
+}

@@ -1,0 +1,138 @@
+//! The stages between polling and appending, one block at a time: judged, stamped, encoded.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use blocks::BlockError;
+use metrics::histogram;
+use receipt::Judge;
+use service::cpu::CpuPool;
+use service::retry::{Retry, Stopped};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::assignment::Settled;
+use crate::config::VerifierConfig;
+use crate::encoding::{self, EncodedBlock, EncodedPartition, Encoding};
+use crate::error::VerifierError;
+use crate::gathering::PolledBlock;
+use crate::judging::{self, JudgedBlock};
+use crate::stamping::{Policies, StampedBlock, stamp};
+
+/// Dependencies of the stages. Clones share the number of source partitions.
+#[derive(Clone)]
+pub struct Stages {
+    policies: Option<Policies>,
+    cpu: CpuPool,
+    judge: Arc<Judge>,
+    encoding: Arc<Encoding>,
+    source_partitions: Arc<AtomicU32>,
+    retry: Retry,
+}
+
+impl Stages {
+    /// Stages of one process, whose name is made here.
+    #[must_use]
+    pub fn new(
+        config: &VerifierConfig,
+        policies: Option<Policies>,
+        cpu: CpuPool,
+        judge: Arc<Judge>,
+        retry: Retry,
+    ) -> Self {
+        let verifier = format!("{}-{:08x}", std::process::id(), rand::random::<u32>());
+        Self {
+            policies,
+            cpu,
+            judge,
+            encoding: Arc::new(Encoding {
+                verifier,
+                record_bytes_max: config.record_bytes_max,
+            }),
+            source_partitions: Arc::default(),
+            retry,
+        }
+    }
+
+    /// Sets the number of partitions of `receipts` that headers state. 0 means that it isn't known
+    /// yet.
+    pub fn set_source_partitions(&self, partitions: u32) {
+        self.source_partitions.store(partitions, Ordering::Relaxed);
+    }
+
+    /// Takes polled blocks to encoded ones until either side ends.
+    ///
+    /// # Errors
+    /// [`VerifierError::Judging`].
+    pub async fn run(
+        self,
+        mut polled: mpsc::Receiver<PolledBlock>,
+        encoded: mpsc::Sender<EncodedBlock>,
+    ) -> Result<(), VerifierError> {
+        while let Some(block) = polled.recv().await {
+            let judged = self.judged(block).await?;
+            let Ok(stamped) = self.stamped(judged).await else {
+                return Ok(());
+            };
+            let block = self.encoded(stamped).await?;
+            if encoded.send(block).await.is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn judged(&self, block: PolledBlock) -> Result<JudgedBlock, VerifierError> {
+        let judge = Arc::clone(&self.judge);
+        self.on_cpu("judge", move || judging::judge(&judge, block)).await
+    }
+
+    async fn stamped(&self, mut block: JudgedBlock) -> Result<StampedBlock, Stopped> {
+        let mut pauses = self.retry.pauses();
+        loop {
+            match stamp(self.policies.as_ref(), block).await {
+                Ok(stamped) => {
+                    self.retry.parts.recovered("policy");
+                    return Ok(stamped);
+                }
+                Err((unchanged, unavailable)) => {
+                    block = unchanged;
+                    self.retry.pause("policy", &unavailable, &mut pauses).await?;
+                }
+            }
+        }
+    }
+
+    async fn encoded(&self, block: StampedBlock) -> Result<EncodedBlock, VerifierError> {
+        let (encoding, partitions) = (
+            Arc::clone(&self.encoding),
+            self.source_partitions.load(Ordering::Relaxed),
+        );
+        let encoded = self.on_cpu("encode", move || encoding::encode(&encoding, block, partitions));
+        encoded
+            .await?
+            .map_err(|error| VerifierError::Judging(error.to_string()))
+    }
+
+    /// An idle record of a partition, see [`encoding::idle`].
+    ///
+    /// # Errors
+    /// [`BlockError`].
+    pub fn idle(&self, settled: &Settled, complete_through_ms: i64) -> Result<EncodedPartition, BlockError> {
+        let partitions = self.source_partitions.load(Ordering::Relaxed);
+        encoding::idle(&self.encoding, settled, partitions, complete_through_ms)
+    }
+
+    /// Runs a stage on the CPU pool. A panic ends the verifier: the same records would cause it
+    /// again.
+    async fn on_cpu<T: Send + 'static>(
+        &self,
+        stage: &'static str,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, VerifierError> {
+        let started = Instant::now();
+        let done = self.cpu.run_waiting(job).await;
+        histogram!("receipts_verifier_stage_seconds", "stage" => stage).record(started.elapsed().as_secs_f64());
+        done.map_err(|panicked| VerifierError::Judging(panicked.to_string()))
+    }
+}

@@ -1,0 +1,54 @@
+//! The section `[writer]`.
+
+use serde::{Deserialize, Serialize};
+use service::config::{Faults, Validate};
+
+/// Settings of batches and retries.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WriterConfig {
+    /// A batch is inserted this long after its first record was read, in milliseconds. Longer costs
+    /// less CPU and makes numbers older.
+    pub insert_interval_ms: u64,
+    /// A batch is inserted when it holds this many receipts.
+    pub batch_receipts_max: usize,
+    /// A batch is inserted when its records reach this size, in bytes.
+    pub batch_bytes_max: usize,
+    /// The first pause after ClickHouse or the log failed, in milliseconds; it doubles up to
+    /// `retry_wait_ms_max`.
+    pub retry_wait_ms_min: u64,
+    /// The longest pause between two attempts, in milliseconds.
+    pub retry_wait_ms_max: u64,
+    /// Time that a stopping writer has to insert the batch in flight, in milliseconds.
+    pub drain_ms_max: u64,
+}
+
+impl Default for WriterConfig {
+    fn default() -> Self {
+        Self {
+            insert_interval_ms: 500,
+            batch_receipts_max: 50_000,
+            batch_bytes_max: 32 << 20,
+            retry_wait_ms_min: 50,
+            retry_wait_ms_max: 5_000,
+            drain_ms_max: 20_000,
+        }
+    }
+}
+
+impl Validate for WriterConfig {
+    fn validate(&self, faults: &mut Faults) {
+        let mut at_least_one = |key: &str, value: u64| {
+            if value == 0 {
+                faults.push(key, "must be at least 1");
+            }
+        };
+        at_least_one("insert_interval_ms", self.insert_interval_ms);
+        at_least_one("batch_receipts_max", self.batch_receipts_max as u64);
+        at_least_one("batch_bytes_max", self.batch_bytes_max as u64);
+        at_least_one("retry_wait_ms_min", self.retry_wait_ms_min);
+        if self.retry_wait_ms_max < self.retry_wait_ms_min {
+            faults.push("retry_wait_ms_max", "must not be below retry_wait_ms_min");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The shards that this process owns: assignments, revocations, and the records between.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use receipt_log::{Assignment, Commit, CommitError, ConsumeError, LogConsumer, LoggedRecord, PollLimits, Polled};
+use service::cpu::CpuPool;
+use service::health::{Health, Parts};
+use service::retry::{Retry, Stopped};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+use warehouse::Warehouse;
+
+use crate::config::WriterConfig;
+use crate::error::WriterError;
+use crate::inserting::Inserter;
+use crate::pipeline::{Ended, Shard};
+use crate::reading::Reader;
+use crate::resumption::{ResumeError, resume};
+
+/// The longest wait of one poll.
+const POLL_WAIT: Duration = Duration::from_millis(100);
+/// Records of `verdicts` that one poll returns.
+const POLL_RECORDS_MAX: usize = 256;
+/// Polls whose records wait for a shard's pipeline.
+const WAITING_MAX: usize = 2;
+
+/// Pause after which a superseded writer takes its shard again, if the shard is still assigned to it. A successor's
+/// assignment would have revoked it by then; a late statement of an earlier process doesn't.
+const TAKE_AGAIN: Duration = Duration::from_secs(15);
+
+/// The part of readiness that fails while a shard of this process has another writer.
+const SUPERSEDED: &str = "epoch";
+
+/// Dependencies of the writer.
+pub struct Deps {
+    /// This writer's membership in the group [`crate::GROUP`] of `verdicts`.
+    pub consumer: Box<dyn LogConsumer>,
+    /// Warehouse that takes the rows.
+    pub warehouse: Warehouse,
+    /// Threads for decoding blocks.
+    pub cpu: CpuPool,
+    /// Readiness of the process.
+    pub health: Health,
+}
+
+/// Runs until `shutdown`, then inserts what was read (at most `drain_ms_max`) and returns.
+///
+/// # Errors
+/// [`WriterError`]: what no pause can cure.
+pub async fn run(config: WriterConfig, deps: Deps, shutdown: CancellationToken) -> Result<(), WriterError> {
+    let stop = CancellationToken::new();
+    let _stopped_at_the_end = stop.clone().drop_guard();
+    let retry = Retry {
+        parts: Parts::new(deps.health.register("writer")),
+        wait_ms_min: config.retry_wait_ms_min,
+        wait_ms_max: config.retry_wait_ms_max,
+        stop: stop.clone(),
+    };
+    let parts = retry.parts.clone();
+    let drain_max = Duration::from_millis(config.drain_ms_max);
+    let mut consuming = Consuming::new(config, deps, retry);
+    let ended = tokio::select! {
+        () = shutdown.cancelled() => Ok(()),
+        ended = consuming.consume() => ended,
+    };
+    if let Err(failed) = &ended {
+        parts.failed("writer", failed.to_string());
+        error!(error = %failed, "stopping rather than skipping records");
+    }
+    if tokio::time::timeout(drain_max, consuming.finish()).await.is_err() {
+        warn!("batches in flight are left to the next owner");
+    }
+    ended
+}
+
+struct Consuming {
+    config: WriterConfig,
+    consumer: Box<dyn LogConsumer>,
+    warehouse: Warehouse,
+    cpu: CpuPool,
+    retry: Retry,
+    shards: HashMap<u32, mpsc::Sender<Vec<LoggedRecord>>>,
+    /// Assignments of the shards that this process owns.
+    assigned: HashMap<u32, Assignment>,
+    /// Superseded shards, and when to take them again.
+    superseded: VecDeque<(Instant, u32)>,
+    tasks: JoinSet<(u32, Result<Ended, WriterError>)>,
+    /// Polled records that no pipeline has taken yet.
+    waiting: VecDeque<(u32, Vec<LoggedRecord>)>,
+    commits: mpsc::UnboundedReceiver<Commit>,
+    to_commit: mpsc::UnboundedSender<Commit>,
+}
+
+impl Consuming {
+    fn new(config: WriterConfig, deps: Deps, retry: Retry) -> Self {
+        let (to_commit, commits) = mpsc::unbounded_channel();
+        Self {
+            config,
+            consumer: deps.consumer,
+            warehouse: deps.warehouse,
+            cpu: deps.cpu,
+            retry,
+            shards: HashMap::new(),
+            assigned: HashMap::new(),
+            superseded: VecDeque::new(),
+            tasks: JoinSet::new(),
+            waiting: VecDeque::new(),
+            commits,
+            to_commit,
+        }
+    }
+
+    async fn consume(&mut self) -> Result<(), WriterError> {
+        let mut pauses = self.retry.pauses();
+        loop {
+            let limits = PollLimits {
+                records_max: POLL_RECORDS_MAX,
+                bytes_max: self.config.batch_bytes_max,
+                wait_max: POLL_WAIT,
+            };
+            let take_again_at = self.superseded.front().map(|(at, _)| *at);
+            tokio::select! {
+                biased;
+                () = sleep_until(take_again_at.unwrap_or_else(Instant::now)), if take_again_at.is_some() => {
+                    match self.take_again().await {
+                        Ok(()) => {}
+                        Err(ResumeError::Failed(failed)) => return Err(failed),
+                        Err(ResumeError::Stopped | ResumeError::Superseded) => return Ok(()),
+                    }
+                }
+                Some(ended) = self.tasks.join_next() => self.ended(ended)?,
+                Some(commit) = self.commits.recv() => self.commit(commit).await,
+                () = hand_over(&mut self.waiting, &self.shards), if !self.waiting.is_empty() => {}
+                polled = self.consumer.poll(limits), if self.waiting.is_empty() => match polled {
+                    Ok(polled) => {
+                        pauses = self.retry.pauses();
+                        self.retry.parts.recovered("log");
+                        match self.accept(polled).await {
+                            Ok(()) => {}
+                            Err(ResumeError::Failed(failed)) => return Err(failed),
+                            Err(ResumeError::Stopped | ResumeError::Superseded) => return Ok(()),
+                        }
+                    }
+                    Err(damaged @ ConsumeError::Damaged { .. }) => return Err(WriterError::Damaged(damaged)),
+                    Err(ConsumeError::Unavailable(reason)) => {
+                        if let Err(Stopped) = self.retry.pause("log", &reason, &mut pauses).await {
+                            return Ok(());
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    async fn accept(&mut self, polled: Polled) -> Result<(), ResumeError> {
+        for shard in polled.revoked {
+            self.retry.parts.recovered(SUPERSEDED);
+            self.shards.remove(&shard);
+            self.assigned.remove(&shard);
+            info!(shard, "the shard was revoked");
+        }
+        let mut records = polled.records;
+        for assignment in &polled.assigned {
+            // Records that came with the assignment come again, from the position behind the
+            // ledger.
+            records.retain(|logged| logged.position.partition != assignment.partition);
+            self.assign(assignment).await?;
+        }
+        for logged in records {
+            match self
+                .waiting
+                .back_mut()
+                .filter(|(shard, _)| *shard == logged.position.partition)
+            {
+                Some((_, some)) => some.push(logged),
+                None => self.waiting.push_back((logged.position.partition, vec![logged])),
+            }
+        }
+        Ok(())
+    }
+
+    async fn assign(&mut self, assignment: &Assignment) -> Result<(), ResumeError> {
+        let shard = assignment.partition;
+        self.assigned.insert(shard, assignment.clone());
+        // Records of an earlier assignment come again, from the position behind the ledger.
+        self.waiting.retain(|(waiting, _)| *waiting != shard);
+        let resumed = match resume(assignment, self.consumer.as_mut(), &self.warehouse, &self.retry).await {
+            Err(ResumeError::Superseded) => {
+                self.superseded(shard);
+                return Ok(());
+            }
+            resumed => resumed?,
+        };
+        let (records, to_read) = mpsc::channel(WAITING_MAX);
+        let pipeline = Shard {
+            shard,
+            reader: Reader::new(&self.config, self.cpu.clone(), to_read, resumed.next),
+            sequence: resumed.sequence,
+            inserter: Inserter::new(self.warehouse.clone(), self.retry.clone(), resumed.epoch),
+            warehouse: self.warehouse.clone(),
+            version: resumed.version,
+            commits: self.to_commit.clone(),
+            retry: self.retry.clone(),
+        };
+        self.tasks.spawn(async move { (shard, pipeline.run().await) });
+        self.shards.insert(shard, records);
+        self.retry.parts.recovered(SUPERSEDED);
+        Ok(())
+    }
+
+    fn ended(
+        &mut self,
+        ended: Result<(u32, Result<Ended, WriterError>), tokio::task::JoinError>,
+    ) -> Result<(), WriterError> {
+        let (shard, ended) = ended.map_err(|panicked| {
+            error!(error = %panicked, "a shard's pipeline panicked");
+            WriterError::TaskEnded(0)
+        })?;
+        match ended? {
+            // The shard may have been assigned to this process again: then its pipeline is a newer
+            // one.
+            Ended::Superseded if self.shards.get(&shard).is_some_and(mpsc::Sender::is_closed) => self.superseded(shard),
+            Ended::Superseded | Ended::Revoked | Ended::Stopped => {}
+        }
+        Ok(())
+    }
+
+    /// Takes the first superseded shard again, unless it was revoked.
+    async fn take_again(&mut self) -> Result<(), ResumeError> {
+        let Some((_, shard)) = self.superseded.pop_front() else {
+            return Ok(());
+        };
+        match self.assigned.get(&shard).cloned() {
+            Some(assignment) if !self.shards.contains_key(&shard) => self.assign(&assignment).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// The shard has another writer. This process drops its records until it takes the shard again.
+    fn superseded(&mut self, shard: u32) {
+        self.shards.remove(&shard);
+        metrics::counter!("receipts_writer_superseded_total").increment(1);
+        let reason = format!(
+            "another process became the writer of shard {shard}; this one takes the shard again in {} s if it is still \
+             assigned to it",
+            TAKE_AGAIN.as_secs()
+        );
+        warn!(reason, "superseded");
+        self.retry.parts.failed(SUPERSEDED, reason);
+        self.superseded.push_back((Instant::now() + TAKE_AGAIN, shard));
+    }
+
+    async fn commit(&mut self, commit: Commit) {
+        let shard = commit.partition;
+        match self.consumer.commit(vec![commit]).await {
+            Ok(()) => {}
+            Err(CommitError::Fenced(_)) => info!(shard, "the shard belongs to another writer now"),
+            // The next batch commits a later offset; the ledger decides where a shard continues.
+            Err(CommitError::Unavailable(reason) | CommitError::Invalid(reason)) => {
+                warn!(shard, reason, "the offset can't be committed")
+            }
+        }
+    }
+
+    /// Lets the pipelines insert what they have.
+    async fn finish(&mut self) {
+        self.shards.clear();
+        while let Some(ended) = self.tasks.join_next().await {
+            if let Err(failed) = self.ended(ended) {
+                warn!(error = %failed, "a shard's pipeline failed while stopping");
+            }
+        }
+        while let Ok(commit) = self.commits.try_recv() {
+            self.commit(commit).await;
+        }
+    }
+}
+
+/// Hands the first waiting records to their pipeline. Records of shards without a pipeline are
+/// dropped: their next owner reads them.
+async fn hand_over(
+    waiting: &mut VecDeque<(u32, Vec<LoggedRecord>)>,
+    shards: &HashMap<u32, mpsc::Sender<Vec<LoggedRecord>>>,
+) {
+    let Some(records) = waiting.front().and_then(|(shard, _)| shards.get(shard)) else {
+        waiting.pop_front();
+        return;
+    };
+    if let Ok(permit) = records.reserve().await
+        && let Some((_, some)) = waiting.pop_front()
+    {
+        permit.send(some);
+    } else {
+        waiting.pop_front();
+    }
+}

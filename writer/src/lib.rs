@@ -1,0 +1,39 @@
+//! The writer: reads the log `verdicts` and inserts it into ClickHouse. One process owns each
+//! shard.
+//!
+//! - [`pipeline`]: read -> deduplicated -> inserted -> committed, for one shard
+//! - [`consuming`]: the shards that this process owns, and their records
+//! - [`reading`]: records of `verdicts`, decoded and gathered into batches
+//! - [`sequence`]: the check that no source record is missing or occurs twice
+//! - [`inserting`]: a batch into the tables, in the order that a crash may interrupt
+//! - [`refusing`]: rows that a table doesn't accept, as rejected ones
+//! - [`resumption`]: where a shard continues after an assignment
+//! - [`repair`]: lost rows, inserted again from the log
+//! - [`continuity`]: whether the log still continues what is stored
+//! - [`invalidations`]: hours that a batch touches, for the rollups
+//! - [`error`], [`config`]: what the stages share
+//!
+//! The writer has no state that can't be rebuilt from ClickHouse. It resumes from the ledger, not
+//! from the consumer's offset.
+
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod consuming;
+pub mod continuity;
+pub mod error;
+pub mod inserting;
+pub mod invalidations;
+pub mod pipeline;
+pub mod reading;
+pub mod refusing;
+pub mod repair;
+pub mod resumption;
+pub mod sequence;
+
+pub use config::WriterConfig;
+pub use consuming::{Deps, run};
+pub use error::WriterError;
+
+/// The consumer group that all writers share.
+pub const GROUP: &str = "writer";

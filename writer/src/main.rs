@@ -1,0 +1,111 @@
+//! `receipts-writer`: the writer as a process of its own, on the Kafka and the ClickHouse that
+//! `[kafka] brokers` and `[warehouse] url` name. Any number of them share the shards: each shard
+//! has one owner.
+//!
+//! The embedded log and the embedded engine under `[data] dir`, used without those, belong to one
+//! process; `receipts up` runs the same library beside the other services.
+#![forbid(unsafe_code)]
+
+use anyhow::Context;
+use receipt_log::{EmbeddedConfig, KafkaConfig, Log};
+use service::admin::serve_admin;
+use service::config::{Faults, Source};
+use service::cpu::CpuPool;
+use service::data::DataConfig;
+use service::health::Health;
+use service::telemetry::{PrometheusHandle, TelemetryConfig, init_logging, install_metrics};
+use service::{listen, shutdown};
+use tokio_util::sync::CancellationToken;
+use warehouse::{EmbeddedEngine, Target, Warehouse, WarehouseConfig};
+use writer::{Deps, GROUP, WriterConfig};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Decoding jobs that may wait: each shard has one at a time.
+const CPU_QUEUE_MAX: usize = 64;
+
+struct Settings {
+    writer: WriterConfig,
+    verdicts: EmbeddedConfig,
+    kafka: KafkaConfig,
+    warehouse: WarehouseConfig,
+    telemetry: TelemetryConfig,
+    data: DataConfig,
+}
+
+fn settings() -> anyhow::Result<Settings> {
+    let mut source = Source::load(None)?;
+    let keyless = |faults: &mut Faults, found: Vec<String>| found.into_iter().for_each(|fault| faults.push("", fault));
+    let settings = Settings {
+        writer: source.section("writer"),
+        verdicts: source.section_from("verdicts", EmbeddedConfig::verdicts, |log: &EmbeddedConfig, faults| {
+            keyless(faults, log.validate().err().unwrap_or_default());
+        }),
+        kafka: source.section_with("kafka", |kafka: &KafkaConfig, faults| {
+            for (key, fault) in kafka.validate().err().unwrap_or_default() {
+                faults.push(key, fault);
+            }
+        }),
+        warehouse: source.section_with("warehouse", |config: &WarehouseConfig, faults| {
+            keyless(faults, config.validate().err().into_iter().collect());
+        }),
+        telemetry: source.section("telemetry"),
+        data: source.section("data"),
+    };
+    source.finish()?;
+    Ok(settings)
+}
+
+fn main() -> anyhow::Result<()> {
+    let settings = settings()?;
+    init_logging(&settings.telemetry)?;
+    // Before the log, which takes its metrics' handles when it opens.
+    let metrics = install_metrics()?;
+    let directory = std::path::absolute(&settings.data.dir)?;
+    // Opening and closing wait for the disk or the brokers: before and after the runtime, not on
+    // it.
+    let verdicts = Log::open_verdicts(&settings.kafka, &settings.verdicts, &directory.join("verdicts"))
+        .context("opening the log verdicts")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ended = runtime.block_on(async {
+        let (warehouse, embedded) = match &settings.warehouse.url {
+            Some(url) => {
+                let warehouse = Warehouse::connect(&Target::Url(url.clone()), &settings.warehouse).await?;
+                warehouse.migrate().await?;
+                (warehouse, None)
+            }
+            None => {
+                let (data, socket) = (directory.join("warehouse"), directory.join("warehouse.sock"));
+                let engine = EmbeddedEngine::start(&settings.warehouse, &data, &socket).await?;
+                (engine.warehouse(), Some(engine))
+            }
+        };
+        // Last: a member of the group that doesn't poll keeps its partitions from the others.
+        let deps = Deps {
+            consumer: tokio::task::block_in_place(|| verdicts.consumer(GROUP))?,
+            warehouse,
+            cpu: CpuPool::new("writer", 0, CPU_QUEUE_MAX)?,
+            health: Health::new(),
+        };
+        let ended = serve(settings, deps, metrics).await;
+        if let Some(engine) = embedded {
+            engine.stop().await;
+        }
+        ended
+    });
+    drop(runtime);
+    verdicts.close();
+    ended
+}
+
+async fn serve(settings: Settings, deps: Deps, metrics: PrometheusHandle) -> anyhow::Result<()> {
+    let admin = listen::bind("telemetry.metrics_listen", settings.telemetry.metrics_listen)?;
+    let shutdown = shutdown::signals()?;
+    let admin_shutdown = CancellationToken::new();
+    let admin = tokio::spawn(serve_admin(admin, metrics, deps.health.clone(), admin_shutdown.clone()));
+    let ended = writer::run(settings.writer, deps, shutdown).await;
+    admin_shutdown.cancel();
+    admin.await?;
+    Ok(ended?)
+}

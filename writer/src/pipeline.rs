@@ -1,0 +1,103 @@
+//! Pipeline of one shard.
+//!
+//! ```text
+//! read -> deduplicated -> inserted -> committed
+//! ```
+//!
+//! Reading drops records that were read before and checks that the others continue what is stored.
+
+use metrics::{counter, gauge, histogram};
+use receipt_log::Commit;
+use service::retry::{Retry, Stopped};
+use tokio::sync::mpsc;
+use warehouse::{VerdictsPosition, Warehouse};
+
+use crate::error::WriterError;
+use crate::inserting::{InsertedBatch, Inserter, NotInserted};
+use crate::reading::Reader;
+use crate::sequence::Sequence;
+
+/// A shard that this process owns.
+pub struct Shard {
+    /// The shard, which is a partition of `verdicts`.
+    pub shard: u32,
+    /// Reads and deduplicates.
+    pub reader: Reader,
+    /// Positions that are stored or in flight.
+    pub sequence: Sequence,
+    /// Inserts.
+    pub inserter: Inserter,
+    /// Warehouse that publishes the progress.
+    pub warehouse: Warehouse,
+    /// The version of the last published progress.
+    pub version: u64,
+    /// Takes the consumer's new offset.
+    pub commits: mpsc::UnboundedSender<Commit>,
+    /// Repeats failed attempts.
+    pub retry: Retry,
+}
+
+/// Why a shard's pipeline ended without an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The shard is no longer assigned.
+    Revoked,
+    /// Another process became the shard's writer.
+    Superseded,
+    /// The writer is stopping.
+    Stopped,
+}
+
+impl Shard {
+    /// Runs until the shard is revoked.
+    ///
+    /// # Errors
+    /// [`WriterError`].
+    pub async fn run(mut self) -> Result<Ended, WriterError> {
+        while let Some(batch) = self.reader.read(&mut self.sequence).await? {
+            let inserted = match self.inserter.insert(batch).await {
+                Ok(inserted) => inserted,
+                Err(NotInserted::Superseded) => return Ok(Ended::Superseded),
+                Err(NotInserted::Stopped) => return Ok(Ended::Stopped),
+            };
+            if let Err(Stopped) = self.commit(inserted).await {
+                return Ok(Ended::Stopped);
+            }
+        }
+        Ok(Ended::Revoked)
+    }
+
+    /// Publishes what is stored, and moves the consumer's offset, which retention and scaling read.
+    async fn commit(&mut self, inserted: InsertedBatch) -> Result<(), Stopped> {
+        let Some(last) = inserted.batch.blocks.last() else {
+            return Ok(());
+        };
+        self.inserter.forget_refusals(&inserted.batch.blocks);
+        self.version += 1;
+        let next = VerdictsPosition {
+            epoch: last.position.epoch,
+            offset: last.position.offset + 1,
+        };
+        let progress = self.sequence.progress(self.shard, self.version, next);
+        let publish = || self.warehouse.publish_progress(&progress, Some(self.inserter.epoch()));
+        self.retry.until_done("warehouse", publish).await?;
+        // The owner of the consumer may have gone: then nothing is to be committed.
+        let _ = self.commits.send(Commit {
+            partition: self.shard,
+            epoch: next.epoch,
+            next_offset: next.offset,
+            metadata: String::new(),
+        });
+        self.measure(&inserted);
+        Ok(())
+    }
+
+    #[allow(clippy::cast_precision_loss)] // a gauge and a histogram
+    fn measure(&self, inserted: &InsertedBatch) {
+        counter!("receipts_writer_receipts_total", "outcome" => "accepted").increment(inserted.accepted);
+        counter!("receipts_writer_receipts_total", "outcome" => "rejected").increment(inserted.rejected);
+        histogram!("receipts_writer_batch_receipts").record((inserted.accepted + inserted.rejected) as f64);
+        histogram!("receipts_writer_batch_seconds").record(inserted.batch.opened.elapsed().as_secs_f64());
+        gauge!("receipts_writer_epoch", "shard" => self.shard.to_string()).set(self.inserter.epoch().number as f64);
+    }
+}

@@ -1,0 +1,157 @@
+//! Records of `verdicts`, decoded and gathered into batches.
+
+use std::time::Duration;
+
+use blocks::Block;
+use receipt_log::LoggedRecord;
+use service::cpu::CpuPool;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+use warehouse::VerdictsPosition;
+
+use crate::config::WriterConfig;
+use crate::error::WriterError;
+use crate::sequence::Sequence;
+
+/// A decoded record of `verdicts`.
+#[derive(Debug)]
+pub struct ReadBlock {
+    /// Position in `verdicts`.
+    pub position: VerdictsPosition,
+    /// The block.
+    pub block: Block,
+}
+
+/// Consecutive blocks of one shard.
+#[derive(Debug)]
+#[must_use = "blocks must be inserted"]
+pub struct ReadBatch {
+    /// In the order of the log, at least one.
+    pub blocks: Vec<ReadBlock>,
+    /// When the first one was read.
+    pub opened: Instant,
+}
+
+/// Reads one shard's records.
+pub struct Reader {
+    records: mpsc::Receiver<Vec<LoggedRecord>>,
+    cpu: CpuPool,
+    interval: Duration,
+    receipts_max: usize,
+    bytes_max: usize,
+    /// Why nothing is read behind the last batch.
+    failed: Option<WriterError>,
+    /// Position behind the last record that was read.
+    next: VerdictsPosition,
+}
+
+impl Reader {
+    /// Reads from `next` on.
+    #[must_use]
+    pub fn new(
+        config: &WriterConfig,
+        cpu: CpuPool,
+        records: mpsc::Receiver<Vec<LoggedRecord>>,
+        next: VerdictsPosition,
+    ) -> Self {
+        Self {
+            records,
+            cpu,
+            interval: Duration::from_millis(config.insert_interval_ms),
+            receipts_max: config.batch_receipts_max,
+            bytes_max: config.batch_bytes_max,
+            failed: None,
+            next,
+        }
+    }
+
+    /// The next batch, which continues `sequence`; `None` once the shard is no longer assigned.
+    /// What precedes a wrong record comes before the error.
+    ///
+    /// # Errors
+    /// [`WriterError`].
+    pub async fn read(&mut self, sequence: &mut Sequence) -> Result<Option<ReadBatch>, WriterError> {
+        if let Some(failed) = self.failed.take() {
+            return Err(failed);
+        }
+        let Some(first) = self.records.recv().await else {
+            return Ok(None);
+        };
+        let mut batch = ReadBatch {
+            blocks: Vec::new(),
+            opened: Instant::now(),
+        };
+        let (mut receipts, mut bytes) = (0, 0);
+        let mut records = Some(first);
+        while let Some(some) = records.take() {
+            bytes += some.iter().map(|logged| logged.record.body.len()).sum::<usize>();
+            let blocks;
+            (blocks, self.failed) = self.decode(some).await;
+            for read in blocks {
+                if let Err(sequence) = sequence.advance(&read.block.header) {
+                    let offset = read.position.offset;
+                    self.failed = Some(WriterError::Sequence { offset, sequence });
+                    break;
+                }
+                receipts += usize::try_from(read.block.header.shard_counts.received).unwrap_or(usize::MAX);
+                batch.blocks.push(read);
+            }
+            if self.failed.is_none() && receipts < self.receipts_max && bytes < self.bytes_max {
+                records = timeout_at(batch.opened + self.interval, self.records.recv())
+                    .await
+                    .ok()
+                    .flatten();
+            }
+        }
+        match self.failed.take_if(|_| batch.blocks.is_empty()) {
+            Some(failed) => Err(failed),
+            None => Ok(Some(batch)),
+        }
+    }
+
+    /// Decodes records that weren't read before, up to one that can't be decoded.
+    async fn decode(&mut self, mut records: Vec<LoggedRecord>) -> (Vec<ReadBlock>, Option<WriterError>) {
+        records.retain(|logged| logged.position.epoch != self.next.epoch || logged.position.offset >= self.next.offset);
+        if let Some(last) = records.last() {
+            self.next = VerdictsPosition {
+                epoch: last.position.epoch,
+                offset: last.position.offset + 1,
+            };
+        }
+        let decode_all = move || {
+            let mut blocks = Vec::with_capacity(records.len());
+            for logged in &records {
+                match decode(logged) {
+                    Ok(block) => blocks.push(block),
+                    Err(failed) => return (blocks, Some(failed)),
+                }
+            }
+            (blocks, None)
+        };
+        self.cpu.run_waiting(decode_all).await.unwrap_or_else(|panicked| {
+            let failed = WriterError::Undecodable {
+                offset: self.next.offset,
+                detail: panicked.to_string(),
+            };
+            (Vec::new(), Some(failed))
+        })
+    }
+}
+
+/// Decodes a record of `verdicts`.
+///
+/// # Errors
+/// [`WriterError::Undecodable`].
+pub fn decode(logged: &LoggedRecord) -> Result<ReadBlock, WriterError> {
+    let block = Block::decode(&logged.record.body).map_err(|error| WriterError::Undecodable {
+        offset: logged.position.offset,
+        detail: error.to_string(),
+    })?;
+    Ok(ReadBlock {
+        position: VerdictsPosition {
+            epoch: logged.position.epoch,
+            offset: logged.position.offset,
+        },
+        block,
+    })
+}

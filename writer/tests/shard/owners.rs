@@ -1,0 +1,98 @@
+//! Two writers of one shard: only the newer one changes its tables.
+
+use writer::GROUP;
+
+use crate::harness::{World, run};
+use crate::proxy::Fault;
+use crate::verdicts::{Source, Verdict};
+
+use Verdict::{Accepted, Rejected};
+
+/// Rows of each fenced table, merged or not.
+async fn rows(world: &World) -> Vec<u64> {
+    let mut counts = Vec::new();
+    for table in ["receipts", "rejected", "ledger", "progress"] {
+        counts.push(world.number(&format!("SELECT count() FROM {table}")).await);
+    }
+    counts
+}
+
+/// An older writer is held at an insert into `table` while a newer one takes the shard over.
+fn superseded_at(table: &'static str) {
+    run(async {
+        let (world, proxy) = World::behind_proxy().await;
+        world.sql("SYSTEM STOP MERGES").await;
+        let mut source = Source::new(3, 0, 1);
+        world
+            .append(source.block(&[vec![Accepted(0), Rejected], vec![Accepted(2)]]))
+            .await;
+        proxy.arm(table, Fault::Held);
+        let older = world.spawn();
+        proxy.reached().await;
+
+        world.append(source.singles([10])).await;
+        let (warehouse, newer_proxy) = world.second_client().await;
+        let newer = world.spawn_with(world.consumer("newer"), warehouse);
+        world.caught_up("newer").await;
+        let stored = rows(&world).await;
+        proxy.release();
+        // It reads more, and finds that it is superseded.
+        world.append(source.block(&[vec![Accepted(3), Rejected]])).await;
+        world.caught_up("newer").await;
+        older.stop().await;
+        let expected: Vec<_> = stored
+            .iter()
+            .zip([1, 1, 1, 1])
+            .map(|(before, more)| before + more)
+            .collect();
+        assert_eq!(rows(&world).await, expected, "only the newer writer inserted");
+
+        let forwarded = newer_proxy.inserts("receipts");
+        world.append(source.singles(4..6)).await;
+        world.caught_up("newer").await;
+        assert_eq!(newer_proxy.inserts("receipts"), forwarded + 1);
+        newer.stop().await;
+        world.sql("SYSTEM START MERGES").await;
+        world.assert_exact(&[&source]).await;
+    });
+}
+
+#[test]
+fn a_writer_superseded_at_receipts_inserts_nothing_more() {
+    superseded_at("receipts");
+}
+
+#[test]
+fn a_writer_superseded_at_rejections_inserts_nothing_more() {
+    superseded_at("rejected");
+}
+
+#[test]
+fn a_writer_superseded_at_the_ledger_inserts_nothing_more() {
+    superseded_at("ledger");
+}
+
+#[test]
+fn a_writer_superseded_at_progress_publishes_nothing_more() {
+    superseded_at("progress");
+}
+
+#[test]
+fn a_superseded_writer_leaves_the_shard_and_may_be_started_again() {
+    run(async {
+        let (world, _proxy) = World::behind_proxy().await;
+        let mut source = Source::new(3, 0, 1);
+        let older = world.spawn();
+        world.append(source.singles(0..3)).await;
+        world.caught_up(GROUP).await;
+        let (warehouse, _newer_proxy) = world.second_client().await;
+        let newer = world.spawn_with(world.consumer("newer"), warehouse);
+        world.append(source.singles(3..6)).await;
+        world.caught_up("newer").await;
+        older.stop().await;
+        newer.stop().await;
+        world.append(source.singles(6..9)).await;
+        world.run_until_caught_up().await;
+        world.assert_exact(&[&source]).await;
+    });
+}

@@ -1,0 +1,201 @@
+//! A proxy between a writer and the warehouse's endpoint, with faults of a network and a server.
+//!
+//! The client sends one request at a time on a connection, so what comes after an answer begins
+//! with a request's head.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, watch};
+
+/// What happens to the next insert into a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The connection is cut, and nothing is forwarded.
+    CutBefore,
+    /// The head is forwarded, then the connection is cut.
+    CutWithin,
+    /// It is forwarded, and the connection is cut instead of its answer being forwarded.
+    CutAfter,
+    /// It isn't forwarded, and the client waits.
+    HangBefore,
+    /// It is forwarded, and the client waits for the answer.
+    HangAfter,
+    /// It is held until it is released, whatever the client does; then the connection continues.
+    Held,
+}
+
+/// What happens to everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// It is forwarded.
+    Open,
+    /// Connections are cut and not accepted.
+    Down,
+    /// Each piece is forwarded so much later.
+    Slow(Duration),
+    /// Requests are forwarded, and the connection is cut instead of the answer being forwarded.
+    Unanswered,
+}
+
+struct Shared {
+    mode: watch::Sender<Mode>,
+    fault: parking_lot::Mutex<Option<(&'static str, Fault)>>,
+    /// Inserts that were forwarded, by the text of their heads.
+    heads: parking_lot::Mutex<Vec<String>>,
+    answers_cut: parking_lot::Mutex<u32>,
+    reached: Notify,
+    released: Notify,
+}
+
+/// A listener in front of an endpoint.
+pub(crate) struct Proxy {
+    pub(crate) address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl Proxy {
+    pub(crate) async fn before(endpoint: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared {
+            mode: watch::Sender::new(Mode::Open),
+            fault: parking_lot::Mutex::default(),
+            heads: parking_lot::Mutex::default(),
+            answers_cut: parking_lot::Mutex::default(),
+            reached: Notify::new(),
+            released: Notify::new(),
+        });
+        let accepting = Arc::clone(&shared);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                if *accepting.mode.borrow() == Mode::Down {
+                    continue;
+                }
+                let Ok(inner) = TcpStream::connect(endpoint).await else {
+                    continue;
+                };
+                tokio::spawn(forward(stream, inner, Arc::clone(&accepting)));
+            }
+        });
+        Self { address, shared }
+    }
+
+    pub(crate) fn set(&self, mode: Mode) {
+        self.shared.mode.send_replace(mode);
+    }
+
+    /// Arms a fault for the next insert into a table.
+    pub(crate) fn arm(&self, table: &'static str, fault: Fault) {
+        *self.shared.fault.lock() = Some((table, fault));
+    }
+
+    /// Waits until the fault has happened.
+    pub(crate) async fn reached(&self) {
+        let reached = self.shared.reached.notified();
+        tokio::time::timeout(crate::harness::WAIT_MAX, reached)
+            .await
+            .expect("the fault is reached");
+    }
+
+    /// Forwards a held insert.
+    pub(crate) fn release(&self) {
+        self.shared.released.notify_one();
+    }
+
+    /// Answers that were cut off.
+    pub(crate) fn answers_cut(&self) -> u32 {
+        *self.shared.answers_cut.lock()
+    }
+
+    /// Inserts into a table that were forwarded.
+    pub(crate) fn inserts(&self, table: &str) -> usize {
+        let heads = self.shared.heads.lock();
+        heads.iter().filter(|head| is_insert(head, table)).count()
+    }
+}
+
+/// Whether a request inserts into a table: by its address, or by a statement in its body.
+fn is_insert(request: &str, table: &str) -> bool {
+    let plain = request.replace("%20", " ").replace('+', " ");
+    plain.contains(&format!("INSERT INTO {table} "))
+}
+
+async fn forward(mut outer: TcpStream, mut inner: TcpStream, shared: Arc<Shared>) {
+    let mut mode = shared.mode.subscribe();
+    let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    let mut armed = None;
+    loop {
+        let now = *mode.borrow_and_update();
+        if now == Mode::Down {
+            return;
+        }
+        let pause = match now {
+            Mode::Slow(pause) => pause,
+            _ => Duration::ZERO,
+        };
+        tokio::select! {
+            changed = mode.changed() => if changed.is_err() { return },
+            read = outer.read(&mut asked) => {
+                let Ok(length @ 1..) = read else { return };
+                let piece = &asked[..length];
+                if piece.starts_with(b"POST ") {
+                    let head = String::from_utf8_lossy(piece).into_owned();
+                    armed = take(&shared, &head);
+                    match armed {
+                        Some(Fault::CutBefore) => return shared.reached.notify_one(),
+                        Some(Fault::HangBefore) => {
+                            shared.reached.notify_one();
+                            return std::future::pending().await;
+                        }
+                        Some(Fault::Held) => {
+                            shared.reached.notify_one();
+                            shared.released.notified().await;
+                        }
+                        _ => {}
+                    }
+                    shared.heads.lock().push(head);
+                }
+                tokio::time::sleep(pause).await;
+                let end = if armed == Some(Fault::CutWithin) { head_end(piece) } else { length };
+                if inner.write_all(&piece[..end]).await.is_err() { return }
+                if armed == Some(Fault::CutWithin) {
+                    return shared.reached.notify_one();
+                }
+            }
+            read = inner.read(&mut answered) => {
+                let Ok(length @ 1..) = read else { return };
+                match armed {
+                    Some(Fault::CutAfter) => return shared.reached.notify_one(),
+                    Some(Fault::HangAfter) => {
+                        shared.reached.notify_one();
+                        return std::future::pending().await;
+                    }
+                    _ => {}
+                }
+                if now == Mode::Unanswered {
+                    *shared.answers_cut.lock() += 1;
+                    return;
+                }
+                tokio::time::sleep(pause).await;
+                if outer.write_all(&answered[..length]).await.is_err() { return }
+            }
+        }
+    }
+}
+
+fn take(shared: &Shared, head: &str) -> Option<Fault> {
+    let mut fault = shared.fault.lock();
+    let (_, found) = fault.take_if(|(table, _)| is_insert(head, table))?;
+    Some(found)
+}
+
+fn head_end(piece: &[u8]) -> usize {
+    piece
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .map_or(piece.len(), |end| end + 4)
+}
