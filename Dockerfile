@@ -3,8 +3,8 @@
 #
 #   docker build --target gateway --build-arg VERSION=0.1.0 --build-arg REVISION=$(git rev-parse HEAD) -t receipts-gateway:0.1.0 .
 #
-# Targets: gateway, verifier, analytics-api, publisher-api, webhook (a publisher's receiver), cli (the `receipts` command; the chart's
-# migrations), all-in-one (the command with libchdb; the only one that needs it). deploy/images builds them without a Docker engine.
+# Targets: gateway, verifier, writer, analytics-api, publisher-api, webhook (a publisher's receiver), cli (the `receipts` command; the
+# chart's migrations), all-in-one (the command with libchdb; the only one that needs it). deploy/images builds them without a Docker engine.
 #
 # BUILDER: Debian 12 with Rust. BINARIES and ENGINE: a stage, or an image with /out and /engine as the stages of these names leave them,
 # to take what was built elsewhere.
@@ -62,9 +62,14 @@ EXPOSE 8080
 ENTRYPOINT ["/usr/bin/receipts-gateway"]
 
 FROM base AS verifier
-LABEL org.opencontainers.image.title="receipts-verifier" org.opencontainers.image.description="Verifies receipts and writes outcomes"
+LABEL org.opencontainers.image.title="receipts-verifier" org.opencontainers.image.description="Verifies receipts and appends verdicts"
 COPY --from=roots /roots/receipts-verifier /
 ENTRYPOINT ["/usr/bin/receipts-verifier"]
+
+FROM base AS writer
+LABEL org.opencontainers.image.title="receipts-writer" org.opencontainers.image.description="Inserts verdicts into ClickHouse"
+COPY --from=roots /roots/receipts-writer /
+ENTRYPOINT ["/usr/bin/receipts-writer"]
 
 FROM base AS analytics-api
 LABEL org.opencontainers.image.title="receipts-analytics-api" org.opencontainers.image.description="Answers publishers' questions"

@@ -56,7 +56,7 @@ run: deps chdb ## Start all services on ./data
 	cargo run --release --locked --package receipts-cli --bin receipts -- up --data ./data
 
 .PHONY: run-prod-like
-run-prod-like: deps chdb kafka ## Two gateways, three verifiers and the analytics API on Kafka, ClickHouse's protocol, PostgreSQL and Redis
+run-prod-like: deps chdb kafka ## Two gateways, three verifiers, two writers and the analytics API on Kafka, ClickHouse's protocol, PostgreSQL and Redis
 	cargo build --release --locked --workspace --bins
 	@$(TARGET)/release/receipts-prod-like
 

@@ -22,7 +22,7 @@ KUBERNETES = ["1.30", "1.37"]
 # Pods of the command: they serve nothing.
 COMMANDS = {"migrations", "tools"}
 # Programs' defaults that grace periods follow from, in seconds: drain_ms_max of each service.
-DRAINS_S = {"gateway": 10, "verifier": 20, "analytics-api": 10, "publisher-api": 10}
+DRAINS_S = {"gateway": 10, "verifier": 20, "writer": 20, "analytics-api": 10, "publisher-api": 10}
 SERVICES = list(DRAINS_S)
 
 # What the services need at least, and every part of the chart switched on.
@@ -50,6 +50,7 @@ EVERYTHING = {
         "tolerations": [{"key": "a", "operator": "Exists"}], "podLabels": {"x": "y"}, "podAnnotations": {"x": "y"},
     },
     "verifier": {"autoscaling": {"enabled": True, "type": "hpa"}, "podDisruptionBudget": {"maxUnavailable": None, "minAvailable": "50%"}},
+    "writer": {"autoscaling": {"enabled": True, "type": "hpa"}},
     "analyticsApi": {"autoscaling": {"enabled": True}},
     "ingress": {"enabled": True, "hosts": {"gateway": "a.example", "analytics": "b.example", "publisher": "c.example"}},
     "gatewayApi": {
@@ -178,7 +179,7 @@ def check_pods(objects):
         sleep = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
         drain = DRAINS_S.get(name) or 2 * DRAINS_S["verifier"] + 30
         assert spec["terminationGracePeriodSeconds"] > sleep + drain, f"{name}: grace"
-        assert sleep > 0 or name == "verifier", name
+        assert sleep > 0 or name in ("verifier", "writer"), name
 
 
 def check_secrets(objects, values):
@@ -190,6 +191,8 @@ def check_secrets(objects, values):
     assert {base64.b64decode(value).decode() for value in held["data"].values()} == secret
     given = {name: {env["name"] for env in pod["spec"]["containers"][0]["env"] if "valueFrom" in env} for name, pod in pods(objects)}
     assert given["gateway"] == {"RECEIPTS_KAFKA_SASL_PASSWORD"}, given["gateway"]
+    assert given["verifier"] == {"RECEIPTS_KAFKA_SASL_PASSWORD", "RECEIPTS_ACCOUNTS_URL"}, given["verifier"]
+    assert given["writer"] == {"RECEIPTS_KAFKA_SASL_PASSWORD", "RECEIPTS_WAREHOUSE_PASSWORD"}, given["writer"]
     assert set.union(*given.values()) == set(held["data"]), given
 
 
@@ -206,7 +209,11 @@ def check_flows(objects):
         assert selector.items() <= labels.items() and deny["podSelector"]["matchLabels"].items() <= labels.items(), name
     reached = {name: {port["port"] for flow in policy["egress"] for port in flow["ports"]} for name, policy in policies.items()}
     if "gateway" in reached:
-        assert reached["gateway"] == {53, 9092, 9093} and 443 not in reached["verifier"] and 9092 not in reached["publisher-api"]
+        kafka, clickhouse, postgresql, dns = {9092, 9093}, {8123, 8443}, {5432}, {53}
+        assert reached["gateway"] == dns | kafka, reached
+        assert reached["verifier"] == dns | kafka | postgresql, reached
+        assert reached["writer"] == dns | kafka | clickhouse, reached
+        assert not kafka & (reached["analytics-api"] | reached["publisher-api"]), reached
 
 
 def check_selectors(objects):
@@ -334,6 +341,17 @@ def check_accounts(chart):
     assert sorted(made) == sorted(used), (made, used)
 
 
+def check_registered(chart):
+    """A gateway gets the account store's URL, and reaches it, only where client keys must be registered."""
+    for clients, needed in [("open", False), ("registered", True)]:
+        objects = chart.template(ENGINES, {"config": {"policy": {"clients": clients}}, "networkPolicy": {"enabled": True}})
+        gateway = dict(pods(objects))["gateway"]["spec"]["containers"][0]
+        assert ("RECEIPTS_ACCOUNTS_URL" in {one["name"] for one in gateway["env"]}) is needed, clients
+        policy = next(one for one in objects if one["kind"] == "NetworkPolicy" and one["metadata"]["name"] == "rel-receipts-gateway")
+        reached = {port["port"] for flow in policy["spec"]["egress"] for port in flow["ports"]}
+        assert (5432 in reached) is needed, (clients, reached)
+
+
 def find(tree, key):
     """Every value of a key in a tree."""
     if isinstance(tree, list):
@@ -417,6 +435,8 @@ def check_refusals(chart):
         ({"verifier": {"autoscaling": {"type": "vpa"}}}, "type"),
         ({"verifier": {"replicas": 13}}, "12 partitions"),
         ({"verifier": {"autoscaling": {"enabled": True, "minReplicas": 13, "maxReplicas": 20}}}, "minReplicas"),
+        ({"writer": {"replicas": 3}}, "one more stands by"),
+        ({"writer": {"autoscaling": {"enabled": True, "minReplicas": 3, "maxReplicas": 20}}}, "minReplicas"),
         ({"gateway": {"terminationGracePeriodSeconds": 15}}, "may take 26"),
         ({"gateway": {"podDisruptionBudget": {"minAvailable": 1}}}, "podDisruptionBudget"),
         ({"gateway": {"extraEnv": [{"name": "RECEIPTS_GATEWAY_LISTEN", "value": "x"}]}}, "extraEnv"),
@@ -438,7 +458,7 @@ def check_scaling(chart):
     scaled = only(objects(), "ScaledObject")["spec"]
     trigger, busy = scaled["triggers"]
     assert scaled["maxReplicaCount"] == 12 and trigger["metricType"] == "Value", scaled
-    assert 'receipts_kafka_lag_records{namespace="here"}' in trigger["metadata"]["query"], trigger
+    assert 'receipts_kafka_lag_records{log="receipts",namespace="here"}' in trigger["metadata"]["query"], trigger
     # Dashboards are to be 10 s old at most; a group that keeps up, with nothing waiting, is held by its CPU.
     assert float(trigger["metadata"]["threshold"]) <= 5, trigger
     assert busy == {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "70"}}, busy
@@ -447,18 +467,26 @@ def check_scaling(chart):
     assert "replicas" not in only(objects(), "Deployment", "-verifier")["spec"]
     fixed = only(chart.template(ENGINES), "Deployment", "-verifier")["spec"]
     assert fixed["replicas"] == 2
+    # A writer for each shard, and one that stands by.
+    for shards, writers in [(None, 2), (4, 5)]:
+        config = {"config": {"kafka": {"verdicts_partitions": shards}}} if shards else {}
+        scaled = only(chart.template(ENGINES, config, {"writer": {"autoscaling": {"enabled": True}}}), "ScaledObject", "-writer")["spec"]
+        query = scaled["triggers"][0]["metadata"]["query"]
+        assert scaled["maxReplicaCount"] == writers and 'receipts_kafka_lag_records{log="verdicts",namespace="here"}' in query, scaled
+    assert only(chart.template(ENGINES), "Deployment", "-writer")["spec"]["replicas"] == 2
 
 
 def check_graces(chart):
     """Grace periods follow the drains that are configured."""
-    drains = {"gateway": 61, "verifier": 62, "analytics": 63, "publisher": 64}
+    drains = {"gateway": 61, "verifier": 62, "analytics": 63, "publisher": 64, "writer": 65}
     config = {section: {"drain_ms_max": seconds * 1000} for section, seconds in drains.items()}
     graces = {name: pod["spec"].get("terminationGracePeriodSeconds") for name, pod in pods(chart.template(ENGINES, {"config": config}))}
     # preStop, drain, and what closing takes: see receipts.drainSeconds.
-    assert graces["gateway"] == 10 + 61 + 6 + 5 and graces["verifier"] == 62 + 6 + 10 + 5, graces
+    assert graces["gateway"] == 10 + 61 + 6 + 5 and graces["verifier"] == 62 + 12 + 10 + 5, graces
+    assert graces["writer"] == 65 + 10 + 5, graces
     assert graces["analytics-api"] == 10 + 63 + 5 and graces["publisher-api"] == 10 + 64 + 5, graces
     small = {name: pod["spec"]["terminationGracePeriodSeconds"] for name, pod in pods(chart.template({"mode": "allInOne", "config": config}))}
-    assert small["all-in-one"] == 5 + 61 + 64 + 2 * 62 + 63 + 10 + 5, small
+    assert small["all-in-one"] == 5 + 61 + 64 + 2 * 62 + 2 * 65 + 63 + 10 + 5, small
 
 
 def check_restarts(chart):
@@ -469,7 +497,8 @@ def check_restarts(chart):
     before = sums({})
     for values, restarted in [
         ({"config": {"smtp": {"host": "other"}}}, {"publisher-api"}),
-        ({"config": {"kafka": {"linger_ms": 2}}}, {"gateway", "verifier", "analytics-api"}),
+        ({"config": {"kafka": {"linger_ms": 2}}}, {"gateway", "verifier", "writer"}),
+        ({"config": {"warehouse": {"connections_max": 7}}}, {"writer", "analytics-api", "publisher-api"}),
         ({"secrets": {"redisPassword": "hunter-2"}}, {"analytics-api", "publisher-api"}),
     ]:
         after = sums(values)
@@ -510,7 +539,7 @@ def main():
     check_scaling(chart)
     check_graces(chart)
     check_restarts(chart)
-    for check in (check_runbook_urls, check_notes, check_image_variables, check_tools, check_small, check_accounts):
+    for check in (check_runbook_urls, check_notes, check_image_variables, check_tools, check_small, check_accounts, check_registered):
         check(chart)
     check_every_key(chart, runpy.run_path(str(HELM_FOLDER / "config-schema")))
     print(f"helm/check: {count + len(objects)} objects fit, and the chart keeps what it promises")

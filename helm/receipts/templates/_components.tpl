@@ -3,29 +3,44 @@ The services: the name of their values (at), the sections of the configuration a
 flows that they need. What a service doesn't read isn't given to it, and doesn't restart it when it changes.
 */}}
 {{- define "receipts.components" -}}
+{{- $policy := (.Values.config).policy | default dict -}}
+{{- $registered := eq ($policy.clients | default "open") "registered" -}}
 gateway:
   at: gateway
   section: gateway
+  {{- /* Only registered client keys are looked up, so only then it needs the account store. */}}
+  {{- if $registered }}
+  sections: [accounts, data, gateway, kafka, limits, log, policy, telemetry]
+  secrets: [RECEIPTS_KAFKA_SASL_PASSWORD, RECEIPTS_ACCOUNTS_URL]
+  {{- else }}
   sections: [data, gateway, kafka, limits, log, telemetry]
   secrets: [RECEIPTS_KAFKA_SASL_PASSWORD]
+  {{- end }}
   listens: true
   from: gatewayFrom
-  to: [kafka]
+  to: [kafka{{ if $registered }}, postgresql{{ end }}]
 verifier:
   at: verifier
   section: verifier
-  sections: [accounts, data, kafka, limits, log, policy, telemetry, verifier, warehouse]
-  secrets: [RECEIPTS_KAFKA_SASL_PASSWORD, RECEIPTS_WAREHOUSE_PASSWORD, RECEIPTS_ACCOUNTS_URL]
+  sections: [accounts, data, kafka, limits, log, policy, telemetry, verdicts, verifier]
+  secrets: [RECEIPTS_KAFKA_SASL_PASSWORD, RECEIPTS_ACCOUNTS_URL]
   listens: false
-  to: [kafka, clickhouse, postgresql]
+  to: [kafka, postgresql]
+writer:
+  at: writer
+  section: writer
+  sections: [data, kafka, telemetry, verdicts, warehouse, writer]
+  secrets: [RECEIPTS_KAFKA_SASL_PASSWORD, RECEIPTS_WAREHOUSE_PASSWORD]
+  listens: false
+  to: [kafka, clickhouse]
 analytics-api:
   at: analyticsApi
   section: analytics
-  sections: [accounts, analytics, data, kafka, quotas, redis, telemetry, warehouse]
-  secrets: [RECEIPTS_KAFKA_SASL_PASSWORD, RECEIPTS_WAREHOUSE_PASSWORD, RECEIPTS_ACCOUNTS_URL, RECEIPTS_REDIS_PASSWORD]
+  sections: [accounts, analytics, data, quotas, redis, telemetry, warehouse]
+  secrets: [RECEIPTS_WAREHOUSE_PASSWORD, RECEIPTS_ACCOUNTS_URL, RECEIPTS_REDIS_PASSWORD]
   listens: true
   from: analyticsFrom
-  to: [kafka, clickhouse, postgresql, redis]
+  to: [clickhouse, postgresql, redis]
 publisher-api:
   at: publisherApi
   section: publisher

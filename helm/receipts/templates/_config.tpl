@@ -34,7 +34,7 @@
 {{- end -}}
 
 {{- define "receipts.allSections" -}}
-[accounts, analytics, auth, data, gateway, kafka, limits, log, outbound, policy, publisher, quotas, redis, smtp, telemetry, verifier, warehouse]
+[accounts, analytics, auth, data, gateway, kafka, limits, log, outbound, policy, publisher, quotas, redis, smtp, telemetry, verdicts, verifier, warehouse, writer]
 {{- end -}}
 
 {{/* The port of an address as "0.0.0.0:8080" and "[::]:8080": {root, section, key}. */}}
@@ -54,28 +54,33 @@
 
 {{/*
 Seconds from SIGTERM to the end of the process at the worst: the service's own drain (drain_ms_max), then closing. Closing the gateway's
-log waits for the broker's last answers (kafka.delivery_wait_ms_max and 2 s); the verifier's dead letters as long, and its leaving of the
-group one request (kafka.request_wait_ms_max). {root, component}
+log waits for the broker's last answers (kafka.delivery_wait_ms_max and 2 s); the verifier ends its transaction
+(kafka.transaction_wait_ms_max and 2 s); verifier and writer leave their group with one request (kafka.request_wait_ms_max).
+{root, component}
 */}}
 {{- define "receipts.drainSeconds" -}}
 {{- $root := .root -}}
 {{- $deliver := add 2 (include "receipts.seconds" (dict "root" $root "section" "kafka" "key" "delivery_wait_ms_max" "default" 3500)) -}}
+{{- $transaction := add 2 (include "receipts.seconds" (dict "root" $root "section" "kafka" "key" "transaction_wait_ms_max" "default" 10000)) -}}
 {{- $request := include "receipts.seconds" (dict "root" $root "section" "kafka" "key" "request_wait_ms_max" "default" 10000) -}}
 {{- $gateway := include "receipts.seconds" (dict "root" $root "section" "gateway" "key" "drain_ms_max" "default" 10000) -}}
 {{- $verifier := include "receipts.seconds" (dict "root" $root "section" "verifier" "key" "drain_ms_max" "default" 20000) -}}
+{{- $writer := include "receipts.seconds" (dict "root" $root "section" "writer" "key" "drain_ms_max" "default" 20000) -}}
 {{- $analytics := include "receipts.seconds" (dict "root" $root "section" "analytics" "key" "drain_ms_max" "default" 10000) -}}
 {{- $publisher := include "receipts.seconds" (dict "root" $root "section" "publisher" "key" "drain_ms_max" "default" 10000) -}}
 {{- if eq .component "gateway" -}}
 {{- add $gateway $deliver -}}
 {{- else if eq .component "verifier" -}}
-{{- add $verifier $deliver $request -}}
+{{- add $verifier $transaction $request -}}
+{{- else if eq .component "writer" -}}
+{{- add $writer $request -}}
 {{- else if eq .component "analytics-api" -}}
 {{- $analytics -}}
 {{- else if eq .component "publisher-api" -}}
 {{- $publisher -}}
 {{- else -}}
-{{- /* One after the other; the verifier first catches up and then finishes; the engine closes its tables. */ -}}
-{{- add $gateway $publisher $verifier $verifier $analytics 10 -}}
+{{- /* One after the other; verifier and writer first catch up and then finish; the engine closes its tables. */ -}}
+{{- add $gateway $publisher $verifier $verifier $writer $writer $analytics 10 -}}
 {{- end -}}
 {{- end -}}
 
@@ -90,6 +95,12 @@ group one request (kafka.request_wait_ms_max). {root, component}
 {{- else -}}
 {{- int $given -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Writers that have something to do: one for each shard, and one that stands by. */}}
+{{- define "receipts.writersMax" -}}
+{{- $config := include "receipts.config" . | fromYaml -}}
+{{- (($config.kafka).verdicts_partitions) | default 1 | int | add 1 -}}
 {{- end -}}
 
 {{- define "receipts.partitions" -}}
