@@ -54,7 +54,7 @@ fn of_version_2() -> Bytes {
     header.source.first.offset = 20;
     header.source.end.offset = 27;
     let record = Rows::default().encode(header).unwrap();
-    let one = b"\x01\0\0\x01\0";
+    let one = b"\x01\0\0\x001\0";
     let found: Vec<_> = (0..record.len() - one.len())
         .filter(|&at| record[at..].starts_with(one))
         .collect();
