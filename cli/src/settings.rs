@@ -22,7 +22,7 @@ use crate::failure::Failure;
 /// What a record weighs beside its body, in bytes: more than the log's own fields can take.
 const RECORD_FRAME_BYTES: usize = 4 << 10;
 
-/// What verdicts have beside three times the bodies they are about, in bytes.
+/// Size of verdicts beyond three times the bodies that they are about, in bytes.
 const VERDICTS_FRAME_BYTES: usize = 4 << 20;
 
 /// The options that name configuration and data directory.

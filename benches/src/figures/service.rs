@@ -17,7 +17,7 @@ const PUBLISHER: &str = "bench.example";
 /// The figures are for two cores: on larger machines everything is kept on the first two.
 const CORES: &str = "0,1";
 const MEMORY_MB_MAX: f64 = 1_500.0;
-/// How often the writer's counter is read.
+/// Interval between two readings of the writer's counter.
 const SAMPLE_EVERY: Duration = Duration::from_millis(200);
 
 /// The programs that run the service and load it.

@@ -17,7 +17,7 @@ pub struct PresentPolicy {
     accounts: Accounts,
 }
 
-/// What the account store says about receipts.
+/// Answers of the account store about receipts.
 #[derive(Debug, Default)]
 struct Found {
     keys: HashMap<ClientKey, KeyStatus>,

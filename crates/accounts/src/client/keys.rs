@@ -16,7 +16,7 @@ pub const CLIENTS_LISTED_MAX: i64 = 10_000;
 const NAME_CHARS_MAX: usize = 100;
 /// The longest PEM, in bytes.
 const PEM_BYTES_MAX: usize = 4_096;
-/// Whose trail the changes stand in: they are of no account.
+/// Trail of the changes, which belong to no account.
 const TRAIL: &str = "deployment";
 /// Actor of the changes in the trail.
 const OPERATOR: &str = "operator";
@@ -24,7 +24,7 @@ const OPERATOR: &str = "operator";
 /// A key to be registered for a client. Whoever asks has read the PEM and knows that the fingerprint is its key's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewClientKey {
-    /// Whose, and which.
+    /// The client and the key's fingerprint.
     pub key: ClientKey,
     /// The public key, kept for people.
     pub pem: String,
@@ -32,10 +32,10 @@ pub struct NewClientKey {
     pub name: String,
 }
 
-/// What became of a revocation.
+/// Result of a revocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Revoked {
-    /// It holds.
+    /// The key is revoked.
     Done,
     /// The key was revoked before, from this instant on, in milliseconds since the Unix epoch.
     Before(i64),
@@ -43,7 +43,7 @@ pub enum Revoked {
     Unknown,
 }
 
-/// How a key counts now.
+/// Present state of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientKeyState {
     /// Registered.
@@ -55,11 +55,11 @@ pub enum ClientKeyState {
 /// A key in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientInfo {
-    /// Whose, and which.
+    /// The client and the key's fingerprint.
     pub key: ClientKey,
-    /// How it counts.
+    /// Present state.
     pub state: ClientKeyState,
-    /// Its label.
+    /// Label of the key.
     pub name: String,
     /// When it got into this state, in milliseconds since the Unix epoch.
     pub changed_at_ms: i64,

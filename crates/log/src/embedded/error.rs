@@ -57,7 +57,7 @@ pub enum OpenError {
         next_offset: u64,
         /// The oldest stored offset.
         begin: u64,
-        /// One past the newest record.
+        /// Offset behind the newest record.
         end: u64,
     },
     /// A file or directory could not be read or written.

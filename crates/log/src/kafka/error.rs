@@ -64,7 +64,7 @@ pub enum KafkaOpenError {
     Group {
         /// The group.
         group: String,
-        /// What the broker says.
+        /// The broker's message.
         detail: String,
     },
     /// The topic could not be created or looked into.
@@ -74,7 +74,7 @@ pub enum KafkaOpenError {
         topic: String,
         /// `created` or `described`.
         what: &'static str,
-        /// What the broker says.
+        /// The broker's message.
         detail: String,
     },
     /// The topic exists with other settings.
