@@ -1,10 +1,11 @@
 //! What the handlers share, and which address leads to which.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::{Router, middleware};
 use tokio_util::sync::CancellationToken;
+use usage::Usage;
 use utoipa_axum::router::OpenApiRouter;
 use warehouse::{Warehouse, WarehouseError};
 
@@ -13,7 +14,7 @@ use crate::config::AnalyticsConfig;
 use crate::conservation::Books;
 use crate::gate::Gate;
 use crate::live::Live;
-use crate::moment::{Moment, Moments};
+use crate::snapshot::Snapshot;
 use crate::streams::Streams;
 use crate::watermark::Watermark;
 use crate::{Deps, cost, live, openapi, routes};
@@ -29,7 +30,7 @@ pub(crate) struct App {
     pub(crate) watermark: Watermark,
     pub(crate) streams: Streams,
     pub(crate) live: Live,
-    moments: Moments,
+    usage: Usage,
     gate: Gate,
 }
 
@@ -40,7 +41,7 @@ impl App {
         let wait_max = Duration::from_millis(config.query_wait_ms_max);
         Self {
             watermark: Watermark::new(Arc::clone(&deps.progress), age_max),
-            moments: Moments::new(age_max),
+            usage: Usage::new(deps.warehouse.clone()),
             streams: Streams::new(config.streams_max),
             live: Live::new(&config, closing),
             gate: Gate::new(config.concurrent_queries_max, config.waiting_queries_max, wait_max),
@@ -54,30 +55,23 @@ impl App {
         &self.deps.warehouse
     }
 
-    /// The present snapshot: what the writers have stored, and which rollups are valid for that.
-    pub(crate) async fn moment(&self) -> Result<Arc<Moment>, Failure> {
-        self.moments.read(&self.watermark, self.warehouse()).await
+    /// The present snapshot, of progress that was read now or a moment ago.
+    pub(crate) async fn snapshot(&self) -> Result<Snapshot, Failure> {
+        Ok(Snapshot::new(self.watermark.read().await?, self.usage.clone()))
     }
 
-    /// The present snapshot, with progress that was read at `least` or later.
-    pub(crate) async fn moment_from(&self, least: Instant) -> Result<Arc<Moment>, Failure> {
-        let (watermark, warehouse) = (&self.watermark, self.warehouse());
-        self.moments.read_from(Some(least), watermark, warehouse).await
-    }
-
-    /// Reads what the writers have stored and which rollups are valid for that, and then runs an
-    /// account's `query`, in its turn and within its time. In this order the answer contains at
-    /// least what the watermark promises.
+    /// Takes a snapshot, and then runs an account's `query`, in its turn and within its time. In
+    /// this order the answer contains at least what the watermark promises.
     pub(crate) async fn ask<T>(
         &self,
         account_id: &str,
-        query: impl AsyncFnOnce(Arc<Moment>) -> Result<T, WarehouseError>,
+        query: impl AsyncFnOnce(Snapshot) -> Result<T, WarehouseError>,
     ) -> Result<(Completeness, T), Failure> {
         self.gate
             .run(account_id, async {
-                let moment = self.moment().await?;
-                let complete_ms = moment.reading.complete_ms;
-                let answer = query(moment).await?;
+                let snapshot = self.snapshot().await?;
+                let complete_ms = snapshot.reading.complete_ms;
+                let answer = query(snapshot).await?;
                 Ok((Completeness::new(complete_ms, self.books.are_off()), answer))
             })
             .await

@@ -51,21 +51,9 @@ pub struct AnalyticsConfig {
     /// Least pause between two checks of the ledger against the tables, in milliseconds; it grows so that checking takes
     /// at most 2% of the time.
     pub audit_interval_ms: u64,
-    /// Whether this process keeps rollups up. Answers are the same without, only slower; one process that does is enough.
-    pub rollups: bool,
-    /// How long after its end an hour is rolled, in milliseconds: most of what comes late has come by then.
-    pub rollup_lag_ms: u64,
-    /// Least pause between two rolls when there is nothing left to make, in milliseconds.
-    pub rollup_interval_ms: u64,
-    /// Pause between two passes over hours that were touched since they were rolled, in milliseconds: late receipts come one by one, and each
-    /// has its whole hour made anew.
-    pub rollup_again_interval_ms: u64,
-    /// The part of the time that rolling may take, in percent, on one thread of the warehouse.
-    pub rollup_percent_max: u32,
-    /// Receipts read for one roll, about.
-    pub rollup_rows_max: u64,
-    /// Pause between two checks of some rolled hours against the receipts, in milliseconds.
-    pub rollup_check_interval_ms: u64,
+    /// Share of the time that comparing aggregates of usage with receipts may take, in percent; 0
+    /// for never.
+    pub usage_check_percent_max: u32,
     /// Time to finish requests after a shutdown signal, in milliseconds.
     pub drain_ms_max: u64,
 }
@@ -93,13 +81,7 @@ impl Default for AnalyticsConfig {
             head_wait_ms_max: 10_000,
             health_interval_ms: 2_000,
             audit_interval_ms: 60_000,
-            rollups: true,
-            rollup_lag_ms: 300_000,
-            rollup_interval_ms: 5_000,
-            rollup_again_interval_ms: 600_000,
-            rollup_percent_max: 20,
-            rollup_rows_max: 500_000,
-            rollup_check_interval_ms: 15_000,
+            usage_check_percent_max: 1,
             drain_ms_max: 10_000,
         }
     }
@@ -150,21 +132,7 @@ impl Validate for AnalyticsConfig {
         faults.range("head_wait_ms_max", self.head_wait_ms_max, 1..=600_000);
         faults.range("health_interval_ms", self.health_interval_ms, 10..=600_000);
         faults.range("audit_interval_ms", self.audit_interval_ms, 10..=86_400_000);
-        faults.range("rollup_lag_ms", self.rollup_lag_ms, 0..=86_400_000);
-        // A state is believed for two days.
-        faults.range("rollup_interval_ms", self.rollup_interval_ms, 10..=3_600_000);
-        faults.range(
-            "rollup_again_interval_ms",
-            self.rollup_again_interval_ms,
-            10..=3_600_000,
-        );
-        faults.range("rollup_percent_max", self.rollup_percent_max, 1..=100);
-        faults.range("rollup_rows_max", self.rollup_rows_max, 1..=100_000_000);
-        faults.range(
-            "rollup_check_interval_ms",
-            self.rollup_check_interval_ms,
-            10..=86_400_000,
-        );
+        faults.range("usage_check_percent_max", self.usage_check_percent_max, 0..=50);
         faults.range("drain_ms_max", self.drain_ms_max, 0..=600_000);
     }
 }

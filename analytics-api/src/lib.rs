@@ -8,11 +8,13 @@
 //! - [`progress`], [`watermark`]: what the writers have stored, and `completeThrough`; [`gate`]:
 //!   how many queries are at work
 //! - `parameters`: every parameter, as it is told in the OpenAPI document that `openapi` makes; `cursor`: places in lists
-//! - `moment`: what an answer is made as of; `streams`: places of streamed answers
+//! - `snapshot`: what an answer is made from; `streams`: limits of streamed answers
 //! - [`format`]: JSON, CSV or lines of JSON; `labels`: what publishers call their entries
 //! - `page`: the dashboard page's files
 //! - `live`: server-sent events; [`cost`]: what a question costs of the quota
-//! - `readiness`: whether the engines answer; `freshness`: how far behind `completeThrough` is; `conservation`: whether the tables hold what the ledger counts
+//! - `readiness`: whether the engines answer; `freshness`: how far behind `completeThrough` is;
+//!   `conservation`: whether the tables hold what the ledger counts; `usage_check`: whether
+//!   aggregates are equal to the receipts
 //!
 //! Every answer is scoped to the verified domains of the caller's key, and says by `completeThrough` up to when everything
 //! acknowledged is counted in it. Ranges are half-open, `[from, to)`, over the time of access that a receipt states
@@ -35,17 +37,17 @@ mod freshness;
 pub mod gate;
 mod labels;
 mod live;
-mod moment;
 mod openapi;
 mod page;
 mod parameters;
 pub mod progress;
 pub mod range;
 mod readiness;
-mod rolling;
 mod routes;
 mod selection;
+mod snapshot;
 mod streams;
+mod usage_check;
 pub mod watermark;
 
 use std::sync::Arc;
@@ -85,16 +87,11 @@ pub async fn run(listener: TcpListener, config: AnalyticsConfig, deps: Deps, shu
     let app = Arc::new(app::App::new(config, deps, shutdown.clone()));
     let watching = tokio::spawn(engines.watch(Arc::clone(&app)));
     let auditing = tokio::spawn(conservation::watch(Arc::clone(&app)));
-    let rolling = app
-        .config
-        .rollups
-        .then(|| tokio::spawn(rolling::watch(Arc::clone(&app))));
-    let following = tokio::spawn(live::tide::follow(Arc::clone(&app)));
+    let checking = tokio::spawn(usage_check::watch(Arc::clone(&app)));
+    let following = tokio::spawn(live::follower::follow(Arc::clone(&app)));
     web::serve(listener, app::router(&app), &app.config.connections(), &shutdown).await;
     watching.abort();
     auditing.abort();
+    checking.abort();
     following.abort();
-    if let Some(rolling) = rolling {
-        rolling.abort();
-    }
 }

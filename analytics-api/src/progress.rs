@@ -1,6 +1,6 @@
 //! Progress of the writers: what the tables contain, and through which instant nothing is missing.
 //!
-//! A writer publishes progress after rows, invalidations and ledger rows are stored, so everything
+//! A writer publishes progress after rows, aggregates and ledger rows are stored, so everything
 //! below a published position is in the tables.
 
 use std::collections::BTreeMap;

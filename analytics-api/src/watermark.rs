@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use service::problem::{Kind, Problem};
 use tokio::sync::Mutex;
-use warehouse::{CommittedOffset, WarehouseError};
+use warehouse::{ShardProgress, WarehouseError};
 use web::Failure;
 
 use crate::progress::{self, Incomplete, Progress};
@@ -32,9 +32,8 @@ pub struct Reading {
     /// `completeThrough`, milliseconds since the Unix epoch: the earliest of all shards and
     /// partitions.
     pub complete_ms: i64,
-    /// Positions in `receipts` below which all rows are in the warehouse, in order of the
-    /// partition.
-    pub committed: Arc<[CommittedOffset]>,
+    /// Positions below which everything is in the warehouse, by shard.
+    pub shards: Arc<[ShardProgress]>,
 }
 
 /// Reads the watermark.
@@ -75,7 +74,7 @@ impl Watermark {
         let reading = Reading {
             read_at,
             complete_ms: progress::complete_through_ms(&shards)?,
-            committed: progress::committed(&shards).into(),
+            shards: shards.into(),
         };
         *last = Some(reading.clone());
         Ok(reading)
@@ -103,7 +102,7 @@ mod tests {
 
     use futures_util::FutureExt;
     use futures_util::future::BoxFuture;
-    use warehouse::{PartitionProgress, ShardProgress};
+    use warehouse::PartitionProgress;
 
     use super::*;
 
@@ -157,12 +156,8 @@ mod tests {
         );
         let reading = watermark.read().await.unwrap();
         assert_eq!(reading.complete_ms, 10);
-        let offsets: Vec<_> = reading
-            .committed
-            .iter()
-            .map(|one| (one.partition, one.next_offset))
-            .collect();
-        assert_eq!(offsets, [(0, 7), (1, 8), (2, 9)]);
+        let offsets: Vec<_> = reading.shards[0].partitions.iter().map(|one| one.next_offset).collect();
+        assert_eq!(offsets, [7, 8, 9]);
         assert_eq!(watermark.read().await.unwrap(), reading);
         assert_eq!(progress.readings.load(Ordering::SeqCst), 1);
     }

@@ -4,8 +4,9 @@
 //! - offline, on files and standard input: [`keygen`], [`sign`], [`verify`], [`explain`], [`canonicalize`],
 //!   [`check_signature`]
 //! - against a gateway: [`send`]; against a publisher's webhook: [`deliver`]
-//! - on a data directory: [`up`] (all services in one process), [`keys`], [`dev_token`], [`clients`], [`audit`], [`repair`],
-//!   [`rewind`], [`rejected`] (list, show, replay), [`rollups`] (status, check, reset), [`config`]
+//! - on a data directory: [`up`] (all services in one process), [`keys`], [`dev_token`],
+//!   [`clients`], [`audit`], [`repair`], [`rewind`], [`rejected`] (list, show, replay),
+//!   [`usage`](mod@usage) (check, rebuild), [`config`]
 //! - on servers: [`migrate`]; on nothing: [`size`], what a load needs;
 //!   [`idle`], which does nothing, for pods
 //! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in parallel),
@@ -37,7 +38,6 @@ pub mod migrate;
 pub mod rejected;
 pub mod repair;
 pub mod rewind;
-pub mod rollups;
 mod runtime;
 pub mod send;
 pub mod settings;
@@ -45,6 +45,7 @@ pub mod sign;
 pub mod size;
 pub mod terminal;
 pub mod up;
+pub mod usage;
 pub mod verify;
 
 use std::process::ExitCode;

@@ -219,8 +219,9 @@ fn a_flipped_bit_in_the_warehouse_is_told_and_repaired() {
     let told = on(&data, &["audit"]).expect(3).stderr;
     assert!(told.contains("damaged") && told.contains("receipts repair"), "{told}");
     let up = Up::start_unready(&data);
-    let dashboard = get(&up.url("analytics"), "/api/v1/analytics/dashboard?limit=5", api_key);
-    assert_eq!(dashboard.0, 503, "{dashboard:?}");
+    // Lists read the receipts; totals read the aggregates.
+    let list = get(&up.url("analytics"), "/api/v1/analytics/receipts?limit=5", api_key);
+    assert_eq!(list.0, 503, "{list:?}");
     let mut ready = Value::Null;
     until("readiness to tell", || {
         ready = get(&up.url("analytics"), "/readyz", "").1;
@@ -327,6 +328,40 @@ fn lost_rows_are_told_while_it_runs() {
         dashboard()["incomplete"].is_null() && metric("receipts_audit_off_by_receipts") == Some(0.0)
     });
     assert_eq!(up.stop(), 0);
+}
+
+#[test]
+fn lost_aggregates_are_found_and_rebuilt() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let (key_path, public) = key(dir.path(), "Ed25519");
+    let up = Up::start(&data);
+    let signed = sign(&key_path, &[(); 20].map(|()| receipt(&public)));
+    let gateway = up.url("gateway");
+    let send = ["send", "--url", &gateway, "--key", key_path.to_str().unwrap()];
+    receipts(&send, ndjson(&signed).as_bytes()).expect(0);
+    until("the writer", || {
+        on(&data, &["audit", "--json"]).expect(0).json()["totals"]["receipts"] == json!(20)
+    });
+    let check = || on(&data, &["usage", "check", "--json"]);
+    assert_eq!(check().expect(0).json()["mismatches"], json!([]));
+    execute(&data, "TRUNCATE TABLE usage");
+    let found = check().expect(1).json();
+    assert_eq!(found["mismatches"][0]["kind"], "receipts");
+    assert_eq!(found["mismatches"][0]["publisher"], "news.example");
+    // By the writer that runs.
+    on(&data, &["usage", "rebuild", "--publisher", "news.example"]).expect(0);
+    check().expect(0);
+    execute(&data, "TRUNCATE TABLE usage");
+    assert_eq!(up.stop(), 0);
+    // By the command itself.
+    let repaired = on(&data, &["repair", "--json"]).expect(0).json();
+    assert_eq!(repaired["usage"]["rebuilt"], json!(true));
+    assert!(!repaired["usage"]["mismatches"].as_array().unwrap().is_empty());
+    check().expect(0);
+    on(&data, &["usage", "rebuild", "--publisher", "news.example", "--json"]).expect(0);
+    on(&data, &["usage", "rebuild"]).expect(2);
+    on(&data, &["usage", "check", "--from", "2026-02-01", "--to", "2026-01-01"]).expect(2);
 }
 
 #[test]
@@ -540,7 +575,7 @@ fn ledger_lines_that_overlap_are_replaced_by_a_repair() {
             &data,
             &format!(
                 "INSERT INTO ledger SELECT epoch, partition, {first}, {last}, {last} - {first} + 1, {last} - {first} + 1,
-                 {last} - {first} + 1, 0, 'other', now64(3), shard, verdicts_epoch, verdicts_offset
+                 {last} - {first} + 1, 0, 'other', now64(3), shard, verdicts_epoch, verdicts_offset, touched
                  FROM ledger FINAL ORDER BY first_offset LIMIT 1"
             ),
         );

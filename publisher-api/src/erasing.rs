@@ -3,6 +3,7 @@
 //! A lease in the store keeps replicas from working side by side; where one outlives it, each step still bears its successor's. What was
 //! begun before a crash is found in the store and goes on.
 
+mod aggregates;
 mod certificate;
 
 use std::sync::Arc;
@@ -10,9 +11,11 @@ use std::time::Duration;
 
 use accounts::{Accounts, AccountsError, Coverage, Erasure};
 use tokio::sync::Notify;
+use usage::Usage;
 use warehouse::{Below, MetadataErasure, MetadataRows, Scope, Warehouse, WarehouseError};
 
 use crate::tasks;
+use aggregates::AggregatesLeft;
 
 /// How long the lease is, and after what time it is renewed: a mutation of the warehouse takes longer.
 const LEASE_MS: i64 = 60_000;
@@ -20,8 +23,6 @@ const RENEW_AFTER: Duration = Duration::from_secs(20);
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Accounts whose erasure is begun at a time.
 const ACCOUNTS_MAX: i64 = 100;
-/// What an answer of the analytics API may take, and the age of what it rests on.
-const VIEWS_WAIT: Duration = Duration::from_secs(6);
 /// Times that rows which came in between are erased again before it is left to the next turn.
 const CONFIRM_TRIES: u32 = 3;
 /// The lease of the work, and what marks that what is past its time went today.
@@ -55,6 +56,12 @@ pub enum EraseError {
     /// Rows come in as fast as they are erased, or a replica doesn't answer.
     #[error("{0:?} rows still tell of clients after they were erased")]
     Unconfirmed(MetadataRows),
+    /// The aggregates of usage can't be confirmed, as rows can't.
+    #[error("aggregates of usage still have clients after they were erased: {0:?}")]
+    UnconfirmedAggregates(AggregatesLeft),
+    /// The shard's writer hasn't executed the request yet.
+    #[error("the writer hasn't rebuilt the aggregates of usage yet; is one running?")]
+    NotRebuilt,
     /// Another replica goes on.
     #[error("the lease was lost")]
     LeaseLost,
@@ -166,20 +173,31 @@ impl Eraser {
         Ok(())
     }
 
-    /// Erases until a query finds nothing more.
+    /// Erases until a query finds nothing more, in receipts first: aggregates are rebuilt from
+    /// them.
     async fn erase(&self, rows: &MetadataErasure, found: MetadataRows) -> Result<(), EraseError> {
+        let usage = Usage::new(self.warehouse.clone());
         let mut left = found;
         for _ in 0..CONFIRM_TRIES {
-            if left.is_none() {
+            if !left.is_none() {
+                self.warehouse.erase_metadata(rows).await?;
+            }
+            let aggregates_left = aggregates::left(&usage, rows).await?;
+            if left.is_none() && aggregates_left.is_none() {
                 return Ok(());
             }
-            self.warehouse.erase_metadata(rows, VIEWS_WAIT).await?;
+            if !aggregates_left.is_none() {
+                aggregates::erase(&usage, rows, aggregates_left).await?;
+            }
             left = self.warehouse.metadata_left(rows).await?;
         }
-        if left.is_none() {
-            Ok(())
-        } else {
+        let aggregates_left = aggregates::left(&usage, rows).await?;
+        if !left.is_none() {
             Err(EraseError::Unconfirmed(left))
+        } else if !aggregates_left.is_none() {
+            Err(EraseError::UnconfirmedAggregates(aggregates_left))
+        } else {
+            Ok(())
         }
     }
 

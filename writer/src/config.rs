@@ -19,6 +19,8 @@ pub struct WriterConfig {
     pub retry_wait_ms_min: u64,
     /// The longest pause between two attempts, in milliseconds.
     pub retry_wait_ms_max: u64,
+    /// Pause between two looks for requests to rebuild `usage`, in milliseconds.
+    pub rebuild_poll_interval_ms: u64,
     /// Time that a stopping writer has to insert the batch in flight, in milliseconds.
     pub drain_ms_max: u64,
 }
@@ -31,6 +33,7 @@ impl Default for WriterConfig {
             batch_bytes_max: 32 << 20,
             retry_wait_ms_min: 50,
             retry_wait_ms_max: 5_000,
+            rebuild_poll_interval_ms: 2_000,
             drain_ms_max: 20_000,
         }
     }
@@ -47,6 +50,7 @@ impl Validate for WriterConfig {
         at_least_one("batch_receipts_max", self.batch_receipts_max as u64);
         at_least_one("batch_bytes_max", self.batch_bytes_max as u64);
         at_least_one("retry_wait_ms_min", self.retry_wait_ms_min);
+        at_least_one("rebuild_poll_interval_ms", self.rebuild_poll_interval_ms);
         if self.retry_wait_ms_max < self.retry_wait_ms_min {
             faults.push("retry_wait_ms_max", "must not be below retry_wait_ms_min");
         }

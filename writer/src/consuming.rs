@@ -19,6 +19,7 @@ use crate::error::WriterError;
 use crate::inserting::Inserter;
 use crate::pipeline::{Ended, Shard};
 use crate::reading::Reader;
+use crate::rebuilding::Rebuilder;
 use crate::resumption::{ResumeError, resume};
 
 /// The longest wait of one poll.
@@ -200,7 +201,17 @@ impl Consuming {
             shard,
             reader: Reader::new(&self.config, self.cpu.clone(), to_read, resumed.next),
             sequence: resumed.sequence,
-            inserter: Inserter::new(self.warehouse.clone(), self.retry.clone(), resumed.epoch),
+            inserter: Inserter::new(
+                self.warehouse.clone(),
+                self.cpu.clone(),
+                self.retry.clone(),
+                resumed.epoch,
+            ),
+            rebuilder: Rebuilder::new(
+                self.warehouse.clone(),
+                self.retry.clone(),
+                Duration::from_millis(self.config.rebuild_poll_interval_ms),
+            ),
             warehouse: self.warehouse.clone(),
             version: resumed.version,
             commits: self.to_commit.clone(),

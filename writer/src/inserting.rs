@@ -5,7 +5,7 @@
 //! | nothing | nothing | inserts the batch |
 //! | `receipts` | some or all occurrences | inserts them again: equal rows merge |
 //! | `rejected` | and rejections | inserts them again: equal positions replace each other |
-//! | invalidations | and touched hours | inserts them again |
+//! | `usage` | and counted receipts | finds them counted and counts none twice |
 //! | the ledger | everything | continues behind the batch |
 //! | progress | and readers know | continues behind the batch |
 //!
@@ -16,15 +16,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use arrow_array::RecordBatch;
-use blocks::{Columns, SourceRange};
+use blocks::{Block, Columns, SourceRange};
 use metrics::{counter, histogram};
 use receipt_log::Position;
+use service::cpu::CpuPool;
 use service::retry::{Retry, Stopped};
 use tokio::time::Instant;
 use tracing::warn;
-use warehouse::{CommittedOffset, LedgerRow, REFUSED_BY_WAREHOUSE, Warehouse, WarehouseError, WriterEpoch};
+use usage::Usage;
+use warehouse::{CommittedOffset, LedgerRow, REFUSED_BY_WAREHOUSE, Touched, Warehouse, WarehouseError, WriterEpoch};
 
-use crate::invalidations::invalidations;
+use crate::counting::count;
 use crate::reading::{ReadBatch, ReadBlock};
 use crate::refusing::{RefusedRow, accepted_without, as_rejected, insert_accepted, insert_rejections, position, uuid};
 
@@ -34,6 +36,8 @@ const REFUSED_MAX: u64 = 1_000_000;
 /// Inserts batches of one shard, in order.
 pub struct Inserter {
     warehouse: Warehouse,
+    usage: Usage,
+    cpu: CpuPool,
     retry: Retry,
     epoch: WriterEpoch,
     /// Positions at or above the end of the ledger whose rows the table refused, before or in this
@@ -86,9 +90,11 @@ impl From<WarehouseError> for Attempt {
 impl Inserter {
     /// Inserts as the writer with this epoch.
     #[must_use]
-    pub fn new(warehouse: Warehouse, retry: Retry, epoch: WriterEpoch) -> Self {
+    pub fn new(warehouse: Warehouse, cpu: CpuPool, retry: Retry, epoch: WriterEpoch) -> Self {
         Self {
+            usage: Usage::new(warehouse.clone()),
             warehouse,
+            cpu,
             retry,
             epoch,
             refused: BTreeSet::new(),
@@ -133,7 +139,10 @@ impl Inserter {
     }
 
     /// Takes a new epoch, which ends statements of this process whose result is unknown.
-    async fn renew_epoch(&mut self) -> Result<(), NotInserted> {
+    ///
+    /// # Errors
+    /// [`NotInserted`].
+    pub(crate) async fn renew_epoch(&mut self) -> Result<(), NotInserted> {
         let held = || self.warehouse.holds_epoch(&self.epoch);
         if !self.retry.until_done("warehouse", held).await? {
             return Err(NotInserted::Superseded);
@@ -150,11 +159,7 @@ impl Inserter {
 
     async fn attempt(&mut self, batch: &ReadBatch) -> Result<(u64, u64), Attempt> {
         self.read_refusals(&batch.blocks).await?;
-        let accepted = batch
-            .blocks
-            .iter()
-            .flat_map(|read| accepted_without(&read.block, &self.refused));
-        let refused = insert_accepted(&self.warehouse, accepted.collect(), Some(&self.epoch)).await?;
+        let refused = insert_accepted(&self.warehouse, self.accepted(batch), Some(&self.epoch)).await?;
         let mut rejected: Vec<RecordBatch> = batch.blocks.iter().map(|read| read.block.rejected()).collect();
         if !refused.is_empty() {
             let rejections = self.refuse(refused).await?;
@@ -162,7 +167,7 @@ impl Inserter {
         }
         rejected.extend(self.rejections.iter().cloned());
         insert_rejections(&self.warehouse, rejected, Some(&self.epoch)).await?;
-        self.warehouse.insert_marks(&invalidations(&batch.blocks)).await?;
+        count(&self.usage, &self.cpu, self.accepted(batch), Some(&self.epoch)).await?;
         let lines = self.ledger(&batch.blocks);
         self.warehouse.insert_ledger_as(&lines, Some(&self.epoch)).await?;
         // Superseded inserts write nothing and report success.
@@ -171,6 +176,14 @@ impl Inserter {
         }
         let sum = |count: fn(&LedgerRow) -> u64| lines.iter().map(count).sum();
         Ok((sum(|line| line.accepted), sum(|line| line.rejected)))
+    }
+
+    /// Accepted rows without those that the table refused.
+    fn accepted(&self, batch: &ReadBatch) -> Vec<RecordBatch> {
+        let blocks = batch.blocks.iter();
+        blocks
+            .flat_map(|read| accepted_without(&read.block, &self.refused))
+            .collect()
     }
 
     /// Reads which rows of these blocks and later ones an earlier writer stored as refused, once a
@@ -282,7 +295,17 @@ pub fn ledger_line(ReadBlock { position, block }: &ReadBlock, refused: u64, stor
         committed_at_ms: stored_at_ms,
         shard: block.header.shard,
         verdicts: *position,
+        touched: touched(block),
     }
+}
+
+/// Hours and publishers of a block's accepted rows.
+fn touched(block: &Block) -> Touched {
+    let (columns, mut touched) = (block.columns(), Touched::default());
+    for row in 0..block.accepted().num_rows() {
+        touched.add(columns.timestamp.value(row), columns.publisher.value(row));
+    }
+    touched
 }
 
 #[cfg(test)]

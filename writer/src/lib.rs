@@ -6,11 +6,12 @@
 //! - [`reading`]: records of `verdicts`, decoded and gathered into batches
 //! - [`sequence`]: the check that no source record is missing or occurs twice
 //! - [`inserting`]: a batch into the tables, in the order that a crash may interrupt
+//! - [`counting`]: accepted rows in the table `usage`
+//! - [`rebuilding`]: requested rebuilds of `usage`, between batches
 //! - [`refusing`]: rows that a table doesn't accept, as rejected ones
 //! - [`resumption`]: where a shard continues after an assignment
 //! - [`repair`]: lost rows, inserted again from the log
 //! - [`continuity`]: whether the log still continues what is stored
-//! - [`invalidations`]: hours that a batch touches, for the rollups
 //! - [`error`], [`config`]: what the stages share
 //!
 //! The writer has no state that can't be rebuilt from ClickHouse. It resumes from the ledger, not
@@ -21,11 +22,12 @@
 pub mod config;
 pub mod consuming;
 pub mod continuity;
+pub mod counting;
 pub mod error;
 pub mod inserting;
-pub mod invalidations;
 pub mod pipeline;
 pub mod reading;
+pub mod rebuilding;
 pub mod refusing;
 pub mod repair;
 pub mod resumption;

@@ -4,6 +4,8 @@
 //! read -> deduplicated -> inserted -> committed
 //! ```
 //!
+//! Requested rebuilds of `usage` are executed between batches.
+//!
 //! Reading drops records that were read before and checks that the others continue what is stored.
 
 use metrics::{counter, gauge, histogram};
@@ -14,7 +16,8 @@ use warehouse::{VerdictsPosition, Warehouse};
 
 use crate::error::WriterError;
 use crate::inserting::{InsertedBatch, Inserter, NotInserted};
-use crate::reading::Reader;
+use crate::reading::{ReadBatch, Reader};
+use crate::rebuilding::Rebuilder;
 use crate::sequence::Sequence;
 
 /// A shard that this process owns.
@@ -27,6 +30,8 @@ pub struct Shard {
     pub sequence: Sequence,
     /// Inserts.
     pub inserter: Inserter,
+    /// Rebuilds `usage` on request.
+    pub rebuilder: Rebuilder,
     /// Warehouse that publishes the progress.
     pub warehouse: Warehouse,
     /// The version of the last published progress.
@@ -54,17 +59,28 @@ impl Shard {
     /// # Errors
     /// [`WriterError`].
     pub async fn run(mut self) -> Result<Ended, WriterError> {
-        while let Some(batch) = self.reader.read(&mut self.sequence).await? {
-            let inserted = match self.inserter.insert(batch).await {
-                Ok(inserted) => inserted,
+        loop {
+            let mut batch = None;
+            if self.reader.wait(self.rebuilder.next_at()).await {
+                batch = self.reader.read(&mut self.sequence).await?;
+                if batch.is_none() {
+                    return Ok(Ended::Revoked);
+                }
+            }
+            match self.store(batch).await {
+                Ok(()) => {}
                 Err(NotInserted::Superseded) => return Ok(Ended::Superseded),
                 Err(NotInserted::Stopped) => return Ok(Ended::Stopped),
-            };
-            if let Err(Stopped) = self.commit(inserted).await {
-                return Ok(Ended::Stopped);
             }
         }
-        Ok(Ended::Revoked)
+    }
+
+    async fn store(&mut self, batch: Option<ReadBatch>) -> Result<(), NotInserted> {
+        if let Some(batch) = batch {
+            let inserted = self.inserter.insert(batch).await?;
+            self.commit(inserted).await?;
+        }
+        self.rebuilder.run(&mut self.inserter, &self.reader).await
     }
 
     /// Publishes what is stored, and moves the consumer's offset, which retention and scaling read.

@@ -39,6 +39,8 @@ pub struct Reader {
     interval: Duration,
     receipts_max: usize,
     bytes_max: usize,
+    /// Records that [`Self::wait`] received; none inside if the shard is no longer assigned.
+    first: Option<Option<Vec<LoggedRecord>>>,
     /// Why nothing is read behind the last batch.
     failed: Option<WriterError>,
     /// Position behind the last record that was read.
@@ -60,9 +62,25 @@ impl Reader {
             interval: Duration::from_millis(config.insert_interval_ms),
             receipts_max: config.batch_receipts_max,
             bytes_max: config.batch_bytes_max,
+            first: None,
             failed: None,
             next,
         }
+    }
+
+    /// Waits for records until `deadline`. Whether [`Self::read`] has something to return: records,
+    /// or the end.
+    pub async fn wait(&mut self, deadline: Instant) -> bool {
+        if self.first.is_none() && self.failed.is_none() {
+            self.first = timeout_at(deadline, self.records.recv()).await.ok();
+        }
+        self.first.is_some() || self.failed.is_some()
+    }
+
+    /// Whether no more records come: the shard was revoked, or the writer is stopping.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.records.is_closed()
     }
 
     /// The next batch, which continues `sequence`; `None` once the shard is no longer assigned.
@@ -74,7 +92,11 @@ impl Reader {
         if let Some(failed) = self.failed.take() {
             return Err(failed);
         }
-        let Some(first) = self.records.recv().await else {
+        let first = match self.first.take() {
+            Some(first) => first,
+            None => self.records.recv().await,
+        };
+        let Some(first) = first else {
             return Ok(None);
         };
         let mut batch = ReadBatch {

@@ -3,7 +3,8 @@
 //!
 //! No receipt is judged again. Everything is idempotent: equal rows merge, and ledger lines are
 //! inserted only where they are missing. A repair may run beside the shard's writer, because it
-//! reads only what that writer has stored.
+//! reads only what that writer has stored. It doesn't change `usage`, which only the writer may: a
+//! rebuild counts the receipts that were inserted again.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;

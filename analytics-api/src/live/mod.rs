@@ -1,25 +1,24 @@
-//! `GET /api/v1/analytics/live`: the day's totals and the newest receipts, as server-sent events (WHATWG HTML, section 9.2).
+//! `GET /api/v1/analytics/live`: the day's totals and the newest receipts, as server-sent events
+//! (WHATWG HTML, section 9.2).
 //!
-//! - `tide`: follows the writers' progress, once for all, and tells each hub which hours of access
-//!   have new receipts
-//! - `hub`: asks the warehouse for one scope, however many listen; `day`: the day of its totals
-//! - `updates`: the latest ones, for listeners at different points of them
-//! - `listener`: one stream; `place`: the ids of its events; `event`: their bytes
-//! - `keys`: the streams of each API key, and whether it still holds
+//! - `follower`: follows the writers' progress, once for all topics
+//! - `topic`: queries the warehouse for one scope; `totals`: totals of its day
+//! - `updates`: broadcasts the updates of a topic
+//! - `subscriber`: one stream; `keys`: its API key; `event`: its events; `position`: their IDs
 //! - `route`: the address
 //!
-//! An event's id is a position in the log `receipts`, so a stream that continues from one sends
-//! every receipt since, once, whichever process it comes to. What would be too much is told as one
-//! event `reload`.
+//! An event's ID is a position in the log `verdicts`, one offset per shard. A stream that resumes
+//! from an ID sends every receipt since, once, whichever process serves it. Changes that would be
+//! too many are replaced by one event `reload`.
 
-mod day;
 mod event;
-mod hub;
+pub(crate) mod follower;
 mod keys;
-mod listener;
-mod place;
+mod position;
 pub(crate) mod route;
-pub(crate) mod tide;
+mod subscriber;
+mod topic;
+mod totals;
 mod updates;
 
 use std::collections::HashMap;
@@ -32,156 +31,172 @@ use parking_lot::Mutex;
 use service::problem::{Kind, Problem};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
-use warehouse::Scope;
+use warehouse::{Scope, WarehouseError};
 use web::Failure;
 use web::shares::Shares;
 
-use self::hub::{Hub, HubSeat};
 use self::keys::Keys;
-use self::listener::{From, Listener};
+use self::subscriber::{Begin, Feed, Subscriber};
+use self::topic::{Topic, TopicKey, UpdateError};
 use crate::app::App;
 
-/// Scopes that are listened to at one time, and how many of them may be one account's: each domain in each time zone is one.
-const SCOPES_MAX: usize = 1_000;
-const ACCOUNT_SCOPES_MAX: usize = 32;
-/// Questions of all hubs and of streams that go on, at one time: dashboards must get their turn. Of one account there is one, so that
-/// its many scopes keep no other's waiting.
-const TURNS: usize = 2;
-const ACCOUNT_TURNS: usize = 1;
-/// When to try again where there is no room.
+/// Topics at one time, and those of one account: each domain in each time zone is a topic.
+const TOPICS_MAX: usize = 1_000;
+const ACCOUNT_TOPICS_MAX: usize = 32;
+/// Queries of all topics at one time: dashboards must get their turn.
+const QUERIES_MAX: usize = 2;
+/// Queries of one account, so that its many topics block no other's.
+const ACCOUNT_QUERIES_MAX: usize = 1;
+/// When to try again after a limit.
 const RETRY_S: u32 = 10;
-
-/// What one hub is for.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Topic {
-    account_id: String,
-    scope: Scope,
-    /// The canonical name of the time zone that makes the day.
-    zone: String,
-}
 
 /// All streams.
 pub(crate) struct Live {
-    hubs: Mutex<HashMap<Topic, Arc<Hub>>>,
-    /// A hub came.
-    came: Notify,
+    topics: Mutex<HashMap<TopicKey, Arc<Topic>>>,
+    topic_opened: Notify,
     streams: Arc<Semaphore>,
-    /// Three quarters of them for each account.
-    streams_of: Shares,
-    keys: Arc<Keys>,
-    turns: Semaphore,
-    turns_of: Shares,
+    /// Three quarters of the streams for each account.
+    account_streams: Shares,
+    key_streams_max: usize,
+    keys: Keys,
+    queries: Semaphore,
+    account_queries: Shares,
+    query_wait_max: Duration,
     closing: CancellationToken,
     interval: Duration,
 }
 
-/// Who wants to listen, and to what.
-struct Wish {
+/// Request for a stream.
+struct Subscription {
     principal: Arc<Principal>,
-    /// The API key's text, to be looked at again.
+    /// The API key, which is rechecked.
     bearer: String,
     scope: Scope,
     zone: String,
     tz: TimeZone,
-    /// Where the stream goes on from.
-    from: From,
+    begin: Begin,
 }
 
 impl Live {
     /// Streams end when `closing` is cancelled.
     pub(crate) fn new(config: &crate::AnalyticsConfig, closing: CancellationToken) -> Self {
+        let key_age_max = Duration::from_millis(config.live_key_age_ms_max);
         Self {
-            hubs: Mutex::default(),
-            came: Notify::new(),
+            topics: Mutex::default(),
+            topic_opened: Notify::new(),
             streams: Arc::new(Semaphore::new(config.live_streams_max)),
-            streams_of: Shares::new((config.live_streams_max - config.live_streams_max / 4).max(1)),
-            keys: Arc::new(Keys::new(
-                config.live_key_streams_max,
-                Duration::from_millis(config.live_key_age_ms_max),
-            )),
-            turns: Semaphore::new(TURNS),
-            turns_of: Shares::new(ACCOUNT_TURNS),
+            account_streams: Shares::new((config.live_streams_max - config.live_streams_max / 4).max(1)),
+            key_streams_max: config.live_key_streams_max,
+            keys: Keys::new(config.live_key_streams_max, key_age_max),
+            queries: Semaphore::new(QUERIES_MAX),
+            account_queries: Shares::new(ACCOUNT_QUERIES_MAX),
+            query_wait_max: Duration::from_millis(config.query_wait_ms_max),
             closing,
             interval: Duration::from_millis(config.live_interval_ms),
         }
     }
 
+    /// Opens a stream.
+    ///
     /// # Errors
-    /// 429 if the key or its account has as many streams or scopes as it may, 503 if all together have, or while closing.
-    fn listen(&self, app: &Arc<App>, wish: Wish) -> Result<Listener, Failure> {
+    /// 429 if the key or its account has as many streams or topics as allowed; 503 if all together
+    /// have, or while closing.
+    fn subscribe(&self, app: &Arc<App>, subscription: Subscription) -> Result<Subscriber, Failure> {
         if self.closing.is_cancelled() {
             return Err(full("the service is shutting down"));
         }
-        let place = Arc::clone(&self.streams).try_acquire_owned();
-        let place = place.map_err(|_| full("as many live streams are open as allowed"))?;
-        let own = self.streams_of.of(&wish.principal.account_id).try_acquire_owned();
-        let own = own.map_err(|_| account_full("live streams"))?;
-        let seat = Keys::take(&self.keys, &app.deps.accounts, &wish.principal, wish.bearer).ok_or_else(|| {
-            let detail = format!(
-                "this API key has {} live streams, as many as it may; end one first",
-                app.config.live_key_streams_max
-            );
-            metrics::counter!("receipts_live_refused_total", "reason" => "key").increment(1);
-            Failure::from(Problem::new(Kind::RateLimited, detail).retry_after_s(RETRY_S))
+        let principal = &subscription.principal;
+        let permit = Arc::clone(&self.streams).try_acquire_owned();
+        let permit = permit.map_err(|_| full("as many live streams are open as allowed"))?;
+        let account_permit = self.account_streams.of(&principal.account_id).try_acquire_owned();
+        let account_permit = account_permit.map_err(|_| account_full("live streams"))?;
+        let admitted = self.keys.admit(&app.deps.accounts, principal, subscription.bearer);
+        let key = admitted.ok_or_else(|| {
+            let streams = self.key_streams_max;
+            let detail = format!("this API key has {streams} live streams, as many as it may; end one first");
+            refused("key", Kind::RateLimited, detail)
         })?;
-        let topic = Topic {
-            account_id: wish.principal.account_id.clone(),
-            scope: wish.scope,
-            zone: wish.zone,
+        let topic = TopicKey {
+            account_id: principal.account_id.clone(),
+            scope: subscription.scope,
+            zone: subscription.zone,
         };
-        let hub = self.join(app, topic, &wish.principal, wish.tz)?;
-        Ok(Listener::new(Arc::clone(app), hub, seat, (place, own), wish.from))
+        let feed = self.join(app, topic, principal, subscription.tz, subscription.begin)?;
+        Ok(Subscriber::new(Arc::clone(app), key, [permit, account_permit], feed))
     }
 
-    fn join(&self, app: &Arc<App>, topic: Topic, principal: &Arc<Principal>, tz: TimeZone) -> Result<HubSeat, Failure> {
-        let mut hubs = self.hubs.lock();
-        if let Some(hub) = hubs.get(&topic) {
-            return Ok(HubSeat::take(hub));
+    fn join(
+        &self,
+        app: &Arc<App>,
+        key: TopicKey,
+        principal: &Arc<Principal>,
+        tz: TimeZone,
+        begin: Begin,
+    ) -> Result<Feed, Failure> {
+        let mut topics = self.topics.lock();
+        if let Some(topic) = topics.get(&key) {
+            return Ok(Feed::new(Arc::clone(topic), begin));
         }
-        let of_account = hubs.keys().filter(|one| one.account_id == topic.account_id).count();
-        if of_account >= ACCOUNT_SCOPES_MAX {
+        let of_account = topics.keys().filter(|one| one.account_id == key.account_id).count();
+        if of_account >= ACCOUNT_TOPICS_MAX {
             return Err(account_full("live domains and time zones"));
         }
-        if hubs.len() >= SCOPES_MAX {
+        if topics.len() >= TOPICS_MAX {
             return Err(full("live streams of as many publishers are open as allowed"));
         }
-        let hub = Arc::new(Hub::new(topic.clone(), Arc::clone(principal), tz));
-        let seat = HubSeat::take(&hub);
-        hubs.insert(topic, Arc::clone(&hub));
-        gauge_scopes(hubs.len());
-        drop(hubs);
-        self.came.notify_one();
-        tokio::spawn(hub::run(Arc::clone(app), hub));
-        Ok(seat)
+        let topic = Arc::new(Topic::new(key.clone(), Arc::clone(principal), tz));
+        let feed = Feed::new(Arc::clone(&topic), begin);
+        topics.insert(key, Arc::clone(&topic));
+        gauge_topics(topics.len());
+        drop(topics);
+        self.topic_opened.notify_one();
+        tokio::spawn(topic::run(Arc::clone(app), topic));
+        Ok(feed)
     }
 
-    /// Takes `hub` away if nobody listens to it.
-    fn retire(&self, hub: &Hub) -> bool {
-        let mut hubs = self.hubs.lock();
-        let deserted = hub.listeners() == 0;
-        if deserted {
-            hubs.remove(&hub.topic);
-            gauge_scopes(hubs.len());
+    /// Removes a topic if it has no subscribers, and returns whether it had none.
+    fn close_deserted(&self, topic: &Topic) -> bool {
+        let mut topics = self.topics.lock();
+        let is_deserted = topic.updates.subscribers() == 0;
+        if is_deserted {
+            topics.remove(&topic.key);
+            gauge_topics(topics.len());
         }
-        deserted
+        is_deserted
     }
 
-    fn all(&self) -> Vec<Arc<Hub>> {
-        self.hubs.lock().values().map(Arc::clone).collect()
+    fn topics(&self) -> Vec<Arc<Topic>> {
+        self.topics.lock().values().map(Arc::clone).collect()
+    }
+
+    /// Runs an account's query once permits are free, for as long as any query may take.
+    async fn query<T>(
+        &self,
+        account_id: &str,
+        query: impl Future<Output = Result<T, WarehouseError>>,
+    ) -> Result<T, UpdateError> {
+        // The account's own first: queries that wait for it block no other account's.
+        let _account_permit = self.account_queries.of(account_id).acquire_owned().await;
+        let _permit = self.queries.acquire().await;
+        let answer = tokio::time::timeout(self.query_wait_max, query).await;
+        Ok(answer.map_err(|_| UpdateError::TooSlow)??)
     }
 }
 
-fn gauge_scopes(count: usize) {
+fn gauge_topics(count: usize) {
     metrics::gauge!("receipts_live_scopes").set(u32::try_from(count).unwrap_or(u32::MAX));
 }
 
 fn account_full(what: &str) -> Failure {
-    metrics::counter!("receipts_live_refused_total", "reason" => "account").increment(1);
     let detail = format!("this account has as many {what} as it may; end one first");
-    Problem::new(Kind::RateLimited, detail).retry_after_s(RETRY_S).into()
+    refused("account", Kind::RateLimited, detail)
 }
 
 fn full(detail: &str) -> Failure {
-    metrics::counter!("receipts_live_refused_total", "reason" => "full").increment(1);
-    Problem::new(Kind::Overloaded, detail).retry_after_s(RETRY_S).into()
+    refused("full", Kind::Overloaded, detail.to_owned())
+}
+
+fn refused(reason: &'static str, kind: Kind, detail: String) -> Failure {
+    metrics::counter!("receipts_live_refused_total", "reason" => reason).increment(1);
+    Problem::new(kind, detail).retry_after_s(RETRY_S).into()
 }

@@ -1,11 +1,13 @@
 //! The address. Its answer is 200 and a stream that ends only with the key, the service or the connection.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use accounts::Principal;
 use axum::Extension;
-use axum::body::Body;
 use axum::extract::State;
+use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use service::problem::{Kind, Problem};
@@ -13,9 +15,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::Failure;
 
-use super::Wish;
-use super::listener::From;
-use super::place::{self, Known};
+use super::Subscription;
+use super::position::{self, EventId};
+use super::subscriber::Begin;
 use crate::access::Access;
 use crate::app::App;
 use crate::openapi::Refusals;
@@ -23,8 +25,11 @@ use crate::parameters::{self, DOMAIN, Query, TZ};
 use crate::range;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Proxies that gather answers leave this one alone (nginx).
+/// Disables the buffering of answers by proxies (nginx).
 const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// The longest silence.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub(crate) const PATH: &str = "/api/v1/analytics/live";
 pub(crate) const PARAMETERS: &[Query] = &[TZ, DOMAIN];
@@ -66,24 +71,24 @@ pub(crate) async fn live(
     let params = parameters::read(&uri, PARAMETERS)?;
     let scope = access.scope(&params)?;
     let (zone, tz) = range::time_zone(&params)?;
-    let wish = Wish {
+    let subscription = Subscription {
         principal,
         bearer: web::bearer(&headers)?.to_owned(),
         scope,
         zone,
         tz,
-        from: from(&headers)?,
+        begin: begin(&headers)?,
     };
-    let listener = app.live.listen(&app, wish)?;
-    let kind = HeaderValue::from_static("text/event-stream");
+    let subscriber = app.live.subscribe(&app, subscription)?;
+    let events = Sse::new(subscriber.stream::<Infallible>()).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
     let headers = [
-        (header::CONTENT_TYPE, kind),
         (UNBUFFERED, HeaderValue::from_static("no")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];
-    Ok((headers, Body::from_stream(listener.stream())).into_response())
+    Ok((headers, events).into_response())
 }
 
-/// Whoever accepts anything, or names the type at all, gets it: there is no other.
+/// Clients that accept anything, or name the type at all, get it: there is no other.
 fn accepted(headers: &HeaderMap) -> Result<(), Failure> {
     let mut lines = headers.get_all(header::ACCEPT).iter().peekable();
     let names = |line: &HeaderValue| {
@@ -101,18 +106,18 @@ fn accepted(headers: &HeaderMap) -> Result<(), Failure> {
     ))
 }
 
-/// Where `Last-Event-ID` says that the listener was; an empty one says nothing.
-fn from(headers: &HeaderMap) -> Result<From, Failure> {
+/// The beginning by `Last-Event-ID`; an empty one counts as none.
+fn begin(headers: &HeaderMap) -> Result<Begin, Failure> {
     let mut values = headers.get_all(LAST_EVENT_ID).iter();
     let (first, second) = (values.next(), values.next());
     let Some(id) = first.filter(|id| !id.is_empty()) else {
-        return Ok(From::Now);
+        return Ok(Begin::Now);
     };
-    let known = id.to_str().ok().filter(|_| second.is_none()).map(place::read);
-    match known {
-        Some(Known::Place(place)) => Ok(From::Place(place)),
-        Some(Known::OtherVersion) => Ok(From::Unknown),
-        Some(Known::Not) | None => {
+    let id = id.to_str().ok().filter(|_| second.is_none()).map(position::parse);
+    match id {
+        Some(EventId::Position(position)) => Ok(Begin::Position(position)),
+        Some(EventId::OtherVersion) => Ok(Begin::Unknown),
+        Some(EventId::Invalid) | None => {
             let detail = "Last-Event-ID isn't an id of this stream: send the last one as it came, or none";
             let problem = Problem::new(Kind::BadRequest, detail);
             Err(problem.fault("Last-Event-ID", "invalid_header", detail).into())

@@ -1,238 +1,264 @@
-//! The latest updates of one scope, for listeners that are at different points of them. Bounded: who is further behind is told the newest
-//! one, and how many receipts it has missed.
+//! Updates of a topic, broadcast to its subscribers. Memory is bounded: a subscriber that lags too
+//! far continues with a later update, which says how many receipts it has missed.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use bytes::{BufMut as _, Bytes};
+use axum::response::sse::Event;
 use parking_lot::Mutex;
-use tokio::sync::watch;
-use warehouse::LogPlace;
+use tokio::sync::broadcast::{self, error::RecvError};
+use warehouse::StreamPosition;
 
 use super::event;
+use super::follower::Published;
 
-/// Updates kept.
+/// Updates that are retained.
 const UPDATES_MAX: usize = 64;
-/// Bytes of their events and receipts together; the newest is kept whatever it has.
+/// Bytes of retained updates. The newest is retained whatever its size.
 const BYTES_MAX: usize = 256 << 10;
 
-/// What listeners are told at one time.
+/// Sums over all updates of a topic so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    pub(super) updates: u64,
+    pub(super) receipts: u64,
+    pub(super) reloads: u64,
+}
+
+/// Update of a topic, for all its subscribers.
 #[derive(Debug)]
 pub(super) struct Update {
-    /// The position in the log up to which everything has been sent with it.
-    pub(super) to: Arc<LogPlace>,
-    /// The same as an event's id.
-    pub(super) id: String,
-    /// The events that are sent to who has all that came before.
-    pub(super) frame: Bytes,
-    /// The last of them.
-    pub(super) totals: Bytes,
-    /// A JSON array of the newest receipts.
-    pub(super) receipts: Bytes,
-    /// How many are in it.
+    /// Progress up to which everything has been sent with this update.
+    pub(super) to: Arc<Published>,
+    /// JSON of the day's totals.
+    pub(super) totals: String,
+    /// JSON array of the newest receipts.
+    pub(super) receipts: String,
+    /// Receipts in the array.
     pub(super) count: u64,
-    /// How many came with this update.
-    pub(super) new: u64,
-    /// Whether it isn't known what else came or changed.
-    pub(super) reload: bool,
+    /// Sums before this update.
+    pub(super) before: Sums,
+    /// Sums with this update.
+    pub(super) after: Sums,
+}
+
+/// Content of an update beside the totals, for a certain subscriber.
+#[derive(Debug, PartialEq, Eq)]
+enum News {
+    Nothing,
+    /// The newest receipts, and the number of those that are left out.
+    Receipts {
+        left_out: u64,
+    },
+    Reload,
 }
 
 impl Update {
+    /// Events for a subscriber that has received the updates of `received`.
+    pub(super) fn events(&self, received: Sums) -> VecDeque<Event> {
+        let missed = self.before.receipts - received.receipts;
+        if missed > 0 {
+            metrics::counter!("receipts_live_left_out_total").increment(missed);
+        }
+        let id = &self.to.id;
+        let news = match self.news(received) {
+            News::Nothing => None,
+            News::Receipts { left_out } => Some(event::receipts(id, &self.receipts, left_out)),
+            News::Reload => Some(event::reload(id)),
+        };
+        news.into_iter().chain([self.totals()]).collect()
+    }
+
+    fn news(&self, received: Sums) -> News {
+        let new = self.after.receipts - received.receipts;
+        match new {
+            _ if self.after.reloads > received.reloads => News::Reload,
+            0 => News::Nothing,
+            _ => News::Receipts {
+                left_out: new - self.count,
+            },
+        }
+    }
+
+    /// The event `totals`.
+    pub(super) fn totals(&self) -> Event {
+        event::totals(&self.to.id, &self.totals)
+    }
+
     fn bytes(&self) -> usize {
-        self.frame.len() + self.receipts.len()
+        self.totals.len() + self.receipts.len()
     }
 }
 
-/// How far a listener has been told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cursor {
-    next: u64,
-    receipts: u64,
-    reloads: u64,
-}
-
-#[derive(Debug)]
-struct Kept {
-    update: Arc<Update>,
-    /// Where a listener is that has it.
-    behind: Cursor,
-}
-
-/// The updates of a hub.
+/// Updates of a topic.
 #[derive(Debug)]
 pub(super) struct Updates {
-    kept: Mutex<VecDeque<Kept>>,
-    /// How many there were.
-    count: watch::Sender<u64>,
+    /// Weak, so that lagging subscribers don't keep more than is retained.
+    sender: broadcast::Sender<Weak<Update>>,
+    retained: Mutex<VecDeque<Arc<Update>>>,
 }
 
 impl Updates {
     pub(super) fn new() -> Self {
         Self {
-            kept: Mutex::default(),
-            count: watch::Sender::new(0),
+            sender: broadcast::Sender::new(UPDATES_MAX),
+            retained: Mutex::default(),
         }
     }
 
-    /// Wakes whoever waits for a further update.
-    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
-        self.count.subscribe()
+    /// Subscribes to further updates.
+    pub(super) fn subscribe(&self) -> Receiver {
+        Receiver(self.sender.subscribe())
     }
 
-    pub(super) fn push(&self, update: Update) {
-        let mut kept = self.kept.lock();
-        let before = kept.back().map_or(
-            Cursor {
-                next: 0,
-                receipts: 0,
-                reloads: 0,
-            },
-            |kept| kept.behind,
-        );
-        let behind = Cursor {
-            next: before.next + 1,
-            receipts: before.receipts + update.new,
-            reloads: before.reloads + u64::from(update.reload),
-        };
+    /// The number of subscribers.
+    pub(super) fn subscribers(&self) -> usize {
+        self.sender.receiver_count()
+    }
+
+    /// Waits until there are no subscribers.
+    pub(super) async fn deserted(&self) {
+        self.sender.closed().await;
+    }
+
+    pub(super) fn publish(&self, update: Update) {
         let update = Arc::new(update);
-        kept.push_back(Kept { update, behind });
-        let bytes: usize = kept.iter().map(|kept| kept.update.bytes()).sum();
-        let mut over = bytes.saturating_sub(BYTES_MAX);
-        while kept.len() > UPDATES_MAX || over > 0 && kept.len() > 1 {
-            let gone = kept.pop_front().map_or(0, |gone| gone.update.bytes());
-            over = over.saturating_sub(gone);
+        let message = Arc::downgrade(&update);
+        let mut retained = self.retained.lock();
+        retained.push_back(update);
+        let mut bytes: usize = retained.iter().map(|update| update.bytes()).sum();
+        while retained.len() > UPDATES_MAX || bytes > BYTES_MAX && retained.len() > 1 {
+            bytes -= retained.pop_front().map_or(0, |update| update.bytes());
         }
-        drop(kept);
-        self.count.send_replace(behind.next);
+        drop(retained);
+        // Without subscribers nobody receives it.
+        let _ = self.sender.send(message);
     }
 
-    /// The newest, and the cursor behind it.
-    pub(super) fn newest(&self) -> Option<(Arc<Update>, Cursor)> {
-        let kept = self.kept.lock();
-        kept.back().map(|kept| (Arc::clone(&kept.update), kept.behind))
+    /// The newest update.
+    pub(super) fn newest(&self) -> Option<Arc<Update>> {
+        self.retained.lock().back().cloned()
     }
 
-    /// The newest kept update that told up to exactly this place, and whether it is the newest of all.
-    pub(super) fn that_told(&self, place: &LogPlace) -> Option<(Cursor, bool)> {
-        let kept = self.kept.lock();
-        let at = kept.iter().rposition(|kept| *kept.update.to == *place)?;
-        Some((kept[at].behind, at + 1 == kept.len()))
+    /// The last retained update up to exactly this position, and all updates after it.
+    pub(super) fn since(&self, position: &StreamPosition) -> Option<(Arc<Update>, VecDeque<Arc<Update>>)> {
+        let retained = self.retained.lock();
+        let last = retained.iter().rposition(|update| update.to.position == *position)?;
+        Some((
+            Arc::clone(&retained[last]),
+            retained.range(last + 1..).cloned().collect(),
+        ))
     }
+}
 
-    /// Whether everything behind `cursor` is kept.
-    pub(super) fn reaches_back_to(&self, cursor: Cursor) -> bool {
-        let kept = self.kept.lock();
-        kept.front().is_some_and(|kept| kept.behind.next <= cursor.next + 1)
-    }
+/// Further updates of a topic.
+#[derive(Debug)]
+pub(super) struct Receiver(broadcast::Receiver<Weak<Update>>);
 
-    /// What a listener at `cursor` is sent next, if there is anything.
-    pub(super) fn next(&self, cursor: &mut Cursor) -> Option<Bytes> {
-        let kept = self.kept.lock();
-        let (first, last) = (kept.front()?, kept.back()?);
-        if last.behind.next <= cursor.next {
-            return None;
+impl Receiver {
+    /// The next update that is retained. May be dropped and called again.
+    pub(super) async fn next(&mut self) -> Arc<Update> {
+        loop {
+            match self.0.recv().await {
+                Ok(update) => match update.upgrade() {
+                    Some(update) => return update,
+                    // The sums of a later update count it.
+                    None => continue,
+                },
+                Err(RecvError::Lagged(missed)) => tracing::debug!(missed, "a live stream lags behind"),
+                // A topic lives as long as its subscribers.
+                Err(RecvError::Closed) => std::future::pending().await,
+            }
         }
-        if first.behind.next <= cursor.next + 1 {
-            let at = usize::try_from(cursor.next + 1 - first.behind.next).ok()?;
-            let kept = kept.get(at)?;
-            *cursor = kept.behind;
-            return Some(kept.update.frame.clone());
-        }
-        // It is too far behind.
-        let (update, missed) = (&last.update, *cursor);
-        *cursor = last.behind;
-        let left_out = last.behind.receipts - missed.receipts - update.count;
-        metrics::counter!("receipts_live_left_out_total").increment(left_out);
-        if last.behind.reloads > missed.reloads {
-            let mut frame = event::reload(&update.id).to_vec();
-            frame.extend_from_slice(&update.totals);
-            return Some(frame.into());
-        }
-        let mut frame = event::receipts(&update.id, &update.receipts, left_out);
-        frame.put_slice(&update.totals);
-        Some(frame.freeze())
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use futures_util::FutureExt;
+    use warehouse::VerdictsPosition;
+
     use super::*;
 
-    fn update(number: u64, count: u64, new: u64, reload: bool) -> Update {
-        Update {
-            to: Arc::new(LogPlace {
-                epoch: 1,
-                next: vec![number],
+    fn position(offset: u64) -> StreamPosition {
+        StreamPosition([(0, VerdictsPosition { epoch: 1, offset })].into())
+    }
+
+    /// Publishes an update of so many bytes with three of five new receipts, or with a reload.
+    fn publish(updates: &Updates, is_reload: bool, bytes: usize) {
+        let before = updates.newest().map(|newest| newest.after).unwrap_or_default();
+        let number = before.updates + 1;
+        updates.publish(Update {
+            to: Arc::new(Published {
+                position: position(number),
+                id: number.to_string(),
+                shards: Arc::new([]),
+                complete_ms: 0,
             }),
-            id: number.to_string(),
-            frame: Bytes::from(format!("frame {number}")),
-            totals: Bytes::from_static(b"totals"),
-            receipts: Bytes::from_static(b"[]"),
-            count,
-            new,
-            reload,
-        }
-    }
-
-    fn text(frame: Option<Bytes>) -> String {
-        String::from_utf8(frame.unwrap().to_vec()).unwrap()
-    }
-
-    #[test]
-    fn who_keeps_up_gets_every_frame_once() {
-        let updates = Updates::new();
-        updates.push(update(1, 2, 2, false));
-        let (_, mut cursor) = updates.newest().unwrap();
-        assert_eq!(updates.next(&mut cursor), None);
-        for number in 2..20 {
-            updates.push(update(number, 1, 1, false));
-        }
-        for number in 2..20 {
-            assert_eq!(text(updates.next(&mut cursor)), format!("frame {number}"));
-        }
-        assert_eq!(updates.next(&mut cursor), None);
-        let place = |number| LogPlace {
-            epoch: 1,
-            next: vec![number],
-        };
-        assert_eq!(updates.that_told(&place(19)), Some((cursor, true)));
-        let (mut behind, newest) = updates.that_told(&place(17)).unwrap();
-        assert!(!newest);
-        assert_eq!(text(updates.next(&mut behind)), "frame 18");
-        assert_eq!(updates.that_told(&place(99)), None);
+            totals: "{}".to_owned(),
+            receipts: "x".repeat(bytes),
+            count: if is_reload { 0 } else { 3 },
+            before,
+            after: Sums {
+                updates: number,
+                receipts: before.receipts + if is_reload { 0 } else { 5 },
+                reloads: before.reloads + u64::from(is_reload),
+            },
+        });
     }
 
     #[test]
-    fn who_is_too_slow_is_told_how_many_it_missed_and_memory_is_bounded() {
+    fn subscribers_that_keep_up_receive_every_update_once() {
         let updates = Updates::new();
-        updates.push(update(1, 0, 0, false));
-        let (_, mut cursor) = updates.newest().unwrap();
-        let slow = cursor;
-        for number in 2..=200 {
-            updates.push(update(number, 3, 5, false));
+        let mut receiver = updates.subscribe();
+        let mut received = Sums::default();
+        for number in 1..200 {
+            publish(&updates, number == 50, 10);
+            let update = receiver.next().now_or_never().unwrap();
+            let news = if number == 50 {
+                News::Reload
+            } else {
+                News::Receipts { left_out: 2 }
+            };
+            assert_eq!((update.after.updates, update.news(received)), (number, news));
+            received = update.after;
         }
-        assert_eq!(updates.kept.lock().len(), UPDATES_MAX);
-        assert!(!updates.reaches_back_to(slow));
-        let frame = text(updates.next(&mut cursor));
-        // 199 updates of 5, and 3 are in the event.
-        assert!(
-            frame.starts_with("event: receipts\nid: 200\ndata: {\"leftOut\":992,"),
-            "{frame}"
+        assert!(receiver.next().now_or_never().is_none());
+        assert_eq!(updates.newest().unwrap().news(received), News::Nothing);
+    }
+
+    #[test]
+    fn updates_after_a_retained_position_are_found() {
+        let updates = Updates::new();
+        (1..=100).for_each(|_| publish(&updates, false, 10));
+        let (last, next) = updates.since(&position(97)).unwrap();
+        assert_eq!(last.after.updates, 97);
+        let next: Vec<u64> = next.iter().map(|update| update.after.updates).collect();
+        assert_eq!(next, [98, 99, 100]);
+        assert!(updates.since(&position(36)).is_none() && updates.since(&position(101)).is_none());
+    }
+
+    #[test]
+    fn a_lagging_subscriber_learns_how_many_receipts_it_missed() {
+        let updates = Updates::new();
+        let mut receiver = updates.subscribe();
+        (1..=200).for_each(|_| publish(&updates, false, 10));
+        assert_eq!(updates.retained.lock().len(), UPDATES_MAX);
+        let update = receiver.next().now_or_never().unwrap();
+        assert_eq!(update.after.updates, 137);
+        // 137 updates with five receipts each, of which the event has three.
+        assert_eq!(update.news(Sums::default()), News::Receipts { left_out: 682 });
+
+        publish(&updates, true, BYTES_MAX);
+        publish(&updates, false, BYTES_MAX);
+        assert_eq!(
+            updates.retained.lock().len(),
+            1,
+            "the newest is retained, whatever its size"
         );
-        assert!(frame.ends_with("totals"), "{frame}");
-        assert_eq!(updates.next(&mut cursor), None);
-        let mut cursor = slow;
-        updates.push(update(201, 0, 0, true));
-        let frame = text(updates.next(&mut cursor));
-        assert!(frame.starts_with("event: reload\nid: 201\n"), "{frame}");
-        let large = Update {
-            frame: Bytes::from(vec![b'x'; BYTES_MAX / 2]),
-            receipts: Bytes::from(vec![b'x'; BYTES_MAX / 2]),
-            ..update(202, 0, 0, false)
-        };
-        updates.push(large);
-        updates.push(update(203, 0, 0, false));
-        assert_eq!(updates.kept.lock().len(), 1, "a large one makes the older ones go");
+        let newest = receiver.next().now_or_never().unwrap();
+        assert_eq!(newest.after.updates, 202);
+        assert_eq!(newest.news(update.after), News::Reload);
     }
 }

@@ -97,8 +97,8 @@ pub(crate) async fn client(
     let filter = filter(&params, range.start_ms(), range.end_ms())?;
     let top_max = top(&app, &params)?;
     let (completeness, stats) = app
-        .ask(access.account_id(), async |moment| {
-            let usage = moment.usage();
+        .ask(access.account_id(), async |snapshot| {
+            let usage = snapshot.usage();
             let stats = usage.client(&scope, &filter, client_id, top_max).await?;
             if stats.total_receipts > 0 || !narrows(&params) {
                 return Ok((stats.total_receipts > 0).then_some(stats));

@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, Uri};
 use serde::Serialize;
+use usage::ClientUsage;
 use utoipa::ToSchema;
-use warehouse::ClientUsage;
 use web::{Failure, rfc3339_ms};
 
 use super::top;
@@ -105,8 +105,8 @@ pub(crate) async fn clients(
     let filter = filter(&params, range.start_ms(), range.end_ms())?;
     let top_max = top(&app, &params)?;
     let (completeness, top) = app
-        .ask(access.account_id(), async |moment| {
-            moment.usage().top_clients(&scope, &filter, top_max).await
+        .ask(access.account_id(), async |snapshot| {
+            snapshot.usage().top_clients(&scope, &filter, top_max).await
         })
         .await?;
     let (from, to) = range.texts();

@@ -8,8 +8,8 @@ use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, Uri};
 use serde::Serialize;
+use usage::EntryUsage;
 use utoipa::ToSchema;
-use warehouse::EntryUsage;
 use web::{Failure, rfc3339_ms};
 
 use super::top;
@@ -111,8 +111,8 @@ pub(crate) async fn content(
     let filter = filter(&params, range.start_ms(), range.end_ms())?;
     let top_max = top(&app, &params)?;
     let (completeness, top) = app
-        .ask(access.account_id(), async |moment| {
-            moment.usage().top_content(&scope, &filter, top_max).await
+        .ask(access.account_id(), async |snapshot| {
+            snapshot.usage().top_content(&scope, &filter, top_max).await
         })
         .await?;
     let ids: Vec<_> = top.items.iter().map(|one| one.entry_id).collect();

@@ -8,8 +8,9 @@ use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, Uri};
 use serde::Serialize;
+use usage::DashboardStats;
 use utoipa::ToSchema;
-use warehouse::{DashboardStats, Filter};
+use warehouse::Filter;
 use web::{Failure, rfc3339};
 
 use super::summary::{self, Rows};
@@ -106,8 +107,8 @@ pub(crate) async fn dashboard(
     let before = range.previous(&params)?;
     let top_max = top(&app, &params)?;
     let (completeness, (stats, previous)) = app
-        .ask(access.account_id(), async |moment| {
-            let usage = moment.usage();
+        .ask(access.account_id(), async |snapshot| {
+            let usage = snapshot.usage();
             let Some((from, to)) = before else {
                 return Ok((usage.dashboard(&scope, &filter, top_max).await?, None));
             };

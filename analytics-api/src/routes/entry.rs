@@ -8,8 +8,8 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use http::{HeaderMap, Uri};
 use serde::Serialize;
+use usage::ContentStats;
 use utoipa::ToSchema;
-use warehouse::ContentStats;
 use web::openapi::ProblemBody;
 use web::params::parse_uuid;
 use web::{Failure, rfc3339_ms};
@@ -103,8 +103,8 @@ pub(crate) async fn entry(
     let filter = filter(&params, range.start_ms(), range.end_ms())?;
     let top_max = top(&app, &params)?;
     let (completeness, stats) = app
-        .ask(access.account_id(), async |moment| {
-            let usage = moment.usage();
+        .ask(access.account_id(), async |snapshot| {
+            let usage = snapshot.usage();
             let stats = usage.content(&scope, &filter, entry_id, top_max).await?;
             if stats.total_receipts > 0 || !narrows(&params) {
                 return Ok((stats.total_receipts > 0).then_some(stats));

@@ -18,11 +18,11 @@ use std::sync::Arc;
 
 use accounts::Principal;
 use serde::Serialize;
+use usage::{TopClient, TopContent, UsageByPurpose};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
-use warehouse::{TopClient, TopContent, UsageByPurpose};
 use web::params::{InvalidQuery, Params};
 
 use crate::app::App;

@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, Uri};
 use serde::Serialize;
+use usage::Share;
 use utoipa::ToSchema;
-use warehouse::Share;
 use web::Failure;
 
 use super::top;
@@ -92,8 +92,8 @@ pub(crate) async fn models(
     let filter = filter(&params, range.start_ms(), range.end_ms())?;
     let top_max = top(&app, &params)?;
     let (completeness, top) = app
-        .ask(access.account_id(), async |moment| {
-            moment.usage().by_model(&scope, &filter, top_max).await
+        .ask(access.account_id(), async |snapshot| {
+            snapshot.usage().by_model(&scope, &filter, top_max).await
         })
         .await?;
     let (from, to) = range.texts();

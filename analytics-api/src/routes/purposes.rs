@@ -75,8 +75,8 @@ pub(crate) async fn purposes(
     let range = OpenRange::of(&params)?;
     let filter = filter(&params, range.start_ms(), range.end_ms())?;
     let (completeness, found) = app
-        .ask(access.account_id(), async |moment| {
-            moment.usage().by_purpose(&scope, &filter).await
+        .ask(access.account_id(), async |snapshot| {
+            snapshot.usage().by_purpose(&scope, &filter).await
         })
         .await?;
     let usage = |purpose: &'static str| {

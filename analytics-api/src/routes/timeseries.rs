@@ -10,8 +10,9 @@ use axum::response::Response;
 use http::{HeaderMap, Uri};
 use jiff::Timestamp;
 use serde::Serialize;
+use usage::{GroupBy, TimeseriesPoint};
 use utoipa::ToSchema;
-use warehouse::{Filter, GroupBy, TimeseriesPoint};
+use warehouse::Filter;
 
 use self::question::{Period, Question};
 use crate::access::Access;
@@ -235,8 +236,8 @@ pub(crate) async fn timeseries(
         question.previous.as_ref().map(filter_of).transpose()?,
     );
     let (completeness, (points, previous)) = app
-        .ask(access.account_id(), async |moment| {
-            let usage = moment.usage();
+        .ask(access.account_id(), async |snapshot| {
+            let usage = snapshot.usage();
             let ask = async |period: &Period, filter: &Filter| {
                 let starts = period.starts_ms();
                 usage

@@ -50,6 +50,8 @@ fn quick() -> AnalyticsConfig {
         health_interval_ms: 10,
         query_wait_ms_max: 200,
         watermark_age_ms_max: 0,
+        // Connections to the warehouse are counted.
+        usage_check_percent_max: 0,
         ..Default::default()
     }
 }

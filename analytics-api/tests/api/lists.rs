@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::numbers::ours;
-use crate::rows::{BULK_RECEIPTS, Known, NEWS, client, entry, model, refused, sums, url};
+use crate::rows::{BULK_RECEIPTS, Known, NEWS, client, entry, model, payload_hash_text, refused, sums, url};
 use crate::stack::Stack;
 
 const RECEIPTS: &str = "/api/v1/analytics/receipts";
@@ -80,7 +80,7 @@ fn newest(mut rows: Vec<Known>) -> Vec<Known> {
 
 fn is(found: &Value, expected: &Known) -> bool {
     found["receiptId"] == expected.receipt_id.to_string()
-        && found["payloadHash"] == format!("sha256:{}", format!("{:02x}", expected.payload).repeat(32))
+        && found["payloadHash"] == payload_hash_text(expected.receipt_id, expected.payload)
         && found["occurrences"] == expected.occurrences
         && found["clientId"] == expected.client_id.to_string()
         && found["modelId"].as_str().unwrap_or_default() == model(expected.client_id)
@@ -116,7 +116,7 @@ pub(crate) async fn receipts_page_by_page(stack: &Stack) {
             "receivedAt": "2026-03-30T19:46:40.000Z", "publisher": NEWS, "entryId": entry(1).to_string(), "title": url(entry(1)),
             "url": url(entry(1)), "clientId": client(3).to_string(), "clientName": "client 3", "clientVersion": "1.0",
             "organization": "Organization", "purpose": "training", "context": "tests", "datasetId": null, "modelId": "=model(3)",
-            "payloadHash": format!("sha256:{}", "01".repeat(32)), "occurrences": 2, "signatureAlgorithm": "Ed25519"
+            "payloadHash": payload_hash_text(expected[0].receipt_id, 1), "occurrences": 2, "signatureAlgorithm": "Ed25519"
         })
     );
     let day = "from=2026-03-29&to=2026-03-30&tz=Europe/Berlin&purpose=inference";

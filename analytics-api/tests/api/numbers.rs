@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rows::{BLOG, Known, NEWS, client, entry, known, ms, receipt, refused, sums, url};
+use crate::rows::{BLOG, Known, NEWS, client, entry, known, ms, payload_hash_text, receipt, refused, sums, url};
 use crate::stack::Stack;
 
 /// The key of NEWS and BLOG sees these.
@@ -361,7 +361,7 @@ pub(crate) async fn refusals(stack: &Stack) {
 
 pub(crate) async fn receipts(stack: &Stack) {
     let answer = stack.ok(&format!("/api/v1/receipts/{}", receipt(2))).await;
-    let hash = format!("sha256:{}", "01".repeat(32));
+    let hash = payload_hash_text(receipt(2), 1);
     assert_eq!(answer["status"], "verified");
     assert_eq!((&answer["occurrences"], &answer["duplicates"]), (&json!(3), &json!(2)));
     assert_eq!(

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use bytes::Bytes;
+use blocks::{AcceptedRow, RejectedRow, Rows};
 use jiff::Timestamp;
+use usage::Usage;
 use uuid::Uuid;
-use warehouse::{ReceiptRow, RejectedRow, Warehouse};
+use warehouse::Warehouse;
 
 pub(crate) const NEWS: &str = "news.example";
 pub(crate) const BLOG: &str = "blog.example";
@@ -82,6 +83,17 @@ pub(crate) fn known() -> Vec<Known> {
     .into()
 }
 
+/// The payload's hash; as a real one it differs between receipts, in its first 16 bytes too.
+pub(crate) fn payload_hash(receipt_id: Uuid, payload: u8) -> [u8; 32] {
+    let mut hash = [payload; 32];
+    hash[..15].copy_from_slice(&receipt_id.as_bytes()[1..]);
+    hash
+}
+
+pub(crate) fn payload_hash_text(receipt_id: Uuid, payload: u8) -> String {
+    format!("sha256:{}", hex::encode(payload_hash(receipt_id, payload)))
+}
+
 pub(crate) fn url(entry: Uuid) -> String {
     format!("https://example.org/{}", entry.as_bytes()[15])
 }
@@ -131,27 +143,24 @@ pub(crate) fn refused() -> Vec<(&'static str, Option<Uuid>, &'static str, &'stat
 }
 
 /// The receipts of [`BULK`]: every five at one instant, every seventh seen twice.
-async fn insert_bulk(warehouse: &Warehouse) {
-    let mut blocks = vec![];
-    for number in (0..BULK_RECEIPTS).chain((0..BULK_RECEIPTS).step_by(7)) {
-        let mut block = vec![];
-        ReceiptRow {
+fn push_bulk(rows: &mut Rows) {
+    let numbers = (0..BULK_RECEIPTS).chain((0..BULK_RECEIPTS).step_by(7));
+    for (offset, number) in (0_u128..).zip(numbers) {
+        let receipt_id = Uuid::from_u128(u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
+        rows.push_accepted(&AcceptedRow {
             publisher: BULK,
             timestamp_ms: ms("2026-03-20T00:00:00Z") + i64::from(number / 5) * 60_000,
-            receipt_id: Uuid::from_u128(u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)),
-            position: (2_u128 << 96) | (blocks.len() as u128) << 16,
+            receipt_id,
+            payload_hash: &payload_hash(receipt_id, 1),
+            position: (2_u128 << 96) | offset << 16,
             ..row(client(1), entry(1))
-        }
-        .encode(&mut block);
-        blocks.push(Bytes::from(block));
+        });
     }
-    let count = blocks.len() as u64;
-    warehouse.insert_receipts(blocks, count).await.unwrap();
 }
 
 /// What all receipts here have in common.
-fn row(client_id: Uuid, entry_id: Uuid) -> ReceiptRow<'static> {
-    ReceiptRow {
+fn row(client_id: Uuid, entry_id: Uuid) -> AcceptedRow<'static> {
+    AcceptedRow {
         publisher: NEWS,
         timestamp_ms: 0,
         entry_id,
@@ -175,61 +184,59 @@ fn row(client_id: Uuid, entry_id: Uuid) -> ReceiptRow<'static> {
         session_id: "",
         study_id: "",
         researcher_id: "",
+        request_id: "request",
+        client_address: "192.0.2.1",
+        kind: "receipt",
+        raw: b"{}",
+        request_signature: "",
+        origin: "record",
     }
 }
 
 pub(crate) async fn insert(warehouse: &Warehouse) {
+    let mut rows = Rows::default();
+    push_bulk(&mut rows);
     let mut position = 1_u128 << 96;
-    let mut blocks = vec![];
-    let mut count = 0;
-    insert_bulk(warehouse).await;
     for known in known() {
         for occurrence in 0..known.occurrences {
             position += 1 << 16;
-            count += 1;
-            let mut block = vec![];
-            ReceiptRow {
+            rows.push_accepted(&AcceptedRow {
                 publisher: known.publisher,
                 timestamp_ms: known.timestamp_ms,
                 receipt_id: known.receipt_id,
-                payload_hash: &[known.payload; 32],
+                payload_hash: &payload_hash(known.receipt_id, known.payload),
                 position,
                 received_at_ms: RECEIVED_MS + i64::from(occurrence),
                 url: &url(known.entry_id),
                 client_name: &format!("client {}", known.client_id.as_bytes()[15]),
                 purpose: known.purpose,
                 ..row(known.client_id, known.entry_id)
-            }
-            .encode(&mut block);
-            blocks.push(Bytes::from(block));
+            });
         }
     }
-    warehouse.insert_receipts(blocks, count).await.unwrap();
-
-    let mut blocks = vec![];
     for (number, (publisher, receipt_id, reason, detail)) in (0_u8..).zip(refused()) {
         position += 1 << 16;
-        let mut block = vec![];
-        RejectedRow {
+        rows.push_rejected(&RejectedRow {
             position,
             reason,
             detail,
             publisher,
-            receipt_id,
-            client_id: Some(client(1)),
-            entry_id: None,
-            payload_hash: None,
+            timestamp_ms: 0,
+            receipt_id: receipt_id.unwrap_or_default(),
+            client_id: client(1),
+            entry_id: Uuid::nil(),
+            payload_hash: &[0; 32],
             received_at_ms: RECEIVED_MS + i64::from(number) * 1_000,
             request_id: &format!("request-{number}"),
             client_address: "192.0.2.1",
             kind: "receipt",
             raw: b"{}",
-            request_signature: None,
+            request_signature: "",
             origin: "record",
-        }
-        .encode(&mut block);
-        blocks.push(Bytes::from(block));
+        });
     }
-    let count = blocks.len() as u64;
-    warehouse.insert_rejected(blocks, count).await.unwrap();
+    let (accepted, rejected) = rows.batches().unwrap();
+    let usage = Usage::new(warehouse.clone());
+    usage.insert_counted(&[accepted]).await.unwrap();
+    warehouse.insert_rejections(&[rejected], None).await.unwrap();
 }

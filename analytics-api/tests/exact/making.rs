@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use uuid::Uuid;
-use warehouse::{LedgerRow, VerdictsPosition};
+use warehouse::{LedgerRow, Touched, VerdictsPosition};
 
 use crate::calendar::{HOUR_MS, changes, first_instant, milliseconds};
 use crate::model::{Fact, Model, Refused};
@@ -202,7 +202,7 @@ impl Maker {
             detail: format!("=what \"was\", found {}", rng.random_range(0..3)),
             publisher: PUBLISHERS.choose(rng).unwrap(),
             receipt_id,
-            client_id: rng.random_bool(0.7).then(|| any_client(rng)),
+            client_id: rng.random_bool(0.7).then(|| any_client(rng)).filter(|id| !id.is_nil()),
             received_ms: self.received_ms,
             request_id: format!("request-{}", rng.random_range(0..1_000)),
         }
@@ -236,6 +236,10 @@ impl Maker {
                 accepted.push((fact, position, self.received_ms));
             }
         }
+        let mut touched = Touched::default();
+        for (fact, _, _) in &accepted {
+            touched.add(fact.timestamp_ms, fact.publisher);
+        }
         let (taken, turned_away) = (accepted.len() as u64, refused.len() as u64);
         let line = LedgerRow {
             epoch: EPOCH,
@@ -253,6 +257,7 @@ impl Maker {
                 epoch: EPOCH,
                 offset: self.blocks,
             },
+            touched,
         };
         self.blocks += 1;
         Block {

@@ -28,7 +28,7 @@ impl TestProgress {
     }
 
     /// The published position of each partition.
-    pub(crate) fn offsets(&self) -> Vec<CommittedOffset> {
+    fn offsets(&self) -> Vec<CommittedOffset> {
         let next_offsets = self.next_offsets.lock();
         let offset = |(next_offset, partition): (&u64, u32)| CommittedOffset {
             epoch: EPOCH,

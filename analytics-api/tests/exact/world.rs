@@ -10,13 +10,13 @@ use accounts::{
     Tier, VerificationMethod,
 };
 use analytics_api::{AnalyticsConfig, Deps};
+use blocks::{AcceptedRow, RejectedRow, Rows};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use parking_lot::Mutex;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::Value;
@@ -25,13 +25,12 @@ use service::rate_limit::{InProcessLimiter, QuotasConfig};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use warehouse::{
-    Below, CleanFrom, MarkRow, MetadataErasure, ReceiptRow, RejectedRow, RollBounds, RollStep, Target, Touched,
-    Warehouse, WarehouseConfig,
-};
+use usage::{RebuildRequest, Usage};
+use uuid::Uuid;
+use warehouse::{Below, MetadataErasure, Target, Warehouse, WarehouseConfig};
 
 use crate::asking::View;
-use crate::calendar::{HOUR_MS, utc_text};
+use crate::calendar::utc_text;
 use crate::making::{Block, Maker, PARTITIONS, RECEIVED_MS, entry};
 use crate::model::{Fact, Model, Refused};
 use crate::progress::TestProgress;
@@ -101,10 +100,6 @@ pub(crate) struct World {
     pub(crate) model: Model,
     pub(crate) maker: Maker,
     config: AnalyticsConfig,
-    /// The greatest number of a roll.
-    rolls: u32,
-    /// A roll that was planned and not carried out yet.
-    late_roll: Mutex<Vec<RollStep>>,
     api: Api,
     accounts: Accounts,
     shutdown: CancellationToken,
@@ -134,30 +129,8 @@ impl Api {
 }
 
 impl World {
-    /// In a database of its own of the engine behind `socket`. Nothing is rolled but by [`roll`](Self::roll).
+    /// In a database of its own of the engine behind `socket`.
     pub(crate) async fn new(socket: &Path, name: &str) -> Self {
-        let rollups = AnalyticsConfig {
-            rollups: false,
-            ..AnalyticsConfig::default()
-        };
-        Self::with(socket, name, rollups).await
-    }
-
-    /// One whose API rolls all the time, little by little.
-    pub(crate) async fn rolling(socket: &Path, name: &str) -> Self {
-        let rollups = AnalyticsConfig {
-            rollup_lag_ms: 0,
-            rollup_interval_ms: 50,
-            rollup_again_interval_ms: 100,
-            rollup_percent_max: 50,
-            rollup_rows_max: 1_000,
-            rollup_check_interval_ms: 1_000,
-            ..AnalyticsConfig::default()
-        };
-        Self::with(socket, name, rollups).await
-    }
-
-    async fn with(socket: &Path, name: &str, rollups: AnalyticsConfig) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let config = WarehouseConfig {
             database: name.to_owned(),
@@ -185,7 +158,7 @@ impl World {
             // The watermark of an answer is the one that stands when it is asked.
             watermark_age_ms_max: 0,
             query_wait_ms_max: 60_000,
-            ..rollups
+            ..AnalyticsConfig::default()
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -198,8 +171,6 @@ impl World {
             model: Model::default(),
             maker: Maker::new(jiff::Timestamp::now().as_millisecond()),
             config,
-            rolls: 0,
-            late_roll: Mutex::default(),
             api: Api {
                 address,
                 client: Client::builder(TokioExecutor::new()).build_http(),
@@ -240,17 +211,15 @@ impl World {
         let first_offset = self.progress.next_offset(partition);
         let block = self.maker.block(rng, partition, first_offset);
         let half = rng.random_range(0..=block.accepted.len());
-        write_receipts(&self.warehouse, &block.accepted[..half]).await;
         if rng.random_bool(0.3) {
-            // Rolled before it is whole, before its mark is there, before its progress is
-            // published.
-            self.roll(rng).await;
+            // A writer that stopped before it counted.
+            let stored = &block.accepted[..rng.random_range(0..=half)];
+            let (accepted, _) = rows(stored, &[]).batches().unwrap();
+            self.warehouse.insert_accepted(&[accepted], None).await.unwrap();
         }
+        write_receipts(&self.warehouse, &block.accepted[..half]).await;
         write_receipts(&self.warehouse, &block.accepted[half..]).await;
         write_the_rest(&self.warehouse, &block).await;
-        if rng.random_bool(0.3) {
-            self.roll(rng).await;
-        }
         if rng.random_bool(0.3) {
             write_receipts(&self.warehouse, &block.accepted).await;
             write_the_rest(&self.warehouse, &block).await;
@@ -264,39 +233,6 @@ impl World {
             .fetch_max(block.line.committed_at_ms, Ordering::SeqCst);
     }
 
-    /// Some of the roller's work, done to its end, broken off as by a crash, or left to a moment when others have done it.
-    pub(crate) async fn roll(&mut self, rng: &mut StdRng) {
-        for _ in 0..rng.random_range(1..5) {
-            let bounds = RollBounds {
-                settled_ms: jiff::Timestamp::now().as_millisecond() - rng.random_range(0..3) * HOUR_MS,
-                rows_max: rng.random_range(1..2_000),
-                clean_from: rng.random_bool(0.7).then(CleanFrom::default),
-                even_day: rng.random_bool(0.7).then(|| {
-                    let days = rng.random_range(0..400);
-                    u32::try_from(jiff::Timestamp::now().as_millisecond() / (24 * HOUR_MS) - days).unwrap()
-                }),
-            };
-            let plan = self
-                .warehouse
-                .plan_roll(&self.progress.offsets(), &bounds, &[])
-                .await
-                .unwrap();
-            if !plan.is_needed() {
-                continue;
-            }
-            self.rolls = self.rolls.max(plan.number_above()) + 1;
-            let mut steps = plan.into_steps(self.rolls).unwrap();
-            match rng.random_range(0..10) {
-                0 => steps.truncate(rng.random_range(0..steps.len())),
-                1 => std::mem::swap(&mut steps, self.late_roll.get_mut()),
-                _ => {}
-            }
-            for step in steps {
-                self.warehouse.roll_step(step).await.unwrap();
-            }
-        }
-    }
-
     /// Takes out what tells of clients of one of the accounts before some moment.
     pub(crate) async fn erase(&mut self, rng: &mut StdRng) {
         let reader = &self.readers[rng.random_range(0..self.readers.len())];
@@ -308,55 +244,45 @@ impl World {
             scope: reader.scope(),
             before_ms,
         };
-        self.warehouse
-            .erase_metadata(&erasure, std::time::Duration::ZERO)
-            .await
-            .unwrap();
+        self.warehouse.erase_metadata(&erasure).await.unwrap();
+        // Receipts of this test may have timestamps months after their arrival.
+        let request = RebuildRequest {
+            id: Uuid::new_v4(),
+            scope: erasure.scope,
+            before_ms: i64::MAX,
+        };
+        let usage = Usage::new(self.warehouse.clone());
+        usage.execute_rebuild(&request, None).await.unwrap();
         self.model.erase(|publisher| reader.sees(publisher), before_ms);
     }
 }
 
-/// The receipts of a block.
+/// The receipts of a block, stored and counted.
 pub(crate) async fn write_receipts(warehouse: &Warehouse, accepted: &[(Fact, u128, i64)]) {
-    let mut bytes = Vec::new();
-    for (fact, position, received_ms) in accepted {
-        row(fact, *position, *received_ms).encode(&mut bytes);
-    }
-    let count = accepted.len() as u64;
-    if count > 0 {
-        let rows = vec![Bytes::from(bytes)];
-        warehouse.insert_receipts(rows, count).await.unwrap();
-    }
+    let (accepted, _) = rows(accepted, &[]).batches().unwrap();
+    let usage = Usage::new(warehouse.clone());
+    usage.insert_counted(&[accepted]).await.unwrap();
 }
 
 /// All other rows of a block but its ledger row.
 pub(crate) async fn write_the_rest(warehouse: &Warehouse, block: &Block) {
-    let mut mark = MarkRow {
-        epoch: block.line.epoch,
-        partition: block.line.partition,
-        first_offset: block.line.first_offset,
-        last_offset: block.line.last_offset,
-        touched: Touched::default(),
-    };
-    for (fact, _, _) in &block.accepted {
-        mark.touched.add(fact.timestamp_ms, fact.publisher);
-    }
-    warehouse.insert_marks(&[mark]).await.unwrap();
-    let mut bytes = Vec::new();
-    for refused in &block.refused {
-        refused_row(refused).encode(&mut bytes);
-    }
-    let count = block.refused.len() as u64;
-    if count > 0 {
-        warehouse
-            .insert_rejected(vec![Bytes::from(bytes)], count)
-            .await
-            .unwrap();
-    }
+    let (_, rejected) = rows(&[], &block.refused).batches().unwrap();
+    warehouse.insert_rejections(&[rejected], None).await.unwrap();
 }
 
-fn row(fact: &Fact, position: u128, received_at_ms: i64) -> ReceiptRow<'_> {
-    ReceiptRow {
+fn rows(accepted: &[(Fact, u128, i64)], refused: &[Refused]) -> Rows {
+    let mut rows = Rows::default();
+    for (fact, position, received_ms) in accepted {
+        rows.push_accepted(&row(fact, *position, *received_ms));
+    }
+    for refused in refused {
+        rows.push_rejected(&refused_row(refused));
+    }
+    rows
+}
+
+fn row(fact: &Fact, position: u128, received_at_ms: i64) -> AcceptedRow<'_> {
+    AcceptedRow {
         publisher: fact.publisher,
         timestamp_ms: fact.timestamp_ms,
         entry_id: fact.entry_id,
@@ -380,6 +306,12 @@ fn row(fact: &Fact, position: u128, received_at_ms: i64) -> ReceiptRow<'_> {
         session_id: "",
         study_id: "",
         researcher_id: "",
+        request_id: "request",
+        client_address: "192.0.2.1",
+        kind: "receipt",
+        raw: b"{}",
+        request_signature: "",
+        origin: "record",
     }
 }
 
@@ -389,16 +321,17 @@ fn refused_row(refused: &Refused) -> RejectedRow<'_> {
         reason: refused.reason,
         detail: &refused.detail,
         publisher: refused.publisher,
-        receipt_id: refused.receipt_id,
-        client_id: refused.client_id,
-        entry_id: None,
-        payload_hash: None,
+        timestamp_ms: 0,
+        receipt_id: refused.receipt_id.unwrap_or_default(),
+        client_id: refused.client_id.unwrap_or_default(),
+        entry_id: Uuid::nil(),
+        payload_hash: &[0; 32],
         received_at_ms: refused.received_ms,
         request_id: &refused.request_id,
         client_address: "192.0.2.1",
         kind: "receipt",
         raw: b"{}",
-        request_signature: None,
+        request_signature: "",
         origin: "record",
     }
 }

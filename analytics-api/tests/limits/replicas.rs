@@ -245,7 +245,6 @@ impl Replica {
             // What is counted here is the limiter's refusals, so nothing else may refuse.
             waiting_queries_max: 1_000,
             query_wait_ms_max: 60_000,
-            rollups: false,
             ..AnalyticsConfig::default()
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

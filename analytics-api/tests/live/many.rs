@@ -25,7 +25,7 @@ pub(crate) async fn two_thousand_listeners_share_one_question(world: &World) {
     let blocks: Vec<Vec<Delivered>> = (0..8).map(|_| world.receipts("many.example", 5)).collect();
     let all = ids(&blocks.concat());
     let (ready, key) = (Arc::new(Barrier::new(LISTENERS + 1)), Arc::new(publisher.key.clone()));
-    let before = ["arrivals_ids", "arrivals", "live_marks"].map(|query| world.asked(query));
+    let before = ["arrivals_ids", "arrivals", "live_ledger"].map(|query| world.asked(query));
     let totals_before = world.asked("dashboard");
     let mut listeners = Vec::new();
     for number in 0..LISTENERS {
@@ -71,8 +71,8 @@ pub(crate) async fn two_thousand_listeners_share_one_question(world: &World) {
     for task in tasks {
         task.await.unwrap();
     }
-    // Of 16 commits, each is at most one wave; and one question is asked of a wave, whoever listens.
-    let after = ["arrivals_ids", "arrivals", "live_marks"].map(|query| world.asked(query));
+    // Each of 16 commits is at most one change set, with one query of each kind.
+    let after = ["arrivals_ids", "arrivals", "live_ledger"].map(|query| world.asked(query));
     for (before, after) in before.into_iter().zip(after) {
         assert!((1..=16).contains(&(after - before)), "{before} {after}");
     }
@@ -117,7 +117,7 @@ pub(crate) async fn a_slow_reader_is_told_what_it_missed(world: &World) {
     slow.write_all(head.as_bytes()).await.unwrap();
     let mut fast = listen(&server, &publisher, None).await;
     fast.next_of("totals").await;
-    // The kernel holds some megabytes, the hub a quarter of one.
+    // The kernel buffers some megabytes, the topic a quarter of one.
     let (mut all, mut told) = (BTreeSet::new(), BTreeSet::new());
     for _ in 0..14 {
         let block = world.long_receipts(&publisher.domain, 150, 3_000);

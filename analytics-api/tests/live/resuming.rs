@@ -85,10 +85,11 @@ pub(crate) async fn too_much_to_tell_is_said(world: &World) {
     let reload = stream.next_of("reload").await;
     assert!(reload.data["reason"].as_str().unwrap().contains("load"));
     assert_eq!(stream.next_of("totals").await.data["totalReceipts"], 1_100);
-    // A block without a mark: nobody knows what it touched.
-    let unmarked = world.receipts(&publisher.domain, 2);
-    world.write(1, &unmarked, false).await;
-    world.commit(1, unmarked.len());
+    // A ledger row from which the touched hours have expired.
+    let old = world.receipts(&publisher.domain, 2);
+    let four_days_ms = 4 * 24 * 3_600_000;
+    world.write(1, &old, world.accounts.now_ms() - four_days_ms).await;
+    world.commit(1, old.len());
     stream.next_of("reload").await;
     assert_eq!(stream.next_of("totals").await.data["totalReceipts"], 1_102);
     // And it goes on.
@@ -127,14 +128,14 @@ pub(crate) async fn texts_that_are_too_long_are_left_out(world: &World) {
 pub(crate) async fn ids_that_are_none(world: &World) {
     let publisher = world.publisher("ids.example").await;
     let server = world.server(|_| {}).await;
-    for id in ["nonsense!", "AA", "AQ"] {
+    for id in ["nonsense!", "AA", "AQ", "AQAH"] {
         let refused = open(&client(false), &server, &publisher.key, "", Some(id)).await;
         assert_eq!(refused.status, 400, "{id}");
         let problem = refused.problem().await;
         assert_eq!(problem["code"], "bad_request", "{id}: {problem}");
     }
     // Another version's, another log's, and one of a moment that hasn't come.
-    for id in ["AgAA", "AQAAAAEF", "AQAAAAf_____DwE"] {
+    for id in ["AgAA", "AQABBQ", "AQAH______8P"] {
         let mut stream = listen(&server, &publisher, Some(id)).await;
         assert_eq!(stream.next().await.unwrap().name, "reload", "{id}");
         assert_eq!(stream.next().await.unwrap().name, "totals", "{id}");

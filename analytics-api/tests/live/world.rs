@@ -1,5 +1,5 @@
-//! The API over the real engine and progress that the test publishes: rows and marks first, as a
-//! writer does, then progress.
+//! The API over the real engine and progress that the test publishes: rows and the ledger first, as
+//! a writer does, then progress.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use accounts::{Accounts, AccountsConfig, NewKey, Scope, Tier};
 use analytics_api::{AnalyticsConfig, Deps, Progress};
-use bytes::Bytes;
+use blocks::{AcceptedRow, Rows};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -19,14 +19,16 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use usage::Usage;
 use uuid::Uuid;
 use warehouse::{
-    EmbeddedEngine, MarkRow, PartitionProgress, ReceiptRow, ShardProgress, Touched, Warehouse, WarehouseConfig,
+    EmbeddedEngine, LedgerRow, PartitionProgress, ShardProgress, Touched, VerdictsPosition, Warehouse, WarehouseConfig,
     WarehouseError,
 };
 
 /// 2026-03-30T20:00:00Z, in a day of 24 hours in UTC.
 pub(crate) const NOON_MS: i64 = 1_774_900_800_000;
+/// Epoch of both logs.
 const EPOCH: u32 = 7;
 const HOUR_MS: i64 = 3_600_000;
 
@@ -39,6 +41,8 @@ pub(crate) struct TestProgress {
 #[derive(Debug, Clone)]
 struct State {
     next: [u64; 2],
+    /// The next record of `verdicts`.
+    verdicts: u64,
     complete_ms: i64,
 }
 
@@ -47,6 +51,7 @@ impl TestProgress {
         Self {
             state: Mutex::new(State {
                 next: [0; 2],
+                verdicts: 0,
                 complete_ms: NOON_MS,
             }),
         }
@@ -79,6 +84,10 @@ impl Progress for TestProgress {
             complete_through_ms: state.complete_ms,
         };
         let published = ShardProgress {
+            verdicts: VerdictsPosition {
+                epoch: EPOCH,
+                offset: state.verdicts,
+            },
             source_partitions: 2,
             partitions: (0..).zip(state.next).map(partition).collect(),
             ..ShardProgress::default()
@@ -178,20 +187,25 @@ impl World {
         receipts
     }
 
-    /// Stores rows and mark of a block, and publishes its progress.
+    /// Stores a block, and publishes its progress.
     pub(crate) async fn deliver(&self, partition: u32, receipts: &[Delivered]) {
-        self.write(partition, receipts, true).await;
+        self.write(partition, receipts, self.accounts.now_ms()).await;
         self.commit(partition, receipts.len());
     }
 
     pub(crate) fn commit(&self, partition: u32, records: usize) {
-        self.progress.state.lock().next[partition as usize] += records as u64;
+        let mut state = self.progress.state.lock();
+        state.next[partition as usize] += records as u64;
+        state.verdicts += 1;
     }
 
-    /// Rows of the next block, and its mark.
-    pub(crate) async fn write(&self, partition: u32, receipts: &[Delivered], marked: bool) {
-        let first_offset = self.progress.state.lock().next[partition as usize];
-        let (mut block, mut touched) = (Vec::new(), Touched::default());
+    /// Stores rows of the next block, and its ledger row with this instant.
+    pub(crate) async fn write(&self, partition: u32, receipts: &[Delivered], committed_at_ms: i64) {
+        let (first_offset, verdicts) = {
+            let state = self.progress.state.lock();
+            (state.next[partition as usize], state.verdicts)
+        };
+        let (mut rows, mut touched) = (Rows::default(), Touched::default());
         for (offset, receipt) in (first_offset..).zip(receipts) {
             let mut payload_hash = [0; 32];
             payload_hash[..16].copy_from_slice(receipt.id.as_bytes());
@@ -201,7 +215,7 @@ impl World {
                 offset,
             };
             touched.add(receipt.timestamp_ms, &receipt.publisher);
-            ReceiptRow {
+            rows.push_accepted(&AcceptedRow {
                 publisher: &receipt.publisher,
                 timestamp_ms: receipt.timestamp_ms,
                 entry_id: Uuid::from_u128(1),
@@ -225,22 +239,37 @@ impl World {
                 session_id: "",
                 study_id: "",
                 researcher_id: "",
-            }
-            .encode(&mut block);
+                request_id: "request",
+                client_address: "192.0.2.1",
+                kind: "receipt",
+                raw: b"{}",
+                request_signature: "",
+                origin: "record",
+            });
         }
+        let (accepted, _) = rows.batches().unwrap();
+        let usage = Usage::new(self.warehouse.clone());
+        usage.insert_counted(&[accepted]).await.unwrap();
         let count = receipts.len() as u64;
-        let rows = vec![Bytes::from(block)];
-        self.warehouse.insert_receipts(rows, count).await.unwrap();
-        if marked {
-            let mark = MarkRow {
+        let line = LedgerRow {
+            epoch: EPOCH,
+            partition,
+            first_offset,
+            last_offset: first_offset + count - 1,
+            records: count,
+            receipts_in: count,
+            accepted: count,
+            rejected: 0,
+            verifier: "test".to_owned(),
+            committed_at_ms,
+            shard: 0,
+            verdicts: VerdictsPosition {
                 epoch: EPOCH,
-                partition,
-                first_offset,
-                last_offset: first_offset + count - 1,
-                touched,
-            };
-            self.warehouse.insert_marks(&[mark]).await.unwrap();
-        }
+                offset: verdicts,
+            },
+            touched,
+        };
+        self.warehouse.insert_ledger(&[line]).await.unwrap();
     }
 
     /// How many questions of this name the warehouse was asked so far.

@@ -1,8 +1,10 @@
 //! Receipts made inside the engine: each a function of its number, in the order of time, as they would have come in.
 
+use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use anyhow::Result;
+use warehouse::FINAL_SETTINGS;
 
 use super::service::Service;
 use super::{Arguments, sql};
@@ -22,6 +24,85 @@ const DUPLICATE_BACK: u64 = 77_777;
 /// One in so many comes up to two days after its access.
 const LATE_EVERY: u64 = 50;
 const LATE_S_MAX: u64 = 172_800;
+pub(super) const DAY_MS: i64 = 86_400_000;
+
+/// A grain of the table `usage`.
+pub(super) struct Grain {
+    name: &'static str,
+    /// Time of its rows.
+    time: &'static str,
+    /// Columns that only some grains have, and their values.
+    columns: &'static str,
+    values: &'static str,
+}
+
+const DAY: &str = "toUnixTimestamp(toStartOfDay(timestamp, 'UTC'))";
+pub(super) const GRAINS: [Grain; 5] = [
+    Grain {
+        name: "counted",
+        time: "toUnixTimestamp(timestamp)",
+        columns: "key",
+        values: "toFixedString(substring(payload_hash, 1, 16), 16)",
+    },
+    Grain {
+        name: "all",
+        time: DAY,
+        columns: "publisher, entry_id, half_hour, client_id, purpose, model_id",
+        values: "publisher, entry_id, intDiv(toUnixTimestamp(timestamp) % 86400, 1800), client_id, purpose, model_id",
+    },
+    Grain {
+        name: "purpose",
+        time: "toUnixTimestamp(timestamp) - toUnixTimestamp(timestamp) % 1800",
+        columns: "publisher, purpose",
+        values: "publisher, purpose",
+    },
+    Grain {
+        name: "client",
+        time: DAY,
+        columns: "publisher, client_id, purpose, model_id, client_name, organization, client_version",
+        values: "publisher, client_id, purpose, model_id, client_name, organization, client_version",
+    },
+    Grain {
+        name: "entry",
+        time: DAY,
+        columns: "publisher, entry_id, url",
+        values: "publisher, entry_id, url",
+    },
+];
+
+impl Grain {
+    /// Fills the grain for a UTC day, counted from the Unix epoch.
+    pub(super) fn statement(&self, day: i64) -> String {
+        let Self {
+            name,
+            time,
+            columns,
+            values,
+        } = self;
+        let (first_ms, last_ms) = match *name {
+            "counted" => ("0", "0"),
+            _ => (
+                "toUnixTimestamp64Milli(min(timestamp))",
+                "toUnixTimestamp64Milli(max(timestamp))",
+            ),
+        };
+        let (from_ms, to_ms) = (day * DAY_MS, (day + 1) * DAY_MS);
+        format!(
+            "INSERT INTO usage (grain, time, {columns}, receipts, first_ms, last_ms)
+            SELECT '{name}', {time}, {values}, count(), {first_ms}, {last_ms} FROM receipts FINAL
+            WHERE timestamp >= fromUnixTimestamp64Milli(toInt64({from_ms}), 'UTC')
+                AND timestamp < fromUnixTimestamp64Milli(toInt64({to_ms}), 'UTC')
+            GROUP BY ALL {FINAL_SETTINGS}"
+        )
+    }
+}
+
+/// Rows, bytes on disk and parts of a table.
+async fn stored(service: &Service, table: &str) -> Result<String> {
+    let parts =
+        format!("SELECT sum(rows), sum(bytes_on_disk), count() FROM system.parts WHERE active AND table = '{table}'");
+    Ok(service.sql(&parts).await?.replace('\t', ", "))
+}
 
 /// What is loaded, and from when on.
 #[derive(Debug, Clone)]
@@ -54,10 +135,6 @@ impl Load {
         }
     }
 
-    pub(super) fn receipts(&self) -> u64 {
-        self.receipts
-    }
-
     pub(super) fn days(&self) -> u64 {
         self.days
     }
@@ -87,7 +164,7 @@ impl Load {
         )]
     }
 
-    /// Loads in chunks, and waits for the merges that were due.
+    /// Loads in chunks, counts what was loaded, and waits for the merges that were due.
     pub(super) async fn run(&self, service: &Service, progress: &Progress) -> Result<Vec<Row>> {
         let began = Instant::now();
         let cpu = service.cpu_seconds()?;
@@ -100,27 +177,56 @@ impl Load {
                 progress.step("loading", &format!("{} receipts", number(first as f64)));
             }
         }
-        let seconds = began.elapsed().as_secs_f64();
-        let inserted = service.cpu_seconds()? - cpu;
+        let (seconds, inserted) = (began.elapsed().as_secs_f64(), service.cpu_seconds()? - cpu);
+        let counted = self.count(service, progress).await?;
         while service.sql("SELECT count() FROM system.merges").await? != "0" {
             tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         }
-        let stored =
-            "SELECT sum(rows), sum(bytes_on_disk), count() FROM system.parts WHERE active AND table = 'receipts'";
-        let stored = service.sql(stored).await?.replace('\t', ", ");
+        let stored = stored(service, "receipts").await?;
         let row = Row::alone(
             "load",
             "receipts made and inserted by the engine itself",
             "receipts/s",
             self.receipts as f64 / seconds,
         );
-        Ok(vec![row.note(format!(
+        let row = row.note(format!(
             "{} s of CPU; rows, bytes on disk, parts: {stored}",
             number(inserted)
-        ))])
+        ));
+        Ok(vec![row, counted])
     }
 
-    fn statement(&self, first: u64, count: u64) -> String {
+    /// Counts what was loaded, as the writer counts receipts that come in.
+    async fn count(&self, service: &Service, progress: &Progress) -> Result<Row> {
+        let (began, cpu) = (Instant::now(), service.cpu_seconds()?);
+        for day in self.counted_days() {
+            progress.step("counting", &format!("day {day}"));
+            for grain in GRAINS {
+                sql::run(service.socket(), &grain.statement(day)).await?;
+            }
+        }
+        let cpu = service.cpu_seconds()? - cpu;
+        let stored = stored(service, "usage").await?;
+        let row = Row::alone(
+            "usage-load",
+            "CPU of counting a million receipts in SQL",
+            "s",
+            cpu * 1e6 / self.receipts as f64,
+        );
+        Ok(row.note(format!(
+            "{} s; rows, bytes on disk, parts of usage: {stored}",
+            number(began.elapsed().as_secs_f64())
+        )))
+    }
+
+    /// UTC days of all timestamps, counted from the Unix epoch: those of late receipts begin before
+    /// the first.
+    pub(super) fn counted_days(&self) -> RangeInclusive<i64> {
+        let first_ms = self.from_ms - LATE_S_MAX.cast_signed() * 1_000;
+        first_ms.div_euclid(DAY_MS)..=self.to_ms.div_euclid(DAY_MS)
+    }
+
+    pub(super) fn statement(&self, first: u64, count: u64) -> String {
         let Self {
             receipts,
             publishers,
@@ -136,7 +242,7 @@ impl Load {
                 query_id, session_id, study_id, researcher_id)
             WITH
                 number + {first} AS n,
-                if(n % {DUPLICATE_EVERY} = 0 AND n > {DUPLICATE_BACK}, n - {DUPLICATE_BACK}, n) AS m,
+                if(n % {DUPLICATE_EVERY} = 0 AND n > {DUPLICATE_BACK}, toUInt64(n - {DUPLICATE_BACK}), n) AS m,
                 cityHash64(m, 'publisher') AS p_hash,
                 if(p_hash % {BIGGEST_SHARE} = 0, 0, toUInt64(least({publishers} - 1, floor(exp((intDiv(p_hash, 1048576) % 1000003) / 1000003.0 * log({publishers})))))) AS p,
                 cityHash64(m, 'entry') AS e_hash,

@@ -1,14 +1,15 @@
-//! Analytics over tens of millions of receipts: how fast, how fresh, and what the rollups cost. One `receipts up` is measured from
-//! outside, over HTTP; only the reference, the same questions over `receipts FINAL`, goes to its engine directly.
+//! Analytics over tens of millions of receipts: how fast, how fresh, and what ingestion costs. One
+//! `receipts up` is measured from outside, over HTTP; only the reference, the same queries over
+//! `receipts FINAL`, goes to its engine directly.
 //!
 //! - [`arguments`]: the command line
-//! - `loading`: receipts made inside the engine
-//! - `service`: the process under test, with rollups or without
-//! - `speed`: rolled answers beside `FINAL`, in turn
+//! - `loading`: receipts made and counted inside the engine
+//! - `service`: the process under test
+//! - `speed`: answers from `usage` beside `FINAL`, in turn
 //! - `stream`: receipts that come in meanwhile
 //! - `mix`: what dashboards ask meanwhile
 //! - `fresh`: from acknowledged to seen, in the dashboard and in the live feed
-//! - `cost`: what the rollups take of the CPU
+//! - `cost`: CPU of ingestion
 //! - `sql`: statements to the engine's socket
 
 pub mod arguments;
@@ -20,6 +21,8 @@ mod service;
 mod speed;
 mod sql;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::time::Instant;
 
@@ -34,7 +37,8 @@ use crate::row::Row;
 use crate::scratch::Scratch;
 use service::Service;
 
-/// Bytes that a loaded receipt takes at most: its row and the merge that rewrites it, its rolled rows and theirs.
+/// Bytes that a loaded receipt takes at most: its row and the merge that rewrites it, its rows of
+/// `usage` and theirs.
 const RECEIPT_BYTES_MAX: u64 = 400;
 
 /// Loads, measures, prints, writes.
@@ -58,7 +62,7 @@ async fn measure(arguments: &Arguments) -> Result<()> {
         None => scratch.path().join("data"),
     };
     let machine = Machine::look(scratch.path());
-    let progress = Progress::new(6);
+    let progress = Progress::new(4);
     let mut rows = Vec::new();
 
     let loaded = loading::Load::of(arguments);
@@ -71,18 +75,13 @@ async fn measure(arguments: &Arguments) -> Result<()> {
         let needed = arguments.receipts.saturating_mul(RECEIPT_BYTES_MAX);
         ensure!(free > needed, "{needed} bytes of disk are needed, {free} are free");
         progress.begin("loading");
-        let mut service = Service::start(arguments, &data, service::Rollups::Off).await?;
+        let mut service = Service::start(arguments, &data).await?;
         rows.extend(loaded.run(&service, &progress).await?);
         service.stop().await?;
         progress.end();
     }
 
-    progress.begin("rolling up what is there");
-    let mut service = Service::start(arguments, &data, service::Rollups::Hurried).await?;
-    rows.push(cost::backfill(&service, &loaded, &progress).await?);
-    service.stop().await?;
-    let mut service = Service::start(arguments, &data, service::Rollups::On).await?;
-    progress.end();
+    let mut service = Service::start(arguments, &data).await?;
 
     progress.begin("speed");
     let speed = speed::measure(arguments, &service, &loaded).await?;
@@ -96,7 +95,8 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     rows.extend(speed.into_iter().chain(mix));
 
     progress.begin("cost");
-    rows.push(cost::running(arguments, service, &data, &loaded, &progress).await?);
+    rows.push(cost::measure(arguments, &service, &loaded).await?);
+    service.stop().await?;
     progress.end();
     progress.finish();
 

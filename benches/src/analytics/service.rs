@@ -8,17 +8,6 @@ use load_tests::stack::Stack;
 use super::{Arguments, sql};
 use crate::process;
 
-/// Whether rollups are made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rollups {
-    /// As the defaults have it.
-    On,
-    /// As quickly as they can be made.
-    Hurried,
-    /// None are made; what was made is used.
-    Off,
-}
-
 /// One process on a data directory.
 pub(super) struct Service {
     stack: Stack,
@@ -28,7 +17,7 @@ pub(super) struct Service {
 
 impl Service {
     /// Starts it, and waits until it is ready.
-    pub(super) async fn start(arguments: &Arguments, data: &Path, rollups: Rollups) -> Result<Self> {
+    pub(super) async fn start(arguments: &Arguments, data: &Path) -> Result<Self> {
         let folder = match &arguments.programs {
             Some(folder) => folder.clone(),
             None => std::env::current_exe()?
@@ -42,16 +31,9 @@ impl Service {
             "{} isn't built: cargo build --release",
             program.display()
         );
-        let (rolled, percent) = match rollups {
-            Rollups::On => ("true", "20"),
-            Rollups::Hurried => ("true", "100"),
-            Rollups::Off => ("false", "20"),
-        };
         let environment = [
             ("RECEIPTS_TELEMETRY_LOG_LEVEL", "warn"),
             ("RECEIPTS_QUOTAS_ENTERPRISE_PER_MINUTE", "100000000"),
-            ("RECEIPTS_ANALYTICS_ROLLUPS", rolled),
-            ("RECEIPTS_ANALYTICS_ROLLUP_PERCENT_MAX", percent),
         ];
         let mut stack = Stack::new(&program, data, &environment)?;
         stack.start()?;

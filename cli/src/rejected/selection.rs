@@ -74,7 +74,7 @@ fn reason(text: &str) -> Result<String, String> {
 }
 
 /// An instant, in milliseconds since the Unix epoch.
-fn instant(text: &str) -> Result<i64, String> {
+pub(crate) fn instant(text: &str) -> Result<i64, String> {
     // A date with a time but no offset would be taken for its day.
     let day = text.len() == "2026-07-01".len();
     let at = if day {

@@ -4,10 +4,12 @@
 //! - [`damaged_parts`]: set aside, so that the rest can be read
 //! - [`ledger_overlaps`]: lines that can't all be right
 //! - rows and missing ledger lines by [`writer::repair`]
+//! - aggregates of usage, rebuilt where they differ from the receipts
 //! - and an audit at the end, which decides the exit code
 
 pub mod damaged_parts;
 pub mod ledger_overlaps;
+pub mod usage_repair;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -22,12 +24,14 @@ use crate::inspection::{Inspection, Purpose};
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{Output, mark};
 use damaged_parts::DamagedPart;
+use usage_repair::UsageRepair;
 
 const AFTER_HELP: &str = "\
 For the day `receipts audit` finds that receipts are missing, or that the warehouse's files are damaged. Every file of \
 the warehouse is read; damaged parts are detached (their files stay, in detached/ of their table); tables that are gone \
 are made again; the rows of every stored verdict that is still in the log of verdicts are inserted again; ledger lines \
-that overlap are deleted, and missing ones are inserted. No receipt is judged again, and what wasn't lost doesn't change. \
+that overlap are deleted, and missing ones are inserted. Aggregates of usage that differ from the receipts are \
+rebuilt: by the writer while `receipts up` runs and on servers, and here otherwise. No receipt is judged again, and what wasn't lost doesn't change. \
 It ends in an audit.
 
 A damaged part that holds rows whose verdicts retention has deleted from the log stays where it is, unless \
@@ -96,6 +100,9 @@ struct Done {
     damaged: Vec<DamagedPart>,
     rows: Repaired,
     ledger_lines_deleted: u64,
+    /// Differences between aggregates of usage and receipts, before the rebuild; none where damage
+    /// that stays can't be read.
+    usage: Option<UsageRepair>,
     /// None where damage that stays keeps the audit from its end.
     audit: Option<Report>,
 }
@@ -103,7 +110,8 @@ struct Done {
 impl Done {
     fn is_good(&self) -> bool {
         let sound = self.damaged.iter().all(|part| part.detached);
-        sound && self.audit.as_ref().is_some_and(|report| report.findings.is_empty())
+        let rebuilt = self.usage.as_ref().is_some_and(UsageRepair::is_good);
+        sound && rebuilt && self.audit.as_ref().is_some_and(|report| report.findings.is_empty())
     }
 
     fn to_json(&self) -> Result<String, Failure> {
@@ -111,6 +119,7 @@ impl Done {
         value["tablesRestored"] = json!(self.tables_restored);
         value["damagedParts"] = json!(self.damaged);
         value["ledgerLinesDeleted"] = json!(self.ledger_lines_deleted);
+        value["usage"] = self.usage.as_ref().map_or(json!(null), UsageRepair::to_json);
         value["audit"] = self.audit.as_ref().map_or(json!(null), Report::to_json);
         value["ok"] = json!(self.is_good());
         Ok(value.to_string())
@@ -177,6 +186,7 @@ impl Done {
                 "  verdicts on {gone} records are no longer in the log; rows of theirs that are lost can't be rebuilt"
             ));
         }
+        lines.extend(self.usage.iter().flat_map(UsageRepair::to_lines));
         match &self.audit {
             Some(report) => lines.extend(report.to_lines()),
             None => lines.push(format!("{} no audit: it can't read the damaged parts", mark(false))),
@@ -189,10 +199,6 @@ async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) ->
     let cpu = CpuPool::new("repair", 0, 4).map_err(Failure::unavailable)?;
     let verdicts = inspection.verdicts(settings)?;
     let verdicts = verdicts.as_ref();
-    // What is inserted again has no invalidations; and aggregates are made from receipts, damaged
-    // ones too.
-    let reset = || async { inspection.warehouse.reset_rollups().await.map_err(Failure::unavailable) };
-    reset().await?;
     let found = begins(verdicts, &inspection.stored().await?).await;
     let found = found.map_err(Failure::unavailable)?;
     let checking = bar("{bar:30} {pos}/{len} parts checked  eta {eta}");
@@ -220,10 +226,12 @@ async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) ->
     });
     let rebuilt = rebuilt.await;
     inserting.finish_and_clear();
-    // Also after a failure: an aggregation run that began meanwhile knows nothing of what was
-    // inserted until then.
-    reset().await?;
     let rows = rebuilt.map_err(Failure::unavailable)?;
+    let usage = match usage_repair::repair(inspection).await {
+        Ok(usage) => Some(usage),
+        Err(_) if damaged.iter().any(|part| !part.detached) => None,
+        Err(error) => return Err(error),
+    };
     let audit = match audit(settings, inspection, Depth::Count).await {
         Ok(report) => Some(report),
         Err(_) if damaged.iter().any(|part| !part.detached) => None,
@@ -234,6 +242,7 @@ async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) ->
         damaged,
         rows,
         ledger_lines_deleted,
+        usage,
         audit,
     })
 }

@@ -72,8 +72,9 @@ pub const KAFKA_BYTES_PER_RECORD: f64 = 120.0;
 /// A row of `receipts` on disk, merged: 65 bytes over 100,000 receipts of one publisher (`make size-check`), 91 over 50 million of many
 /// (`benches/runs/*-analytics-50m.json`'s data: 4.2 GiB, not all merged).
 pub const CLICKHOUSE_BYTES_PER_RECEIPT: f64 = 78.0;
-/// What the rollups add, for each receipt: 2.2 GiB of the same 50 million. Busier hours need less.
-pub const ROLLUP_BYTES_PER_RECEIPT: f64 = 47.0;
+/// Rows of `usage` on disk, merged, for each receipt: 37 bytes in a prototype over 50 million
+/// receipts, with room for the columns that it lacked. To be measured.
+pub const USAGE_BYTES_PER_RECEIPT: f64 = 45.0;
 /// A row as it travels to ClickHouse (2026-11-21-warehouse-rows.json: 373 bytes as RowBinary, 334 as Native).
 pub const ROW_BYTES: f64 = 334.0;
 

@@ -46,8 +46,8 @@ pub struct PerReceipt {
     pub log_bytes: f64,
     /// On disk in one replica of ClickHouse, merged.
     pub clickhouse_bytes: f64,
-    /// Beside it, in the rollups.
-    pub rollup_bytes: f64,
+    /// On disk in one replica of ClickHouse beside it, in the table `usage`, merged.
+    pub usage_bytes: f64,
 }
 
 /// Cores at work at peak, without headroom.
@@ -214,7 +214,7 @@ pub fn plan(load: &Load) -> Plan {
         rows_per_insert,
         inserts_per_s,
         in_mb_per_s: rate * c::ROW_BYTES / 1e6,
-        disk_gb: rows * (c::CLICKHOUSE_BYTES_PER_RECEIPT + c::ROLLUP_BYTES_PER_RECEIPT) * replicas / 1e9 / FILL,
+        disk_gb: rows * (c::CLICKHOUSE_BYTES_PER_RECEIPT + c::USAGE_BYTES_PER_RECEIPT) * replicas / 1e9 / FILL,
     };
     let per_receipt = PerReceipt {
         gateway_us,
@@ -224,7 +224,7 @@ pub fn plan(load: &Load) -> Plan {
         merge_us,
         log_bytes,
         clickhouse_bytes: c::CLICKHOUSE_BYTES_PER_RECEIPT,
-        rollup_bytes: c::ROLLUP_BYTES_PER_RECEIPT,
+        usage_bytes: c::USAGE_BYTES_PER_RECEIPT,
     };
     let mut plan = Plan {
         per_receipt,

@@ -35,7 +35,6 @@ mod job;
 mod key;
 mod lifetime;
 mod mail;
-mod number;
 mod page;
 mod policy;
 mod preparation;

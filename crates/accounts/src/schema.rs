@@ -5,7 +5,6 @@ mod erasures;
 mod jobs;
 mod keys;
 mod mail;
-mod numbers;
 mod registry;
 mod trail;
 mod users;
@@ -72,11 +71,6 @@ const VERSIONS: &[Version] = &[
         number: 9,
         name: "mails",
         statements: mail::STATEMENTS,
-    },
-    Version {
-        number: 10,
-        name: "numbers",
-        statements: numbers::STATEMENTS,
     },
 ];
 
@@ -182,7 +176,6 @@ mod tests {
                 "947eec38a0b701dc7aba3aa44fd12916a8b20a2dcf453f73b342ff90f45e9192",
                 "c2dafaec12a1296b7c65942d0bcc8101d37bc835722411016ec49dfe663c5f7b",
                 "d093cfaf7474a0bd86e38e6f19b47d418edde4aac7178693da27263ed30bca95",
-                "e4afe9e386c55bfa1a2ea49cd5cab803d83041c17358aa3c74adb7c5c3327f46",
             ]
         );
     }

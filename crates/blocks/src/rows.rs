@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{Metadata, Schema};
+use arrow_schema::{Metadata, Schema, SchemaRef};
 use bytes::Bytes;
 
 use crate::columns::Builders;
@@ -65,14 +65,30 @@ impl Rows {
             rejected,
         };
         header.check().map_err(BlockError::Invalid)?;
-        if self.rejected.reason.has_empty_value() {
-            return Err(BlockError::Invalid("a rejected row has no reason".to_owned()));
-        }
+        self.check_reasons()?;
         let mut columns = self.accepted;
         columns.append(self.rejected);
         let schema = Schema::new_with_metadata(schema().fields().clone(), Metadata::from_iter(header.metadata()));
-        let batch = RecordBatch::try_new(Arc::new(schema), columns.finish()?)
-            .map_err(|error| BlockError::Invalid(error.to_string()))?;
-        encode_stream(&[batch])
+        encode_stream(&[batch(Arc::new(schema), columns)?])
     }
+
+    /// The accepted and the rejected rows with all columns, as [`Block`](crate::Block) has them.
+    ///
+    /// # Errors
+    /// A rejected row has no reason, or a column has more than 2 GiB.
+    pub fn batches(self) -> Result<(RecordBatch, RecordBatch), BlockError> {
+        self.check_reasons()?;
+        Ok((batch(schema(), self.accepted)?, batch(schema(), self.rejected)?))
+    }
+
+    fn check_reasons(&self) -> Result<(), BlockError> {
+        if self.rejected.reason.has_empty_value() {
+            return Err(BlockError::Invalid("a rejected row has no reason".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+fn batch(schema: SchemaRef, columns: Builders) -> Result<RecordBatch, BlockError> {
+    RecordBatch::try_new(schema, columns.finish()?).map_err(|error| BlockError::Invalid(error.to_string()))
 }

@@ -544,6 +544,12 @@ pub const METRICS: &[MetricDoc] = &[
         "Attempts to insert a batch that ClickHouse refused or whose result is unknown, repeated.",
     ),
     counter(
+        "receipts_writer_rebuilds_total",
+        "days",
+        &[],
+        "Days of a publisher whose aggregates of usage were compared with the receipts and corrected, on request.",
+    ),
+    counter(
         "receipts_writer_receipts_total",
         "receipts",
         &["outcome"],
@@ -613,54 +619,17 @@ pub const METRICS: &[MetricDoc] = &[
         "By how many receipts the tables differ from the ledger, and records that it doesn't count.",
     ),
     histogram("receipts_audit_seconds", "seconds", &[], "Time a check took."),
-    // rollups, by whoever keeps them up
     counter(
-        "receipts_rollup_checked_buckets_total",
-        "buckets",
+        "receipts_usage_checks_total",
+        "days",
         &[],
-        "Rolled hours of publishers that were held against the receipts.",
+        "Days whose aggregates of usage were compared with the receipts.",
     ),
     gauge(
-        "receipts_rollup_dirty_buckets",
-        "buckets",
+        "receipts_usage_mismatches",
+        "days",
         &[],
-        "Hours of publishers, among those that are rolled, that wait to be made anew and are answered from the receipts.",
-    ),
-    gauge(
-        "receipts_rollup_from_timestamp_seconds",
-        "seconds",
-        &[],
-        "The first hour that is rolled, since the Unix epoch.",
-    ),
-    gauge(
-        "receipts_rollup_off_buckets",
-        "buckets",
-        &[],
-        "Hours of publishers whose rolled rows the last check found to differ from the receipts; alert above 0.",
-    ),
-    gauge(
-        "receipts_rollup_recent_bytes",
-        "bytes",
-        &[],
-        "What receipts of hours that aren't rolled take in memory, about; at most 340 MB.",
-    ),
-    histogram(
-        "receipts_rollup_roll_seconds",
-        "seconds",
-        &[],
-        "Time a roll took, its planning and its pauses too.",
-    ),
-    counter(
-        "receipts_rollup_rolls_total",
-        "rolls",
-        &["outcome"],
-        "Rolls: `counted`, `passed_over` (another one ended meanwhile) or `failed`.",
-    ),
-    gauge(
-        "receipts_rollup_to_timestamp_seconds",
-        "seconds",
-        &[],
-        "The end of the last hour that is rolled, since the Unix epoch.",
+        "Days on which the last comparison of aggregates of usage with the receipts found a difference.",
     ),
     // warehouse
     gauge(

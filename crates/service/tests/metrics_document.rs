@@ -17,8 +17,8 @@ const AREAS: &[(&str, &[&str])] = &[
     ("Log", &["log", "kafka"]),
     ("Verifier", &["verifier", "registry"]),
     ("Writer", &["writer"]),
-    ("Warehouse", &["warehouse", "rollup"]),
-    ("Completeness and the books", &["watermark", "audit"]),
+    ("Warehouse", &["warehouse"]),
+    ("Completeness and the books", &["watermark", "audit", "usage"]),
     (
         "APIs",
         &[

@@ -12,18 +12,19 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use arrow_array::RecordBatch;
+use blocks::{AcceptedRow, Rows};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use uuid::Uuid;
-use warehouse::{EmbeddedEngine, Filter, ReceiptRow, RollupView, Scope, Warehouse, WarehouseConfig};
+use warehouse::{EmbeddedEngine, Filter, Scope, Warehouse, WarehouseConfig};
 
 /// 2026-11-15T12:00:00Z.
 const NOON_MS: i64 = 1_794_744_000_000;
 
 /// One block of realistic rows: 200 publishers, 50 entries each, 40 clients, the last 24 hours.
-fn block(rng: &mut StdRng, rows: usize, offset: &mut u64) -> Vec<Bytes> {
-    let mut bytes = Vec::with_capacity(rows * 420);
+fn block(rng: &mut StdRng, rows: usize, offset: &mut u64) -> RecordBatch {
+    let mut block = Rows::default();
     for _ in 0..rows {
         *offset += 1;
         let (publisher, entry, client) = (
@@ -36,7 +37,7 @@ fn block(rng: &mut StdRng, rows: usize, offset: &mut u64) -> Vec<Bytes> {
         let name = format!("publisher-{publisher}.example");
         let url = format!("https://publisher-{publisher}.example/articles/2026/11/{entry}-a-title-of-some-length");
         let at = NOON_MS - rng.random_range(0..86_400_000);
-        ReceiptRow {
+        block.push_accepted(&AcceptedRow {
             publisher: &name,
             timestamp_ms: at,
             entry_id: Uuid::from_u128((publisher << 100) | (entry << 64) | 7),
@@ -60,10 +61,15 @@ fn block(rng: &mut StdRng, rows: usize, offset: &mut u64) -> Vec<Bytes> {
             session_id: "",
             study_id: "",
             researcher_id: "",
-        }
-        .encode(&mut bytes);
+            request_id: "",
+            client_address: "",
+            kind: "batch",
+            raw: b"",
+            request_signature: "",
+            origin: "batch",
+        });
     }
-    vec![bytes.into()]
+    block.batches().unwrap().0
 }
 
 fn status_kb(name: &str) -> u64 {
@@ -93,9 +99,9 @@ async fn inserts(rng: &mut StdRng, warehouse: &Warehouse, socket: &Path, offset:
     let (mut spent, mut slowest, mut bytes) = (Duration::ZERO, Duration::ZERO, 0);
     for _ in 0..total / rows {
         let block = block(rng, rows, offset);
-        bytes += block[0].len();
+        bytes += block.get_array_memory_size();
         let began = Instant::now();
-        warehouse.insert_receipts(block, rows as u64).await.unwrap();
+        warehouse.insert_accepted(&[block], None).await.unwrap();
         spent += began.elapsed();
         slowest = slowest.max(began.elapsed());
     }
@@ -124,19 +130,15 @@ async fn freshness(rng: &mut StdRng, warehouse: &Warehouse, socket: &Path, offse
         ticks.tick().await;
         let block = block(rng, 200, offset);
         let began = Instant::now();
-        warehouse.insert_receipts(block, 200).await.unwrap();
+        warehouse.insert_accepted(&[block], None).await.unwrap();
         insert_ms.push(began.elapsed().as_secs_f64() * 1e3);
         let began = Instant::now();
-        warehouse
-            .usage(&RollupView::none())
-            .dashboard(&scope, &filter, 10)
-            .await
-            .unwrap();
+        warehouse.receipts_page(&scope, &filter, None, 10).await.unwrap();
         query_ms.push(began.elapsed().as_secs_f64() * 1e3);
     }
     for (name, mut values) in [
         ("insert of 200 rows", insert_ms),
-        ("dashboard of one publisher", query_ms),
+        ("the newest receipts of one publisher", query_ms),
     ] {
         values.sort_by(f64::total_cmp);
         println!(
@@ -217,15 +219,15 @@ fn main() {
         let warehouse = engine.warehouse();
         let mut rng = StdRng::seed_from_u64(42);
         let mut offset = 0;
-        let mut buffer = Vec::new();
+        let mut batch = block(&mut rng, 1, &mut offset);
         let began = Instant::now();
         for _ in 0..10 {
-            buffer = block(&mut rng, 10_000, &mut offset);
+            batch = block(&mut rng, 10_000, &mut offset);
         }
         println!(
-            "making and encoding: {:.2} us a row, {} bytes a row",
+            "making: {:.2} us a row, {} bytes a row",
             began.elapsed().as_secs_f64() * 1e6 / 1e5,
-            buffer[0].len() / 10_000
+            batch.get_array_memory_size() / 10_000
         );
         freshness(&mut rng, &warehouse, &socket, &mut offset).await;
         for rows in [1_000, 10_000, 50_000] {

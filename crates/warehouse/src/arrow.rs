@@ -1,24 +1,31 @@
-//! Verdicts as rows of the tables: Arrow streams, as they are inserted.
+//! Rows of the tables in Arrow's columns, as they are inserted.
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray, ListArray, RecordBatch, StringArray};
+use arrow_array::{
+    Array, ArrayRef, FixedSizeBinaryArray, ListArray, RecordBatch, StringArray, StructArray, TimestampMillisecondArray,
+};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
-use arrow_schema::{DataType, Field, Schema};
-use bytes::Bytes;
+use arrow_schema::{DataType, Field, Fields, Schema};
 
 use crate::WarehouseError;
 
-/// A table whose rows travel as Arrow.
-#[derive(Debug, PartialEq, Eq)]
+/// Name of a column, and its type as `input()` takes it.
+pub(crate) type NamedType = (&'static str, &'static str);
+
+/// A column of an insert: its name, its type as `input()` takes it, and a value for each row.
+pub(crate) type Column = (&'static str, &'static str, ArrayRef);
+
+/// A table that is filled from verdicts.
+#[derive(Debug)]
 pub(crate) struct ArrowTable {
     /// Name of the table.
     pub(crate) name: &'static str,
-    /// The inserted columns with their types as `input()` takes them.
-    pub(crate) columns: &'static [(&'static str, &'static str)],
+    /// The inserted columns.
+    pub(crate) columns: &'static [NamedType],
 }
 
-const TIME: &str = "DateTime64(3, 'UTC')";
+pub(crate) const TIME: &str = "DateTime64(3, 'UTC')";
 const TEXT: &str = "String";
 const HASH: &str = "FixedString(32)";
 
@@ -74,31 +81,50 @@ pub(crate) static REJECTED: ArrowTable = ArrowTable {
     ],
 };
 
+/// Column names with commas between.
+pub(crate) fn names(columns: &[NamedType]) -> String {
+    let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
+}
+
+/// Columns as `input()` takes them.
+pub(crate) fn structure(columns: &[NamedType]) -> String {
+    let columns: Vec<String> = columns.iter().map(|(name, kind)| format!("{name} {kind}")).collect();
+    columns.join(", ")
+}
+
+/// An `Array(Tuple(...))` column: the length of each row's list, and the tuples' members.
+pub(crate) fn lists_of_tuples(
+    lengths: impl IntoIterator<Item = usize>,
+    members: Vec<ArrayRef>,
+) -> Result<ArrayRef, WarehouseError> {
+    // The table's tuples have no names, so members are read by order.
+    let field = |(number, member): (usize, &ArrayRef)| {
+        Field::new(format!("member_{number}"), member.data_type().clone(), false)
+    };
+    let fields: Fields = members.iter().enumerate().map(field).collect();
+    let tuples = StructArray::try_new(fields, members, None).map_err(|_| BROKEN)?;
+    let item = Arc::new(Field::new("item", tuples.data_type().clone(), false));
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    let lists = ListArray::try_new(item, offsets, Arc::new(tuples), None).map_err(|_| BROKEN)?;
+    Ok(Arc::new(lists))
+}
+
+/// Positions as `UInt128`.
+pub(crate) fn positions(values: impl Iterator<Item = u128>) -> Result<ArrayRef, WarehouseError> {
+    let bytes: Vec<u8> = values.flat_map(u128::to_le_bytes).collect();
+    let array = FixedSizeBinaryArray::try_new(16, bytes.into(), None).map_err(|_| BROKEN)?;
+    Ok(Arc::new(array))
+}
+
+/// Instants in milliseconds since the Unix epoch as `DateTime64(3, 'UTC')`.
+pub(crate) fn instants(values: impl Iterator<Item = i64>) -> ArrayRef {
+    Arc::new(TimestampMillisecondArray::from_iter_values(values).with_timezone("UTC"))
+}
+
 impl ArrowTable {
-    /// Column names with commas between.
-    pub(crate) fn names(&self) -> String {
-        let names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
-        names.join(", ")
-    }
-
-    /// The columns as `input()` takes them.
-    pub(crate) fn structure(&self) -> String {
-        let columns: Vec<String> = self
-            .columns
-            .iter()
-            .map(|(name, kind)| format!("{name} {kind}"))
-            .collect();
-        columns.join(", ")
-    }
-
-    /// Batches of verdicts as one stream of this table's columns.
-    pub(crate) fn stream(&self, verdicts: &[RecordBatch]) -> Result<Bytes, WarehouseError> {
-        let batches: Result<Vec<RecordBatch>, WarehouseError> =
-            verdicts.iter().map(|batch| self.project(batch)).collect();
-        blocks::encode_stream(&batches?).map_err(|_| BROKEN)
-    }
-
-    fn project(&self, verdicts: &RecordBatch) -> Result<RecordBatch, WarehouseError> {
+    /// Columns of this table from a batch of verdicts.
+    pub(crate) fn project(&self, verdicts: &RecordBatch) -> Result<RecordBatch, WarehouseError> {
         let mut fields = Vec::with_capacity(self.columns.len());
         let mut arrays = Vec::with_capacity(self.columns.len());
         for (name, kind) in self.columns {
@@ -117,7 +143,7 @@ impl ArrowTable {
     }
 }
 
-const BROKEN: WarehouseError = WarehouseError::BadRows("they aren't columns of verdicts");
+const BROKEN: WarehouseError = WarehouseError::BadRows("their columns aren't the table's");
 
 /// A list of one element a row.
 fn singletons(values: &ArrayRef) -> ArrayRef {

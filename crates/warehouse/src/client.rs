@@ -1,27 +1,22 @@
-//! [`Warehouse`]: the one way in, over ClickHouse's HTTP protocol.
+//! [`Warehouse`]: the one way in, over ClickHouse's HTTP protocol. `insert` has its inserts.
+
+mod insert;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_array::RecordBatch;
-use bytes::Bytes;
-use clickhouse::insert_formatted::CompressedData;
 use clickhouse::query::Query;
 use clickhouse::{Client, Compression, RowOwned, RowRead};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::arrow::{self, ArrowTable};
 use crate::config::{Password, is_https};
 use crate::connector::Connector;
-use crate::fence::WriterEpoch;
 use crate::queries::DamageMet;
-use crate::row::{LedgerRow, ReceiptRow, RejectedRow, ReplayRow};
 use crate::schema::Layout;
-use crate::threads::on_own_thread;
-use crate::{Target, WarehouseConfig, WarehouseError, native, queries, rollup, tls};
+use crate::{Target, WarehouseConfig, WarehouseError, tls};
 
 /// Below what ClickHouse keeps an idle connection open, so that no request meets a closing one.
 const IDLE_MAX: Duration = Duration::from_secs(2);
@@ -33,10 +28,6 @@ const SLOW: Duration = Duration::from_secs(1);
 const ANSWER_SLACK: Duration = Duration::from_secs(5);
 /// Time for a statement over everything that is stored.
 const SLOW_WAIT_MAX: Duration = Duration::from_secs(600);
-/// Bytes compressed at a time for a remote server.
-const COMPRESS_BYTES: usize = 1 << 20;
-/// Packed pieces of an insert that may wait to be sent.
-const PACKED_MAX: usize = 2;
 
 /// Settings that a server must have, and whether it is a cluster's. (The embedded engine rests on its own.)
 pub(crate) const SERVER_SETTINGS: [(&str, bool); 14] = [
@@ -80,31 +71,21 @@ pub struct Warehouse {
     insert_wait_max: Duration,
     query_wait_max: Duration,
     damage: DamageMet,
-    rollups: rollup::Known,
-    buckets: rollup::KnownBuckets,
-    sums: rollup::KnownSums,
-    recent: rollup::KnownRecent,
-    urls: queries::KnownUrls,
 }
 
 /// One statement with its bound parameters: user input only ever comes in through [`with`](Self::with).
-pub(crate) struct Call {
+pub struct Call {
     sql: String,
     params: Vec<Param>,
-    settings: Vec<(&'static str, &'static str)>,
+    settings: Vec<(&'static str, Cow<'static, str>)>,
     slow: bool,
 }
-
-/// ClickHouse's code for a result over its limits of rows or bytes.
-const TOO_MANY: u32 = 396;
-/// What a result that is kept may take.
-const SOME_BYTES_MAX: &str = "67108864";
 
 type Param = Box<dyn FnOnce(Query) -> Query + Send>;
 
 impl Call {
     /// SQL of ours, with `{name:Type}` where parameters go.
-    pub(crate) fn new(sql: impl Into<String>) -> Self {
+    pub fn new(sql: impl Into<String>) -> Self {
         Self {
             sql: sql.into(),
             params: Vec::new(),
@@ -114,20 +95,26 @@ impl Call {
     }
 
     /// Binds a parameter.
-    pub(crate) fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Serialize + Send + 'static) -> Self {
+    pub fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Serialize + Send + 'static) -> Self {
         let name = name.into();
         self.params.push(Box::new(move |query| query.param(&name, value)));
         self
     }
 
     /// Sets a setting of ClickHouse's for it.
-    pub(crate) fn set(mut self, name: &'static str, value: &'static str) -> Self {
-        self.settings.push((name, value));
+    pub fn set(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
+        self.settings.push((name, value.into()));
+        self
+    }
+
+    /// Replaces `{fence}` in the SQL by this condition.
+    pub(crate) fn fenced_by(mut self, condition: &str) -> Self {
+        self.sql = self.sql.replace("{fence}", condition);
         self
     }
 
     /// Lets it run for minutes: it goes over everything, and a person waits for it.
-    pub(crate) fn slow(mut self) -> Self {
+    pub fn slow(mut self) -> Self {
         self.slow = true;
         self
     }
@@ -186,11 +173,6 @@ impl Warehouse {
             insert_wait_max: Duration::from_millis(config.insert_wait_ms_max),
             query_wait_max: Duration::from_millis(config.query_wait_ms_max),
             damage: DamageMet::default(),
-            rollups: rollup::Known::default(),
-            buckets: rollup::KnownBuckets::default(),
-            sums: rollup::KnownSums::default(),
-            recent: rollup::KnownRecent::default(),
-            urls: queries::KnownUrls::default(),
         })
     }
 
@@ -226,7 +208,7 @@ impl Warehouse {
     }
 
     /// Whether a server answers, rather than the engine in this process.
-    pub(crate) fn is_server(&self) -> bool {
+    pub fn is_server(&self) -> bool {
         self.compressed
     }
 
@@ -247,7 +229,8 @@ impl Warehouse {
     }
 
     /// How old receipts may get, in days.
-    pub(crate) fn receipts_days_max(&self) -> u64 {
+    #[must_use]
+    pub fn receipts_days_max(&self) -> u64 {
         self.receipts_days_max
     }
 
@@ -265,247 +248,6 @@ impl Warehouse {
         self.one_outside::<u8>("ping", Call::new("SELECT 1")).await.map(drop)
     }
 
-    /// Inserts `count` rows encoded by [`ReceiptRow::encode`], in pieces of any number of whole rows, as one block. `Ok`
-    /// means they are durable. Inserting the same rows again changes nothing, so an error that
-    /// [may pass](WarehouseError::is_retryable) is answered by sending the block again;
-    /// [`WarehouseError::remedy`] says what helps against the others.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
-    pub async fn insert_receipts(&self, rows: Vec<Bytes>, count: u64) -> Result<(), WarehouseError> {
-        self.insert(ReceiptRow::TABLE, ReceiptRow::COLUMNS, rows, count).await
-    }
-
-    /// Inserts `count` rows encoded by [`RejectedRow::encode`]; as [`insert_receipts`](Self::insert_receipts).
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
-    pub async fn insert_rejected(&self, rows: Vec<Bytes>, count: u64) -> Result<(), WarehouseError> {
-        self.insert(RejectedRow::TABLE, RejectedRow::COLUMNS, rows, count).await
-    }
-
-    /// Inserts the accepted rows of verdicts into `receipts`, as the shard's writer if `epoch` is
-    /// given. `Ok` means that they are durable, or that a later writer has superseded this one
-    /// ([`Self::holds_epoch`]).
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
-    pub async fn insert_accepted(
-        &self,
-        verdicts: &[RecordBatch],
-        epoch: Option<&WriterEpoch>,
-    ) -> Result<(), WarehouseError> {
-        self.insert_verdicts(&arrow::RECEIPTS, verdicts, epoch).await
-    }
-
-    /// Inserts the rejected rows of verdicts into `rejected`; as
-    /// [`insert_accepted`](Self::insert_accepted).
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
-    pub async fn insert_rejections(
-        &self,
-        verdicts: &[RecordBatch],
-        epoch: Option<&WriterEpoch>,
-    ) -> Result<(), WarehouseError> {
-        self.insert_verdicts(&arrow::REJECTED, verdicts, epoch).await
-    }
-
-    /// Whether the table `receipts` accepts inserts as such: an insert of nothing.
-    ///
-    /// # Errors
-    /// [`WarehouseError`]: why it accepts none.
-    pub async fn accepts_receipts(&self) -> Result<(), WarehouseError> {
-        self.takes_inserts(arrow::RECEIPTS.name, &arrow::RECEIPTS.names()).await
-    }
-
-    async fn insert_verdicts(
-        &self,
-        table: &'static ArrowTable,
-        verdicts: &[RecordBatch],
-        epoch: Option<&WriterEpoch>,
-    ) -> Result<(), WarehouseError> {
-        let rows = verdicts.iter().map(|batch| batch.num_rows() as u64).sum();
-        if rows == 0 {
-            return Ok(());
-        }
-        let (names, structure) = (table.names(), table.structure());
-        let target = InsertTarget {
-            table: table.name,
-            columns: &names,
-            structure: &structure,
-        };
-        let stream = table.stream(verdicts)?;
-        self.insert_as(target, vec![stream], rows, Format::ArrowStream, epoch)
-            .await
-    }
-
-    /// Inserts ledger rows; as [`insert_receipts`](Self::insert_receipts).
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
-    pub async fn insert_ledger(&self, rows: &[LedgerRow]) -> Result<(), WarehouseError> {
-        self.insert_ledger_as(rows, None).await
-    }
-
-    /// Inserts ledger rows as the shard's writer; as [`insert_accepted`](Self::insert_accepted).
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
-    pub async fn insert_ledger_as(
-        &self,
-        rows: &[LedgerRow],
-        epoch: Option<&WriterEpoch>,
-    ) -> Result<(), WarehouseError> {
-        let mut bytes = Vec::with_capacity(rows.len() * 112);
-        for row in rows {
-            row.encode(&mut bytes);
-        }
-        let target = InsertTarget {
-            table: LedgerRow::TABLE,
-            columns: LedgerRow::COLUMNS,
-            structure: LedgerRow::STRUCTURE,
-        };
-        self.insert_fenced(target, vec![bytes.into()], rows.len() as u64, epoch)
-            .await
-    }
-
-    /// Inserts replays; as [`insert_receipts`](Self::insert_receipts).
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
-    pub async fn insert_replays(&self, rows: &[ReplayRow]) -> Result<(), WarehouseError> {
-        let mut bytes = Vec::with_capacity(rows.len() * 80);
-        for row in rows {
-            row.encode(&mut bytes);
-        }
-        self.insert(
-            ReplayRow::TABLE,
-            ReplayRow::COLUMNS,
-            vec![bytes.into()],
-            rows.len() as u64,
-        )
-        .await
-    }
-
-    pub(crate) async fn insert(
-        &self,
-        table: &'static str,
-        columns: &str,
-        rows: Vec<Bytes>,
-        count: u64,
-    ) -> Result<(), WarehouseError> {
-        // ClickHouse accepts many rows faster as columns.
-        let format = if table == ReceiptRow::TABLE {
-            Format::Native(count)
-        } else {
-            Format::RowBinary
-        };
-        let target = InsertTarget {
-            table,
-            columns,
-            structure: "",
-        };
-        self.insert_as(target, rows, count, format, None).await
-    }
-
-    /// Inserts rows in RowBinary, as the shard's writer if `epoch` is given.
-    pub(crate) async fn insert_fenced(
-        &self,
-        target: InsertTarget<'_>,
-        rows: Vec<Bytes>,
-        count: u64,
-        epoch: Option<&WriterEpoch>,
-    ) -> Result<(), WarehouseError> {
-        self.insert_as(target, rows, count, Format::RowBinary, epoch).await
-    }
-
-    async fn insert_as(
-        &self,
-        target: InsertTarget<'_>,
-        rows: Vec<Bytes>,
-        count: u64,
-        format: Format,
-        epoch: Option<&WriterEpoch>,
-    ) -> Result<(), WarehouseError> {
-        let table = target.table;
-        if count == 0 {
-            return Ok(());
-        }
-        let size = rows.iter().map(|chunk| chunk.len() as u64).sum();
-        for (what, size, max) in [
-            ("an insert's rows", count, self.insert_rows_max),
-            ("an insert's bytes", size, self.insert_bytes_max),
-        ] {
-            if size > max {
-                return Err(WarehouseError::TooLarge { what, size, max });
-            }
-        }
-        let started = Instant::now();
-        // The embedded engine is this process's own: no other writer can insert into it.
-        let epoch = epoch.filter(|_| self.is_server());
-        let sql = target.sql(format.name(), epoch);
-        let query_id = epoch.map(WriterEpoch::query_id);
-        let sent = async {
-            let _place = self.place().await?;
-            self.send(sql, rows, format, query_id).await
-        };
-        let result = tokio::time::timeout(self.insert_wait_max + ANSWER_SLACK, sent).await;
-        let result = result.unwrap_or_else(|_| Err(WarehouseError::Unavailable("the insert took too long".to_owned())));
-        metrics::histogram!("receipts_warehouse_insert_seconds", "table" => table).record(started.elapsed());
-        match &result {
-            Ok(()) => metrics::counter!("receipts_warehouse_insert_rows_total", "table" => table).increment(count),
-            Err(error) => count_error(error),
-        }
-        result
-    }
-
-    async fn send(
-        &self,
-        sql: String,
-        rows: Vec<Bytes>,
-        format: Format,
-        query_id: Option<String>,
-    ) -> Result<(), WarehouseError> {
-        let mut insert = self
-            .client
-            .insert_formatted_with(sql)
-            // An acknowledged insert is on disk: nothing may be gathered in memory first.
-            .with_setting("async_insert", "0")
-            // Merges unite rows of equal keys; doing it in each block as well would cost a quarter more.
-            .with_setting("optimize_on_insert", "0")
-            // A rewritten block must be written: the one of before may have been lost since.
-            .with_setting("insert_deduplicate", "0");
-        if let Some(query_id) = query_id {
-            insert = insert.with_setting("query_id", query_id);
-        }
-        if !matches!(format, Format::Native(_)) && !self.compressed {
-            for piece in rows {
-                insert.send(piece).await?;
-            }
-            insert.end().await?;
-            return Ok(());
-        }
-        let compressed = self.compressed;
-        let (packed, mut pieces) = mpsc::channel(PACKED_MAX);
-        let packing = on_own_thread("warehouse-pack", move || pack(&rows, format, compressed, &packed));
-        let sending = async move {
-            while let Some(piece) = pieces.recv().await {
-                match piece {
-                    Packed::Plain(piece) => insert.send(piece).await?,
-                    Packed::Lz4(frame) => insert.send_compressed(frame).await?,
-                }
-            }
-            Ok::<_, WarehouseError>(insert)
-        };
-        let (packed, sent) = tokio::join!(packing, sending);
-        let insert = sent?;
-        // Only what was packed to its end may be inserted; dropping the insert breaks it off.
-        packed.map_err(|error| WarehouseError::Unavailable(error.to_string()))??;
-        insert.end().await?;
-        Ok(())
-    }
-
     async fn place(&self) -> Result<SemaphorePermit<'_>, WarehouseError> {
         // Never closed; waiting ends with the statement's time.
         let place = self.places.acquire().await;
@@ -513,39 +255,30 @@ impl Warehouse {
     }
 
     /// All rows of a query. `name` is its label in metrics.
-    pub(crate) async fn rows<T: RowOwned + RowRead>(
-        &self,
-        name: &'static str,
-        call: Call,
-    ) -> Result<Vec<T>, WarehouseError> {
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn rows<T: RowOwned + RowRead>(&self, name: &'static str, call: Call) -> Result<Vec<T>, WarehouseError> {
         let (query, wait_max) = self.query(call);
         self.timed(name, wait_max, async move { Ok(query.fetch_all::<T>().await?) })
             .await
     }
 
-    /// As [`rows`](Self::rows), at most `rows_max` of them and some bytes; `None` where there are more.
-    pub(crate) async fn some_rows<T: RowOwned + RowRead>(
-        &self,
-        name: &'static str,
-        rows_max: usize,
-        call: Call,
-    ) -> Result<Option<Vec<T>>, WarehouseError> {
-        match self.rows(name, call.set("max_result_bytes", SOME_BYTES_MAX)).await {
-            Ok(rows) => Ok((rows.len() <= rows_max).then_some(rows)),
-            Err(WarehouseError::Refused { code: TOO_MANY, .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     /// The one row of a query.
-    pub(crate) async fn one<T: RowOwned + RowRead>(&self, name: &'static str, call: Call) -> Result<T, WarehouseError> {
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn one<T: RowOwned + RowRead>(&self, name: &'static str, call: Call) -> Result<T, WarehouseError> {
         let (query, wait_max) = self.query(call);
         self.timed(name, wait_max, async move { Ok(query.fetch_one::<T>().await?) })
             .await
     }
 
     /// Runs a statement that answers with nothing.
-    pub(crate) async fn execute(&self, name: &'static str, call: Call) -> Result<(), WarehouseError> {
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn execute(&self, name: &'static str, call: Call) -> Result<(), WarehouseError> {
         let (query, wait_max) = self.query(call);
         self.timed(name, wait_max, async move { Ok(query.execute().await?) })
             .await
@@ -631,120 +364,10 @@ impl Warehouse {
         result
     }
 
-    /// The state of the rollups that was read last.
-    pub(crate) fn rollups_known(&self) -> &rollup::Known {
-        &self.rollups
-    }
-
-    /// Which rolls made the hours of publishers that were asked about.
-    pub(crate) fn buckets_known(&self) -> &rollup::KnownBuckets {
-        &self.buckets
-    }
-
-    /// Sums of rolled rows that were read.
-    pub(crate) fn sums_known(&self) -> &rollup::KnownSums {
-        &self.sums
-    }
-
-    /// Receipts that aren't rolled.
-    pub(crate) fn recent_known(&self) -> &rollup::KnownRecent {
-        &self.recent
-    }
-
-    /// What the newest receipts of entries say.
-    pub(crate) fn urls_known(&self) -> &queries::KnownUrls {
-        &self.urls
-    }
-
     /// What a statement met of damage.
     pub(crate) fn damage_met(&self) -> &DamageMet {
         &self.damage
     }
-}
-
-/// Target of an insert.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct InsertTarget<'a> {
-    /// The table.
-    pub(crate) table: &'static str,
-    /// The columns in the order of the rows' values.
-    pub(crate) columns: &'a str,
-    /// The columns with their types, as `input()` takes them. Used only by inserts of a shard's
-    /// writer.
-    pub(crate) structure: &'a str,
-}
-
-impl InsertTarget<'_> {
-    /// The statement. An insert of a shard's writer changes nothing once another writer has
-    /// superseded it.
-    fn sql(&self, format: &str, epoch: Option<&WriterEpoch>) -> String {
-        let Self {
-            table,
-            columns,
-            structure,
-        } = self;
-        match epoch {
-            None => format!("INSERT INTO {table} ({columns}) FORMAT {format}"),
-            Some(epoch) => format!(
-                "INSERT INTO {table} ({columns}) SELECT {columns} FROM input('{}') WHERE {} FORMAT {format}",
-                structure.replace('\'', "\\'"),
-                epoch.condition(),
-            ),
-        }
-    }
-}
-
-/// In which format rows travel.
-#[derive(Debug, Clone, Copy)]
-enum Format {
-    RowBinary,
-    ArrowStream,
-    /// Of so many rows of `receipts`.
-    Native(u64),
-}
-
-impl Format {
-    fn name(self) -> &'static str {
-        match self {
-            Self::RowBinary => "RowBinary",
-            Self::ArrowStream => "ArrowStream",
-            Self::Native(_) => "Native",
-        }
-    }
-}
-
-/// A piece of an insert's body.
-enum Packed {
-    Plain(Bytes),
-    Lz4(CompressedData),
-}
-
-/// Packs rows as they travel, and hands each piece over as soon as it is ready. Takes a millisecond for every few thousand
-/// rows; sending goes on beside it.
-fn pack(rows: &[Bytes], format: Format, compressed: bool, packed: &mpsc::Sender<Packed>) -> Result<(), WarehouseError> {
-    let mut failed = None;
-    // A receiver that is gone has an error of its own to tell.
-    let mut hand_over = |piece: Bytes| {
-        if !compressed {
-            return packed.blocking_send(Packed::Plain(piece)).is_ok();
-        }
-        let starts = (0..piece.len()).step_by(COMPRESS_BYTES);
-        let mut parts = starts.map(|start| &piece[start..piece.len().min(start + COMPRESS_BYTES)]);
-        parts.all(|part| match CompressedData::new(part, Compression::Lz4) {
-            Ok(frame) => packed.blocking_send(Packed::Lz4(frame)).is_ok(),
-            Err(error) => {
-                failed = Some(error);
-                false
-            }
-        })
-    };
-    match format {
-        Format::RowBinary | Format::ArrowStream => {
-            let _ = rows.iter().all(|piece| hand_over(piece.clone()));
-        }
-        Format::Native(count) => native::receipts(rows, count, hand_over)?,
-    }
-    failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// What a server must be told with each statement; the embedded engine rests on it.

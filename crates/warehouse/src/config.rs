@@ -58,9 +58,8 @@ pub struct WarehouseConfig {
     pub query_wait_ms_max: u64,
     /// Threads of the embedded engine that run queries; so many run at once.
     pub threads: usize,
-    /// Threads of the embedded engine that run inserts.
-    pub insert_threads: usize,
-    /// Requests that may wait for a query thread, and as many for an insert thread; more are answered 503.
+    /// Requests that may wait for a query thread of the embedded engine, and as many for its insert
+    /// thread; more are answered 503.
     pub waiting_max: usize,
     /// Broken parts of a table at which the embedded engine refuses to open it.
     pub broken_parts_max: u64,
@@ -91,7 +90,6 @@ impl Default for WarehouseConfig {
             insert_wait_ms_max: 60_000,
             query_wait_ms_max: 10_000,
             threads: 4,
-            insert_threads: 2,
             waiting_max: 256,
             broken_parts_max: 10_000,
         }
@@ -178,7 +176,6 @@ impl WarehouseConfig {
         }
         for (name, value, max) in [
             ("threads", self.threads, 64),
-            ("insert_threads", self.insert_threads, 64),
             ("connections_max", self.connections_max, 4_096),
             ("waiting_max", self.waiting_max, 65_536),
         ] {

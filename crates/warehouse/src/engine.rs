@@ -106,7 +106,6 @@ impl EmbeddedEngine {
         let warehouse = engine.warehouse();
         let ready = async {
             warehouse.migrate().await?;
-            warehouse.reset_broken_rollups().await?;
             warehouse.report_broken_parts().await
         };
         match ready.await {
@@ -258,7 +257,9 @@ fn open(config: &WarehouseConfig, data_dir: &Path, place: Place) -> Result<(Endp
         })
     };
     let queries = lane("query", config.threads, &queries)?;
-    let inserts = lane("insert", config.insert_threads, &inserts)?;
+    // One after the other: a writer's new epoch is an insert too, and waits for the late ones of
+    // its old epoch.
+    let inserts = lane("insert", 1, &inserts)?;
     let insert_bytes_max = usize::try_from(config.insert_bytes_max).unwrap_or(usize::MAX);
     let endpoint = Endpoint::new(
         queries,

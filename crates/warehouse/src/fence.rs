@@ -11,6 +11,16 @@ use serde::Deserialize;
 use crate::client::Call;
 use crate::{Warehouse, WarehouseError};
 
+/// Settings with which an `INSERT ... SELECT` writes one block, durably.
+const ONE_BLOCK: [(&str, &str); 6] = [
+    ("async_insert", "0"),
+    ("insert_deduplicate", "0"),
+    ("max_insert_threads", "1"),
+    ("min_insert_block_size_bytes", "1000000000000"),
+    ("min_insert_block_size_rows", "1000000000000"),
+    ("optimize_on_insert", "0"),
+];
+
 /// The right to change a shard's tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriterEpoch {
@@ -74,6 +84,7 @@ impl Warehouse {
         if !self.holds_epoch(&epoch).await? {
             return Ok(None);
         }
+        // The embedded engine runs inserts one after the other: late ones ended before this one.
         if self.is_server() {
             self.kill_other_writers(&epoch).await?;
         }
@@ -88,6 +99,31 @@ impl Warehouse {
     pub async fn holds_epoch(&self, epoch: &WriterEpoch) -> Result<bool, WarehouseError> {
         let greatest = self.greatest_epoch(epoch.shard).await?;
         Ok(greatest.is_some_and(|pair| (pair.number, pair.token) == (epoch.number, epoch.token)))
+    }
+
+    /// Runs an `INSERT ... SELECT` as the shard's writer if `epoch` is given. `{fence}` in its
+    /// condition holds while no later writer has superseded this one. All rows become one block,
+    /// and so one part per partition of the table. `Ok` means that they are durable, or that this
+    /// writer was superseded ([`Self::holds_epoch`]).
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn insert_select(
+        &self,
+        name: &'static str,
+        call: Call,
+        epoch: Option<&WriterEpoch>,
+    ) -> Result<(), WarehouseError> {
+        let epoch = epoch.filter(|_| self.is_server());
+        let condition = epoch.map_or_else(|| "1".to_owned(), WriterEpoch::condition);
+        let mut call = call.fenced_by(&condition);
+        for (setting, value) in ONE_BLOCK {
+            call = call.set(setting, value);
+        }
+        if let Some(epoch) = epoch {
+            call = call.set("query_id", epoch.query_id());
+        }
+        self.execute(name, call).await
     }
 
     async fn greatest_epoch(&self, shard: u32) -> Result<Option<Pair>, WarehouseError> {

@@ -1,104 +1,44 @@
-//! The schema, version by version.
+//! The schema: its tables, created in one version.
 //!
-//! Every statement can be run again, and a version is recorded only after all its statements: a crash in between, or
-//! several processes at once, ends in the same schema. So there is no lock; on a cluster, each node runs the `ON CLUSTER`
-//! statements of all of them one after another from the keeper's queue. A version that was ever released is never
-//! changed; the next one is added below it.
+//! Every statement can be run again, and the version is recorded only after all its statements: a
+//! crash in between, or several processes at once, ends in the same schema. So there is no lock; on
+//! a cluster, each node runs the `ON CLUSTER` statements one after another from the keeper's queue.
+//! A version that was ever released is never changed; the next one is added below it.
 
 use crate::client::Call;
-use crate::rollup::tables as rollup;
-use crate::schema::{LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Step, VERSIONS, WRITERS};
+use crate::schema::{
+    LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Step, Table, USAGE, USAGE_REBUILDS, VERSIONS, WRITERS,
+};
 use crate::{Warehouse, WarehouseError};
 
-/// One version of the schema.
-struct Migration {
-    version: u32,
-    name: &'static str,
-    steps: &'static [Step],
-}
+/// The schema's version. Databases of development versions before it can't be read.
+const VERSION: u32 = 6;
 
-static MIGRATIONS: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "receipts, rejected, ledger, writers",
-        steps: &[
-            Step::Create(&RECEIPTS),
-            Step::Create(&REJECTED),
-            Step::Create(&LEDGER),
-            Step::Create(&WRITERS),
-            Step::Create(&PROGRESS),
-        ],
-    },
-    Migration {
-        version: 2,
-        name: "replays",
-        steps: &[Step::Alter(&REJECTED, REJECTED_CONTEXT), Step::Create(&REPLAYS)],
-    },
-    Migration {
-        version: 3,
-        name: "retention, and erasures that last",
-        steps: &[Step::Alter(&RECEIPTS, BLANK_WINS), RETENTION[0], RETENTION[1]],
-    },
-    Migration {
-        version: 4,
-        name: "rollups",
-        steps: &[
-            Step::Create(&rollup::MARKS),
-            Step::Create(&rollup::ERASURES),
-            Step::Create(&rollup::STATES),
-            Step::Create(&rollup::BUCKETS),
-            Step::Create(&rollup::BY_CLIENT),
-            Step::Create(&rollup::BY_ENTRY),
-            Step::Forget(&rollup::MARKS, "written_at", MARKS_DAYS),
-            Step::Forget(&rollup::ERASURES, "written_at", MARKS_DAYS),
-            RETENTION[2],
-            RETENTION[3],
-            RETENTION[4],
-        ],
-    },
-    Migration {
-        version: 5,
-        name: "sums of rollups",
-        steps: &[
-            Step::Store(&rollup::BY_CLIENT, rollup::SUMS_BY_CLIENT),
-            Step::Store(&rollup::BY_ENTRY, rollup::SUMS_BY_ENTRY),
-        ],
-    },
+static TABLES: [&Table; 8] = [
+    &RECEIPTS,
+    &REJECTED,
+    &LEDGER,
+    &REPLAYS,
+    &WRITERS,
+    &PROGRESS,
+    &USAGE,
+    &USAGE_REBUILDS,
 ];
-
-/// Days that marks are kept: longer than a state without a successor is believed.
-const MARKS_DAYS: u64 = 3;
 
 /// By which column rows get old.
-const RETENTION: [Step; 5] = [
+const RETENTION: [Step; 3] = [
     Step::Retain(&RECEIPTS, "timestamp"),
     Step::Retain(&REJECTED, "received_at"),
-    Step::Retain(&rollup::BUCKETS, "hour * 3600"),
-    Step::Retain(&rollup::BY_CLIENT, "hour * 3600"),
-    Step::Retain(&rollup::BY_ENTRY, "hour * 3600"),
+    Step::Retain(&USAGE, "time"),
 ];
 
-/// What tells who used content, in columns whose least value is the blank one: equal payloads have equal values, so `min`
-/// is the same as `any`, but for a row that an erasure has blanked. That one wins over a duplicate which comes later.
-const BLANK_WINS: &str = "
-    MODIFY COLUMN client_id SimpleAggregateFunction(min, UUID) CODEC(ZSTD(1)),
-    MODIFY COLUMN client_name SimpleAggregateFunction(min, LowCardinality(String)),
-    MODIFY COLUMN client_version SimpleAggregateFunction(min, LowCardinality(String)),
-    MODIFY COLUMN organization SimpleAggregateFunction(min, LowCardinality(String)),
-    MODIFY COLUMN key_fingerprint SimpleAggregateFunction(min, FixedString(32)) CODEC(ZSTD(1)),
-    MODIFY COLUMN context SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
-    MODIFY COLUMN query_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
-    MODIFY COLUMN session_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
-    MODIFY COLUMN study_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
-    MODIFY COLUMN researcher_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1))";
+/// All steps of the schema, in order.
+fn steps() -> impl Iterator<Item = Step> {
+    TABLES.iter().map(|table| Step::Create(table)).chain(RETENTION)
+}
 
 /// ClickHouse's UNKNOWN_DATABASE and UNKNOWN_TABLE.
 const NOT_THERE: [u32; 2] = [81, 60];
-
-/// What a rejected receipt is judged again by. Rows of before have neither: `receipts repair` fills them from the log.
-const REJECTED_CONTEXT: &str = "
-    ADD COLUMN IF NOT EXISTS request_signature Nullable(String) CODEC(ZSTD(1)),
-    ADD COLUMN IF NOT EXISTS origin LowCardinality(String)";
 
 impl Warehouse {
     /// Creates the database and brings the schema up to date. Safe to repeat, also after a crash in the middle, and from
@@ -112,17 +52,25 @@ impl Warehouse {
     }
 
     async fn bring_up(&self) -> Result<(), WarehouseError> {
-        let known = MIGRATIONS.last().map_or(0, |migration| migration.version);
         let found = match self.schema_version().await {
             Err(WarehouseError::Refused { code, .. }) if NOT_THERE.contains(&code) => 0,
             other => other?,
         };
-        if found > known {
+        if found > VERSION {
             return Err(WarehouseError::Config(format!(
-                "the warehouse's schema has version {found}, newer than this program's {known}: run a newer program"
+                "the warehouse's schema has version {found}, newer than this program's {VERSION}: run a newer program"
             )));
         }
-        if found == known {
+        if found != 0 && found < VERSION {
+            return Err(WarehouseError::Config(format!(
+                "the database `{database}` has tables of a development version (schema version {found}), which this \
+                 program can't read (it has version {VERSION}): drop the database, or name another one with \
+                 warehouse.database. With the embedded engine, remove the data directory's `warehouse`. The writer \
+                 fills the new tables from the log `verdicts`",
+                database = self.database()
+            )));
+        }
+        if found == VERSION {
             return match self.missing_tables().await?.as_slice() {
                 [] => self.keep_retention().await,
                 missing => Err(WarehouseError::Damaged(format!(
@@ -137,21 +85,14 @@ impl Warehouse {
         for statement in layout.statements(&Step::Create(&VERSIONS)) {
             self.execute("migrate", Call::new(statement).slow()).await?;
         }
-        for migration in MIGRATIONS.iter().filter(|migration| migration.version > found) {
-            for statement in migration.steps.iter().flat_map(|step| layout.statements(step)) {
-                self.execute("migrate", Call::new(statement).slow()).await?;
-            }
-            let record =
-                Call::new("INSERT INTO schema_versions (version, name) SELECT {version:UInt32}, {name:String}")
-                    .with("version", migration.version)
-                    .with("name", migration.name);
-            self.execute("migrate", record).await?;
-            tracing::info!(
-                version = migration.version,
-                name = migration.name,
-                "the warehouse's schema was brought up"
-            );
+        for statement in steps().flat_map(|step| layout.statements(&step)) {
+            self.execute("migrate", Call::new(statement).slow()).await?;
         }
+        let record = Call::new("INSERT INTO schema_versions (version, name) SELECT {version:UInt32}, {name:String}")
+            .with("version", VERSION)
+            .with("name", "the log verdicts, and usage");
+        self.execute("migrate", record).await?;
+        tracing::info!(version = VERSION, "the warehouse's tables were created");
         Ok(())
     }
 
@@ -188,17 +129,13 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn restore_tables(&self) -> Result<Vec<String>, WarehouseError> {
         let missing = match self.schema_version().await {
-            Err(WarehouseError::Refused { code, .. }) if NOT_THERE.contains(&code) => Vec::new(),
-            version => {
-                version?;
-                self.missing_tables().await?
-            }
+            Ok(VERSION) => self.missing_tables().await?,
+            // Created, refused or reported by the migration.
+            _ => Vec::new(),
         };
         if !missing.is_empty() {
-            self.forget_rollup_states(&missing).await?;
             let layout = self.layout();
-            let steps = MIGRATIONS.iter().flat_map(|migration| migration.steps);
-            for statement in steps.flat_map(|step| layout.statements(step)) {
+            for statement in steps().flat_map(|step| layout.statements(&step)) {
                 self.execute("migrate", Call::new(statement).slow()).await?;
             }
         }
@@ -209,10 +146,8 @@ impl Warehouse {
     async fn missing_tables(&self) -> Result<Vec<String>, WarehouseError> {
         let call = Call::new("SELECT name FROM system.tables WHERE database = currentDatabase()");
         let there: Vec<String> = self.rows("migrate", call).await?;
-        let tables = [&RECEIPTS, &REJECTED, &LEDGER, &REPLAYS, &WRITERS, &PROGRESS]
-            .into_iter()
-            .chain(rollup::ALL);
-        let missing = tables
+        let missing = TABLES
+            .iter()
             .map(|table| table.name)
             .filter(|table| !there.iter().any(|name| name == table));
         Ok(missing.map(ToOwned::to_owned).collect())
@@ -226,15 +161,14 @@ impl Warehouse {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::MIGRATIONS;
+    use super::steps;
     use crate::schema::{Layout, Step, VERSIONS};
 
     /// Every statement of a layout, as it would be sent.
     pub(crate) fn ddl(layout: Layout<'_>) -> String {
         let mut statements = vec![layout.database()];
         statements.extend(layout.statements(&Step::Create(&VERSIONS)));
-        let steps = MIGRATIONS.iter().flat_map(|migration| migration.steps);
-        statements.extend(steps.flat_map(|step| layout.statements(step)));
+        statements.extend(steps().flat_map(|step| layout.statements(&step)));
         statements.iter().map(|statement| format!("{statement};\n\n")).collect()
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use blocks::{AcceptedRow, RejectedRow, Rows};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -20,8 +20,8 @@ use crate::schema::Layout;
 use crate::statements::{Lane, Opener};
 use crate::threads::on_own_thread;
 use crate::{
-    CommittedOffset, Filter, GroupBy, LedgerRow, MetadataErasure, Metric, REFUSED_BY_WAREHOUSE, ReceiptRow,
-    RejectedRow, RollupView, Scope, Target, Warehouse, WarehouseConfig, WarehouseError,
+    CommittedOffset, Filter, LedgerRow, MetadataErasure, REFUSED_BY_WAREHOUSE, Scope, Target, Touched,
+    VerdictsPosition, Warehouse, WarehouseConfig, WarehouseError,
 };
 
 /// 2026-11-15T12:00:00Z.
@@ -111,8 +111,8 @@ async fn make_tables(warehouse: &Warehouse, layout: Layout<'_>) {
     }
 }
 
-fn receipt(number: u8, offset: u64, out: &mut Vec<u8>) {
-    ReceiptRow {
+fn receipt(number: u8, offset: u64, rows: &mut Rows) {
+    rows.push_accepted(&AcceptedRow {
         publisher: ["a.example", "b.example"][usize::from(number % 2)],
         timestamp_ms: NOON_MS,
         entry_id: Uuid::from_u128(7),
@@ -136,33 +136,38 @@ fn receipt(number: u8, offset: u64, out: &mut Vec<u8>) {
         session_id: "",
         study_id: "",
         researcher_id: "",
-    }
-    .encode(out);
+        request_id: "r",
+        client_address: "",
+        kind: "receipt",
+        raw: b"{}",
+        request_signature: "",
+        origin: "record",
+    });
 }
 
 fn position(offset: u64) -> u128 {
     (1 << 96) | (u128::from(offset) << 16)
 }
 
-fn refusal(offset: u64, reason: &str, out: &mut Vec<u8>) {
-    RejectedRow {
+fn refusal(offset: u64, reason: &str, rows: &mut Rows) {
+    rows.push_rejected(&RejectedRow {
         position: position(offset),
         reason,
         detail: "detail",
         publisher: "a.example",
-        receipt_id: Some(Uuid::from_u128(1)),
-        client_id: None,
-        entry_id: None,
-        payload_hash: None,
+        timestamp_ms: 0,
+        receipt_id: Uuid::from_u128(1),
+        client_id: Uuid::nil(),
+        entry_id: Uuid::nil(),
+        payload_hash: &[0; 32],
         received_at_ms: NOON_MS,
         request_id: "r",
         client_address: "",
         kind: "receipt",
         raw: b"{}",
-        request_signature: None,
+        request_signature: "",
         origin: "record",
-    }
-    .encode(out);
+    });
 }
 
 #[test]
@@ -188,14 +193,14 @@ fn everything_is_written_and_read_through_distributed_tables() {
 /// Twenty receipts at offsets 0 to 19, each block twice, receipt 0 once more at offset 20, offset 21 refused.
 async fn rows_count_once(warehouse: &Warehouse) {
     for _ in 0..2 {
-        let mut rows = Vec::new();
+        let mut rows = Rows::default();
         (0..20).for_each(|number| receipt(number, number.into(), &mut rows));
         receipt(0, 20, &mut rows);
-        warehouse.insert_receipts(vec![Bytes::from(rows)], 21).await.unwrap();
-        let mut rows = Vec::new();
         refusal(21, REFUSED_BY_WAREHOUSE, &mut rows);
         refusal(22, "malformed", &mut rows);
-        warehouse.insert_rejected(vec![Bytes::from(rows)], 2).await.unwrap();
+        let (accepted, rejected) = rows.batches().unwrap();
+        warehouse.insert_accepted(&[accepted], None).await.unwrap();
+        warehouse.insert_rejections(&[rejected], None).await.unwrap();
         let line = LedgerRow {
             epoch: 1,
             partition: 0,
@@ -208,7 +213,8 @@ async fn rows_count_once(warehouse: &Warehouse) {
             verifier: "v".to_owned(),
             committed_at_ms: NOON_MS,
             shard: 0,
-            verdicts: crate::VerdictsPosition::default(),
+            verdicts: VerdictsPosition::default(),
+            touched: Touched::default(),
         };
         warehouse.insert_ledger(&[line]).await.unwrap();
     }
@@ -240,13 +246,8 @@ async fn every_question_is_answered(warehouse: &Warehouse) {
         to_ms: NOON_MS + 1,
         ..Filter::default()
     };
-    // A subquery over the same table, as a grouped series has it.
-    let everything = RollupView::none();
-    let usage = warehouse.usage(&everything);
-    let points = usage.timeseries(&scope, &filter, Metric::Receipts, &[NOON_MS - 1], GroupBy::Client, 2);
-    let points = points.await.unwrap();
-    assert_eq!(points.iter().map(|point| point.value).collect::<Vec<_>>(), [7, 7]);
-    assert_eq!(usage.dashboard(&scope, &filter, 5).await.unwrap().total_receipts, 20);
+    let page = warehouse.receipts_page(&scope, &filter, None, 7).await.unwrap();
+    assert_eq!(page.len(), 7);
     let (mut exported, mut after) = (0, None);
     loop {
         let page = warehouse.export_receipts(&scope, after.as_ref(), 7).await.unwrap();
@@ -270,10 +271,7 @@ async fn every_question_is_answered(warehouse: &Warehouse) {
     let refusals = warehouse.refusals(&scope, NOON_MS, NOON_MS + 1, 5).await.unwrap();
     assert_eq!(refusals.newest.len(), 2);
     assert_eq!(warehouse.ledger(1, 0, 0, 5).await.unwrap().len(), 1);
-    warehouse
-        .takes_inserts(ReceiptRow::TABLE, ReceiptRow::COLUMNS)
-        .await
-        .unwrap();
+    warehouse.accepts_receipts().await.unwrap();
 
     let above = CommittedOffset { next_offset: 21, ..end };
     assert_eq!(

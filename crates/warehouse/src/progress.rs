@@ -1,11 +1,14 @@
 //! Progress of the writers, as they publish it: one row per shard.
 
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, UInt32Array, UInt64Array};
 use clickhouse::Row;
 use serde::Deserialize;
 
+use crate::arrow::lists_of_tuples;
 use crate::client::Call;
 use crate::fence::WriterEpoch;
-use crate::row::put_length;
 use crate::{CommittedOffset, Warehouse, WarehouseError};
 
 /// A partition of the log `receipts`, as far as a shard's writer has stored verdicts on it.
@@ -67,17 +70,16 @@ struct Stored {
     partitions: Vec<(u32, u32, u64, i64)>,
 }
 
-const COLUMNS: &str = "shard, version, verdicts_epoch, verdicts_offset, source_partitions, partitions";
-const STRUCTURE: &str = "shard UInt32, version UInt64, verdicts_epoch UInt32, verdicts_offset UInt64, \
-    source_partitions UInt32, partitions Array(Tuple(UInt32, UInt32, UInt64, Int64))";
-
 impl Warehouse {
     /// Reads the progress that the writers of all shards have published, by shard.
     ///
     /// # Errors
     /// [`WarehouseError`].
     pub async fn progress(&self) -> Result<Vec<ShardProgress>, WarehouseError> {
-        let call = Call::new(format!("SELECT {COLUMNS} FROM progress FINAL ORDER BY shard"));
+        let call = Call::new(
+            "SELECT shard, version, verdicts_epoch, verdicts_offset, source_partitions, partitions
+             FROM progress FINAL ORDER BY shard",
+        );
         let stored: Vec<Stored> = self.rows("progress", call).await?;
         Ok(stored.into_iter().map(ShardProgress::from).collect())
     }
@@ -91,25 +93,28 @@ impl Warehouse {
         progress: &ShardProgress,
         epoch: Option<&WriterEpoch>,
     ) -> Result<(), WarehouseError> {
-        let mut row = Vec::with_capacity(64 + progress.partitions.len() * 24);
-        row.extend_from_slice(&progress.shard.to_le_bytes());
-        row.extend_from_slice(&progress.version.to_le_bytes());
-        row.extend_from_slice(&progress.verdicts.epoch.to_le_bytes());
-        row.extend_from_slice(&progress.verdicts.offset.to_le_bytes());
-        row.extend_from_slice(&progress.source_partitions.to_le_bytes());
-        put_length(&mut row, progress.partitions.len());
-        for one in &progress.partitions {
-            row.extend_from_slice(&one.epoch.to_le_bytes());
-            row.extend_from_slice(&one.partition.to_le_bytes());
-            row.extend_from_slice(&one.next_offset.to_le_bytes());
-            row.extend_from_slice(&one.complete_through_ms.to_le_bytes());
-        }
-        let target = crate::client::InsertTarget {
-            table: "progress",
-            columns: COLUMNS,
-            structure: STRUCTURE,
-        };
-        self.insert_fenced(target, vec![row.into()], 1, epoch).await
+        let u32s = |value| -> ArrayRef { Arc::new(UInt32Array::from_iter_values([value])) };
+        let u64s = |value| -> ArrayRef { Arc::new(UInt64Array::from_iter_values([value])) };
+        let each = progress.partitions.iter();
+        let members: Vec<ArrayRef> = vec![
+            Arc::new(UInt32Array::from_iter_values(each.clone().map(|one| one.epoch))),
+            Arc::new(UInt32Array::from_iter_values(each.clone().map(|one| one.partition))),
+            Arc::new(UInt64Array::from_iter_values(each.clone().map(|one| one.next_offset))),
+            Arc::new(Int64Array::from_iter_values(each.map(|one| one.complete_through_ms))),
+        ];
+        let columns = vec![
+            ("shard", "UInt32", u32s(progress.shard)),
+            ("version", "UInt64", u64s(progress.version)),
+            ("verdicts_epoch", "UInt32", u32s(progress.verdicts.epoch)),
+            ("verdicts_offset", "UInt64", u64s(progress.verdicts.offset)),
+            ("source_partitions", "UInt32", u32s(progress.source_partitions)),
+            (
+                "partitions",
+                "Array(Tuple(UInt32, UInt32, UInt64, Int64))",
+                lists_of_tuples([progress.partitions.len()], members)?,
+            ),
+        ];
+        self.insert_columns("progress", columns, epoch).await
     }
 }
 

@@ -14,23 +14,20 @@ pub(crate) struct Table {
     pub(crate) engine: &'static str,
     /// From `PARTITION BY` to `ORDER BY`.
     pub(crate) keys: &'static str,
-    /// What decides a row's shard, from its sorting key; `None` for a small table that every node has whole.
+    /// Expression of a row's shard, over its sorting key; `None` for a table that every node has
+    /// whole.
     pub(crate) shard_by: Option<&'static str>,
+    /// Settings of the table, beside those of durability.
+    pub(crate) settings: &'static [&'static str],
 }
 
-/// One change of the schema, which can be made again.
+/// Step of the schema, which can be repeated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Step {
     /// A new table.
     Create(&'static Table),
-    /// What follows `ALTER TABLE <name>`; it must do nothing the second time.
-    Alter(&'static Table, &'static str),
-    /// The same of what only the table itself has, not the one over all nodes.
-    Store(&'static Table, &'static str),
     /// Lets go of a part once the youngest of its rows, by this column, is as old as receipts may get.
     Retain(&'static Table, &'static str),
-    /// Lets go of a part once the youngest of its rows, by this column, is so many days old.
-    Forget(&'static Table, &'static str, u64),
 }
 
 /// How tables are laid out.
@@ -47,9 +44,10 @@ pub(crate) struct Layout<'a> {
 }
 
 /// Without all four, a commit doesn't survive power loss: merged parts are synced by settings of their own.
-const FSYNC: &str = "
-SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
-    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
+const FSYNC: [&str; 2] = [
+    "fsync_after_insert = 1, fsync_part_directory = 1",
+    "min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1",
+];
 
 impl Layout<'_> {
     /// Makes the database.
@@ -61,20 +59,7 @@ impl Layout<'_> {
     pub(crate) fn statements(&self, step: &Step) -> Vec<String> {
         match step {
             Step::Create(table) => self.create(table),
-            Step::Alter(table, change) => self
-                .names(table)
-                .into_iter()
-                .map(|name| format!("ALTER TABLE {name}{} {change}", self.on_cluster()))
-                .collect(),
-            Step::Store(table, change) => {
-                vec![format!(
-                    "ALTER TABLE {}{} {change}",
-                    self.stored(table),
-                    self.on_cluster()
-                )]
-            }
             Step::Retain(table, column) => self.let_go(table, &self.expiry(column)),
-            Step::Forget(table, column, days) => self.let_go(table, &format!("{column} + toIntervalDay({days})")),
         }
     }
 
@@ -112,15 +97,6 @@ impl Layout<'_> {
             .unwrap_or_default()
     }
 
-    /// The table itself, then the one over all nodes.
-    fn names(&self, table: &Table) -> Vec<String> {
-        let mut names = vec![self.stored(table)];
-        if self.cluster.is_some() && table.shard_by.is_some() {
-            names.push(format!("`{}`.{}", self.database, table.name));
-        }
-        names
-    }
-
     fn create(&self, table: &Table) -> Vec<String> {
         let stored = self.stored(table);
         let mut statements = vec![format!(
@@ -129,7 +105,7 @@ impl Layout<'_> {
             table.columns,
             self.engine(table),
             table.keys,
-            if self.fsync { FSYNC } else { "" },
+            self.settings(table),
         )];
         if let (Some(cluster), Some(shard_by)) = (self.cluster, table.shard_by) {
             statements.push(format!(
@@ -139,6 +115,15 @@ impl Layout<'_> {
             ));
         }
         statements
+    }
+
+    fn settings(&self, table: &Table) -> String {
+        let fsync: &[&str] = if self.fsync { &FSYNC } else { &[] };
+        let settings: Vec<&str> = table.settings.iter().chain(fsync).copied().collect();
+        if settings.is_empty() {
+            return String::new();
+        }
+        format!("\nSETTINGS {}", settings.join(",\n    "))
     }
 
     /// With its place in the keeper: one for each shard, or one for all nodes, where a replica's name alone isn't unique.
@@ -177,11 +162,14 @@ pub(crate) static VERSIONS: Table = Table {
     keys: "
 ORDER BY version",
     shard_by: None,
+    settings: &[],
 };
 
 /// One row is one receipt's payload; `positions` is the set of log positions it was seen at. The sorting key is
 /// everything a retry repeats, and all else are aggregates, so that merges unite the positions of equal payloads and
-/// writing a block again changes nothing.
+/// writing a block again changes nothing. Columns that say who used content are united by `min`:
+/// equal payloads have equal values, and a row that an erasure has blanked wins over a duplicate
+/// that comes later.
 pub(crate) static RECEIPTS: Table = Table {
     name: "receipts",
     columns: "
@@ -194,20 +182,20 @@ pub(crate) static RECEIPTS: Table = Table {
     received_at SimpleAggregateFunction(min, DateTime64(3, 'UTC')) CODEC(Delta(8), ZSTD(1)),
     url SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
     content_hash SimpleAggregateFunction(any, FixedString(32)) CODEC(ZSTD(1)),
-    client_id SimpleAggregateFunction(any, UUID) CODEC(ZSTD(1)),
-    client_name SimpleAggregateFunction(any, LowCardinality(String)),
-    client_version SimpleAggregateFunction(any, LowCardinality(String)),
-    organization SimpleAggregateFunction(any, LowCardinality(String)),
-    key_fingerprint SimpleAggregateFunction(any, FixedString(32)) CODEC(ZSTD(1)),
+    client_id SimpleAggregateFunction(min, UUID) CODEC(ZSTD(1)),
+    client_name SimpleAggregateFunction(min, LowCardinality(String)),
+    client_version SimpleAggregateFunction(min, LowCardinality(String)),
+    organization SimpleAggregateFunction(min, LowCardinality(String)),
+    key_fingerprint SimpleAggregateFunction(min, FixedString(32)) CODEC(ZSTD(1)),
     algorithm SimpleAggregateFunction(any, LowCardinality(String)),
     purpose SimpleAggregateFunction(any, LowCardinality(String)),
-    context SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    context SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
     dataset_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
     model_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
-    query_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
-    session_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
-    study_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
-    researcher_id SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
+    query_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    session_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    study_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
+    researcher_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1",
     engine: "AggregatingMergeTree",
     keys: "
@@ -215,6 +203,7 @@ PARTITION BY toYYYYMM(timestamp)
 PRIMARY KEY (publisher, toStartOfHour(timestamp), entry_id, receipt_id)
 ORDER BY (publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp)",
     shard_by: Some("cityHash64(publisher, receipt_id)"),
+    settings: &[],
 };
 
 /// One row is one refused occurrence; its position makes it one.
@@ -234,15 +223,20 @@ pub(crate) static REJECTED: Table = Table {
     client_address String CODEC(ZSTD(1)),
     kind LowCardinality(String),
     raw String CODEC(ZSTD(3)),
+    request_signature Nullable(String) CODEC(ZSTD(1)),
+    origin LowCardinality(String),
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1",
     engine: "ReplacingMergeTree",
     keys: "
 PARTITION BY toYYYYMM(received_at)
 ORDER BY (publisher, received_at, position)",
     shard_by: Some("cityHash64(position)"),
+    settings: &[],
 };
 
 /// One row is one block of the log; offsets of a partition are contiguous over its blocks.
+/// `touched` has the hours and publishers of its accepted receipts, for live streams, and is empty
+/// after three days.
 pub(crate) static LEDGER: Table = Table {
     name: "ledger",
     columns: "
@@ -258,11 +252,14 @@ pub(crate) static LEDGER: Table = Table {
     committed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
     shard UInt32 CODEC(ZSTD(1)),
     verdicts_epoch UInt32 CODEC(ZSTD(1)),
-    verdicts_offset UInt64 CODEC(Delta(8), ZSTD(1))",
+    verdicts_offset UInt64 CODEC(Delta(8), ZSTD(1)),
+    touched Array(Tuple(UInt32, String)) CODEC(ZSTD(1)) TTL toDateTime(committed_at) + INTERVAL 3 DAY,
+    INDEX verdicts_offset_minmax verdicts_offset TYPE minmax GRANULARITY 1",
     engine: "ReplacingMergeTree",
     keys: "
-ORDER BY (epoch, partition, first_offset)",
+ORDER BY (shard, epoch, partition, first_offset)",
     shard_by: Some("cityHash64(epoch, partition)"),
+    settings: &[],
 };
 
 /// One row is one rejected receipt that counts now. The rejected row stays: the ledger needs it.
@@ -278,6 +275,7 @@ pub(crate) static REPLAYS: Table = Table {
     keys: "
 ORDER BY position",
     shard_by: Some("cityHash64(position)"),
+    settings: &[],
 };
 
 /// Epochs of the shards' writers. The writer with a shard's greatest pair may insert.
@@ -292,6 +290,7 @@ pub(crate) static WRITERS: Table = Table {
     keys: "
 ORDER BY (shard, number, token)",
     shard_by: None,
+    settings: &[],
 };
 
 /// Progress of the shards' writers. The greatest version of a shard is the newest. `partitions`
@@ -310,4 +309,67 @@ pub(crate) static PROGRESS: Table = Table {
     keys: "
 ORDER BY shard",
     shard_by: None,
+    settings: &[],
+};
+
+/// Aggregates of usage. A row is a part of the one in `grain`, which determines the row's columns.
+/// The others are empty or 0 (see `usage`, the crate).
+///
+/// - `time`, in seconds since the Unix epoch: the timestamp's second (`counted`), the half hour's
+///   start (`purpose`), or the UTC day's start (`all`, `client`, `entry`)
+/// - `half_hour`: of the day, 0 to 47 (`all`)
+/// - `key`: the first 16 bytes of the payload's hash, which covers everything that identifies a
+///   receipt (`counted`)
+/// - `revision`: 0, or how often a rebuild has replaced the key's rows. Replaced ones add up to 0
+///
+/// The month's partition holds a receipt's counted row and all its contributions, so one insert
+/// makes one part with all of them.
+pub(crate) static USAGE: Table = Table {
+    name: "usage",
+    columns: "
+    grain Enum8('counted' = 0, 'all' = 1, 'purpose' = 2, 'client' = 3, 'entry' = 4),
+    publisher String CODEC(ZSTD(1)),
+    time UInt32 CODEC(Delta(4), ZSTD(1)) SETTINGS (min_compress_block_size = 4096, max_compress_block_size = 4096),
+    entry_id UUID CODEC(ZSTD(1)),
+    half_hour UInt8 CODEC(ZSTD(1)),
+    key FixedString(16) CODEC(LZ4) SETTINGS (min_compress_block_size = 4096, max_compress_block_size = 4096),
+    client_id UUID CODEC(ZSTD(1)),
+    purpose LowCardinality(String),
+    model_id String CODEC(ZSTD(1)),
+    client_name LowCardinality(String),
+    organization LowCardinality(String),
+    client_version LowCardinality(String),
+    url String CODEC(ZSTD(1)),
+    revision UInt32 CODEC(ZSTD(1)),
+    receipts SimpleAggregateFunction(sum, Int64) CODEC(T64, ZSTD(1)),
+    first_ms SimpleAggregateFunction(min, Int64) CODEC(Delta(8), ZSTD(1)),
+    last_ms SimpleAggregateFunction(max, Int64) CODEC(Delta(8), ZSTD(1))",
+    engine: "AggregatingMergeTree",
+    keys: "
+PARTITION BY toYYYYMM(toDateTime(time, 'UTC'))
+PRIMARY KEY (grain, publisher, time, entry_id, half_hour, key)
+ORDER BY (grain, publisher, time, entry_id, half_hour, key, client_id, purpose, model_id, client_name,
+    organization, client_version, url, revision)",
+    shard_by: None,
+    settings: &["index_granularity = 256"],
+};
+
+/// Requests that a shard's writer executes between inserts: the aggregates of these publishers'
+/// usage are made equal to `receipts` again.
+pub(crate) static USAGE_REBUILDS: Table = Table {
+    name: "usage_rebuilds",
+    columns: "
+    request UUID,
+    publishers Array(String) CODEC(ZSTD(1)),
+    parents Array(String) CODEC(ZSTD(1)),
+    others_of Array(String) CODEC(ZSTD(1)),
+    others Array(String) CODEC(ZSTD(1)),
+    before_ms Int64,
+    is_finished Bool,
+    requested_at DateTime64(3, 'UTC') DEFAULT now64(3)",
+    engine: "ReplacingMergeTree(is_finished)",
+    keys: "
+ORDER BY request",
+    shard_by: None,
+    settings: &[],
 };

@@ -49,6 +49,11 @@ pub(super) fn text(erasure: &Erasure, confirmed_at_ms: i64) -> String {
             if coverage.inherited.is_empty() { "" } else { " and subdomains" },
         ));
         lines.push(
+            "- The aggregates of usage were rebuilt from these rows. A count of aggregates that are counted for such clients, and of \
+             compensated ones that still have their names, then found 0."
+                .to_owned(),
+        );
+        lines.push(
             "- A duplicate that arrives later is shown without its client, and its bytes are erased within a day."
                 .to_owned(),
         );

@@ -11,10 +11,11 @@ use http::{Uri, header};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use service::problem::{Kind, Problem};
+use usage::Usage;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use warehouse::{Filter, RejectedFilter, RollupView};
+use warehouse::{Filter, RejectedFilter};
 use web::params::{InvalidQuery, Params};
 use web::{Failure, rfc3339_ms};
 
@@ -155,12 +156,8 @@ async fn receipts(app: &App, principal: &Principal) -> Result<ReceiptsBody, Fail
         to_ms: i64::MAX,
         ..Filter::default()
     };
-    let stats = app
-        .deps
-        .warehouse
-        .usage(&RollupView::none())
-        .dashboard(&scope, &all, 0)
-        .await?;
+    let usage = Usage::new(app.deps.warehouse.clone());
+    let stats = usage.dashboard(&scope, &all, 0).await?;
     let refused = match scope.is_empty() {
         // No names would be all names there.
         true => 0,

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bytes::Bytes;
+use blocks::{AcceptedRow, RejectedRow, Rows};
 use tokio::runtime::Runtime;
+use usage::Usage;
 use uuid::Uuid;
-use warehouse::{EmbeddedEngine, ReceiptRow, RejectedRow, Target, Warehouse, WarehouseConfig};
+use warehouse::{EmbeddedEngine, Target, Warehouse, WarehouseConfig};
 
 /// The engine's tasks live as long as it.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -57,14 +58,13 @@ pub(crate) fn position(offset: u64) -> u128 {
     (1 << 96) | (u128::from(offset) << 16)
 }
 
-/// Receipts of `publisher` at `timestamp_ms`, numbered; each at the offset of its number.
+/// Counted receipts of `publisher` at `timestamp_ms`, numbered; each at the offset of its number.
 pub(crate) async fn insert(warehouse: &Warehouse, publisher: &str, timestamp_ms: i64, numbers: std::ops::Range<u64>) {
-    let count = numbers.end - numbers.start;
-    let mut bytes = Vec::new();
+    let mut rows = Rows::default();
     for number in numbers {
         let mut payload_hash = [1; 32];
         payload_hash[..8].copy_from_slice(&number.to_be_bytes());
-        ReceiptRow {
+        rows.push_accepted(&AcceptedRow {
             publisher,
             timestamp_ms,
             entry_id: Uuid::from_u128(7),
@@ -88,35 +88,40 @@ pub(crate) async fn insert(warehouse: &Warehouse, publisher: &str, timestamp_ms:
             session_id: "",
             study_id: "",
             researcher_id: "",
-        }
-        .encode(&mut bytes);
+            request_id: "request",
+            client_address: "192.0.2.1",
+            kind: "receipt",
+            raw: b"{}",
+            request_signature: "",
+            origin: "record",
+        });
     }
-    warehouse
-        .insert_receipts(vec![Bytes::from(bytes)], count)
-        .await
-        .unwrap();
+    let (accepted, _) = rows.batches().unwrap();
+    let usage = Usage::new(warehouse.clone());
+    usage.insert_counted(&[accepted]).await.unwrap();
 }
 
 /// A rejected receipt.
 pub(crate) async fn refuse(warehouse: &Warehouse, publisher: &str, received_at_ms: i64, offset: u64) {
-    let mut bytes = Vec::new();
-    RejectedRow {
+    let mut rows = Rows::default();
+    rows.push_rejected(&RejectedRow {
         position: position(offset),
         reason: "bad_signature",
         detail: "the signature isn't the key's",
         publisher,
-        receipt_id: Some(Uuid::from_u128(offset.into())),
-        client_id: Some(Uuid::from_u128(9)),
-        entry_id: None,
-        payload_hash: None,
+        timestamp_ms: 0,
+        receipt_id: Uuid::from_u128(offset.into()),
+        client_id: Uuid::from_u128(9),
+        entry_id: Uuid::nil(),
+        payload_hash: &[0; 32],
         received_at_ms,
         request_id: "request",
         client_address: "192.0.2.1",
         kind: "receipt",
         raw: b"{\"client\":\"reader\"}",
-        request_signature: None,
+        request_signature: "",
         origin: "record",
-    }
-    .encode(&mut bytes);
-    warehouse.insert_rejected(vec![Bytes::from(bytes)], 1).await.unwrap();
+    });
+    let (_, rejected) = rows.batches().unwrap();
+    warehouse.insert_rejections(&[rejected], None).await.unwrap();
 }

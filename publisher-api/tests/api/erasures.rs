@@ -6,15 +6,35 @@ use accounts::Accounts;
 use publisher_api::{Eraser, PublisherConfig};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use warehouse::{CommittedOffset, LedgerRow, VerdictsPosition, Warehouse};
+use usage::Usage;
+use warehouse::{Call, CommittedOffset, LedgerRow, VerdictsPosition, Warehouse};
 
 use crate::engine;
 use crate::stack::{BOTH, DAY_MS, READ, START_MS, Stack};
 
 const PATH: &str = "/api/v1/publisher/erasures";
 
-/// Receipts 0 to 4 of example.com, 5 and 6 of rival.example, refusals 7 and 8 of both, and their line in the ledger.
+/// As [`without_writer`], beside a writer.
 async fn filled() -> (Stack, Warehouse) {
+    let (stack, warehouse) = without_writer().await;
+    tokio::spawn(execute_rebuilds(warehouse.clone()));
+    (stack, warehouse)
+}
+
+/// Executes requests as the writer does.
+async fn execute_rebuilds(warehouse: Warehouse) {
+    let usage = Usage::new(warehouse);
+    loop {
+        for request in usage.pending_rebuilds().await.unwrap() {
+            usage.execute_rebuild(&request, None).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Receipts 0 to 4 of example.com, 5 and 6 of rival.example, refusals 7 and 8 of both, and their
+/// line in the ledger.
+async fn without_writer() -> (Stack, Warehouse) {
     let warehouse = engine::warehouse().await;
     engine::insert(&warehouse, "example.com", START_MS - DAY_MS, 0..5).await;
     engine::insert(&warehouse, "rival.example", START_MS - DAY_MS, 5..7).await;
@@ -33,6 +53,7 @@ async fn filled() -> (Stack, Warehouse) {
         committed_at_ms: START_MS,
         shard: 0,
         verdicts: VerdictsPosition { epoch: 1, offset: 0 },
+        touched: warehouse::Touched::default(),
     };
     warehouse.insert_ledger(&[line]).await.unwrap();
     let given = warehouse.clone();
@@ -155,6 +176,34 @@ async fn clients_are_erased_and_certified_and_the_numbers_stay() {
             .await
             .refused(404, "not_found");
     }
+}
+
+#[tokio::test]
+async fn aggregates_lose_their_clients_before_an_erasure_is_done() {
+    let (stack, warehouse) = without_writer().await;
+    let usage = Usage::new(warehouse.clone());
+    let key = stack.key("example.com", BOTH).await;
+    let place = ask(&stack, &key, json!({"receiptClientMetadata": true})).await;
+    // Without a writer it can't be done.
+    for _ in 0..3_000 {
+        if !usage.pending_rebuilds().await.unwrap().is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(stack.server.get(&place, &key).await.expect(200)["state"], "running");
+    tokio::spawn(execute_rebuilds(warehouse.clone()));
+    done(&stack, &key, &place).await;
+    let names = |publisher: &str| {
+        let sql = format!(
+            "SELECT groupUniqArray(toString(client_name)) FROM usage WHERE grain = 'client' AND publisher = '{publisher}'"
+        );
+        warehouse.one::<Vec<String>>("test", Call::new(sql))
+    };
+    assert_eq!(names("example.com").await.unwrap(), [""]);
+    assert_eq!(names("rival.example").await.unwrap(), ["=reader, the \"first\""]);
+    let data = stack.server.get("/api/v1/publisher/data", &key).await.expect(200);
+    assert_eq!(data["receipts"]["total"], 5);
 }
 
 #[tokio::test]

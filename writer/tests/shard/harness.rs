@@ -267,6 +267,7 @@ impl World {
             .iter()
             .find(|(reason, _)| reason == warehouse::REFUSED_BY_WAREHOUSE);
         assert_eq!(of_table.map_or(0, |(_, count)| *count), refused);
+        self.assert_counted(receipts.len() as u64 - refused).await;
         self.assert_progress(sources).await;
         let committed: Vec<_> = self
             .progress()
@@ -289,6 +290,27 @@ impl World {
             sums.records,
             sources.iter().map(|source| source.next_offset).sum::<u64>()
         );
+    }
+
+    /// Checks that `usage` has so many receipts, each once in every grain.
+    async fn assert_counted(&self, receipts: u64) {
+        let sums = "SELECT arrayStringConcat(groupArray(toString(sum)), ',') FROM
+            (SELECT sum(receipts) AS sum FROM usage GROUP BY grain ORDER BY grain)";
+        let expected = if receipts == 0 {
+            String::new()
+        } else {
+            vec![receipts.to_string(); 5].join(",")
+        };
+        assert_eq!(self.sql(sums).await, expected);
+        let keys = "SELECT count() FROM
+            (SELECT time, key FROM usage WHERE grain = 'counted' GROUP BY time, key HAVING sum(receipts) = 1)";
+        assert_eq!(self.number(keys).await, receipts);
+        let differences = "SELECT count() FROM (
+            SELECT entry_id, sum(n) FROM (
+                SELECT entry_id, toInt64(1) AS n FROM receipts FINAL
+                UNION ALL SELECT entry_id, -receipts FROM usage WHERE grain = 'entry')
+            GROUP BY entry_id HAVING sum(n) != 0)";
+        assert_eq!(self.number(differences).await, 0);
     }
 
     pub(crate) async fn assert_progress(&self, sources: &[&Source]) {

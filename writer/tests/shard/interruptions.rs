@@ -57,8 +57,8 @@ deaths! {
     a_writer_that_dies_after_receipts_were_inserted_changes_nothing: "receipts", HangAfter;
     a_writer_that_dies_before_rejections_are_inserted_changes_nothing: "rejected", HangBefore;
     a_writer_that_dies_after_rejections_were_inserted_changes_nothing: "rejected", HangAfter;
-    a_writer_that_dies_before_invalidations_are_inserted_changes_nothing: "rollup_marks", HangBefore;
-    a_writer_that_dies_after_invalidations_were_inserted_changes_nothing: "rollup_marks", HangAfter;
+    a_writer_that_dies_before_receipts_are_counted_changes_nothing: "usage", HangBefore;
+    a_writer_that_dies_after_receipts_were_counted_changes_nothing: "usage", HangAfter;
     a_writer_that_dies_before_the_ledger_is_inserted_changes_nothing: "ledger", HangBefore;
     a_writer_that_dies_after_the_ledger_was_inserted_changes_nothing: "ledger", HangAfter;
     a_writer_that_dies_before_progress_is_published_changes_nothing: "progress", HangBefore;

@@ -10,6 +10,7 @@ mod interruptions;
 mod outages;
 mod owners;
 mod proxy;
+mod rebuilds;
 mod refusals;
 mod verdicts;
 mod wrong_records;

@@ -46,7 +46,9 @@ cuts! {
     a_connection_cut_after_an_insert_of_receipts_doubles_nothing: "receipts", CutAfter;
     a_connection_cut_within_an_insert_of_rejections_doubles_nothing: "rejected", CutWithin;
     a_connection_cut_after_an_insert_of_rejections_doubles_nothing: "rejected", CutAfter;
-    a_connection_cut_after_an_insert_of_invalidations_doubles_nothing: "rollup_marks", CutAfter;
+    a_connection_cut_before_an_insert_of_usage_doubles_nothing: "usage", CutBefore;
+    a_connection_cut_within_an_insert_of_usage_doubles_nothing: "usage", CutWithin;
+    a_connection_cut_after_an_insert_of_usage_doubles_nothing: "usage", CutAfter;
     a_connection_cut_before_an_insert_of_the_ledger_doubles_nothing: "ledger", CutBefore;
     a_connection_cut_after_an_insert_of_the_ledger_doubles_nothing: "ledger", CutAfter;
     a_connection_cut_before_progress_is_published_doubles_nothing: "progress", CutBefore;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use warehouse::{GroupBy, Metric};
+use usage::{GroupBy, Metric};
 
 use crate::buckets::{BucketError, INTERVALS, Interval, back, boundaries, recent};
 use crate::config::AnalyticsConfig;

@@ -66,11 +66,6 @@ pub const LABELS: &[(&str, &str, Values)] = &[
         ]),
     ),
     (
-        "receipts_rollup_rolls_total",
-        "outcome",
-        OneOf(&["counted", "passed_over", "failed"]),
-    ),
-    (
         "receipts_mails_total",
         "outcome",
         OneOf(&["sent", "failed", "refused", "unknown"]),

@@ -118,8 +118,8 @@ impl Endpoint {
         let packing = head.packing;
         let (statement, held) = head.statement(body)?;
         let lane = match statement.kind {
-            StatementKind::Query(_) => &self.queries,
-            StatementKind::Insert(_) => &self.inserts,
+            StatementKind::Query(_) if !statement.sql.starts_with("INSERT") => &self.queries,
+            _ => &self.inserts,
         };
         let outcome = lane.run(statement).await?;
         drop(held);

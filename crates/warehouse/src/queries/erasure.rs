@@ -3,13 +3,9 @@
 //! A blank is the least value of its column, and `receipts` unites rows by `min`: what comes later of the same receipt (a duplicate, a
 //! block written again, a repair) doesn't bring anything back. Its own bytes go with the next merge or the next time.
 
-use std::time::Duration;
-
-use uuid::Uuid;
-
 use super::{Below, Scope, TIME_MS_MAX, TIME_MS_MIN};
 use crate::client::Call;
-use crate::schema::{RECEIPTS, REJECTED, Table};
+use crate::schema::{RECEIPTS, REJECTED, Table, USAGE};
 use crate::{Warehouse, WarehouseError};
 
 /// Publishers that one statement names: their names have 253 bytes, twice as many in it, and a statement has 256 KiB.
@@ -34,15 +30,13 @@ pub struct MetadataRows {
     pub receipts: u64,
     /// Of `rejected`.
     pub rejected: u64,
-    /// Of the rollups.
-    pub rolled: u64,
 }
 
 impl MetadataRows {
     /// Whether there are none.
     #[must_use]
     pub fn is_none(self) -> bool {
-        self.receipts == 0 && self.rejected == 0 && self.rolled == 0
+        self.receipts == 0 && self.rejected == 0
     }
 }
 
@@ -88,7 +82,6 @@ impl Warehouse {
             left.receipts += self.count_of(&RECEIPTS, &format!("{receipts} AND {whose}")).await?;
             let rejected = rows_of(&["received_at"], erasure.before_ms, &REJECTED_BLANKS);
             left.rejected += self.count_of(&REJECTED, &format!("{rejected} AND {whose}")).await?;
-            left.rolled += self.rolled_left(&whose, erasure.before_ms).await?;
         }
         Ok(left)
     }
@@ -96,34 +89,18 @@ impl Warehouse {
     /// Takes it out, on every replica, and returns when that is done: no query sees it any more, and it is gone from the files once
     /// ClickHouse has removed the parts that were replaced (minutes). Can be done again.
     ///
-    /// `views_wait` is how long an answer may rest on a [`RollupView`](crate::RollupView) that was read before: until then rolled rows stay.
-    ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn erase_metadata(&self, erasure: &MetadataErasure, views_wait: Duration) -> Result<(), WarehouseError> {
-        let conditions = conditions(&erasure.scope);
-        if conditions.is_empty() {
-            return Ok(());
-        }
-        let id = Uuid::now_v7();
-        self.mark_erasure(id, &erasure.scope, false).await?;
-        let mut waited = false;
-        for whose in conditions {
+    pub async fn erase_metadata(&self, erasure: &MetadataErasure) -> Result<(), WarehouseError> {
+        for whose in conditions(&erasure.scope) {
             let receipts = rows_of(&["timestamp", "received_at"], erasure.before_ms, &RECEIPT_BLANKS);
             self.blank(&RECEIPTS, &RECEIPT_BLANKS, &format!("{receipts} AND {whose}"))
                 .await?;
             let rejected = rows_of(&["received_at"], erasure.before_ms, &REJECTED_BLANKS);
             self.blank(&REJECTED, &REJECTED_BLANKS, &format!("{rejected} AND {whose}"))
                 .await?;
-            // Afterwards: a roll that was under way has made rows of receipts as they were before.
-            if self.has_rolled(&whose).await? {
-                if !std::mem::replace(&mut waited, true) {
-                    tokio::time::sleep(views_wait).await;
-                }
-                self.delete_rolled(&whose).await?;
-            }
         }
-        self.mark_erasure(id, &erasure.scope, true).await
+        Ok(())
     }
 
     /// Takes the addresses out of everyone's refusals received before `before_ms` (milliseconds since the Unix epoch); how many there
@@ -138,6 +115,25 @@ impl Warehouse {
             self.blank(&REJECTED, &ADDRESS_BLANKS, &condition).await?;
         }
         Ok(found)
+    }
+
+    /// Removes rows of `usage` without receipts, which compensated others, from a month's
+    /// partition. Such a row is neutral, so this may happen at any time. The table is replicated to
+    /// every node as a whole: one statement is enough on a cluster.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn delete_compensated(&self, month: u32) -> Result<(), WarehouseError> {
+        let table = self.layout().stored(&USAGE);
+        for sql in [
+            format!(
+                "OPTIMIZE TABLE {table} PARTITION {month} FINAL SETTINGS optimize_throw_if_noop = 1, alter_sync = 2"
+            ),
+            format!("ALTER TABLE {table} DELETE IN PARTITION {month} WHERE receipts = 0 SETTINGS mutations_sync = 2"),
+        ] {
+            self.execute("delete_compensated", Call::new(sql).slow()).await?;
+        }
+        Ok(())
     }
 
     async fn count_of(&self, table: &'static Table, condition: &str) -> Result<u64, WarehouseError> {

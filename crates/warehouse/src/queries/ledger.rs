@@ -25,17 +25,7 @@ struct Line {
     shard: u32,
     verdicts_epoch: u32,
     verdicts_offset: u64,
-}
-
-/// Offsets that lines cover without a gap.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LedgerRun {
-    /// The first offset.
-    pub start: u64,
-    /// One past the last.
-    pub end: u64,
-    /// The line that ends there; of several, the one that was committed last.
-    pub last: LedgerRow,
+    touched: Vec<(u32, String)>,
 }
 
 #[derive(Debug, Row, Deserialize)]
@@ -79,49 +69,6 @@ impl Warehouse {
         Ok(progress(shard, &ends, verdicts_epoch))
     }
 
-    /// The runs that one partition's lines from `from_offset` on form, in log order, at most `runs_max`.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
-    pub async fn ledger_runs(
-        &self,
-        epoch: u32,
-        partition: u32,
-        from_offset: u64,
-        runs_max: u64,
-    ) -> Result<Vec<LedgerRun>, WarehouseError> {
-        let call = Call::new(
-            "SELECT min(first_offset) AS start, max(line_end) AS end FROM
-             (
-                SELECT first_offset, line_end, sum(begins) OVER (ORDER BY first_offset) AS run FROM
-                (
-                    SELECT first_offset, last_offset + 1 AS line_end, first_offset > max(last_offset + 1) OVER
-                        (ORDER BY first_offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS begins
-                    FROM ledger FINAL
-                    WHERE epoch = {epoch:UInt32} AND partition = {partition:UInt32}
-                        AND last_offset >= {from_offset:UInt64}
-                )
-             )
-             GROUP BY run ORDER BY start LIMIT {runs_max:UInt64}",
-        )
-        .slow()
-        .with("epoch", epoch)
-        .with("partition", partition)
-        .with("from_offset", from_offset)
-        .with("runs_max", runs_max);
-        let mut runs = Vec::new();
-        for Run { start, end } in self.rows::<Run>("ledger_runs", call).await? {
-            let at_end = self.ledger(epoch, partition, end - 1, 100).await?;
-            let last = at_end.into_iter().filter(|line| line.last_offset + 1 == end);
-            // Deleted in between, by a repair: what comes after the runs so far is not looked at.
-            let Some(last) = last.max_by_key(|line| line.committed_at_ms) else {
-                break;
-            };
-            runs.push(LedgerRun { start, end, last });
-        }
-        Ok(runs)
-    }
-
     /// The lines of one partition that reach `from_offset` or beyond, in log order, at most `lines_max`.
     ///
     /// # Errors
@@ -136,7 +83,7 @@ impl Warehouse {
         let call = Call::new(
             "SELECT epoch, partition, first_offset, last_offset, records, receipts_in, accepted, rejected,
                 toString(verifier) AS verifier_name, toUnixTimestamp64Milli(committed_at) AS committed_ms,
-                shard, verdicts_epoch, verdicts_offset
+                shard, verdicts_epoch, verdicts_offset, touched
              FROM ledger FINAL
              WHERE epoch = {epoch:UInt32} AND partition = {partition:UInt32} AND last_offset >= {from_offset:UInt64}
              ORDER BY first_offset LIMIT {lines_max:UInt64}",
@@ -162,6 +109,7 @@ impl Warehouse {
                 epoch: line.verdicts_epoch,
                 offset: line.verdicts_offset,
             },
+            touched: line.touched.into_iter().collect(),
         });
         Ok(rows.collect())
     }

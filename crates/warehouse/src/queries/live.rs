@@ -1,140 +1,136 @@
-//! What came since: the receipts whose first place in the log lies between two moments of its commits.
+//! Receipts that are new between two positions of `verdicts`, for live streams.
 //!
-//! Places are offsets, never times: a receipt that comes late, or long after its access, is told when its record is committed, and a
-//! receipt that stands in the log twice is told once, however the moments are chosen. For a chain of moments, each receipt is new in
-//! exactly one link: it has a position in that link, and none before.
+//! Positions are offsets, never times: a receipt that arrives late, or long after its access, is
+//! new when the ledger has its record, and a receipt that occurs twice in the log is new once. Over
+//! any chain of positions, each receipt is new in exactly one link: it has an occurrence in that
+//! link and none before.
+//!
+//! Offsets of a partition of `receipts` have the same order in `verdicts`. So a link is a range of
+//! offsets per partition, and *before* means below these ranges. Rows that are stored but not yet
+//! published lie above them.
 
-use std::collections::{BTreeSet, HashMap};
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use clickhouse::Row;
 use serde::Deserialize;
 
 use super::export::{KEY, REST, ReceiptRow};
-use super::{CommittedOffset, ExportedReceipt, FINAL_SETTINGS, Scope};
+use super::{ExportedReceipt, FINAL_SETTINGS, Scope};
 use crate::client::Call;
-use crate::{Warehouse, WarehouseError};
+use crate::{ShardProgress, Touched, VerdictsPosition, Warehouse, WarehouseError};
 
-/// Receipts that one question may find.
+/// Receipts that one query may find.
 pub const ARRIVALS_MAX: usize = 1_000;
 
-/// Blocks whose marks one question reads; a block is some hundred milliseconds of a partition.
-const MARKS_MAX: usize = 20_000;
+/// Ledger rows of one link. A row is a block, which is some hundred milliseconds of a partition.
+const LEDGER_ROWS_MAX: usize = 20_000;
+
+/// Age at which `touched` of a ledger row may have expired: an hour before the column's TTL,
+/// because the time is from the writer's clock.
+const TOUCHED_HOURS_MAX: u32 = 71;
 
 const HOUR_S: i64 = 3_600;
 
-/// A moment of the log: how far each partition is committed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct LogPlace {
-    /// The log's epoch; 0 while nothing is committed.
-    pub epoch: u32,
-    /// By partition: the first offset that isn't committed; 0 for none.
-    pub next: Vec<u64>,
-}
+/// Position of a live stream: the next record of `verdicts`, by shard.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StreamPosition(pub BTreeMap<u32, VerdictsPosition>);
 
-impl LogPlace {
-    /// That of these commits. All partitions of a log have one epoch; where they don't, the newest counts.
+impl StreamPosition {
+    /// The position that the writers have published.
     #[must_use]
-    pub fn of(committed: &[CommittedOffset]) -> Self {
-        let epoch = committed.iter().map(|made| made.epoch).max().unwrap_or(0);
-        let mut next = Vec::new();
-        for made in committed.iter().filter(|made| made.epoch == epoch) {
-            let Ok(partition) = usize::try_from(made.partition) else {
-                continue;
-            };
-            if next.len() <= partition {
-                next.resize(partition + 1, 0);
-            }
-            next[partition] = made.next_offset;
-        }
-        Self { epoch, next }
+    pub fn new(published: &[ShardProgress]) -> Self {
+        Self(published.iter().map(|shard| (shard.shard, shard.verdicts)).collect())
     }
 
-    /// The first offset of `partition` that isn't committed.
-    #[must_use]
-    pub fn next_of(&self, partition: usize) -> u64 {
-        self.next.get(partition).copied().unwrap_or(0)
-    }
-
-    /// Whether nothing is committed.
-    #[must_use]
-    pub fn is_begin(&self) -> bool {
-        self.next.iter().all(|next| *next == 0)
-    }
-
-    /// Whether everything committed at `earlier` is committed here, in the same life of the log.
+    /// Whether all records before `earlier` are before this position too, in the same logs.
     #[must_use]
     pub fn reaches(&self, earlier: &Self) -> bool {
-        let same_life = self.epoch == earlier.epoch || earlier.is_begin();
-        same_life
-            && (0..)
-                .zip(&earlier.next)
-                .all(|(partition, next)| self.next_of(partition) >= *next)
+        let is_reached = |(shard, earlier): (&u32, &VerdictsPosition)| {
+            let reached = self.0.get(shard);
+            reached.is_some_and(|here| here.epoch == earlier.epoch && here.offset >= earlier.offset)
+        };
+        earlier.0.iter().all(is_reached)
     }
 
-    /// The offsets of `self` and then of `later`, for all partitions of both.
-    fn until(&self, later: &Self) -> (Vec<u64>, Vec<u64>) {
-        let all = 0..self.next.len().max(later.next.len());
-        all.map(|partition| (self.next_of(partition), later.next_of(partition)))
-            .unzip()
-    }
-}
-
-/// Which hours of access have receipts of a link, by publisher.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TouchedHours {
-    by_publisher: HashMap<String, BTreeSet<u32>>,
-    /// Of publishers that aren't named.
-    of_any: BTreeSet<u32>,
-}
-
-impl TouchedHours {
-    /// The hours, since the epoch, that may have some of `scope`'s.
+    /// Whether both are positions in the same logs.
     #[must_use]
-    pub fn hours(&self, scope: &Scope) -> BTreeSet<u32> {
-        let mut hours = self.of_any.clone();
-        for publisher in &scope.publishers {
-            hours.extend(self.by_publisher.get(publisher).into_iter().flatten());
-        }
-        for below in &scope.below {
-            let is_below = |name: &str| {
-                let rest = name.strip_suffix(below.parent.as_str());
-                rest.is_some_and(|rest| rest.ends_with('.'))
-            };
-            let theirs = self.by_publisher.iter().filter(|(name, _)| is_below(name));
-            hours.extend(theirs.flat_map(|(_, hours)| hours));
-        }
-        hours
+    pub fn is_of_log(&self, other: &Self) -> bool {
+        let epoch = |(shard, position): (&u32, &VerdictsPosition)| (*shard, position.epoch);
+        self.0.iter().map(epoch).eq(other.0.iter().map(epoch))
     }
+}
 
-    fn add(&mut self, hour: u32, publisher: String) {
-        if publisher.is_empty() {
-            self.of_any.insert(hour);
-        } else {
-            self.by_publisher.entry(publisher).or_default().insert(hour);
+/// Changes by the records of a link.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StreamChanges {
+    /// Hours of publishers that may have new receipts.
+    pub touched: Touched,
+    /// Offsets of the records.
+    pub offsets: NewOffsets,
+}
+
+/// New offsets of a link, by epoch and partition of `receipts`. Everything below is before the
+/// link. The range of a partition without new records is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NewOffsets(BTreeMap<(u32, u32), Range<u64>>);
+
+impl NewOffsets {
+    /// Appends the next link.
+    pub fn append(&mut self, next: &Self) {
+        for (partition, offsets) in &next.0 {
+            let joined = self.0.entry(*partition).or_insert_with(|| offsets.clone());
+            joined.end = offsets.end;
         }
     }
 }
 
-#[derive(Row, Deserialize)]
-struct MarkRow {
+#[derive(Debug, Row, Deserialize)]
+struct LedgerRecord {
+    shard: u32,
+    epoch: u32,
     partition: u32,
     first_offset: u64,
     last_offset: u64,
-    hours_of: Vec<(u32, String)>,
+    may_have_expired: bool,
+    touched: Vec<(u32, String)>,
+}
+
+/// The offset of the occurrence `p`.
+macro_rules! offset {
+    () => {
+        "toUInt64(bitAnd(bitShiftRight(p, 16), toUInt128(281474976710655)))"
+    };
+}
+
+/// The index of `p`'s partition in the parameters; 1 for a partition that isn't among them.
+macro_rules! partition {
+    () => {
+        "[indexOf({partitions:Array(UInt64)}, toUInt64(bitShiftRight(p, 64))) + 1]"
+    };
 }
 
 /// Whether an occurrence lies in the link.
-const WITHIN: &str = "arrayExists(p -> bitShiftRight(p, 96) = {epoch:UInt32} AND
-    toUInt64(bitAnd(bitShiftRight(p, 16), toUInt128(281474976710655))) >=
-        {low:Array(UInt64)}[toUInt32(bitAnd(bitShiftRight(p, 64), toUInt128(4294967295))) + 1] AND
-    toUInt64(bitAnd(bitShiftRight(p, 16), toUInt128(281474976710655))) <
-        {high:Array(UInt64)}[toUInt32(bitAnd(bitShiftRight(p, 64), toUInt128(4294967295))) + 1], positions)";
+const WITHIN: &str = concat!(
+    "arrayExists(p -> ",
+    offset!(),
+    " >= {low:Array(UInt64)}",
+    partition!(),
+    " AND ",
+    offset!(),
+    " < {high:Array(UInt64)}",
+    partition!(),
+    ", positions)"
+);
 
-/// Whether the place `p` lies below what `epoch` and `low`, offsets by partition, say.
-pub(crate) const EARLIER: &str = "bitShiftRight(p, 96) < {epoch:UInt32} OR bitShiftRight(p, 96) = {epoch:UInt32} AND
-    toUInt64(bitAnd(bitShiftRight(p, 16), toUInt128(281474976710655))) <
-        {low:Array(UInt64)}[toUInt32(bitAnd(bitShiftRight(p, 64), toUInt128(4294967295))) + 1]";
+/// Whether an occurrence lies before the link.
+const BEFORE: &str = concat!(
+    "arrayExists(p -> ",
+    offset!(),
+    " < {low:Array(UInt64)}",
+    partition!(),
+    ", positions)"
+);
 
 /// The primary key's hours, and the months they lie in.
 const HOURS: &str = "toStartOfHour(timestamp) IN {hours:Array(DateTime('UTC'))}
@@ -142,85 +138,89 @@ const HOURS: &str = "toStartOfHour(timestamp) IN {hours:Array(DateTime('UTC'))}
     AND timestamp < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')";
 
 impl Warehouse {
-    /// Which hours the records between `from` and `to` touched, which must reach it. `None` if that can't be told: marks of some are
-    /// missing (a verifier of before wrote them, or they are older than marks are kept), or there are too many.
+    /// Changes by the records between `from` and the published position `to`. `None` if they can't
+    /// be determined: `from` is a position of another log or isn't reached, or ledger rows are
+    /// missing, so old that their `touched` has expired, or too many.
+    ///
+    /// Missing rows are noticed if the link has other rows of their partition.
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn touched(&self, from: &LogPlace, to: &LogPlace) -> Result<Option<TouchedHours>, WarehouseError> {
-        let mut moved = Vec::new();
-        let (low, high) = from.until(to);
-        let mut condition = String::new();
-        for (partition, (low, high)) in (0_u32..)
-            .zip(low.into_iter().zip(high))
-            .filter(|(_, (low, high))| low < high)
-        {
-            // Numbers; so many parameters would be slower to bind than the question to answer.
-            let or = if moved.is_empty() { "" } else { " OR " };
-            let _ = write!(
-                condition,
-                "{or}(partition = {partition} AND last_offset >= {low} AND first_offset < {high})"
-            );
-            moved.push((partition, low, high));
-        }
-        if moved.is_empty() {
-            return Ok(Some(TouchedHours::default()));
-        }
-        let sql = format!(
-            "SELECT partition, first_offset, last_offset, touched AS hours_of FROM rollup_marks
-             WHERE epoch = {{epoch:UInt32}} AND ({condition})
-             ORDER BY partition, first_offset, last_offset LIMIT {}",
-            MARKS_MAX + 1
-        );
-        let marks: Vec<MarkRow> = self.rows("live_marks", Call::new(sql).with("epoch", to.epoch)).await?;
-        if marks.len() > MARKS_MAX {
+    pub async fn touched(
+        &self,
+        from: &StreamPosition,
+        to: &[ShardProgress],
+    ) -> Result<Option<StreamChanges>, WarehouseError> {
+        if !StreamPosition::new(to).reaches(from) {
             return Ok(None);
         }
-        let mut touched = TouchedHours::default();
-        let mut covered: HashMap<u32, u64> = moved.iter().map(|(partition, low, _)| (*partition, *low)).collect();
-        for mark in marks {
-            if let Some(end) = covered.get_mut(&mark.partition)
-                && mark.first_offset <= *end
-            {
-                *end = (*end).max(mark.last_offset + 1);
-            }
-            mark.hours_of
-                .into_iter()
-                .for_each(|(hour, name)| touched.add(hour, name));
+        let ranges = to.iter().filter_map(|shard| {
+            let VerdictsPosition { epoch, offset: end } = shard.verdicts;
+            let start = from.0.get(&shard.shard).map_or(0, |position| position.offset);
+            // Numbers, one condition per shard.
+            let condition = format!(
+                "(shard = {} AND verdicts_epoch = {epoch} AND verdicts_offset >= {start} AND verdicts_offset < {end})",
+                shard.shard
+            );
+            (start < end).then_some(condition)
+        });
+        let condition = ranges.collect::<Vec<_>>().join(" OR ");
+        let mut records: Vec<LedgerRecord> = Vec::new();
+        if !condition.is_empty() {
+            let sql = format!(
+                "SELECT shard, epoch, partition, first_offset, last_offset,
+                    toBool(committed_at < now64(3) - INTERVAL {TOUCHED_HOURS_MAX} HOUR) AS may_have_expired,
+                    touched
+                 FROM ledger WHERE {condition} LIMIT {}",
+                LEDGER_ROWS_MAX + 1
+            );
+            records = self.rows("live_ledger", Call::new(sql)).await?;
         }
-        let whole = moved
-            .iter()
-            .all(|(partition, _, high)| covered.get(partition).is_some_and(|end| end >= high));
-        Ok(whole.then_some(touched))
+        if records.len() > LEDGER_ROWS_MAX || records.iter().any(|record| record.may_have_expired) {
+            return Ok(None);
+        }
+        records.sort_unstable_by_key(|record| record.first_offset);
+        let Some(offsets) = new_offsets(&records, to) else {
+            return Ok(None);
+        };
+        let pairs = records.into_iter().flat_map(|record| record.touched);
+        Ok(Some(StreamChanges {
+            touched: pairs.collect(),
+            offsets: NewOffsets(offsets),
+        }))
     }
 
-    /// The receipts of `scope` that were committed after `from` and up to `to`, which must reach it; newest first as they were
-    /// received. `hours` (since the epoch) must name every hour of access that has such receipts: no others are looked at. `None`
-    /// if they are more than [`ARRIVALS_MAX`].
+    /// The receipts of `scope` that are new in `offsets`, newest first as they were received.
+    /// `hours` (since the Unix epoch) must contain every hour of access that has such receipts: no
+    /// others are read. `None` if they are more than [`ARRIVALS_MAX`].
     ///
-    /// It costs one column of those hours, and then what was found.
+    /// Costs one column of those hours, and then what was found.
     ///
     /// # Errors
     /// [`WarehouseError`].
     pub async fn arrivals(
         &self,
         scope: &Scope,
-        from: &LogPlace,
-        to: &LogPlace,
+        NewOffsets(offsets): &NewOffsets,
         hours: &BTreeSet<u32>,
     ) -> Result<Option<Vec<ExportedReceipt>>, WarehouseError> {
         let (Some(first), Some(last)) = (hours.first(), hours.last()) else {
             return Ok(Some(Vec::new()));
         };
-        if scope.is_empty() || from == to {
+        if scope.is_empty() || offsets.values().all(Range::is_empty) {
             return Ok(Some(Vec::new()));
         }
         let start_ms = |hour: u32| i64::from(hour) * HOUR_S * 1_000;
-        let (low, high) = from.until(to);
+        let partitions: Vec<u64> = offsets.keys().map(partition_number).collect();
+        // First the values of a partition of any other epoch: that log has ended, so all its
+        // occurrences are before the link.
+        let (mut low, mut high) = (vec![u64::MAX], vec![0]);
+        low.extend(offsets.values().map(|offsets| offsets.start));
+        high.extend(offsets.values().map(|offsets| offsets.end));
         let bound = |sql: String| {
             scope
                 .bind(Call::new(sql))
-                .with("epoch", to.epoch)
+                .with("partitions", partitions.clone())
                 .with("low", low.clone())
                 .with("high", high.clone())
                 .with(
@@ -231,7 +231,7 @@ impl Warehouse {
                 .with("to_ms", start_ms(last.saturating_add(1)))
         };
         let condition = format!("{} AND {HOURS}", scope.condition());
-        // Unmerged rows: a receipt's other occurrences are looked at below.
+        // Unmerged rows: other occurrences of a receipt are looked up below.
         let sql = format!(
             "SELECT DISTINCT toString(receipt_id) FROM receipts PREWHERE {condition} AND {WITHIN} LIMIT {}",
             ARRIVALS_MAX + 1
@@ -246,8 +246,7 @@ impl Warehouse {
         // Over members of the key, so that it is decided before the merge.
         let sql = format!(
             "SELECT {KEY}, {REST} FROM receipts FINAL
-             WHERE {condition} AND receipt_id IN {{ids:Array(UUID)}} AND {WITHIN}
-                AND NOT arrayExists(p -> {EARLIER}, positions)
+             WHERE {condition} AND receipt_id IN {{ids:Array(UUID)}} AND {WITHIN} AND NOT {BEFORE}
              ORDER BY received_at DESC, receipt_id, payload_hash LIMIT {} {FINAL_SETTINGS}",
             ARRIVALS_MAX + 1
         );
@@ -255,4 +254,66 @@ impl Warehouse {
         let found = rows.len() <= ARRIVALS_MAX;
         Ok(found.then(|| rows.into_iter().map(ExportedReceipt::from).collect()))
     }
+}
+
+/// Epoch and partition in one number: the high half of a position.
+fn partition_number(&(epoch, partition): &(u32, u32)) -> u64 {
+    (u64::from(epoch) << 32) | u64::from(partition)
+}
+
+/// The new offsets of a link, from its ledger rows in order of their offsets and the progress at
+/// its end. `None` if rows are missing. A partition's offsets are new once all shards have
+/// published them.
+fn new_offsets(records: &[LedgerRecord], to: &[ShardProgress]) -> Option<BTreeMap<(u32, u32), Range<u64>>> {
+    let mut of_all: BTreeMap<(u32, u32), Range<u64>> = BTreeMap::new();
+    for shard in to {
+        for (partition, offsets) in offsets_of_shard(records, shard)? {
+            let joined = of_all.entry(partition).or_insert_with(|| offsets.clone());
+            *joined = joined.start.min(offsets.start)..joined.end.min(offsets.end);
+        }
+    }
+    // Shards that published a range earlier have their rows in an earlier link: with several shards
+    // in one ledger, the touched hours of this one aren't complete.
+    let is_covered = |shard: &ShardProgress| {
+        let mut new = of_all.iter().filter(|(_, offsets)| !offsets.is_empty());
+        new.all(|(partition, offsets)| covered(records, shard.shard, *partition, offsets.start) >= offsets.end)
+    };
+    to.iter().all(is_covered).then_some(of_all)
+}
+
+/// The new offsets of one shard's partitions.
+fn offsets_of_shard(records: &[LedgerRecord], shard: &ShardProgress) -> Option<BTreeMap<(u32, u32), Range<u64>>> {
+    // A partition that isn't published yet may have stored rows: none of them is before the link.
+    let epochs = shard.partitions.iter().map(|one| one.epoch);
+    let mut offsets: BTreeMap<_, _> = epochs
+        .flat_map(|epoch| (0..shard.source_partitions).map(move |partition| ((epoch, partition), 0..0)))
+        .collect();
+    for one in &shard.partitions {
+        offsets.insert((one.epoch, one.partition), one.next_offset..one.next_offset);
+    }
+    let mut seen = BTreeSet::new();
+    for record in records.iter().filter(|record| record.shard == shard.shard) {
+        let partition = (record.epoch, record.partition);
+        if !seen.insert(partition) {
+            continue;
+        }
+        let end = covered(records, shard.shard, partition, record.first_offset);
+        let published = offsets.entry(partition).or_insert(end..end);
+        if end != published.end {
+            return None;
+        }
+        published.start = record.first_offset;
+    }
+    Some(offsets)
+}
+
+/// The offset up to which a shard's rows cover a partition without a gap, from `start` on.
+fn covered(records: &[LedgerRecord], shard: u32, partition: (u32, u32), start: u64) -> u64 {
+    let of_partition = records
+        .iter()
+        .filter(|record| record.shard == shard && (record.epoch, record.partition) == partition);
+    of_partition.fold(start, |end, record| match record.first_offset <= end {
+        true => end.max(record.last_offset + 1),
+        false => end,
+    })
 }

@@ -4,48 +4,31 @@
 //! SQL text. A publisher's question is scoped to the domains of its key.
 
 mod audit;
-mod breakdown;
 mod broken;
-mod client;
-mod content;
 mod damage;
-mod dashboard;
 mod erasure;
 mod export;
 mod ledger;
 mod listing;
 mod live;
-mod newest;
 mod parts;
 mod receipt;
 mod refusals;
 mod refused;
 mod rejected;
 mod scope;
-mod source;
-mod summed;
-mod timeseries;
-mod top;
 mod totals;
-mod usage;
 
 use uuid::Uuid;
 
 use crate::client::Call;
 
 pub use audit::{AuditFinding, AuditSums, CommittedOffset};
-pub use breakdown::Share;
-pub use client::ClientStats;
-pub use content::{ContentStats, TopClient};
 pub(crate) use damage::DamageMet;
-pub use dashboard::{DashboardStats, TopContent, UsageByPurpose};
 pub use erasure::{MetadataErasure, MetadataRows};
 pub use export::{ExportedReceipt, ReceiptCursor};
-pub use ledger::LedgerRun;
 pub use listing::NewestCursor;
-pub(crate) use live::EARLIER;
-pub use live::{ARRIVALS_MAX, LogPlace, TouchedHours};
-pub(crate) use newest::KnownUrls;
+pub use live::{ARRIVALS_MAX, NewOffsets, StreamChanges, StreamPosition};
 pub use parts::{Irreplaceable, LogBegin, Part};
 pub use receipt::{ReceiptFacts, RejectedReceipt, StoredReceipt};
 pub use refusals::{Refusal, RefusalCursor, RefusalFilter, RefusalStats};
@@ -54,11 +37,7 @@ pub use rejected::{
     Rejected, RejectedCursor, RejectedFilter, RejectedOrder, Replay, StandingPayload, StandingRejection,
 };
 pub use scope::{Below, Scope};
-pub(crate) use source::{Column, Cube};
-pub use timeseries::{GroupBy, Metric, TimeseriesPoint};
-pub use top::{ClientUsage, EntryUsage};
 pub use totals::Totals;
-pub use usage::{Ranking, Usage};
 
 /// Which of them: a half-open range of receipt timestamps, and optional members.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,7 +63,7 @@ const TIME_MS_MAX: i64 = 10_413_791_999_999;
 /// The end of every query over `FINAL`. Rows with equal keys have equal timestamps, so they never stand in two
 /// partitions. The bloom index is over a member of the key, so that a skipped granule holds no row of a key that
 /// another granule has. And ClickHouse moves only conditions over the key before the merge, which halves the time.
-pub(crate) const FINAL_SETTINGS: &str =
+pub const FINAL_SETTINGS: &str =
     "SETTINGS do_not_merge_across_partitions_select_final = 1, use_skip_indexes_if_final = 1,
     optimize_move_to_prewhere_if_final = 1";
 
@@ -105,7 +84,7 @@ fn receipts_condition(scope: &Scope, filter: &Filter) -> String {
     condition
 }
 
-/// What the optional members of a filter add to a condition; rolled rows have columns of the same names.
+/// Conditions of a filter's optional members; `usage` has columns of the same names.
 fn narrowing(filter: &Filter) -> String {
     let wanted = [
         (filter.purpose.is_some(), " AND purpose = {purpose:String}"),

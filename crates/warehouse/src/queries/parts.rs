@@ -4,10 +4,11 @@ use clickhouse::Row;
 use serde::Deserialize;
 
 use crate::client::Call;
-use crate::{LedgerRow, ReceiptRow, RejectedRow, Warehouse, WarehouseError};
+use crate::schema::{LEDGER, RECEIPTS, REJECTED, USAGE};
+use crate::{Warehouse, WarehouseError};
 
-/// Our tables, those that others are repaired by first.
-pub(super) const TABLES: [&str; 3] = [LedgerRow::TABLE, RejectedRow::TABLE, ReceiptRow::TABLE];
+/// Our tables, those that others are repaired by first, and at the end what is rebuilt from others.
+pub(super) static TABLES: [&str; 4] = [LEDGER.name, REJECTED.name, RECEIPTS.name, USAGE.name];
 
 /// An active part of one of our tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,8 +121,9 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn irreplaceable(&self, part: &Part, log: &[LogBegin]) -> Result<Irreplaceable, WarehouseError> {
-        // First, because a damaged part may also read as what it isn't.
-        if self.all_in(log).await? {
+        // `usage` is rebuilt from `receipts`. First, because a damaged part may also read as what
+        // it isn't.
+        if part.table == USAGE.name || self.all_in(log).await? {
             return Ok(Irreplaceable::Rows(0));
         }
         let key = |epoch: u32, partition: u32| (u64::from(epoch) << 32) | u64::from(partition);
@@ -141,8 +143,8 @@ impl Warehouse {
             )
         };
         let condition = match part.table {
-            ReceiptRow::TABLE => format!("arrayExists(position -> {}, positions)", gone("position")),
-            RejectedRow::TABLE => gone("position"),
+            "receipts" => format!("arrayExists(position -> {}, positions)", gone("position")),
+            "rejected" => gone("position"),
             _ => "first_offset < transform(bitOr(bitShiftLeft(toUInt64(epoch), 32), toUInt64(partition)),
                     {keys:Array(UInt64)}, {begins:Array(UInt64)}, toUInt64(281474976710656))"
                 .to_owned(),

@@ -1,14 +1,13 @@
-//! Receipts that passed every check and were refused all the same: by the warehouse, or by the deployment's policy.
+//! Receipts that passed every check and were rejected all the same: by the warehouse, or by a
+//! policy of the deployment.
 //!
-//! The warehouse's verdict isn't a function of the record, as all others are: it depends on what the tables took at the time.
-//! So it can come out otherwise when a block that was never committed is written again, and then the row of before must go. A
-//! policy's is one of the record and the terms it was judged under, which are kept beside.
+//! The warehouse's rejection isn't a function of the record: it depends on what the tables accept
+//! at the time. A policy's is decided once, by the verifier.
 
 use uuid::Uuid;
 
 use super::CommittedOffset;
 use crate::client::Call;
-use crate::schema::REJECTED;
 use crate::{Warehouse, WarehouseError};
 
 /// The reason of these rejected rows.
@@ -75,31 +74,5 @@ impl Warehouse {
             found.extend(self.rows::<u128>("standing_positions", call).await?);
         }
         Ok(found)
-    }
-
-    /// Removes the rows of [`REFUSED_BY_WAREHOUSE`] at these positions: the warehouse has taken the receipts since. `Ok`
-    /// means that no query sees them any more.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
-    pub async fn take_back_refused(&self, positions: &[u128]) -> Result<(), WarehouseError> {
-        let layout = self.layout();
-        for some in positions.chunks(POSITIONS_MAX) {
-            // Numbers only: a statement for all nodes is kept in the keeper as text.
-            let list: Vec<String> = some.iter().map(|position| format!("toUInt128('{position}')")).collect();
-            let sql = format!(
-                "DELETE FROM {}{} WHERE reason = '{REFUSED_BY_WAREHOUSE}' AND position IN ({})",
-                layout.stored(&REJECTED),
-                layout.on_cluster(),
-                list.join(", ")
-            );
-            // Waits for the node that runs it; the others follow, and one that is away mustn't hold it up.
-            self.execute(
-                "take_back_refused",
-                Call::new(sql).slow().set("lightweight_deletes_sync", "1"),
-            )
-            .await?;
-        }
-        Ok(())
     }
 }

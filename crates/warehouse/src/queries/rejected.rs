@@ -92,7 +92,8 @@ pub struct Rejected {
     pub kind: String,
     /// `X-Service-Signature` of the request, if it had one; not known where `origin` is empty.
     pub request_signature: Option<String>,
-    /// What its bytes are of the record, as [`crate::RejectedRow::origin`]; empty for a row of an earlier version.
+    /// Part of its record that the bytes are, as `blocks::RejectedRow::origin`; empty for a row of
+    /// an earlier version.
     pub origin: String,
     /// The size of its bytes.
     pub raw_bytes: u64,

@@ -38,7 +38,8 @@ impl Scope {
 
     /// A condition over `publisher`, which [`bind`](Self::bind) fills. Without subdomains it is over the beginning of the
     /// primary key; with them the column is read, which ClickHouse does before any other.
-    pub(crate) fn condition(&self) -> &'static str {
+    #[must_use]
+    pub fn condition(&self) -> &'static str {
         if self.below.is_empty() {
             return "publisher IN {publishers:Array(String)}";
         }
@@ -50,7 +51,8 @@ impl Scope {
     }
 
     /// A call with the parameters of [`condition`](Self::condition) bound.
-    pub(crate) fn bind(&self, call: Call) -> Call {
+    #[must_use]
+    pub fn bind(&self, call: Call) -> Call {
         let call = call.with("publishers", self.publishers.clone());
         if self.below.is_empty() {
             return call;

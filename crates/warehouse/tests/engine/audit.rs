@@ -2,24 +2,7 @@
 
 use warehouse::{AuditSums, CommittedOffset, LedgerRow, Warehouse};
 
-use crate::harness::{NOON_MS, Receipt, fresh, insert, insert_rejected, position, rejected, run, sql};
-
-fn line(partition: u32, first_offset: u64, last_offset: u64, accepted: u64, rejected: u64) -> LedgerRow {
-    LedgerRow {
-        epoch: 1,
-        partition,
-        first_offset,
-        last_offset,
-        records: last_offset - first_offset + 1,
-        receipts_in: accepted + rejected,
-        accepted,
-        rejected,
-        verifier: "v".to_owned(),
-        committed_at_ms: NOON_MS,
-        shard: 0,
-        verdicts: warehouse::VerdictsPosition::default(),
-    }
-}
+use crate::harness::{Receipt, fresh, insert, insert_rejected, line, position, rejected, run, sql};
 
 fn upto(partition: u32, next_offset: u64) -> CommittedOffset {
     CommittedOffset {

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use warehouse::{
-    CommittedOffset, EmbeddedEngine, EngineError, Irreplaceable, LedgerRow, LogBegin, WarehouseConfig, WarehouseError,
+    CommittedOffset, EmbeddedEngine, EngineError, Irreplaceable, LogBegin, WarehouseConfig, WarehouseError,
 };
 
-use crate::harness::{NOON_MS, Receipt, child, insert, position};
+use crate::harness::{Receipt, child, insert, line, position};
 
 const BLOCKS: u64 = 130;
 
@@ -21,21 +21,10 @@ pub(crate) async fn fill(dir: &Path) {
     for block in 0..BLOCKS {
         insert(&warehouse, &[(Receipt::new(u128::from(block)), position(0, block, 0))]).await;
     }
-    let line = LedgerRow {
-        epoch: 1,
-        partition: 0,
-        first_offset: 0,
-        last_offset: BLOCKS - 1,
-        records: BLOCKS,
-        receipts_in: BLOCKS,
-        accepted: BLOCKS,
-        rejected: 0,
-        verifier: "v".to_owned(),
-        committed_at_ms: NOON_MS,
-        shard: 0,
-        verdicts: warehouse::VerdictsPosition::default(),
-    };
-    warehouse.insert_ledger(&[line]).await.unwrap();
+    warehouse
+        .insert_ledger(&[line(0, 0, BLOCKS - 1, BLOCKS, 0)])
+        .await
+        .unwrap();
     engine.stop().await;
     println!("filled");
 }

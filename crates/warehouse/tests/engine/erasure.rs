@@ -1,9 +1,10 @@
 //! What tells of clients goes out of rows that stay, and stays out.
 
+use blocks::RejectedRow;
 use uuid::Uuid;
-use warehouse::{CommittedOffset, LedgerRow, MetadataErasure, RejectedRow, Scope, Warehouse};
+use warehouse::{CommittedOffset, MetadataErasure, Scope, Warehouse};
 
-use crate::harness::{NOON_MS, Receipt, fresh, insert, insert_rejected, position, rejected, run, sql};
+use crate::harness::{NOON_MS, Receipt, fresh, insert, insert_rejected, line, position, rejected, run, sql};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -37,27 +38,13 @@ async fn filled() -> Warehouse {
     insert(&warehouse, &[(rows[2].0.clone(), position(0, 7, 0))]).await;
     let refused = |offset, publisher| RejectedRow {
         publisher,
-        client_id: Some(Uuid::from_u128(9)),
-        request_signature: Some("c2ln"),
+        client_id: Uuid::from_u128(9),
+        request_signature: "c2ln",
         received_at_ms: NOON_MS - 1,
         ..rejected(position(0, offset, 0), "bad_signature")
     };
     insert_rejected(&warehouse, &[refused(5, "mine.example"), refused(6, "other.example")]).await;
-    let line = LedgerRow {
-        epoch: 1,
-        partition: 0,
-        first_offset: 0,
-        last_offset: 7,
-        records: 8,
-        receipts_in: 8,
-        accepted: 6,
-        rejected: 2,
-        verifier: "v".to_owned(),
-        committed_at_ms: NOON_MS,
-        shard: 0,
-        verdicts: warehouse::VerdictsPosition::default(),
-    };
-    warehouse.insert_ledger(&[line]).await.unwrap();
+    warehouse.insert_ledger(&[line(0, 0, 7, 6, 2)]).await.unwrap();
     warehouse
 }
 
@@ -92,10 +79,7 @@ fn the_clients_are_gone_and_the_numbers_are_the_same() {
         assert_eq!(found.rejected, 1);
         // One row for each time it came, unless a merge came first.
         assert!((3..=4).contains(&found.receipts), "{found:?}");
-        warehouse
-            .erase_metadata(&erasure(), std::time::Duration::ZERO)
-            .await
-            .unwrap();
+        warehouse.erase_metadata(&erasure()).await.unwrap();
         assert!(warehouse.metadata_left(&erasure()).await.unwrap().is_none());
         assert_eq!(seen(&warehouse).await, "0\t0\n1\t0\n2\t0\n3\t1\n4\t1\n");
         let question = "SELECT publisher, detail, client_address, raw, request_id, client_id IS NULL, request_signature IS NULL, reason
@@ -116,10 +100,7 @@ fn the_clients_are_gone_and_the_numbers_are_the_same() {
 fn a_later_duplicate_brings_nothing_back() {
     run(async {
         let warehouse = filled().await;
-        warehouse
-            .erase_metadata(&erasure(), std::time::Duration::ZERO)
-            .await
-            .unwrap();
+        warehouse.erase_metadata(&erasure()).await.unwrap();
         insert(
             &warehouse,
             &[(of("mine.example", 0, NOON_MS - HOUR_MS), position(0, 0, 0))],
@@ -151,10 +132,7 @@ fn what_was_received_before_goes_though_its_clock_was_ahead() {
         ];
         insert(&warehouse, &rows).await;
         assert_eq!(warehouse.metadata_left(&erasure()).await.unwrap().receipts, 1);
-        warehouse
-            .erase_metadata(&erasure(), std::time::Duration::ZERO)
-            .await
-            .unwrap();
+        warehouse.erase_metadata(&erasure()).await.unwrap();
         assert!(warehouse.metadata_left(&erasure()).await.unwrap().is_none());
         assert_eq!(seen(&warehouse).await, "0\t0\n1\t1\n");
     });
@@ -169,10 +147,7 @@ fn nobody_is_erased_by_an_empty_scope() {
             before_ms: i64::MAX,
         };
         assert!(warehouse.metadata_left(&nobody).await.unwrap().is_none());
-        warehouse
-            .erase_metadata(&nobody, std::time::Duration::ZERO)
-            .await
-            .unwrap();
+        warehouse.erase_metadata(&nobody).await.unwrap();
         assert!(warehouse.metadata_left(&erasure()).await.unwrap().receipts >= 3);
     });
 }

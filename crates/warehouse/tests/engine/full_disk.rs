@@ -4,10 +4,9 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;
 
-use bytes::Bytes;
 use warehouse::{EmbeddedEngine, Warehouse, WarehouseConfig, WarehouseError};
 
-use crate::harness::{Receipt, position, spawn_child};
+use crate::harness::{Receipt, accepted, position, spawn_child};
 
 /// One block of receipts whose URLs don't compress.
 async fn insert(warehouse: &Warehouse, block: u64) -> Result<(), WarehouseError> {
@@ -15,16 +14,16 @@ async fn insert(warehouse: &Warehouse, block: u64) -> Result<(), WarehouseError>
 }
 
 async fn insert_rows(warehouse: &Warehouse, block: u64, rows: u64) -> Result<(), WarehouseError> {
-    let mut bytes = Vec::new();
-    for n in 0..rows {
-        let url: String = (0..4_000).map(|_| char::from(rand::random_range(b'!'..b'~'))).collect();
+    let receipt = |n: u64| {
+        let url = (0..4_000).map(|_| char::from(rand::random_range(b'!'..b'~'))).collect();
         let receipt = Receipt {
             url,
             ..Receipt::new(u128::from(block * rows + n))
         };
-        receipt.row(position(0, block, n as u16)).encode(&mut bytes);
-    }
-    warehouse.insert_receipts(vec![Bytes::from(bytes)], rows).await
+        (receipt, position(0, block, n as u16))
+    };
+    let rows: Vec<_> = (0..rows).map(receipt).collect();
+    warehouse.insert_accepted(&[accepted(&rows)], None).await
 }
 
 /// The child, where no file may grow beyond 256 KiB: `write` fails there as on a full disk, whatever room there is.

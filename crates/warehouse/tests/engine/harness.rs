@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bytes::Bytes;
+use arrow_array::RecordBatch;
+use blocks::{AcceptedRow, RejectedRow, Rows};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 use uuid::Uuid;
-use warehouse::{EmbeddedEngine, ReceiptRow, RejectedRow, Target, Warehouse, WarehouseConfig};
+use warehouse::{EmbeddedEngine, LedgerRow, Target, Touched, VerdictsPosition, Warehouse, WarehouseConfig};
 
 /// One runtime for the engine and all tests: the engine's tasks live as long as it.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -178,8 +179,8 @@ impl Receipt {
         }
     }
 
-    pub(crate) fn row(&self, position: u128) -> ReceiptRow<'_> {
-        ReceiptRow {
+    pub(crate) fn row(&self, position: u128) -> AcceptedRow<'_> {
+        AcceptedRow {
             publisher: &self.publisher,
             timestamp_ms: self.timestamp_ms,
             entry_id: self.entry_id,
@@ -203,6 +204,12 @@ impl Receipt {
             session_id: "",
             study_id: "",
             researcher_id: "",
+            request_id: "request",
+            client_address: "127.0.0.1",
+            kind: "receipt",
+            raw: b"{}",
+            request_signature: "",
+            origin: "record",
         }
     }
 }
@@ -213,17 +220,37 @@ pub(crate) fn rejected(position: u128, reason: &'static str) -> RejectedRow<'sta
         reason,
         detail: "detail",
         publisher: "news.example",
-        receipt_id: None,
-        client_id: None,
-        entry_id: None,
-        payload_hash: None,
+        timestamp_ms: 0,
+        receipt_id: Uuid::nil(),
+        client_id: Uuid::nil(),
+        entry_id: Uuid::nil(),
+        payload_hash: &[0; 32],
         received_at_ms: NOON_MS,
         request_id: "request",
         client_address: "127.0.0.1",
         kind: "receipt",
         raw: b"{}",
-        request_signature: None,
+        request_signature: "",
         origin: "record",
+    }
+}
+
+/// A ledger row of epoch 1 with one record per offset.
+pub(crate) fn line(partition: u32, first_offset: u64, last_offset: u64, accepted: u64, rejected: u64) -> LedgerRow {
+    LedgerRow {
+        epoch: 1,
+        partition,
+        first_offset,
+        last_offset,
+        records: last_offset - first_offset + 1,
+        receipts_in: accepted + rejected,
+        accepted,
+        rejected,
+        verifier: "v".to_owned(),
+        committed_at_ms: NOON_MS,
+        shard: 0,
+        verdicts: VerdictsPosition::default(),
+        touched: Touched::default(),
     }
 }
 
@@ -232,28 +259,28 @@ pub(crate) fn position(partition: u32, offset: u64, index: u16) -> u128 {
     (1 << 96) | (u128::from(partition) << 64) | (u128::from(offset) << 16) | u128::from(index)
 }
 
-/// Inserts receipts as one block.
-pub(crate) async fn insert(warehouse: &Warehouse, rows: &[(Receipt, u128)]) {
-    let mut bytes = Vec::new();
-    for (receipt, position) in rows {
-        receipt.row(*position).encode(&mut bytes);
+/// Receipts and their positions as accepted rows.
+pub(crate) fn accepted(receipts: &[(Receipt, u128)]) -> RecordBatch {
+    let mut rows = Rows::default();
+    for (receipt, position) in receipts {
+        rows.push_accepted(&receipt.row(*position));
     }
-    warehouse
-        .insert_receipts(vec![Bytes::from(bytes)], rows.len() as u64)
-        .await
-        .unwrap();
+    rows.batches().unwrap().0
 }
 
-/// Inserts refusals as one block.
-pub(crate) async fn insert_rejected(warehouse: &Warehouse, rows: &[RejectedRow<'_>]) {
-    let mut bytes = Vec::new();
-    for row in rows {
-        row.encode(&mut bytes);
+/// Inserts receipts as one block.
+pub(crate) async fn insert(warehouse: &Warehouse, rows: &[(Receipt, u128)]) {
+    warehouse.insert_accepted(&[accepted(rows)], None).await.unwrap();
+}
+
+/// Inserts rejected rows as one block.
+pub(crate) async fn insert_rejected(warehouse: &Warehouse, rejected: &[RejectedRow<'_>]) {
+    let mut rows = Rows::default();
+    for row in rejected {
+        rows.push_rejected(row);
     }
-    warehouse
-        .insert_rejected(vec![Bytes::from(bytes)], rows.len() as u64)
-        .await
-        .unwrap();
+    let (_, batch) = rows.batches().unwrap();
+    warehouse.insert_rejections(&[batch], None).await.unwrap();
 }
 
 /// User and password of the TCP endpoint.

@@ -4,9 +4,9 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use warehouse::{CommittedOffset, EmbeddedEngine, LedgerRow, WarehouseConfig};
+use warehouse::{CommittedOffset, EmbeddedEngine, WarehouseConfig};
 
-use crate::harness::{NOON_MS, Receipt, insert, insert_rejected, position, rejected, spawn_child};
+use crate::harness::{Receipt, insert, insert_rejected, line, position, rejected, spawn_child};
 
 const ROUNDS: u32 = 12;
 const ROWS: u64 = 40;
@@ -28,7 +28,10 @@ pub(crate) async fn insert_until_killed(dir: &Path, first: u64) {
             &[rejected(position(0, block, ROWS as u16), "bad_signature")],
         )
         .await;
-        warehouse.insert_ledger(&[line(block)]).await.unwrap();
+        warehouse
+            .insert_ledger(&[line(0, block, block, ROWS, 1)])
+            .await
+            .unwrap();
         println!("acknowledged {block}");
     }
 }
@@ -37,23 +40,6 @@ fn rows(block: u64) -> Vec<(Receipt, u128)> {
     (0..ROWS)
         .map(|n| (Receipt::new(u128::from(block * ROWS + n)), position(0, block, n as u16)))
         .collect()
-}
-
-fn line(block: u64) -> LedgerRow {
-    LedgerRow {
-        epoch: 1,
-        partition: 0,
-        first_offset: block,
-        last_offset: block,
-        records: 1,
-        receipts_in: ROWS + 1,
-        accepted: ROWS,
-        rejected: 1,
-        verifier: "v".to_owned(),
-        committed_at_ms: NOON_MS,
-        shard: 0,
-        verdicts: warehouse::VerdictsPosition::default(),
-    }
 }
 
 /// The child that looks: opens what was left, and audits it.

@@ -1,223 +1,387 @@
-//! What came since: each receipt in exactly one link of any chain of moments.
+//! New receipts between positions of `verdicts`: each one in exactly one link of any chain.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use uuid::Uuid;
-use warehouse::{ARRIVALS_MAX, Below, LogPlace, Scope, Warehouse};
+use warehouse::{
+    ARRIVALS_MAX, LedgerRow, PartitionProgress, Scope, ShardProgress, StreamPosition, Touched, VerdictsPosition,
+    Warehouse,
+};
 
 use crate::harness::{NOON_MS, Receipt, fresh, insert, position, run, sql};
 
 const HOUR_MS: i64 = 3_600_000;
-/// That of [`position`].
-const EPOCH: u32 = 1;
+/// Epoch of `verdicts`.
+const EPOCH: u32 = 9;
 
-fn hours(times_ms: impl IntoIterator<Item = i64>) -> BTreeSet<u32> {
-    let hour = |ms: i64| u32::try_from(ms / HOUR_MS).unwrap();
-    times_ms.into_iter().map(hour).collect()
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    i64::try_from(now.as_millis()).unwrap()
 }
 
-fn at(next: &[u64]) -> LogPlace {
-    LogPlace {
-        epoch: EPOCH,
-        next: next.to_vec(),
+/// Ledger of one shard, in the order of `verdicts`. A block is one record of `verdicts`.
+#[derive(Default)]
+struct Ledger(Vec<LedgerRow>);
+
+impl Ledger {
+    /// Appends a block of so many records of a partition of `receipts`.
+    fn append(&mut self, (epoch, partition): (u32, u32), records: u64, touched: &[(i64, &str)]) {
+        let offset = self.0.len() as u64;
+        let same = |row: &&LedgerRow| (row.epoch, row.partition) == (epoch, partition);
+        let first_offset = self
+            .0
+            .iter()
+            .filter(same)
+            .map(|row| row.last_offset + 1)
+            .max()
+            .unwrap_or(0);
+        let mut hours = Touched::default();
+        touched.iter().for_each(|(ms, publisher)| hours.add(*ms, publisher));
+        self.0.push(LedgerRow {
+            epoch,
+            partition,
+            first_offset,
+            last_offset: first_offset + records - 1,
+            records,
+            receipts_in: records,
+            accepted: records,
+            rejected: 0,
+            verifier: "v".to_owned(),
+            committed_at_ms: now_ms(),
+            shard: 0,
+            verdicts: VerdictsPosition { epoch: EPOCH, offset },
+            touched: hours,
+        });
+    }
+
+    /// Progress behind the first blocks, of the newest epoch of `receipts` only, as the writer's.
+    fn progress(&self, blocks: usize) -> Vec<ShardProgress> {
+        let rows = &self.0[..blocks];
+        let newest = rows.last().map(|row| row.epoch);
+        let mut next: BTreeMap<u32, u64> = BTreeMap::new();
+        for row in rows.iter().filter(|row| Some(row.epoch) == newest) {
+            next.insert(row.partition, row.last_offset + 1);
+        }
+        let partition = |(partition, next_offset)| PartitionProgress {
+            epoch: newest.unwrap_or_default(),
+            partition,
+            next_offset,
+            complete_through_ms: 1,
+        };
+        vec![ShardProgress {
+            verdicts: VerdictsPosition {
+                epoch: EPOCH,
+                offset: blocks as u64,
+            },
+            source_partitions: 3,
+            partitions: next.into_iter().map(partition).collect(),
+            ..ShardProgress::default()
+        }]
+    }
+
+    /// The new receipts between two positions; `None` if they can't be determined.
+    async fn arrivals(&self, warehouse: &Warehouse, scope: &Scope, from: usize, to: usize) -> Option<Vec<Uuid>> {
+        let from = StreamPosition::new(&self.progress(from));
+        let changes = warehouse.touched(&from, &self.progress(to)).await.unwrap()?;
+        let hours = changes.touched.hours(scope);
+        let found = warehouse.arrivals(scope, &changes.offsets, &hours).await.unwrap()?;
+        Some(found.into_iter().map(|receipt| receipt.key.receipt_id).collect())
+    }
+
+    /// The hours of a scope that are touched between two positions.
+    async fn hours(&self, warehouse: &Warehouse, scope: &Scope, from: usize, to: usize) -> Option<Vec<u32>> {
+        let from = StreamPosition::new(&self.progress(from));
+        let changes = warehouse.touched(&from, &self.progress(to)).await.unwrap()?;
+        Some(changes.touched.hours(scope).into_iter().collect())
     }
 }
 
-fn news() -> Scope {
-    Scope::of(vec!["news.example".to_owned()])
+fn own(publisher: &str) -> Scope {
+    Scope::of(vec![publisher.to_owned()])
 }
 
-async fn ids(warehouse: &Warehouse, scope: &Scope, from: &LogPlace, to: &LogPlace, hours: &BTreeSet<u32>) -> Vec<Uuid> {
-    let found = warehouse.arrivals(scope, from, to, hours).await.unwrap().unwrap();
-    found.into_iter().map(|receipt| receipt.key.receipt_id).collect()
-}
-
-/// Any rows with copies anywhere, any chain of moments: the model is a set of what was told.
+/// Any rows with copies anywhere, any chain of positions, while everything is stored already.
 #[test]
 fn each_receipt_is_new_in_exactly_one_link() {
     run(async {
-        let warehouse = fresh().await;
         let mut rng = StdRng::seed_from_u64(7);
-        for case in 0..8 {
-            // Which receipt, in which of three partitions; and after which rows a moment is, in which one partition stays behind.
-            let count = 1 + rng.random_range(0..40);
-            let rows: Vec<_> = (0..count)
-                .map(|_| (rng.random_range(0..12_u8), rng.random_range(0..3_usize)))
+        for case in 0..12 {
+            let count = 1 + rng.random_range(0..40_usize);
+            // The log `receipts` may be recreated once.
+            let recreated_at = rng.random_range(0..80_usize);
+            // A block's receipts, and its partition.
+            let blocks: Vec<(Vec<u8>, u32)> = (0..count)
+                .map(|_| {
+                    let receipts = (0..rng.random_range(1..4)).map(|_| rng.random_range(0..16_u8));
+                    (receipts.collect(), rng.random_range(0..3_u32))
+                })
                 .collect();
-            let mut cuts: Vec<_> = (0..rng.random_range(0..6))
-                .map(|_| (rng.random_range(0..count), rng.random_range(0..3_usize)))
+            let mut cuts: Vec<usize> = (0..rng.random_range(0..8))
+                .map(|_| rng.random_range(0..count))
                 .collect();
             cuts.sort_unstable();
-            check(&warehouse, case, &rows, &cuts).await;
+            check(case, &blocks, recreated_at, &cuts).await;
         }
     });
 }
 
-async fn check(warehouse: &Warehouse, number: u32, rows: &[(u8, usize)], ends: &[(usize, usize)]) {
-    let publisher = format!("case-{number}.example");
-    let scope = Scope::of(vec![publisher.clone()]);
-    let mut next = [0_u64; 3];
-    let mut moments = vec![at(&next)];
-    let mut stored = Vec::new();
-    // Where each receipt stands, in the order of the log's partitions.
-    let mut places: BTreeMap<Uuid, Vec<(usize, u64)>> = BTreeMap::new();
-    for (row, (receipt, partition)) in rows.iter().enumerate() {
-        let receipt = Receipt {
-            publisher: publisher.clone(),
-            timestamp_ms: NOON_MS - i64::from(receipt % 5) * 7 * HOUR_MS,
-            ..Receipt::new(u128::from(*receipt))
-        };
-        let offset = next[*partition];
-        places.entry(receipt.receipt_id).or_default().push((*partition, offset));
-        stored.push((receipt, position(u32::try_from(*partition).unwrap(), offset, 0)));
-        next[*partition] += 1;
-        for (_, lags) in ends.iter().filter(|(end, _)| *end == row) {
-            let mut moment = next;
-            moment[*lags] = moments.last().unwrap().next[*lags];
-            moments.push(at(&moment));
+async fn check(case: u32, blocks: &[(Vec<u8>, u32)], recreated_at: usize, cuts: &[usize]) {
+    let warehouse = fresh().await;
+    let publisher = format!("case-{case}.example");
+    let (mut ledger, mut stored, mut first_block) = (Ledger::default(), Vec::new(), BTreeMap::new());
+    for (block, (receipts, partition)) in blocks.iter().enumerate() {
+        // Epochs are random: here the later one is smaller.
+        let epoch = if block < recreated_at { 2 } else { 1 };
+        let receipts: Vec<Receipt> = receipts
+            .iter()
+            .map(|number| Receipt {
+                publisher: publisher.clone(),
+                timestamp_ms: NOON_MS - i64::from(number % 5) * 7 * HOUR_MS,
+                ..Receipt::new(u128::from(*number))
+            })
+            .collect();
+        let touched: Vec<_> = receipts
+            .iter()
+            .map(|receipt| (receipt.timestamp_ms, publisher.as_str()))
+            .collect();
+        ledger.append((epoch, *partition), receipts.len() as u64, &touched);
+        let first_offset = ledger.0[block].first_offset;
+        for (offset, receipt) in (first_offset..).zip(receipts) {
+            first_block.entry(receipt.receipt_id).or_insert(block);
+            let position = position(*partition, offset, 0) + (u128::from(epoch - 1) << 96);
+            stored.push((receipt, position));
         }
     }
-    moments.push(at(&next));
-    insert(warehouse, &stored).await;
-    let all = hours(stored.iter().map(|(receipt, _)| receipt.timestamp_ms));
-    let mut told = BTreeSet::new();
-    for link in moments.windows(2) {
-        for id in ids(warehouse, &scope, &link[0], &link[1], &all).await {
-            assert!(told.insert(id), "{id} twice, in {rows:?} at {moments:?}");
-            let here = |(partition, offset): &(usize, u64)| link[1].next[*partition] > *offset;
-            assert!(places[&id].iter().any(here), "{id} before it was committed");
-        }
-        let due = |(_, places): &(&Uuid, &Vec<(usize, u64)>)| {
-            places
-                .iter()
-                .any(|(partition, offset)| link[1].next[*partition] > *offset)
-        };
-        let due: BTreeSet<Uuid> = places.iter().filter(due).map(|(id, _)| *id).collect();
-        assert_eq!(told, due, "{rows:?} at {moments:?}");
+    insert(&warehouse, &stored).await;
+    warehouse.insert_ledger(&ledger.0).await.unwrap();
+    let mut ends = vec![0];
+    ends.extend(cuts);
+    ends.push(blocks.len());
+    let context = format!("{blocks:?} in {ends:?}, recreated at {recreated_at}");
+    for link in ends.windows(2) {
+        let found = ledger.arrivals(&warehouse, &own(&publisher), link[0], link[1]).await;
+        let found = found.unwrap_or_else(|| panic!("{link:?} of {context}"));
+        let distinct: BTreeSet<Uuid> = found.iter().copied().collect();
+        assert_eq!(distinct.len(), found.len(), "{link:?} of {context}");
+        let first = first_block
+            .iter()
+            .filter(|(_, block)| (link[0]..link[1]).contains(*block));
+        let expected: BTreeSet<Uuid> = first.map(|(id, _)| *id).collect();
+        assert_eq!(distinct, expected, "{link:?} of {context}");
     }
 }
 
 #[test]
-fn only_the_scopes_own_of_this_life_of_the_log() {
+fn only_receipts_of_the_scope_and_of_touched_hours_are_found() {
     run(async {
         let warehouse = fresh().await;
         let other = Receipt {
             publisher: "other.example".to_owned(),
             ..Receipt::new(2)
         };
-        let before = Receipt::new(3);
-        let old = position(0, 900, 0) - (1 << 96);
+        let old = Receipt::new(3);
         let rows = [
-            (Receipt::new(1), position(0, 5, 0)),
-            (other, position(0, 6, 0)),
-            (before.clone(), position(0, 7, 0)),
-            (before, old),
+            (Receipt::new(1), position(0, 0, 0)),
+            (other, position(0, 1, 0)),
+            (old.clone(), position(0, 2, 0)),
+            // In a log of another epoch, before.
+            (old, position(0, 900, 0) + (6 << 96)),
         ];
         insert(&warehouse, &rows).await;
-        let noon = hours([NOON_MS]);
+        let mut ledger = Ledger::default();
+        let news = own("news.example");
+        ledger.append((1, 0), 1, &[(NOON_MS, "news.example")]);
+        ledger.append((1, 0), 1, &[(NOON_MS, "other.example")]);
+        ledger.append((1, 0), 1, &[(NOON_MS, "news.example")]);
+        warehouse.insert_ledger(&ledger.0).await.unwrap();
         let first = Receipt::new(1).receipt_id;
-        let found = ids(&warehouse, &news(), &at(&[]), &at(&[8]), &noon).await;
-        assert_eq!(found, [first], "another's, and one of the log before");
-        assert!(ids(&warehouse, &news(), &at(&[]), &at(&[5]), &noon).await.is_empty());
-        assert!(ids(&warehouse, &news(), &at(&[6]), &at(&[8]), &noon).await.is_empty());
-        assert!(
-            ids(&warehouse, &Scope::default(), &at(&[]), &at(&[8]), &noon)
-                .await
-                .is_empty()
+        assert_eq!(ledger.arrivals(&warehouse, &news, 0, 3).await, Some(vec![first]));
+        assert_eq!(ledger.arrivals(&warehouse, &news, 1, 3).await, Some(Vec::new()));
+        assert_eq!(ledger.arrivals(&warehouse, &news, 3, 3).await, Some(Vec::new()));
+        assert_eq!(
+            ledger.arrivals(&warehouse, &Scope::default(), 0, 3).await,
+            Some(Vec::new())
         );
-        assert!(
-            ids(&warehouse, &news(), &at(&[]), &at(&[8]), &hours([NOON_MS + HOUR_MS]))
-                .await
-                .is_empty()
-        );
+        let all = warehouse.touched(&StreamPosition::default(), &ledger.progress(3)).await;
+        let offsets = all.unwrap().unwrap().offsets;
+        let hour = u32::try_from(NOON_MS / HOUR_MS).unwrap();
+        let in_hour = async |hour| {
+            let found = warehouse.arrivals(&news, &offsets, &BTreeSet::from([hour])).await;
+            found.unwrap().unwrap().len()
+        };
+        assert_eq!((in_hour(hour).await, in_hour(hour + 1).await), (1, 0));
     });
 }
 
 #[test]
-fn more_than_may_be_found_is_said() {
+fn offsets_of_consecutive_links_are_those_of_one() {
+    run(async {
+        let warehouse = fresh().await;
+        let mut ledger = Ledger::default();
+        for (epoch, partition) in [(2, 0), (2, 1), (2, 0), (1, 0), (1, 1), (1, 0)] {
+            ledger.append((epoch, partition), 2, &[(NOON_MS, "news.example")]);
+        }
+        warehouse.insert_ledger(&ledger.0).await.unwrap();
+        let offsets = async |from, to| {
+            let from = StreamPosition::new(&ledger.progress(from));
+            let changes = warehouse.touched(&from, &ledger.progress(to)).await.unwrap();
+            changes.unwrap().offsets
+        };
+        for middle in 1..6 {
+            let mut joined = offsets(1, middle).await;
+            joined.append(&offsets(middle, 6).await);
+            let rows: Vec<_> = (0..12_u128)
+                .map(|number| {
+                    let row = &ledger.0[usize::try_from(number / 2).unwrap()];
+                    let offset = row.first_offset + u64::try_from(number % 2).unwrap();
+                    let at = position(row.partition, offset, 0) + (u128::from(row.epoch - 1) << 96);
+                    (Receipt::new(number), at)
+                })
+                .collect();
+            insert(&warehouse, &rows).await;
+            let hours = BTreeSet::from([u32::try_from(NOON_MS / HOUR_MS).unwrap()]);
+            let found = warehouse.arrivals(&own("news.example"), &joined, &hours).await;
+            assert_eq!(found.unwrap().unwrap().len(), 10, "{middle}");
+        }
+    });
+}
+
+#[test]
+fn more_receipts_than_one_query_may_find_are_reported() {
     run(async {
         let warehouse = fresh().await;
         let rows: Vec<_> = (0..=ARRIVALS_MAX as u64)
             .map(|number| (Receipt::new(number.into()), position(0, number, 0)))
             .collect();
         insert(&warehouse, &rows).await;
-        let noon = hours([NOON_MS]);
-        let all = warehouse
-            .arrivals(&news(), &at(&[]), &at(&[rows.len() as u64]), &noon)
-            .await
-            .unwrap();
-        assert!(all.is_none());
-        let but_one = ids(&warehouse, &news(), &at(&[1]), &at(&[rows.len() as u64]), &noon).await;
-        assert_eq!(but_one.len(), ARRIVALS_MAX);
+        let mut ledger = Ledger::default();
+        ledger.append((1, 0), 1, &[(NOON_MS, "news.example")]);
+        ledger.append((1, 0), ARRIVALS_MAX as u64, &[(NOON_MS, "news.example")]);
+        warehouse.insert_ledger(&ledger.0).await.unwrap();
+        let news = own("news.example");
+        assert_eq!(ledger.arrivals(&warehouse, &news, 0, 2).await, None);
+        let but_one = ledger.arrivals(&warehouse, &news, 1, 2).await;
+        assert_eq!(but_one.unwrap().len(), ARRIVALS_MAX);
     });
 }
 
 #[test]
-fn a_place_reaches_what_came_before_it() {
+fn a_position_reaches_positions_before_it_in_the_same_logs() {
+    let at = |shards: &[(u32, u32, u64)]| {
+        let shard = |&(shard, epoch, offset): &_| (shard, VerdictsPosition { epoch, offset });
+        StreamPosition(shards.iter().map(shard).collect())
+    };
     for (later, earlier, reaches) in [
-        (at(&[3, 4]), at(&[3, 4]), true),
-        (at(&[3, 4]), at(&[3]), true),
-        (at(&[3, 4]), at(&[4, 0]), false),
-        (at(&[3]), at(&[3, 1]), false),
-        (at(&[1]), LogPlace::default(), true),
-        (
-            LogPlace {
-                epoch: EPOCH + 1,
-                next: vec![9],
-            },
-            at(&[3]),
-            false,
-        ),
+        (at(&[(0, 1, 3)]), at(&[(0, 1, 3)]), true),
+        (at(&[(0, 1, 3)]), at(&[(0, 1, 4)]), false),
+        (at(&[(0, 2, 9)]), at(&[(0, 1, 3)]), false),
+        (at(&[(0, 1, 3), (1, 5, 4)]), at(&[(0, 1, 3)]), true),
+        (at(&[(0, 1, 3)]), at(&[(0, 1, 3), (1, 5, 0)]), false),
+        (at(&[(0, 1, 9), (1, 5, 3)]), at(&[(0, 1, 3), (1, 5, 4)]), false),
+        (at(&[(0, 1, 1)]), StreamPosition::default(), true),
     ] {
         assert_eq!(later.reaches(&earlier), reaches, "{later:?} {earlier:?}");
     }
 }
 
 #[test]
-fn marks_tell_the_hours_and_a_gap_tells_nothing() {
+fn touched_hours_are_those_of_the_link() {
+    run(async {
+        let warehouse = fresh().await;
+        let mut ledger = Ledger::default();
+        let hour = |number: i64| number * HOUR_MS;
+        ledger.append((1, 0), 5, &[(hour(10), "a.example"), (hour(11), "b.example")]);
+        ledger.append((1, 1), 3, &[(hour(12), "a.example")]);
+        ledger.append((1, 0), 1, &[]);
+        ledger.append((1, 0), 4, &[(hour(14), "a.example")]);
+        ledger.append((1, 1), 4, &[(hour(15), "a.example")]);
+        warehouse.insert_ledger(&ledger.0).await.unwrap();
+        // A repair may insert a row again.
+        warehouse.insert_ledger(&ledger.0[1..2]).await.unwrap();
+        let (a, b) = (own("a.example"), own("b.example"));
+        assert_eq!(ledger.hours(&warehouse, &a, 0, 2).await, Some(vec![10, 12]));
+        assert_eq!(ledger.hours(&warehouse, &b, 0, 5).await, Some(vec![11]));
+        assert_eq!(ledger.hours(&warehouse, &a, 1, 4).await, Some(vec![12, 14]));
+        assert_eq!(ledger.hours(&warehouse, &a, 2, 3).await, Some(Vec::new()));
+        assert_eq!(ledger.hours(&warehouse, &a, 5, 5).await, Some(Vec::new()));
+        assert_eq!(ledger.hours(&warehouse, &a, 3, 2).await, None, "not reached");
+        let other_log = StreamPosition([(0, VerdictsPosition { epoch: 8, offset: 1 })].into());
+        let changes = warehouse.touched(&other_log, &ledger.progress(5)).await.unwrap();
+        assert_eq!(changes, None);
+        assert_eq!(warehouse.ledger(1, 0, 0, 9).await.unwrap()[0], ledger.0[0]);
+    });
+}
+
+#[test]
+fn a_link_with_missing_or_old_rows_is_unknown() {
+    run(async {
+        let news = own("news.example");
+        // The block that isn't stored, and links that can and can't be determined.
+        for (missing, known, unknown) in [(1, [(2, 5), (0, 1)], (0, 4)), (4, [(0, 4), (1, 3)], (2, 5))] {
+            let warehouse = fresh().await;
+            let mut ledger = Ledger::default();
+            for partition in [0, 0, 0, 1, 0] {
+                ledger.append((1, partition), 2, &[(NOON_MS, "news.example")]);
+            }
+            let mut rows = ledger.0.clone();
+            rows.remove(missing);
+            warehouse.insert_ledger(&rows).await.unwrap();
+            for (from, to) in known {
+                let hours = ledger.hours(&warehouse, &news, from, to).await;
+                assert_eq!(
+                    hours.map(|hours| hours.len()),
+                    Some(1),
+                    "{from} to {to} without {missing}"
+                );
+            }
+            let (from, to) = unknown;
+            assert_eq!(
+                ledger.hours(&warehouse, &news, from, to).await,
+                None,
+                "without {missing}"
+            );
+        }
+
+        let warehouse = fresh().await;
+        let mut ledger = Ledger::default();
+        for age_hours in [80, 72, 70, 0] {
+            ledger.append((1, 0), 2, &[(NOON_MS, "news.example")]);
+            ledger.0.last_mut().unwrap().committed_at_ms -= age_hours * HOUR_MS;
+        }
+        warehouse.insert_ledger(&ledger.0).await.unwrap();
+        for from in 0..4 {
+            let hours = ledger.hours(&warehouse, &news, from, 4).await;
+            assert_eq!(hours.is_some(), from >= 2, "{from}");
+        }
+        let optimize = "OPTIMIZE TABLE ledger FINAL";
+        assert_eq!(sql(warehouse.database(), optimize).await, "");
+        let counts = "SELECT length(touched) FROM ledger ORDER BY first_offset FORMAT TSV";
+        assert_eq!(sql(warehouse.database(), counts).await, "0\n0\n1\n1\n");
+    });
+}
+
+/// A link is read by the index, however long the ledger is.
+#[test]
+fn a_link_reads_few_granules_of_the_ledger() {
     run(async {
         let warehouse = fresh().await;
         let database = warehouse.database().to_owned();
-        let marks = [
-            "(1, 0, 0, 4, [(10, 'a.example'), (11, 'b.example')])",
-            "(1, 0, 5, 9, [(12, 'x.a.example')])",
-            "(1, 0, 5, 7, [(12, 'x.a.example')])",
-            "(1, 1, 0, 2, [(13, '')])",
-            "(2, 0, 0, 99, [(14, 'a.example')])",
-            "(1, 0, 12, 20, [(15, 'a.example')])",
-        ];
-        let insert = format!(
-            "INSERT INTO rollup_marks (epoch, partition, first_offset, last_offset, touched) VALUES {}",
-            marks.join(", ")
-        );
-        assert_eq!(sql(&database, &insert).await, "");
-        let own = |name: &str| Scope::of(vec![name.to_owned()]);
-        let below = Scope {
-            publishers: Vec::new(),
-            below: vec![Below {
-                parent: "a.example".to_owned(),
-                except: Vec::new(),
-            }],
-        };
-        let hours = async |from: &[u64], to: &[u64], scope: &Scope| {
-            let touched = warehouse.touched(&at(from), &at(to)).await.unwrap();
-            touched.map(|touched| touched.hours(scope).into_iter().collect::<Vec<_>>())
-        };
-        assert_eq!(hours(&[], &[10, 3], &own("a.example")).await, Some(vec![10, 13]));
-        assert_eq!(hours(&[], &[10], &own("b.example")).await, Some(vec![11]));
-        assert_eq!(hours(&[4], &[6], &below).await, Some(vec![12]), "blocks that it cuts");
-        assert_eq!(hours(&[5], &[10], &own("a.example")).await, Some(vec![]));
-        assert_eq!(hours(&[3, 3], &[3, 3], &own("a.example")).await, Some(vec![]));
-        for (from, to) in [
-            ([5, 0], [13, 0]),
-            ([5, 0], [10, 4]),
-            ([11, 0], [12, 0]),
-            ([12, 0], [22, 0]),
-        ] {
-            assert_eq!(hours(&from, &to, &own("a.example")).await, None, "{from:?} {to:?}");
-        }
-        assert_eq!(hours(&[12], &[21], &own("a.example")).await, Some(vec![15]));
+        let fill = "INSERT INTO ledger (epoch, partition, first_offset, last_offset, verdicts_epoch, verdicts_offset)
+            SELECT 1, number % 4, intDiv(number, 4), intDiv(number, 4), 9, number FROM numbers(400000)";
+        assert_eq!(sql(&database, fill).await, "");
+        assert_eq!(sql(&database, "OPTIMIZE TABLE ledger FINAL").await, "");
+        let explain = "EXPLAIN indexes = 1 SELECT touched FROM ledger
+            WHERE (shard = 0 AND verdicts_epoch = 9 AND verdicts_offset >= 399000 AND verdicts_offset < 399900)";
+        let plan = sql(&database, explain).await;
+        let granules = plan
+            .lines()
+            .rev()
+            .find_map(|line| line.trim().strip_prefix("Granules: "));
+        let (read, all) = granules.unwrap().split_once('/').unwrap();
+        let (read, all): (u32, u32) = (read.parse().unwrap(), all.parse().unwrap());
+        assert!(read <= 8 && all >= 40, "{plan}");
     });
 }

@@ -6,7 +6,6 @@
 // Children speak to their parent over standard output, and row numbers are small.
 #![allow(clippy::print_stdout, clippy::cast_possible_truncation)]
 
-mod agreement;
 mod audit;
 mod damage;
 mod ddl;
@@ -20,11 +19,9 @@ mod kill;
 mod limits;
 mod live;
 mod migrations;
-mod model;
 mod refused;
 mod rejected;
 mod retention;
-mod rollup;
 mod rows;
 mod speed;
 mod tls;

@@ -1,4 +1,5 @@
-//! Migrations: once, twice, at the same time, and after a crash between any two of their statements.
+//! Migrations: once, twice, at the same time, after a crash between any two of their statements,
+//! and over schemas that this program can't read.
 
 use warehouse::{Target, Warehouse, WarehouseError};
 
@@ -23,7 +24,7 @@ fn running_them_again_changes_nothing() {
         assert_eq!(warehouse.totals().await.unwrap().receipts, 1);
         assert_eq!(
             sql(warehouse.database(), "SELECT count() FROM schema_versions").await,
-            "5\n"
+            "1\n"
         );
     });
 }
@@ -36,7 +37,7 @@ fn a_crash_between_any_two_statements_is_made_good() {
         for missing in [
             &["ledger"][..],
             &["ledger", "rejected"],
-            &["ledger", "rejected", "receipts"],
+            &["ledger", "rejected", "receipts", "usage"],
             &[],
         ] {
             let warehouse = fresh().await;
@@ -52,7 +53,7 @@ fn a_crash_between_any_two_statements_is_made_good() {
                     "SELECT version FROM schema_versions ORDER BY version"
                 )
                 .await,
-                "1\n2\n3\n4\n5\n"
+                "6\n"
             );
         }
     });
@@ -85,6 +86,30 @@ fn a_newer_schema_is_left_alone() {
             matches!(error, WarehouseError::Config(_)) && error.to_string().contains("999"),
             "{error}"
         );
+    });
+}
+
+#[test]
+fn a_schema_of_a_development_version_is_refused() {
+    run(async {
+        for version in 1..=5 {
+            let warehouse = fresh().await;
+            sql(warehouse.database(), "DROP TABLE usage SYNC").await;
+            sql(warehouse.database(), "TRUNCATE TABLE schema_versions").await;
+            let recorded = format!("INSERT INTO schema_versions (version, name) VALUES ({version}, '')");
+            sql(warehouse.database(), &recorded).await;
+            let before = schema(warehouse.database()).await;
+            let error = warehouse.migrate().await.unwrap_err();
+            assert!(matches!(error, WarehouseError::Config(_)), "{error}");
+            for part in [
+                &format!("(schema version {version})"),
+                warehouse.database(),
+                "drop the database",
+            ] {
+                assert!(error.to_string().contains(part), "{part}: {error}");
+            }
+            assert_eq!(schema(warehouse.database()).await, before, "nothing was changed");
+        }
     });
 }
 

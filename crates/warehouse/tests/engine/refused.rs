@@ -1,12 +1,9 @@
 //! What the warehouse refuses: which errors say so, and verdicts that come out otherwise the second time.
 
-use bytes::Bytes;
-use warehouse::{
-    CommittedOffset, REFUSED_BY_WAREHOUSE, ReceiptRow, Remedy, Target, Warehouse, WarehouseConfig, WarehouseError,
-};
+use warehouse::{CommittedOffset, REFUSED_BY_WAREHOUSE, Remedy, Target, Warehouse, WarehouseConfig, WarehouseError};
 
 use crate::harness::{
-    PASSWORD, Receipt, USER, config, fresh, insert, insert_rejected, position, rejected, run, sql, tcp,
+    PASSWORD, Receipt, USER, accepted, config, fresh, insert, insert_rejected, position, rejected, run, sql, tcp,
 };
 
 #[test]
@@ -15,23 +12,13 @@ fn a_constraint_refuses_the_block_that_breaks_it_as_a_matter_of_rows() {
         let warehouse = fresh().await;
         let constraint = "ALTER TABLE receipts ADD CONSTRAINT few CHECK purpose != 'other'";
         sql(warehouse.database(), constraint).await;
-        let mut bytes = Vec::new();
-        for (number, purpose) in ["training", "other", "research"].into_iter().enumerate() {
-            let mut receipt = Receipt::new(number as u128);
-            receipt.purpose = purpose.to_owned();
-            receipt.row(position(0, number as u64, 0)).encode(&mut bytes);
-        }
-        let error = warehouse
-            .insert_receipts(vec![Bytes::from(bytes)], 3)
-            .await
-            .unwrap_err();
+        let mut rows = [0, 1, 2].map(|n| (Receipt::new(n), position(0, n as u64, 0)));
+        rows[1].0.purpose = "other".to_owned();
+        let error = warehouse.insert_accepted(&[accepted(&rows)], None).await.unwrap_err();
         assert!(matches!(error, WarehouseError::Refused { code: 469, .. }), "{error}");
         assert_eq!((error.remedy(), error.is_about_rows()), (Remedy::Split, true));
         assert_eq!(warehouse.totals().await.unwrap().receipts, 0, "all or nothing");
-        warehouse
-            .takes_inserts(ReceiptRow::TABLE, ReceiptRow::COLUMNS)
-            .await
-            .unwrap();
+        warehouse.accepts_receipts().await.unwrap();
     });
 }
 
@@ -44,14 +31,10 @@ fn a_table_that_is_not_as_we_made_it_takes_nothing_and_needs_a_person() {
             "ALTER TABLE receipts RENAME COLUMN url TO address",
         )
         .await;
-        let probe = warehouse.takes_inserts(ReceiptRow::TABLE, ReceiptRow::COLUMNS).await;
+        let probe = warehouse.accepts_receipts().await;
         assert!(!probe.unwrap_err().is_retryable());
-        let mut bytes = Vec::new();
-        Receipt::new(1).row(position(0, 1, 0)).encode(&mut bytes);
-        let error = warehouse
-            .insert_receipts(vec![Bytes::from(bytes)], 1)
-            .await
-            .unwrap_err();
+        let rows = accepted(&[(Receipt::new(1), position(0, 1, 0))]);
+        let error = warehouse.insert_accepted(&[rows], None).await.unwrap_err();
         assert_eq!(error.remedy(), Remedy::Person, "{error}");
     });
 }
@@ -121,17 +104,5 @@ fn verdicts_of_blocks_that_were_not_committed_can_be_found_and_taken_back() {
             warehouse.standing_positions(&occurrences).await.unwrap(),
             [position(0, 5, 2)]
         );
-
-        warehouse
-            .take_back_refused(&[position(0, 5, 2), position(0, 6, 0)])
-            .await
-            .unwrap();
-        let left = warehouse.totals().await.unwrap().rejected_by_reason;
-        assert_eq!(
-            left,
-            [("malformed".to_owned(), 1), (REFUSED_BY_WAREHOUSE.to_owned(), 3)]
-        );
-        sql(warehouse.database(), "OPTIMIZE TABLE rejected FINAL").await;
-        assert_eq!(warehouse.totals().await.unwrap().rejected, 4);
     });
 }

@@ -1,9 +1,8 @@
 //! Rejected receipts: every row in any order of pages, exact bytes, and what a replay changes.
 
+use blocks::RejectedRow;
 use uuid::Uuid;
-use warehouse::{
-    RejectedCursor, RejectedFilter, RejectedOrder, RejectedRow, ReplayRow, Scope, StandingPayload, Warehouse,
-};
+use warehouse::{RejectedCursor, RejectedFilter, RejectedOrder, ReplayRow, Scope, StandingPayload, Warehouse};
 
 use crate::harness::{NOON_MS, Receipt, fresh, insert, insert_rejected, position, rejected, run, sql};
 
@@ -29,8 +28,8 @@ async fn insert_some(warehouse: &Warehouse) {
             publisher: ["", "a.example", "b.example"][usize::from(n) % 3],
             // Several at one instant, and over two months.
             received_at_ms: NOON_MS + i64::from(n / 4) * 86_400_000,
-            receipt_id: (n % 2 == 0).then(|| Uuid::from_u128(u128::from(n))),
-            client_id: Some(Uuid::from_u128(u128::from(n % 5))),
+            receipt_id: Uuid::from_u128(u128::from(n * u16::from(n % 2 == 0))),
+            client_id: Uuid::from_u128(u128::from(n % 5)),
             ..rejected(
                 position(0, 1_000 - u64::from(n), 0),
                 ["malformed", "bad_signature"][usize::from(n) % 2],
@@ -148,7 +147,7 @@ fn bytes_come_back_as_they_went_in() {
             .zip(1..)
             .map(|(raw, n)| RejectedRow {
                 raw,
-                request_signature: (n == 1).then_some("c2ln"),
+                request_signature: if n == 1 { "c2ln" } else { "" },
                 ..rejected(position(0, n, 0), "malformed")
             })
             .collect();
@@ -164,7 +163,10 @@ fn bytes_come_back_as_they_went_in() {
         for (head, row) in heads.iter().zip(&rows) {
             assert_eq!((head.position, head.raw_bytes), (row.position, row.raw.len() as u64));
             assert!(raw[&row.position] == row.raw, "the bytes differ");
-            assert_eq!(head.request_signature.as_deref(), row.request_signature);
+            assert_eq!(
+                head.request_signature.as_deref().unwrap_or_default(),
+                row.request_signature
+            );
             assert_eq!((head.origin.as_str(), head.kind.as_str()), ("record", "receipt"));
             assert_eq!((head.detail.as_str(), head.replay.as_ref()), ("detail", None));
         }
@@ -177,7 +179,7 @@ fn what_was_replayed_is_no_refusal_any_more_and_stays_in_the_books() {
         let warehouse = fresh().await;
         let rows: Vec<_> = (0..3)
             .map(|n| RejectedRow {
-                receipt_id: Some(Uuid::from_u128(7)),
+                receipt_id: Uuid::from_u128(7),
                 ..rejected(position(0, n, 0), "bad_signature")
             })
             .collect();

@@ -1,11 +1,10 @@
-//! One replica does a job at a time, and what it does has a number of its own.
+//! Jobs, each done by one replica at a time.
 
 use crate::Place;
 
 cases! {
     one_holder_at_a_time,
     many_claim_at_once_and_one_gets_it,
-    a_number_is_given_out_once,
 }
 
 async fn one_holder_at_a_time(place: Place) {
@@ -42,28 +41,4 @@ async fn many_claim_at_once_and_one_gets_it(place: Place) {
         }
         assert_eq!(winners, 1);
     }
-}
-
-async fn a_number_is_given_out_once(place: Place) {
-    let stores = [place.open().await, place.open().await];
-    let mut tasks = Vec::new();
-    for number in 0..20 {
-        let store = stores[number % 2].clone();
-        tasks.push(tokio::spawn(
-            async move { store.next_number("rolls", 0).await.unwrap() },
-        ));
-    }
-    let mut numbers = Vec::new();
-    for task in tasks {
-        numbers.push(task.await.unwrap());
-    }
-    numbers.sort_unstable();
-    assert_eq!(numbers, (1..=20).collect::<Vec<_>>());
-    assert_eq!(
-        stores[0].next_number("rolls", 41).await.unwrap(),
-        42,
-        "above what was seen"
-    );
-    assert_eq!(stores[1].next_number("rolls", 7).await.unwrap(), 43);
-    assert_eq!(stores[1].next_number("others", 0).await.unwrap(), 1);
 }

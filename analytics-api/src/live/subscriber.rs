@@ -1,0 +1,155 @@
+//! A stream: the events of its topic, until its key ends or the service does. Nothing is made
+//! ahead, so a client that doesn't read costs what its connection buffers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::response::sse::Event;
+use futures_util::Stream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::sleep;
+use warehouse::StreamPosition;
+
+use super::event;
+use super::keys::StreamKey;
+use super::topic::{RETRY_PAUSE, Start, Topic};
+use super::updates::{Receiver, Sums, Update};
+use crate::app::App;
+
+/// Numbers streams, so that clients reconnect one after the other.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+/// Beginning of a stream.
+#[derive(Debug)]
+pub(super) enum Begin {
+    /// With the present totals.
+    Now,
+    /// With everything since a position.
+    Position(StreamPosition),
+    /// With the present totals, and behind changes that can't be determined.
+    Unknown,
+}
+
+/// A stream.
+pub(super) struct Subscriber {
+    app: Arc<App>,
+    key: StreamKey,
+    /// Permits of all streams, and of the account's.
+    _permits: [OwnedSemaphorePermit; 2],
+    feed: Feed,
+    ready: VecDeque<Event>,
+    is_over: bool,
+}
+
+/// Updates of a topic that a stream hasn't received yet.
+pub(super) struct Feed {
+    topic: Arc<Topic>,
+    /// `None` once the stream has begun.
+    begin: Option<Begin>,
+    updates: VecDeque<Arc<Update>>,
+    further: Receiver,
+    received: Sums,
+}
+
+impl Subscriber {
+    pub(super) fn new(app: Arc<App>, key: StreamKey, permits: [OwnedSemaphorePermit; 2], feed: Feed) -> Self {
+        metrics::gauge!("receipts_live_streams").increment(1);
+        Self {
+            app,
+            key,
+            _permits: permits,
+            feed,
+            ready: [event::hello()].into(),
+            is_over: false,
+        }
+    }
+
+    /// The events.
+    pub(super) fn stream<E: Send>(self) -> impl Stream<Item = Result<Event, E>> + Send {
+        futures_util::stream::unfold(self, |mut subscriber| async move {
+            let event = subscriber.next().await?;
+            Some((Ok(event), subscriber))
+        })
+    }
+
+    async fn next(&mut self) -> Option<Event> {
+        if let Some(event) = self.ready.pop_front() {
+            return Some(event);
+        }
+        if self.is_over {
+            return None;
+        }
+        let last = tokio::select! {
+            biased;
+            () = self.app.live.closing.cancelled() => event::reconnect(NUMBER.fetch_add(1, Ordering::Relaxed)),
+            end = self.key.ended() => event::end(end),
+            events = self.feed.next(&self.app) => {
+                self.ready = events;
+                return self.ready.pop_front();
+            }
+        };
+        self.is_over = true;
+        Some(last)
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        metrics::gauge!("receipts_live_streams").decrement(1);
+    }
+}
+
+impl Feed {
+    /// A feed counts as the topic's subscriber from now on.
+    pub(super) fn new(topic: Arc<Topic>, begin: Begin) -> Self {
+        let further = topic.updates.subscribe();
+        topic.woken.notify_one();
+        Self {
+            topic,
+            begin: Some(begin),
+            updates: VecDeque::new(),
+            further,
+            received: Sums::default(),
+        }
+    }
+
+    /// The next events, at least one. May be dropped and called again.
+    async fn next(&mut self, app: &App) -> VecDeque<Event> {
+        while let Some(begin) = &self.begin {
+            let Some(newest) = self.topic.updates.newest() else {
+                self.further.next().await;
+                continue;
+            };
+            let start = match begin {
+                Begin::Now => Start::now(&newest, []),
+                Begin::Unknown => Start::now(&newest, [event::reload(&newest.to.id)]),
+                Begin::Position(from) => match self.topic.resume(app, from).await {
+                    Ok(start) => start,
+                    Err(error) => {
+                        tracing::debug!(%error, "a live stream can't resume yet");
+                        sleep(RETRY_PAUSE).await;
+                        continue;
+                    }
+                },
+            };
+            self.begin = None;
+            (self.updates, self.received) = (start.updates, start.received);
+            if !start.events.is_empty() {
+                return start.events;
+            }
+        }
+        loop {
+            let update = match self.updates.pop_front() {
+                Some(update) => update,
+                None => self.further.next().await,
+            };
+            // The beginning may cover updates that are broadcast too.
+            if update.after.updates > self.received.updates {
+                let events = update.events(self.received);
+                self.received = update.after;
+                return events;
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Aggregates of usage after a repair: compared with the receipts, and rebuilt where they differ.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use usage::{Mismatch, Usage};
+use warehouse::Scope;
+
+use crate::failure::Failure;
+use crate::inspection::Inspection;
+use crate::terminal::mark;
+use crate::usage::as_json;
+use crate::usage::rebuilding::{Rebuild, check, rebuild};
+
+const DAY_MS: i64 = 86_400_000;
+
+/// Result of the comparison and the rebuild.
+#[derive(Debug)]
+pub struct UsageRepair {
+    days: u64,
+    mismatches: Vec<Mismatch>,
+    rebuild: Rebuild,
+}
+
+/// Checks all days, and rebuilds the publishers that differ.
+///
+/// # Errors
+/// The warehouse is unavailable.
+pub async fn repair(inspection: &Inspection) -> Result<UsageRepair, Failure> {
+    let usage = Usage::new(inspection.warehouse.clone());
+    let (days, mismatches) = check(&usage, (0, i64::MAX), |_, _| {}).await?;
+    let Some(last) = mismatches.iter().map(|mismatch| mismatch.day).max() else {
+        return Ok(UsageRepair {
+            days,
+            mismatches,
+            rebuild: Rebuild::Done,
+        });
+    };
+    // Counted keys have the empty publisher.
+    let publishers: BTreeSet<String> = mismatches.iter().map(|mismatch| mismatch.publisher.clone()).collect();
+    let scope = Scope::of(publishers.into_iter().collect());
+    let end_ms = i64::from(last) * 1_000 + DAY_MS - 1;
+    let rebuild = rebuild(inspection, &scope, end_ms).await?;
+    Ok(UsageRepair {
+        days,
+        mismatches,
+        rebuild,
+    })
+}
+
+impl UsageRepair {
+    /// Whether aggregates and receipts are equal now.
+    pub(super) fn is_good(&self) -> bool {
+        self.rebuild == Rebuild::Done
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "days": self.days,
+            "mismatches": self.mismatches.iter().map(as_json).collect::<Vec<_>>(),
+            "rebuilt": self.is_good(),
+        })
+    }
+
+    pub(super) fn to_lines(&self) -> Option<String> {
+        let found = self.mismatches.len();
+        if found == 0 {
+            return None;
+        }
+        Some(if self.is_good() {
+            format!(
+                "{} aggregates of usage differed from the receipts in {found} ways, and were rebuilt",
+                mark(true)
+            )
+        } else {
+            format!(
+                "{} aggregates of usage differ from the receipts in {found} ways; the writer rebuilds them as soon as it runs",
+                mark(false)
+            )
+        })
+    }
+}

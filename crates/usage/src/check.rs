@@ -1,0 +1,271 @@
+//! Consistency check: whether `usage` agrees with itself and with `receipts`.
+//!
+//! Sums of all grains come from one statement over one table, so an insert is in all of them or in
+//! none: a difference is one. `receipts` is read by another statement, and a writer inserts into it
+//! first: such a difference counts only if it is found repeatedly, against counts of before and
+//! after.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use clickhouse::Row;
+use serde::Deserialize;
+use warehouse::{Call, FINAL_SETTINGS, WarehouseError};
+
+use crate::rebuild::{DAY_S, bind_day};
+use crate::{Grain, Usage};
+
+/// Readings that must all find a difference from `receipts`, and the pause between two of them. A
+/// batch is counted within the pause.
+const READINGS: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Kind of a mismatch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MismatchKind {
+    /// The sum of this grain, compared with that of the grain `entry`.
+    Grain(Grain),
+    /// Counted keys of all publishers, compared with the sum of the grain `entry`.
+    CountedKeys,
+    /// Keys that are counted another number of times than once.
+    RepeatedKeys,
+    /// The sum of the grain `entry`, compared with the receipts.
+    Receipts,
+}
+
+/// A publisher's day on which `usage` is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mismatch {
+    /// The UTC day, as seconds since the Unix epoch.
+    pub day: u32,
+    /// The publisher; empty for counted keys, which have none.
+    pub publisher: String,
+    /// The sums that disagree.
+    pub kind: MismatchKind,
+    /// Receipts or keys that are too many; negative if some are missing.
+    pub more: i64,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { publisher, more, .. } = self;
+        match self.kind {
+            MismatchKind::Grain(grain) => {
+                let grain = grain.name();
+                write!(
+                    f,
+                    "{publisher}: the grain `{grain}` has {more:+} receipts compared with `entry`"
+                )
+            }
+            MismatchKind::CountedKeys => write!(f, "there are {more:+} counted keys compared with the aggregates"),
+            MismatchKind::RepeatedKeys => write!(f, "{more} keys aren't counted exactly once"),
+            MismatchKind::Receipts => {
+                write!(
+                    f,
+                    "{publisher}: the aggregates have {more:+} receipts compared with the table `receipts`"
+                )
+            }
+        }
+    }
+}
+
+#[derive(Debug, Row, Deserialize)]
+struct Sums {
+    publisher: String,
+    counted: i64,
+    all: i64,
+    purpose: i64,
+    client: i64,
+    entry: i64,
+}
+
+/// Receipts by publisher.
+type Counts = BTreeMap<String, i64>;
+
+impl Usage {
+    /// Compares the aggregates of a UTC day with each other and with `receipts`. Takes some seconds
+    /// longer where they differ from `receipts`: a writer may be inserting.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn check_day(&self, day: u32) -> Result<Vec<Mismatch>, WarehouseError> {
+        let mut receipts = self.receipts_of(day).await?;
+        let sums = self.sums_of(day).await?;
+        let mut found = disagreements(day, &sums);
+        let repeated = self.repeated_keys(day).await?;
+        if repeated > 0 {
+            found.push(Mismatch {
+                day,
+                publisher: String::new(),
+                kind: MismatchKind::RepeatedKeys,
+                more: repeated,
+            });
+        }
+        let mut entries = counts(&sums);
+        let mut differing = differing(&receipts, &entries, &receipts);
+        for _ in 1..READINGS {
+            if differing.is_empty() {
+                break;
+            }
+            tokio::time::sleep(PAUSE).await;
+            entries = counts(&self.sums_of(day).await?);
+            let after = self.receipts_of(day).await?;
+            let still = self::differing(&receipts, &entries, &after);
+            differing.retain(|publisher| still.contains(publisher));
+            receipts = after;
+        }
+        found.extend(differing.into_iter().map(|publisher| Mismatch {
+            day,
+            kind: MismatchKind::Receipts,
+            more: count(&entries, &publisher) - count(&receipts, &publisher),
+            publisher,
+        }));
+        Ok(found)
+    }
+
+    /// UTC days between two instants (in milliseconds) with rows in `usage` or `receipts`, newest
+    /// first.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn days(&self, from_ms: i64, to_ms: i64) -> Result<Vec<u32>, WarehouseError> {
+        let second = |ms: i64| u32::try_from(ms.div_euclid(1_000).clamp(0, i64::from(u32::MAX))).unwrap_or(0);
+        let from = second(from_ms).max(self.oldest_day());
+        let call = Call::new(format!(
+            "SELECT day FROM (
+                SELECT DISTINCT toUInt32(time - time % {DAY_S}) AS day FROM usage
+                WHERE grain = 'purpose' AND time >= {{from:UInt32}} AND time < {{to:UInt32}}
+                UNION DISTINCT
+                SELECT DISTINCT toUInt32(toUnixTimestamp(timestamp) - toUnixTimestamp(timestamp) % {DAY_S}) AS day
+                FROM receipts WHERE timestamp >= toDateTime64({{from:UInt32}}, 3, 'UTC')
+                    AND timestamp < toDateTime64({{to:UInt32}}, 3, 'UTC'))
+             ORDER BY day DESC"
+        ))
+        .with("from", from - from % DAY_S)
+        .with("to", second(to_ms.saturating_add(999)));
+        self.warehouse.rows("usage_days", call.slow()).await
+    }
+
+    async fn sums_of(&self, day: u32) -> Result<Vec<Sums>, WarehouseError> {
+        let call = Call::new(
+            "SELECT publisher, sumIf(receipts, grain = 'counted') AS counted, sumIf(receipts, grain = 'all') AS all,
+                sumIf(receipts, grain = 'purpose') AS purpose, sumIf(receipts, grain = 'client') AS client,
+                sumIf(receipts, grain = 'entry') AS entry
+             FROM usage WHERE time >= {day:UInt32} AND time < {end:UInt32} GROUP BY publisher ORDER BY publisher",
+        );
+        self.warehouse.rows("usage_check_sums", bind_day(call, day)).await
+    }
+
+    async fn repeated_keys(&self, day: u32) -> Result<i64, WarehouseError> {
+        let call = Call::new(
+            "SELECT toInt64(count()) FROM (
+                SELECT time, key FROM usage
+                WHERE grain = 'counted' AND publisher = '' AND time >= {day:UInt32} AND time < {end:UInt32}
+                GROUP BY time, key HAVING sum(receipts) NOT IN (0, 1))
+             SETTINGS optimize_aggregation_in_order = 1",
+        );
+        self.warehouse.one("usage_check_keys", bind_day(call, day)).await
+    }
+
+    async fn receipts_of(&self, day: u32) -> Result<Counts, WarehouseError> {
+        let call = Call::new(format!(
+            "SELECT publisher, toInt64(count()) FROM receipts FINAL
+             WHERE timestamp >= toDateTime64({{day:UInt32}}, 3, 'UTC')
+                AND timestamp < toDateTime64({{end:UInt32}}, 3, 'UTC')
+             GROUP BY publisher {FINAL_SETTINGS}"
+        ));
+        let rows: Vec<(String, i64)> = self.warehouse.rows("usage_check_receipts", bind_day(call, day)).await?;
+        Ok(rows.into_iter().collect())
+    }
+}
+
+/// Grains that differ, and counted keys that have no contributions or the other way round.
+fn disagreements(day: u32, sums: &[Sums]) -> Vec<Mismatch> {
+    let mismatch = |publisher: &str, kind, more| Mismatch {
+        day,
+        publisher: publisher.to_owned(),
+        kind,
+        more,
+    };
+    let grains = sums.iter().flat_map(|of| {
+        [
+            (Grain::All, of.all),
+            (Grain::Purpose, of.purpose),
+            (Grain::Client, of.client),
+        ]
+        .map(|(grain, sum)| mismatch(&of.publisher, MismatchKind::Grain(grain), sum - of.entry))
+    });
+    let total = |sum: fn(&Sums) -> i64| sums.iter().map(sum).sum::<i64>();
+    let keys = total(|of| of.counted) - total(|of| of.entry);
+    let keys = mismatch("", MismatchKind::CountedKeys, keys);
+    grains.chain([keys]).filter(|found| found.more != 0).collect()
+}
+
+fn counts(sums: &[Sums]) -> Counts {
+    sums.iter().map(|of| (of.publisher.clone(), of.entry)).collect()
+}
+
+fn count(counts: &Counts, publisher: &str) -> i64 {
+    counts.get(publisher).copied().unwrap_or(0)
+}
+
+/// Publishers with fewer entries than receipts before, or more than receipts after.
+fn differing(before: &Counts, entries: &Counts, after: &Counts) -> BTreeSet<String> {
+    let publishers: BTreeSet<&String> = before.keys().chain(entries.keys()).collect();
+    let differs = |publisher: &&&String| {
+        let entries = count(entries, publisher);
+        entries < count(before, publisher) || entries > count(after, publisher)
+    };
+    publishers
+        .iter()
+        .filter(differs)
+        .map(|&publisher| publisher.clone())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(count: i64) -> Counts {
+        Counts::from([("a.example".to_owned(), count)])
+    }
+
+    #[test]
+    fn receipts_that_arrive_between_two_readings_are_no_difference() {
+        assert!(differing(&of(3), &of(3), &of(5)).is_empty());
+        assert!(differing(&of(3), &of(4), &of(5)).is_empty());
+        assert_eq!(
+            differing(&of(3), &of(2), &of(5)).len(),
+            1,
+            "one was there and isn't counted"
+        );
+        assert_eq!(
+            differing(&of(3), &of(6), &of(5)).len(),
+            1,
+            "one is counted that isn't there"
+        );
+        assert_eq!(differing(&of(1), &Counts::new(), &of(1)).len(), 1);
+        assert_eq!(differing(&Counts::new(), &of(1), &Counts::new()).len(), 1);
+    }
+
+    #[test]
+    fn grains_and_keys_are_compared_with_entries() {
+        let sums = |counted, all, entry| Sums {
+            publisher: String::new(),
+            counted,
+            all,
+            purpose: entry,
+            client: entry,
+            entry,
+        };
+        assert!(disagreements(0, &[sums(5, 0, 0), sums(0, 2, 2), sums(0, 3, 3)]).is_empty());
+        let found = disagreements(0, &[sums(6, 0, 0), sums(0, 2, 2), sums(0, 4, 3)]);
+        let found: Vec<_> = found.into_iter().map(|one| (one.kind, one.more)).collect();
+        assert_eq!(
+            found,
+            [(MismatchKind::Grain(Grain::All), 1), (MismatchKind::CountedKeys, 1)]
+        );
+    }
+}

@@ -1,0 +1,88 @@
+//! Usage by purpose and by model.
+
+use clickhouse::Row;
+use serde::Deserialize;
+use warehouse::{FINAL_SETTINGS, Filter, Scope, WarehouseError};
+
+use super::Ranking;
+use super::column::Column;
+use super::source::{Source, count};
+use crate::Usage;
+
+/// One purpose or model and how much it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    /// `usage.purpose`, or `usage.modelId`; of receipts that name no model the empty text.
+    pub key: String,
+    /// Receipts.
+    pub receipt_count: u64,
+    /// Distinct clients.
+    pub unique_clients: u64,
+}
+
+#[derive(Row, Deserialize)]
+struct ShareRow {
+    part: String,
+    receipts: i64,
+    clients: u64,
+    total: u64,
+}
+
+impl Usage {
+    /// Usage by purpose; purposes without receipts are left out.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn by_purpose(&self, scope: &Scope, filter: &Filter) -> Result<Vec<Share>, WarehouseError> {
+        let by = (Column::Purpose, "purpose");
+        Ok(self.shares("by_purpose", by, scope, filter, u32::MAX).await?.items)
+    }
+
+    /// Usage by model, at most `top_max` models.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn by_model(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        top_max: u32,
+    ) -> Result<Ranking<Share>, WarehouseError> {
+        self.shares("by_model", (Column::Model, "model_id"), scope, filter, top_max)
+            .await
+    }
+
+    async fn shares(
+        &self,
+        name: &'static str,
+        (column, key): (Column, &'static str),
+        scope: &Scope,
+        filter: &Filter,
+        top_max: u32,
+    ) -> Result<Ranking<Share>, WarehouseError> {
+        if scope.is_empty() {
+            return Ok(Ranking::default());
+        }
+        let source = Source::new(scope, filter, &[], &[column, Column::Client]);
+        let sql = format!(
+            "SELECT toString(client.{key}) AS part, sum(client.receipts) AS receipts, count() AS clients,
+                count() OVER () AS total
+             FROM (SELECT piece.{key} AS {key}, piece.client_id AS client_id, sum(piece.receipts) AS receipts
+                FROM {} GROUP BY piece.{key}, piece.client_id HAVING sum(piece.receipts) > 0) AS client
+             GROUP BY client.{key} ORDER BY receipts DESC, part LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}",
+            source.rows()
+        );
+        let call = source.call(sql).with("top_max", top_max);
+        let rows: Vec<ShareRow> = self.warehouse.rows(name, call).await?;
+        let total = rows.first().map_or(0, |row| row.total);
+        let share = |row: ShareRow| Share {
+            key: row.part,
+            receipt_count: count(row.receipts),
+            unique_clients: row.clients,
+        };
+        Ok(Ranking {
+            items: rows.into_iter().map(share).collect(),
+            total,
+        })
+    }
+}

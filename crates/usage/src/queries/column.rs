@@ -1,0 +1,129 @@
+//! Columns of a query: which grains have them, and how rows of `usage` and `receipts` give them.
+
+use warehouse::Filter;
+
+use crate::Grain;
+
+/// A column of a query's rows. Every row also has `receipts`, a number of receipts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Column {
+    /// `bucket`: the greatest boundary that isn't above the row's time, in milliseconds.
+    Bucket,
+    /// `first_ms`: the smallest timestamp.
+    First,
+    /// `last_ms`: the greatest timestamp.
+    Last,
+    /// `client_id`.
+    Client,
+    /// `purpose`.
+    Purpose,
+    /// `model_id`.
+    Model,
+    /// `entry_id`.
+    Entry,
+    /// `url`.
+    Url,
+    /// `client_name`.
+    ClientName,
+    /// `organization`.
+    Organization,
+    /// `client_version`.
+    ClientVersion,
+}
+
+impl Column {
+    /// Columns that a filter's conditions read.
+    pub(super) fn of_filter(filter: &Filter) -> impl Iterator<Item = Self> {
+        let filtered = [
+            (filter.purpose.is_some(), Self::Purpose),
+            (filter.client_id.is_some(), Self::Client),
+            (filter.entry_id.is_some(), Self::Entry),
+            (filter.model_id.is_some(), Self::Model),
+        ];
+        filtered
+            .into_iter()
+            .filter(|(is_filtered, _)| *is_filtered)
+            .map(|(_, column)| column)
+    }
+
+    /// Whether rows of a grain have the column.
+    pub(super) fn is_in(self, grain: Grain) -> bool {
+        match self {
+            Self::Bucket | Self::First | Self::Last => grain != Grain::Counted,
+            Self::Client | Self::Model => matches!(grain, Grain::All | Grain::Client),
+            Self::Purpose => matches!(grain, Grain::All | Grain::Client | Grain::Purpose),
+            Self::Entry => matches!(grain, Grain::All | Grain::Entry),
+            Self::Url => grain == Grain::Entry,
+            Self::ClientName | Self::Organization | Self::ClientVersion => grain == Grain::Client,
+        }
+    }
+
+    /// Expression over rows of `usage`, called `stored`; `is_summed` if they are grouped by key.
+    pub(super) fn of_usage(self, grain: Grain, is_summed: bool) -> String {
+        let text = match self {
+            Self::Bucket => {
+                let at = start_ms(grain);
+                return format!("roundDown({at}, {{boundaries:Array(Int64)}}) AS bucket");
+            }
+            Self::First if is_summed => "min(stored.first_ms) AS first_ms",
+            Self::Last if is_summed => "max(stored.last_ms) AS last_ms",
+            Self::First => "CAST(stored.first_ms AS Int64) AS first_ms",
+            Self::Last => "CAST(stored.last_ms AS Int64) AS last_ms",
+            Self::Client => "stored.client_id AS client_id",
+            Self::Purpose => "stored.purpose AS purpose",
+            Self::Model => "stored.model_id AS model_id",
+            Self::Entry => "stored.entry_id AS entry_id",
+            Self::Url => "stored.url AS url",
+            Self::ClientName => "toString(stored.client_name) AS client_name",
+            Self::Organization => "toString(stored.organization) AS organization",
+            Self::ClientVersion => "toString(stored.client_version) AS client_version",
+        };
+        text.to_owned()
+    }
+
+    /// Expression over rows of `receipts`, called `stored`.
+    pub(super) fn of_receipts(self) -> &'static str {
+        match self {
+            Self::Bucket => "roundDown(toUnixTimestamp64Milli(stored.timestamp), {boundaries:Array(Int64)}) AS bucket",
+            Self::First => "toUnixTimestamp64Milli(stored.timestamp) AS first_ms",
+            Self::Last => "toUnixTimestamp64Milli(stored.timestamp) AS last_ms",
+            Self::Client => "CAST(stored.client_id AS UUID) AS client_id",
+            Self::Purpose => "CAST(stored.purpose AS LowCardinality(String)) AS purpose",
+            Self::Model => "CAST(stored.model_id AS String) AS model_id",
+            Self::Entry => "stored.entry_id AS entry_id",
+            Self::Url => "CAST(stored.url AS String) AS url",
+            Self::ClientName => "toString(stored.client_name) AS client_name",
+            Self::Organization => "toString(stored.organization) AS organization",
+            Self::ClientVersion => "toString(stored.client_version) AS client_version",
+        }
+    }
+}
+
+/// Columns of a grain's key, but the grain itself.
+pub(super) fn key(grain: Grain) -> &'static str {
+    match grain {
+        Grain::Counted => "stored.time, stored.key, stored.revision",
+        Grain::All => {
+            "stored.publisher, stored.time, stored.entry_id, stored.half_hour, stored.client_id, stored.purpose,
+            stored.model_id, stored.revision"
+        }
+        Grain::Purpose => "stored.publisher, stored.time, stored.purpose, stored.revision",
+        Grain::Client => {
+            "stored.publisher, stored.time, stored.client_id, stored.purpose, stored.model_id, stored.client_name,
+            stored.organization, stored.client_version, stored.revision"
+        }
+        Grain::Entry => "stored.publisher, stored.time, stored.entry_id, stored.url, stored.revision",
+    }
+}
+
+/// Start of a row's time in seconds: its day, or its half hour.
+pub(super) fn start_s(grain: Grain) -> &'static str {
+    match grain {
+        Grain::All => "(stored.time + stored.half_hour * 1800)",
+        _ => "stored.time",
+    }
+}
+
+fn start_ms(grain: Grain) -> String {
+    format!("toInt64({}) * 1000", start_s(grain))
+}

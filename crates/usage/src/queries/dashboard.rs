@@ -1,0 +1,167 @@
+//! The dashboard's totals.
+
+use clickhouse::Row;
+use serde::Deserialize;
+use uuid::Uuid;
+use warehouse::{FINAL_SETTINGS, Filter, Scope, WarehouseError};
+
+use super::column::Column;
+use super::newest::Texts;
+use super::ranking::Ranked;
+use super::source::{PER_PURPOSE, Source, count};
+use crate::Usage;
+
+/// Receipts per purpose.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UsageByPurpose {
+    /// `training`.
+    pub training: u64,
+    /// `inference`.
+    pub inference: u64,
+    /// `research`.
+    pub research: u64,
+}
+
+/// Entry and how often it was used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopContent {
+    /// The entry.
+    pub entry_id: Uuid,
+    /// URL of the entry, as the newest receipt gives it.
+    pub url: String,
+    /// Receipts.
+    pub receipt_count: u64,
+}
+
+/// The totals of a scope.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DashboardStats {
+    /// Distinct receipts.
+    pub total_receipts: u64,
+    /// Distinct `client.id`s.
+    pub unique_clients: u64,
+    /// The most used entries, most first; entries with equal counts in order of their id.
+    pub top_content: Vec<TopContent>,
+    /// Receipts per purpose.
+    pub usage_by_purpose: UsageByPurpose,
+}
+
+#[derive(Row, Deserialize)]
+struct TotalsRow {
+    receipts: i64,
+    clients: u64,
+    training: i64,
+    inference: i64,
+    research: i64,
+}
+
+impl UsageByPurpose {
+    /// Sums of [`PER_PURPOSE`].
+    pub(super) fn of_sums(training: i64, inference: i64, research: i64) -> Self {
+        Self {
+            training: count(training),
+            inference: count(inference),
+            research: count(research),
+        }
+    }
+}
+
+impl Usage {
+    /// Totals, and at most `top_max` entries.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn dashboard(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        top_max: u32,
+    ) -> Result<DashboardStats, WarehouseError> {
+        if scope.is_empty() {
+            return Ok(DashboardStats::default());
+        }
+        let totals = Box::pin(self.totals(scope, filter));
+        let top = Box::pin(async {
+            match top_max {
+                0 => Ok(MostUsed::default()),
+                _ => self.most_used("dashboard_top", scope, filter, top_max).await,
+            }
+        });
+        let (totals, top) = tokio::try_join!(totals, top)?;
+        Ok(DashboardStats {
+            top_content: top.into_top_content(),
+            ..totals
+        })
+    }
+
+    /// Totals, without entries.
+    async fn totals(&self, scope: &Scope, filter: &Filter) -> Result<DashboardStats, WarehouseError> {
+        let source = Source::new(scope, filter, &[], &[Column::Client, Column::Purpose]);
+        let sql = format!(
+            "SELECT sum(client.receipts) AS receipts, countIf(client.receipts > 0) AS clients,
+                sum(client.training) AS training, sum(client.inference) AS inference,
+                sum(client.research) AS research
+             FROM (SELECT piece.client_id AS client_id, sum(piece.receipts) AS receipts, {PER_PURPOSE}
+                FROM {} GROUP BY piece.client_id) AS client {FINAL_SETTINGS}",
+            source.rows()
+        );
+        let totals: TotalsRow = self.warehouse.one("dashboard", source.call(sql)).await?;
+        Ok(DashboardStats {
+            total_receipts: count(totals.receipts),
+            unique_clients: totals.clients,
+            top_content: Vec::new(),
+            usage_by_purpose: UsageByPurpose::of_sums(totals.training, totals.inference, totals.research),
+        })
+    }
+
+    /// The most used entries, at most `top_max` and at least one.
+    pub(super) async fn most_used(
+        &self,
+        name: &'static str,
+        scope: &Scope,
+        filter: &Filter,
+        top_max: u32,
+    ) -> Result<MostUsed, WarehouseError> {
+        let by = (Column::Entry, "entry_id");
+        let top = self.ranked(name, by, scope, filter, top_max.max(1)).await?;
+        let newest: Vec<(Uuid, i64)> = top.items.iter().map(|entry| (entry.id, entry.last_ms)).collect();
+        let mut urls = self.newest(scope, filter, Texts::EntryUrl, &newest).await?;
+        let entry = |entry: Ranked| UsedEntry {
+            // Absent only if it was erased since.
+            url: urls.remove(&entry.id).unwrap_or_default().pop().unwrap_or_default(),
+            entry_id: entry.id,
+            receipts: entry.receipts,
+            last_ms: entry.last_ms,
+        };
+        Ok(MostUsed {
+            entries: top.items.into_iter().map(entry).collect(),
+            total: top.total,
+        })
+    }
+}
+
+/// The most used entries, and how many there are.
+#[derive(Debug, Default)]
+pub(super) struct MostUsed {
+    pub(super) entries: Vec<UsedEntry>,
+    pub(super) total: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct UsedEntry {
+    pub(super) entry_id: Uuid,
+    pub(super) url: String,
+    pub(super) receipts: u64,
+    pub(super) last_ms: i64,
+}
+
+impl MostUsed {
+    pub(super) fn into_top_content(self) -> Vec<TopContent> {
+        let top = self.entries.into_iter().map(|entry| TopContent {
+            entry_id: entry.entry_id,
+            url: entry.url,
+            receipt_count: entry.receipts,
+        });
+        top.collect()
+    }
+}

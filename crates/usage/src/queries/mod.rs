@@ -1,0 +1,30 @@
+//! Queries: totals, series and rankings of a scope's usage.
+//!
+//! - `plan`: which days and half hours of a range come from which grain
+//! - `column`: columns of a query and the grains that have them; `source`: rows of a query
+//! - `ranking`: the most used entries and the busiest clients
+//! - `newest`: texts of the newest receipts of entries and clients
+//!
+//! Each answer equals the one over `receipts FINAL`. After an erasure a key's rows add up to 0, and
+//! such a key doesn't count: inner statements sum by what an outer one counts, and times and texts
+//! are those of keys that have receipts ([`source::Source::by_key`]).
+
+mod breakdown;
+mod client;
+mod column;
+mod content;
+mod dashboard;
+mod newest;
+mod plan;
+mod ranking;
+mod source;
+mod timeseries;
+mod top;
+
+pub use breakdown::Share;
+pub use client::ClientStats;
+pub use content::{ContentStats, TopClient};
+pub use dashboard::{DashboardStats, TopContent, UsageByPurpose};
+pub use ranking::Ranking;
+pub use timeseries::{GroupBy, Metric, TimeseriesPoint};
+pub use top::{ClientUsage, EntryUsage};

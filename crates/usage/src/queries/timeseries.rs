@@ -1,0 +1,183 @@
+//! Values over time.
+
+use clickhouse::Row;
+use serde::Deserialize;
+use warehouse::{Call, FINAL_SETTINGS, Filter, Scope, WarehouseError};
+
+use super::column::Column;
+use super::source::{Source, count};
+use crate::Usage;
+
+/// Quantity that is counted in a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metric {
+    /// Distinct receipts.
+    Receipts,
+    /// Distinct clients.
+    Clients,
+    /// Distinct entries.
+    Content,
+}
+
+/// Dimension that a bucket is split by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupBy {
+    /// No dimension.
+    None,
+    /// `usage.purpose`.
+    Purpose,
+    /// `client.id`.
+    Client,
+    /// `content.entryId`.
+    Entry,
+    /// `usage.modelId`; of receipts that name none the empty text.
+    Model,
+}
+
+/// Value of a bucket, of one group if there is a grouping. Empty buckets are left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimeseriesPoint {
+    /// The bucket's boundary, milliseconds since the Unix epoch.
+    pub bucket_start_ms: i64,
+    /// The purpose or model, or the client's or entry's id in its text form.
+    pub group: Option<String>,
+    /// The value.
+    pub value: u64,
+}
+
+/// Number of purposes: `training`, `inference`, `research`.
+const PURPOSES: u32 = 3;
+
+/// Buckets of one query: 31 days of minutes.
+const BOUNDARIES_MAX: usize = 44_640;
+
+impl Metric {
+    /// The column whose distinct values are counted; `None` for receipts.
+    fn column(self) -> Option<(Column, &'static str)> {
+        match self {
+            Self::Receipts => None,
+            Self::Clients => Some((Column::Client, "client_id")),
+            Self::Content => Some((Column::Entry, "entry_id")),
+        }
+    }
+}
+
+impl GroupBy {
+    fn column(self) -> Option<(Column, &'static str)> {
+        match self {
+            Self::None => None,
+            Self::Purpose => Some((Column::Purpose, "purpose")),
+            Self::Client => Some((Column::Client, "client_id")),
+            Self::Entry => Some((Column::Entry, "entry_id")),
+            Self::Model => Some((Column::Model, "model_id")),
+        }
+    }
+}
+
+#[derive(Row, Deserialize)]
+struct PointRow {
+    bucket: i64,
+    part: String,
+    value: i64,
+}
+
+impl Usage {
+    /// Values in buckets. `boundaries_ms` are the starts of the buckets in rising order, made by
+    /// the caller in its time zone: only the caller has the rules of daylight saving. A bucket
+    /// ends where the next begins, the last one at `filter.to_ms`; receipts before the first are
+    /// left out. With a grouping, only the `groups_max` groups with the most receipts are
+    /// returned. Points come in order of bucket, then group.
+    ///
+    /// # Errors
+    /// [`WarehouseError`]; too large with more than 44,640 boundaries.
+    pub async fn timeseries(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        metric: Metric,
+        boundaries_ms: &[i64],
+        group_by: GroupBy,
+        groups_max: u32,
+    ) -> Result<Vec<TimeseriesPoint>, WarehouseError> {
+        let Some(&first) = boundaries_ms.first() else {
+            return Ok(Vec::new());
+        };
+        if scope.is_empty() {
+            return Ok(Vec::new());
+        }
+        if boundaries_ms.len() > BOUNDARIES_MAX {
+            let (size, max) = (boundaries_ms.len() as u64, BOUNDARIES_MAX as u64);
+            return Err(WarehouseError::TooLarge {
+                what: "the number of buckets",
+                size,
+                max,
+            });
+        }
+        // `roundDown` would put earlier receipts into the first bucket.
+        let filter = Filter {
+            from_ms: filter.from_ms.max(first),
+            ..filter.clone()
+        };
+        let call = series(scope, &filter, metric, boundaries_ms, group_by, groups_max);
+        let rows: Vec<PointRow> = self.warehouse.rows("timeseries", call).await?;
+        let point = |row: PointRow| TimeseriesPoint {
+            bucket_start_ms: row.bucket,
+            group: (group_by != GroupBy::None).then_some(row.part),
+            value: count(row.value),
+        };
+        Ok(rows.into_iter().map(point).collect())
+    }
+}
+
+/// The statement of a series.
+fn series(
+    scope: &Scope,
+    filter: &Filter,
+    metric: Metric,
+    boundaries_ms: &[i64],
+    group_by: GroupBy,
+    groups_max: u32,
+) -> Call {
+    let (group, counted) = (group_by.column(), metric.column());
+    let columns = [
+        Some(Column::Bucket),
+        group.map(|group| group.0),
+        counted.map(|counted| counted.0),
+    ];
+    let columns: Vec<Column> = columns.into_iter().flatten().collect();
+    let source = Source::new(scope, filter, boundaries_ms, &columns);
+    let part = group.map_or("''".to_owned(), |(_, group)| format!("toString(piece.{group})"));
+    let has_all_groups = group_by == GroupBy::Purpose && groups_max >= PURPOSES;
+    let largest = group.filter(|_| !has_all_groups).map(|(column, group)| {
+        // Without buckets, whole days may be enough.
+        let source = Source::new(scope, filter, &[], &[column]).nested();
+        let condition = format!(
+            " WHERE piece.{group} IN (SELECT piece.{group} FROM {} GROUP BY piece.{group}
+                HAVING sum(piece.receipts) > 0
+                ORDER BY sum(piece.receipts) DESC, toString(piece.{group}) LIMIT {{groups_max:UInt32}})",
+            source.rows()
+        );
+        (condition, source)
+    });
+    let (condition, nested) = largest.unzip();
+    let condition = condition.unwrap_or_default();
+    let rows = source.rows();
+    let sql = match counted {
+        None => format!(
+            "SELECT piece.bucket AS bucket, {part} AS part, sum(piece.receipts) AS value
+             FROM {rows}{condition} GROUP BY bucket, part HAVING value > 0
+             ORDER BY bucket, part {FINAL_SETTINGS}"
+        ),
+        Some((_, counted)) => format!(
+            "SELECT point.bucket AS bucket, point.part AS part, toInt64(count()) AS value
+             FROM (SELECT piece.bucket AS bucket, {part} AS part, piece.{counted} AS counted
+                FROM {rows}{condition} GROUP BY bucket, part, counted HAVING sum(piece.receipts) > 0) AS point
+             GROUP BY bucket, part ORDER BY bucket, part {FINAL_SETTINGS}"
+        ),
+    };
+    let mut call = source.call(sql).with("groups_max", groups_max);
+    if let Some(nested) = nested {
+        call = nested.bind_plan(call);
+    }
+    call
+}

@@ -1,0 +1,141 @@
+//! The most used entries and the busiest clients, as lists of their own.
+
+use std::collections::HashMap;
+
+use clickhouse::Row;
+use serde::Deserialize;
+use uuid::Uuid;
+use warehouse::{FINAL_SETTINGS, Filter, Scope, WarehouseError};
+
+use super::Ranking;
+use super::column::Column;
+use super::dashboard::UsedEntry;
+use super::newest::Texts;
+use super::ranking::Ranked;
+use super::source::Source;
+use crate::Usage;
+
+/// Entry and how it was used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryUsage {
+    /// `content.entryId`.
+    pub entry_id: Uuid,
+    /// URL of the entry, as the newest receipt gives it.
+    pub url: String,
+    /// Receipts.
+    pub receipt_count: u64,
+    /// Distinct clients.
+    pub unique_clients: u64,
+    /// The last receipt's timestamp, milliseconds since the Unix epoch.
+    pub last_seen_ms: i64,
+}
+
+/// Client and how much it used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientUsage {
+    /// `client.id`.
+    pub client_id: Uuid,
+    /// `client.name` of its newest receipt.
+    pub name: String,
+    /// `client.organization` of its newest receipt.
+    pub organization: String,
+    /// Receipts.
+    pub receipt_count: u64,
+    /// The last receipt's timestamp, milliseconds since the Unix epoch.
+    pub last_seen_ms: i64,
+}
+
+#[derive(Row, Deserialize)]
+struct ClientsRow {
+    #[serde(with = "clickhouse::serde::uuid")]
+    entry_id: Uuid,
+    clients: u64,
+}
+
+impl Usage {
+    /// The most used entries, at most `top_max`.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn top_content(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        top_max: u32,
+    ) -> Result<Ranking<EntryUsage>, WarehouseError> {
+        if scope.is_empty() || top_max == 0 {
+            return Ok(Ranking::default());
+        }
+        let top = self.most_used("top_content", scope, filter, top_max).await?;
+        let ids: Vec<Uuid> = top.entries.iter().map(|entry| entry.entry_id).collect();
+        let clients = self.clients_of_entries(scope, filter, &ids).await?;
+        let entry = |entry: UsedEntry| EntryUsage {
+            unique_clients: clients.get(&entry.entry_id).copied().unwrap_or(0),
+            entry_id: entry.entry_id,
+            url: entry.url,
+            receipt_count: entry.receipts,
+            last_seen_ms: entry.last_ms,
+        };
+        Ok(Ranking {
+            items: top.entries.into_iter().map(entry).collect(),
+            total: top.total,
+        })
+    }
+
+    /// Numbers of distinct clients of these entries.
+    async fn clients_of_entries(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        entries: &[Uuid],
+    ) -> Result<HashMap<Uuid, u64>, WarehouseError> {
+        if entries.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let columns = [Column::Entry, Column::Client];
+        let source = Source::new(scope, filter, &[], &columns).only("entry_id", entries.iter().copied());
+        let sql = format!(
+            "SELECT client.entry_id AS entry_id, count() AS clients
+             FROM (SELECT piece.entry_id AS entry_id, piece.client_id AS client_id
+                FROM {} GROUP BY piece.entry_id, piece.client_id HAVING sum(piece.receipts) > 0) AS client
+             GROUP BY client.entry_id {FINAL_SETTINGS}",
+            source.rows()
+        );
+        let rows: Vec<ClientsRow> = self.warehouse.rows("top_content_clients", source.call(sql)).await?;
+        Ok(rows.into_iter().map(|row| (row.entry_id, row.clients)).collect())
+    }
+
+    /// The busiest clients, at most `top_max`.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn top_clients(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        top_max: u32,
+    ) -> Result<Ranking<ClientUsage>, WarehouseError> {
+        if scope.is_empty() || top_max == 0 {
+            return Ok(Ranking::default());
+        }
+        let by = (Column::Client, "client_id");
+        let top = self.ranked("top_clients", by, scope, filter, top_max).await?;
+        let newest: Vec<(Uuid, i64)> = top.items.iter().map(|client| (client.id, client.last_ms)).collect();
+        let mut names = self.newest(scope, filter, Texts::ClientNames, &newest).await?;
+        let client = |client: Ranked| {
+            // Absent only if it was erased since.
+            let mut texts = names.remove(&client.id).unwrap_or_default().into_iter();
+            ClientUsage {
+                client_id: client.id,
+                name: texts.next().unwrap_or_default(),
+                organization: texts.next().unwrap_or_default(),
+                receipt_count: client.receipts,
+                last_seen_ms: client.last_ms,
+            }
+        };
+        Ok(Ranking {
+            items: top.items.into_iter().map(client).collect(),
+            total: top.total,
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! Requests of rebuilds, which any service stores and the shard's writer executes.
+
+use clickhouse::Row;
+use serde::Deserialize;
+use uuid::Uuid;
+use warehouse::{Below, Call, Scope, WarehouseError, WriterEpoch};
+
+use super::{DAY_S, day_of};
+use crate::Usage;
+
+/// Receipts may have timestamps after their arrival: a client's clock may be ahead by some minutes.
+const CLOCK_AHEAD_MS: i64 = 3_600_000;
+
+/// A request to rebuild the usage of publishers on all days up to an instant's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RebuildRequest {
+    /// ID of the request.
+    pub id: Uuid,
+    /// Publishers.
+    pub scope: Scope,
+    /// Milliseconds since the Unix epoch.
+    pub before_ms: i64,
+}
+
+#[derive(Row, Deserialize)]
+struct RequestRow {
+    #[serde(with = "clickhouse::serde::uuid")]
+    request: Uuid,
+    publishers: Vec<String>,
+    parents: Vec<String>,
+    others_of: Vec<String>,
+    others: Vec<String>,
+    before_ms: i64,
+}
+
+impl From<RequestRow> for RebuildRequest {
+    fn from(row: RequestRow) -> Self {
+        let except = |parent: &str| {
+            let others = row.others_of.iter().zip(&row.others);
+            let others = others.filter(|(of, _)| *of == parent);
+            others.map(|(_, other)| other.clone()).collect()
+        };
+        let below = row.parents.iter().map(|parent| Below {
+            except: except(parent),
+            parent: parent.clone(),
+        });
+        Self {
+            id: row.request,
+            scope: Scope {
+                below: below.collect(),
+                publishers: row.publishers.clone(),
+            },
+            before_ms: row.before_ms,
+        }
+    }
+}
+
+impl Usage {
+    /// Requests that the writer rebuilds a scope's usage on all days up to that of `before_ms`.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn request_rebuild(&self, scope: &Scope, before_ms: i64) -> Result<Uuid, WarehouseError> {
+        let id = Uuid::new_v4();
+        let (parents, others) = flattened(scope);
+        let call = Call::new(
+            "INSERT INTO usage_rebuilds (request, publishers, parents, others_of, others, before_ms, is_finished)
+             SELECT {request:UUID}, {publishers:Array(String)}, {parents:Array(String)}, {others_of:Array(String)},
+                {others:Array(String)}, {before_ms:Int64}, false",
+        )
+        .with("request", id.to_string())
+        .with("publishers", scope.publishers.clone())
+        .with("parents", parents)
+        .with("others_of", others.iter().map(|(of, _)| of.clone()).collect::<Vec<_>>())
+        .with("others", others.into_iter().map(|(_, other)| other).collect::<Vec<_>>())
+        .with("before_ms", before_ms)
+        .set("async_insert", "0");
+        self.warehouse.execute("usage_request_rebuild", call).await?;
+        Ok(id)
+    }
+
+    /// Requests that aren't finished, the oldest first.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn pending_rebuilds(&self) -> Result<Vec<RebuildRequest>, WarehouseError> {
+        let call = Call::new(
+            "SELECT request, publishers, parents, others_of, others, before_ms FROM usage_rebuilds FINAL
+             WHERE NOT is_finished ORDER BY requested_at, request",
+        );
+        let rows: Vec<RequestRow> = self.warehouse.rows("usage_pending_rebuilds", call).await?;
+        Ok(rows.into_iter().map(RebuildRequest::from).collect())
+    }
+
+    /// Marks a request as finished.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn finish_rebuild(&self, id: Uuid) -> Result<(), WarehouseError> {
+        let call = Call::new(
+            "INSERT INTO usage_rebuilds
+                (request, publishers, parents, others_of, others, before_ms, is_finished, requested_at)
+             SELECT request, publishers, parents, others_of, others, before_ms, true, requested_at
+             FROM usage_rebuilds FINAL WHERE request = {request:UUID}",
+        )
+        .with("request", id.to_string())
+        .set("async_insert", "0");
+        self.warehouse.execute("usage_finish_rebuild", call).await
+    }
+
+    /// Whether a request is finished.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn is_rebuilt(&self, id: Uuid) -> Result<bool, WarehouseError> {
+        let call = Call::new("SELECT max(toUInt8(is_finished)) FROM usage_rebuilds WHERE request = {request:UUID}")
+            .with("request", id.to_string());
+        let is_finished: u8 = self.warehouse.one("usage_is_rebuilt", call).await?;
+        Ok(is_finished == 1)
+    }
+
+    /// Days and publishers of a request, in this order: those with rows in `receipts` or `usage`.
+    /// Days come first, because a day's counted keys are corrected after its publishers. The empty
+    /// publisher means the counted keys alone.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn rebuild_days(&self, request: &RebuildRequest) -> Result<Vec<(u32, String)>, WarehouseError> {
+        let condition = request.scope.condition();
+        let call = Call::new(format!(
+            "SELECT day, publisher FROM (
+                SELECT DISTINCT toUInt32(time - time % {DAY_S}) AS day, publisher FROM usage
+                WHERE time < {{end:UInt32}} AND {condition}
+                UNION DISTINCT
+                SELECT DISTINCT toUInt32(toUnixTimestamp(timestamp) - toUnixTimestamp(timestamp) % {DAY_S}) AS day,
+                    publisher
+                FROM receipts
+                WHERE timestamp < toDateTime64({{end:UInt32}}, 3, 'UTC') AND {condition})
+             ORDER BY day, publisher"
+        ))
+        .slow();
+        let call = request.scope.bind(call);
+        let call = call.with("end", end_of_days(request.before_ms));
+        self.warehouse.rows("usage_rebuild_days", call).await
+    }
+
+    /// Executes a request where no writer runs, and marks it as finished. Returns how many rows of
+    /// `usage` were inserted.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn execute_rebuild(
+        &self,
+        request: &RebuildRequest,
+        epoch: Option<&WriterEpoch>,
+    ) -> Result<u64, WarehouseError> {
+        let mut inserted = 0;
+        let mut last = None;
+        for (day, publisher) in self.rebuild_days(request).await? {
+            if let Some(last) = last.filter(|&last| last != day) {
+                inserted += self.remove_orphaned_keys(last, epoch).await?;
+            }
+            inserted += self.rebuild_day(&publisher, day, epoch).await?;
+            last = Some(day);
+        }
+        if let Some(last) = last {
+            inserted += self.remove_orphaned_keys(last, epoch).await?;
+        }
+        self.finish_rebuild(request.id).await?;
+        Ok(inserted)
+    }
+}
+
+/// The end of the last day that a request covers.
+pub(crate) fn end_of_days(before_ms: i64) -> u32 {
+    let second = before_ms.saturating_add(CLOCK_AHEAD_MS).div_euclid(1_000);
+    let last = i64::from(u32::MAX) - i64::from(2 * DAY_S);
+    let second = u32::try_from(second.clamp(0, last)).unwrap_or(0);
+    day_of(second) + DAY_S
+}
+
+/// Parents, and the domains that aren't meant with their parents.
+fn flattened(scope: &Scope) -> (Vec<String>, Vec<(String, String)>) {
+    let parents = scope.below.iter().map(|below| below.parent.clone()).collect();
+    let others = |below: &Below| -> Vec<(String, String)> {
+        let others = below.except.iter();
+        others.map(|other| (below.parent.clone(), other.clone())).collect()
+    };
+    (parents, scope.below.iter().flat_map(others).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_covers_the_day_of_a_clock_that_is_ahead() {
+        let day = i64::from(DAY_S) * 1_000;
+        assert_eq!(end_of_days(0), DAY_S);
+        assert_eq!(end_of_days(day - CLOCK_AHEAD_MS - 1), DAY_S);
+        assert_eq!(end_of_days(day - CLOCK_AHEAD_MS), 2 * DAY_S);
+        assert_eq!(end_of_days(i64::MIN), DAY_S);
+        assert_eq!(end_of_days(i64::MAX) % DAY_S, 0);
+    }
+}
