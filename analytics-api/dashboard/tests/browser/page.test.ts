@@ -336,6 +336,8 @@ describe('the numbers', () => {
       });
       await page.getByRole('radio', { name: '24 hours' }).check();
       await page.getByRole('status').getByText('The last check found receipts missing').waitFor();
+      // Panels that are being loaded again are dimmed.
+      await settled(page);
       await accessible(page, 'incomplete');
     }));
 
