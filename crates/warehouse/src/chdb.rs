@@ -6,16 +6,16 @@
 //! its partial output in front of the next result.
 #![allow(unsafe_code)]
 
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+mod calls;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 mod failed_writes;
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 mod leaving;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::Once;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -109,16 +109,20 @@ impl Chdb {
                 stream_destroy: *library.get(b"chdb_destroy_insert_stream\0").map_err(unusable)?,
             }
         };
-        #[cfg(all(target_os = "linux", target_env = "gnu"))]
-        leaving::skip_destructors();
         let handle = library.into_raw();
-        #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-        // SAFETY: the handle is open and never closed; of the library only its switch for signal handlers was called.
-        unsafe { failed_writes::notice(handle) }.map_err(|what| EngineError::LibraryUnusable {
-            path: path.to_owned(),
-            detail: format!("its failed writes would go unnoticed ({what})"),
-        })?;
-        #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+        #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+        {
+            let [write, sync, close] = failed_writes::redirected();
+            // SAFETY: the handle is open and never closed; the functions have the signatures of those they replace.
+            unsafe { calls::redirect(handle, [write, sync, close, leaving::redirected()]) }.map_err(|name| {
+                EngineError::LibraryUnusable {
+                    path: path.to_owned(),
+                    detail: format!("its calls of C functions can't be replaced ({name})"),
+                }
+            })?;
+            leaving::skip_destructors();
+        }
+        #[cfg(not(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64")))]
         let _: *mut c_void = handle;
         let chdb = Self {
             functions: Box::leak(Box::new(functions)),
@@ -136,47 +140,12 @@ impl Chdb {
         // into its configuration and doesn't write to them.
         let cell = unsafe { (self.functions.connect)(argc, argv.as_mut_ptr()) };
         let cell = NonNull::new(cell)?;
-        OPEN.fetch_add(1, Ordering::AcqRel);
-        skip_teardown_at_exit();
         Some(Connection {
             functions: self.functions,
             cell,
         })
     }
 }
-
-/// Connections that are open.
-static OPEN: AtomicUsize = AtomicUsize::new(0);
-
-/// Ends the process at once if it exits while the engine is open. libchdb's own exit handler would shut the engine down
-/// after parts of its state are destroyed, and crash once there were inserts. Nothing is lost: what was acknowledged is
-/// synced. Registered after the engine's start, so that it runs before libchdb's handler.
-#[cfg(target_os = "linux")]
-fn skip_teardown_at_exit() {
-    static REGISTERED: Once = Once::new();
-    unsafe extern "C" {
-        fn on_exit(callback: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
-        fn fflush(stream: *mut c_void) -> c_int;
-        fn _exit(status: c_int) -> !;
-    }
-    extern "C" fn run(status: c_int, _: *mut c_void) {
-        if OPEN.load(Ordering::Acquire) > 0 {
-            // SAFETY: both may be called from an exit handler; a null stream means all of C's streams.
-            unsafe {
-                fflush(std::ptr::null_mut());
-                _exit(status);
-            }
-        }
-    }
-    // SAFETY: `on_exit` takes a function of this signature, which lives as long as the program and doesn't unwind; its
-    // argument isn't used.
-    REGISTERED.call_once(|| unsafe {
-        on_exit(run, std::ptr::null_mut());
-    });
-}
-
-#[cfg(not(target_os = "linux"))]
-fn skip_teardown_at_exit() {}
 
 /// What the engine said instead of an answer. The connection that said it must be closed.
 #[derive(Debug, Clone)]
@@ -297,7 +266,6 @@ impl Drop for Connection {
         // SAFETY: `cell` came from `chdb_connect` and is closed only here. No stream or statement is open on it: both
         // borrow the connection while they live. (The engine leaves the 8-byte cell itself allocated.)
         unsafe { (self.functions.close)(self.cell.as_ptr()) }
-        OPEN.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -1,9 +1,11 @@
 //! Ends the process without libchdb's destructors.
 //!
-//! Its threads outlive its connections, and at `exit` the destructors of its C++ statics take away what they still use: now and then
-//! a process that had done all its work ended by SIGSEGV. What was acknowledged is synced, so nothing waits for those destructors.
+//! libchdb's threads outlive its connections. At `exit`, the destructors of its C++ statics destroy what those threads still use: a
+//! process that had done all its work ended by SIGSEGV now and then. What was acknowledged is synced, so nothing needs the
+//! destructors. Those of statics that exist once the library is loaded come after `leave`, which ends the process. Statics that
+//! are made later, by the first insert for example, register theirs through `ignored`.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
 unsafe extern "C" {
@@ -17,8 +19,17 @@ extern "C" fn leave(status: c_int, _: *mut c_void) {
     unsafe { _exit(status) }
 }
 
-/// From now on. To be called once the library's initialisers have run: `exit` goes through what was registered backwards, and theirs
-/// must be behind.
+/// Stands for `__cxa_atexit` (Itanium C++ ABI, 3.3.6.3), and registers nothing.
+extern "C" fn ignored(_: *mut c_void, _: *mut c_void, _: *mut c_void) -> c_int {
+    0
+}
+
+/// The function of libchdb's that goes through here.
+pub(super) fn redirected() -> (&'static CStr, *mut c_void) {
+    (c"__cxa_atexit", ignored as *mut c_void)
+}
+
+/// To be called once the library's initialisers have run: `exit` goes through what was registered backwards.
 pub(super) fn skip_destructors() {
     // SAFETY: `leave` lives as long as the program, and its argument isn't used. A refusal (no memory) leaves exit as it was.
     let _ = unsafe { on_exit(leave, ptr::null_mut()) };
