@@ -48,7 +48,7 @@ pub(super) fn totals(id: &str, totals: &str) -> Event {
 
 /// `reload`: changes that aren't sent one by one.
 pub(super) fn reload(id: &str) -> Event {
-    let data = r#"{"reason":"more has come, or changed, than is told one by one: load what is shown anew"}"#;
+    let data = r#"{"reason":"too many changes to send one by one: reload the data"}"#;
     Event::default().event("reload").id(id).data(data)
 }
 
