@@ -31,18 +31,14 @@ fn accepted_row<'a>(hash: &'a [u8; 32], position: u128, raw: &'a [u8]) -> Accept
         algorithm: "Ed25519",
         purpose: "inference",
         context: "answering a reader's question",
-        dataset_id: "",
-        model_id: "",
         query_id: "q-81723",
         session_id: "s-1128",
-        study_id: "",
-        researcher_id: "",
         request_id: "0198c0de-0000-7000-8000-000000000000",
         client_address: "192.0.2.1",
         kind: "batch",
         raw,
-        request_signature: "",
         origin: "signed_batch",
+        ..AcceptedRow::default()
     }
 }
 

@@ -169,7 +169,7 @@ impl Inserter {
         insert_rejections(&self.warehouse, rejected, Some(&self.epoch)).await?;
         count(&self.usage, &self.cpu, self.accepted(batch), Some(&self.epoch)).await?;
         let lines = self.ledger(&batch.blocks);
-        self.warehouse.insert_ledger_as(&lines, Some(&self.epoch)).await?;
+        self.warehouse.insert_ledger(&lines, Some(&self.epoch)).await?;
         // Superseded inserts write nothing and report success.
         if !self.warehouse.holds_epoch(&self.epoch).await? {
             return Err(Attempt::Superseded);

@@ -12,7 +12,7 @@ use metrics::counter;
 use service::retry::{Pauses, Retry};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
-use usage::{RebuildRequest, Usage};
+use usage::{RebuildRequest, RebuildStep, Usage};
 use warehouse::{Warehouse, WarehouseError};
 
 use crate::inserting::{Inserter, NotInserted};
@@ -38,16 +38,8 @@ pub struct Rebuilder {
 struct Current {
     request: RebuildRequest,
     /// Steps that are left.
-    steps: VecDeque<Step>,
+    steps: VecDeque<RebuildStep>,
     rows: u64,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
-    /// A publisher's day.
-    Day(u32, String),
-    /// Counted keys of a day that no publisher has.
-    Keys(u32),
 }
 
 /// Result of a step.
@@ -139,13 +131,10 @@ impl Rebuilder {
             self.current = None;
             return Ok(Stepped::Done);
         };
-        current.rows += match step {
-            Step::Day(day, publisher) => {
-                counter!("receipts_writer_rebuilds_total").increment(1);
-                self.usage.rebuild_day(publisher, *day, epoch).await?
-            }
-            Step::Keys(day) => self.usage.remove_orphaned_keys(*day, epoch).await?,
-        };
+        if matches!(step, RebuildStep::Day(..)) {
+            counter!("receipts_writer_rebuilds_total").increment(1);
+        }
+        current.rows += self.usage.rebuild_step(step, epoch).await?;
         current.steps.pop_front();
         Ok(Stepped::Done)
     }
@@ -154,57 +143,19 @@ impl Rebuilder {
         let Some(request) = self.usage.pending_rebuilds().await?.into_iter().next() else {
             return Ok(None);
         };
-        let days = self.usage.rebuild_days(&request).await?;
-        info!(request = %request.id, days = days.len(), "rebuilding usage");
+        let steps = self.usage.rebuild_steps(&request).await?;
+        info!(request = %request.id, steps = steps.len(), "rebuilding usage");
         Ok(Some(Current {
-            steps: steps(days),
+            steps: steps.into(),
             request,
             rows: 0,
         }))
     }
 }
 
-/// Days of publishers, ordered by day, and after each day its counted keys.
-fn steps(days: Vec<(u32, String)>) -> VecDeque<Step> {
-    let mut steps = VecDeque::with_capacity(days.len() + 1);
-    let mut last = None;
-    for (day, publisher) in days {
-        if let Some(last) = last.filter(|&last| last != day) {
-            steps.push_back(Step::Keys(last));
-        }
-        last = Some(day);
-        steps.push_back(Step::Day(day, publisher));
-    }
-    steps.extend(last.map(Step::Keys));
-    steps
-}
-
 /// Returns once the shard's records end.
 async fn ending(reader: &Reader) {
     while !reader.is_ending() {
         sleep(END_POLL).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_of_a_day_come_after_its_publishers() {
-        let days = [(0, "a"), (0, "b"), (86_400, "a")];
-        let days = days.map(|(day, publisher)| (day, publisher.to_owned())).to_vec();
-        let day = |day, publisher: &str| Step::Day(day, publisher.to_owned());
-        assert_eq!(
-            steps(days),
-            [
-                day(0, "a"),
-                day(0, "b"),
-                Step::Keys(0),
-                day(86_400, "a"),
-                Step::Keys(86_400)
-            ]
-        );
-        assert!(steps(Vec::new()).is_empty());
     }
 }

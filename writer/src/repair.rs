@@ -194,7 +194,7 @@ impl Repair<'_> {
         };
         let lines: Vec<_> = missing.map(line).collect();
         if !lines.is_empty() {
-            self.warehouse.insert_ledger(&lines).await?;
+            self.warehouse.insert_ledger(&lines, None).await?;
         }
         Ok(lines.len() as u64)
     }

@@ -178,18 +178,13 @@ fn row(client_id: Uuid, entry_id: Uuid) -> AcceptedRow<'static> {
         algorithm: "Ed25519",
         purpose: "training",
         context: "tests",
-        dataset_id: "",
         model_id: model(client_id),
-        query_id: "",
-        session_id: "",
-        study_id: "",
-        researcher_id: "",
         request_id: "request",
         client_address: "192.0.2.1",
         kind: "receipt",
         raw: b"{}",
-        request_signature: "",
         origin: "record",
+        ..AcceptedRow::default()
     }
 }
 

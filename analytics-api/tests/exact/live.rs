@@ -78,7 +78,7 @@ async fn write(world: &World, history: &History, seed: u64) {
         );
         history.complete_ms.lock().push(block.line.committed_at_ms);
         let line = std::slice::from_ref(&block.line);
-        world.warehouse.insert_ledger(line).await.unwrap();
+        world.warehouse.insert_ledger(line, None).await.unwrap();
         world.progress.publish(&block.line);
         world
             .progress

@@ -226,7 +226,7 @@ impl World {
         }
         block.told(&mut self.model);
         let line = std::slice::from_ref(&block.line);
-        self.warehouse.insert_ledger(line).await.unwrap();
+        self.warehouse.insert_ledger(line, None).await.unwrap();
         self.progress.publish(&block.line);
         self.progress
             .complete_ms
@@ -300,18 +300,13 @@ fn row(fact: &Fact, position: u128, received_at_ms: i64) -> AcceptedRow<'_> {
         algorithm: "Ed25519",
         purpose: fact.purpose,
         context: "tests",
-        dataset_id: "",
         model_id: &fact.model_id,
-        query_id: "",
-        session_id: "",
-        study_id: "",
-        researcher_id: "",
         request_id: "request",
         client_address: "192.0.2.1",
         kind: "receipt",
         raw: b"{}",
-        request_signature: "",
         origin: "record",
+        ..AcceptedRow::default()
     }
 }
 

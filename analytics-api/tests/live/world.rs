@@ -233,18 +233,12 @@ impl World {
                 algorithm: "Ed25519",
                 purpose: ["training", "inference", "research"][usize::from(receipt.id.as_bytes()[15] % 3)],
                 context: "tests",
-                dataset_id: "",
-                model_id: "",
-                query_id: "",
-                session_id: "",
-                study_id: "",
-                researcher_id: "",
                 request_id: "request",
                 client_address: "192.0.2.1",
                 kind: "receipt",
                 raw: b"{}",
-                request_signature: "",
                 origin: "record",
+                ..AcceptedRow::default()
             });
         }
         let (accepted, _) = rows.batches().unwrap();
@@ -269,7 +263,7 @@ impl World {
             },
             touched,
         };
-        self.warehouse.insert_ledger(&[line]).await.unwrap();
+        self.warehouse.insert_ledger(&[line], None).await.unwrap();
     }
 
     /// How many questions of this name the warehouse was asked so far.

@@ -82,16 +82,12 @@ fn encode(facts: &[Facts]) -> Result<Vec<Bytes>> {
             context: "answering a question",
             dataset_id: "dataset-2026-11",
             model_id: "model-4.1",
-            query_id: "",
-            session_id: "",
-            study_id: "",
-            researcher_id: "",
             request_id: "0198c0de-0000-7000-8000-000000000000",
             client_address: "192.0.2.1",
             kind: "batch",
             raw: RAW,
-            request_signature: "",
             origin: "batch",
+            ..AcceptedRow::default()
         });
         if rows.bytes() >= RECORD_BYTES {
             records.push(record(std::mem::take(&mut rows))?);

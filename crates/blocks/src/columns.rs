@@ -10,7 +10,8 @@ use uuid::Uuid;
 use crate::BlockError;
 use crate::column::{Column, Fixed, Millis, Raw, Text};
 
-/// Kinds of columns: a row's type, that as the builder takes it, the builder, and Arrow's type.
+/// Kinds of columns: a row's type, its value where there is none, that as the builder takes it, the
+/// builder, and Arrow's type.
 macro_rules! kind {
     (row Position) => { u128 };
     (row Id) => { Uuid };
@@ -18,6 +19,12 @@ macro_rules! kind {
     (row Time) => { i64 };
     (row String) => { &'a str };
     (row Bytes) => { &'a [u8] };
+    (empty Position) => { 0 };
+    (empty Id) => { Uuid::nil() };
+    (empty Hash) => { &[0; 32] };
+    (empty Time) => { 0 };
+    (empty String) => { "" };
+    (empty Bytes) => { &[] };
     (value Position $value:expr) => { $value.to_le_bytes() };
     (value Id $value:expr) => { $value.into_bytes() };
     (value Hash $value:expr) => { *$value };
@@ -47,6 +54,15 @@ macro_rules! columns {
         pub struct AcceptedRow<'a> {
             $($($(#[$common_doc])+ pub $field: kind!(row $common_kind),)+
             $($(#[$accepted_doc])+ pub $accepted: kind!(row $accepted_kind),)*)+
+        }
+
+        impl Default for AcceptedRow<'_> {
+            fn default() -> Self {
+                Self {
+                    $($($field: kind!(empty $common_kind),)+
+                    $($accepted: kind!(empty $accepted_kind),)*)+
+                }
+            }
         }
 
         /// A rejected receipt with its bytes. Values that couldn't be read are empty, nil or zero.

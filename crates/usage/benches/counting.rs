@@ -73,19 +73,10 @@ impl Traffic {
                 key_fingerprint: &[2; 32],
                 algorithm: "Ed25519",
                 purpose: ["training", "inference", "research"][one.random_range(0..3)],
-                context: "",
-                dataset_id: "",
                 model_id: ["model-4", "model-4-mini"][one.random_range(0..2)],
-                query_id: "",
-                session_id: "",
-                study_id: "",
-                researcher_id: "",
-                request_id: "",
-                client_address: "",
                 kind: "receipt",
-                raw: b"",
-                request_signature: "",
                 origin: "record",
+                ..AcceptedRow::default()
             });
         }
         rows.batches().unwrap().0

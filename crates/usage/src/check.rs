@@ -13,7 +13,8 @@ use clickhouse::Row;
 use serde::Deserialize;
 use warehouse::{Call, FINAL_SETTINGS, WarehouseError};
 
-use crate::rebuild::{DAY_S, bind_day};
+use crate::calendar::{DAY_S, day_of};
+use crate::rebuild::bind_day;
 use crate::{Grain, Usage};
 
 /// Readings that must all find a difference from `receipts`, and the pause between two of them. A
@@ -142,7 +143,7 @@ impl Usage {
                     AND timestamp < toDateTime64({{to:UInt32}}, 3, 'UTC'))
              ORDER BY day DESC"
         ))
-        .with("from", from - from % DAY_S)
+        .with("from", day_of(from))
         .with("to", second(to_ms.saturating_add(999)));
         self.warehouse.rows("usage_days", call.slow()).await
     }

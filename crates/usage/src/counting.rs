@@ -14,7 +14,7 @@ use blocks::{BlockError, Columns};
 use warehouse::{Call, Warehouse, WarehouseError, WriterEpoch};
 
 use crate::Usage;
-use crate::rows::{COLUMNS, STRUCTURE, rows};
+use crate::rows::{STRUCTURE, rows};
 
 /// Keys of one lookup: with 27 characters each they stay below the server's limit of 128 KiB for
 /// a parameter.
@@ -188,9 +188,7 @@ impl Usage {
     pub async fn insert(&self, rows: &[RecordBatch], epoch: Option<&WriterEpoch>) -> Result<(), WarehouseError> {
         for batch in rows {
             let batch = std::slice::from_ref(batch);
-            self.warehouse
-                .insert_arrow("usage", COLUMNS, STRUCTURE, batch, epoch)
-                .await?;
+            self.warehouse.insert_arrow("usage", STRUCTURE, batch, epoch).await?;
         }
         Ok(())
     }

@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod calendar;
 pub mod check;
 pub mod counting;
 mod grain;
@@ -32,7 +33,7 @@ pub use queries::{
     ClientStats, ClientUsage, ContentStats, DashboardStats, EntryUsage, GroupBy, Metric, Ranking, Share,
     TimeseriesPoint, TopClient, TopContent, UsageByPurpose,
 };
-pub use rebuild::RebuildRequest;
+pub use rebuild::{RebuildRequest, RebuildStep};
 
 use warehouse::Warehouse;
 

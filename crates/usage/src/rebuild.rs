@@ -11,20 +11,31 @@ mod erased_clients;
 mod requests;
 mod statement;
 
-pub use requests::RebuildRequest;
+pub use requests::{RebuildRequest, RebuildStep};
 
 use warehouse::{Call, WarehouseError, WriterEpoch};
 
 use crate::Usage;
-use statement::{ORPHANED_KEYS, changes, counting, inserting};
+use crate::calendar::{DAY_S, day_of};
+use statement::{changes, counting, inserting, orphaned_keys};
 
-/// Seconds of a day.
-pub(crate) const DAY_S: u32 = 86_400;
 /// Days before the end of retention that aren't checked: parts of the tables expire at different
 /// times.
 const EXPIRING_DAYS: u64 = 2;
 
 impl Usage {
+    /// Executes a step of a request, as the shard's writer if `epoch` is given, and returns how many
+    /// rows were missing for it.
+    ///
+    /// # Errors
+    /// As [`Self::rebuild_day`].
+    pub async fn rebuild_step(&self, step: &RebuildStep, epoch: Option<&WriterEpoch>) -> Result<u64, WarehouseError> {
+        match step {
+            RebuildStep::Day(day, publisher) => self.rebuild_day(publisher, *day, epoch).await,
+            RebuildStep::Keys(day) => self.remove_orphaned_keys(*day, epoch).await,
+        }
+    }
+
     /// Makes the aggregates of a publisher and UTC day equal to `receipts`, as the shard's writer
     /// if `epoch` is given. Returns how many rows were missing. `Ok` also means that a later writer
     /// has superseded this one ([`warehouse::Warehouse::holds_epoch`]).
@@ -54,7 +65,7 @@ impl Usage {
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn remove_orphaned_keys(&self, day: u32, epoch: Option<&WriterEpoch>) -> Result<u64, WarehouseError> {
+    async fn remove_orphaned_keys(&self, day: u32, epoch: Option<&WriterEpoch>) -> Result<u64, WarehouseError> {
         let sums = "SELECT sumIf(receipts, grain = 'counted') - sumIf(receipts, grain = 'entry') FROM usage
              WHERE grain IN ('counted', 'entry') AND time >= {day:UInt32} AND time < {end:UInt32}";
         let more: i64 = self
@@ -64,10 +75,11 @@ impl Usage {
         if more == 0 {
             return Ok(0);
         }
-        let count = bind_day(Call::new(counting(ORPHANED_KEYS)), day);
+        let orphaned = orphaned_keys();
+        let count = bind_day(Call::new(counting(&orphaned)), day);
         let count: u64 = self.warehouse.one("usage_orphaned_keys", count).await?;
         if count > 0 {
-            let insert = bind_day(Call::new(inserting(ORPHANED_KEYS)), day);
+            let insert = bind_day(Call::new(inserting(&orphaned)), day);
             self.warehouse.insert_select("usage_remove_keys", insert, epoch).await?;
         }
         Ok(count)
@@ -81,11 +93,6 @@ impl Usage {
         let oldest_s = now_s.saturating_sub(days * u64::from(DAY_S));
         day_of(u32::try_from(oldest_s).unwrap_or(u32::MAX))
     }
-}
-
-/// The UTC day of a second: its first second.
-pub(crate) fn day_of(second: u32) -> u32 {
-    second - second % DAY_S
 }
 
 pub(crate) fn bind_day(call: Call, day: u32) -> Call {

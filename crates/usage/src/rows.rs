@@ -11,19 +11,13 @@ use uuid::Uuid;
 use warehouse::WarehouseError;
 
 use crate::Grain;
+use crate::calendar::{HALF_HOUR_S, day_of};
 use crate::counting::NewReceipt;
 
-/// Columns of the table in the order of the inserted batches.
-pub(crate) const COLUMNS: &str = "grain, publisher, time, entry_id, half_hour, key, client_id, purpose, model_id, \
-    client_name, organization, client_version, url, receipts, first_ms, last_ms";
-
-/// The columns with their types, as `input()` takes them.
+/// The inserted columns with their types, as `input()` takes them.
 pub(crate) const STRUCTURE: &str = "grain String, publisher String, time UInt32, entry_id UUID, half_hour UInt8, \
     key FixedString(16), client_id UUID, purpose String, model_id String, client_name String, organization String, \
     client_version String, url String, receipts Int64, first_ms Int64, last_ms Int64";
-
-const DAY_S: u32 = 86_400;
-const HALF_HOUR_S: u32 = 1_800;
 
 /// The sorting key of a row. Numbers come first, because most comparisons end there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,7 +93,7 @@ pub(crate) fn rows(batches: &[Columns], receipts: &[NewReceipt]) -> Result<Recor
 fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, publishers: &[&str], rows: &mut Vec<(Key<'a>, Sums)>) {
     let row = receipt.row;
     let second = receipt.key.second;
-    let day = second - second % DAY_S;
+    let day = day_of(second);
     let at_ms = columns.timestamp.value(row);
     let once = Sums {
         receipts: 1,
@@ -177,7 +171,7 @@ fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, publishers: &[&str
     rows.extend([all, by_purpose, by_client, by_entry].map(|key| (key, once)));
 }
 
-/// The rows as a batch of [`COLUMNS`].
+/// The rows as a batch of the columns in [`STRUCTURE`].
 fn batch(publishers: &[&str], rows: &[(Key<'_>, Sums)]) -> Option<RecordBatch> {
     let text = |value: for<'a> fn(&Key<'a>) -> &'a str| -> ArrayRef {
         Arc::new(StringArray::from_iter_values(rows.iter().map(|(key, _)| value(key))))

@@ -57,16 +57,9 @@ fn block(rng: &mut StdRng, rows: usize, offset: &mut u64) -> RecordBatch {
             context: "answering a question",
             dataset_id: "dataset-2026-11",
             model_id: "model-4.1",
-            query_id: "",
-            session_id: "",
-            study_id: "",
-            researcher_id: "",
-            request_id: "",
-            client_address: "",
             kind: "batch",
-            raw: b"",
-            request_signature: "",
             origin: "batch",
+            ..AcceptedRow::default()
         });
     }
     block.batches().unwrap().0

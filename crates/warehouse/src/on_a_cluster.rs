@@ -130,18 +130,11 @@ fn receipt(number: u8, offset: u64, rows: &mut Rows) {
         algorithm: "Ed25519",
         purpose: "training",
         context: "c",
-        dataset_id: "",
-        model_id: "",
-        query_id: "",
-        session_id: "",
-        study_id: "",
-        researcher_id: "",
         request_id: "r",
-        client_address: "",
         kind: "receipt",
         raw: b"{}",
-        request_signature: "",
         origin: "record",
+        ..AcceptedRow::default()
     });
 }
 
@@ -216,7 +209,7 @@ async fn rows_count_once(warehouse: &Warehouse) {
             verdicts: VerdictsPosition::default(),
             touched: Touched::default(),
         };
-        warehouse.insert_ledger(&[line]).await.unwrap();
+        warehouse.insert_ledger(&[line], None).await.unwrap();
     }
     let totals = warehouse.totals().await.unwrap();
     assert_eq!(

@@ -82,18 +82,12 @@ pub(crate) async fn insert(warehouse: &Warehouse, publisher: &str, timestamp_ms:
             algorithm: "Ed25519",
             purpose: "training",
             context: "a context",
-            dataset_id: "",
-            model_id: "",
-            query_id: "",
-            session_id: "",
-            study_id: "",
-            researcher_id: "",
             request_id: "request",
             client_address: "192.0.2.1",
             kind: "receipt",
             raw: b"{}",
-            request_signature: "",
             origin: "record",
+            ..AcceptedRow::default()
         });
     }
     let (accepted, _) = rows.batches().unwrap();

@@ -55,7 +55,7 @@ async fn without_writer() -> (Stack, Warehouse) {
         verdicts: VerdictsPosition { epoch: 1, offset: 0 },
         touched: warehouse::Touched::default(),
     };
-    warehouse.insert_ledger(&[line]).await.unwrap();
+    warehouse.insert_ledger(&[line], None).await.unwrap();
     let given = warehouse.clone();
     let stack = Stack::start_with(PublisherConfig::default(), |deps| deps.warehouse = given).await;
     (stack, warehouse)

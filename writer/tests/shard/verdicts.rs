@@ -161,18 +161,13 @@ fn push_accepted(rows: &mut Rows, position: u128, number: u128) {
         algorithm: "Ed25519",
         purpose: "training",
         context: "test",
-        dataset_id: "",
-        model_id: "",
-        query_id: "",
-        session_id: "",
-        study_id: "",
-        researcher_id: "",
         request_id: "request",
         client_address: "192.0.2.1",
         kind: "receipt",
         raw: b"{\"receiptId\":1}",
         request_signature: "c2ln",
         origin: "record",
+        ..AcceptedRow::default()
     });
 }
 

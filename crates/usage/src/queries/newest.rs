@@ -8,8 +8,8 @@ use uuid::Uuid;
 use warehouse::{Call, FINAL_SETTINGS, Filter, Scope, WarehouseError};
 
 use super::column::{Column, key};
-use super::plan::DAY_S;
 use super::source::{bind_filter, narrowing};
+use crate::calendar::day_of;
 use crate::{Grain, Usage};
 
 /// Texts of a newest receipt.
@@ -96,7 +96,7 @@ impl Usage {
         if newest.is_empty() {
             return Ok(Vec::new());
         }
-        let day = |ms: i64| u32::try_from(ms / 1_000).map_or(0, |second| second - second % DAY_S);
+        let day = |ms: i64| u32::try_from(ms / 1_000).map_or(0, day_of);
         let (ids, days): (Vec<String>, Vec<u32>) = newest.iter().map(|(id, ms)| (id.to_string(), day(*ms))).unzip();
         let (id, grain) = (texts.id(), texts.grain());
         let columns = texts.columns().iter();

@@ -3,11 +3,7 @@
 use std::ops::Range;
 
 use crate::Grain;
-
-/// Seconds of a UTC day.
-pub(super) const DAY_S: u32 = 86_400;
-/// Seconds of a half hour.
-pub(super) const HALF_HOUR_S: u32 = 1_800;
+use crate::calendar::{DAY_S, HALF_HOUR_S};
 
 /// Times that the table can hold, in milliseconds: whole UTC days from 1970 to 2106.
 const TIMES_MS: Range<i64> = 0..4_294_944_000_000;

@@ -7,8 +7,9 @@ use uuid::Uuid;
 use warehouse::{Call, Filter, Scope};
 
 use super::column::{Column, key, start_s};
-use super::plan::{DAY_S, HALF_HOUR_S, Level, Plan, Units};
+use super::plan::{Level, Plan, Units};
 use crate::Grain;
+use crate::calendar::{DAY_S, HALF_HOUR_S, day_of};
 
 /// Distinct texts that are gathered for a list.
 const TEXTS_MAX: u32 = 10_000;
@@ -249,10 +250,9 @@ impl<'a> Source<'a> {
                 call = call.with(self.name(&format!("cut_{name}")), units.cut.clone());
             }
             if *grain == Grain::All {
-                let day = |second: u32| second - second % DAY_S;
                 call = call
-                    .with(self.name("first_day"), day(units.from))
-                    .with(self.name("last_day"), day(units.to - 1));
+                    .with(self.name("first_day"), day_of(units.from))
+                    .with(self.name("last_day"), day_of(units.to - 1));
             }
         }
         call

@@ -5,9 +5,9 @@
 
 use warehouse::{Call, FINAL_SETTINGS, Scope, WarehouseError};
 
-use super::DAY_S;
 use super::requests::end_of_days;
 use crate::Usage;
+use crate::calendar::{DAY_S, day_of};
 
 /// Columns that identify a client, and that some of them aren't blank.
 const NAMES: &str = "client_id, client_name, organization, client_version";
@@ -55,7 +55,7 @@ impl Usage {
         let before_s = u32::try_from(before_ms.div_euclid(1_000).clamp(0, i64::from(end) - 1)).unwrap_or(0);
         let mut left = 0;
         for sql in [earlier, later] {
-            let call = Call::new(sql).slow().with("day", super::day_of(before_s));
+            let call = Call::new(sql).slow().with("day", day_of(before_s));
             let call = scope.bind(call).with("end", end);
             let count: u64 = self.warehouse.one("usage_clients_left", call).await?;
             left += count;

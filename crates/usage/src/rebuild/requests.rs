@@ -5,8 +5,8 @@ use serde::Deserialize;
 use uuid::Uuid;
 use warehouse::{Below, Call, Scope, WarehouseError, WriterEpoch};
 
-use super::{DAY_S, day_of};
 use crate::Usage;
+use crate::calendar::{DAY_S, day_of};
 
 /// Receipts may have timestamps after their arrival: a client's clock may be ahead by some minutes.
 const CLOCK_AHEAD_MS: i64 = 3_600_000;
@@ -20,6 +20,15 @@ pub struct RebuildRequest {
     pub scope: Scope,
     /// Milliseconds since the Unix epoch.
     pub before_ms: i64,
+}
+
+/// A step of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RebuildStep {
+    /// A UTC day (its first second) of a publisher.
+    Day(u32, String),
+    /// Counted keys of a day that no publisher has.
+    Keys(u32),
 }
 
 #[derive(Row, Deserialize)]
@@ -62,19 +71,16 @@ impl Usage {
     /// [`WarehouseError`].
     pub async fn request_rebuild(&self, scope: &Scope, before_ms: i64) -> Result<Uuid, WarehouseError> {
         let id = Uuid::new_v4();
-        let (parents, others) = flattened(scope);
         let call = Call::new(
             "INSERT INTO usage_rebuilds (request, publishers, parents, others_of, others, before_ms, is_finished)
              SELECT {request:UUID}, {publishers:Array(String)}, {parents:Array(String)}, {others_of:Array(String)},
                 {others:Array(String)}, {before_ms:Int64}, false",
-        )
-        .with("request", id.to_string())
-        .with("publishers", scope.publishers.clone())
-        .with("parents", parents)
-        .with("others_of", others.iter().map(|(of, _)| of.clone()).collect::<Vec<_>>())
-        .with("others", others.into_iter().map(|(_, other)| other).collect::<Vec<_>>())
-        .with("before_ms", before_ms)
-        .set("async_insert", "0");
+        );
+        let call = scope
+            .bind_members(call)
+            .with("request", id.to_string())
+            .with("before_ms", before_ms)
+            .set("async_insert", "0");
         self.warehouse.execute("usage_request_rebuild", call).await?;
         Ok(id)
     }
@@ -119,13 +125,12 @@ impl Usage {
         Ok(is_finished == 1)
     }
 
-    /// Days and publishers of a request, in this order: those with rows in `receipts` or `usage`.
-    /// Days come first, because a day's counted keys are corrected after its publishers. The empty
-    /// publisher means the counted keys alone.
+    /// Steps of a request: a day of each publisher with rows in `receipts` or `usage`, and behind a
+    /// day's publishers its counted keys. The empty publisher means the counted keys alone.
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn rebuild_days(&self, request: &RebuildRequest) -> Result<Vec<(u32, String)>, WarehouseError> {
+    pub async fn rebuild_steps(&self, request: &RebuildRequest) -> Result<Vec<RebuildStep>, WarehouseError> {
         let condition = request.scope.condition();
         let call = Call::new(format!(
             "SELECT day, publisher FROM (
@@ -141,7 +146,7 @@ impl Usage {
         .slow();
         let call = request.scope.bind(call);
         let call = call.with("end", end_of_days(request.before_ms));
-        self.warehouse.rows("usage_rebuild_days", call).await
+        Ok(steps(self.warehouse.rows("usage_rebuild_days", call).await?))
     }
 
     /// Executes a request where no writer runs, and marks it as finished. Returns how many rows of
@@ -155,16 +160,8 @@ impl Usage {
         epoch: Option<&WriterEpoch>,
     ) -> Result<u64, WarehouseError> {
         let mut inserted = 0;
-        let mut last = None;
-        for (day, publisher) in self.rebuild_days(request).await? {
-            if let Some(last) = last.filter(|&last| last != day) {
-                inserted += self.remove_orphaned_keys(last, epoch).await?;
-            }
-            inserted += self.rebuild_day(&publisher, day, epoch).await?;
-            last = Some(day);
-        }
-        if let Some(last) = last {
-            inserted += self.remove_orphaned_keys(last, epoch).await?;
+        for step in self.rebuild_steps(request).await? {
+            inserted += self.rebuild_step(&step, epoch).await?;
         }
         self.finish_rebuild(request.id).await?;
         Ok(inserted)
@@ -179,14 +176,19 @@ pub(crate) fn end_of_days(before_ms: i64) -> u32 {
     day_of(second) + DAY_S
 }
 
-/// Parents, and the domains that aren't meant with their parents.
-fn flattened(scope: &Scope) -> (Vec<String>, Vec<(String, String)>) {
-    let parents = scope.below.iter().map(|below| below.parent.clone()).collect();
-    let others = |below: &Below| -> Vec<(String, String)> {
-        let others = below.except.iter();
-        others.map(|other| (below.parent.clone(), other.clone())).collect()
-    };
-    (parents, scope.below.iter().flat_map(others).collect())
+/// Days of publishers, ordered by day, and after each day its counted keys.
+fn steps(days: Vec<(u32, String)>) -> Vec<RebuildStep> {
+    let mut steps = Vec::with_capacity(days.len() + 1);
+    let mut last = None;
+    for (day, publisher) in days {
+        if let Some(last) = last.filter(|&last| last != day) {
+            steps.push(RebuildStep::Keys(last));
+        }
+        last = Some(day);
+        steps.push(RebuildStep::Day(day, publisher));
+    }
+    steps.extend(last.map(RebuildStep::Keys));
+    steps
 }
 
 #[cfg(test)]
@@ -201,5 +203,23 @@ mod tests {
         assert_eq!(end_of_days(day - CLOCK_AHEAD_MS), 2 * DAY_S);
         assert_eq!(end_of_days(i64::MIN), DAY_S);
         assert_eq!(end_of_days(i64::MAX) % DAY_S, 0);
+    }
+
+    #[test]
+    fn keys_of_a_day_come_after_its_publishers() {
+        let days = [(0, "a"), (0, "b"), (86_400, "a")];
+        let days = days.map(|(day, publisher)| (day, publisher.to_owned())).to_vec();
+        let day = |day, publisher: &str| RebuildStep::Day(day, publisher.to_owned());
+        assert_eq!(
+            steps(days),
+            [
+                day(0, "a"),
+                day(0, "b"),
+                RebuildStep::Keys(0),
+                day(86_400, "a"),
+                RebuildStep::Keys(86_400)
+            ]
+        );
+        assert!(steps(Vec::new()).is_empty());
     }
 }

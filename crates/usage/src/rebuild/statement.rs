@@ -2,8 +2,6 @@
 
 use warehouse::FINAL_SETTINGS;
 
-use crate::rows::COLUMNS;
-
 /// Columns of a key, but the revision.
 const KEY_COLUMNS: &str = "grain, publisher, time, entry_id, half_hour, key, client_id, purpose, model_id, \
     client_name, organization, client_version, url";
@@ -12,21 +10,6 @@ const RECEIPTS_OF_DAY: &str =
     "timestamp >= toDateTime64({day:UInt32}, 3, 'UTC') AND timestamp < toDateTime64({end:UInt32}, 3, 'UTC')";
 const COUNTED_OF_DAY: &str = "grain = 'counted' AND publisher = '' AND time >= {day:UInt32} AND time < {end:UInt32}";
 const KEY: &str = "toUnixTimestamp(timestamp), toFixedString(substring(payload_hash, 1, 16), 16)";
-
-/// Counted keys of a day without a receipt, as rows that remove them.
-pub(super) const ORPHANED_KEYS: &str = "
-    SELECT 'counted' AS grain, '' AS publisher, time, toUUID('00000000-0000-0000-0000-000000000000') AS entry_id,
-        toUInt8(0) AS half_hour, key, toUUID('00000000-0000-0000-0000-000000000000') AS client_id,
-        '' AS purpose, '' AS model_id, '' AS client_name, '' AS organization, '' AS client_version, '' AS url,
-        toUInt32(0) AS revision, -sum(stored) AS receipts, toInt64(0) AS first_ms, toInt64(0) AS last_ms
-    FROM (
-        SELECT time, key, receipts AS stored FROM usage
-        WHERE grain = 'counted' AND publisher = '' AND time >= {day:UInt32} AND time < {end:UInt32}
-            AND (time, key) NOT IN (
-                SELECT toUnixTimestamp(timestamp), toFixedString(substring(payload_hash, 1, 16), 16) FROM receipts
-                WHERE timestamp >= toDateTime64({day:UInt32}, 3, 'UTC')
-                    AND timestamp < toDateTime64({end:UInt32}, 3, 'UTC')))
-    GROUP BY time, key HAVING receipts != 0";
 
 /// Rows that make a publisher's day equal to `receipts`.
 pub(super) fn changes() -> String {
@@ -40,7 +23,7 @@ pub(super) fn counting(changes: &str) -> String {
 
 /// The insert of a difference.
 pub(super) fn inserting(changes: &str) -> String {
-    let columns = COLUMNS.replace("url,", "url, revision,");
+    let columns = format!("{KEY_COLUMNS}, revision, receipts, first_ms, last_ms");
     format!("INSERT INTO usage ({columns}) SELECT {columns} FROM ({changes}) WHERE {{fence}}\n{FINAL_SETTINGS}")
 }
 
@@ -117,6 +100,20 @@ fn counted_keys() -> String {
             UNION ALL
             SELECT time, key, toInt64(0), receipts FROM usage
             WHERE {COUNTED_OF_DAY} AND (time, key) IN (SELECT {KEY} {of_receipts}))
+        GROUP BY time, key HAVING receipts != 0"
+    )
+}
+
+/// Counted keys of a day without a receipt, as rows that remove them.
+pub(super) fn orphaned_keys() -> String {
+    format!(
+        "SELECT 'counted' AS grain, '' AS publisher, time, {NIL} AS entry_id, toUInt8(0) AS half_hour, key,
+            {NIL} AS client_id, '' AS purpose, '' AS model_id, '' AS client_name, '' AS organization,
+            '' AS client_version, '' AS url, toUInt32(0) AS revision, -sum(stored) AS receipts,
+            toInt64(0) AS first_ms, toInt64(0) AS last_ms
+        FROM (
+            SELECT time, key, receipts AS stored FROM usage
+            WHERE {COUNTED_OF_DAY} AND (time, key) NOT IN (SELECT {KEY} FROM receipts WHERE {RECEIPTS_OF_DAY}))
         GROUP BY time, key HAVING receipts != 0"
     )
 }

@@ -60,27 +60,15 @@ impl Warehouse {
     ) -> Result<(), WarehouseError> {
         let batches = verdicts.iter().map(|batch| table.project(batch));
         let batches = batches.collect::<Result<Vec<_>, _>>()?;
-        let (names, structure) = (arrow::names(table.columns), arrow::structure(table.columns));
-        self.insert_arrow(table.name, &names, &structure, &batches, epoch).await
+        let structure = arrow::structure(table.columns);
+        self.insert_arrow(table.name, &structure, &batches, epoch).await
     }
 
     /// Inserts ledger rows; as [`insert_accepted`](Self::insert_accepted).
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn insert_ledger(&self, rows: &[LedgerRow]) -> Result<(), WarehouseError> {
-        self.insert_ledger_as(rows, None).await
-    }
-
-    /// Inserts ledger rows as the shard's writer; as [`insert_accepted`](Self::insert_accepted).
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
-    pub async fn insert_ledger_as(
-        &self,
-        rows: &[LedgerRow],
-        epoch: Option<&WriterEpoch>,
-    ) -> Result<(), WarehouseError> {
+    pub async fn insert_ledger(&self, rows: &[LedgerRow], epoch: Option<&WriterEpoch>) -> Result<(), WarehouseError> {
         self.insert_columns("ledger", LedgerRow::columns(rows)?, epoch).await
     }
 
@@ -102,20 +90,19 @@ impl Warehouse {
         let types: Vec<NamedType> = columns.iter().map(|(name, kind, _)| (*name, *kind)).collect();
         let batch = RecordBatch::try_from_iter(columns.into_iter().map(|(name, _, values)| (name, values)))
             .map_err(|_| WarehouseError::BadRows("columns of different lengths"))?;
-        let (names, structure) = (arrow::names(&types), arrow::structure(&types));
-        self.insert_arrow(table, &names, &structure, &[batch], epoch).await
+        self.insert_arrow(table, &arrow::structure(&types), &[batch], epoch)
+            .await
     }
 
     /// Inserts batches of a table's columns as one stream, as the shard's writer if `epoch` is
-    /// given. `structure` has the columns with their types, as `input()` takes them. One batch
-    /// becomes one block, and so one part per partition of the table.
+    /// given. `structure` has the batches' columns with their types, as `input()` takes them. One
+    /// batch becomes one block, and so one part per partition of the table.
     ///
     /// # Errors
     /// [`WarehouseError`].
     pub async fn insert_arrow(
         &self,
         table: &'static str,
-        columns: &str,
         structure: &str,
         batches: &[RecordBatch],
         epoch: Option<&WriterEpoch>,
@@ -130,7 +117,18 @@ impl Warehouse {
         let started = Instant::now();
         // The embedded engine is this process's own: no other writer can insert into it.
         let epoch = epoch.filter(|_| self.is_server());
-        let sql = statement(table, columns, structure, epoch);
+        let names: Vec<&str> = batches
+            .first()
+            .map(|batch| {
+                batch
+                    .schema_ref()
+                    .fields()
+                    .iter()
+                    .map(|field| field.name().as_str())
+                    .collect()
+            })
+            .unwrap_or_default();
+        let sql = statement(table, &names.join(", "), structure, epoch);
         let query_id = epoch.map(WriterEpoch::query_id);
         let sent = async {
             let _place = self.place().await?;

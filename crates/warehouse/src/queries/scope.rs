@@ -53,10 +53,16 @@ impl Scope {
     /// A call with the parameters of [`condition`](Self::condition) bound.
     #[must_use]
     pub fn bind(&self, call: Call) -> Call {
-        let call = call.with("publishers", self.publishers.clone());
         if self.below.is_empty() {
-            return call;
+            return call.with("publishers", self.publishers.clone());
         }
+        self.bind_members(call)
+    }
+
+    /// A call with `publishers`, `parents`, `others_of` and `others` bound: the domains, those whose
+    /// subdomains are meant, and pairs of such a domain and an exception below it.
+    #[must_use]
+    pub fn bind_members(&self, call: Call) -> Call {
         let others = || {
             let of = |below: &Below| {
                 below
@@ -68,7 +74,8 @@ impl Scope {
             self.below.iter().flat_map(of)
         };
         let parents: Vec<String> = self.below.iter().map(|below| below.parent.clone()).collect();
-        call.with("parents", parents)
+        call.with("publishers", self.publishers.clone())
+            .with("parents", parents)
             .with("others_of", others().map(|(parent, _)| parent).collect::<Vec<_>>())
             .with("others", others().map(|(_, other)| other).collect::<Vec<_>>())
     }

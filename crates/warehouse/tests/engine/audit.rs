@@ -27,7 +27,7 @@ async fn sound() -> Warehouse {
     insert(&warehouse, &batch).await;
     insert_rejected(&warehouse, &[rejected(position(0, 7, 0), "bad_signature")]).await;
     warehouse
-        .insert_ledger(&[line(0, 0, 4, 5, 0), line(0, 5, 9, 4, 1), line(1, 0, 0, 3, 0)])
+        .insert_ledger(&[line(0, 0, 4, 5, 0), line(0, 5, 9, 4, 1), line(1, 0, 0, 3, 0)], None)
         .await
         .unwrap();
     warehouse
@@ -62,7 +62,7 @@ fn a_sound_ledger_has_no_findings() {
         };
         assert_eq!(sums, expected);
         // The same lines and rows again, a block under way, and an earlier life of the log nobody names.
-        warehouse.insert_ledger(&[line(0, 5, 9, 4, 1)]).await.unwrap();
+        warehouse.insert_ledger(&[line(0, 5, 9, 4, 1)], None).await.unwrap();
         insert(
             &warehouse,
             &[
@@ -74,10 +74,13 @@ fn a_sound_ledger_has_no_findings() {
         let earlier = |position: u128| position - (1 << 96);
         insert(&warehouse, &[(Receipt::new(300), earlier(position(0, 0, 0)))]).await;
         warehouse
-            .insert_ledger(&[LedgerRow {
-                epoch: 0,
-                ..line(0, 0, 0, 1, 0)
-            }])
+            .insert_ledger(
+                &[LedgerRow {
+                    epoch: 0,
+                    ..line(0, 0, 0, 1, 0)
+                }],
+                None,
+            )
             .await
             .unwrap();
         let sums = look(&warehouse).await;
@@ -128,7 +131,7 @@ fn a_missing_block_is_a_gap_and_its_positions_stand_in_no_block() {
 fn overlaps_and_blocks_beyond_the_commit_are_named() {
     run(async {
         let warehouse = sound().await;
-        warehouse.insert_ledger(&[line(0, 3, 4, 0, 0)]).await.unwrap();
+        warehouse.insert_ledger(&[line(0, 3, 4, 0, 0)], None).await.unwrap();
         let sums = look(&warehouse).await;
         assert_eq!(kinds(&sums), ["ledger_overlap"]);
         assert_eq!(
@@ -145,19 +148,25 @@ fn a_line_that_does_not_add_up_is_named() {
     run(async {
         let warehouse = sound().await;
         warehouse
-            .insert_ledger(&[LedgerRow {
-                receipts_in: 6,
-                ..line(0, 0, 4, 5, 0)
-            }])
+            .insert_ledger(
+                &[LedgerRow {
+                    receipts_in: 6,
+                    ..line(0, 0, 4, 5, 0)
+                }],
+                None,
+            )
             .await
             .unwrap();
         let sums = look(&warehouse).await;
         assert_eq!(kinds(&sums), ["ledger_line"]);
         warehouse
-            .insert_ledger(&[LedgerRow {
-                records: 4,
-                ..line(0, 0, 4, 5, 0)
-            }])
+            .insert_ledger(
+                &[LedgerRow {
+                    records: 4,
+                    ..line(0, 0, 4, 5, 0)
+                }],
+                None,
+            )
             .await
             .unwrap();
         assert_eq!(kinds(&look(&warehouse).await), ["ledger_line"]);
@@ -211,7 +220,7 @@ fn many_findings_of_a_kind_are_cut_short() {
     run(async {
         let warehouse = fresh().await;
         let lines: Vec<_> = (0..40).map(|n| line(0, n * 2, n * 2, 0, 0)).collect();
-        warehouse.insert_ledger(&lines).await.unwrap();
+        warehouse.insert_ledger(&lines, None).await.unwrap();
         let sums = warehouse.audit(&[upto(0, 79)]).await.unwrap();
         assert_eq!(sums.findings.len(), 11);
         assert_eq!(sums.findings[10].detail, "and at least 29 more");
@@ -223,7 +232,10 @@ fn lines_are_read_back_in_log_order_from_an_offset_on() {
     run(async {
         let warehouse = sound().await;
         let (first, second) = (line(0, 0, 4, 5, 0), line(0, 5, 9, 4, 1));
-        warehouse.insert_ledger(std::slice::from_ref(&first)).await.unwrap();
+        warehouse
+            .insert_ledger(std::slice::from_ref(&first), None)
+            .await
+            .unwrap();
         assert_eq!(
             warehouse.ledger(1, 0, 0, 10).await.unwrap(),
             [first.clone(), second.clone()]

@@ -22,7 +22,7 @@ pub(crate) async fn fill(dir: &Path) {
         insert(&warehouse, &[(Receipt::new(u128::from(block)), position(0, block, 0))]).await;
     }
     warehouse
-        .insert_ledger(&[line(0, 0, BLOCKS - 1, BLOCKS, 0)])
+        .insert_ledger(&[line(0, 0, BLOCKS - 1, BLOCKS, 0)], None)
         .await
         .unwrap();
     engine.stop().await;

@@ -44,7 +44,7 @@ async fn filled() -> Warehouse {
         ..rejected(position(0, offset, 0), "bad_signature")
     };
     insert_rejected(&warehouse, &[refused(5, "mine.example"), refused(6, "other.example")]).await;
-    warehouse.insert_ledger(&[line(0, 0, 7, 6, 2)]).await.unwrap();
+    warehouse.insert_ledger(&[line(0, 0, 7, 6, 2)], None).await.unwrap();
     warehouse
 }
 

@@ -200,16 +200,12 @@ impl Receipt {
             context: "test",
             dataset_id: "d",
             model_id: &self.model_id,
-            query_id: "",
-            session_id: "",
-            study_id: "",
-            researcher_id: "",
             request_id: "request",
             client_address: "127.0.0.1",
             kind: "receipt",
             raw: b"{}",
-            request_signature: "",
             origin: "record",
+            ..AcceptedRow::default()
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) async fn insert_until_killed(dir: &Path, first: u64) {
         )
         .await;
         warehouse
-            .insert_ledger(&[line(0, block, block, ROWS, 1)])
+            .insert_ledger(&[line(0, block, block, ROWS, 1)], None)
             .await
             .unwrap();
         println!("acknowledged {block}");

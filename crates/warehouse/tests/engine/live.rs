@@ -156,7 +156,7 @@ async fn check(case: u32, blocks: &[(Vec<u8>, u32)], recreated_at: usize, cuts: 
         }
     }
     insert(&warehouse, &stored).await;
-    warehouse.insert_ledger(&ledger.0).await.unwrap();
+    warehouse.insert_ledger(&ledger.0, None).await.unwrap();
     let mut ends = vec![0];
     ends.extend(cuts);
     ends.push(blocks.len());
@@ -196,7 +196,7 @@ fn only_receipts_of_the_scope_and_of_touched_hours_are_found() {
         ledger.append((1, 0), 1, &[(NOON_MS, "news.example")]);
         ledger.append((1, 0), 1, &[(NOON_MS, "other.example")]);
         ledger.append((1, 0), 1, &[(NOON_MS, "news.example")]);
-        warehouse.insert_ledger(&ledger.0).await.unwrap();
+        warehouse.insert_ledger(&ledger.0, None).await.unwrap();
         let first = Receipt::new(1).receipt_id;
         assert_eq!(ledger.arrivals(&warehouse, &news, 0, 3).await, Some(vec![first]));
         assert_eq!(ledger.arrivals(&warehouse, &news, 1, 3).await, Some(Vec::new()));
@@ -224,7 +224,7 @@ fn offsets_of_consecutive_links_are_those_of_one() {
         for (epoch, partition) in [(2, 0), (2, 1), (2, 0), (1, 0), (1, 1), (1, 0)] {
             ledger.append((epoch, partition), 2, &[(NOON_MS, "news.example")]);
         }
-        warehouse.insert_ledger(&ledger.0).await.unwrap();
+        warehouse.insert_ledger(&ledger.0, None).await.unwrap();
         let offsets = async |from, to| {
             let from = StreamPosition::new(&ledger.progress(from));
             let changes = warehouse.touched(&from, &ledger.progress(to)).await.unwrap();
@@ -260,7 +260,7 @@ fn more_receipts_than_one_query_may_find_are_reported() {
         let mut ledger = Ledger::default();
         ledger.append((1, 0), 1, &[(NOON_MS, "news.example")]);
         ledger.append((1, 0), ARRIVALS_MAX as u64, &[(NOON_MS, "news.example")]);
-        warehouse.insert_ledger(&ledger.0).await.unwrap();
+        warehouse.insert_ledger(&ledger.0, None).await.unwrap();
         let news = own("news.example");
         assert_eq!(ledger.arrivals(&warehouse, &news, 0, 2).await, None);
         let but_one = ledger.arrivals(&warehouse, &news, 1, 2).await;
@@ -298,9 +298,9 @@ fn touched_hours_are_those_of_the_link() {
         ledger.append((1, 0), 1, &[]);
         ledger.append((1, 0), 4, &[(hour(14), "a.example")]);
         ledger.append((1, 1), 4, &[(hour(15), "a.example")]);
-        warehouse.insert_ledger(&ledger.0).await.unwrap();
+        warehouse.insert_ledger(&ledger.0, None).await.unwrap();
         // A repair may insert a row again.
-        warehouse.insert_ledger(&ledger.0[1..2]).await.unwrap();
+        warehouse.insert_ledger(&ledger.0[1..2], None).await.unwrap();
         let (a, b) = (own("a.example"), own("b.example"));
         assert_eq!(ledger.hours(&warehouse, &a, 0, 2).await, Some(vec![10, 12]));
         assert_eq!(ledger.hours(&warehouse, &b, 0, 5).await, Some(vec![11]));
@@ -328,7 +328,7 @@ fn a_link_with_missing_or_old_rows_is_unknown() {
             }
             let mut rows = ledger.0.clone();
             rows.remove(missing);
-            warehouse.insert_ledger(&rows).await.unwrap();
+            warehouse.insert_ledger(&rows, None).await.unwrap();
             for (from, to) in known {
                 let hours = ledger.hours(&warehouse, &news, from, to).await;
                 assert_eq!(
@@ -351,7 +351,7 @@ fn a_link_with_missing_or_old_rows_is_unknown() {
             ledger.append((1, 0), 2, &[(NOON_MS, "news.example")]);
             ledger.0.last_mut().unwrap().committed_at_ms -= age_hours * HOUR_MS;
         }
-        warehouse.insert_ledger(&ledger.0).await.unwrap();
+        warehouse.insert_ledger(&ledger.0, None).await.unwrap();
         for from in 0..4 {
             let hours = ledger.hours(&warehouse, &news, from, 4).await;
             assert_eq!(hours.is_some(), from >= 2, "{from}");

@@ -42,7 +42,7 @@ async fn block(warehouse: &Warehouse, number: u64, at_ms: i64) {
         committed_at_ms: at_ms,
         ..line(0, number, number, 1, 1)
     };
-    warehouse.insert_ledger(&[line]).await.unwrap();
+    warehouse.insert_ledger(&[line], None).await.unwrap();
 }
 
 async fn let_go(warehouse: &Warehouse) {

@@ -268,7 +268,7 @@ fn rejected_and_ledger_rows_are_what_the_official_client_writes() {
             committed_at_ms,
             ..line
         });
-        warehouse.insert_ledger(&lines).await.unwrap();
+        warehouse.insert_ledger(&lines, None).await.unwrap();
         assert_official(warehouse.database(), "ledger", lines.clone().map(TypedLedger::from)).await;
         assert_eq!(warehouse.ledger(1, 2, 0, 10).await.unwrap(), lines);
     });
@@ -310,7 +310,7 @@ fn an_insert_over_its_limits_is_refused_before_anything_is_sent() {
         };
         let refused = async |batch: RecordBatch| {
             let batches = [batch];
-            let inserted = warehouse.insert_arrow("receipts", "publisher", "publisher String", &batches, None);
+            let inserted = warehouse.insert_arrow("receipts", "publisher String", &batches, None);
             inserted.await.unwrap_err()
         };
         let error = refused(batch("", 200_001)).await;

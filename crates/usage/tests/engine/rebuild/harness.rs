@@ -1,41 +1,16 @@
-//! The engine that the tests share, and random receipts.
+//! Random receipts, and what `usage` must have of them.
 
-use std::path::PathBuf;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use arrow_array::RecordBatch;
 use blocks::{AcceptedRow, Rows};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
-use tokio::runtime::Runtime;
 use usage::{NewReceipts, Usage};
 use uuid::Uuid;
-use warehouse::{Call, EmbeddedEngine, FINAL_SETTINGS, Target, Warehouse, WarehouseConfig};
+use warehouse::{Call, FINAL_SETTINGS};
 
-/// The engine's tasks live as long as its runtime.
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-});
-
-static ENGINE: LazyLock<(EmbeddedEngine, PathBuf, tempfile::TempDir)> = LazyLock::new(|| {
-    let dir = tempfile::tempdir().unwrap();
-    let (data, socket) = (dir.path().join("warehouse"), dir.path().join("warehouse.sock"));
-    let engine = RUNTIME
-        .block_on(EmbeddedEngine::start(&WarehouseConfig::default(), &data, &socket))
-        .unwrap();
-    (engine, socket, dir)
-});
-
-/// Runs a test's future beside the shared engine.
-pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
-    LazyLock::force(&ENGINE);
-    RUNTIME.block_on(test)
-}
+use crate::engine::fresh;
 
 pub(crate) const DAY_S: u32 = 86_400;
 pub(crate) const PUBLISHERS: [&str; 3] = ["a.example", "b.example", "c.b.example"];
@@ -59,17 +34,8 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn new(seed: u64) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let config = WarehouseConfig {
-            database: format!("rebuild_{}", NEXT.fetch_add(1, Ordering::Relaxed)),
-            ..WarehouseConfig::default()
-        };
-        let warehouse = Warehouse::connect(&Target::Socket(ENGINE.1.clone()), &config)
-            .await
-            .unwrap();
-        warehouse.migrate().await.unwrap();
         Self {
-            usage: Usage::new(warehouse),
+            usage: fresh().await,
             random: StdRng::seed_from_u64(seed),
             next: 1,
             made: Vec::new(),
@@ -244,18 +210,9 @@ fn push(rows: &mut Rows, number: u64, position: u128) {
         key_fingerprint: &[2; 32],
         algorithm: "Ed25519",
         purpose: ["training", "inference", "research"][pick(3)],
-        context: "",
-        dataset_id: "",
         model_id: ["", "m1", "m2"][pick(3)],
-        query_id: "",
-        session_id: "",
-        study_id: "",
-        researcher_id: "",
-        request_id: "",
-        client_address: "",
         kind: "receipt",
-        raw: b"",
-        request_signature: "",
         origin: "record",
+        ..AcceptedRow::default()
     });
 }

@@ -1,8 +1,10 @@
 //! A rebuild makes `usage` equal to `receipts`, whatever is missing.
 
+use usage::RebuildStep;
 use warehouse::{Below, Scope};
 
-use crate::harness::{DAY_S, PUBLISHERS, World, run, today};
+use super::harness::{DAY_S, PUBLISHERS, World, today};
+use crate::engine::run;
 
 const PARTS: &str = "SELECT toInt64(count()) FROM system.parts
     WHERE active AND database = currentDatabase() AND table = 'usage'";
@@ -137,9 +139,14 @@ fn requests_are_stored_executed_and_finished() {
         let pending = usage.pending_rebuilds().await.unwrap();
         assert_eq!(pending.iter().map(|one| one.id).collect::<Vec<_>>(), [first, second]);
         assert_eq!((&pending[0].scope, pending[0].before_ms), (&scope, now_ms));
-        let days = usage.rebuild_days(&pending[0]).await.unwrap();
-        assert_eq!(days.len(), 6, "{days:?}");
-        assert!(days.iter().all(|(_, publisher)| publisher != "b.example"));
+        let steps = usage.rebuild_steps(&pending[0]).await.unwrap();
+        let publishers = steps.iter().filter_map(|step| match step {
+            RebuildStep::Day(_, publisher) => Some(publisher.as_str()),
+            RebuildStep::Keys(_) => None,
+        });
+        let publishers: Vec<&str> = publishers.collect();
+        assert_eq!(publishers.len(), 6, "{steps:?}");
+        assert!(!publishers.contains(&"b.example"));
         assert!(usage.execute_rebuild(&pending[0], None).await.unwrap() > 0);
         assert!(usage.is_rebuilt(first).await.unwrap() && !usage.is_rebuilt(second).await.unwrap());
         assert_eq!(usage.pending_rebuilds().await.unwrap().len(), 1);

@@ -6,10 +6,11 @@ use usage::{DashboardStats, GroupBy, Metric, Ranking};
 use uuid::Uuid;
 use warehouse::{Call, Filter, Scope, WarehouseError};
 
-use crate::compare::{GROUPS, METRICS, all_queries, lists, series};
-use crate::harness::{NOON_MS, Receipt, batch, compensate, count, fresh, insert, run};
-use crate::model::{DAY_MS, DAYS, HOUR_MS, MINUTE_MS, Model, PUBLISHERS};
-use crate::question::random_question;
+use super::compare::{GROUPS, METRICS, all_queries, lists, series};
+use super::harness::{NOON_MS, Receipt, batch, compensate, count, insert};
+use super::model::{DAY_MS, DAYS, HOUR_MS, MINUTE_MS, Model, PUBLISHERS};
+use super::question::random_question;
+use crate::engine::{fresh, run};
 
 fn always() -> Filter {
     Filter {

@@ -8,9 +8,9 @@ use rand::seq::IndexedRandom;
 use usage::{GroupBy, Metric, Usage};
 use warehouse::{Filter, NewestCursor, Scope};
 
-use crate::expected;
-use crate::model::Model;
-use crate::question::random_boundaries;
+use super::expected;
+use super::model::Model;
+use super::question::random_boundaries;
 
 pub(crate) const METRICS: [Metric; 3] = [Metric::Receipts, Metric::Clients, Metric::Content];
 pub(crate) const GROUPS: [GroupBy; 5] = [

@@ -1,65 +1,13 @@
-//! The shared engine, and receipts to insert.
+//! Receipts to insert.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, RecordBatch};
 use blocks::{AcceptedRow, Rows};
-use tokio::runtime::Runtime;
 use usage::{NewReceipts, Usage};
 use uuid::Uuid;
-use warehouse::{EmbeddedEngine, Target, Warehouse, WarehouseConfig};
-
-/// Runtime for the engine and all tests: the engine's tasks live as long as the runtime.
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-});
-
-static ENGINE: LazyLock<Shared> = LazyLock::new(|| {
-    let dir = tempfile::tempdir().unwrap();
-    let socket = dir.path().join("warehouse.sock");
-    let config = WarehouseConfig::default();
-    let engine = RUNTIME
-        .block_on(EmbeddedEngine::start(&config, &dir.path().join("warehouse"), &socket))
-        .unwrap();
-    Shared {
-        socket,
-        _engine: engine,
-        _dir: dir,
-    }
-});
-
-struct Shared {
-    socket: PathBuf,
-    _engine: EmbeddedEngine,
-    _dir: tempfile::TempDir,
-}
-
-/// Runs a test's future beside the shared engine.
-pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
-    LazyLock::force(&ENGINE);
-    RUNTIME.block_on(test)
-}
-
-/// The table of a migrated warehouse of its own.
-pub(crate) async fn fresh() -> Usage {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let config = WarehouseConfig {
-        database: format!("usage_{}", NEXT.fetch_add(1, Ordering::Relaxed)),
-        ..WarehouseConfig::default()
-    };
-    let target = Target::Socket(ENGINE.socket.clone());
-    let warehouse = Warehouse::connect(&target, &config).await.unwrap();
-    warehouse.migrate().await.unwrap();
-    Usage::new(warehouse)
-}
 
 /// 2026-11-15T12:00:00Z.
 pub(crate) const NOON_MS: i64 = 1_794_744_000_000;
@@ -123,19 +71,11 @@ impl Receipt {
             key_fingerprint: &[4; 32],
             algorithm: "Ed25519",
             purpose: &self.purpose,
-            context: "",
-            dataset_id: "",
             model_id: &self.model_id,
-            query_id: "",
-            session_id: "",
-            study_id: "",
-            researcher_id: "",
-            request_id: "",
-            client_address: "",
             kind: "receipt",
             raw: b"{}",
-            request_signature: "",
             origin: "record",
+            ..AcceptedRow::default()
         }
     }
 }

@@ -9,7 +9,7 @@ use usage::{
 };
 use uuid::Uuid;
 
-use crate::harness::Receipt;
+use super::harness::Receipt;
 
 type Receipts<'a> = &'a [&'a Receipt];
 

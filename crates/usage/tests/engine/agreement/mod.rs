@@ -1,9 +1,4 @@
 //! Every query over the real engine against a plain count of the receipts in memory.
-//!
-//! libchdb has one engine per process, so the tests share one, each with a database of its own.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-// Seeds are printed, and numbers of receipts are small.
-#![allow(clippy::print_stdout, clippy::cast_possible_truncation)]
 
 mod compare;
 mod edges;
@@ -16,10 +11,10 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-use crate::compare::all_queries;
-use crate::harness::{fresh, run};
-use crate::model::{Model, PUBLISHERS};
-use crate::question::random_question;
+use self::compare::all_queries;
+use self::model::{Model, PUBLISHERS};
+use self::question::random_question;
+use crate::engine::{fresh, run};
 
 /// A seed of `USAGE_SEED`, or a random one; printed, so that a failure can be repeated.
 fn rng() -> StdRng {

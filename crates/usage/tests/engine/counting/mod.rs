@@ -1,13 +1,14 @@
 //! Counting over the real engine: each receipt once, its rows in one part.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod harness;
+mod receipts;
 
 use std::collections::HashSet;
 
-use harness::{Receipt, batch, fresh, run, stored, unseen};
-use usage::{NewReceipts, Usage};
+use usage::NewReceipts;
 use warehouse::{Call, Warehouse};
+
+use self::receipts::{Receipt, batch, stored, unseen};
+use crate::engine::{fresh, run};
 
 const DAY_MS: i64 = 86_400_000;
 /// 2026-11-20T00:00:00Z
@@ -28,7 +29,7 @@ async fn parts(warehouse: &Warehouse) -> Vec<String> {
 #[test]
 fn a_batch_that_is_counted_again_adds_nothing() {
     run(async {
-        let usage = Usage::new(fresh().await);
+        let usage = fresh().await;
         let all = receipts(500, 3 * DAY_MS);
         assert_eq!(usage.insert_counted(&[batch(&all)]).await.unwrap(), 500);
         let before = stored(&usage).await;
@@ -50,7 +51,7 @@ fn a_batch_that_is_counted_again_adds_nothing() {
 #[test]
 fn an_insert_makes_one_part_per_month_that_has_all_rows_of_its_receipts() {
     run(async {
-        let usage = Usage::new(fresh().await);
+        let usage = fresh().await;
         // To the second half of December.
         usage
             .insert_counted(&[batch(&receipts(20_000, 28 * DAY_MS))])
@@ -71,7 +72,7 @@ fn an_insert_makes_one_part_per_month_that_has_all_rows_of_its_receipts() {
 #[test]
 fn receipts_beyond_one_insert_are_counted_in_several() {
     run(async {
-        let usage = Usage::new(fresh().await);
+        let usage = fresh().await;
         let all = receipts(45_000, DAY_MS);
         let new = NewReceipts::of(&[batch(&all)]).unwrap();
         assert_eq!(new.rows(200_000).unwrap().len(), 3);
@@ -86,7 +87,7 @@ fn receipts_beyond_one_insert_are_counted_in_several() {
 #[test]
 fn receipts_of_equal_id_and_other_payload_are_counted_apart() {
     run(async {
-        let usage = Usage::new(fresh().await);
+        let usage = fresh().await;
         let one = unseen(1, START_MS);
         let mut other = one.clone();
         other.payload_hash[31] ^= 1;

@@ -5,8 +5,8 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use warehouse::{Below, Filter, Scope};
 
-use crate::harness::{NOON_MS, Receipt};
-use crate::model::{DAY_MS, DAYS, HALF_HOUR_MS, HOUR_MS, MINUTE_MS, Model, PUBLISHERS};
+use super::harness::{NOON_MS, Receipt};
+use super::model::{DAY_MS, DAYS, HALF_HOUR_MS, HOUR_MS, MINUTE_MS, Model, PUBLISHERS};
 
 /// Minutes between UTC and local time.
 const OFFSETS: [i64; 5] = [0, 345, -210, 60, -570];

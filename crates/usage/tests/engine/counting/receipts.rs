@@ -1,53 +1,10 @@
-//! The engine that the tests share, and receipts to count.
-
-use std::path::PathBuf;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+//! Receipts to count.
 
 use arrow_array::RecordBatch;
 use blocks::{AcceptedRow, Rows};
-use tokio::runtime::Runtime;
 use usage::Usage;
 use uuid::Uuid;
-use warehouse::{Call, EmbeddedEngine, Target, Warehouse, WarehouseConfig};
-
-/// The engine's tasks live as long as its runtime.
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-});
-
-static ENGINE: LazyLock<(EmbeddedEngine, PathBuf, tempfile::TempDir)> = LazyLock::new(|| {
-    let dir = tempfile::tempdir().unwrap();
-    let (data, socket) = (dir.path().join("warehouse"), dir.path().join("warehouse.sock"));
-    let engine = RUNTIME
-        .block_on(EmbeddedEngine::start(&WarehouseConfig::default(), &data, &socket))
-        .unwrap();
-    (engine, socket, dir)
-});
-
-/// Runs a test's future beside the shared engine.
-pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
-    LazyLock::force(&ENGINE);
-    RUNTIME.block_on(test)
-}
-
-/// A migrated warehouse with a database of its own.
-pub(crate) async fn fresh() -> Warehouse {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let config = WarehouseConfig {
-        database: format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed)),
-        ..WarehouseConfig::default()
-    };
-    let warehouse = Warehouse::connect(&Target::Socket(ENGINE.1.clone()), &config)
-        .await
-        .unwrap();
-    warehouse.migrate().await.unwrap();
-    warehouse
-}
+use warehouse::Call;
 
 /// Fields that distinguish the receipts of these tests.
 #[derive(Debug, Clone)]
@@ -93,19 +50,10 @@ pub(crate) fn batch(receipts: &[Receipt]) -> RecordBatch {
             key_fingerprint: &[2; 32],
             algorithm: "Ed25519",
             purpose: ["training", "inference"][usize::try_from(number % 2).unwrap()],
-            context: "",
-            dataset_id: "",
             model_id: "model",
-            query_id: "",
-            session_id: "",
-            study_id: "",
-            researcher_id: "",
-            request_id: "",
-            client_address: "",
             kind: "receipt",
-            raw: b"",
-            request_signature: "",
             origin: "record",
+            ..AcceptedRow::default()
         });
     }
     rows.batches().unwrap().0

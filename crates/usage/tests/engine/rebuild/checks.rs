@@ -2,7 +2,8 @@
 
 use usage::{Grain, Mismatch, MismatchKind};
 
-use crate::harness::{World, run, today};
+use super::harness::{World, today};
+use crate::engine::run;
 
 async fn found(world: &World) -> Vec<Mismatch> {
     let mut found = Vec::new();

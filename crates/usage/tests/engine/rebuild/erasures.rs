@@ -2,7 +2,8 @@
 
 use warehouse::{Call, MetadataErasure, Scope};
 
-use crate::harness::{DAY_S, World, run, today};
+use super::harness::{DAY_S, World, today};
+use crate::engine::run;
 
 fn scope() -> Scope {
     Scope::of(vec!["a.example".to_owned()])

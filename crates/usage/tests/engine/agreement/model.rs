@@ -7,7 +7,7 @@ use usage::Usage;
 use uuid::Uuid;
 use warehouse::{Below, Filter, MetadataErasure, Scope};
 
-use crate::harness::{NOON_MS, Receipt, insert};
+use super::harness::{NOON_MS, Receipt, insert};
 
 /// Names as a user might choose them, with subdomains.
 pub(crate) const PUBLISHERS: [&str; 6] = [

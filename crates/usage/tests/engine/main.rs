@@ -1,0 +1,9 @@
+//! The table `usage` over the real engine: counting, queries, rebuilds and checks.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+// Seeds are printed, and numbers of receipts are small.
+#![allow(clippy::print_stdout, clippy::cast_possible_truncation)]
+
+mod agreement;
+mod counting;
+mod engine;
+mod rebuild;
