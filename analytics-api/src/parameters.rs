@@ -103,6 +103,11 @@ pub(crate) const TOP_LIMIT: Query = Query {
     description: "How long a list is; 10 if it isn't given",
     schema: |config| integer(config.top_max),
 };
+pub(crate) const DASHBOARD_LIMIT: Query = Query {
+    name: "limit",
+    description: "How long `topContent` is; 10 if it isn't given, and 0 leaves it empty",
+    schema: |config| integer(config.top_max).minimum(Some(0.0)),
+};
 pub(crate) const SERIES_LIMIT: Query = Query {
     name: "limit",
     description: "How many series with `groupBy`, those with the most receipts; needs `groupBy`",

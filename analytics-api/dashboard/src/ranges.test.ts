@@ -5,11 +5,23 @@ const at = (text: string) => Date.parse(text);
 const preset = (one: Preset, tz: string, now: string) => resolve({ preset: one }, tz, at(now));
 
 describe('ranges', () => {
-  it('end with the present minute, so that nothing new is left out', () => {
+  it('end with the present half hour, so that nothing new is left out', () => {
+    for (const [now, to] of [
+      ['2026-11-21T12:03:05Z', '2026-11-21T12:30:00.000Z'],
+      ['2026-11-21T12:30:00Z', '2026-11-21T13:00:00.000Z'],
+      ['2026-11-21T23:59:59Z', '2026-11-22T00:00:00.000Z'],
+    ] as const) {
+      for (const one of PRESETS.filter((one) => one !== '1h')) expect(preset(one, 'Asia/Kathmandu', now).to).toBe(to);
+    }
+    expect(preset('7d', 'UTC', '2026-11-21T23:59:59Z').lengthMs).toBe(7 * 86_400_000);
+  });
+
+  it('of the last hour end with the present minute', () => {
     expect(preset('1h', 'UTC', '2026-11-21T12:03:05Z')).toEqual({
       from: '2026-11-21T11:04:00.000Z',
       to: '2026-11-21T12:04:00.000Z',
       lengthMs: 3_600_000,
+      isOpen: true,
     });
     expect(preset('1h', 'UTC', '2026-11-21T12:03:00Z').to).toBe('2026-11-21T12:04:00.000Z');
   });
@@ -32,6 +44,7 @@ describe('ranges', () => {
       from: '2026-02-27',
       to: '2026-03-01',
       lengthMs: 2 * 86_400_000,
+      isOpen: false,
     });
   });
 

@@ -37,26 +37,38 @@ export interface Resolved {
   from: string;
   to: string;
   lengthMs: number;
+  /** Whether it ends now. Lists then leave `to` out: they are made from sums of whole days. */
+  isOpen: boolean;
 }
 
 const MINUTE_MS = 60_000;
+const HALF_HOUR_MS = 30 * MINUTE_MS;
 const DAY_MS = 86_400_000;
 
-/** `range` as of `nowMs`: up to the end of this minute, so that nothing new is left out and answers can be compared. */
+/**
+ * `range` as of `nowMs`: up to the end of this half hour, so that nothing new is left out, answers can be compared, and the
+ * API reads sums of whole half hours instead of receipts. The last hour ends with this minute: its bars are minutes.
+ */
 export function resolve(range: Range, tz: string, nowMs: number): Resolved {
-  const toMs = Math.ceil((nowMs + 1) / MINUTE_MS) * MINUTE_MS;
-  const instants = (fromMs: number): Resolved => ({ from: iso(fromMs), to: iso(toMs), lengthMs: toMs - fromMs });
+  const unitMs = 'preset' in range && range.preset === '1h' ? MINUTE_MS : HALF_HOUR_MS;
+  const toMs = Math.ceil((nowMs + 1) / unitMs) * unitMs;
+  const instants = (fromMs: number): Resolved => ({
+    from: iso(fromMs),
+    to: iso(toMs),
+    lengthMs: toMs - fromMs,
+    isOpen: true,
+  });
   if ('fromMs' in range) {
-    return { from: iso(range.fromMs), to: iso(range.toMs), lengthMs: range.toMs - range.fromMs };
+    return { from: iso(range.fromMs), to: iso(range.toMs), lengthMs: range.toMs - range.fromMs, isOpen: false };
   }
   if ('fromDay' in range) {
     const end = addDays(range.toDay, 1);
-    return { from: range.fromDay, to: end, lengthMs: daysBetween(range.fromDay, end) * DAY_MS };
+    return { from: range.fromDay, to: end, lengthMs: daysBetween(range.fromDay, end) * DAY_MS, isOpen: false };
   }
   const today = dayOf(nowMs, tz);
   const days = (n: number): Resolved => {
     const from = addDays(today, 1 - n);
-    return { from, to: iso(toMs), lengthMs: (n - 1) * DAY_MS + sinceMidnightMs(toMs, tz) };
+    return { from, to: iso(toMs), lengthMs: (n - 1) * DAY_MS + sinceMidnightMs(toMs - 1, tz) + 1, isOpen: true };
   };
   switch (range.preset) {
     case '1h':

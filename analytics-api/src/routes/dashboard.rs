@@ -14,17 +14,28 @@ use warehouse::Filter;
 use web::{Failure, rfc3339};
 
 use super::summary::{self, Rows};
-use super::{ContentCount, PurposeCounts, labelled, top};
+use super::{ContentCount, PurposeCounts, TOP, labelled};
 use crate::access::Access;
 use crate::app::App;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::openapi::Refusals;
-use crate::parameters::{self, CLIENT, COMPARE, DOMAIN, ENTRY, FROM, MODEL, PURPOSE, Query, TO, TOP_LIMIT, TZ};
+use crate::parameters::{self, CLIENT, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRY, FROM, MODEL, PURPOSE, Query, TO, TZ};
 use crate::selection::{OpenRange, filter};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/dashboard";
-pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, DOMAIN, TOP_LIMIT, COMPARE];
+pub(crate) const PARAMETERS: &[Query] = &[
+    FROM,
+    TO,
+    TZ,
+    PURPOSE,
+    CLIENT,
+    ENTRY,
+    MODEL,
+    DOMAIN,
+    DASHBOARD_LIMIT,
+    COMPARE,
+];
 
 /// The totals of a range.
 #[derive(Debug, Serialize, ToSchema)]
@@ -105,7 +116,8 @@ pub(crate) async fn dashboard(
     let range = OpenRange::of(&params)?;
     let filter = filter(&params, range.start_ms(), range.end_ms())?;
     let before = range.previous(&params)?;
-    let top_max = top(&app, &params)?;
+    let top_max = app.config.top_max;
+    let top_max = params.integer("limit", 0..=top_max)?.unwrap_or(TOP.min(top_max));
     let (completeness, (stats, previous)) = app
         .ask(access.account_id(), async |snapshot| {
             let usage = snapshot.usage();

@@ -30,9 +30,8 @@ pub(crate) async fn invalid_queries(stack: &Stack) {
         (dashboard, "purpose=spying", "purpose", "training, inference, research"),
         (dashboard, "clientId=7", "clientId", "UUID"),
         (dashboard, "entryId=%00", "entryId", "UUID"),
-        (dashboard, "limit=0", "limit", "1 to 100"),
-        (dashboard, "limit=101", "limit", "1 to 100"),
-        (dashboard, "limit=-1", "limit", "1 to 100"),
+        (dashboard, "limit=101", "limit", "0 to 100"),
+        (dashboard, "limit=-1", "limit", "0 to 100"),
         (dashboard, "interval=day", "interval", "unknown parameter"),
         (series, "metric=bytes", "metric", "receipts, clients, content"),
         (

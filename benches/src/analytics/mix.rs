@@ -40,35 +40,37 @@ struct Taken {
 /// Ranges that the page offers, with the interval that it shows them in.
 const RANGES: [(i64, &str, u32); 3] = [(30, "day", 5), (7, "hour", 3), (1, "hour", 2)];
 
-const MINUTE_MS: i64 = 60_000;
-const HOUR_MS: i64 = 60 * MINUTE_MS;
+const HALF_HOUR_MS: i64 = 30 * 60_000;
+const HOUR_MS: i64 = 2 * HALF_HOUR_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// What the page asks when it is opened, in the ranges that it asks for: of whole days or hours of its zone, up to the end of this minute.
+/// Addresses that the page requests when it is opened, with its ranges: whole days or hours of its
+/// zone, up to the end of this half hour. Lists have no end.
 fn parts(days: i64, interval: &str) -> Vec<(&'static str, String)> {
     let now_ms = ::service::instant::now_ms();
     let text = ::service::instant::rfc3339_ms;
-    let to_ms = (now_ms / MINUTE_MS + 1) * MINUTE_MS;
+    let to_ms = (now_ms / HALF_HOUR_MS + 1) * HALF_HOUR_MS;
     let from_ms = match days {
-        1 => (now_ms / HOUR_MS - 23) * HOUR_MS,
-        _ => (now_ms / DAY_MS + 1 - days) * DAY_MS,
+        1 => ((to_ms - 1) / HOUR_MS - 23) * HOUR_MS,
+        _ => ((to_ms - 1) / DAY_MS + 1 - days) * DAY_MS,
     };
-    let range = format!("from={}&to={}&tz=UTC", text(from_ms), text(to_ms));
+    let from = format!("from={}&tz=UTC", text(from_ms));
+    let range = format!("{from}&to={}", text(to_ms));
     let analytics = "/api/v1/analytics";
     vec![
         (
             "dashboard",
-            format!("{analytics}/dashboard?{range}&compare=previous&limit=1"),
+            format!("{analytics}/dashboard?{range}&compare=previous&limit=0"),
         ),
         (
             "timeseries",
             format!("{analytics}/timeseries?{range}&interval={interval}&groupBy=purpose"),
         ),
-        ("content", format!("{analytics}/content?{range}&limit=8")),
-        ("clients", format!("{analytics}/clients?{range}&limit=8")),
-        ("models", format!("{analytics}/models?{range}&limit=8")),
-        ("refusals", format!("{analytics}/refusals?{range}&limit=3")),
-        ("receipts", format!("{analytics}/receipts?{range}&limit=8")),
+        ("content", format!("{analytics}/content?{from}&limit=8")),
+        ("clients", format!("{analytics}/clients?{from}&limit=8")),
+        ("models", format!("{analytics}/models?{from}&limit=8")),
+        ("refusals", format!("{analytics}/refusals?{from}&limit=3")),
+        ("receipts", format!("{analytics}/receipts?{from}&limit=8")),
     ]
 }
 

@@ -1,5 +1,7 @@
 //! The query string: only known names, each once, none empty.
 
+use std::ops::RangeInclusive;
+
 use axum::extract::Query;
 use http::Uri;
 use uuid::Uuid;
@@ -108,10 +110,24 @@ impl Params {
     /// # Errors
     /// Anything else.
     pub fn count(&self, name: &str, max: u32) -> Result<Option<u32>, InvalidQuery> {
+        self.integer(name, 1..=max)
+    }
+
+    /// The value of `name` as an integer within a range.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn integer(&self, name: &str, range: RangeInclusive<u32>) -> Result<Option<u32>, InvalidQuery> {
         let Some(value) = self.get(name) else { return Ok(None) };
         match value.parse::<u32>() {
-            Ok(count) if (1..=max).contains(&count) => Ok(Some(count)),
-            _ => Err(InvalidQuery::new(name, format!("must be an integer from 1 to {max}"))),
+            Ok(value) if range.contains(&value) => Ok(Some(value)),
+            _ => {
+                let (min, max) = range.into_inner();
+                Err(InvalidQuery::new(
+                    name,
+                    format!("must be an integer from {min} to {max}"),
+                ))
+            }
         }
     }
 }

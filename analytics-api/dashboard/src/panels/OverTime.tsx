@@ -18,6 +18,7 @@ export function OverTime({ chosen, filter = {} }: { chosen: Chosen; filter?: Fil
   const { place, interval } = chosen;
   const query = {
     ...chosen.query,
+    to: chosen.range.to,
     ...filter,
     metric: place.metric,
     interval,

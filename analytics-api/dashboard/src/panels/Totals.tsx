@@ -9,7 +9,8 @@ import type { Chosen } from './chosen';
 import { Panel } from './Panel';
 
 export function Totals({ chosen }: { chosen: Chosen }) {
-  const query = { ...chosen.query, compare: 'previous' as const, limit: 1 };
+  // The period before has the same length, so it needs both ends.
+  const query = { ...chosen.query, to: chosen.range.to, compare: 'previous' as const, limit: 0 };
   const asked = useAsk(JSON.stringify(query), (signal) => dashboard(query, signal));
   return (
     <Panel id="totals" title="Totals" asked={asked} rows={1}>

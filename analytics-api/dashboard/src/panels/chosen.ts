@@ -9,7 +9,7 @@ export interface Chosen {
   place: Place;
   range: Resolved;
   interval: Interval;
-  /** Range, zone and filters. */
+  /** Range, zone and filters. A range that ends now has no `to`. */
   query: Filter;
 }
 
@@ -21,7 +21,7 @@ export function chosen(place: Place): Chosen {
     interval: intervalFor(place.interval, range.lengthMs),
     query: {
       from: range.from,
-      to: range.to,
+      to: range.isOpen ? undefined : range.to,
       tz: place.tz,
       purpose: place.purpose ?? undefined,
       modelId: place.modelId ?? undefined,
