@@ -2,7 +2,7 @@
 
 use clickhouse::Row;
 use serde::Deserialize;
-use warehouse::{FINAL_SETTINGS, Filter, Scope, WarehouseError};
+use warehouse::{Filter, Scope, WarehouseError};
 
 use super::Ranking;
 use super::column::Column;
@@ -69,10 +69,10 @@ impl Usage {
                 count() OVER () AS total
              FROM (SELECT piece.{key} AS {key}, piece.client_id AS client_id, sum(piece.receipts) AS receipts
                 FROM {} GROUP BY piece.{key}, piece.client_id HAVING sum(piece.receipts) > 0) AS client
-             GROUP BY client.{key} ORDER BY receipts DESC, part LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}",
+             GROUP BY client.{key} ORDER BY receipts DESC, part LIMIT {{top_max:UInt32}}",
             source.rows()
         );
-        let call = source.call(sql).with("top_max", top_max);
+        let call = source.call(&sql).with("top_max", top_max);
         let rows: Vec<ShareRow> = self.warehouse.rows(name, call).await?;
         let total = rows.first().map_or(0, |row| row.total);
         let share = |row: ShareRow| Share {

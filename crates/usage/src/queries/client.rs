@@ -3,7 +3,7 @@
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
-use warehouse::{FINAL_SETTINGS, Filter, Scope, WarehouseError};
+use warehouse::{Filter, Scope, WarehouseError};
 
 use super::column::Column;
 use super::source::{PER_PURPOSE, Source, count, least_texts};
@@ -80,11 +80,11 @@ impl Usage {
                 argMax(piece.client_name, (piece.last_ms, piece.client_name)) AS newest_name,
                 argMax(piece.organization, (piece.last_ms, piece.organization)) AS newest_organization,
                 {} AS versions
-             FROM {} {FINAL_SETTINGS}",
+             FROM {}",
             least_texts("piece.client_version"),
             source.rows()
         );
-        let totals: TotalsRow = self.warehouse.one("client", source.call(sql)).await?;
+        let totals: TotalsRow = self.warehouse.one("client", source.call(&sql)).await?;
         if totals.receipts == 0 {
             return Ok(ClientStats::default());
         }

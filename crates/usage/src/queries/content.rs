@@ -3,7 +3,7 @@
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
-use warehouse::{FINAL_SETTINGS, Filter, Scope, WarehouseError};
+use warehouse::{Filter, Scope, WarehouseError};
 
 use super::UsageByPurpose;
 use super::column::Column;
@@ -126,10 +126,10 @@ impl Usage {
              FROM (SELECT piece.client_id AS client_id, sum(piece.receipts) AS receipts, {PER_PURPOSE},
                     min(piece.first_ms) AS first_ms, max(piece.last_ms) AS last_ms
                 FROM {} GROUP BY piece.client_id HAVING sum(piece.receipts) > 0) AS client
-             ORDER BY receipts DESC, toString(client_id) LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}",
+             ORDER BY receipts DESC, toString(client_id) LIMIT {{top_max:UInt32}}",
             source.rows()
         );
-        let call = source.call(sql).with("top_max", top_max.max(1));
+        let call = source.call(&sql).with("top_max", top_max.max(1));
         self.warehouse.rows("content", call).await
     }
 
@@ -137,7 +137,7 @@ impl Usage {
     async fn content_urls(&self, scope: &Scope, filter: &Filter) -> Result<Vec<String>, WarehouseError> {
         let source = Source::new(scope, filter, &[], &[Column::Url]).by_key();
         let urls = least_texts("piece.url");
-        let sql = format!("SELECT {urls} AS urls FROM {} {FINAL_SETTINGS}", source.rows());
-        self.warehouse.one("content_urls", source.call(sql)).await
+        let sql = format!("SELECT {urls} AS urls FROM {}", source.rows());
+        self.warehouse.one("content_urls", source.call(&sql)).await
     }
 }

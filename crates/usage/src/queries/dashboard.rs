@@ -3,11 +3,11 @@
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
-use warehouse::{FINAL_SETTINGS, Filter, Scope, WarehouseError};
+use warehouse::{Filter, Scope, WarehouseError};
 
 use super::column::Column;
 use super::newest::Texts;
-use super::ranking::Ranked;
+use super::ranking::{Ranked, Ranking};
 use super::source::{PER_PURPOSE, Source, count};
 use crate::Usage;
 
@@ -102,10 +102,10 @@ impl Usage {
                 sum(client.training) AS training, sum(client.inference) AS inference,
                 sum(client.research) AS research
              FROM (SELECT piece.client_id AS client_id, sum(piece.receipts) AS receipts, {PER_PURPOSE}
-                FROM {} GROUP BY piece.client_id) AS client {FINAL_SETTINGS}",
+                FROM {} GROUP BY piece.client_id) AS client",
             source.rows()
         );
-        let totals: TotalsRow = self.warehouse.one("dashboard", source.call(sql)).await?;
+        let totals: TotalsRow = self.warehouse.one("dashboard", source.call(&sql)).await?;
         Ok(DashboardStats {
             total_receipts: count(totals.receipts),
             unique_clients: totals.clients,
@@ -124,6 +124,16 @@ impl Usage {
     ) -> Result<MostUsed, WarehouseError> {
         let by = (Column::Entry, "entry_id");
         let top = self.ranked(name, by, scope, filter, top_max.max(1)).await?;
+        self.with_urls(scope, filter, top).await
+    }
+
+    /// Ranked entries with their URLs.
+    pub(super) async fn with_urls(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        top: Ranking<Ranked>,
+    ) -> Result<MostUsed, WarehouseError> {
         let newest: Vec<(Uuid, i64)> = top.items.iter().map(|entry| (entry.id, entry.last_ms)).collect();
         let mut urls = self.newest(scope, filter, Texts::EntryUrl, &newest).await?;
         let entry = |entry: Ranked| UsedEntry {

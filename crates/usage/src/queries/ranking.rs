@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
-use warehouse::{FINAL_SETTINGS, Filter, Scope, WarehouseError};
+use warehouse::{Filter, Scope, WarehouseError};
 
 use super::column::Column;
 use super::source::{Source, count};
@@ -72,10 +72,10 @@ impl Usage {
             "SELECT piece.{id} AS id, sum(piece.receipts) AS receipts, max(piece.last_ms) AS last_ms,
                 min(piece.receipts) AS least, count() OVER () AS total
              FROM {} GROUP BY piece.{id} HAVING sum(piece.receipts) > 0
-             ORDER BY receipts DESC, toString(id) LIMIT {{top_max:UInt32}} {FINAL_SETTINGS}",
+             ORDER BY receipts DESC, toString(id) LIMIT {{top_max:UInt32}}",
             source.rows()
         );
-        let call = source.call(sql).with("top_max", top_max);
+        let call = source.call(&sql).with("top_max", top_max);
         let rows: Vec<RankedRow> = self.warehouse.rows(name, call).await?;
         // Keys that add up to 0 have a row without receipts, and their times don't count. Summing
         // all rows by key would take several times as long, and only erasures leave such keys.
@@ -84,10 +84,10 @@ impl Usage {
         if compensated.clone().next().is_some() {
             let source = Source::new(scope, filter, &[], &columns).only(id, compensated).by_key();
             let sql = format!(
-                "SELECT piece.{id} AS id, max(piece.last_ms) AS last_ms FROM {} GROUP BY piece.{id} {FINAL_SETTINGS}",
+                "SELECT piece.{id} AS id, max(piece.last_ms) AS last_ms FROM {} GROUP BY piece.{id}",
                 source.rows()
             );
-            let rows: Vec<LastRow> = self.warehouse.rows(name, source.call(sql)).await?;
+            let rows: Vec<LastRow> = self.warehouse.rows(name, source.call(&sql)).await?;
             last_ms.extend(rows.into_iter().map(|row| (row.id, row.last_ms)));
         }
         let total = rows.first().map_or(0, |row| row.total);

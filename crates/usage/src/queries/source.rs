@@ -4,7 +4,7 @@
 //! greatest values and distinct values over both are those over receipts.
 
 use uuid::Uuid;
-use warehouse::{Call, Filter, Scope};
+use warehouse::{Call, FINAL_SETTINGS, Filter, Scope};
 
 use super::column::{Column, key, start_s};
 use super::plan::{Level, Plan, Units};
@@ -99,10 +99,15 @@ impl<'a> Source<'a> {
             pieces.push(self.of_usage(level, outer));
             outer = Some(&level.units);
         }
-        if self.plan.has_rest || pieces.is_empty() {
+        if self.has_receipts() {
             pieces.push(self.of_receipts(outer));
         }
         format!("({}) AS piece", pieces.join(" UNION ALL "))
+    }
+
+    /// Whether some rows come from `receipts`.
+    fn has_receipts(&self) -> bool {
+        self.plan.has_rest || self.plan.levels.is_empty()
     }
 
     /// Rows of a level, but those of the level before.
@@ -223,9 +228,15 @@ impl<'a> Source<'a> {
         narrowing(self.filter).into_iter().map(str::to_owned).chain(only)
     }
 
-    /// A call with everything bound that [`rows`](Self::rows) names.
-    pub(super) fn call(&self, sql: String) -> Call {
-        let mut call = bind_filter(self.scope.bind(Call::new(sql)), self.filter);
+    /// A call of a statement over [`rows`](Self::rows), with everything bound that they name.
+    pub(super) fn call(&self, sql: &str) -> Call {
+        let settings = if self.has_receipts() {
+            FINAL_SETTINGS
+        } else {
+            // The primary key finds the rows. Reading in two steps costs each part once more.
+            "SETTINGS optimize_move_to_prewhere = 0"
+        };
+        let mut call = bind_filter(self.scope.bind(Call::new(format!("{sql} {settings}"))), self.filter);
         if !self.boundaries_ms.is_empty() {
             call = call.with("boundaries", self.boundaries_ms.to_vec());
         }

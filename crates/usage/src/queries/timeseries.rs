@@ -2,7 +2,7 @@
 
 use clickhouse::Row;
 use serde::Deserialize;
-use warehouse::{Call, FINAL_SETTINGS, Filter, Scope, WarehouseError};
+use warehouse::{Call, Filter, Scope, WarehouseError};
 
 use super::column::Column;
 use super::source::{Source, count};
@@ -166,16 +166,16 @@ fn series(
         None => format!(
             "SELECT piece.bucket AS bucket, {part} AS part, sum(piece.receipts) AS value
              FROM {rows}{condition} GROUP BY bucket, part HAVING value > 0
-             ORDER BY bucket, part {FINAL_SETTINGS}"
+             ORDER BY bucket, part"
         ),
         Some((_, counted)) => format!(
             "SELECT point.bucket AS bucket, point.part AS part, toInt64(count()) AS value
              FROM (SELECT piece.bucket AS bucket, {part} AS part, piece.{counted} AS counted
                 FROM {rows}{condition} GROUP BY bucket, part, counted HAVING sum(piece.receipts) > 0) AS point
-             GROUP BY bucket, part ORDER BY bucket, part {FINAL_SETTINGS}"
+             GROUP BY bucket, part ORDER BY bucket, part"
         ),
     };
-    let mut call = source.call(sql).with("groups_max", groups_max);
+    let mut call = source.call(&sql).with("groups_max", groups_max);
     if let Some(nested) = nested {
         call = nested.bind_plan(call);
     }

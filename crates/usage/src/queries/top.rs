@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
-use warehouse::{FINAL_SETTINGS, Filter, Scope, WarehouseError};
+use warehouse::{Filter, Scope, WarehouseError};
 
 use super::Ranking;
 use super::column::Column;
@@ -66,9 +66,12 @@ impl Usage {
         if scope.is_empty() || top_max == 0 {
             return Ok(Ranking::default());
         }
-        let top = self.most_used("top_content", scope, filter, top_max).await?;
-        let ids: Vec<Uuid> = top.entries.iter().map(|entry| entry.entry_id).collect();
-        let clients = self.clients_of_entries(scope, filter, &ids).await?;
+        let by = (Column::Entry, "entry_id");
+        let top = self.ranked("top_content", by, scope, filter, top_max).await?;
+        let ids: Vec<Uuid> = top.items.iter().map(|entry| entry.id).collect();
+        let clients = Box::pin(self.clients_of_entries(scope, filter, &ids));
+        let top = Box::pin(self.with_urls(scope, filter, top));
+        let (clients, top) = tokio::try_join!(clients, top)?;
         let entry = |entry: UsedEntry| EntryUsage {
             unique_clients: clients.get(&entry.entry_id).copied().unwrap_or(0),
             entry_id: entry.entry_id,
@@ -98,10 +101,10 @@ impl Usage {
             "SELECT client.entry_id AS entry_id, count() AS clients
              FROM (SELECT piece.entry_id AS entry_id, piece.client_id AS client_id
                 FROM {} GROUP BY piece.entry_id, piece.client_id HAVING sum(piece.receipts) > 0) AS client
-             GROUP BY client.entry_id {FINAL_SETTINGS}",
+             GROUP BY client.entry_id",
             source.rows()
         );
-        let rows: Vec<ClientsRow> = self.warehouse.rows("top_content_clients", source.call(sql)).await?;
+        let rows: Vec<ClientsRow> = self.warehouse.rows("top_content_clients", source.call(&sql)).await?;
         Ok(rows.into_iter().map(|row| (row.entry_id, row.clients)).collect())
     }
 
