@@ -9,9 +9,9 @@ use usage::Usage;
 use utoipa_axum::router::OpenApiRouter;
 use warehouse::{Warehouse, WarehouseError};
 
+use crate::audit::Audit;
 use crate::completeness::Completeness;
 use crate::config::AnalyticsConfig;
-use crate::conservation::Books;
 use crate::gate::Gate;
 use crate::live::Live;
 use crate::snapshot::Snapshot;
@@ -26,7 +26,7 @@ use web::envelope::Envelope;
 pub(crate) struct App {
     pub(crate) config: AnalyticsConfig,
     pub(crate) deps: Deps,
-    pub(crate) books: Books,
+    pub(crate) audit: Audit,
     pub(crate) watermark: Watermark,
     pub(crate) streams: Streams,
     pub(crate) live: Live,
@@ -47,7 +47,7 @@ impl App {
             gate: Gate::new(config.concurrent_queries_max, config.waiting_queries_max, wait_max),
             config,
             deps,
-            books: Books::default(),
+            audit: Audit::default(),
         }
     }
 
@@ -72,7 +72,7 @@ impl App {
                 let snapshot = self.snapshot().await?;
                 let complete_ms = snapshot.reading.complete_ms;
                 let answer = query(snapshot).await?;
-                Ok((Completeness::new(complete_ms, self.books.are_off()), answer))
+                Ok((Completeness::new(complete_ms, self.audit.has_findings()), answer))
             })
             .await
     }

@@ -26,10 +26,10 @@
 
 mod access;
 mod app;
+mod audit;
 pub mod buckets;
 pub mod completeness;
 pub mod config;
-mod conservation;
 pub mod cost;
 mod cursor;
 pub mod format;
@@ -86,7 +86,7 @@ pub async fn run(listener: TcpListener, config: AnalyticsConfig, deps: Deps, shu
     let engines = readiness::Engines::register(&deps.health);
     let app = Arc::new(app::App::new(config, deps, shutdown.clone()));
     let watching = tokio::spawn(engines.watch(Arc::clone(&app)));
-    let auditing = tokio::spawn(conservation::watch(Arc::clone(&app)));
+    let auditing = tokio::spawn(audit::watch(Arc::clone(&app)));
     let checking = tokio::spawn(usage_check::watch(Arc::clone(&app)));
     let following = tokio::spawn(live::follower::follow(Arc::clone(&app)));
     web::serve(listener, app::router(&app), &app.config.connections(), &shutdown).await;

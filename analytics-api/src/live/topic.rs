@@ -218,7 +218,7 @@ impl Topic {
         let (receipts, count) = self.array(app, receipts).await?;
         self.updates.publish(Update {
             to: Arc::clone(&changes.to),
-            totals: totals.json(Completeness::new(changes.to.complete_ms, app.books.are_off()))?,
+            totals: totals.json(Completeness::new(changes.to.complete_ms, app.audit.has_findings()))?,
             receipts,
             count: count as u64,
             before,

@@ -1,4 +1,4 @@
-//! `receipts audit`: the books against the log.
+//! `receipts audit`: compares ledger, tables and log.
 //!
 //! - [`counting`]: the ledger's blocks against the records in the log
 //! - [`report`]: what was found, for people and programs
@@ -6,6 +6,7 @@
 pub mod counting;
 pub mod report;
 
+use indicatif::{ProgressBar, ProgressStyle};
 use receipt::Judge;
 use warehouse::{AuditFinding, CommittedOffset};
 
@@ -13,13 +14,15 @@ use crate::failure::{Answer, Failure};
 use crate::inspection::{Inspection, Purpose};
 use crate::settings::{Settings, SettingsArgs};
 use counting::{Counter, Depth};
-use report::Report;
+use report::{Report, RunningCheck};
 
 const AFTER_HELP: &str = "\
 Checks that every log record up to the stored position is in exactly one block of the ledger, that each block has as \
 many receipts as its records in the log, that in = accepted + rejected, and that accepted and rejected are what is in \
-the tables. Records behind that position wait for the verifier or the writer: they are no finding. Works while `receipts up` runs (through its socket), and when it doesn't. Records that \
-retention has deleted can't be counted again; the report says how many.
+the tables. Records behind that position wait for the verifier or the writer: they are no finding. Works while \
+`receipts up` runs (through its socket), and when it doesn't. Records that retention has deleted can't be counted \
+again; the report says how many. It also says what the running check of the analytics API has covered, and how long \
+the rest takes.
 
 Examples:
   receipts audit
@@ -90,11 +93,21 @@ pub async fn audit(settings: &Settings, inspection: &Inspection, depth: Depth) -
             next_offset: p.next_offset,
         })
         .collect();
-    let sums = inspection
-        .warehouse
-        .audit(&committed)
-        .await
-        .map_err(Failure::unavailable)?;
+    let warehouse = &inspection.warehouse;
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} receipts compared  eta {eta}") {
+        bar.set_style(style);
+    }
+    let progress = |compared, all| {
+        bar.set_length(all);
+        bar.set_position(compared);
+    };
+    let sums = warehouse.audit_with(&committed, progress).await;
+    bar.finish_and_clear();
+    let sums = sums.map_err(Failure::unavailable)?;
+    let state = warehouse.audit_state().await.map_err(Failure::unavailable)?;
+    let now_ms = service::instant::now_ms();
+    let running = state.map(|state| RunningCheck::of(&state, sums.receipts_in, now_ms));
     let judge = Judge::new(settings.limits.clone(), settings.verifier.key_cache_entries_max);
     let counter = Counter {
         inspection,
@@ -111,6 +124,7 @@ pub async fn audit(settings: &Settings, inspection: &Inspection, depth: Depth) -
         live: inspection.live,
         depth,
         sums,
+        running,
         counted,
         findings,
     })

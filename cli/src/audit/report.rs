@@ -1,7 +1,7 @@
 //! What an audit found, for people and programs.
 
 use serde_json::{Value, json};
-use warehouse::{AuditFinding, AuditSums};
+use warehouse::{AuditFinding, AuditState, AuditSums};
 
 use super::counting::{Counted, Depth};
 use crate::failure::Failure;
@@ -17,10 +17,65 @@ pub struct Report {
     pub depth: Depth,
     /// The ledger and the tables.
     pub sums: AuditSums,
+    /// The check that the analytics API runs, if it has saved its position.
+    pub running: Option<RunningCheck>,
     /// The log, partition by partition.
     pub counted: Vec<(StoredPartition, Counted)>,
     /// What doesn't add up.
     pub findings: Vec<AuditFinding>,
+}
+
+/// What the running check has covered of its pass over all receipts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunningCheck {
+    /// Receipts that the pass has compared.
+    pub compared: u64,
+    /// Receipts that it compares.
+    pub all: u64,
+    /// Seconds that the rest takes at the same speed; `None` if it can't be estimated yet.
+    pub rest_s: Option<u64>,
+    /// Sections with differences that it checks again until they are repaired.
+    pub wrong_sections: usize,
+}
+
+impl RunningCheck {
+    /// The state of a pass over `all` receipts.
+    #[must_use]
+    pub fn of(state: &AuditState, all: u64, now_ms: i64) -> Self {
+        // Between two passes nothing is left.
+        let compared = if state.pass.is_empty() {
+            all
+        } else {
+            state.pass_receipts.min(all)
+        };
+        let taken_s = u128::try_from(now_ms - state.pass_began_ms).unwrap_or(0) / 1_000;
+        let rest = u128::from(all - compared) * taken_s;
+        let rest_s = match compared {
+            _ if compared == all => Some(0),
+            0 => None,
+            _ => u64::try_from(rest / u128::from(compared)).ok(),
+        };
+        Self {
+            compared,
+            all,
+            rest_s,
+            wrong_sections: state.wrong.len(),
+        }
+    }
+
+    fn line(&self) -> String {
+        let Self { compared, all, .. } = self;
+        let wrong = match self.wrong_sections {
+            0 => String::new(),
+            n => format!("; {n} sections had differences"),
+        };
+        let rest = match self.rest_s {
+            Some(0) => String::new(),
+            Some(rest_s) => format!("; the rest takes about {} min", rest_s.div_ceil(60)),
+            None => "; it has just begun".to_owned(),
+        };
+        format!("the running check has compared {compared} of {all} receipts in this pass{rest}{wrong}")
+    }
 }
 
 impl Report {
@@ -84,8 +139,15 @@ impl Report {
                 "receipts": sums.receipts,
                 "uncommittedPositions": sums.uncommitted_positions,
             },
+            "runningCheck": self.running.map(|running| json!({
+                "receiptsCompared": running.compared,
+                "receipts": running.all,
+                "restSeconds": running.rest_s,
+                "wrongSections": running.wrong_sections,
+            })),
             "partitions": partitions,
             "findings": findings,
+            "furtherFindings": sums.unnamed,
         })
     }
 
@@ -161,10 +223,14 @@ impl Report {
             );
             lines.push(format!("  {}", paint(FAINT, what)));
         }
-        lines.push(match self.findings.len() {
+        lines.extend(
+            self.running
+                .map(|running| format!("  {}", paint(FAINT, running.line()))),
+        );
+        lines.push(match self.findings.len() as u64 + sums.unnamed {
             0 => paint(GOOD, "everything adds up"),
             1 => paint(BAD, "1 difference"),
-            n => paint(BAD, format!("{n} differences")),
+            n => paint(BAD, format!("{n} differences, the first of each kind")),
         });
         lines.extend(
             self.findings
@@ -172,5 +238,36 @@ impl Report {
                 .map(|f| format!("  {}: {}", paint(HEAD, f.kind), f.detail)),
         );
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(pass_receipts: u64, is_running: bool) -> AuditState {
+        let offset = warehouse::CommittedOffset {
+            epoch: 1,
+            partition: 0,
+            next_offset: 1,
+        };
+        AuditState {
+            pass: if is_running { vec![offset] } else { Vec::new() },
+            pass_began_ms: 1_000,
+            pass_receipts,
+            ..AuditState::default()
+        }
+    }
+
+    #[test]
+    fn the_rest_of_a_pass_is_estimated_by_what_it_has_compared() {
+        let rest = |pass_receipts, is_running| {
+            let running = RunningCheck::of(&state(pass_receipts, is_running), 400, 61_000);
+            (running.compared, running.rest_s)
+        };
+        assert_eq!(rest(100, true), (100, Some(180)));
+        assert_eq!(rest(0, true), (0, None));
+        assert_eq!(rest(400, true), (400, Some(0)));
+        assert_eq!(rest(100, false), (400, Some(0)));
     }
 }

@@ -618,6 +618,12 @@ pub const METRICS: &[MetricDoc] = &[
         &[],
         "By how many receipts the tables differ from the ledger, and records that it doesn't count.",
     ),
+    counter(
+        "receipts_audit_passes_total",
+        "passes",
+        &[],
+        "Passes of the running audit over all receipts that came to an end.",
+    ),
     histogram("receipts_audit_seconds", "seconds", &[], "Time a check took."),
     counter(
         "receipts_usage_checks_total",

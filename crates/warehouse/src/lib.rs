@@ -48,11 +48,11 @@ pub use error::{EngineError, Remedy, WarehouseError};
 pub use fence::WriterEpoch;
 pub use progress::{PartitionProgress, ShardProgress, VerdictsPosition};
 pub use queries::{
-    ARRIVALS_MAX, AuditFinding, AuditSums, Below, CommittedOffset, ExportedReceipt, FINAL_SETTINGS, Filter,
-    Irreplaceable, LogBegin, MetadataErasure, MetadataRows, NewOffsets, NewestCursor, Part, REFUSED_BY_POLICY,
-    REFUSED_BY_WAREHOUSE, ReceiptCursor, ReceiptFacts, Refusal, RefusalCursor, RefusalFilter, RefusalStats, Rejected,
-    RejectedCursor, RejectedFilter, RejectedOrder, RejectedReceipt, Replay, Scope, StandingPayload, StandingRejection,
-    StoredReceipt, StreamChanges, StreamPosition, Totals,
+    ARRIVALS_MAX, AuditFinding, AuditPartition, AuditState, AuditSums, AuditedSection, Below, CommittedOffset,
+    ExportedReceipt, FINAL_SETTINGS, Filter, Irreplaceable, LogBegin, MetadataErasure, MetadataRows, NewOffsets,
+    NewestCursor, Part, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, ReceiptCursor, ReceiptFacts, Refusal, RefusalCursor,
+    RefusalFilter, RefusalStats, Rejected, RejectedCursor, RejectedFilter, RejectedOrder, RejectedReceipt, Replay,
+    Scope, SectionOffsets, StandingPayload, StandingRejection, StoredReceipt, StreamChanges, StreamPosition, Totals,
 };
 pub use row::{LedgerRow, ReplayRow};
 pub use touched::Touched;

@@ -7,14 +7,14 @@
 
 use crate::client::Call;
 use crate::schema::{
-    LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Step, Table, USAGE, USAGE_REBUILDS, VERSIONS, WRITERS,
+    AUDIT, LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Step, Table, USAGE, USAGE_REBUILDS, VERSIONS, WRITERS,
 };
 use crate::{Warehouse, WarehouseError};
 
 /// The schema's version. Databases of development versions before it can't be read.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 
-static TABLES: [&Table; 8] = [
+static TABLES: [&Table; 9] = [
     &RECEIPTS,
     &REJECTED,
     &LEDGER,
@@ -23,6 +23,7 @@ static TABLES: [&Table; 8] = [
     &PROGRESS,
     &USAGE,
     &USAGE_REBUILDS,
+    &AUDIT,
 ];
 
 /// By which column rows get old.

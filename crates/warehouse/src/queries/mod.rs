@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use crate::client::Call;
 
-pub use audit::{AuditFinding, AuditSums, CommittedOffset};
+pub use audit::{AuditFinding, AuditPartition, AuditState, AuditSums, AuditedSection, CommittedOffset, SectionOffsets};
 pub(crate) use damage::DamageMet;
 pub use erasure::{MetadataErasure, MetadataRows};
 pub use export::{ExportedReceipt, ReceiptCursor};

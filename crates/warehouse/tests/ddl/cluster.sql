@@ -34,7 +34,8 @@ CREATE TABLE IF NOT EXISTS `receipts`.receipts_local ON CLUSTER `main`
     session_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
     study_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
     researcher_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
-    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1
+    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX positions_minmax (arrayMin(positions), arrayMax(positions)) TYPE minmax GRANULARITY 1
 )
 ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/{shard}/receipts/receipts_local', '{replica}')
 PARTITION BY toYYYYMM(timestamp)
@@ -61,7 +62,8 @@ CREATE TABLE IF NOT EXISTS `receipts`.rejected_local ON CLUSTER `main`
     raw String CODEC(ZSTD(3)),
     request_signature Nullable(String) CODEC(ZSTD(1)),
     origin LowCardinality(String),
-    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1
+    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX position_minmax position TYPE minmax GRANULARITY 1
 )
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/receipts/rejected_local', '{replica}')
 PARTITION BY toYYYYMM(received_at)
@@ -134,29 +136,31 @@ ORDER BY shard;
 CREATE TABLE IF NOT EXISTS `receipts`.usage ON CLUSTER `main`
 (
     grain Enum8('counted' = 0, 'all' = 1, 'purpose' = 2, 'client' = 3, 'entry' = 4),
-    publisher String CODEC(ZSTD(1)),
-    time UInt32 CODEC(Delta(4), ZSTD(1)) SETTINGS (min_compress_block_size = 4096, max_compress_block_size = 4096),
-    entry_id UUID CODEC(ZSTD(1)),
-    half_hour UInt8 CODEC(ZSTD(1)),
-    key FixedString(16) CODEC(LZ4) SETTINGS (min_compress_block_size = 4096, max_compress_block_size = 4096),
-    client_id UUID CODEC(ZSTD(1)),
+    publisher String CODEC(LZ4),
+    time UInt32 CODEC(Delta(4), LZ4),
+    entry_id UUID CODEC(LZ4),
+    half_hour UInt8 CODEC(LZ4),
+    key FixedString(16) CODEC(LZ4),
+    client_id UUID CODEC(LZ4),
     purpose LowCardinality(String),
-    model_id String CODEC(ZSTD(1)),
+    model_id String CODEC(LZ4),
     client_name LowCardinality(String),
     organization LowCardinality(String),
     client_version LowCardinality(String),
-    url String CODEC(ZSTD(1)),
-    revision UInt32 CODEC(ZSTD(1)),
-    receipts SimpleAggregateFunction(sum, Int64) CODEC(T64, ZSTD(1)),
+    url String CODEC(LZ4),
+    revision UInt32 CODEC(LZ4),
+    receipts SimpleAggregateFunction(sum, Int64) CODEC(T64, LZ4),
     first_ms SimpleAggregateFunction(min, Int64) CODEC(Delta(8), ZSTD(1)),
-    last_ms SimpleAggregateFunction(max, Int64) CODEC(Delta(8), ZSTD(1))
+    last_ms SimpleAggregateFunction(max, Int64) CODEC(Delta(8), LZ4)
 )
 ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/all/receipts/usage', '{shard}-{replica}')
 PARTITION BY toYYYYMM(toDateTime(time, 'UTC'))
 PRIMARY KEY (grain, publisher, time, entry_id, half_hour, key)
 ORDER BY (grain, publisher, time, entry_id, half_hour, key, client_id, purpose, model_id, client_name,
     organization, client_version, url, revision)
-SETTINGS index_granularity = 256;
+SETTINGS index_granularity = 256,
+    min_compress_block_size = 4096,
+    max_compress_block_size = 4096;
 
 CREATE TABLE IF NOT EXISTS `receipts`.usage_rebuilds ON CLUSTER `main`
 (
@@ -171,6 +175,19 @@ CREATE TABLE IF NOT EXISTS `receipts`.usage_rebuilds ON CLUSTER `main`
 )
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/receipts/usage_rebuilds', '{shard}-{replica}', is_finished)
 ORDER BY request;
+
+CREATE TABLE IF NOT EXISTS `receipts`.audit ON CLUSTER `main`
+(
+    state UInt8 DEFAULT 0,
+    version UInt64,
+    checked Array(Tuple(UInt32, UInt32, UInt64)),
+    pass Array(Tuple(UInt32, UInt32, UInt64)),
+    pass_began_ms Int64,
+    pass_receipts UInt64,
+    wrong Array(Tuple(UInt32, UInt32, UInt64, UInt64))
+)
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/receipts/audit', '{shard}-{replica}', version)
+ORDER BY state;
 
 ALTER TABLE `receipts`.receipts_local ON CLUSTER `main` MODIFY SETTING ttl_only_drop_parts = 1;
 

@@ -36,7 +36,8 @@ CREATE TABLE IF NOT EXISTS `receipts`.receipts
     session_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
     study_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
     researcher_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
-    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1
+    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX positions_minmax (arrayMin(positions), arrayMax(positions)) TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(timestamp)
@@ -62,7 +63,8 @@ CREATE TABLE IF NOT EXISTS `receipts`.rejected
     raw String CODEC(ZSTD(3)),
     request_signature Nullable(String) CODEC(ZSTD(1)),
     origin LowCardinality(String),
-    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1
+    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX position_minmax position TYPE minmax GRANULARITY 1
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMM(received_at)
@@ -136,22 +138,22 @@ SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
 CREATE TABLE IF NOT EXISTS `receipts`.usage
 (
     grain Enum8('counted' = 0, 'all' = 1, 'purpose' = 2, 'client' = 3, 'entry' = 4),
-    publisher String CODEC(ZSTD(1)),
-    time UInt32 CODEC(Delta(4), ZSTD(1)) SETTINGS (min_compress_block_size = 4096, max_compress_block_size = 4096),
-    entry_id UUID CODEC(ZSTD(1)),
-    half_hour UInt8 CODEC(ZSTD(1)),
-    key FixedString(16) CODEC(LZ4) SETTINGS (min_compress_block_size = 4096, max_compress_block_size = 4096),
-    client_id UUID CODEC(ZSTD(1)),
+    publisher String CODEC(LZ4),
+    time UInt32 CODEC(Delta(4), LZ4),
+    entry_id UUID CODEC(LZ4),
+    half_hour UInt8 CODEC(LZ4),
+    key FixedString(16) CODEC(LZ4),
+    client_id UUID CODEC(LZ4),
     purpose LowCardinality(String),
-    model_id String CODEC(ZSTD(1)),
+    model_id String CODEC(LZ4),
     client_name LowCardinality(String),
     organization LowCardinality(String),
     client_version LowCardinality(String),
-    url String CODEC(ZSTD(1)),
-    revision UInt32 CODEC(ZSTD(1)),
-    receipts SimpleAggregateFunction(sum, Int64) CODEC(T64, ZSTD(1)),
+    url String CODEC(LZ4),
+    revision UInt32 CODEC(LZ4),
+    receipts SimpleAggregateFunction(sum, Int64) CODEC(T64, LZ4),
     first_ms SimpleAggregateFunction(min, Int64) CODEC(Delta(8), ZSTD(1)),
-    last_ms SimpleAggregateFunction(max, Int64) CODEC(Delta(8), ZSTD(1))
+    last_ms SimpleAggregateFunction(max, Int64) CODEC(Delta(8), LZ4)
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(toDateTime(time, 'UTC'))
@@ -159,6 +161,8 @@ PRIMARY KEY (grain, publisher, time, entry_id, half_hour, key)
 ORDER BY (grain, publisher, time, entry_id, half_hour, key, client_id, purpose, model_id, client_name,
     organization, client_version, url, revision)
 SETTINGS index_granularity = 256,
+    min_compress_block_size = 4096,
+    max_compress_block_size = 4096,
     fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
 
@@ -175,6 +179,21 @@ CREATE TABLE IF NOT EXISTS `receipts`.usage_rebuilds
 )
 ENGINE = ReplacingMergeTree(is_finished)
 ORDER BY request
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
+
+CREATE TABLE IF NOT EXISTS `receipts`.audit
+(
+    state UInt8 DEFAULT 0,
+    version UInt64,
+    checked Array(Tuple(UInt32, UInt32, UInt64)),
+    pass Array(Tuple(UInt32, UInt32, UInt64)),
+    pass_began_ms Int64,
+    pass_receipts UInt64,
+    wrong Array(Tuple(UInt32, UInt32, UInt64, UInt64))
+)
+ENGINE = ReplacingMergeTree(version)
+ORDER BY state
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
 

@@ -102,7 +102,9 @@ fn more_than_a_hundred_damaged_parts_neither_keep_it_from_opening_nor_go_unnotic
     assert!(out.contains("broken 110"), "{out}");
     assert!(out.contains("stored 20 of 130"), "{out}");
     assert!(
-        out.contains("finding accepted_sum: epoch 1 partition 0: the ledger counts 130, the table holds 20"),
+        out.contains(
+            "finding accepted_sum: epoch 1 partition 0, offsets 0 to 129: the ledger counts 130, the table has 20"
+        ),
         "{out}"
     );
     assert!(out.contains("then []"), "{out}");
