@@ -1904,7 +1904,7 @@ export interface operations {
                 modelId?: string;
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
-                /** @description How long a list is; 10 if it isn't given */
+                /** @description How long `topContent` is; 10 if it isn't given, and 0 leaves it empty */
                 limit?: number;
                 /** @description Adds `previous`, the same of the period before. That is as many months where `from` and `to` are the starts of months in `tz`, as many days where they are the starts of days, and the same duration otherwise; it ends at `from` */
                 compare?: "previous";
