@@ -75,7 +75,7 @@ test: deps chdb kafka python helm prometheus lint alerts page-check ## Everythin
 
 .PHONY: chart
 chart: deps helm python ## Lint the Helm chart and hold everything it renders against the schemas
-	cargo build --locked --package receipts-cli
+	cargo build --locked --workspace --bin receipts
 	helm/check $(TARGET)/debug/receipts
 
 PAGE = analytics-api/dashboard
@@ -98,12 +98,12 @@ page-check: page-deps ## Lint, types and unit tests of the dashboard page, and w
 
 .PHONY: page-test
 page-test: page-deps chdb ## The dashboard page in Chromium, against services as the tests built them
-	cargo build --locked --package receipts-cli --bin receipts
+	cargo build --locked --workspace --bin receipts
 	cd $(PAGE) && RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts npm run --silent test:browser
 
 .PHONY: screenshots
 screenshots: page-deps chdb ## Take the README's pictures of the dashboard page
-	cargo build --locked --package receipts-cli --bin receipts
+	cargo build --locked --workspace --bin receipts
 	cd $(PAGE) && RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts npm run --silent screenshots
 
 .PHONY: lint
