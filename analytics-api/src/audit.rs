@@ -1,9 +1,10 @@
-//! Running audit: compares ledger and tables again and again. Rows that are lost with a damaged file
-//! would otherwise show only in `receipts audit`, and answers without them would pass for complete.
+//! Running audit: compares ledger and tables again and again. Rows that are lost with a damaged
+//! file would otherwise show only in `receipts audit`, and answers without them would pass for
+//! complete.
 //!
 //! New offsets are compared as they are committed, and a pass compares all offsets again, in log
-//! order. So a check costs as much as what came since the last one, and a limited share of the time.
-//! The position is saved in the warehouse.
+//! order. So a check costs as much as what came since the last one, and a limited share of the
+//! time. The position is saved in the warehouse.
 //!
 //! The check reads tables that writers fill, so it covers any number of writers, and any number of
 //! these APIs may run it.
@@ -77,7 +78,7 @@ async fn step(app: &App, check: &mut Option<Check>, pass_until: Instant) -> Resu
 struct Check {
     warehouse: Warehouse,
     state: AuditState,
-    /// Offsets of the pass under way.
+    /// Offsets of the pass in progress.
     partitions: Vec<AuditPartition>,
 }
 

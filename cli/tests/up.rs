@@ -317,6 +317,10 @@ fn lost_rows_are_told_while_it_runs() {
     until("the loss to be told", || dashboard()["incomplete"] == true);
     assert!(metric("receipts_audit_findings") >= Some(1.0));
     assert!(metric("receipts_audit_off_by_receipts") >= Some(3.0));
+    until("the check's position to be saved", || {
+        let report = on(&data, &["audit", "--json"]).expect(1).json();
+        report["runningCheck"]["wrongSections"].as_u64() >= Some(1)
+    });
     assert_eq!(
         get(&up.url("analytics"), "/readyz", "").0,
         200,

@@ -46,8 +46,9 @@ const HALF_HOUR_MS = 30 * MINUTE_MS;
 const DAY_MS = 86_400_000;
 
 /**
- * `range` as of `nowMs`: up to the end of this half hour, so that nothing new is left out, answers can be compared, and the
- * API reads sums of whole half hours instead of receipts. The last hour ends with this minute: its bars are minutes.
+ * `range` as of `nowMs`: up to the end of this half hour, so that nothing new is left out, answers
+ * can be compared, and the API reads sums of whole half hours instead of receipts. The last hour
+ * ends with this minute: its bars are minutes.
  */
 export function resolve(range: Range, tz: string, nowMs: number): Resolved {
   const unitMs = 'preset' in range && range.preset === '1h' ? MINUTE_MS : HALF_HOUR_MS;

@@ -25,56 +25,58 @@ pub struct Report {
     pub findings: Vec<AuditFinding>,
 }
 
-/// What the running check has covered of its pass over all receipts.
+/// Coverage of the running check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunningCheck {
-    /// Receipts that the pass has compared.
+    /// The pass over all receipts, `None` between two passes.
+    pub pass: Option<Pass>,
+    /// Sections with differences that it checks again until they are repaired.
+    pub wrong_sections: usize,
+}
+
+/// A pass over all receipts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pass {
+    /// Receipts that it has compared.
     pub compared: u64,
     /// Receipts that it compares.
     pub all: u64,
     /// Seconds that the rest takes at the same speed; `None` if it can't be estimated yet.
     pub rest_s: Option<u64>,
-    /// Sections with differences that it checks again until they are repaired.
-    pub wrong_sections: usize,
 }
 
 impl RunningCheck {
-    /// The state of a pass over `all` receipts.
+    /// The check with this state, where the ledger has `all` receipts.
     #[must_use]
     pub fn of(state: &AuditState, all: u64, now_ms: i64) -> Self {
-        // Between two passes nothing is left.
-        let compared = if state.pass.is_empty() {
-            all
-        } else {
-            state.pass_receipts.min(all)
-        };
+        let compared = state.pass_receipts.min(all);
         let taken_s = u128::try_from(now_ms - state.pass_began_ms).unwrap_or(0) / 1_000;
-        let rest = u128::from(all - compared) * taken_s;
-        let rest_s = match compared {
-            _ if compared == all => Some(0),
-            0 => None,
-            _ => u64::try_from(rest / u128::from(compared)).ok(),
-        };
-        Self {
+        let rest_s = (u128::from(all - compared) * taken_s).checked_div(u128::from(compared));
+        let pass = Pass {
             compared,
             all,
-            rest_s,
+            rest_s: rest_s.and_then(|rest_s| u64::try_from(rest_s).ok()),
+        };
+        Self {
+            pass: (!state.pass.is_empty()).then_some(pass),
             wrong_sections: state.wrong.len(),
         }
     }
 
     fn line(&self) -> String {
-        let Self { compared, all, .. } = self;
-        let wrong = match self.wrong_sections {
-            0 => String::new(),
-            n => format!("; {n} sections had differences"),
+        let pass = match self.pass {
+            None => "the running check has finished a pass over all receipts".to_owned(),
+            Some(Pass { compared, all, rest_s }) => {
+                let rest = rest_s.map_or(String::new(), |rest_s| {
+                    format!("; the rest takes about {} min", rest_s.div_ceil(60))
+                });
+                format!("the running check has compared {compared} of {all} receipts in this pass{rest}")
+            }
         };
-        let rest = match self.rest_s {
-            Some(0) => String::new(),
-            Some(rest_s) => format!("; the rest takes about {} min", rest_s.div_ceil(60)),
-            None => "; it has just begun".to_owned(),
-        };
-        format!("the running check has compared {compared} of {all} receipts in this pass{rest}{wrong}")
+        match self.wrong_sections {
+            0 => pass,
+            n => format!("{pass}; sections with differences: {n}"),
+        }
     }
 }
 
@@ -140,9 +142,11 @@ impl Report {
                 "uncommittedPositions": sums.uncommitted_positions,
             },
             "runningCheck": self.running.map(|running| json!({
-                "receiptsCompared": running.compared,
-                "receipts": running.all,
-                "restSeconds": running.rest_s,
+                "pass": running.pass.map(|pass| json!({
+                    "receiptsCompared": pass.compared,
+                    "receipts": pass.all,
+                    "restSeconds": pass.rest_s,
+                })),
                 "wrongSections": running.wrong_sections,
             })),
             "partitions": partitions,
@@ -261,13 +265,20 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_pass_is_estimated_by_what_it_has_compared() {
-        let rest = |pass_receipts, is_running| {
-            let running = RunningCheck::of(&state(pass_receipts, is_running), 400, 61_000);
-            (running.compared, running.rest_s)
+        let of = |pass_receipts, is_running| RunningCheck::of(&state(pass_receipts, is_running), 400, 61_000);
+        let pass = |compared, rest_s| Pass {
+            compared,
+            all: 400,
+            rest_s,
         };
-        assert_eq!(rest(100, true), (100, Some(180)));
-        assert_eq!(rest(0, true), (0, None));
-        assert_eq!(rest(400, true), (400, Some(0)));
-        assert_eq!(rest(100, false), (400, Some(0)));
+        assert_eq!(of(100, true).pass, Some(pass(100, Some(180))));
+        assert_eq!(of(0, true).pass, Some(pass(0, None)));
+        assert_eq!(of(500, true).pass, Some(pass(400, Some(0))));
+        assert_eq!(of(100, false).pass, None);
+        let line = of(100, true).line();
+        assert_eq!(
+            line,
+            "the running check has compared 100 of 400 receipts in this pass; the rest takes about 3 min"
+        );
     }
 }

@@ -24,8 +24,8 @@ use statement::{changes, counting, inserting, orphaned_keys};
 const EXPIRING_DAYS: u64 = 2;
 
 impl Usage {
-    /// Executes a step of a request, as the shard's writer if `epoch` is given, and returns how many
-    /// rows were missing for it.
+    /// Executes a step of a request, as the shard's writer if `epoch` is given, and returns how
+    /// many rows were missing for it.
     ///
     /// # Errors
     /// As [`Self::rebuild_day`].

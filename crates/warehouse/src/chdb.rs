@@ -113,7 +113,8 @@ impl Chdb {
         #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
         {
             let [write, sync, close] = failed_writes::redirected();
-            // SAFETY: the handle is open and never closed; the functions have the signatures of those they replace.
+            // SAFETY: the handle is open and never closed; the functions have the signatures of
+            // those they replace.
             unsafe { calls::redirect(handle, [write, sync, close, leaving::redirected()]) }.map_err(|name| {
                 EngineError::LibraryUnusable {
                     path: path.to_owned(),

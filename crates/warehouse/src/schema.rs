@@ -314,8 +314,8 @@ ORDER BY shard",
     settings: &[],
 };
 
-/// State of the running audit: see `AuditState`. Offsets are (epoch, partition, next offset), sections
-/// (epoch, partition, first offset, offset behind).
+/// State of the running audit: see `AuditState`. Offsets are (epoch, partition, next offset),
+/// sections (epoch, partition, first offset, offset behind).
 pub(crate) static AUDIT: Table = Table {
     name: "audit",
     columns: "

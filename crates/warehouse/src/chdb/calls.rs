@@ -1,7 +1,7 @@
 //! Replaces C functions that libchdb calls.
 //!
-//! The addresses are exchanged where the dynamic linker put them into libchdb, so the rest of the process isn't
-//! concerned.
+//! The addresses are exchanged where the dynamic linker put them into libchdb, so the rest of the
+//! process isn't concerned.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -65,11 +65,12 @@ const ADDRESSES: [u64; 2] = [1025, 1026];
 const PROT_READ_WRITE: c_int = 3;
 const SC_PAGESIZE: c_int = 30;
 
-/// Makes the library call these functions instead of those of these names. Fails with the name of a function that the
-/// library doesn't call through the linker's tables.
+/// Makes the library call these functions instead of those of these names. Fails with the name of a
+/// function that the library doesn't call through the linker's tables.
 ///
 /// # Safety
-/// `handle` is `dlopen`'s, of a library that is never closed. Each function has the signature of the one it replaces.
+/// `handle` is `dlopen`'s, of a library that is never closed. Each function has the signature of
+/// the one it replaces.
 pub(super) unsafe fn redirect<const N: usize>(
     handle: *mut c_void,
     functions: [(&'static CStr, *mut c_void); N],
@@ -114,7 +115,8 @@ pub(super) unsafe fn redirect<const N: usize>(
             if !ADDRESSES.contains(&(info & 0xffff_ffff)) {
                 continue;
             }
-            // SAFETY: a relocation's index is one of the symbol table, whose names end with a zero byte.
+            // SAFETY: a relocation's index is one of the symbol table, whose names end with a zero
+            // byte.
             let name = unsafe { CStr::from_ptr(names.add((*symbols.add((info >> 32) as usize)).name as usize)) };
             for (wanted, ours) in &mut missing {
                 if name == *wanted
@@ -139,7 +141,8 @@ unsafe fn store(word: usize, function: *mut c_void) -> Result<(), &'static str> 
     if unsafe { mprotect((word & !(page - 1)) as *mut c_void, page, PROT_READ_WRITE) } != 0 {
         return Err("mprotect");
     }
-    // SAFETY: aligned, writable since the line above, and read by nothing but calls, which find either function there.
+    // SAFETY: aligned, writable since the line above, and read by nothing but calls, which find
+    // either function there.
     unsafe { AtomicPtr::from_ptr(word as *mut *mut c_void) }.store(function, Ordering::Release);
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! Ends the process without libchdb's destructors.
 //!
-//! libchdb's threads outlive its connections. At `exit`, the destructors of its C++ statics destroy what those threads still use: a
-//! process that had done all its work ended by SIGSEGV now and then. What was acknowledged is synced, so nothing needs the
-//! destructors. Those of statics that exist once the library is loaded come after `leave`, which ends the process. Statics that
-//! are made later, by the first insert for example, register theirs through `ignored`.
+//! libchdb's threads outlive its connections. At `exit`, the destructors of its C++ statics destroy
+//! what those threads still use: a process that had done all its work ended by SIGSEGV now and
+//! then. What was acknowledged is synced, so nothing needs the destructors. Those of statics that
+//! exist once the library is loaded come after `leave`, which ends the process. Statics that are
+//! made later, by the first insert for example, register theirs through `ignored`.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -29,7 +30,8 @@ pub(super) fn redirected() -> (&'static CStr, *mut c_void) {
     (c"__cxa_atexit", ignored as *mut c_void)
 }
 
-/// To be called once the library's initialisers have run: `exit` goes through what was registered backwards.
+/// To be called once the library's initialisers have run: `exit` goes through what was registered
+/// backwards.
 pub(super) fn skip_destructors() {
     // SAFETY: `leave` lives as long as the program, and its argument isn't used. A refusal (no memory) leaves exit as it was.
     let _ = unsafe { on_exit(leave, ptr::null_mut()) };

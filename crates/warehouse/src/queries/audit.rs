@@ -1,7 +1,7 @@
 //! Compares the ledger with the tables, section by section in log order.
 //!
 //! - [`section`]: whole blocks of a partition, and what the tables store of them
-//! - [`state`]: what the running check has covered, across restarts
+//! - [`state`]: the running check's position, saved across restarts
 
 mod section;
 mod state;
@@ -129,7 +129,7 @@ fn position(epoch: u32, partition: u32, offset: u64) -> u128 {
     (u128::from(epoch) << 96) | (u128::from(partition) << 64) | (u128::from(offset) << 16)
 }
 
-/// How much younger than the oldest receipts a block must be, in days: a receipt may be 30 days
+/// Days that a block must be younger than the oldest receipts: a receipt may be 30 days
 /// older than its arrival, and arrive as long before its block is committed.
 const LEFT_OUT_DAYS: u64 = 60;
 
@@ -145,8 +145,8 @@ impl Warehouse {
     /// Compares ledger and tables below the given positions, all sections in turn. `progress` is
     /// called with receipts that were compared and with those of the ledger.
     ///
-    /// Partitions of earlier epochs, which aren't given, are compared up to the end of their ledger.
-    /// While a writer works, a ledger row may be a moment behind its commit.
+    /// Partitions of earlier epochs, which aren't given, are compared up to the end of their
+    /// ledger. While a writer works, a ledger row may be a moment behind its commit.
     ///
     /// # Errors
     /// [`WarehouseError`]; findings are no error.

@@ -59,8 +59,8 @@ impl Scope {
         self.bind_members(call)
     }
 
-    /// A call with `publishers`, `parents`, `others_of` and `others` bound: the domains, those whose
-    /// subdomains are meant, and pairs of such a domain and an exception below it.
+    /// A call with `publishers`, `parents`, `others_of` and `others` bound: the domains, those
+    /// whose subdomains are meant, and pairs of such a domain and an exception below it.
     #[must_use]
     pub fn bind_members(&self, call: Call) -> Call {
         let others = || {

@@ -1,9 +1,9 @@
 //! A section: whole blocks of a partition in log order, compared with what the tables store of
 //! their offsets.
 //!
-//! The cost is that of the section. Its rows are found by indexes over the smallest and the greatest
-//! position of a granule, so older receipts aren't read. Rows aren't merged for it: what is counted
-//! are distinct positions of distinct receipts.
+//! The cost is that of the section. Its rows are found by indexes over the smallest and the
+//! greatest position of a granule, so older receipts aren't read. Rows aren't merged for it: what
+//! is counted are distinct positions of distinct receipts.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ const GAPS_MAX: usize = 10;
 pub struct AuditedSection {
     /// The offset behind the section.
     pub end: u64,
-    /// What was compared.
+    /// Sums of the section.
     pub sums: AuditSums,
 }
 
@@ -157,8 +157,8 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// Blocks must follow each other from `from` on, without gap or overlap. In each, in = accepted +
-    /// rejected, and there are as many records as offsets.
+    /// Blocks must follow each other from `from` on, without gap or overlap. In each, in = accepted
+    /// + rejected, and there are as many records as offsets.
     fn of(partition: &AuditPartition, from: u64, blocks: &[Block]) -> Self {
         let place = named(partition.epoch, partition.partition);
         let mut sums = AuditSums::default();

@@ -1,4 +1,4 @@
-//! What the running check has covered, across restarts.
+//! State of the running check, saved across restarts.
 
 use clickhouse::Row;
 use serde::Deserialize;
@@ -26,7 +26,7 @@ pub struct SectionOffsets {
 pub struct AuditState {
     /// End of the new offsets that were checked.
     pub checked: Vec<CommittedOffset>,
-    /// Where the pass continues. Partitions that it hasn't begun are missing.
+    /// Position at which the pass continues. Partitions that it hasn't begun are missing.
     pub pass: Vec<CommittedOffset>,
     /// When the pass began, milliseconds since the Unix epoch.
     pub pass_began_ms: i64,
