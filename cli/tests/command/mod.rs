@@ -25,7 +25,7 @@ impl Ran {
 
     /// Standard output as one JSON value.
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).expect(&self.stdout)
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {} {}", self.stdout, self.stderr))
     }
 
     #[track_caller]

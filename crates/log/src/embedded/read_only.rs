@@ -18,7 +18,7 @@ use super::{
     identity,
     inspect::{at_offset, last, look, only_partition},
     positions,
-    reader::{Cursor, Extent},
+    reader::{Cursor, Extent, ReadError},
     recovery::open_segment,
     scan::{Span, Until, scan},
     segment_file::{FRAMES_START, SegmentReader, segment_bases, segment_path},
@@ -176,7 +176,7 @@ impl View {
         let complete_through_ms = if next_offset == end_offset {
             now_ms
         } else {
-            self.extent(end_offset).appended_at_ms(next_offset)?
+            self.of_present(|| self.extent(end_offset).appended_at_ms(next_offset))?
         };
         Ok(PartitionState {
             partition: 0,
@@ -193,10 +193,25 @@ impl View {
         if offset >= end_offset {
             end_offset = self.look(Until::Growing).map_err(unavailable)?;
         }
-        let read = self
-            .extent(end_offset)
-            .read(&mut Cursor::default(), offset, usize::MAX, bytes_max);
-        read.map_err(|error| at_offset(error, offset))
+        let read = || {
+            let extent = self.extent(end_offset);
+            extent.read(&mut Cursor::default(), offset, usize::MAX, bytes_max)
+        };
+        self.of_present(read).map_err(|error| at_offset(error, offset))
+    }
+
+    /// Reads, and again where the writer's retention has deleted a segment since it was listed.
+    fn of_present<T>(&self, read: impl Fn() -> Result<T, ReadError>) -> Result<T, ReadError> {
+        let mut looks = 1;
+        loop {
+            match read() {
+                Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::NotFound && looks < LOOKS_MAX => {
+                    looks += 1;
+                    self.look(Until::Growing).map_err(io::Error::other)?;
+                }
+                found => return found,
+            }
+        }
     }
 }
 
