@@ -23,8 +23,10 @@ use crate::progress::committed;
 const PERCENT_MAX: u32 = 2;
 /// Time that the pass has in every check, if the interval is short.
 const PASS_MIN: Duration = Duration::from_millis(500);
-/// Wrong sections that are remembered.
+/// Wrong sections that are remembered one by one.
 const WRONG_MAX: usize = 1_000;
+/// Age at which the end of retention is read again.
+const PARTITIONS_AGE_MAX: Duration = Duration::from_secs(86_400);
 
 /// Result of the last check, which answers state.
 #[derive(Debug, Default)]
@@ -47,10 +49,14 @@ pub(crate) async fn watch(app: Arc<App>) {
     let mut check = None;
     loop {
         let started = Instant::now();
-        match step(&app, &mut check, started + pass_time).await {
+        match step(&app, &mut check, pass_time).await {
             Ok(sums) => report(&app, &sums),
             // Readiness reports an engine that is unavailable or damaged.
             Err(error) => tracing::warn!(%error, "the ledger can't be compared with the tables now"),
+        }
+        // A section that is wrong stays so until a check has found it repaired.
+        if check.as_ref().is_some_and(|check| !check.state.wrong.is_empty()) {
+            app.audit.has_findings.store(true, Ordering::Relaxed);
         }
         let taken = started.elapsed();
         histogram!("receipts_audit_seconds").record(taken.as_secs_f64());
@@ -60,26 +66,34 @@ pub(crate) async fn watch(app: Arc<App>) {
 
 /// Runs a check. Progress is read first: a writer publishes it after the ledger row, so everything
 /// below it must be in both.
-async fn step(app: &App, check: &mut Option<Check>, pass_until: Instant) -> Result<AuditSums, WarehouseError> {
+///
+/// Each of its parts has so much time, but for one section. What an error prevents is left to the
+/// next check.
+async fn step(app: &App, check: &mut Option<Check>, time: Duration) -> Result<AuditSums, WarehouseError> {
     let committed = committed(&app.deps.progress.shards().await?);
     let check = match check {
         Some(check) => check,
         None => check.insert(Check::load(app.warehouse(), &committed).await?),
     };
-    let mut sums = check.check_wrong().await?;
-    sums.add(check.check_new(&committed).await?);
-    sums.add(check.continue_pass(&committed, pass_until).await?);
+    check.load_partitions(&committed).await?;
+    let wrong = check.check_wrong(Instant::now() + time).await;
+    let new = check.check_new(&committed, Instant::now() + time).await;
+    let pass = check.continue_pass(Instant::now() + time).await;
     if let Err(error) = check.warehouse.save_audit_state(&check.state).await {
         tracing::warn!(%error, "the audit's position can't be saved; after a restart it begins again");
     }
+    let mut sums = wrong?;
+    sums.add(new?);
+    sums.add(pass?);
     Ok(sums)
 }
 
 struct Check {
     warehouse: Warehouse,
     state: AuditState,
-    /// Offsets of the pass in progress.
+    /// Offsets of the pass, as far as they were committed when it began.
     partitions: Vec<AuditPartition>,
+    partitions_read: Option<Instant>,
 }
 
 impl Check {
@@ -93,90 +107,108 @@ impl Check {
             warehouse: warehouse.clone(),
             state,
             partitions: Vec::new(),
+            partitions_read: None,
         })
     }
 
+    /// Reads the partitions when a pass begins, and daily, because retention continues.
+    async fn load_partitions(&mut self, committed: &[CommittedOffset]) -> Result<(), WarehouseError> {
+        let is_recent = self
+            .partitions_read
+            .is_some_and(|read| read.elapsed() < PARTITIONS_AGE_MAX);
+        if !self.state.pass.is_empty() && is_recent {
+            return Ok(());
+        }
+        self.partitions = self.warehouse.audit_partitions(committed).await?;
+        self.partitions_read = Some(Instant::now());
+        Ok(())
+    }
+
+    /// A partition of the pass. One that came since has no begin, and this end.
+    fn partition(&self, epoch: u32, partition: u32, end: u64) -> AuditPartition {
+        let known = self.partitions.iter();
+        let mut known = known.filter(|known| (known.epoch, known.partition) == (epoch, partition));
+        let begin = known.next().map_or(0, |known| known.begin);
+        AuditPartition {
+            epoch,
+            partition,
+            begin,
+            end,
+        }
+    }
+
     /// Checks wrong sections again, and forgets those that are repaired.
-    async fn check_wrong(&mut self) -> Result<AuditSums, WarehouseError> {
+    async fn check_wrong(&mut self, until: Instant) -> Result<AuditSums, WarehouseError> {
         let mut sums = AuditSums::default();
-        let mut left = Vec::new();
-        for section in self.state.wrong.clone() {
-            let SectionOffsets {
-                epoch,
-                partition,
-                from,
-                end,
-            } = section;
-            let known = self.partitions.iter();
-            let mut known = known.filter(|known| (known.epoch, known.partition) == (epoch, partition));
-            let begin = known.next().map_or(0, |known| known.begin);
-            let partition = AuditPartition {
-                epoch,
-                partition,
-                begin,
-                end,
+        for _ in 0..self.state.wrong.len() {
+            let Some(&section) = self.state.wrong.first() else {
+                break;
             };
-            let found = self.compare(&partition, from).await?;
+            // Whole blocks are compared, also where the section ends within one.
+            let known = self.partitions.iter();
+            let mut known = known.filter(|known| (known.epoch, known.partition) == (section.epoch, section.partition));
+            let end = known.next().map_or(section.end, |known| known.end.max(section.end));
+            let partition = self.partition(section.epoch, section.partition, end);
+            let mut found = AuditSums::default();
+            let mut from = section.from;
+            while from < section.end {
+                let section = self.warehouse.audit_section(&partition, from).await?;
+                found.add(section.sums);
+                from = section.end;
+            }
+            self.state.wrong.remove(0);
             if !found.is_clean() {
-                left.push(section);
+                self.state.wrong.push(section);
             }
             sums.add(found);
+            if Instant::now() >= until {
+                break;
+            }
         }
-        self.state.wrong = left;
         Ok(sums)
     }
 
     /// Checks offsets that were committed since the last check.
-    async fn check_new(&mut self, committed: &[CommittedOffset]) -> Result<AuditSums, WarehouseError> {
+    async fn check_new(&mut self, committed: &[CommittedOffset], until: Instant) -> Result<AuditSums, WarehouseError> {
         let mut sums = AuditSums::default();
         for one in committed {
-            let from = next_of(&self.state.checked, one.epoch, one.partition).min(one.next_offset);
             let partition = AuditPartition {
                 epoch: one.epoch,
                 partition: one.partition,
                 begin: 0,
                 end: one.next_offset,
             };
-            let found = self.compare(&partition, from).await?;
-            sums.add(self.noted(&partition, from, found));
-            set_next(&mut self.state.checked, one.epoch, one.partition, one.next_offset);
+            let mut from = next_of(&self.state.checked, one.epoch, one.partition).min(one.next_offset);
+            while from < one.next_offset {
+                let section = self.warehouse.audit_section(&partition, from).await?;
+                sums.add(self.noted(&partition, from, section.end, section.sums));
+                from = section.end;
+                set_next(&mut self.state.checked, one.epoch, one.partition, from);
+                if Instant::now() >= until {
+                    return Ok(sums);
+                }
+            }
         }
         Ok(sums)
     }
 
     /// Continues the pass over all offsets, or begins the next one, until this instant.
-    async fn continue_pass(
-        &mut self,
-        committed: &[CommittedOffset],
-        until: Instant,
-    ) -> Result<AuditSums, WarehouseError> {
-        if self.partitions.is_empty() {
-            self.partitions = self.warehouse.audit_partitions(committed).await?;
-        }
+    async fn continue_pass(&mut self, until: Instant) -> Result<AuditSums, WarehouseError> {
         if self.state.pass.is_empty() {
             self.state.pass_began_ms = jiff::Timestamp::now().as_millisecond();
             self.state.pass_receipts = 0;
         }
         let mut sums = AuditSums::default();
         for partition in self.partitions.clone() {
-            let AuditPartition {
-                epoch,
-                partition: number,
-                end,
-                ..
-            } = partition;
+            let (epoch, number) = (partition.epoch, partition.partition);
             loop {
                 let from = next_of(&self.state.pass, epoch, number);
-                if from >= end {
+                if from >= partition.end {
                     break;
                 }
                 let section = self.warehouse.audit_section(&partition, from).await?;
                 self.state.pass_receipts += section.sums.receipts_in;
-                let found = AuditPartition {
-                    end: section.end,
-                    ..partition
-                };
-                sums.add(self.noted(&found, from, section.sums));
+                sums.add(self.noted(&partition, from, section.end, section.sums));
                 set_next(&mut self.state.pass, epoch, number, section.end);
                 if Instant::now() >= until {
                     return Ok(sums);
@@ -184,43 +216,33 @@ impl Check {
             }
         }
         self.state.pass.clear();
-        self.partitions.clear();
         counter!("receipts_audit_passes_total").increment(1);
         Ok(sums)
     }
 
-    /// Compares the offsets from `from` to the end.
-    async fn compare(&self, partition: &AuditPartition, mut from: u64) -> Result<AuditSums, WarehouseError> {
-        let mut sums = AuditSums::default();
-        while from < partition.end {
-            let section = self.warehouse.audit_section(partition, from).await?;
-            sums.add(section.sums);
-            from = section.end;
-        }
-        Ok(sums)
-    }
-
-    /// Remembers a wrong section. Returns the sums, or none where a wrong section has some of the
+    /// Remembers a wrong section. Returns the sums, or none where a wrong section has all of the
     /// offsets, whose sums are reported with that one.
-    fn noted(&mut self, partition: &AuditPartition, from: u64, found: AuditSums) -> AuditSums {
+    fn noted(&mut self, partition: &AuditPartition, from: u64, end: u64, found: AuditSums) -> AuditSums {
         if found.is_clean() {
             return found;
         }
-        let AuditPartition {
-            epoch, partition, end, ..
-        } = *partition;
-        let overlaps =
-            |one: &SectionOffsets| (one.epoch, one.partition) == (epoch, partition) && one.from < end && from < one.end;
-        if self.state.wrong.iter().any(overlaps) {
-            return AuditSums::default();
-        }
-        if self.state.wrong.len() < WRONG_MAX {
-            self.state.wrong.push(SectionOffsets {
-                epoch,
-                partition,
+        let key = (partition.epoch, partition.partition);
+        let is_full = self.state.wrong.len() >= WRONG_MAX;
+        let of_partition = self
+            .state
+            .wrong
+            .iter_mut()
+            .filter(|one| (one.epoch, one.partition) == key);
+        let mut joined = of_partition.filter(|one| is_full || (one.from < end && from < one.end));
+        match joined.next() {
+            Some(one) if one.from <= from && end <= one.end => return AuditSums::default(),
+            Some(one) => (one.from, one.end) = (one.from.min(from), one.end.max(end)),
+            None => self.state.wrong.push(SectionOffsets {
+                epoch: key.0,
+                partition: key.1,
                 from,
                 end,
-            });
+            }),
         }
         found
     }

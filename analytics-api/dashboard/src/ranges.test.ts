@@ -14,6 +14,12 @@ describe('ranges', () => {
       for (const one of PRESETS.filter((one) => one !== '1h')) expect(preset(one, 'Asia/Kathmandu', now).to).toBe(to);
     }
     expect(preset('7d', 'UTC', '2026-11-21T23:59:59Z').lengthMs).toBe(7 * 86_400_000);
+    // Midnight in Kathmandu is at 18:15 UTC.
+    expect(preset('7d', 'Asia/Kathmandu', '2026-11-21T18:05:00Z')).toMatchObject({
+      to: '2026-11-21T18:15:00.000Z',
+      lengthMs: 7 * 86_400_000,
+    });
+    expect(preset('month', 'UTC', '2026-11-01T00:01:00Z').to).toBe('2026-11-01T00:02:00.000Z');
   });
 
   it('of the last hour end with the present minute', () => {

@@ -47,12 +47,17 @@ const DAY_MS = 86_400_000;
 
 /**
  * `range` as of `nowMs`: up to the end of this half hour, so that nothing new is left out, answers
- * can be compared, and the API reads sums of whole half hours instead of receipts. The last hour
- * ends with this minute: its bars are minutes.
+ * can be compared, and the API reads sums of whole half hours instead of receipts. Ranges that may be
+ * short end with this minute: a half hour would distort the comparison with the period before.
  */
 export function resolve(range: Range, tz: string, nowMs: number): Resolved {
-  const unitMs = 'preset' in range && range.preset === '1h' ? MINUTE_MS : HALF_HOUR_MS;
-  const toMs = Math.ceil((nowMs + 1) / unitMs) * unitMs;
+  const isShort =
+    'preset' in range && (range.preset === '1h' || (range.preset === 'month' && dayOf(nowMs, tz).endsWith('-01')));
+  const unitMs = isShort ? MINUTE_MS : HALF_HOUR_MS;
+  const endMs = Math.ceil((nowMs + 1) / unitMs) * unitMs;
+  // Where midnight isn't at a half hour of UTC, the range must not begin another local day.
+  const midnightMs = endMs - sinceMidnightMs(endMs, tz);
+  const toMs = midnightMs > nowMs ? midnightMs : endMs;
   const instants = (fromMs: number): Resolved => ({
     from: iso(fromMs),
     to: iso(toMs),

@@ -197,7 +197,9 @@ pub(crate) static RECEIPTS: Table = Table {
     study_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
     researcher_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX positions_minmax (arrayMin(positions), arrayMax(positions)) TYPE minmax GRANULARITY 1",
+    INDEX positions_minmax (arrayMin(positions), arrayMax(positions),
+        arrayMin(CAST(positions, 'Array(UInt64)')), arrayMax(CAST(positions, 'Array(UInt64)')))
+        TYPE minmax GRANULARITY 1",
     engine: "AggregatingMergeTree",
     keys: "
 PARTITION BY toYYYYMM(timestamp)
@@ -227,7 +229,7 @@ pub(crate) static REJECTED: Table = Table {
     request_signature Nullable(String) CODEC(ZSTD(1)),
     origin LowCardinality(String),
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX position_minmax position TYPE minmax GRANULARITY 1",
+    INDEX position_minmax (position, CAST(position, 'UInt64')) TYPE minmax GRANULARITY 1",
     engine: "ReplacingMergeTree",
     keys: "
 PARTITION BY toYYYYMM(received_at)

@@ -35,7 +35,9 @@ CREATE TABLE IF NOT EXISTS `receipts`.receipts_local ON CLUSTER `main`
     study_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
     researcher_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX positions_minmax (arrayMin(positions), arrayMax(positions)) TYPE minmax GRANULARITY 1
+    INDEX positions_minmax (arrayMin(positions), arrayMax(positions),
+        arrayMin(CAST(positions, 'Array(UInt64)')), arrayMax(CAST(positions, 'Array(UInt64)')))
+        TYPE minmax GRANULARITY 1
 )
 ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/{shard}/receipts/receipts_local', '{replica}')
 PARTITION BY toYYYYMM(timestamp)
@@ -63,7 +65,7 @@ CREATE TABLE IF NOT EXISTS `receipts`.rejected_local ON CLUSTER `main`
     request_signature Nullable(String) CODEC(ZSTD(1)),
     origin LowCardinality(String),
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX position_minmax position TYPE minmax GRANULARITY 1
+    INDEX position_minmax (position, CAST(position, 'UInt64')) TYPE minmax GRANULARITY 1
 )
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/receipts/rejected_local', '{replica}')
 PARTITION BY toYYYYMM(received_at)

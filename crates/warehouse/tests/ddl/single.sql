@@ -37,7 +37,9 @@ CREATE TABLE IF NOT EXISTS `receipts`.receipts
     study_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
     researcher_id SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX positions_minmax (arrayMin(positions), arrayMax(positions)) TYPE minmax GRANULARITY 1
+    INDEX positions_minmax (arrayMin(positions), arrayMax(positions),
+        arrayMin(CAST(positions, 'Array(UInt64)')), arrayMax(CAST(positions, 'Array(UInt64)')))
+        TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(timestamp)
@@ -64,7 +66,7 @@ CREATE TABLE IF NOT EXISTS `receipts`.rejected
     request_signature Nullable(String) CODEC(ZSTD(1)),
     origin LowCardinality(String),
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX position_minmax position TYPE minmax GRANULARITY 1
+    INDEX position_minmax (position, CAST(position, 'UInt64')) TYPE minmax GRANULARITY 1
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMM(received_at)
