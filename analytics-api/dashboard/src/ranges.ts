@@ -47,8 +47,8 @@ const DAY_MS = 86_400_000;
 
 /**
  * `range` as of `nowMs`: up to the end of this half hour, so that nothing new is left out, answers
- * can be compared, and the API reads sums of whole half hours instead of receipts. Ranges that may be
- * short end with this minute: a half hour would distort the comparison with the period before.
+ * can be compared, and the API reads sums of whole half hours instead of receipts. Ranges that may
+ * be short end with this minute: a half hour would distort the comparison with the period before.
  */
 export function resolve(range: Range, tz: string, nowMs: number): Resolved {
   const isShort =
