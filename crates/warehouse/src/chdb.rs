@@ -9,9 +9,9 @@
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 mod calls;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
-mod failed_writes;
+mod exit;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
-mod leaving;
+mod failed_writes;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -115,13 +115,13 @@ impl Chdb {
             let [write, sync, close] = failed_writes::redirected();
             // SAFETY: the handle is open and never closed; the functions have the signatures of
             // those they replace.
-            unsafe { calls::redirect(handle, [write, sync, close, leaving::redirected()]) }.map_err(|name| {
+            unsafe { calls::redirect(handle, [write, sync, close, exit::redirected()]) }.map_err(|name| {
                 EngineError::LibraryUnusable {
                     path: path.to_owned(),
                     detail: format!("its calls of C functions can't be replaced ({name})"),
                 }
             })?;
-            leaving::skip_destructors();
+            exit::skip_destructors();
         }
         #[cfg(not(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64")))]
         let _: *mut c_void = handle;
