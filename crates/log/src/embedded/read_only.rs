@@ -176,7 +176,7 @@ impl View {
         let complete_through_ms = if next_offset == end_offset {
             now_ms
         } else {
-            self.of_present(|| self.extent(end_offset).appended_at_ms(next_offset))?
+            self.read_despite_retention(|| self.extent(end_offset).appended_at_ms(next_offset))?
         };
         Ok(PartitionState {
             partition: 0,
@@ -197,11 +197,12 @@ impl View {
             let extent = self.extent(end_offset);
             extent.read(&mut Cursor::default(), offset, usize::MAX, bytes_max)
         };
-        self.of_present(read).map_err(|error| at_offset(error, offset))
+        self.read_despite_retention(read)
+            .map_err(|error| at_offset(error, offset))
     }
 
     /// Reads, and again where the writer's retention has deleted a segment since it was listed.
-    fn of_present<T>(&self, read: impl Fn() -> Result<T, ReadError>) -> Result<T, ReadError> {
+    fn read_despite_retention<T>(&self, read: impl Fn() -> Result<T, ReadError>) -> Result<T, ReadError> {
         let mut looks = 1;
         loop {
             match read() {
