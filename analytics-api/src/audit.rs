@@ -21,8 +21,8 @@ use crate::progress::committed;
 
 /// Share of the time that checks may take, in percent: the pause after a check grows with it.
 const PERCENT_MAX: u32 = 2;
-/// Time that the pass has in every check, if the interval is short.
-const PASS_MIN: Duration = Duration::from_millis(500);
+/// Time that each part of a check has at least, if the interval is short.
+const PART_MIN: Duration = Duration::from_millis(500);
 /// Wrong sections that are remembered one by one.
 const WRONG_MAX: usize = 1_000;
 /// Age at which the end of retention is read again.
@@ -44,19 +44,23 @@ impl Audit {
 /// Checks at once and then again and again, until it is aborted.
 pub(crate) async fn watch(app: Arc<App>) {
     let interval = Duration::from_millis(app.config.audit_interval_ms);
-    let pass_time = PASS_MIN.max(interval * PERCENT_MAX / 100);
+    let part_time = PART_MIN.max(interval * PERCENT_MAX / 100);
     gauge!("receipts_audit_last_good_timestamp_seconds").set(0.0);
     let mut check = None;
     loop {
         let started = Instant::now();
-        match step(&app, &mut check, pass_time).await {
-            Ok(sums) => report(&app, &sums),
-            // Readiness reports an engine that is unavailable or damaged.
-            Err(error) => tracing::warn!(%error, "the ledger can't be compared with the tables now"),
-        }
+        let result = step(&app, &mut check, part_time).await;
         // A section that is wrong stays so until a check has found it repaired.
-        if check.as_ref().is_some_and(|check| !check.state.wrong.is_empty()) {
-            app.audit.has_findings.store(true, Ordering::Relaxed);
+        let wrong = check.as_ref().map_or(0, |check| check.state.wrong.len());
+        match result {
+            Ok(sums) => report(&app, &sums, wrong as u64),
+            Err(error) => {
+                if wrong > 0 {
+                    app.audit.has_findings.store(true, Ordering::Relaxed);
+                }
+                // Readiness reports an engine that is unavailable or damaged.
+                tracing::warn!(%error, "the ledger can't be compared with the tables now");
+            }
         }
         let taken = started.elapsed();
         histogram!("receipts_audit_seconds").record(taken.as_secs_f64());
@@ -124,19 +128,6 @@ impl Check {
         Ok(())
     }
 
-    /// A partition of the pass. One that came since has no begin, and this end.
-    fn partition(&self, epoch: u32, partition: u32, end: u64) -> AuditPartition {
-        let known = self.partitions.iter();
-        let mut known = known.filter(|known| (known.epoch, known.partition) == (epoch, partition));
-        let begin = known.next().map_or(0, |known| known.begin);
-        AuditPartition {
-            epoch,
-            partition,
-            begin,
-            end,
-        }
-    }
-
     /// Checks wrong sections again, and forgets those that are repaired.
     async fn check_wrong(&mut self, until: Instant) -> Result<AuditSums, WarehouseError> {
         let mut sums = AuditSums::default();
@@ -144,17 +135,33 @@ impl Check {
             let Some(&section) = self.state.wrong.first() else {
                 break;
             };
-            // Whole blocks are compared, also where the section ends within one.
+            let SectionOffsets {
+                epoch,
+                partition,
+                from,
+                end,
+            } = section;
             let known = self.partitions.iter();
-            let mut known = known.filter(|known| (known.epoch, known.partition) == (section.epoch, section.partition));
-            let end = known.next().map_or(section.end, |known| known.end.max(section.end));
-            let partition = self.partition(section.epoch, section.partition, end);
+            let mut known = known.filter(|known| (known.epoch, known.partition) == (epoch, partition));
+            let partition = match known.next() {
+                // Whole blocks are compared, also where the section ends within one.
+                Some(known) => AuditPartition {
+                    end: known.end.max(end),
+                    ..*known
+                },
+                None => AuditPartition {
+                    epoch,
+                    partition,
+                    begin: 0,
+                    end,
+                },
+            };
             let mut found = AuditSums::default();
-            let mut from = section.from;
-            while from < section.end {
-                let section = self.warehouse.audit_section(&partition, from).await?;
-                found.add(section.sums);
-                from = section.end;
+            let mut next = from;
+            while next < end {
+                let compared = self.warehouse.audit_section(&partition, next).await?;
+                found.add(compared.sums);
+                next = compared.end;
             }
             self.state.wrong.remove(0);
             if !found.is_clean() {
@@ -265,8 +272,9 @@ fn set_next(offsets: &mut Vec<CommittedOffset>, epoch: u32, partition: u32, next
     });
 }
 
-fn report(app: &App, sums: &AuditSums) {
-    let findings = sums.findings.len() as u64 + sums.unnamed;
+/// Reports a check's result. `wrong` is the number of wrong sections, which a check may not reach.
+fn report(app: &App, sums: &AuditSums, wrong: u64) {
+    let findings = wrong.max(sums.findings.len() as u64 + sums.unnamed);
     #[allow(clippy::cast_precision_loss)] // Gauges; a difference above 2^53 is no less of one.
     {
         gauge!("receipts_audit_findings").set(findings as f64);
@@ -274,9 +282,11 @@ fn report(app: &App, sums: &AuditSums) {
     }
     counter!("receipts_audit_checks_total").increment(1);
     app.audit.has_findings.store(findings > 0, Ordering::Relaxed);
-    let Some(first) = sums.findings.first() else {
+    if findings == 0 {
         let now_s = jiff::Timestamp::now().as_duration().as_secs_f64();
         gauge!("receipts_audit_last_good_timestamp_seconds").set(now_s);
+    }
+    let Some(first) = sums.findings.first() else {
         return;
     };
     tracing::error!(
