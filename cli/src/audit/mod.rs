@@ -95,7 +95,7 @@ pub async fn audit(settings: &Settings, inspection: &Inspection, depth: Depth) -
         .collect();
     let warehouse = &inspection.warehouse;
     let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} receipts compared  eta {eta}") {
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} records compared  eta {eta}") {
         bar.set_style(style);
     }
     let progress = |compared, all| {
