@@ -12,6 +12,8 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+pub(crate) use insert::INSERT_SETTINGS;
+
 use crate::config::{Password, is_https};
 use crate::connector::Connector;
 use crate::queries::DamageMet;

@@ -8,17 +8,14 @@
 use clickhouse::Row;
 use serde::Deserialize;
 
-use crate::client::Call;
+use crate::client::{Call, INSERT_SETTINGS};
 use crate::{Warehouse, WarehouseError};
 
-/// Settings with which an `INSERT ... SELECT` writes one block, durably.
-const ONE_BLOCK: [(&str, &str); 6] = [
-    ("async_insert", "0"),
-    ("insert_deduplicate", "0"),
+/// Settings with which an `INSERT ... SELECT` writes one block.
+const ONE_BLOCK: [(&str, &str); 3] = [
     ("max_insert_threads", "1"),
     ("min_insert_block_size_bytes", "1000000000000"),
     ("min_insert_block_size_rows", "1000000000000"),
-    ("optimize_on_insert", "0"),
 ];
 
 /// The right to change a shard's tables.
@@ -117,7 +114,7 @@ impl Warehouse {
         let epoch = epoch.filter(|_| self.is_server());
         let condition = epoch.map_or_else(|| "1".to_owned(), WriterEpoch::condition);
         let mut call = call.fenced_by(&condition);
-        for (setting, value) in ONE_BLOCK {
+        for (setting, value) in INSERT_SETTINGS.into_iter().chain(ONE_BLOCK) {
             call = call.set(setting, value);
         }
         if let Some(epoch) = epoch {

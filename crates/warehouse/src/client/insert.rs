@@ -13,6 +13,16 @@ use crate::{LedgerRow, ReplayRow, WarehouseError, WriterEpoch};
 /// two awaits.
 const PIECE_BYTES: usize = 256 << 10;
 
+/// Settings of every insert.
+pub(crate) const INSERT_SETTINGS: [(&str, &str); 3] = [
+    // An acknowledged insert is on disk: nothing may be gathered in memory first.
+    ("async_insert", "0"),
+    // A rewritten block must be written: the one of before may have been lost since.
+    ("insert_deduplicate", "0"),
+    // Merges unite rows of equal keys; doing it in each block as well would cost a quarter more.
+    ("optimize_on_insert", "0"),
+];
+
 impl Warehouse {
     /// Inserts the accepted rows of verdicts into `receipts`, as the shard's writer if `epoch` is
     /// given. `Ok` means that they are durable, or that a later writer has superseded this one
@@ -117,17 +127,8 @@ impl Warehouse {
         let started = Instant::now();
         // The embedded engine is this process's own: no other writer can insert into it.
         let epoch = epoch.filter(|_| self.is_server());
-        let names: Vec<&str> = batches
-            .first()
-            .map(|batch| {
-                batch
-                    .schema_ref()
-                    .fields()
-                    .iter()
-                    .map(|field| field.name().as_str())
-                    .collect()
-            })
-            .unwrap_or_default();
+        let fields = batches.iter().take(1).flat_map(|batch| batch.schema_ref().fields());
+        let names: Vec<&str> = fields.map(|field| field.name().as_str()).collect();
         let sql = statement(table, &names.join(", "), structure, epoch);
         let query_id = epoch.map(WriterEpoch::query_id);
         let sent = async {
@@ -145,16 +146,10 @@ impl Warehouse {
     }
 
     async fn send(&self, sql: String, stream: Bytes, query_id: Option<String>) -> Result<(), WarehouseError> {
-        let mut insert = self
-            .client
-            .insert_formatted_with(sql)
-            // An acknowledged insert is on disk: nothing may be gathered in memory first.
-            .with_setting("async_insert", "0")
-            // Merges unite rows of equal keys; doing it in each block as well would cost a quarter
-            // more.
-            .with_setting("optimize_on_insert", "0")
-            // A rewritten block must be written: the one of before may have been lost since.
-            .with_setting("insert_deduplicate", "0");
+        let mut insert = self.client.insert_formatted_with(sql);
+        for (setting, value) in INSERT_SETTINGS {
+            insert = insert.with_setting(setting, value);
+        }
         if let Some(query_id) = query_id {
             insert = insert.with_setting("query_id", query_id);
         }
