@@ -321,11 +321,11 @@ fn lost_rows_are_told_while_it_runs() {
         let report = on(&data, &["audit", "--json"]).expect(1).json();
         report["runningCheck"]["wrongSections"].as_u64() >= Some(1)
     });
-    assert_eq!(
-        get(&up.url("analytics"), "/readyz", "").0,
-        200,
-        "what is there is still served"
-    );
+    // What is there is still served. An engine that was busy for a moment isn't meant here.
+    until("readiness, although rows are lost", || {
+        get(&up.url("analytics"), "/readyz", "").0 == 200
+    });
+    assert_eq!(dashboard()["incomplete"], true);
     on(&data, &["repair"]).expect(0);
     // A check that began while the repair was at work may still end after it.
     until("the repair to be told", || {
