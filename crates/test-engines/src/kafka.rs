@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use anyhow::Context;
 use rustix::process::Signal;
 
+use crate::cache::cached;
 use crate::engine::{Engine, run};
 use crate::folder::Folder;
 use crate::spawner::dying_with_us;
@@ -209,11 +209,7 @@ impl Java {
 fn home() -> anyhow::Result<PathBuf> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/fetch-kafka");
     run(&mut Command::new(script))?;
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
-        .context("neither XDG_CACHE_HOME nor HOME is set")?;
-    Ok(cache.join(format!("receipts/kafka-{VERSION}")))
+    cached(&format!("kafka-{VERSION}"))
 }
 
 fn properties_of(

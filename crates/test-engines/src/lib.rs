@@ -13,10 +13,12 @@
 //! Everything here blocks: a start takes one to a few seconds.
 #![forbid(unsafe_code)]
 
+mod cache;
 mod certificates;
 mod dns;
 mod engine;
 mod folder;
+mod http;
 mod kafka;
 mod ports;
 mod postgres;

@@ -1,8 +1,7 @@
 //! Prometheus, from Debian's package, unpacked into the cache by scripts/fetch-prometheus.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -10,10 +9,11 @@ use anyhow::{Context, bail};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::cache::cached;
 use crate::engine::Engine;
 use crate::folder::Folder;
-use crate::ports;
 use crate::spawner::dying_with_us;
+use crate::{http, ports};
 
 /// A running server with rules, which asks its targets every second.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Prometheus {
     ///
     /// It isn't in the cache (`make prometheus`), or doesn't start.
     pub fn start(targets: &[(&str, &str)], rules: &Path) -> anyhow::Result<Self> {
-        let program = cached("prometheus")?;
+        let program = program("prometheus")?;
         let folder = Folder::new("prometheus")?;
         let [port] = ports::free()?;
         let mut lines = format!(
@@ -59,7 +59,7 @@ impl Prometheus {
                 .arg(format!("--web.listen-address=127.0.0.1:{port}"));
             command
         };
-        let answers = move |_: &Path| ask(port, "/-/ready").is_ok();
+        let answers = move |_: &Path| http::get(port, "/-/ready").is_ok();
         let log = folder.path().join("prometheus.log");
         Ok(Self {
             _engine: Engine::start("Prometheus", log, Signal::KILL, command, answers)?,
@@ -74,7 +74,7 @@ impl Prometheus {
     ///
     /// No answer, or another status than 200; the body is in the error.
     pub fn get(&self, path: &str) -> anyhow::Result<String> {
-        ask(self.port, path)
+        http::get(self.port, path)
     }
 
     /// The same as JSON.
@@ -114,7 +114,7 @@ impl Prometheus {
     ///
     /// It isn't in the cache (`make prometheus`), or doesn't start.
     pub fn lint(page: &str) -> anyhow::Result<String> {
-        let mut tool = Command::new(cached("promtool")?)
+        let mut tool = Command::new(program("promtool")?)
             .args(["check", "metrics"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -136,27 +136,10 @@ fn encoded(text: &str) -> String {
         .fold(String::new(), |out, byte| out + &format!("%{byte:02X}"))
 }
 
-fn cached(program: &str) -> anyhow::Result<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
-        .context("neither XDG_CACHE_HOME nor HOME is set")?;
-    let path = cache.join("receipts/prometheus").join(program);
+fn program(name: &str) -> anyhow::Result<PathBuf> {
+    let path = cached("prometheus")?.join(name);
     if !path.exists() {
         bail!("{} isn't there: `make prometheus` fetches it", path.display());
     }
     Ok(path)
-}
-
-/// HTTP/1.0: the answer ends with its connection, and isn't chunked.
-fn ask(port: u16, path: &str) -> anyhow::Result<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n").as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("no answer")?;
-    if head.split(' ').nth(1) != Some("200") {
-        bail!("{}: {body}", head.lines().next().unwrap_or_default());
-    }
-    Ok(body.to_owned())
 }
