@@ -15,6 +15,19 @@ pub(crate) fn get(port: u16, path: &str) -> anyhow::Result<String> {
     exchange(port, &format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n"))
 }
 
+/// Body of the response to `POST path` with `body`.
+///
+/// # Errors
+///
+/// No response, or a status other than 200: the error contains the body.
+pub(crate) fn post(port: u16, path: &str, body: &str) -> anyhow::Result<String> {
+    let length = body.len();
+    exchange(
+        port,
+        &format!("POST {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n\r\n{body}"),
+    )
+}
+
 fn exchange(port: u16, request: &str) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.write_all(request.as_bytes())?;

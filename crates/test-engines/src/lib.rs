@@ -15,6 +15,7 @@
 
 mod cache;
 mod certificates;
+mod clickhouse;
 mod dns;
 mod engine;
 mod folder;
@@ -23,6 +24,7 @@ mod kafka;
 mod ports;
 mod postgres;
 mod prometheus;
+mod proxy;
 mod redis;
 mod spawner;
 
@@ -30,6 +32,7 @@ use anyhow::Context;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 pub use certificates::Certificates;
+pub use clickhouse::ClickHouse;
 pub use dns::Dns;
 pub use folder::Folder;
 pub use kafka::{Kafka, KafkaSecurity};

@@ -1,6 +1,7 @@
 //! Each engine starts, answers an independent client, is killed, restarted and frozen, and leaves nothing behind.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod clickhouse;
 mod dns;
 mod kafka;
 mod orphans;

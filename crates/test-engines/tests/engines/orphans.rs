@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use test_engines::{Postgres, Redis};
+use test_engines::{ClickHouse, Postgres, Redis};
 
 const MARK: &str = "TEST_ENGINES_ORPHANS";
 
@@ -13,12 +13,17 @@ const MARK: &str = "TEST_ENGINES_ORPHANS";
 fn a_process_with_engines() {
     let Some(file) = std::env::var_os(MARK) else { return };
     // Started by threads that end, as shared engines are.
-    let started = std::thread::spawn(|| (Redis::start().unwrap(), Postgres::start().unwrap()));
-    let (redis, postgres) = started.join().unwrap();
+    let started = std::thread::spawn(|| {
+        let clickhouse = ClickHouse::start(1).unwrap();
+        (Redis::start().unwrap(), Postgres::start().unwrap(), clickhouse)
+    });
+    let (redis, postgres, clickhouse) = started.join().unwrap();
     assert_eq!(redis.cli(&["PING"]).unwrap(), "PONG\n");
     assert_eq!(postgres.psql("postgres", "SELECT 1").unwrap(), "1\n");
     let folder = redis.cli(&["CONFIG", "GET", "dir"]).unwrap();
     let tables = postgres.psql("postgres", "SHOW data_directory").unwrap();
+    let data = clickhouse.query(0, "SELECT path FROM system.disks").unwrap();
+    let status = std::fs::read_to_string(Path::new(data.trim()).join("status")).unwrap();
     let pids = [
         redis
             .cli(&["INFO", "server"])
@@ -32,13 +37,19 @@ fn a_process_with_engines() {
             .next()
             .unwrap()
             .to_owned(),
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("PID: ").map(str::to_owned))
+            .unwrap(),
     ];
     let said = format!(
-        "{}\n{}\n{}\n{}",
+        "{}\n{}\n{}\n{}\n{}\n{}",
         folder.lines().nth(1).unwrap(),
         tables.trim(),
+        data.trim(),
         pids[0].trim(),
-        pids[1]
+        pids[1],
+        pids[2]
     );
     let whole = PathBuf::from(file);
     std::fs::write(whole.with_extension("part"), said).unwrap();
@@ -68,8 +79,10 @@ fn nothing_is_left_of_a_killed_process() {
     let left: Vec<PathBuf> = [
         lines[0].into(),
         lines[1].into(),
-        Path::new("/proc").join(lines[2]),
+        lines[2].into(),
         Path::new("/proc").join(lines[3]),
+        Path::new("/proc").join(lines[4]),
+        Path::new("/proc").join(lines[5]),
     ]
     .into();
     until(|| left.iter().all(|path| !path.exists()));
