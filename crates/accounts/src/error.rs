@@ -48,6 +48,9 @@ pub enum AccountsError {
     /// The client has as many keys as it may have.
     #[error("the client has {max} keys, revoked ones included", max = crate::KEYS_PER_CLIENT_MAX)]
     TooManyClientKeys,
+    /// The shard map, or an entry for it, isn't usable.
+    #[error("{0}")]
+    ShardMap(String),
     /// The system gives no randomness.
     #[error("no randomness for a key: {0}")]
     Randomness(String),

@@ -13,6 +13,7 @@
 //! | [`ClientKey`] | a key that signs as a client |
 //! | [`Policy`], [`PolicyConfig`] | conditions on receipts; the section `[policy]` |
 //! | [`RegistryCache`] | client keys and entries as a policy looks them up, cached |
+//! | [`ShardMap`] | which shard of the warehouse stores a receipt |
 //!
 //! No other crate knows SQL, and nothing here is seen in a function's type: errors carry text.
 #![forbid(unsafe_code)]
@@ -43,6 +44,7 @@ mod registry;
 mod rotation;
 mod schema;
 mod scope;
+mod shard_map;
 mod store;
 mod tier;
 mod trail;
@@ -83,6 +85,10 @@ pub use publisher_key::{DOMAINS_MAX, NewKey, PublisherKey};
 pub use registry::{KeyStatus, RegistryCache, RegistryConfig, RegistryUnavailable, RegistryVersions};
 pub use rotation::{EndedKey, Rotation};
 pub use scope::{Scope, ScopeError, parse_scopes};
+pub use shard_map::{
+    NewShardMapEntry, RegisteredShardMapEntry, SHARDS_MAX, SPLITS_MAX, ShardMap, ShardMapCache, ShardMapEntry,
+    ShardMapError, ShardMapUnavailable,
+};
 pub use store::Accounts;
 pub use tier::{Tier, TierError};
 pub use trail::TrailEntry;

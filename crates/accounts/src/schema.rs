@@ -6,6 +6,7 @@ mod jobs;
 mod keys;
 mod mail;
 mod registry;
+mod shard_map;
 mod trail;
 mod users;
 mod verification;
@@ -71,6 +72,11 @@ const VERSIONS: &[Version] = &[
         number: 9,
         name: "mails",
         statements: mail::STATEMENTS,
+    },
+    Version {
+        number: 10,
+        name: "shard map",
+        statements: shard_map::STATEMENTS,
     },
 ];
 

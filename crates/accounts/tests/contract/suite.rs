@@ -45,6 +45,7 @@ mod keys;
 mod mails;
 mod own_keys;
 mod registry;
+mod shard_map;
 mod users;
 mod verifications;
 
@@ -58,6 +59,7 @@ nouns! {
     mails,
     own_keys,
     registry,
+    shard_map,
     users,
     verifications,
 }
