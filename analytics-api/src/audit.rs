@@ -9,15 +9,18 @@
 //! The check reads tables that writers fill, so it covers any number of writers, and any number of
 //! these APIs may run it.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use metrics::{counter, gauge, histogram};
-use warehouse::{AuditPartition, AuditState, AuditSums, CommittedOffset, SectionOffsets, Warehouse, WarehouseError};
+use warehouse::{
+    AuditPartition, AuditState, AuditSums, CommittedOffset, SectionOffsets, ShardProgress, Warehouse, WarehouseError,
+};
 
 use crate::app::App;
-use crate::progress::committed;
 
 /// Share of the time that checks may take, in percent: the pause after a check grows with it.
 const PERCENT_MAX: u32 = 2;
@@ -46,12 +49,12 @@ pub(crate) async fn watch(app: Arc<App>) {
     let interval = Duration::from_millis(app.config.audit_interval_ms);
     let part_time = PART_MIN.max(interval * PERCENT_MAX / 100);
     gauge!("receipts_audit_last_good_timestamp_seconds").set(0.0);
-    let mut check = None;
+    let mut checks = BTreeMap::new();
     loop {
         let started = Instant::now();
-        let result = step(&app, &mut check, part_time).await;
+        let result = step(&app, &mut checks, part_time).await;
         // A section that is wrong stays so until a check has found it repaired.
-        let wrong = check.as_ref().map_or(0, |check| check.state.wrong.len());
+        let wrong: usize = checks.values().map(|check| check.state.wrong.len()).sum();
         match result {
             Ok(sums) => report(&app, &sums, wrong as u64),
             Err(error) => {
@@ -68,16 +71,34 @@ pub(crate) async fn watch(app: Arc<App>) {
     }
 }
 
-/// Runs a check. Progress is read first: a writer publishes it after the ledger row, so everything
-/// below it must be in both.
+/// Runs a check of each shard. Progress is read first: a writer publishes it after the ledger row,
+/// so everything below it must be in both.
 ///
-/// Each of its parts has so much time, but for one section. What an error prevents is left to the
+/// Each part of a check has so much time, but for one section. What an error prevents is left to the
 /// next check.
-async fn step(app: &App, check: &mut Option<Check>, time: Duration) -> Result<AuditSums, WarehouseError> {
-    let committed = committed(&app.deps.progress.shards().await?);
-    let check = match check {
-        Some(check) => check,
-        None => check.insert(Check::load(app.warehouse(), &committed).await?),
+async fn step(app: &App, checks: &mut BTreeMap<u32, Check>, time: Duration) -> Result<AuditSums, WarehouseError> {
+    let mut sums = AuditSums::default();
+    let mut failed = None;
+    for shard in app.deps.progress.shards().await? {
+        let warehouse = app.warehouse().shard(shard.shard)?;
+        match check(warehouse, &shard, checks, time).await {
+            Ok(more) => sums.add(more),
+            Err(error) => failed = Some(error),
+        }
+    }
+    failed.map_or(Ok(sums), Err)
+}
+
+async fn check(
+    warehouse: &Warehouse,
+    shard: &ShardProgress,
+    checks: &mut BTreeMap<u32, Check>,
+    time: Duration,
+) -> Result<AuditSums, WarehouseError> {
+    let committed = shard.committed();
+    let check = match checks.entry(shard.shard) {
+        Entry::Occupied(check) => check.into_mut(),
+        Entry::Vacant(place) => place.insert(Check::load(warehouse, &committed).await?),
     };
     check.load_partitions(&committed).await?;
     let wrong = check.check_wrong(Instant::now() + time).await;
@@ -185,7 +206,8 @@ impl Check {
                 begin: 0,
                 end: one.next_offset,
             };
-            let mut from = next_of(&self.state.checked, one.epoch, one.partition).min(one.next_offset);
+            let checked = self.next_of(&self.state.checked, one.epoch, one.partition).await?;
+            let mut from = checked.min(one.next_offset);
             while from < one.next_offset {
                 let section = self.warehouse.audit_section(&partition, from).await?;
                 sums.add(self.noted(&partition, from, section.end, section.sums));
@@ -209,7 +231,7 @@ impl Check {
         for partition in self.partitions.clone() {
             let (epoch, number) = (partition.epoch, partition.partition);
             loop {
-                let from = next_of(&self.state.pass, epoch, number);
+                let from = self.next_of(&self.state.pass, epoch, number).await?;
                 if from >= partition.end {
                     break;
                 }
@@ -225,6 +247,15 @@ impl Check {
         self.state.pass.clear();
         counter!("receipts_audit_passes_total").increment(1);
         Ok(sums)
+    }
+
+    /// Next offset of a partition, and of one that is missing the first that it has.
+    async fn next_of(&self, offsets: &[CommittedOffset], epoch: u32, partition: u32) -> Result<u64, WarehouseError> {
+        let mut offsets = offsets.iter();
+        match offsets.find(|one| (one.epoch, one.partition) == (epoch, partition)) {
+            Some(one) => Ok(one.next_offset),
+            None => self.warehouse.first_offset(epoch, partition).await,
+        }
     }
 
     /// Remembers a wrong section. Returns the sums, or none where a wrong section has all of the
@@ -253,14 +284,6 @@ impl Check {
         }
         found
     }
-}
-
-/// Next offset of a partition, 0 if it is missing.
-fn next_of(offsets: &[CommittedOffset], epoch: u32, partition: u32) -> u64 {
-    let mut of_it = offsets
-        .iter()
-        .filter(|one| (one.epoch, one.partition) == (epoch, partition));
-    of_it.next().map_or(0, |one| one.next_offset)
 }
 
 fn set_next(offsets: &mut Vec<CommittedOffset>, epoch: u32, partition: u32, next_offset: u64) {

@@ -3,11 +3,9 @@
 //! A writer publishes progress after rows, aggregates and ledger rows are stored, so everything
 //! below a published position is in the tables.
 
-use std::collections::BTreeMap;
-
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use warehouse::{CommittedOffset, PartitionProgress, ShardProgress, Warehouse, WarehouseError};
+use warehouse::{PartitionProgress, ShardProgress, Warehouse, WarehouseError};
 
 /// Reads the progress that the writers of all shards published last.
 pub trait Progress: Send + Sync + 'static {
@@ -33,6 +31,9 @@ pub enum Incomplete {
          they publish within seconds, also without receipts"
     )]
     NothingPublished,
+    /// A shard's writer hasn't published.
+    #[error("the writer of shard {0} hasn't published its progress yet: check that a writer runs for each shard")]
+    Shard(u32),
     /// A shard's writer hasn't received verdicts, or idle records, of every partition of
     /// `receipts`.
     #[error(
@@ -72,6 +73,10 @@ pub fn complete_through_ms(shards: &[ShardProgress]) -> Result<i64, Incomplete> 
     if partitions == 0 {
         return Err(Incomplete::UnknownPartitions);
     }
+    let known = shards.iter().map(|shard| shard.shards).max().unwrap_or(0);
+    if let Some(missing) = (0..known).find(|number| !shards.iter().any(|shard| shard.shard == *number)) {
+        return Err(Incomplete::Shard(missing));
+    }
     let all = || shards.iter().flat_map(|shard| &shard.partitions);
     let epoch = all().map(|one| one.epoch).max();
     // An instant of 0 comes from the ledger, which has none.
@@ -93,25 +98,6 @@ pub fn complete_through_ms(shards: &[ShardProgress]) -> Result<i64, Incomplete> 
     }
     let instants = all().filter(counts).map(|one| one.complete_through_ms);
     instants.min().ok_or(Incomplete::NothingPublished)
-}
-
-/// The positions in `receipts` below which all shards' rows are stored, in order of epoch and
-/// partition. A partition that some shard hasn't published is left out.
-#[must_use]
-pub fn committed(shards: &[ShardProgress]) -> Vec<CommittedOffset> {
-    let mut lowest: BTreeMap<(u32, u32), (u64, usize)> = BTreeMap::new();
-    for one in shards.iter().flat_map(|shard| &shard.partitions) {
-        let (next_offset, count) = lowest.entry((one.epoch, one.partition)).or_insert((u64::MAX, 0));
-        *next_offset = one.next_offset.min(*next_offset);
-        *count += 1;
-    }
-    let of_all_shards = lowest.into_iter().filter(|(_, (_, count))| *count == shards.len());
-    let offset = |((epoch, partition), (next_offset, _))| CommittedOffset {
-        epoch,
-        partition,
-        next_offset,
-    };
-    of_all_shards.map(offset).collect()
 }
 
 #[cfg(test)]
@@ -175,6 +161,19 @@ mod tests {
     }
 
     #[test]
+    fn every_shard_of_the_log_verdicts_must_have_published() {
+        let first = ShardProgress {
+            shards: 3,
+            ..shard(0, 1, &[(1, 0, 5, 300)])
+        };
+        let second = shard(1, 1, &[(1, 0, 5, 200)]);
+        let third = shard(2, 1, &[(1, 0, 5, 400)]);
+        let shards = [first, second, third];
+        assert_eq!(complete_through_ms(&shards[..2]), Err(Incomplete::Shard(2)));
+        assert_eq!(complete_through_ms(&shards), Ok(200));
+    }
+
+    #[test]
     fn partitions_of_an_earlier_epoch_do_not_count() {
         let recreated = [shard(0, 2, &[(1, 0, 5, 300), (1, 1, 9, 200), (2, 0, 1, 900)])];
         assert_eq!(complete_through_ms(&recreated), missing(0, 1, 2));
@@ -182,22 +181,5 @@ mod tests {
         assert_eq!(complete_through_ms(&complete), Ok(800));
         let one_shard_behind = [shard(0, 1, &[(2, 0, 1, 900)]), shard(1, 1, &[(1, 0, 5, 300)])];
         assert_eq!(complete_through_ms(&one_shard_behind), missing(1, 0, 1));
-    }
-
-    #[test]
-    fn a_position_is_committed_once_every_shard_has_passed_it() {
-        let offset = |epoch, partition, next_offset| CommittedOffset {
-            epoch,
-            partition,
-            next_offset,
-        };
-        assert_eq!(committed(&[]), []);
-        let one = [shard(0, 2, &[(1, 0, 5, 300), (1, 1, 0, 200)])];
-        assert_eq!(committed(&one), [offset(1, 0, 5), offset(1, 1, 0)]);
-        let two = [
-            shard(0, 2, &[(1, 0, 5, 300), (1, 1, 9, 200)]),
-            shard(1, 2, &[(1, 0, 4, 400), (2, 1, 9, 500)]),
-        ];
-        assert_eq!(committed(&two), [offset(1, 0, 4)]);
     }
 }

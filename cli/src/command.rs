@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::failure::{Answer, EXIT_CODES, Failure};
 use crate::{
     audit, canonicalize, check_signature, clients, config, deliver, dev_token, explain, idle, keygen, keys, migrate,
-    rejected, repair, rewind, send, sign, size, up, usage, verify,
+    rejected, repair, rewind, send, shards, sign, size, up, usage, verify,
 };
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
@@ -34,6 +34,7 @@ enum Command {
     Rejected(rejected::RejectedCommand),
     Repair(repair::Repair),
     Rewind(rewind::Rewind),
+    Shards(shards::Shards),
     Usage(usage::Usage),
     Config(config::Config),
     Migrate(migrate::Migrate),
@@ -64,6 +65,7 @@ impl Cli {
             Command::Rejected(command) => command.run(),
             Command::Repair(command) => command.run(),
             Command::Rewind(command) => command.run(),
+            Command::Shards(command) => command.run(),
             Command::Usage(command) => command.run(),
             Command::Config(command) => command.run(),
             Command::Migrate(command) => command.run(),

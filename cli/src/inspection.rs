@@ -9,9 +9,6 @@ use crate::data_dir::Lock;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// The only shard.
-pub const SHARD: u32 = 0;
-
 /// The log of receipts, read only, and the warehouse: the running one through its socket, or one
 /// opened here.
 pub struct Inspection {
@@ -135,38 +132,55 @@ impl Inspection {
         tokio::task::block_in_place(open).map_err(|error| Failure::Unavailable(format!("the log verdicts: {error}")))
     }
 
-    /// Progress of the writer, as stored. Where the ledger is damaged, as published.
+    /// The shards and their numbers.
+    pub fn shards(&self) -> impl Iterator<Item = (u32, &Warehouse)> {
+        (0..).zip(self.warehouse.shards())
+    }
+
+    /// Progress of a shard's writer, as stored. Where the ledger is damaged, as published.
     ///
     /// # Errors
     /// The warehouse is unavailable.
-    pub async fn stored(&self) -> Result<ShardProgress, Failure> {
-        let stored = match writer::resumption::stored(&self.warehouse, SHARD).await {
+    pub async fn stored(&self, shard: u32) -> Result<ShardProgress, Failure> {
+        let warehouse = self.warehouse.shard(shard).map_err(Failure::input)?;
+        let stored = match writer::resumption::stored(warehouse, shard).await {
             Err(WarehouseError::Damaged(_)) => {
-                let published = self.warehouse.progress().await;
-                published.map(|all| all.into_iter().find(|one| one.shard == SHARD).unwrap_or_default())
+                let published = warehouse.progress().await;
+                published.map(|all| all.into_iter().find(|one| one.shard == shard).unwrap_or_default())
             }
             stored => stored,
         };
         stored.map_err(Failure::unavailable)
     }
 
-    /// The partitions of `receipts`, as far as their verdicts are in the tables.
+    /// Progress of all shards' writers, as stored.
+    ///
+    /// # Errors
+    /// The warehouse is unavailable.
+    pub async fn all_stored(&self) -> Result<Vec<ShardProgress>, Failure> {
+        let mut all = Vec::new();
+        for (shard, _) in self.shards() {
+            all.push(self.stored(shard).await?);
+        }
+        Ok(all)
+    }
+
+    /// The partitions of `receipts`, as far as their verdicts are in the tables of all shards.
     ///
     /// # Errors
     /// An engine is unavailable.
     pub async fn partitions(&self) -> Result<Vec<StoredPartition>, Failure> {
         // The tables first: nothing is stored that isn't in the log by then.
-        let stored = self.stored().await?;
+        let stored = self.all_stored().await?;
         let states = self.log.partitions(verifier::GROUP).await;
         let partition = |state: PartitionState| {
-            let mut partitions = stored.partitions.iter();
-            let stored = partitions.find(|one| (one.epoch, one.partition) == (state.epoch, state.partition));
-            let verified = state.committed.filter(|committed| committed.epoch == state.epoch);
+            let verified = state.committed.as_ref();
+            let verified = verified.filter(|committed| committed.epoch == state.epoch);
             StoredPartition {
                 epoch: state.epoch,
                 partition: state.partition,
                 begin_offset: state.begin_offset,
-                next_offset: stored.map_or(0, |one| one.next_offset),
+                next_offset: stored_by_all(&stored, &state).unwrap_or(0),
                 verified_offset: verified.map_or(0, |committed| committed.next_offset),
                 end_offset: state.end_offset,
             }
@@ -185,4 +199,12 @@ impl Inspection {
             drop(lock);
         }
     }
+}
+
+/// The offset of a partition below which all shards have stored what is theirs. A shard without any
+/// range of the partition is new.
+pub fn stored_by_all(shards: &[ShardProgress], state: &PartitionState) -> Option<u64> {
+    let partitions = shards.iter().flat_map(|shard| &shard.partitions);
+    let of_it = partitions.filter(|one| (one.epoch, one.partition) == (state.epoch, state.partition));
+    of_it.map(|one| one.next_offset).min()
 }

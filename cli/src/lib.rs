@@ -41,6 +41,7 @@ pub mod rewind;
 mod runtime;
 pub mod send;
 pub mod settings;
+pub mod shards;
 pub mod sign;
 pub mod size;
 pub mod terminal;

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use receipt_log::{KafkaOpenError, Log, LogInspector, LogOpenError, OpenError, PartitionState};
 use serde_json::json;
-use warehouse::{ShardProgress, VerdictsPosition};
+use warehouse::{ShardProgress, VerdictsPosition, Warehouse};
 use writer::continuity::break_in;
 
 use crate::failure::{Answer, Failure};
-use crate::inspection::{Inspection, Purpose, SHARD};
+use crate::inspection::{Inspection, Purpose, stored_by_all};
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{Output, mark};
 
@@ -111,7 +111,7 @@ async fn rewind(settings: &Settings, inspection: &Inspection, accept_loss: bool)
     }
     let receipts = inspection.log.partitions(verifier::GROUP).await;
     let receipts = receipts.map_err(Failure::unavailable)?;
-    let stored = inspection.stored().await?;
+    let stored = inspection.all_stored().await?;
     let Some(reason) = reason(settings, &receipts, &stored).await? else {
         return Ok(Outcome::Unneeded);
     };
@@ -124,35 +124,31 @@ async fn rewind(settings: &Settings, inspection: &Inspection, accept_loss: bool)
     } else {
         move_aside(&settings.data.verdicts())?
     };
-    // From here on no other process is the shard's writer.
-    let writer_epoch = inspection
-        .warehouse
-        .take_epoch(SHARD)
-        .await
-        .map_err(Failure::unavailable)?;
-    let Some(writer_epoch) = writer_epoch else {
-        let reason = "another process became the shard's writer at the same time: run `receipts rewind` again";
-        return Err(Failure::unavailable(reason));
-    };
+    // From here on no other process is a shard's writer.
+    let mut writer_epochs = Vec::new();
+    for (shard, warehouse) in inspection.shards() {
+        let writer_epoch = warehouse.take_epoch(shard).await.map_err(Failure::unavailable)?;
+        let reason = "another process became a shard's writer at the same time: run `receipts rewind` again";
+        writer_epochs.push(writer_epoch.ok_or_else(|| Failure::unavailable(reason))?);
+    }
     let next = VerdictsPosition {
         epoch: new_log(settings).await?,
         offset: 0,
     };
     set_back(settings, &targets)?;
-    let progress = progress(&stored, &targets, next);
-    let published = inspection
-        .warehouse
-        .publish_progress(&progress, Some(&writer_epoch))
-        .await;
-    published.map_err(Failure::unavailable)?;
-    if !inspection
-        .warehouse
-        .holds_epoch(&writer_epoch)
-        .await
-        .map_err(Failure::unavailable)?
-    {
-        let reason = "a writer started meanwhile: stop the writers, and run `receipts rewind` again";
-        return Err(Failure::unavailable(reason));
+    for (((_, warehouse), stored), writer_epoch) in inspection.shards().zip(&stored).zip(&writer_epochs) {
+        forget_ledger(warehouse, &targets).await?;
+        let progress = progress(stored, &targets, next);
+        let published = warehouse.publish_progress(&progress, Some(writer_epoch)).await;
+        published.map_err(Failure::unavailable)?;
+        if !warehouse
+            .holds_epoch(writer_epoch)
+            .await
+            .map_err(Failure::unavailable)?
+        {
+            let reason = "a writer started meanwhile: stop the writers, and run `receipts rewind` again";
+            return Err(Failure::unavailable(reason));
+        }
     }
     Ok(Outcome::Rewound {
         reason,
@@ -161,11 +157,25 @@ async fn rewind(settings: &Settings, inspection: &Inspection, accept_loss: bool)
     })
 }
 
+/// Deletes the ledger lines of a shard that has stored more than all others: the verdicts on them
+/// come again. Their rows are equal to those that are stored, and merge.
+async fn forget_ledger(warehouse: &Warehouse, targets: &[Target]) -> Result<(), Failure> {
+    for target in targets {
+        let offsets = target.to..u64::MAX;
+        let lines = warehouse.ledger_bounds(target.epoch, target.partition, offsets).await;
+        let lines = lines.map_err(Failure::unavailable)?;
+        let first_offsets: Vec<u64> = lines.iter().map(|line| line.start).collect();
+        let deleted = warehouse.delete_ledger_lines(target.epoch, target.partition, &first_offsets);
+        deleted.await.map_err(Failure::unavailable)?;
+    }
+    Ok(())
+}
+
 /// Why the log of verdicts can't continue what is stored; none if it can.
 async fn reason(
     settings: &Settings,
     receipts: &[PartitionState],
-    stored: &ShardProgress,
+    stored: &[ShardProgress],
 ) -> Result<Option<String>, Failure> {
     let open = || Log::open_verdicts_to_look(&settings.kafka, &settings.data.verdicts());
     let verdicts = match tokio::task::block_in_place(open) {
@@ -177,21 +187,23 @@ async fn reason(
         )) => return Ok(Some(unusable.to_string())),
         Err(error) => return Err(Failure::unavailable(error)),
     };
-    match break_in(verdicts.as_ref(), receipts, stored).await {
-        Ok(reason) => Ok(reason),
-        // The disk is here, so a file that can't be read is damaged.
-        Err(damaged) if !settings.kafka.is_given() => Ok(Some(damaged.to_string())),
-        Err(error) => Err(Failure::unavailable(error)),
+    for shard in stored {
+        match break_in(verdicts.as_ref(), receipts, shard).await {
+            Ok(None) => {}
+            Ok(reason) => return Ok(reason),
+            // The disk is here, so a file that can't be read is damaged.
+            Err(damaged) if !settings.kafka.is_given() => return Ok(Some(damaged.to_string())),
+            Err(error) => return Err(Failure::unavailable(error)),
+        }
     }
+    Ok(None)
 }
 
-/// Reads where the verifiers continue.
-fn targets(receipts: &[PartitionState], stored: &ShardProgress) -> Result<Vec<Target>, Failure> {
+/// Reads where the verifiers continue: behind what all shards have stored.
+fn targets(receipts: &[PartitionState], stored: &[ShardProgress]) -> Result<Vec<Target>, Failure> {
     let mut targets = Vec::new();
     for state in receipts {
-        let mut partitions = stored.partitions.iter();
-        let one = partitions.find(|one| (one.epoch, one.partition) == (state.epoch, state.partition));
-        let wanted = one.map_or(state.begin_offset, |one| one.next_offset);
+        let wanted = stored_by_all(stored, state).unwrap_or(state.begin_offset);
         if wanted > state.end_offset {
             return Err(Failure::Unavailable(format!(
                 "partition {} of receipts ends at offset {}, and verdicts are stored up to offset {wanted}: the log of receipts \
@@ -218,7 +230,6 @@ fn targets(receipts: &[PartitionState], stored: &ShardProgress) -> Result<Vec<Ta
 /// Progress with which the writer continues: everything that is stored, in the new log.
 fn progress(stored: &ShardProgress, targets: &[Target], next: VerdictsPosition) -> ShardProgress {
     let mut progress = stored.clone();
-    progress.shard = SHARD;
     progress.version += 1;
     progress.verdicts = next;
     for one in &mut progress.partitions {
@@ -259,8 +270,8 @@ async fn new_log(settings: &Settings) -> Result<u32, Failure> {
              `receipts rewind` again:\n  kafka-topics.sh --bootstrap-server {brokers} --delete --topic {topic}"
         )));
     }
-    let state = states.into_iter().find(|state| state.partition == SHARD);
-    let state = state.ok_or_else(|| Failure::Unavailable(format!("the log of verdicts has no partition {SHARD}")))?;
+    let state = states.first();
+    let state = state.ok_or_else(|| Failure::Unavailable("the log of verdicts has no partition".to_owned()))?;
     Ok(state.epoch)
 }
 

@@ -17,7 +17,7 @@ use crate::encoding::EncodedBlock;
 use crate::error::VerifierError;
 use crate::gathering::{Gathering, PolledBlock};
 use crate::idle::Observed;
-use crate::resumption::{ResumeError, resume};
+use crate::resumption::{ResumeError, Resumed, resume};
 use crate::stages::Stages;
 
 /// The longest wait of one poll.
@@ -99,12 +99,15 @@ impl Consuming {
     /// # Errors
     /// [`NotAppended`].
     pub async fn append_idle(&mut self, stages: &Stages, observed: &Observed) -> Result<(), NotAppended> {
+        let Some(shard_map) = stages.last_shard_map() else {
+            return Ok(());
+        };
         let mut block = EncodedBlock::empty(Instant::now());
         for (settled, complete_through_ms) in observed.idle(&self.assignments, self.idle_interval) {
             if self.gathering.holds(settled.claim) {
                 continue;
             }
-            match stages.idle(&settled, complete_through_ms) {
+            match stages.idle(&shard_map, &settled, complete_through_ms) {
                 Ok(part) => {
                     self.assignments.began_idle(part.claim);
                     block.partitions.push(part);
@@ -136,12 +139,12 @@ impl Consuming {
     ///
     /// # Errors
     /// [`ResumeError`].
-    pub async fn accept(&mut self, polled: Result<Polled, ConsumeError>) -> Result<bool, ResumeError> {
+    pub async fn accept(&mut self, polled: Result<Polled, ConsumeError>, stages: &Stages) -> Result<bool, ResumeError> {
         match polled {
             Ok(polled) => {
                 self.pauses = self.retry.pauses();
                 self.retry.parts.recovered("log");
-                self.accept_polled(polled).await
+                self.accept_polled(polled, stages).await
             }
             Err(damaged @ ConsumeError::Damaged { .. }) => Err(ResumeError::Failed(VerifierError::Damaged(damaged))),
             Err(ConsumeError::Unavailable(reason)) => {
@@ -152,13 +155,16 @@ impl Consuming {
         }
     }
 
-    async fn accept_polled(&mut self, mut polled: Polled) -> Result<bool, ResumeError> {
+    async fn accept_polled(&mut self, mut polled: Polled, stages: &Stages) -> Result<bool, ResumeError> {
         for partition in polled.revoked {
             self.assignments.revoke(partition);
             self.gathering.drop_partition(partition);
         }
         for assignment in &polled.assigned {
-            let next_offset = resume(
+            let Resumed {
+                next_offset,
+                shard_map_version,
+            } = resume(
                 assignment,
                 self.processor.as_mut(),
                 self.receipts.as_ref(),
@@ -172,6 +178,8 @@ impl Consuming {
                     .records
                     .retain(|logged| logged.position.partition != assignment.partition);
             }
+            // The partition's verdicts continue in every shard that has some.
+            stages.shard_map_at_least(shard_map_version).await?;
             self.assignments.assign(assignment, next_offset);
         }
         self.gathering.add(polled.records, &self.assignments);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use accounts::ShardMap;
 use blocks::{AcceptedRow, BlockError, Counts, Header, RejectedRow, Rows, SourceIndex, SourceRange};
 use receipt_log::{LoggedRecord, Record, RecordKind};
 use tokio::time::Instant;
@@ -12,17 +13,12 @@ use crate::rejections::Tallies;
 use crate::stamping::StampedBlock;
 use crate::traces::Traces;
 
-/// The only shard so far.
-pub const SHARD: u32 = 0;
-/// The hash of the shard map with one shard.
-pub const SHARD_MAP: u64 = 0;
-
 /// Settings and names that every header needs.
 #[derive(Debug, Clone)]
 pub struct Encoding {
     /// The name of this process.
     pub verifier: String,
-    /// Values of one record, in bytes: more records are begun beyond. One source record always fits
+    /// Values of one range, in bytes: further ranges are begun beyond. One source record always fits
     /// whole.
     pub record_bytes_max: usize,
 }
@@ -34,7 +30,7 @@ pub struct EncodedPartition {
     pub claim: Claim,
     /// The epoch of the log `receipts`.
     pub epoch: u32,
-    /// The ranges of source records, one for each element of `records`.
+    /// The ranges of source records. Each has a record in every shard.
     pub ranges: Vec<SourceRange>,
     /// The shard, and what is appended to its partition of `verdicts`.
     pub records: Vec<(u32, Record)>,
@@ -79,7 +75,12 @@ impl EncodedBlock {
 ///
 /// # Errors
 /// [`BlockError`]: rows of one source record that no Arrow column can hold (2 GiB of text).
-pub fn encode(encoding: &Encoding, block: StampedBlock, source_partitions: u32) -> Result<EncodedBlock, BlockError> {
+pub fn encode(
+    encoding: &Encoding,
+    shard_map: &ShardMap,
+    block: StampedBlock,
+    source_partitions: u32,
+) -> Result<EncodedBlock, BlockError> {
     let mut encoded = EncodedBlock::empty(block.0.opened);
     encoded.traces = block.0.traces;
     for part in block.0.partitions {
@@ -94,27 +95,29 @@ pub fn encode(encoding: &Encoding, block: StampedBlock, source_partitions: u32) 
                 }
             }
         }
-        let partition = PartitionEncoder::new(encoding, source_partitions, &part).run(&part.records)?;
+        let partition = PartitionEncoder::new(encoding, shard_map, source_partitions, &part).run(&part.records)?;
         encoded.partitions.push(partition);
     }
     Ok(encoded)
 }
 
-/// A record without rows, which says that a partition has no more records than these.
+/// Records without rows, which say that a partition has no more records than these.
 ///
 /// # Errors
 /// [`BlockError`].
 pub fn idle(
     encoding: &Encoding,
+    shard_map: &ShardMap,
     settled: &Settled,
     source_partitions: u32,
     complete_through_ms: i64,
 ) -> Result<EncodedPartition, BlockError> {
     let mut encoder = PartitionEncoder {
         encoding,
+        shard_map,
         source_partitions,
         epoch: settled.epoch,
-        open: Rows::default(),
+        open: open(shard_map),
         first_offset: settled.next_offset,
         first_appended_at_ms: complete_through_ms,
         last_appended_at_ms: complete_through_ms,
@@ -146,9 +149,11 @@ impl EncodedPartition {
 
 struct PartitionEncoder<'a> {
     encoding: &'a Encoding,
+    shard_map: &'a ShardMap,
     source_partitions: u32,
     epoch: u32,
-    open: Rows,
+    /// Rows of the open range, by shard.
+    open: Vec<Rows>,
     first_offset: u64,
     first_appended_at_ms: i64,
     last_appended_at_ms: i64,
@@ -156,15 +161,16 @@ struct PartitionEncoder<'a> {
 }
 
 impl<'a> PartitionEncoder<'a> {
-    fn new(encoding: &'a Encoding, source_partitions: u32, part: &JudgedPartition) -> Self {
+    fn new(encoding: &'a Encoding, shard_map: &'a ShardMap, source_partitions: u32, part: &JudgedPartition) -> Self {
         let first = part.records.first().map(|record| &record.logged);
         let epoch = first.map_or(0, |logged| logged.position.epoch);
         let appended_at_ms = first.map_or(0, |logged| logged.appended_at_ms);
         Self {
             encoding,
+            shard_map,
             source_partitions,
             epoch,
-            open: Rows::default(),
+            open: open(shard_map),
             first_offset: first.map_or(0, |logged| logged.position.offset),
             first_appended_at_ms: appended_at_ms,
             last_appended_at_ms: appended_at_ms,
@@ -175,16 +181,18 @@ impl<'a> PartitionEncoder<'a> {
     fn run(mut self, records: &[JudgedRecord]) -> Result<EncodedPartition, BlockError> {
         let mut next_offset = self.first_offset;
         for JudgedRecord { logged, verdicts } in records {
-            let mut rows = Rows::default();
+            let mut rows = open(self.shard_map);
             for (index, verdict) in (0_u16..).zip(verdicts) {
-                push(&mut rows, logged, index, verdict);
+                push(&mut rows[self.shard(logged, verdict)], logged, index, verdict);
             }
-            let is_begun = self.open.accepted() + self.open.rejected() > 0;
-            if is_begun && self.open.bytes() + rows.bytes() > self.encoding.record_bytes_max {
+            let is_begun = self.open.iter().any(|rows| rows.accepted() + rows.rejected() > 0);
+            if is_begun && bytes(&self.open) + bytes(&rows) > self.encoding.record_bytes_max {
                 self.close(logged.position.offset)?;
                 self.first_appended_at_ms = logged.appended_at_ms;
             }
-            self.open.append(rows);
+            for (open, rows) in self.open.iter_mut().zip(rows) {
+                open.append(rows);
+            }
             self.last_appended_at_ms = logged.appended_at_ms;
             self.done.source_records += 1;
             next_offset = logged.position.offset + 1;
@@ -193,10 +201,29 @@ impl<'a> PartitionEncoder<'a> {
         Ok(self.done)
     }
 
-    /// Ends the open record before `next_offset`.
+    /// The index of a verdict's shard. A rejected receipt's own timestamp isn't known to be true, so
+    /// the instant of its receipt counts.
+    fn shard(&self, logged: &LoggedRecord, verdict: &Verdict) -> usize {
+        let (publisher, at_ms, receipt_id) = match verdict {
+            Verdict::Accepted(receipt) => (
+                receipt.texts.get(Text::Publisher),
+                receipt.timestamp_ms,
+                receipt.ids.receipt,
+            ),
+            Verdict::Rejected(receipt) => (
+                receipt.publisher.as_str(),
+                logged.record.received_at_ms,
+                receipt.ids.receipt,
+            ),
+        };
+        self.shard_map.shard(publisher, at_ms, receipt_id) as usize
+    }
+
+    /// Ends the open range before `next_offset`: a record for each shard.
     fn close(&mut self, next_offset: u64) -> Result<(), BlockError> {
-        let rows = std::mem::take(&mut self.open);
-        let (accepted, rejected) = (rows.accepted() as u64, rows.rejected() as u64);
+        let shards = std::mem::replace(&mut self.open, open(self.shard_map));
+        let accepted = shards.iter().map(|rows| rows.accepted() as u64).sum();
+        let rejected = shards.iter().map(|rows| rows.rejected() as u64).sum();
         let counts = Counts {
             received: accepted + rejected,
             accepted,
@@ -214,23 +241,26 @@ impl<'a> PartitionEncoder<'a> {
                 index: 0,
             },
         };
-        let header = Header {
-            version: blocks::VERSION,
-            source: range,
-            source_partitions: self.source_partitions,
-            shard: SHARD,
-            shard_map: SHARD_MAP,
-            first_appended_at_ms: self.first_appended_at_ms,
-            complete_through_ms: self.last_appended_at_ms,
-            block: counts,
-            shard_counts: counts,
-            verifier: self.encoding.verifier.clone(),
-        };
+        for (shard, rows) in (0..).zip(shards) {
+            let header = Header {
+                version: blocks::VERSION,
+                source: range,
+                source_partitions: self.source_partitions,
+                shard,
+                shards: self.shard_map.shards(),
+                shard_map_version: self.shard_map.version(),
+                shard_map: self.shard_map.hash(),
+                first_appended_at_ms: self.first_appended_at_ms,
+                complete_through_ms: self.last_appended_at_ms,
+                block: counts,
+                // Set from the rows.
+                shard_counts: Counts::default(),
+                verifier: self.encoding.verifier.clone(),
+            };
+            let record = Record::verdicts(rows.encode(header)?, service::instant::now_ms());
+            self.done.records.push((shard, record));
+        }
         let done = &mut self.done;
-        done.records.push((
-            SHARD,
-            Record::verdicts(rows.encode(header)?, service::instant::now_ms()),
-        ));
         done.ranges.push(range);
         done.counts.received += counts.received;
         done.counts.accepted += counts.accepted;
@@ -239,6 +269,15 @@ impl<'a> PartitionEncoder<'a> {
         self.first_offset = next_offset;
         Ok(())
     }
+}
+
+/// Empty rows for each shard.
+fn open(shard_map: &ShardMap) -> Vec<Rows> {
+    (0..shard_map.shards()).map(|_| Rows::default()).collect()
+}
+
+fn bytes(shards: &[Rows]) -> usize {
+    shards.iter().map(Rows::bytes).sum()
 }
 
 fn push(rows: &mut Rows, logged: &LoggedRecord, index: u16, verdict: &Verdict) {
@@ -326,6 +365,7 @@ fn rejected_row<'a>(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use accounts::ShardMapEntry;
     use blocks::Block;
     use bytes::Bytes;
     use receipt::RejectReason;
@@ -374,7 +414,8 @@ mod tests {
             partitions: vec![JudgedPartition { claim: CLAIM, records }],
             opened: Instant::now(),
         };
-        encode(&encoding, StampedBlock(block), 12).unwrap().partitions.remove(0)
+        let encoded = encode(&encoding, &ShardMap::default(), StampedBlock(block), 12);
+        encoded.unwrap().partitions.remove(0)
     }
 
     /// First and end offset, receipts and instant of each record.
@@ -429,6 +470,55 @@ mod tests {
     }
 
     #[test]
+    fn every_shard_has_a_record_of_every_range() {
+        let map = ShardMap::new(vec![ShardMapEntry {
+            version: 1,
+            from_day: 0,
+            shards: 3,
+            splits: BTreeMap::new(),
+        }])
+        .unwrap();
+        let publishers = ["a.example", "b.example", "c.example", "d.example"];
+        let mut records = vec![judged(5, 4, 10), judged(6, 2, 4_000)];
+        for (verdict, publisher) in records[0].verdicts.iter_mut().zip(publishers) {
+            let Verdict::Rejected(receipt) = verdict else { continue };
+            receipt.publisher = publisher.to_owned();
+        }
+        let encoding = Encoding {
+            verifier: "test".to_owned(),
+            record_bytes_max: 2_000,
+        };
+        let block = JudgedBlock {
+            traces: Traces::default(),
+            partitions: vec![JudgedPartition { claim: CLAIM, records }],
+            opened: Instant::now(),
+        };
+        let encoded = encode(&encoding, &map, StampedBlock(block), 12).unwrap();
+        let part = &encoded.partitions[0];
+        assert_eq!((part.ranges.len(), part.records.len(), part.counts.rejected), (2, 6, 6));
+        let mut rows = [0; 3];
+        for ((shard, record), (range, expected)) in part.records.iter().zip((0..6).map(|n| (n / 3, n % 3))) {
+            let header = Block::decode(&record.body).unwrap().header;
+            assert_eq!(
+                (*shard, header.shard, header.source),
+                (expected, expected, part.ranges[range as usize])
+            );
+            assert_eq!(
+                (header.shards, header.shard_map_version, header.shard_map),
+                (3, 1, map.hash())
+            );
+            assert_eq!(header.block.received, [4, 2][range as usize]);
+            rows[expected as usize] += header.shard_counts.received;
+        }
+        let mut expected = [0; 3];
+        for publisher in publishers.iter().chain(&["", ""]) {
+            expected[map.shard(publisher, 0, uuid::Uuid::nil()) as usize] += 1;
+        }
+        assert_eq!(rows, expected);
+        assert!(rows.iter().filter(|rows| **rows > 0).count() > 1, "{rows:?}");
+    }
+
+    #[test]
     fn an_idle_record_is_an_empty_range_at_the_end() {
         let encoding = Encoding {
             verifier: "test".to_owned(),
@@ -441,7 +531,7 @@ mod tests {
             complete_through_ms: 100,
             idle_at: None,
         };
-        let part = idle(&encoding, &settled, 12, 200).unwrap();
+        let part = idle(&encoding, &ShardMap::default(), &settled, 12, 200).unwrap();
         assert_eq!(summary(&part), [(9, 9, 0, 200)]);
         assert_eq!(
             (part.next_offset(), part.source_records, part.counts),
@@ -461,7 +551,7 @@ mod tests {
             partitions: vec![JudgedPartition { claim: CLAIM, records }],
             opened: Instant::now(),
         };
-        let encoded = encode(&encoding, StampedBlock(block), 1).unwrap();
+        let encoded = encode(&encoding, &ShardMap::default(), StampedBlock(block), 1).unwrap();
         assert_eq!(encoded.reasons, BTreeMap::from([("malformed", 3)]));
     }
 }

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use accounts::{Accounts, AccountsConfig, PolicyConfig, RegistryCache};
+use accounts::{Accounts, AccountsConfig, PolicyConfig, RegistryCache, ShardMapCache};
 use anyhow::Context;
 use receipt::{Judge, Limits};
 use receipt_log::{EmbeddedConfig, KafkaConfig, Log};
@@ -70,6 +70,16 @@ fn settings() -> anyhow::Result<Settings> {
         data: source.section("data"),
     };
     source.finish()?;
+    // A file of this process's own would never have the shard map.
+    let has_store = settings
+        .accounts
+        .url
+        .as_deref()
+        .is_some_and(|url| !url.trim().is_empty());
+    anyhow::ensure!(
+        has_store || !settings.kafka.is_given(),
+        "accounts.url is missing: a verifier on Kafka reads the shard map from the account store"
+    );
     Ok(settings)
 }
 
@@ -86,22 +96,24 @@ fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let shutdown = shutdown::signals()?;
-        let policies = if settings.policy.policy().is_open() {
-            None
-        } else {
-            let accounts = Accounts::open(&settings.accounts, &directory).await?;
-            let registry = RegistryCache::start(accounts, settings.policy.registry(), shutdown.clone());
-            Some(Policies {
-                policy: settings.policy.policy(),
-                registry,
-            })
+        let (policy, has_shards) = (settings.policy.policy(), settings.kafka.is_given());
+        let accounts = match has_shards || !policy.is_open() {
+            true => Some(Accounts::open(&settings.accounts, &directory).await?),
+            false => None,
         };
+        let policies = accounts.clone().filter(|_| !policy.is_open()).map(|accounts| Policies {
+            policy,
+            registry: RegistryCache::start(accounts, settings.policy.registry(), shutdown.clone()),
+        });
+        let shard_map = accounts.filter(|_| has_shards);
+        let shard_map = shard_map.map(|accounts| ShardMapCache::start(accounts, shutdown.clone()));
         // Last: a member of the group that doesn't poll keeps its partitions from the others.
         let deps = Deps {
             processor: tokio::task::block_in_place(|| log.processor(GROUP, &verdicts))?,
             receipts: log.inspector(),
             verdicts: verdicts.inspector(),
             policies,
+            shard_map,
             cpu: CpuPool::new("verifier", 0, CPU_QUEUE_MAX)?,
             judge: Arc::new(Judge::new(
                 settings.limits.clone(),

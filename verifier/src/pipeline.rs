@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use accounts::ShardMapCache;
 use receipt::Judge;
 use receipt_log::{LogInspector, LogProcessor};
 use service::cpu::CpuPool;
@@ -39,6 +40,8 @@ pub struct Deps {
     pub verdicts: Arc<dyn LogInspector>,
     /// Conditions of the deployment on receipts; `None` without any.
     pub policies: Option<Policies>,
+    /// The shard map; `None` where the log `verdicts` has one partition.
+    pub shard_map: Option<ShardMapCache>,
     /// Threads for judging and encoding.
     pub cpu: CpuPool,
     /// The rules, the limits and the key cache.
@@ -65,7 +68,14 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
     let mut observed = Observed::start(Arc::clone(&deps.receipts), interval, stop.clone());
     let (to_stages, polled) = mpsc::channel(1);
     let (encoded_blocks, mut encoded) = mpsc::channel(1);
-    let stages = Stages::new(&config, deps.policies, deps.cpu, deps.judge, retry.clone());
+    let stages = Stages::new(
+        &config,
+        deps.policies,
+        deps.shard_map,
+        deps.cpu,
+        deps.judge,
+        retry.clone(),
+    );
     let mut staging = AbortOnDropHandle::new(tokio::spawn(stages.clone().run(polled, encoded_blocks)));
     let mut consuming = Consuming::new(&config, deps.processor, deps.receipts, deps.verdicts, retry);
     let _draining = cancel_after(shutdown.clone(), stop, Duration::from_millis(config.drain_ms_max));
@@ -94,7 +104,7 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
                     break ended.into();
                 }
             }
-            polled = consuming.poll(), if !is_full => match consuming.accept(polled).await {
+            polled = consuming.poll(), if !is_full => match consuming.accept(polled, &stages).await {
                 Ok(has_assigned) => if has_assigned { observed.notice() },
                 Err(ended) => break ended.into(),
             },

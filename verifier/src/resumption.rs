@@ -83,6 +83,14 @@ async fn search(
     Ok(last)
 }
 
+/// Where an assigned partition continues.
+pub struct Resumed {
+    /// The first record without a verdict.
+    pub next_offset: u64,
+    /// Version of the shard map that assigned the partition's last verdicts to shards.
+    pub shard_map_version: u32,
+}
+
 /// Why a partition can't be taken on.
 pub enum ResumeError {
     /// The verifier is stopping.
@@ -118,7 +126,7 @@ pub async fn resume(
     source: &dyn LogInspector,
     verdicts: &dyn LogInspector,
     retry: &Retry,
-) -> Result<u64, ResumeError> {
+) -> Result<Resumed, ResumeError> {
     let Assignment {
         partition,
         epoch,
@@ -127,11 +135,18 @@ pub async fn resume(
     } = *assignment;
     let find = || last_range(verdicts, epoch, partition);
     let Some(last) = retry.until_done("verdicts", find).await? else {
-        return Ok(next_offset);
+        return Ok(Resumed {
+            next_offset,
+            shard_map_version: 0,
+        });
     };
     let verdicts_end = last.source.end.offset;
+    let resumed = Resumed {
+        next_offset: next_offset.max(verdicts_end),
+        shard_map_version: last.shard_map_version,
+    };
     if verdicts_end <= next_offset {
-        return Ok(next_offset);
+        return Ok(resumed);
     }
     warn!(
         partition,
@@ -154,7 +169,7 @@ pub async fn resume(
         metadata: String::new(),
     };
     store_position(consumer, position, retry).await?;
-    Ok(verdicts_end)
+    Ok(resumed)
 }
 
 /// Commits the position that was found: new records may not come for long, and until then the

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use accounts::{ShardMap, ShardMapCache};
 use blocks::BlockError;
 use metrics::histogram;
 use receipt::Judge;
@@ -23,6 +24,7 @@ use crate::stamping::{Policies, StampedBlock, stamp};
 #[derive(Clone)]
 pub struct Stages {
     policies: Option<Policies>,
+    shard_map: Option<ShardMapCache>,
     cpu: CpuPool,
     judge: Arc<Judge>,
     encoding: Arc<Encoding>,
@@ -36,6 +38,7 @@ impl Stages {
     pub fn new(
         config: &VerifierConfig,
         policies: Option<Policies>,
+        shard_map: Option<ShardMapCache>,
         cpu: CpuPool,
         judge: Arc<Judge>,
         retry: Retry,
@@ -43,6 +46,7 @@ impl Stages {
         let verifier = format!("{}-{:08x}", std::process::id(), rand::random::<u32>());
         Self {
             policies,
+            shard_map,
             cpu,
             judge,
             encoding: Arc::new(Encoding {
@@ -74,7 +78,10 @@ impl Stages {
             let Ok(stamped) = self.stamped(judged).await else {
                 return Ok(());
             };
-            let block = self.encoded(stamped).await?;
+            let Ok(shard_map) = self.shard_map_at_least(0).await else {
+                return Ok(());
+            };
+            let block = self.encoded(stamped, shard_map).await?;
             if encoded.send(block).await.is_err() {
                 return Ok(());
             }
@@ -103,24 +110,52 @@ impl Stages {
         }
     }
 
-    async fn encoded(&self, block: StampedBlock) -> Result<EncodedBlock, VerifierError> {
+    /// The shard map, once it is confirmed and has the entry `version`. Without an account store
+    /// there is one shard.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub async fn shard_map_at_least(&self, version: u32) -> Result<Arc<ShardMap>, Stopped> {
+        let Some(cache) = &self.shard_map else {
+            return Ok(Arc::default());
+        };
+        self.retry.until_done("shard map", || cache.at_least(version)).await
+    }
+
+    /// The shard map as it was last read; none before.
+    #[must_use]
+    pub fn last_shard_map(&self) -> Option<Arc<ShardMap>> {
+        match &self.shard_map {
+            Some(cache) => cache.last(),
+            None => Some(Arc::default()),
+        }
+    }
+
+    async fn encoded(&self, block: StampedBlock, shard_map: Arc<ShardMap>) -> Result<EncodedBlock, VerifierError> {
         let (encoding, partitions) = (
             Arc::clone(&self.encoding),
             self.source_partitions.load(Ordering::Relaxed),
         );
-        let encoded = self.on_cpu("encode", move || encoding::encode(&encoding, block, partitions));
+        let encoded = self.on_cpu("encode", move || {
+            encoding::encode(&encoding, &shard_map, block, partitions)
+        });
         encoded
             .await?
             .map_err(|error| VerifierError::Judging(error.to_string()))
     }
 
-    /// An idle record of a partition, see [`encoding::idle`].
+    /// Idle records of a partition, see [`encoding::idle`].
     ///
     /// # Errors
     /// [`BlockError`].
-    pub fn idle(&self, settled: &Settled, complete_through_ms: i64) -> Result<EncodedPartition, BlockError> {
+    pub fn idle(
+        &self,
+        shard_map: &ShardMap,
+        settled: &Settled,
+        complete_through_ms: i64,
+    ) -> Result<EncodedPartition, BlockError> {
         let partitions = self.source_partitions.load(Ordering::Relaxed);
-        encoding::idle(&self.encoding, settled, partitions, complete_through_ms)
+        encoding::idle(&self.encoding, shard_map, settled, partitions, complete_through_ms)
     }
 
     /// Runs a stage on the CPU pool. A panic ends the verifier: the same records would cause it

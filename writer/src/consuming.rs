@@ -35,12 +35,14 @@ const TAKE_AGAIN: Duration = Duration::from_secs(15);
 
 /// The part of readiness that fails while a shard of this process has another writer.
 const SUPERSEDED: &str = "epoch";
+/// The part of readiness that fails while a shard of this process isn't in the configuration.
+const UNKNOWN: &str = "shard";
 
 /// Dependencies of the writer.
 pub struct Deps {
     /// This writer's membership in the group [`crate::GROUP`] of `verdicts`.
     pub consumer: Box<dyn LogConsumer>,
-    /// Warehouse that takes the rows.
+    /// Warehouse whose shards take the rows.
     pub warehouse: Warehouse,
     /// Threads for decoding blocks.
     pub cpu: CpuPool,
@@ -160,6 +162,7 @@ impl Consuming {
     async fn accept(&mut self, polled: Polled) -> Result<(), ResumeError> {
         for shard in polled.revoked {
             self.retry.parts.recovered(SUPERSEDED);
+            self.retry.parts.recovered(UNKNOWN);
             self.shards.remove(&shard);
             self.assigned.remove(&shard);
             info!(shard, "the shard was revoked");
@@ -189,7 +192,16 @@ impl Consuming {
         self.assigned.insert(shard, assignment.clone());
         // Records of an earlier assignment come again, from the position behind the ledger.
         self.waiting.retain(|(waiting, _)| *waiting != shard);
-        let resumed = match resume(assignment, self.consumer.as_mut(), &self.warehouse, &self.retry).await {
+        let warehouse = match self.warehouse.shard(shard) {
+            Ok(warehouse) => warehouse.clone(),
+            Err(error) => {
+                // Other shards continue. Nothing is lost: this one's records stay in the log.
+                error!(shard, %error, "the shard has no writer until this process is configured and started again");
+                self.retry.parts.failed(UNKNOWN, error.to_string());
+                return Ok(());
+            }
+        };
+        let resumed = match resume(assignment, self.consumer.as_mut(), &warehouse, &self.retry).await {
             Err(ResumeError::Superseded) => {
                 self.superseded(shard);
                 return Ok(());
@@ -201,18 +213,13 @@ impl Consuming {
             shard,
             reader: Reader::new(&self.config, self.cpu.clone(), to_read, resumed.next),
             sequence: resumed.sequence,
-            inserter: Inserter::new(
-                self.warehouse.clone(),
-                self.cpu.clone(),
-                self.retry.clone(),
-                resumed.epoch,
-            ),
+            inserter: Inserter::new(warehouse.clone(), self.cpu.clone(), self.retry.clone(), resumed.epoch),
             rebuilder: Rebuilder::new(
-                self.warehouse.clone(),
+                warehouse.clone(),
                 self.retry.clone(),
                 Duration::from_millis(self.config.rebuild_poll_interval_ms),
             ),
-            warehouse: self.warehouse.clone(),
+            warehouse,
             version: resumed.version,
             commits: self.to_commit.clone(),
             retry: self.retry.clone(),

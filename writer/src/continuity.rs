@@ -44,7 +44,7 @@ pub async fn break_in(
             "it begins at offset {found}, and the tables end at offset {end}"
         )));
     }
-    let mut sequence = Sequence::new(&stored.partitions, stored.source_partitions);
+    let mut sequence = Sequence::new(stored);
     let mut offset = end.max(state.begin_offset);
     while offset < state.end_offset {
         let records = match verdicts.read(stored.shard, offset, STEP_BYTES).await {

@@ -43,6 +43,17 @@ pub struct Repaired {
     pub gone: u64,
 }
 
+impl Repaired {
+    /// Adds the counts of another shard.
+    pub fn add(&mut self, more: Self) {
+        self.records += more.records;
+        self.accepted += more.accepted;
+        self.rejected += more.rejected;
+        self.ledger_lines += more.ledger_lines;
+        self.gone += more.gone;
+    }
+}
+
 /// Whether missing ledger lines are inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ledger {
@@ -115,7 +126,8 @@ impl Repair<'_> {
         }
         for one in &stored.partitions {
             let begin = begins.get(&(one.epoch, one.partition)).copied();
-            repaired.gone += begin.unwrap_or(one.next_offset);
+            let first = self.warehouse.first_offset(one.epoch, one.partition).await?;
+            repaired.gone += begin.unwrap_or(one.next_offset).saturating_sub(first);
         }
         Ok(repaired)
     }

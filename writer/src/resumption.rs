@@ -94,7 +94,7 @@ pub async fn resume(
     );
     Ok(Resumed {
         epoch,
-        sequence: Sequence::new(&progress.partitions, progress.source_partitions),
+        sequence: Sequence::new(&progress),
         next,
         version: progress.version,
     })
@@ -161,6 +161,7 @@ mod tests {
                 offset: verdicts.1,
             },
             source_partitions: 2,
+            shards: 1,
             partitions: partitions.iter().map(partition).collect(),
         }
     }

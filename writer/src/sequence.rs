@@ -43,20 +43,23 @@ pub enum SequenceError {
 pub struct Sequence {
     partitions: BTreeMap<(u32, u32), PartitionProgress>,
     source_partitions: u32,
+    shards: u32,
 }
 
 impl Sequence {
     /// Continues behind what is stored.
     #[must_use]
-    pub fn new(stored: &[PartitionProgress], source_partitions: u32) -> Self {
+    pub fn new(stored: &ShardProgress) -> Self {
+        let partitions = stored.partitions.iter();
         Self {
-            partitions: stored.iter().map(|one| ((one.epoch, one.partition), *one)).collect(),
-            source_partitions,
+            partitions: partitions.map(|one| ((one.epoch, one.partition), *one)).collect(),
+            source_partitions: stored.source_partitions,
+            shards: stored.shards,
         }
     }
 
-    /// Takes the next record. A partition that isn't known yet may begin anywhere: retention may
-    /// have removed its first records before any verifier ran.
+    /// Takes the next record. A partition that isn't known yet may begin anywhere: the shard may be
+    /// new, or retention may have removed the first records before any verifier ran.
     ///
     /// # Errors
     /// [`SequenceError`]; then nothing changes.
@@ -93,6 +96,7 @@ impl Sequence {
         };
         self.partitions.insert(key, next);
         self.source_partitions = self.source_partitions.max(header.source_partitions);
+        self.shards = self.shards.max(header.shards);
         Ok(())
     }
 
@@ -104,6 +108,7 @@ impl Sequence {
             version,
             verdicts,
             source_partitions: self.source_partitions,
+            shards: self.shards,
             partitions: self.partitions.values().copied().collect(),
         }
     }
@@ -129,6 +134,8 @@ mod tests {
             },
             source_partitions: 2,
             shard: 0,
+            shards: 1,
+            shard_map_version: 0,
             shard_map: 0,
             first_appended_at_ms: 1,
             complete_through_ms: i64::try_from(end).unwrap_or(0) * 10,

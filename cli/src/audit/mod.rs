@@ -8,7 +8,7 @@ pub mod report;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use receipt::Judge;
-use warehouse::{AuditFinding, CommittedOffset};
+use warehouse::{AuditFinding, AuditSums};
 
 use crate::failure::{Answer, Failure};
 use crate::inspection::{Inspection, Purpose};
@@ -85,29 +85,28 @@ impl Audit {
 /// An engine is unavailable, or the warehouse's stored data is damaged; differences are findings.
 pub async fn audit(settings: &Settings, inspection: &Inspection, depth: Depth) -> Result<Report, Failure> {
     let partitions = inspection.partitions().await?;
-    let committed: Vec<CommittedOffset> = partitions
-        .iter()
-        .map(|p| CommittedOffset {
-            epoch: p.epoch,
-            partition: p.partition,
-            next_offset: p.next_offset,
-        })
-        .collect();
-    let warehouse = &inspection.warehouse;
     let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} records compared  eta {eta}") {
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} records compared{msg}  eta {eta}") {
         bar.set_style(style);
     }
     let progress = |compared, all| {
         bar.set_length(all);
         bar.set_position(compared);
     };
-    let sums = warehouse.audit_with(&committed, progress).await;
+    let shards = inspection.warehouse.shards().len();
+    let (mut sums, mut states) = (AuditSums::default(), Vec::new());
+    for (number, warehouse) in inspection.shards() {
+        if shards > 1 {
+            bar.set_message(format!(", shard {number}"));
+        }
+        let committed = inspection.stored(number).await?.committed();
+        let of_shard = warehouse.audit_with(&committed, progress).await;
+        sums.add(of_shard.map_err(Failure::unavailable)?);
+        states.extend(warehouse.audit_state().await.map_err(Failure::unavailable)?);
+    }
     bar.finish_and_clear();
-    let sums = sums.map_err(Failure::unavailable)?;
-    let state = warehouse.audit_state().await.map_err(Failure::unavailable)?;
     let now_ms = service::instant::now_ms();
-    let running = state.map(|state| RunningCheck::of(&state, sums.receipts_in, now_ms));
+    let running = (!states.is_empty()).then(|| RunningCheck::of(&states, sums.receipts_in, now_ms));
     let judge = Judge::new(settings.limits.clone(), settings.verifier.key_cache_entries_max);
     let counter = Counter {
         inspection,

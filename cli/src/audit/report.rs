@@ -46,11 +46,12 @@ pub struct Pass {
 }
 
 impl RunningCheck {
-    /// The check with this state, where the ledger has `all` receipts.
+    /// The check with these states of the shards, where the ledger has `all` receipts.
     #[must_use]
-    pub fn of(state: &AuditState, all: u64, now_ms: i64) -> Self {
-        let compared = state.pass_receipts.min(all);
-        let taken_s = u128::try_from(now_ms - state.pass_began_ms).unwrap_or(0) / 1_000;
+    pub fn of(states: &[AuditState], all: u64, now_ms: i64) -> Self {
+        let compared = states.iter().map(|state| state.pass_receipts).sum::<u64>().min(all);
+        let began_ms = states.iter().map(|state| state.pass_began_ms).min().unwrap_or(now_ms);
+        let taken_s = u128::try_from(now_ms - began_ms).unwrap_or(0) / 1_000;
         let rest_s = (u128::from(all - compared) * taken_s).checked_div(u128::from(compared));
         let pass = Pass {
             compared,
@@ -58,8 +59,8 @@ impl RunningCheck {
             rest_s: rest_s.and_then(|rest_s| u64::try_from(rest_s).ok()),
         };
         Self {
-            pass: (!state.pass.is_empty()).then_some(pass),
-            wrong_sections: state.wrong.len(),
+            pass: states.iter().any(|state| !state.pass.is_empty()).then_some(pass),
+            wrong_sections: states.iter().map(|state| state.wrong.len()).sum(),
         }
     }
 
@@ -265,7 +266,7 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_pass_is_estimated_by_what_it_has_compared() {
-        let of = |pass_receipts, is_running| RunningCheck::of(&state(pass_receipts, is_running), 400, 61_000);
+        let of = |pass_receipts, is_running| RunningCheck::of(&[state(pass_receipts, is_running)], 400, 61_000);
         let pass = |compared, rest_s| Pass {
             compared,
             all: 400,

@@ -2,10 +2,9 @@
 
 use indicatif::ProgressBar;
 use serde::Serialize;
-use warehouse::{LogBegin, Part};
+use warehouse::{LogBegin, Part, Warehouse};
 
 use crate::failure::Failure;
-use crate::inspection::Inspection;
 
 /// What was found in one part.
 #[derive(Debug, Serialize)]
@@ -32,12 +31,11 @@ pub struct DamagedPart {
 /// # Errors
 /// The warehouse is unavailable.
 pub async fn set_aside(
-    inspection: &Inspection,
+    warehouse: &Warehouse,
     begins: &[LogBegin],
     accept_loss: bool,
     bar: &ProgressBar,
 ) -> Result<Vec<DamagedPart>, Failure> {
-    let warehouse = &inspection.warehouse;
     let parts = warehouse.parts().await.map_err(Failure::unavailable)?;
     bar.set_length(parts.len() as u64);
     let mut damaged = Vec::new();

@@ -1,17 +1,15 @@
 //! Ledger lines that overlap. The writer refuses overlaps, so only foreign or damaged lines can.
 
-use warehouse::LogBegin;
+use warehouse::{LogBegin, Warehouse};
 
 use crate::failure::Failure;
-use crate::inspection::Inspection;
 
 /// Deletes all lines that overlap others, where the log still has the verdicts that the right ones
 /// are made from, and returns how many. The right ones are missing then.
 ///
 /// # Errors
 /// The warehouse is unavailable.
-pub async fn delete(inspection: &Inspection, begins: &[LogBegin]) -> Result<u64, Failure> {
-    let warehouse = &inspection.warehouse;
+pub async fn delete(warehouse: &Warehouse, begins: &[LogBegin]) -> Result<u64, Failure> {
     let mut deleted = 0;
     for &LogBegin {
         epoch,

@@ -12,8 +12,10 @@ pub mod ledger_overlaps;
 pub mod usage_repair;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use receipt_log::LogInspector;
 use serde_json::json;
 use service::cpu::CpuPool;
+use warehouse::{ShardProgress, Warehouse};
 use writer::repair::{Ledger, Repair as Rebuild, Repaired, begins};
 
 use crate::audit::audit;
@@ -198,35 +200,25 @@ impl Done {
 async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) -> Result<Done, Failure> {
     let cpu = CpuPool::new("repair", 0, 4).map_err(Failure::unavailable)?;
     let verdicts = inspection.verdicts(settings)?;
-    let verdicts = verdicts.as_ref();
-    let found = begins(verdicts, &inspection.stored().await?).await;
-    let found = found.map_err(Failure::unavailable)?;
-    let checking = bar("{bar:30} {pos}/{len} parts checked  eta {eta}");
-    let damaged = damaged_parts::set_aside(inspection, &found, accept_loss, &checking).await;
-    checking.finish_and_clear();
-    let damaged = damaged?;
-    let stays = |table: &str| damaged.iter().any(|part| !part.detached && part.table == table);
-    // The ledger can't be read past damage that stays.
-    let (mut ledger, mut ledger_lines_deleted) = (Ledger::Leave, 0);
-    if !stays("ledger") {
-        ledger = Ledger::Fill;
-        ledger_lines_deleted = ledger_overlaps::delete(inspection, &found).await?;
+    let (mut damaged, mut rows, mut ledger_lines_deleted) = (Vec::new(), Repaired::default(), 0);
+    for (number, warehouse) in inspection.shards() {
+        let shard = Shard {
+            warehouse,
+            stored: inspection.stored(number).await?,
+            verdicts: verdicts.as_ref(),
+            cpu: &cpu,
+        };
+        let (parts, deleted) = shard.set_aside(accept_loss).await?;
+        let ledger = match parts.iter().any(|part| !part.detached && part.table == "ledger") {
+            true => Ledger::Leave,
+            false => Ledger::Fill,
+        };
+        damaged.extend(parts);
+        ledger_lines_deleted += deleted;
+        // Ledger lines may have been deleted.
+        let stored = inspection.stored(number).await?;
+        rows.add(shard.insert_again(&stored, ledger).await?);
     }
-    let inserting = bar("{bar:30} {pos}/{len} records of verdicts  eta {eta}");
-    let rebuild = Rebuild {
-        verdicts,
-        warehouse: &inspection.warehouse,
-        cpu: &cpu,
-        ledger,
-    };
-    let stored = inspection.stored().await?;
-    let rebuilt = rebuild.run(&stored, |done, total| {
-        inserting.set_length(total);
-        inserting.set_position(done);
-    });
-    let rebuilt = rebuilt.await;
-    inserting.finish_and_clear();
-    let rows = rebuilt.map_err(Failure::unavailable)?;
     let usage = match usage_repair::repair(inspection).await {
         Ok(usage) => Some(usage),
         Err(_) if damaged.iter().any(|part| !part.detached) => None,
@@ -245,6 +237,51 @@ async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) ->
         usage,
         audit,
     })
+}
+
+/// A shard that is being repaired.
+struct Shard<'a> {
+    warehouse: &'a Warehouse,
+    stored: ShardProgress,
+    verdicts: &'a dyn LogInspector,
+    cpu: &'a CpuPool,
+}
+
+impl Shard<'_> {
+    /// Detaches damaged parts, and deletes overlapping ledger lines. Returns the parts and the number
+    /// of lines.
+    async fn set_aside(&self, accept_loss: bool) -> Result<(Vec<DamagedPart>, u64), Failure> {
+        let found = begins(self.verdicts, &self.stored).await;
+        let found = found.map_err(Failure::unavailable)?;
+        let checking = bar("{bar:30} {pos}/{len} parts checked  eta {eta}");
+        let damaged = damaged_parts::set_aside(self.warehouse, &found, accept_loss, &checking).await;
+        checking.finish_and_clear();
+        let damaged = damaged?;
+        // The ledger can't be read past damage that stays.
+        let is_readable = !damaged.iter().any(|part| !part.detached && part.table == "ledger");
+        let deleted = match is_readable {
+            true => ledger_overlaps::delete(self.warehouse, &found).await?,
+            false => 0,
+        };
+        Ok((damaged, deleted))
+    }
+
+    async fn insert_again(&self, stored: &ShardProgress, ledger: Ledger) -> Result<Repaired, Failure> {
+        let inserting = bar("{bar:30} {pos}/{len} records of verdicts  eta {eta}");
+        let rebuild = Rebuild {
+            verdicts: self.verdicts,
+            warehouse: self.warehouse,
+            cpu: self.cpu,
+            ledger,
+        };
+        let rebuilt = rebuild.run(stored, |done, total| {
+            inserting.set_length(total);
+            inserting.set_position(done);
+        });
+        let rebuilt = rebuilt.await;
+        inserting.finish_and_clear();
+        rebuilt.map_err(Failure::unavailable)
+    }
 }
 
 fn bar(template: &str) -> ProgressBar {

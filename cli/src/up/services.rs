@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{ClientPolicy, RegistryCache};
+use accounts::{ClientPolicy, RegistryCache, ShardMapCache};
 use publisher_api::Authority;
 use receipt::Judge;
 use receipt_log::{InspectError, LogOpenError, PartitionState};
@@ -176,11 +176,14 @@ impl Services {
             )
         });
         let policies = registry.clone().map(|registry| Policies { policy, registry });
+        let has_shards = settings.kafka.is_given();
+        let shard_map = has_shards.then(|| ShardMapCache::start(engines.accounts.clone(), registry_stop.clone()));
         let verifier_deps = verifier::Deps {
             processor: blocking(|| engines.log.processor(verifier::GROUP, &engines.verdicts))?,
             receipts: engines.log.inspector(),
             verdicts: engines.verdicts.inspector(),
             policies,
+            shard_map,
             cpu: pool("verifier", VERIFIER_QUEUE_MAX)?,
             judge: Arc::new(Judge::new(
                 settings.limits.clone(),

@@ -69,7 +69,7 @@ pub struct Counts {
 }
 
 /// Header of a record.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// Format version, [`VERSION`].
     pub version: u32,
@@ -79,7 +79,11 @@ pub struct Header {
     pub source_partitions: u32,
     /// The shard of the rows.
     pub shard: u32,
-    /// Hash of the shard map that assigned the rows.
+    /// Number of shards, each of which has a record of this range.
+    pub shards: u32,
+    /// Version of the shard map that assigned the rows.
+    pub shard_map_version: u32,
+    /// Hash of that map.
     pub shard_map: u64,
     /// When the log took the first record of the range, milliseconds since the Unix epoch.
     pub first_appended_at_ms: i64,
@@ -93,9 +97,29 @@ pub struct Header {
     pub verifier: String,
 }
 
+/// An idle record of the only shard.
+impl Default for Header {
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            source: SourceRange::default(),
+            source_partitions: 0,
+            shard: 0,
+            shards: 1,
+            shard_map_version: 0,
+            shard_map: 0,
+            first_appended_at_ms: 0,
+            complete_through_ms: 0,
+            block: Counts::default(),
+            shard_counts: Counts::default(),
+            verifier: String::new(),
+        }
+    }
+}
+
 impl Header {
     /// Everything but the verifier's name, by its key without the prefix.
-    fn numbers(&mut self) -> [(&'static str, &mut dyn Number); 18] {
+    fn numbers(&mut self) -> [(&'static str, &mut dyn Number); 20] {
         let (source, block, shard) = (&mut self.source, &mut self.block, &mut self.shard_counts);
         [
             ("version", &mut self.version),
@@ -107,6 +131,8 @@ impl Header {
             ("source_end_index", &mut source.end.index),
             ("source_partitions", &mut self.source_partitions),
             ("shard", &mut self.shard),
+            ("shards", &mut self.shards),
+            ("shard_map_version", &mut self.shard_map_version),
             ("shard_map", &mut self.shard_map),
             ("first_appended_at_ms", &mut self.first_appended_at_ms),
             ("complete_through_ms", &mut self.complete_through_ms),
@@ -187,6 +213,9 @@ impl Header {
                 "the shard has {} accepted and {} rejected receipts, more than the whole block's {} and {}",
                 shard_counts.accepted, shard_counts.rejected, block.accepted, block.rejected
             ));
+        }
+        if self.shard >= self.shards {
+            return Err(format!("shard {} isn't one of {} shards", self.shard, self.shards));
         }
         if source.first > source.end || source.end.offset > OFFSET_MAX {
             return Err(format!(

@@ -247,6 +247,12 @@ pub const METRICS: &[MetricDoc] = &[
         &["subject", "outcome"],
         "Client keys and entries looked up for `[policy]`: cached, read from the account store, or failed.",
     ),
+    gauge(
+        "receipts_shard_map_version",
+        "1",
+        &[],
+        "Version of the shard map that the verifier uses: the number of its entries.",
+    ),
     // publisher
     counter(
         "receipts_publisher_tokens_total",

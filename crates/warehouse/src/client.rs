@@ -31,33 +31,32 @@ const ANSWER_SLACK: Duration = Duration::from_secs(5);
 /// Time for a statement over everything that is stored.
 const SLOW_WAIT_MAX: Duration = Duration::from_secs(600);
 
-/// Settings that a server must have, and whether it is a cluster's. (The embedded engine rests on its own.)
-pub(crate) const SERVER_SETTINGS: [(&str, bool); 14] = [
-    ("async_insert", false),
-    ("insert_deduplicate", false),
-    ("optimize_on_insert", false),
-    ("session_timezone", false),
-    ("max_result_rows", false),
-    ("insert_quorum", true),
-    ("insert_quorum_timeout", true),
-    ("distributed_foreground_insert", true),
-    ("distributed_product_mode", true),
-    ("parallel_distributed_insert_select", true),
-    ("load_balancing", true),
-    ("prefer_localhost_replica", true),
-    ("max_replica_delay_for_distributed_queries", true),
-    ("fallback_to_stale_replicas_for_distributed_queries", true),
+/// Settings that a server must have. (The embedded engine rests on its own.)
+pub(crate) const SERVER_SETTINGS: [&str; 13] = [
+    "async_insert",
+    "insert_deduplicate",
+    "optimize_on_insert",
+    "session_timezone",
+    "max_result_rows",
+    "insert_quorum",
+    "insert_quorum_parallel",
+    "insert_quorum_timeout",
+    "select_sequential_consistency",
+    "distributed_product_mode",
+    "load_balancing",
+    "prefer_localhost_replica",
+    "skip_unavailable_shards",
 ];
-/// How far behind a replica may be to answer, in seconds: only where a shard's first replica is away, see [`Warehouse`].
-const REPLICA_DELAY_MAX: &str = "5";
 
 /// A ClickHouse that holds our tables. Cheap to clone; clones share connections.
 ///
-/// **On a cluster**, `Ok` of an insert means that most replicas of each shard have the rows (`insert_quorum`), so that no
-/// death of one replica loses them. Inserts and queries go to the first replica of each shard that answers, in the order
-/// of the cluster's configuration: what was inserted is there for the next query. When the first replica dies,
-/// the next one takes over; one that is more than 5 seconds behind refuses to answer rather than leave rows out.
-/// (`select_sequential_consistency` would allow one insert a shard at a time.)
+/// With several [shards](Self::shards), queries read the tables of all of them, and whatever
+/// changes tables goes to one shard.
+///
+/// **With replicas**, `Ok` of an insert means that most of them have the rows (`insert_quorum`), so
+/// that no death of one replica loses them. Queries see all of these inserts
+/// (`select_sequential_consistency`), or fail where a replica doesn't have them yet. All statements
+/// of a shard go to one address.
 #[derive(Debug, Clone)]
 pub struct Warehouse {
     client: Client,
@@ -66,6 +65,9 @@ pub struct Warehouse {
     user: String,
     database: String,
     cluster: Option<String>,
+    is_replicated: bool,
+    /// Empty for a single one, which this is itself.
+    shards: Arc<[Warehouse]>,
     fsync: bool,
     receipts_days_max: u64,
     insert_rows_max: u64,
@@ -161,13 +163,20 @@ impl Warehouse {
         if let Some(password) = &config.password {
             client = client.with_password(Password::expose(password));
         }
+        let shards = config.of_shards();
+        let shards = shards.iter().map(|shard| {
+            let url = shard.url.clone().unwrap_or_default();
+            Self::new(&Target::Url(url), shard)
+        });
         Ok(Self {
             client,
+            shards: shards.collect::<Result<_, _>>()?,
             places: Arc::new(Semaphore::new(config.connections_max)),
             compressed,
             user: config.user.clone().unwrap_or_else(|| "default".to_owned()),
             database: config.database.clone(),
             cluster: config.cluster.clone(),
+            is_replicated: config.replicated,
             fsync: config.fsync || !compressed,
             receipts_days_max: config.receipts_days_max,
             insert_rows_max: config.insert_rows_max,
@@ -192,18 +201,11 @@ impl Warehouse {
         Ok(warehouse)
     }
 
-    /// The same, for a node that doesn't listen for its like.
-    #[cfg(test)]
-    pub(crate) fn of_one_node(mut self) -> Self {
-        self.client = self.client.with_setting("prefer_localhost_replica", "1");
-        self
-    }
-
     /// How tables are laid out here.
     pub(crate) fn layout(&self) -> Layout<'_> {
         Layout {
             database: &self.database,
-            cluster: self.cluster(),
+            is_replicated: self.is_replicated,
             fsync: self.fsync,
             receipts_days_max: self.receipts_days_max,
         }
@@ -214,9 +216,38 @@ impl Warehouse {
         self.compressed
     }
 
-    /// The cluster, if it is one.
+    /// The cluster that has the shards, if there are several.
     pub(crate) fn cluster(&self) -> Option<&str> {
         self.cluster.as_deref()
+    }
+
+    /// Whether the tables are replicated.
+    pub(crate) fn is_replicated(&self) -> bool {
+        self.is_replicated
+    }
+
+    /// The shards, each as a warehouse of its own, in the order of their numbers.
+    #[must_use]
+    pub fn shards(&self) -> &[Self] {
+        if self.shards.is_empty() {
+            std::slice::from_ref(self)
+        } else {
+            &self.shards
+        }
+    }
+
+    /// A shard as a warehouse of its own.
+    ///
+    /// # Errors
+    /// [`WarehouseError::Config`]: the configuration has no such shard.
+    pub fn shard(&self, number: u32) -> Result<&Self, WarehouseError> {
+        let shards = self.shards();
+        shards.get(number as usize).ok_or_else(|| {
+            WarehouseError::Config(format!(
+                "shard {number} has no address: warehouse.shards has {} of them",
+                shards.len()
+            ))
+        })
     }
 
     /// Whose rights we have.
@@ -380,7 +411,16 @@ fn on_server(client: Client, config: &WarehouseConfig) -> Client {
         .with_setting("session_timezone", "UTC")
         .with_setting("max_result_rows", config.result_rows_max.to_string())
         .with_setting("result_overflow_mode", "throw");
-    if config.cluster.is_none() {
+    let client = if config.cluster.is_some() {
+        client
+            .with_setting("distributed_product_mode", "global")
+            .with_setting("load_balancing", "in_order")
+            .with_setting("prefer_localhost_replica", "0")
+            .with_setting("skip_unavailable_shards", "0")
+    } else {
+        client
+    };
+    if !config.replicated {
         return client;
     }
     let quorum = match config.insert_quorum {
@@ -389,15 +429,10 @@ fn on_server(client: Client, config: &WarehouseConfig) -> Client {
     };
     client
         .with_setting("insert_quorum", quorum)
+        // Only then can a query see that a replica lacks an insert.
+        .with_setting("insert_quorum_parallel", "0")
         .with_setting("insert_quorum_timeout", config.insert_wait_ms_max.to_string())
-        .with_setting("distributed_foreground_insert", "1")
-        // Rows of an `INSERT SELECT` go where their key says, not where they were read.
-        .with_setting("parallel_distributed_insert_select", "0")
-        .with_setting("distributed_product_mode", "global")
-        .with_setting("load_balancing", "in_order")
-        .with_setting("prefer_localhost_replica", "0")
-        .with_setting("max_replica_delay_for_distributed_queries", REPLICA_DELAY_MAX)
-        .with_setting("fallback_to_stale_replicas_for_distributed_queries", "0")
+        .with_setting("select_sequential_consistency", "1")
 }
 
 fn count_error(error: &WarehouseError) {

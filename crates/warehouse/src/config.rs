@@ -25,8 +25,15 @@ pub struct WarehouseConfig {
     pub tls_key_file: Option<PathBuf>,
     /// The database that holds our tables.
     pub database: String,
-    /// A cluster of `remote_servers`: tables are then replicated and sharded over it. None means a single server.
+    /// Shards in the order of their numbers, each as its server's address and its database:
+    /// `http://host:8123/receipts_0`. None means one shard, in `database`. With shards, `database`
+    /// has tables over all of them, which queries read.
+    pub shards: Vec<String>,
+    /// Cluster of `remote_servers` that has these shards, each with its `default_database`.
     pub cluster: Option<String>,
+    /// Whether tables are replicated. Every replica needs the macro `replica`, and its tables by
+    /// `receipts migrate`. Counts when the tables are made.
+    pub replicated: bool,
     /// Replicas of a shard that must have an insert before it counts; 0 means most of them.
     pub insert_quorum: u64,
     /// Whether tables of a server are made so that an insert is synced to disk before it counts, as in the embedded
@@ -75,7 +82,9 @@ impl Default for WarehouseConfig {
             tls_certificate_file: None,
             tls_key_file: None,
             database: "receipts".to_owned(),
+            shards: Vec::new(),
             cluster: None,
+            replicated: false,
             insert_quorum: 0,
             fsync: true,
             receipts_days_max: 2_557,
@@ -127,14 +136,7 @@ impl WarehouseConfig {
         {
             faults.push(format!("warehouse.url {fault}"));
         }
-        if let Some(cluster) = &self.cluster {
-            if !is_name(cluster) {
-                faults.push("warehouse.cluster must be letters, digits and underscores".to_owned());
-            }
-            if self.url.is_none() {
-                faults.push("warehouse.cluster needs warehouse.url: the embedded engine is no cluster".to_owned());
-            }
-        }
+        self.check_shards(faults);
         let texts = [
             ("user", self.user.as_deref()),
             ("password", self.password.as_ref().map(Password::expose)),
@@ -152,6 +154,58 @@ impl WarehouseConfig {
         } else if files.iter().any(|file| file.is_some()) {
             faults.push("warehouse.tls_* are for a warehouse.url that starts with https://".to_owned());
         }
+    }
+
+    fn check_shards(&self, faults: &mut Vec<String>) {
+        if self.shards.is_empty() != self.cluster.is_none() {
+            faults.push("warehouse.shards and warehouse.cluster must come together".to_owned());
+        }
+        if self.cluster.as_deref().is_some_and(|cluster| !is_name(cluster)) {
+            faults.push("warehouse.cluster must be letters, digits and underscores".to_owned());
+        }
+        if self.url.is_none() && (self.replicated || !self.shards.is_empty()) {
+            faults.push(
+                "warehouse.shards and warehouse.replicated need warehouse.url: the embedded engine has one shard"
+                    .to_owned(),
+            );
+        }
+        let mut seen = Vec::new();
+        for (number, text) in self.shards.iter().enumerate() {
+            match shard(text) {
+                Err(fault) => faults.push(format!("warehouse.shards[{number}] {fault}")),
+                Ok((url, database)) => {
+                    if self
+                        .url
+                        .as_deref()
+                        .is_some_and(|given| is_https(given) != is_https(url))
+                    {
+                        faults.push(format!(
+                            "warehouse.shards[{number}] must have the scheme of warehouse.url"
+                        ));
+                    }
+                    if database == self.database || seen.contains(&database) {
+                        faults.push(format!(
+                            "warehouse.shards[{number}] has the database `{database}` of another shard or of \
+                             warehouse.database"
+                        ));
+                    }
+                    seen.push(database);
+                }
+            }
+        }
+    }
+
+    /// The configuration of each shard as a warehouse of its own.
+    pub(crate) fn of_shards(&self) -> Vec<Self> {
+        let shards = self.shards.iter().filter_map(|text| shard(text).ok());
+        let shards = shards.map(|(url, database)| Self {
+            url: Some(url.to_owned()),
+            database: database.to_owned(),
+            shards: Vec::new(),
+            cluster: None,
+            ..self.clone()
+        });
+        shards.collect()
     }
 
     fn check_limits(&self, faults: &mut Vec<String>) {
@@ -184,6 +238,16 @@ impl WarehouseConfig {
             }
         }
     }
+}
+
+/// A shard's server and database.
+fn shard(text: &str) -> Result<(&str, &str), String> {
+    let (url, database) = text
+        .rsplit_once('/')
+        .filter(|(_, database)| is_name(database))
+        .ok_or("must be a server's address and a database, like http://host:8123/receipts_0")?;
+    check_url(url)?;
+    Ok((url, database))
 }
 
 /// What may stand in SQL as it is.
@@ -263,6 +327,11 @@ mod tests {
         let found = faults(|config| {
             config.database = "a-b".to_owned();
             config.cluster = Some("9".to_owned());
+            config.shards = vec![
+                "http://a:8123/".to_owned(),
+                "http://a/r".to_owned(),
+                "http://b/r".to_owned(),
+            ];
             config.connections_max = 0;
             config.receipts_days_max = 119;
             config.connect_wait_ms_max = 0;
@@ -271,7 +340,9 @@ mod tests {
         for key in [
             "database",
             "cluster must",
-            "cluster needs",
+            "shards and warehouse.replicated need",
+            "shards[0] must be",
+            "shards[2] has the database `r`",
             "connections_max",
             "receipts_days_max",
             "connect_wait_ms_max",
@@ -279,6 +350,35 @@ mod tests {
         ] {
             assert!(found.contains(&format!("warehouse.{key}")), "{key} in {found}");
         }
+    }
+
+    #[test]
+    fn shards_have_databases_of_their_own_and_a_cluster() {
+        let shards = |config: &mut WarehouseConfig| {
+            config.url = Some("http://a:8123".to_owned());
+            config.shards = vec!["http://a:8123/r_0".to_owned(), "http://b:8123/r_1".to_owned()];
+        };
+        assert!(faults(shards).contains("must come together"));
+        assert_eq!(
+            faults(|config| {
+                shards(config);
+                config.cluster = Some("main".to_owned());
+            }),
+            ""
+        );
+        let same = faults(|config| {
+            shards(config);
+            config.database = "r_1".to_owned();
+        });
+        assert!(same.contains("warehouse.shards[1] has the database `r_1`"), "{same}");
+        let mut config = WarehouseConfig::default();
+        shards(&mut config);
+        let second = config.of_shards().remove(1);
+        assert_eq!(
+            (second.url.as_deref(), second.database.as_str()),
+            (Some("http://b:8123"), "r_1")
+        );
+        assert!(second.shards.is_empty());
     }
 
     #[test]

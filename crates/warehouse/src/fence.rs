@@ -135,8 +135,7 @@ impl Warehouse {
     async fn kill_other_writers(&self, epoch: &WriterEpoch) -> Result<(), WarehouseError> {
         // Numbers and fixed texts only: KILL takes no parameters.
         let sql = format!(
-            "KILL QUERY{} WHERE startsWith(query_id, '{}') AND NOT startsWith(query_id, '{}') SYNC",
-            self.layout().on_cluster(),
+            "KILL QUERY WHERE startsWith(query_id, '{}') AND NOT startsWith(query_id, '{}') SYNC",
             shard_prefix(epoch.shard),
             epoch.query_prefix(),
         );

@@ -1,8 +1,7 @@
 //! The schema: its tables, created in one version.
 //!
 //! Every statement can be run again, and the version is recorded only after all its statements: a
-//! crash in between, or several processes at once, ends in the same schema. So there is no lock; on
-//! a cluster, each node runs the `ON CLUSTER` statements one after another from the keeper's queue.
+//! crash in between, or several processes at once, ends in the same schema. So there is no lock.
 //! A version that was ever released is never changed; the next one is added below it.
 
 use crate::client::Call;
@@ -12,7 +11,7 @@ use crate::schema::{
 use crate::{Warehouse, WarehouseError};
 
 /// The schema's version. Databases of development versions before it can't be read.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 
 static TABLES: [&Table; 9] = [
     &RECEIPTS,
@@ -42,14 +41,42 @@ fn steps() -> impl Iterator<Item = Step> {
 const NOT_THERE: [u32; 2] = [81, 60];
 
 impl Warehouse {
-    /// Creates the database and brings the schema up to date. Safe to repeat, also after a crash in the middle, and from
-    /// several processes at once.
+    /// Creates the database and brings the schema up to date, of all shards. Safe to repeat, also
+    /// after a crash in the middle, and from several processes at once.
     ///
     /// # Errors
     /// [`WarehouseError`]: [`Denied`](WarehouseError::Denied) names a missing right; also if the schema is newer than this
     /// program knows.
     pub async fn migrate(&self) -> Result<(), WarehouseError> {
-        self.bring_up().await.map_err(|error| error.naming(self.user()))
+        for shard in self.shards() {
+            shard.bring_up().await.map_err(|error| error.naming(self.user()))?;
+        }
+        let Some(cluster) = self.cluster() else {
+            return Ok(());
+        };
+        self.check_cluster(cluster).await?;
+        self.bring_up_distributed(cluster)
+            .await
+            .map_err(|error| error.naming(self.user()))
+    }
+
+    /// Creates the tables over all shards.
+    async fn bring_up_distributed(&self, cluster: &str) -> Result<(), WarehouseError> {
+        let layout = self.layout();
+        self.outside("migrate", Call::new(layout.database()).slow()).await?;
+        for table in TABLES {
+            let columns = Call::new(
+                "SELECT concat('`', name, '` ', type) FROM system.columns
+                 WHERE database = currentDatabase() AND table = {table:String} ORDER BY position",
+            );
+            let columns: Vec<String> = self
+                .shard(0)?
+                .rows("migrate", columns.with("table", table.name))
+                .await?;
+            let statement = layout.distributed(table, &columns.join(", "), cluster);
+            self.execute("migrate", Call::new(statement).slow()).await?;
+        }
+        Ok(())
     }
 
     async fn bring_up(&self) -> Result<(), WarehouseError> {
@@ -105,7 +132,7 @@ impl Warehouse {
             let call = Call::new(
                 "SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = {name:String}",
             )
-            .with("name", layout.stored_name(table));
+            .with("name", table.name);
             let found: Vec<String> = self.rows("migrate", call).await?;
             let expiry = format!("TTL {} ", layout.expiry(column));
             if found.iter().all(|engine| format!("{engine} ").contains(&expiry)) {
@@ -129,6 +156,15 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn restore_tables(&self) -> Result<Vec<String>, WarehouseError> {
+        let mut missing = Vec::new();
+        for shard in self.shards() {
+            missing.extend(shard.restore_missing().await?);
+        }
+        self.migrate().await?;
+        Ok(missing)
+    }
+
+    async fn restore_missing(&self) -> Result<Vec<String>, WarehouseError> {
         let missing = match self.schema_version().await {
             Ok(VERSION) => self.missing_tables().await?,
             // Created, refused or reported by the migration.
@@ -140,7 +176,6 @@ impl Warehouse {
                 self.execute("migrate", Call::new(statement).slow()).await?;
             }
         }
-        self.migrate().await?;
         Ok(missing)
     }
 
@@ -190,7 +225,7 @@ pub(crate) mod tests {
     fn the_tables_of_a_single_server_are_those_written_down() {
         let layout = Layout {
             database: "receipts",
-            cluster: None,
+            is_replicated: false,
             fsync: true,
             receipts_days_max: 2_557,
         };
@@ -198,13 +233,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_tables_of_a_cluster_are_those_written_down() {
+    fn replicated_tables_are_those_written_down() {
         let layout = Layout {
-            database: "receipts",
-            cluster: Some("main"),
+            database: "receipts_1",
+            is_replicated: true,
             fsync: false,
             receipts_days_max: 2_557,
         };
-        assert_snapshot("cluster", &ddl(layout));
+        assert_snapshot("replicated", &ddl(layout));
     }
 }

@@ -56,8 +56,18 @@ pub struct ShardProgress {
     pub verdicts: VerdictsPosition,
     /// Partitions that `receipts` has. Fewer in `partitions` means that some aren't known yet.
     pub source_partitions: u32,
+    /// Shards that the log `verdicts` has, as far as this one's writer knows.
+    pub shards: u32,
     /// In order of epoch and partition.
     pub partitions: Vec<PartitionProgress>,
+}
+
+impl ShardProgress {
+    /// The positions in `receipts` below which the shard's rows are stored.
+    #[must_use]
+    pub fn committed(&self) -> Vec<CommittedOffset> {
+        self.partitions.iter().map(PartitionProgress::committed).collect()
+    }
 }
 
 #[derive(Row, Deserialize)]
@@ -67,6 +77,7 @@ struct Stored {
     verdicts_epoch: u32,
     verdicts_offset: u64,
     source_partitions: u32,
+    shards: u32,
     partitions: Vec<(u32, u32, u64, i64)>,
 }
 
@@ -77,7 +88,7 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn progress(&self) -> Result<Vec<ShardProgress>, WarehouseError> {
         let call = Call::new(
-            "SELECT shard, version, verdicts_epoch, verdicts_offset, source_partitions, partitions
+            "SELECT shard, version, verdicts_epoch, verdicts_offset, source_partitions, shards, partitions
              FROM progress FINAL ORDER BY shard",
         );
         let stored: Vec<Stored> = self.rows("progress", call).await?;
@@ -108,6 +119,7 @@ impl Warehouse {
             ("verdicts_epoch", "UInt32", u32s(progress.verdicts.epoch)),
             ("verdicts_offset", "UInt64", u64s(progress.verdicts.offset)),
             ("source_partitions", "UInt32", u32s(progress.source_partitions)),
+            ("shards", "UInt32", u32s(progress.shards)),
             (
                 "partitions",
                 "Array(Tuple(UInt32, UInt32, UInt64, Int64))",
@@ -136,6 +148,7 @@ impl From<Stored> for ShardProgress {
                 offset: stored.verdicts_offset,
             },
             source_partitions: stored.source_partitions,
+            shards: stored.shards,
             partitions,
         }
     }

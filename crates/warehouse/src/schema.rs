@@ -1,8 +1,8 @@
-//! The tables, and how they are laid out: on one server, or replicated and sharded over a cluster.
+//! The tables, and how they are laid out.
 //!
-//! On a cluster each table is two: `<name>_local` on every node, which a shard's replicas keep equal, and `<name>` over
-//! all of them, through which everything is written and read. What is equal in all that makes rows one row goes to one
-//! shard, so that `FINAL` on each shard is `FINAL` over all.
+//! A shard's tables are in a database of its own. Where there are several shards, queries read a
+//! further database: its tables are `Distributed` and store nothing. A receipt and its duplicates
+//! are in one shard, so `FINAL` on each shard is `FINAL` over all.
 
 /// A table.
 #[derive(Debug)]
@@ -10,13 +10,10 @@ pub(crate) struct Table {
     /// Its name in every statement but those that make it.
     pub(crate) name: &'static str,
     pub(crate) columns: &'static str,
-    /// The table engine on a single server; on a cluster it is the replicated one of the same kind.
+    /// The table engine; replicated tables have the replicated one of the same kind.
     pub(crate) engine: &'static str,
     /// From `PARTITION BY` to `ORDER BY`.
     pub(crate) keys: &'static str,
-    /// Expression of a row's shard, over its sorting key; `None` for a table that every node has
-    /// whole.
-    pub(crate) shard_by: Option<&'static str>,
     /// Settings of the table, beside those of durability.
     pub(crate) settings: &'static [&'static str],
 }
@@ -35,8 +32,8 @@ pub(crate) enum Step {
 pub(crate) struct Layout<'a> {
     /// The database; a name that needs no quotes.
     pub(crate) database: &'a str,
-    /// The cluster, or a single server.
-    pub(crate) cluster: Option<&'a str>,
+    /// Whether the tables are replicated.
+    pub(crate) is_replicated: bool,
     /// Whether an insert is synced before it counts, before merges and after.
     pub(crate) fsync: bool,
     /// How old receipts may get, in days.
@@ -52,19 +49,19 @@ const FSYNC: [&str; 2] = [
 impl Layout<'_> {
     /// Makes the database.
     pub(crate) fn database(&self) -> String {
-        format!("CREATE DATABASE IF NOT EXISTS `{}`{}", self.database, self.on_cluster())
+        format!("CREATE DATABASE IF NOT EXISTS `{}`", self.database)
     }
 
     /// The statements of a step, in order.
     pub(crate) fn statements(&self, step: &Step) -> Vec<String> {
         match step {
-            Step::Create(table) => self.create(table),
+            Step::Create(table) => vec![self.create(table)],
             Step::Retain(table, column) => self.let_go(table, &self.expiry(column)),
         }
     }
 
     fn let_go(&self, table: &Table, expiry: &str) -> Vec<String> {
-        let alter = format!("ALTER TABLE {}{}", self.stored(table), self.on_cluster());
+        let alter = format!("ALTER TABLE {}", self.name(table));
         vec![
             // Whole parts: deleting row by row would write the oldest month again every few hours.
             format!("{alter} MODIFY SETTING ttl_only_drop_parts = 1"),
@@ -77,44 +74,30 @@ impl Layout<'_> {
         format!("toDateTime({column}) + toIntervalDay({})", self.receipts_days_max)
     }
 
-    /// The table itself, where rows can be deleted: each node's own on a cluster.
-    pub(crate) fn stored(&self, table: &Table) -> String {
-        format!("`{}`.{}", self.database, self.stored_name(table))
+    /// The table with its database.
+    pub(crate) fn name(&self, table: &Table) -> String {
+        format!("`{}`.{}", self.database, table.name)
     }
 
-    /// The same without the database: as system tables have it.
-    pub(crate) fn stored_name(&self, table: &Table) -> String {
-        match (self.cluster, table.shard_by) {
-            (Some(_), Some(_)) => format!("{}_local", table.name),
-            _ => table.name.to_owned(),
-        }
-    }
-
-    /// ` ON CLUSTER ...`, or nothing.
-    pub(crate) fn on_cluster(&self) -> String {
-        self.cluster
-            .map(|cluster| format!(" ON CLUSTER `{cluster}`"))
-            .unwrap_or_default()
-    }
-
-    fn create(&self, table: &Table) -> Vec<String> {
-        let stored = self.stored(table);
-        let mut statements = vec![format!(
-            "CREATE TABLE IF NOT EXISTS {stored}{}\n({}\n)\nENGINE = {}{}{}",
-            self.on_cluster(),
+    fn create(&self, table: &Table) -> String {
+        format!(
+            "CREATE TABLE IF NOT EXISTS {}\n({}\n)\nENGINE = {}{}{}",
+            self.name(table),
             table.columns,
             self.engine(table),
             table.keys,
             self.settings(table),
-        )];
-        if let (Some(cluster), Some(shard_by)) = (self.cluster, table.shard_by) {
-            statements.push(format!(
-                "CREATE TABLE IF NOT EXISTS `{0}`.{1} ON CLUSTER `{cluster}` AS {stored}\n\
-                 ENGINE = Distributed('{cluster}', '{0}', '{1}_local', {shard_by})",
-                self.database, table.name
-            ));
-        }
-        statements
+        )
+    }
+
+    /// Makes the table over all shards, with the columns that they have. The empty database is each
+    /// shard's default one.
+    pub(crate) fn distributed(&self, table: &Table, columns: &str, cluster: &str) -> String {
+        format!(
+            "CREATE TABLE IF NOT EXISTS {} ({columns}) ENGINE = Distributed('{cluster}', '', '{}')",
+            self.name(table),
+            table.name
+        )
     }
 
     fn settings(&self, table: &Table) -> String {
@@ -126,20 +109,13 @@ impl Layout<'_> {
         format!("\nSETTINGS {}", settings.join(",\n    "))
     }
 
-    /// With its place in the keeper: one for each shard, or one for all nodes, where a replica's name alone isn't unique.
+    /// With its place in the keeper, if it is replicated: a shard's database has a name of its own.
     fn engine(&self, table: &Table) -> String {
-        let (database, name) = (self.database, table.name);
-        match (self.cluster, table.shard_by) {
-            (None, _) => table.engine.to_owned(),
-            (Some(_), Some(_)) => replicated(
-                table.engine,
-                &format!("'/clickhouse/tables/{{shard}}/{database}/{name}_local', '{{replica}}'"),
-            ),
-            (Some(_), None) => replicated(
-                table.engine,
-                &format!("'/clickhouse/tables/all/{database}/{name}', '{{shard}}-{{replica}}'"),
-            ),
+        if !self.is_replicated {
+            return table.engine.to_owned();
         }
+        let place = format!("'/clickhouse/tables/{}/{}', '{{replica}}'", self.database, table.name);
+        replicated(table.engine, &place)
     }
 }
 
@@ -161,7 +137,6 @@ pub(crate) static VERSIONS: Table = Table {
     engine: "ReplacingMergeTree",
     keys: "
 ORDER BY version",
-    shard_by: None,
     settings: &[],
 };
 
@@ -205,7 +180,6 @@ pub(crate) static RECEIPTS: Table = Table {
 PARTITION BY toYYYYMM(timestamp)
 PRIMARY KEY (publisher, toStartOfHour(timestamp), entry_id, receipt_id)
 ORDER BY (publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp)",
-    shard_by: Some("cityHash64(publisher, receipt_id)"),
     settings: &[],
 };
 
@@ -234,7 +208,6 @@ pub(crate) static REJECTED: Table = Table {
     keys: "
 PARTITION BY toYYYYMM(received_at)
 ORDER BY (publisher, received_at, position)",
-    shard_by: Some("cityHash64(position)"),
     settings: &[],
 };
 
@@ -262,7 +235,6 @@ pub(crate) static LEDGER: Table = Table {
     engine: "ReplacingMergeTree",
     keys: "
 ORDER BY (shard, epoch, partition, first_offset)",
-    shard_by: Some("cityHash64(epoch, partition)"),
     settings: &[],
 };
 
@@ -278,7 +250,6 @@ pub(crate) static REPLAYS: Table = Table {
     engine: "ReplacingMergeTree",
     keys: "
 ORDER BY position",
-    shard_by: Some("cityHash64(position)"),
     settings: &[],
 };
 
@@ -293,7 +264,6 @@ pub(crate) static WRITERS: Table = Table {
     engine: "ReplacingMergeTree",
     keys: "
 ORDER BY (shard, number, token)",
-    shard_by: None,
     settings: &[],
 };
 
@@ -307,12 +277,12 @@ pub(crate) static PROGRESS: Table = Table {
     verdicts_epoch UInt32,
     verdicts_offset UInt64,
     source_partitions UInt32,
+    shards UInt32,
     partitions Array(Tuple(UInt32, UInt32, UInt64, Int64)),
     published_at DateTime64(3, 'UTC') DEFAULT now64(3)",
     engine: "ReplacingMergeTree(version)",
     keys: "
 ORDER BY shard",
-    shard_by: None,
     settings: &[],
 };
 
@@ -331,7 +301,6 @@ pub(crate) static AUDIT: Table = Table {
     engine: "ReplacingMergeTree(version)",
     keys: "
 ORDER BY state",
-    shard_by: None,
     settings: &[],
 };
 
@@ -374,7 +343,6 @@ PARTITION BY toYYYYMM(toDateTime(time, 'UTC'))
 PRIMARY KEY (grain, publisher, time, entry_id, half_hour, key)
 ORDER BY (grain, publisher, time, entry_id, half_hour, key, client_id, purpose, model_id, client_name,
     organization, client_version, url, revision)",
-    shard_by: None,
     settings: &[
         "index_granularity = 256",
         "min_compress_block_size = 4096",
@@ -398,6 +366,5 @@ pub(crate) static USAGE_REBUILDS: Table = Table {
     engine: "ReplacingMergeTree(is_finished)",
     keys: "
 ORDER BY request",
-    shard_by: None,
     settings: &[],
 };

@@ -1,70 +1,71 @@
 //! What is asked of a ClickHouse server before it is relied on.
 
-use clickhouse::Row;
-use serde::Deserialize;
-
 use crate::client::{Call, SERVER_SETTINGS};
 use crate::{Warehouse, WarehouseError};
 
 /// The oldest ClickHouse that our tables and statements work on.
 const VERSION_MIN: (u32, u32) = (24, 8);
 
-#[derive(Row, Deserialize)]
-struct Macro {
-    name: String,
-    value: String,
-}
-
 impl Warehouse {
-    /// Checks the server's version, that it has the settings that we send, and the cluster with its keeper. Needs no
-    /// database and no table of ours.
+    /// Checks the server's version, that it has the settings that we send, and the keeper of
+    /// replicated tables. Needs no database and no table of ours.
     ///
     /// # Errors
     /// [`WarehouseError::Config`] says what the server lacks.
     pub async fn check_server(&self) -> Result<(), WarehouseError> {
         let version: String = self.one_outside("check", Call::new("SELECT version()")).await?;
         check_version(&version)?;
-        let names: Vec<&str> = SERVER_SETTINGS.iter().map(|(name, _)| *name).collect();
-        let call =
-            Call::new("SELECT name FROM system.settings WHERE name IN {names:Array(String)}").with("names", names);
+        let call = Call::new("SELECT name FROM system.settings WHERE name IN {names:Array(String)}")
+            .with("names", SERVER_SETTINGS.to_vec());
         let known: Vec<String> = self.rows_outside("check", call).await?;
-        let lacks = |&(name, _): &(&str, bool)| !known.iter().any(|known| known == name);
-        if let Some((name, _)) = SERVER_SETTINGS.iter().find(|setting| lacks(setting)) {
+        if let Some(name) = SERVER_SETTINGS
+            .iter()
+            .find(|name| !known.iter().any(|known| known == *name))
+        {
             return Err(WarehouseError::Config(format!(
                 "the warehouse's server (ClickHouse {version}) has no setting `{name}`, which exactness needs"
             )));
         }
-        match self.cluster() {
-            Some(cluster) => self.check_cluster(cluster.to_owned()).await,
-            None => Ok(()),
+        if self.is_replicated() {
+            self.check_keeper().await?;
         }
+        Ok(())
     }
 
-    async fn check_cluster(&self, cluster: String) -> Result<(), WarehouseError> {
-        let known: Vec<String> = self
-            .rows_outside(
-                "check",
-                Call::new("SELECT DISTINCT cluster FROM system.clusters ORDER BY cluster"),
-            )
+    /// Checks that the cluster has the shards, in their order.
+    pub(crate) async fn check_cluster(&self, cluster: &str) -> Result<(), WarehouseError> {
+        let call = Call::new(
+            "SELECT default_database FROM system.clusters WHERE cluster = {cluster:String} AND replica_num = 1
+             ORDER BY shard_num",
+        );
+        let found: Vec<String> = self
+            .rows_outside("check", call.with("cluster", cluster.to_owned()))
             .await?;
-        if !known.contains(&cluster) {
-            return Err(WarehouseError::Config(format!(
-                "the warehouse's server knows no cluster `{cluster}` (warehouse.cluster); it knows: {}",
-                known.join(", ")
-            )));
+        let wanted: Vec<&str> = self.shards().iter().map(Self::database).collect();
+        if found == wanted {
+            return Ok(());
         }
-        let macros = Call::new("SELECT macro AS name, substitution AS value FROM system.macros");
-        let macros: Vec<Macro> = self.rows_outside("check", macros).await?;
-        for wanted in ["shard", "replica"] {
-            if !macros
-                .iter()
-                .any(|found| found.name == wanted && !found.value.is_empty())
-            {
-                return Err(WarehouseError::Config(format!(
-                    "the warehouse's server has no macro `{wanted}`: replicated tables need `shard` and `replica`, \
-                     different on every node"
-                )));
+        Err(WarehouseError::Config(format!(
+            "the cluster `{cluster}` (warehouse.cluster) of the warehouse's server must have a shard for each of \
+             warehouse.shards, in their order, with `<default_database>` and `<internal_replication>`; wanted: {}; \
+             found: {}",
+            wanted.join(", "),
+            if found.is_empty() {
+                "no such cluster".to_owned()
+            } else {
+                found.join(", ")
             }
+        )))
+    }
+
+    async fn check_keeper(&self) -> Result<(), WarehouseError> {
+        let macros = Call::new("SELECT count() FROM system.macros WHERE macro = 'replica' AND substitution != ''");
+        let macros: u64 = self.one_outside("check", macros).await?;
+        if macros == 0 {
+            return Err(WarehouseError::Config(
+                "the warehouse's server has no macro `replica`: replicated tables need it, different on every replica"
+                    .to_owned(),
+            ));
         }
         let keeper = Call::new("SELECT count() FROM system.zookeeper WHERE path = '/'");
         let keeper: Result<u64, WarehouseError> = self.one_outside("check", keeper).await;

@@ -156,6 +156,7 @@ impl World {
             receipts,
             verdicts,
             policies: self.policies.clone(),
+            shard_map: None,
             cpu: self.cpu.clone(),
             judge: Arc::clone(&self.judge),
             health: health.clone(),

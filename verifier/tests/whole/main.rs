@@ -156,6 +156,7 @@ impl World {
             receipts: Arc::new(self.receipts.clone()),
             verdicts: Arc::new(self.verdicts.clone()),
             policies: None,
+            shard_map: None,
             cpu: self.cpu.clone(),
             judge: Arc::clone(&self.judge),
             health: self.health.clone(),

@@ -68,6 +68,8 @@ impl Source {
             },
             source_partitions: self.partitions,
             shard: 0,
+            shards: 1,
+            shard_map_version: 0,
             shard_map: 0,
             first_appended_at_ms: self.complete_through_ms,
             complete_through_ms: self.complete_through_ms,

@@ -53,6 +53,7 @@ fn of_version_2() -> Bytes {
     let mut header = Source::new(9, 0, 5).header(7);
     header.source.first.offset = 20;
     header.source.end.offset = 27;
+    header.shards = 3;
     let record = Rows::default().encode(header).unwrap();
     let one = b"\x01\0\0\x001\0";
     let found: Vec<_> = (0..record.len() - one.len())

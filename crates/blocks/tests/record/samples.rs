@@ -21,6 +21,8 @@ pub(crate) fn header(accepted: u64, rejected: u64) -> Header {
         },
         source_partitions: 12,
         shard: 2,
+        shards: 3,
+        shard_map_version: 7,
         shard_map: u64::MAX - 1,
         first_appended_at_ms: 1_751_286_896_789,
         complete_through_ms: -1,

@@ -71,17 +71,20 @@ impl Usage {
     /// [`WarehouseError`].
     pub async fn request_rebuild(&self, scope: &Scope, before_ms: i64) -> Result<Uuid, WarehouseError> {
         let id = Uuid::new_v4();
-        let call = Call::new(
-            "INSERT INTO usage_rebuilds (request, publishers, parents, others_of, others, before_ms, is_finished)
-             SELECT {request:UUID}, {publishers:Array(String)}, {parents:Array(String)}, {others_of:Array(String)},
-                {others:Array(String)}, {before_ms:Int64}, false",
-        );
-        let call = scope
-            .bind_members(call)
-            .with("request", id.to_string())
-            .with("before_ms", before_ms)
-            .set("async_insert", "0");
-        self.warehouse.execute("usage_request_rebuild", call).await?;
+        // Each shard's writer rebuilds what its shard has.
+        for shard in self.warehouse.shards() {
+            let call = Call::new(
+                "INSERT INTO usage_rebuilds (request, publishers, parents, others_of, others, before_ms, is_finished)
+                 SELECT {request:UUID}, {publishers:Array(String)}, {parents:Array(String)}, {others_of:Array(String)},
+                    {others:Array(String)}, {before_ms:Int64}, false",
+            );
+            let call = scope
+                .bind_members(call)
+                .with("request", id.to_string())
+                .with("before_ms", before_ms)
+                .set("async_insert", "0");
+            shard.execute("usage_request_rebuild", call).await?;
+        }
         Ok(id)
     }
 
@@ -114,15 +117,15 @@ impl Usage {
         self.warehouse.execute("usage_finish_rebuild", call).await
     }
 
-    /// Whether a request is finished.
+    /// Whether the writers of all shards have finished a request.
     ///
     /// # Errors
     /// [`WarehouseError`].
     pub async fn is_rebuilt(&self, id: Uuid) -> Result<bool, WarehouseError> {
-        let call = Call::new("SELECT max(toUInt8(is_finished)) FROM usage_rebuilds WHERE request = {request:UUID}")
+        let call = Call::new("SELECT countIf(is_finished) FROM usage_rebuilds FINAL WHERE request = {request:UUID}")
             .with("request", id.to_string());
-        let is_finished: u8 = self.warehouse.one("usage_is_rebuilt", call).await?;
-        Ok(is_finished == 1)
+        let finished: u64 = self.warehouse.one("usage_is_rebuilt", call).await?;
+        Ok(finished >= self.warehouse.shards().len() as u64)
     }
 
     /// Steps of a request: a day of each publisher with rows in `receipts` or `usage`, and behind a

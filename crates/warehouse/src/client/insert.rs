@@ -87,7 +87,9 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn insert_replays(&self, rows: &[ReplayRow]) -> Result<(), WarehouseError> {
-        self.insert_columns("replays", ReplayRow::columns(rows)?, None).await
+        // Queries join them by position, so any shard may have them.
+        let first = self.shard(0)?;
+        first.insert_columns("replays", ReplayRow::columns(rows)?, None).await
     }
 
     /// Inserts rows that are given column by column.

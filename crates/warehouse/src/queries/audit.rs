@@ -160,7 +160,7 @@ impl Warehouse {
         let mut sums = AuditSums::default();
         let (mut compared, mut end_of_last) = (0, 0);
         for partition in &partitions {
-            let mut from = 0;
+            let mut from = self.first_offset(partition.epoch, partition.partition).await?;
             while from < partition.end {
                 let section = self.audit_section(partition, from).await?;
                 sums.add(section.sums);
@@ -176,6 +176,18 @@ impl Warehouse {
         let receipts = format!("SELECT count() FROM receipts FINAL {FINAL_SETTINGS}");
         sums.receipts = self.one::<u64>("audit", Call::new(receipts).slow()).await?;
         Ok(sums)
+    }
+
+    /// The first offset of a partition that has a ledger line: 0 in the first shard, and in others
+    /// where the shard begins.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn first_offset(&self, epoch: u32, partition: u32) -> Result<u64, WarehouseError> {
+        let sql = "SELECT if(min(shard) = 0, 0, min(first_offset)) FROM ledger
+             WHERE epoch = {epoch:UInt32} AND partition = {partition:UInt32}";
+        let call = Call::new(sql).slow().with("epoch", epoch).with("partition", partition);
+        self.one("audit", call).await
     }
 
     /// Partitions of the ledger, in order of their positions, each up to its committed offset or

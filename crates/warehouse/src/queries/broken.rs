@@ -19,12 +19,16 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn report_broken_parts(&self) -> Result<u64, WarehouseError> {
-        let call = Call::new(
-            "SELECT table, count() AS parts FROM system.detached_parts
-             WHERE database = currentDatabase() AND (startsWith(reason, 'broken') OR startsWith(reason, 'unexpected'))
-             GROUP BY table ORDER BY table",
-        );
-        let found: Vec<BrokenParts> = self.rows("broken_parts", call).await?;
+        let mut found: Vec<BrokenParts> = Vec::new();
+        for shard in self.shards() {
+            let call = Call::new(
+                "SELECT table, count() AS parts FROM system.detached_parts
+                 WHERE database = currentDatabase()
+                    AND (startsWith(reason, 'broken') OR startsWith(reason, 'unexpected'))
+                 GROUP BY table ORDER BY table",
+            );
+            found.extend(shard.rows::<BrokenParts>("broken_parts", call).await?);
+        }
         for BrokenParts { table, parts } in &found {
             tracing::error!(
                 table,

@@ -63,18 +63,20 @@ impl Warehouse {
         let Some(met) = self.damage_met().0.lock().clone() else {
             return Ok(());
         };
-        let there = self
-            .parts()
-            .await?
-            .iter()
-            .any(|part| part.table == met.part.table && part.name == met.part.name);
-        let sound = !there || (met.checked.elapsed() > CHECK_EVERY && self.check_part(&met.part).await?.is_none());
+        let is_due = met.checked.elapsed() > CHECK_EVERY;
+        let mut sound = true;
+        for shard in self.shards() {
+            let parts = shard.parts().await?;
+            let is_it = |part: &Part| part.table == met.part.table && part.name == met.part.name;
+            let is_there = parts.iter().any(is_it);
+            sound &= !is_there || (is_due && shard.check_part(&met.part).await?.is_none());
+        }
         let mut damage = self.damage_met().0.lock();
         if sound {
             *damage = None;
             return Ok(());
         }
-        if met.checked.elapsed() > CHECK_EVERY {
+        if is_due {
             *damage = Some(Met {
                 checked: Instant::now(),
                 ..met.clone()

@@ -118,20 +118,23 @@ impl Warehouse {
     }
 
     /// Removes rows of `usage` without receipts, which compensated others, from a month's
-    /// partition. Such a row is neutral, so this may happen at any time. The table is replicated to
-    /// every node as a whole: one statement is enough on a cluster.
+    /// partition. Such a row is neutral, so this may happen at any time.
     ///
     /// # Errors
     /// [`WarehouseError`].
     pub async fn delete_compensated(&self, month: u32) -> Result<(), WarehouseError> {
-        let table = self.layout().stored(&USAGE);
-        for sql in [
-            format!(
-                "OPTIMIZE TABLE {table} PARTITION {month} FINAL SETTINGS optimize_throw_if_noop = 1, alter_sync = 2"
-            ),
-            format!("ALTER TABLE {table} DELETE IN PARTITION {month} WHERE receipts = 0 SETTINGS mutations_sync = 2"),
-        ] {
-            self.execute("delete_compensated", Call::new(sql).slow()).await?;
+        for shard in self.shards() {
+            let table = shard.layout().name(&USAGE);
+            for sql in [
+                format!(
+                    "OPTIMIZE TABLE {table} PARTITION {month} FINAL SETTINGS optimize_throw_if_noop = 1, alter_sync = 2"
+                ),
+                format!(
+                    "ALTER TABLE {table} DELETE IN PARTITION {month} WHERE receipts = 0 SETTINGS mutations_sync = 2"
+                ),
+            ] {
+                shard.execute("delete_compensated", Call::new(sql).slow()).await?;
+            }
         }
         Ok(())
     }
@@ -142,18 +145,14 @@ impl Warehouse {
     }
 
     async fn blank(&self, table: &'static Table, blanks: &[Blank], condition: &str) -> Result<(), WarehouseError> {
-        let layout = self.layout();
-        let changes: Vec<String> = blanks
-            .iter()
-            .map(|(column, blank)| format!("{column} = {blank}"))
-            .collect();
-        let sql = format!(
-            "ALTER TABLE {}{} UPDATE {} WHERE {condition} SETTINGS mutations_sync = 2",
-            layout.stored(table),
-            layout.on_cluster(),
-            changes.join(", "),
-        );
-        self.execute("erase_metadata", Call::new(sql).slow()).await
+        let changes = blanks.iter().map(|(column, blank)| format!("{column} = {blank}"));
+        let changes = changes.collect::<Vec<_>>().join(", ");
+        for shard in self.shards() {
+            let table = shard.layout().name(table);
+            let sql = format!("ALTER TABLE {table} UPDATE {changes} WHERE {condition} SETTINGS mutations_sync = 2");
+            shard.execute("erase_metadata", Call::new(sql).slow()).await?;
+        }
+        Ok(())
     }
 }
 

@@ -90,7 +90,7 @@ pub(super) struct ReceiptRow {
     receipt: Uuid,
     hash: [u8; 32],
     occurrences: u64,
-    received_ms: i64,
+    pub(super) received_ms: i64,
     url_text: String,
     content: [u8; 32],
     #[serde(with = "clickhouse::serde::uuid")]

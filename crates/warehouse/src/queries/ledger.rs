@@ -10,22 +10,21 @@ use crate::client::Call;
 use crate::schema::LEDGER;
 use crate::{LedgerRow, PartitionProgress, ShardProgress, VerdictsPosition, Warehouse, WarehouseError};
 
+/// A block's lines of all shards.
 #[derive(Debug, Row, Deserialize)]
 struct Line {
-    epoch: u32,
-    partition: u32,
     first_offset: u64,
     last_offset: u64,
-    records: u64,
-    receipts_in: u64,
-    accepted: u64,
-    rejected: u64,
+    all_records: u64,
+    all_receipts: u64,
+    all_accepted: u64,
+    all_rejected: u64,
     verifier_name: String,
     committed_ms: i64,
-    shard: u32,
-    verdicts_epoch: u32,
-    verdicts_offset: u64,
-    touched: Vec<(u32, String)>,
+    first_shard: u32,
+    first_verdicts_epoch: u32,
+    first_verdicts_offset: u64,
+    all_touched: Vec<(u32, String)>,
 }
 
 #[derive(Debug, Row, Deserialize)]
@@ -70,6 +69,7 @@ impl Warehouse {
     }
 
     /// The lines of one partition that reach `from_offset` or beyond, in log order, at most `lines_max`.
+    /// A block's lines of several shards are added up.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -81,12 +81,14 @@ impl Warehouse {
         lines_max: u64,
     ) -> Result<Vec<LedgerRow>, WarehouseError> {
         let call = Call::new(
-            "SELECT epoch, partition, first_offset, last_offset, records, receipts_in, accepted, rejected,
-                toString(verifier) AS verifier_name, toUnixTimestamp64Milli(committed_at) AS committed_ms,
-                shard, verdicts_epoch, verdicts_offset, touched
+            "SELECT first_offset, last_offset, max(records) AS all_records, sum(receipts_in) AS all_receipts,
+                sum(accepted) AS all_accepted, sum(rejected) AS all_rejected, any(toString(verifier)) AS verifier_name,
+                toUnixTimestamp64Milli(max(committed_at)) AS committed_ms, min(shard) AS first_shard,
+                min(verdicts_epoch) AS first_verdicts_epoch, min(verdicts_offset) AS first_verdicts_offset,
+                groupArrayArray(touched) AS all_touched
              FROM ledger FINAL
              WHERE epoch = {epoch:UInt32} AND partition = {partition:UInt32} AND last_offset >= {from_offset:UInt64}
-             ORDER BY first_offset LIMIT {lines_max:UInt64}",
+             GROUP BY first_offset, last_offset ORDER BY first_offset, last_offset LIMIT {lines_max:UInt64}",
         )
         .with("epoch", epoch)
         .with("partition", partition)
@@ -94,22 +96,22 @@ impl Warehouse {
         .with("lines_max", lines_max);
         let lines: Vec<Line> = self.rows("ledger", call).await?;
         let rows = lines.into_iter().map(|line| LedgerRow {
-            epoch: line.epoch,
-            partition: line.partition,
+            epoch,
+            partition,
             first_offset: line.first_offset,
             last_offset: line.last_offset,
-            records: line.records,
-            receipts_in: line.receipts_in,
-            accepted: line.accepted,
-            rejected: line.rejected,
+            records: line.all_records,
+            receipts_in: line.all_receipts,
+            accepted: line.all_accepted,
+            rejected: line.all_rejected,
             verifier: line.verifier_name,
             committed_at_ms: line.committed_ms,
-            shard: line.shard,
+            shard: line.first_shard,
             verdicts: VerdictsPosition {
-                epoch: line.verdicts_epoch,
-                offset: line.verdicts_offset,
+                epoch: line.first_verdicts_epoch,
+                offset: line.first_verdicts_offset,
             },
-            touched: line.touched.into_iter().collect(),
+            touched: line.all_touched.into_iter().collect(),
         });
         Ok(rows.collect())
     }
@@ -173,13 +175,12 @@ impl Warehouse {
         partition: u32,
         first_offsets: &[u64],
     ) -> Result<(), WarehouseError> {
-        let layout = self.layout();
-        let (ledger, on_cluster) = (layout.stored(&LEDGER), layout.on_cluster());
+        let ledger = self.layout().name(&LEDGER);
         for offsets in first_offsets.chunks(5_000) {
             let list: Vec<String> = offsets.iter().map(ToString::to_string).collect();
             // A mutation takes no parameters; these are numbers.
             let sql = format!(
-                "ALTER TABLE {ledger}{on_cluster} DELETE WHERE epoch = {epoch} AND partition = {partition}
+                "ALTER TABLE {ledger} DELETE WHERE epoch = {epoch} AND partition = {partition}
                     AND first_offset IN ({}) SETTINGS mutations_sync = 2",
                 list.join(", ")
             );
@@ -223,6 +224,7 @@ fn progress(shard: u32, ends: &[End], verdicts_epoch: Option<u32>) -> ShardProgr
             offset: newest.newest_verdicts + 1,
         },
         source_partitions: 0,
+        shards: 0,
         partitions: partitions.into_iter().map(partition).collect(),
     }
 }

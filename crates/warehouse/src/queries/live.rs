@@ -6,8 +6,9 @@
 //! link and none before.
 //!
 //! Offsets of a partition of `receipts` have the same order in `verdicts`. So a link is a range of
-//! offsets per partition, and *before* means below these ranges. Rows that are stored but not yet
-//! published lie above them.
+//! offsets per shard and partition, and *before* means below these ranges. Rows that are stored but
+//! not yet published lie above them. A receipt and its duplicates are in one shard, so each shard
+//! is queried by its own ranges.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -70,17 +71,23 @@ pub struct StreamChanges {
     pub offsets: NewOffsets,
 }
 
-/// New offsets of a link, by epoch and partition of `receipts`. Everything below is before the
-/// link. The range of a partition without new records is empty.
+/// New offsets of a link, by shard. Everything below is before the link. The range of a partition
+/// without new records is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NewOffsets(BTreeMap<(u32, u32), Range<u64>>);
+pub struct NewOffsets(BTreeMap<u32, PartitionOffsets>);
+
+/// Offsets by epoch and partition of `receipts`.
+type PartitionOffsets = BTreeMap<(u32, u32), Range<u64>>;
 
 impl NewOffsets {
     /// Appends the next link.
     pub fn append(&mut self, next: &Self) {
-        for (partition, offsets) in &next.0 {
-            let joined = self.0.entry(*partition).or_insert_with(|| offsets.clone());
-            joined.end = offsets.end;
+        for (shard, partitions) in &next.0 {
+            let of_shard = self.0.entry(*shard).or_default();
+            for (partition, offsets) in partitions {
+                let joined = of_shard.entry(*partition).or_insert_with(|| offsets.clone());
+                joined.end = offsets.end;
+            }
         }
     }
 }
@@ -180,7 +187,10 @@ impl Warehouse {
             return Ok(None);
         }
         records.sort_unstable_by_key(|record| record.first_offset);
-        let Some(offsets) = new_offsets(&records, to) else {
+        let offsets = to
+            .iter()
+            .map(|shard| Some((shard.shard, new_offsets(&records, shard)?)));
+        let Some(offsets) = offsets.collect() else {
             return Ok(None);
         };
         let pairs = records.into_iter().flat_map(|record| record.touched);
@@ -204,12 +214,29 @@ impl Warehouse {
         NewOffsets(offsets): &NewOffsets,
         hours: &BTreeSet<u32>,
     ) -> Result<Option<Vec<ExportedReceipt>>, WarehouseError> {
+        let mut found = Vec::new();
+        for (shard, offsets) in offsets {
+            if scope.is_empty() || hours.is_empty() || offsets.values().all(Range::is_empty) {
+                continue;
+            }
+            match self.shard(*shard)?.arrivals_of_shard(scope, offsets, hours).await? {
+                Some(more) if found.len() + more.len() <= ARRIVALS_MAX => found.extend(more),
+                _ => return Ok(None),
+            }
+        }
+        found.sort_by(|one: &ReceiptRow, other| other.received_ms.cmp(&one.received_ms));
+        Ok(Some(found.into_iter().map(ExportedReceipt::from).collect()))
+    }
+
+    async fn arrivals_of_shard(
+        &self,
+        scope: &Scope,
+        offsets: &PartitionOffsets,
+        hours: &BTreeSet<u32>,
+    ) -> Result<Option<Vec<ReceiptRow>>, WarehouseError> {
         let (Some(first), Some(last)) = (hours.first(), hours.last()) else {
             return Ok(Some(Vec::new()));
         };
-        if scope.is_empty() || offsets.values().all(Range::is_empty) {
-            return Ok(Some(Vec::new()));
-        }
         let start_ms = |hour: u32| i64::from(hour) * HOUR_S * 1_000;
         let partitions: Vec<u64> = offsets.keys().map(partition_number).collect();
         // First the values of a partition of any other epoch: that log has ended, so all its
@@ -251,8 +278,7 @@ impl Warehouse {
             ARRIVALS_MAX + 1
         );
         let rows: Vec<ReceiptRow> = self.rows("arrivals", bound(sql).with("ids", ids)).await?;
-        let found = rows.len() <= ARRIVALS_MAX;
-        Ok(found.then(|| rows.into_iter().map(ExportedReceipt::from).collect()))
+        Ok(Some(rows).filter(|rows| rows.len() <= ARRIVALS_MAX))
     }
 }
 
@@ -261,28 +287,9 @@ fn partition_number(&(epoch, partition): &(u32, u32)) -> u64 {
     (u64::from(epoch) << 32) | u64::from(partition)
 }
 
-/// The new offsets of a link, from its ledger rows in order of their offsets and the progress at
-/// its end. `None` if rows are missing. A partition's offsets are new once all shards have
-/// published them.
-fn new_offsets(records: &[LedgerRecord], to: &[ShardProgress]) -> Option<BTreeMap<(u32, u32), Range<u64>>> {
-    let mut of_all: BTreeMap<(u32, u32), Range<u64>> = BTreeMap::new();
-    for shard in to {
-        for (partition, offsets) in offsets_of_shard(records, shard)? {
-            let joined = of_all.entry(partition).or_insert_with(|| offsets.clone());
-            *joined = joined.start.min(offsets.start)..joined.end.min(offsets.end);
-        }
-    }
-    // Shards that published a range earlier have their rows in an earlier link: with several shards
-    // in one ledger, the touched hours of this one aren't complete.
-    let is_covered = |shard: &ShardProgress| {
-        let mut new = of_all.iter().filter(|(_, offsets)| !offsets.is_empty());
-        new.all(|(partition, offsets)| covered(records, shard.shard, *partition, offsets.start) >= offsets.end)
-    };
-    to.iter().all(is_covered).then_some(of_all)
-}
-
-/// The new offsets of one shard's partitions.
-fn offsets_of_shard(records: &[LedgerRecord], shard: &ShardProgress) -> Option<BTreeMap<(u32, u32), Range<u64>>> {
+/// The new offsets of a shard in a link, from the link's ledger rows in order of their offsets and
+/// the progress at its end. `None` if rows are missing.
+fn new_offsets(records: &[LedgerRecord], shard: &ShardProgress) -> Option<PartitionOffsets> {
     // A partition that isn't published yet may have stored rows: none of them is before the link.
     let epochs = shard.partitions.iter().map(|one| one.epoch);
     let mut offsets: BTreeMap<_, _> = epochs

@@ -1,4 +1,4 @@
-//! The statements that make the tables of a server and of a cluster, under the real engine's parser.
+//! The statements that make the tables of a shard, under the real engine's parser.
 
 use crate::harness::{request, run};
 
@@ -7,7 +7,7 @@ fn the_engine_reads_every_statement() {
     run(async {
         for (name, text) in [
             ("single", include_str!("../ddl/single.sql")),
-            ("cluster", include_str!("../ddl/cluster.sql")),
+            ("replicated", include_str!("../ddl/replicated.sql")),
         ] {
             let statements: Vec<&str> = text.split(";\n\n").filter(|text| !text.trim().is_empty()).collect();
             assert!(statements.len() > 5, "{name}");

@@ -46,13 +46,20 @@ fn a_server_without_the_cluster_is_found_out_at_once() {
             url: Some(format!("http://{}", tcp().await)),
             user: Some(USER.to_owned()),
             password: Some(PASSWORD.into()),
+            shards: vec![format!("http://{}/shard_of_no_cluster", tcp().await)],
             cluster: Some("elsewhere".to_owned()),
             ..config()
         };
         let target = Target::Url(config.url.clone().unwrap());
-        let error = Warehouse::connect(&target, &config).await.unwrap_err();
+        let warehouse = Warehouse::connect(&target, &config).await.unwrap();
+        let error = warehouse.migrate().await.unwrap_err();
         assert!(matches!(error, WarehouseError::Config(_)), "{error}");
-        assert!(error.to_string().contains("no cluster `elsewhere`"), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("`elsewhere`") && text.contains("no such cluster"),
+            "{text}"
+        );
+        assert!(text.contains("wanted: shard_of_no_cluster"), "{text}");
     });
 }
 

@@ -289,6 +289,7 @@ fn progress_is_read_as_it_was_published() {
             version: 1,
             verdicts: VerdictsPosition { epoch: 7, offset: 8 },
             source_partitions: 4,
+            shards: 5,
             partitions: Vec::new(),
         };
         for partitions in [vec![], vec![partition(5, 0)], vec![partition(5, 0), partition(6, 1)]] {

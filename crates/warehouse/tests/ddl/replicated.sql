@@ -1,15 +1,15 @@
-CREATE DATABASE IF NOT EXISTS `receipts` ON CLUSTER `main`;
+CREATE DATABASE IF NOT EXISTS `receipts_1`;
 
-CREATE TABLE IF NOT EXISTS `receipts`.schema_versions ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `receipts_1`.schema_versions
 (
     version UInt32,
     name String,
     applied_at DateTime64(3, 'UTC') DEFAULT now64(3)
 )
-ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/receipts/schema_versions', '{shard}-{replica}')
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/receipts_1/schema_versions', '{replica}')
 ORDER BY version;
 
-CREATE TABLE IF NOT EXISTS `receipts`.receipts_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `receipts_1`.receipts
 (
     publisher String CODEC(ZSTD(1)),
     timestamp DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
@@ -39,15 +39,12 @@ CREATE TABLE IF NOT EXISTS `receipts`.receipts_local ON CLUSTER `main`
         arrayMin(CAST(positions, 'Array(UInt64)')), arrayMax(CAST(positions, 'Array(UInt64)')))
         TYPE minmax GRANULARITY 1
 )
-ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/{shard}/receipts/receipts_local', '{replica}')
+ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/receipts_1/receipts', '{replica}')
 PARTITION BY toYYYYMM(timestamp)
 PRIMARY KEY (publisher, toStartOfHour(timestamp), entry_id, receipt_id)
 ORDER BY (publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp);
 
-CREATE TABLE IF NOT EXISTS `receipts`.receipts ON CLUSTER `main` AS `receipts`.receipts_local
-ENGINE = Distributed('main', 'receipts', 'receipts_local', cityHash64(publisher, receipt_id));
-
-CREATE TABLE IF NOT EXISTS `receipts`.rejected_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `receipts_1`.rejected
 (
     position UInt128 CODEC(ZSTD(1)),
     reason LowCardinality(String),
@@ -67,14 +64,11 @@ CREATE TABLE IF NOT EXISTS `receipts`.rejected_local ON CLUSTER `main`
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX position_minmax (position, CAST(position, 'UInt64')) TYPE minmax GRANULARITY 1
 )
-ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/receipts/rejected_local', '{replica}')
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/receipts_1/rejected', '{replica}')
 PARTITION BY toYYYYMM(received_at)
 ORDER BY (publisher, received_at, position);
 
-CREATE TABLE IF NOT EXISTS `receipts`.rejected ON CLUSTER `main` AS `receipts`.rejected_local
-ENGINE = Distributed('main', 'receipts', 'rejected_local', cityHash64(position));
-
-CREATE TABLE IF NOT EXISTS `receipts`.ledger_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `receipts_1`.ledger
 (
     epoch UInt32 CODEC(Delta(4), ZSTD(1)),
     partition UInt32 CODEC(Delta(4), ZSTD(1)),
@@ -92,13 +86,10 @@ CREATE TABLE IF NOT EXISTS `receipts`.ledger_local ON CLUSTER `main`
     touched Array(Tuple(UInt32, String)) CODEC(ZSTD(1)) TTL toDateTime(committed_at) + INTERVAL 3 DAY,
     INDEX verdicts_offset_minmax verdicts_offset TYPE minmax GRANULARITY 1
 )
-ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/receipts/ledger_local', '{replica}')
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/receipts_1/ledger', '{replica}')
 ORDER BY (shard, epoch, partition, first_offset);
 
-CREATE TABLE IF NOT EXISTS `receipts`.ledger ON CLUSTER `main` AS `receipts`.ledger_local
-ENGINE = Distributed('main', 'receipts', 'ledger_local', cityHash64(epoch, partition));
-
-CREATE TABLE IF NOT EXISTS `receipts`.replays_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `receipts_1`.replays
 (
     position UInt128 CODEC(ZSTD(1)),
     replayed_as UInt128 CODEC(ZSTD(1)),
@@ -106,36 +97,34 @@ CREATE TABLE IF NOT EXISTS `receipts`.replays_local ON CLUSTER `main`
     replayed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
     replayed_by LowCardinality(String)
 )
-ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/receipts/replays_local', '{replica}')
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/receipts_1/replays', '{replica}')
 ORDER BY position;
 
-CREATE TABLE IF NOT EXISTS `receipts`.replays ON CLUSTER `main` AS `receipts`.replays_local
-ENGINE = Distributed('main', 'receipts', 'replays_local', cityHash64(position));
-
-CREATE TABLE IF NOT EXISTS `receipts`.writers ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `receipts_1`.writers
 (
     shard UInt32,
     number UInt64,
     token UInt128,
     taken_at DateTime64(3, 'UTC') DEFAULT now64(3)
 )
-ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/receipts/writers', '{shard}-{replica}')
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/receipts_1/writers', '{replica}')
 ORDER BY (shard, number, token);
 
-CREATE TABLE IF NOT EXISTS `receipts`.progress ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `receipts_1`.progress
 (
     shard UInt32,
     version UInt64,
     verdicts_epoch UInt32,
     verdicts_offset UInt64,
     source_partitions UInt32,
+    shards UInt32,
     partitions Array(Tuple(UInt32, UInt32, UInt64, Int64)),
     published_at DateTime64(3, 'UTC') DEFAULT now64(3)
 )
-ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/receipts/progress', '{shard}-{replica}', version)
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/receipts_1/progress', '{replica}', version)
 ORDER BY shard;
 
-CREATE TABLE IF NOT EXISTS `receipts`.usage ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `receipts_1`.usage
 (
     grain Enum8('counted' = 0, 'all' = 1, 'purpose' = 2, 'client' = 3, 'entry' = 4),
     publisher String CODEC(LZ4),
@@ -155,7 +144,7 @@ CREATE TABLE IF NOT EXISTS `receipts`.usage ON CLUSTER `main`
     first_ms SimpleAggregateFunction(min, Int64) CODEC(Delta(8), ZSTD(1)),
     last_ms SimpleAggregateFunction(max, Int64) CODEC(Delta(8), LZ4)
 )
-ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/all/receipts/usage', '{shard}-{replica}')
+ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/receipts_1/usage', '{replica}')
 PARTITION BY toYYYYMM(toDateTime(time, 'UTC'))
 PRIMARY KEY (grain, publisher, time, entry_id, half_hour, key)
 ORDER BY (grain, publisher, time, entry_id, half_hour, key, client_id, purpose, model_id, client_name,
@@ -164,7 +153,7 @@ SETTINGS index_granularity = 256,
     min_compress_block_size = 4096,
     max_compress_block_size = 4096;
 
-CREATE TABLE IF NOT EXISTS `receipts`.usage_rebuilds ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `receipts_1`.usage_rebuilds
 (
     request UUID,
     publishers Array(String) CODEC(ZSTD(1)),
@@ -175,10 +164,10 @@ CREATE TABLE IF NOT EXISTS `receipts`.usage_rebuilds ON CLUSTER `main`
     is_finished Bool,
     requested_at DateTime64(3, 'UTC') DEFAULT now64(3)
 )
-ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/receipts/usage_rebuilds', '{shard}-{replica}', is_finished)
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/receipts_1/usage_rebuilds', '{replica}', is_finished)
 ORDER BY request;
 
-CREATE TABLE IF NOT EXISTS `receipts`.audit ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `receipts_1`.audit
 (
     state UInt8 DEFAULT 0,
     version UInt64,
@@ -188,18 +177,18 @@ CREATE TABLE IF NOT EXISTS `receipts`.audit ON CLUSTER `main`
     pass_receipts UInt64,
     wrong Array(Tuple(UInt32, UInt32, UInt64, UInt64))
 )
-ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/receipts/audit', '{shard}-{replica}', version)
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/receipts_1/audit', '{replica}', version)
 ORDER BY state;
 
-ALTER TABLE `receipts`.receipts_local ON CLUSTER `main` MODIFY SETTING ttl_only_drop_parts = 1;
+ALTER TABLE `receipts_1`.receipts MODIFY SETTING ttl_only_drop_parts = 1;
 
-ALTER TABLE `receipts`.receipts_local ON CLUSTER `main` MODIFY TTL toDateTime(timestamp) + toIntervalDay(2557);
+ALTER TABLE `receipts_1`.receipts MODIFY TTL toDateTime(timestamp) + toIntervalDay(2557);
 
-ALTER TABLE `receipts`.rejected_local ON CLUSTER `main` MODIFY SETTING ttl_only_drop_parts = 1;
+ALTER TABLE `receipts_1`.rejected MODIFY SETTING ttl_only_drop_parts = 1;
 
-ALTER TABLE `receipts`.rejected_local ON CLUSTER `main` MODIFY TTL toDateTime(received_at) + toIntervalDay(2557);
+ALTER TABLE `receipts_1`.rejected MODIFY TTL toDateTime(received_at) + toIntervalDay(2557);
 
-ALTER TABLE `receipts`.usage ON CLUSTER `main` MODIFY SETTING ttl_only_drop_parts = 1;
+ALTER TABLE `receipts_1`.usage MODIFY SETTING ttl_only_drop_parts = 1;
 
-ALTER TABLE `receipts`.usage ON CLUSTER `main` MODIFY TTL toDateTime(time) + toIntervalDay(2557);
+ALTER TABLE `receipts_1`.usage MODIFY TTL toDateTime(time) + toIntervalDay(2557);
 

@@ -1,0 +1,326 @@
+//! `receipts shards`: which shard of the warehouse stores a receipt.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use accounts::{Accounts, AccountsError, Domain, NewShardMapEntry, RegisteredShardMapEntry, ShardMap, ShardMapEntry};
+use jiff::civil::Date;
+use jiff::{Timestamp, ToSpan, Unit};
+use receipt_log::Log;
+use serde_json::{Value, json};
+use service::instant::rfc3339_ms;
+use warehouse::{Target, Warehouse};
+
+use crate::failure::{Answer, Failure};
+use crate::settings::{Settings, SettingsArgs};
+use crate::terminal::{HEAD, Output, mark, paint};
+
+const LIST_HELP: &str = "\
+Entries of the shard map. Each is in force for receipts whose timestamps are on its first UTC day or later, until the \
+next one is. Without entries there is one shard.
+
+Examples:
+  receipts shards list
+  receipts shards list --json
+
+Exit codes:
+  0  ok
+  2  wrong usage
+  3  the account store is unavailable";
+
+const ADD_HELP: &str = "\
+Appends an entry to the shard map. It takes effect 24 hours after its registration or later, at 00:00 UTC, because every \
+verifier must know it by then. Receipts of earlier days stay where they are, and their duplicates go there. Entries can't be \
+changed or removed; a later entry replaces an earlier one.
+
+Before it, add the shards to `remote_servers` of ClickHouse and to warehouse.shards, add partitions to the topic of verdicts \
+and restart the services with the new configuration. The command creates the shards' tables, and refuses an entry for \
+shards that aren't there.
+
+Examples:
+  receipts shards add 3
+  receipts shards add 3 --split large.example=3 --from 2026-12-01 --config receipts.toml
+
+Exit codes:
+  0  the entry is registered
+  2  wrong usage, or the entry can't take effect
+  3  a server is unavailable";
+
+/// List and add the shards of the warehouse
+#[derive(Debug, clap::Args)]
+pub struct Shards {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    List(List),
+    Add(Add),
+}
+
+/// List the entries of the shard map
+#[derive(Debug, clap::Args)]
+#[command(after_help = LIST_HELP)]
+struct List {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Write the entries as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Append an entry to the shard map
+#[derive(Debug, clap::Args)]
+#[command(after_help = ADD_HELP)]
+struct Add {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Number of shards
+    #[arg(value_name = "N")]
+    shards: u32,
+    /// Spread a large publisher's receipts over so many shards; can be given again
+    #[arg(long = "split", value_name = "PUBLISHER=N")]
+    splits: Vec<Split>,
+    /// First UTC day [default: the first one that is 24 hours ahead]
+    #[arg(long, value_name = "DATE")]
+    from: Option<Date>,
+    /// Write the entry as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Split {
+    publisher: Domain,
+    shards: u32,
+}
+
+impl FromStr for Split {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (publisher, shards) = text.split_once('=').ok_or("write it as PUBLISHER=N")?;
+        Ok(Self {
+            publisher: publisher.parse().map_err(|error| format!("{error}"))?,
+            shards: shards
+                .parse()
+                .map_err(|_| format!("`{shards}` is no number of shards"))?,
+        })
+    }
+}
+
+impl Shards {
+    /// Runs the command.
+    pub fn run(self) -> Result<Answer, Failure> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .map_err(Failure::unavailable)?;
+        runtime.block_on(async {
+            match self.command {
+                Command::List(list) => list.run().await,
+                Command::Add(add) => add.run().await,
+            }
+        })
+    }
+}
+
+async fn store(settings: &Settings) -> Result<Accounts, Failure> {
+    settings.data.create()?;
+    Accounts::open(&settings.accounts, settings.data.root())
+        .await
+        .map_err(failure)
+}
+
+fn failure(error: AccountsError) -> Failure {
+    match error {
+        AccountsError::ShardMap(_) => Failure::input(error),
+        _ => Failure::unavailable(error),
+    }
+}
+
+impl List {
+    async fn run(self) -> Result<Answer, Failure> {
+        let settings = self.settings.load()?;
+        let accounts = store(&settings).await?;
+        let entries = accounts.shard_map_entries().await;
+        accounts.close().await;
+        let entries = entries.map_err(failure)?;
+        let mut out = Output::stdout();
+        if self.json {
+            out.line(Value::Array(entries.iter().map(registered_json).collect()))?;
+        } else {
+            let head = format!(
+                "{:<8} {:<11} {:<7} {:<25} split publishers",
+                "version", "from", "shards", "registered"
+            );
+            out.line(paint(HEAD, head))?;
+            for RegisteredShardMapEntry {
+                entry,
+                registered_at_ms,
+            } in &entries
+            {
+                let splits = entry
+                    .splits
+                    .iter()
+                    .map(|(of, shards)| format!("{}={shards}", of.as_str()));
+                let splits = splits.collect::<Vec<_>>().join(" ");
+                let (from, registered) = (date(entry.from_day), rfc3339_ms(*registered_at_ms));
+                out.line(format_args!(
+                    "{:<8} {from:<11} {:<7} {registered:<25} {splits}",
+                    entry.version, entry.shards
+                ))?;
+            }
+            if entries.is_empty() {
+                out.line("no entries: one shard stores everything")?;
+            }
+        }
+        out.flush()?;
+        Ok(Answer::Good)
+    }
+}
+
+impl Add {
+    async fn run(self) -> Result<Answer, Failure> {
+        let settings = self.settings.load()?;
+        let from_day = match self.from {
+            Some(date) => day(date)?,
+            None => earliest_day(Timestamp::now())?,
+        };
+        let splits = self.splits.into_iter().map(|split| (split.publisher, split.shards));
+        let new = NewShardMapEntry {
+            from_day,
+            shards: self.shards,
+            splits: splits.collect(),
+        };
+        check_entry(&new)?;
+        check_partitions(&settings, new.shards).await?;
+        check_tables(&settings, new.shards).await?;
+        let accounts = store(&settings).await?;
+        let added = accounts.add_shard_map_entry(&new).await;
+        accounts.close().await;
+        let added = added.map_err(failure)?;
+        let mut out = Output::stdout();
+        if self.json {
+            out.line(entry_json(&added))?;
+        } else {
+            out.line(format_args!(
+                "{} entry {}: {} shards for receipts from {} on",
+                mark(true),
+                added.version,
+                added.shards,
+                date(added.from_day)
+            ))?;
+        }
+        out.flush()?;
+        Ok(Answer::Good)
+    }
+}
+
+/// Checks what doesn't depend on other entries, before any server is asked.
+fn check_entry(new: &NewShardMapEntry) -> Result<(), Failure> {
+    let entry = ShardMapEntry {
+        version: 1,
+        from_day: new.from_day,
+        shards: new.shards,
+        splits: new.splits.clone(),
+    };
+    ShardMap::new(vec![entry]).map(drop).map_err(Failure::input)
+}
+
+async fn check_partitions(settings: &Settings, shards: u32) -> Result<(), Failure> {
+    if !settings.kafka.is_given() {
+        return Err(Failure::Input(
+            "the embedded log has one shard: shards need Kafka (kafka.brokers) and ClickHouse (warehouse.url)"
+                .to_owned(),
+        ));
+    }
+    let open = || Log::open_verdicts_to_look(&settings.kafka, &settings.data.verdicts());
+    let verdicts = tokio::task::block_in_place(open).map_err(Failure::unavailable)?;
+    let found = verdicts
+        .partitions(writer::GROUP)
+        .await
+        .map_err(Failure::unavailable)?
+        .len();
+    if found >= shards as usize {
+        return Ok(());
+    }
+    let (brokers, topic) = (&settings.kafka.brokers, &settings.kafka.verdicts_topic);
+    Err(Failure::Input(format!(
+        "the topic {topic} has {found} partitions, and {shards} shards need one each. Add some, and set \
+         kafka.verdicts_partitions to {shards}:\n  kafka-topics.sh --bootstrap-server {brokers} --alter --topic {topic} \
+         --partitions {shards}"
+    )))
+}
+
+async fn check_tables(settings: &Settings, shards: u32) -> Result<(), Failure> {
+    let Some(url) = &settings.warehouse.url else {
+        return Err(Failure::Input("shards need ClickHouse: give warehouse.url".to_owned()));
+    };
+    let found = settings.warehouse.shards.len();
+    if found < shards as usize {
+        return Err(Failure::Input(format!(
+            "warehouse.shards has {found} addresses, and there are to be {shards} shards: add the others, and start the \
+             services with them first"
+        )));
+    }
+    let warehouse = Warehouse::connect(&Target::Url(url.clone()), &settings.warehouse).await;
+    let warehouse = warehouse.map_err(Failure::unavailable)?;
+    warehouse.migrate().await.map_err(Failure::unavailable)
+}
+
+/// The first UTC day that begins 24 hours after `now` or later, in days since the Unix epoch.
+fn earliest_day(now: Timestamp) -> Result<i64, Failure> {
+    let from = now.checked_add(24.hours()).map_err(Failure::input)?;
+    let from = from.to_zoned(jiff::tz::TimeZone::UTC);
+    let next = match from.start_of_day().map_err(Failure::input)? {
+        start if start == from => from.date(),
+        _ => from.date().tomorrow().map_err(Failure::input)?,
+    };
+    day(next)
+}
+
+fn day(date: Date) -> Result<i64, Failure> {
+    let since = Date::constant(1970, 1, 1)
+        .until((Unit::Day, date))
+        .map_err(Failure::input)?;
+    Ok(i64::from(since.get_days()))
+}
+
+fn date(day: i64) -> String {
+    let date = Date::constant(1970, 1, 1).checked_add(day.days());
+    date.map_or_else(|_| format!("day {day}"), |date| date.to_string())
+}
+
+fn entry_json(entry: &ShardMapEntry) -> Value {
+    let splits: BTreeMap<&str, u32> = entry.splits.iter().map(|(of, shards)| (of.as_str(), *shards)).collect();
+    json!({
+        "version": entry.version,
+        "from": date(entry.from_day),
+        "shards": entry.shards,
+        "splits": splits,
+    })
+}
+
+fn registered_json(registered: &RegisteredShardMapEntry) -> Value {
+    let mut value = entry_json(&registered.entry);
+    value["registeredAt"] = json!(rfc3339_ms(registered.registered_at_ms));
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn an_entry_begins_at_midnight_24_hours_ahead() {
+        let earliest = |now: &str| date(earliest_day(now.parse().unwrap()).unwrap());
+        assert_eq!(earliest("2026-11-23T00:00:00Z"), "2026-11-24");
+        assert_eq!(earliest("2026-11-23T00:00:00.001Z"), "2026-11-25");
+        assert_eq!(earliest("2026-11-23T23:59:59Z"), "2026-11-25");
+        assert_eq!(day("1970-01-02".parse().unwrap()).unwrap(), 1);
+    }
+}

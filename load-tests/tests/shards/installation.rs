@@ -1,0 +1,329 @@
+//! Kafka, three ClickHouse servers, an account store, and verifiers and writers on them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use accounts::{Accounts, AccountsConfig, NewShardMapEntry, ShardMapCache};
+use receipt::{Judge, Limits};
+use receipt_log::{EmbeddedConfig, KafkaConfig, Log};
+use service::cpu::CpuPool;
+use service::health::Health;
+use test_engines::{ClickHouse, Kafka};
+use tokio::task::{JoinHandle, block_in_place};
+use tokio_util::sync::CancellationToken;
+use usage::Usage;
+use verifier::VerifierConfig;
+use warehouse::{AuditSums, Call, MetadataErasure, Scope, Target, Warehouse, WarehouseConfig};
+use writer::WriterConfig;
+
+use crate::load::{LARGE, Model};
+
+const DAY_MS: i64 = 86_400_000;
+const WAIT_MAX: Duration = Duration::from_secs(180);
+const SHARDS_MAX: u32 = 3;
+const CLUSTER: &str = "receipts";
+
+pub(crate) struct Installation {
+    pub(crate) receipts: Log,
+    verdicts: Log,
+    config: WarehouseConfig,
+    accounts: Accounts,
+    cpu: CpuPool,
+    judge: Arc<Judge>,
+    clickhouse: ClickHouse,
+    // Dropped last.
+    _kafka: Kafka,
+    directory: tempfile::TempDir,
+}
+
+/// A running verifier or writer.
+pub(crate) struct Process {
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), String>>,
+}
+
+impl Process {
+    fn new(run: impl Future<Output = Result<(), String>> + Send + 'static, stop: CancellationToken) -> Self {
+        Self {
+            stop,
+            task: tokio::spawn(run),
+        }
+    }
+
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+
+    /// Ends it in the middle of its work.
+    pub(crate) async fn kill(self) {
+        assert!(!self.task.is_finished());
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+        self.stop.cancel();
+    }
+}
+
+impl Installation {
+    pub(crate) async fn start() -> Self {
+        let (kafka, clickhouse) = block_in_place(|| {
+            let setting = ("transaction.abort.timed.out.transaction.cleanup.interval.ms", "500");
+            (Kafka::start_with(&[setting]).unwrap(), ClickHouse::start(3).unwrap())
+        });
+        let directory = tempfile::tempdir().unwrap();
+        let config = KafkaConfig {
+            brokers: kafka.bootstrap().to_owned(),
+            partitions: 4,
+            verdicts_partitions: SHARDS_MAX,
+            replication_factor: 1,
+            min_insync_replicas: 1,
+            session_wait_ms_max: 6_000,
+            transaction_wait_ms_max: 4_000,
+            ..KafkaConfig::default()
+        };
+        let embedded = EmbeddedConfig::default();
+        let (receipts, verdicts) = block_in_place(|| {
+            let receipts = Log::open(&config, &embedded, directory.path()).unwrap();
+            (
+                receipts,
+                Log::open_verdicts(&config, &embedded, directory.path()).unwrap(),
+            )
+        });
+        // Entries take effect a day after their registration: so this clock is three weeks slow.
+        let clock = || service::instant::now_ms() - 21 * DAY_MS;
+        let accounts = Accounts::open_with_clock(&AccountsConfig::default(), directory.path(), clock).await;
+        let mut installation = Self {
+            receipts,
+            verdicts,
+            config: WarehouseConfig {
+                url: Some(clickhouse.url(0)),
+                cluster: Some(CLUSTER.to_owned()),
+                ..WarehouseConfig::default()
+            },
+            accounts: accounts.unwrap(),
+            cpu: CpuPool::new("test", 2, 64).unwrap(),
+            judge: Arc::new(Judge::new(Limits::default(), 100)),
+            clickhouse,
+            _kafka: kafka,
+            directory,
+        };
+        installation.add_shard().await;
+        installation
+    }
+
+    /// A client with the present configuration.
+    async fn warehouse(&self) -> Warehouse {
+        let target = Target::Url(self.config.url.clone().unwrap());
+        Warehouse::connect(&target, &self.config).await.unwrap()
+    }
+
+    /// Adds a shard to ClickHouse's cluster and to the configuration, and makes its tables.
+    pub(crate) async fn add_shard(&mut self) {
+        let number = self.config.shards.len();
+        let url = self.clickhouse.url(number);
+        self.config.shards.push(format!("{url}/receipts_{number}"));
+        let databases: Vec<String> = (0..=number).map(|number| format!("receipts_{number}")).collect();
+        let shards: Vec<(usize, &str)> = databases.iter().map(String::as_str).enumerate().collect();
+        block_in_place(|| self.clickhouse.set_cluster(CLUSTER, &shards).unwrap());
+        self.warehouse().await.migrate().await.unwrap();
+    }
+
+    /// Appends an entry to the shard map. `from` is counted in days from today.
+    pub(crate) async fn register(&self, from: i64, shards: u32, splits: &[(&str, u32)]) {
+        let entry = NewShardMapEntry {
+            from_day: service::instant::now_ms().div_euclid(DAY_MS) + from,
+            shards,
+            splits: splits
+                .iter()
+                .map(|(of, shards)| (of.parse().unwrap(), *shards))
+                .collect(),
+        };
+        self.accounts.add_shard_map_entry(&entry).await.unwrap();
+    }
+
+    pub(crate) async fn verifier(&self) -> Process {
+        let stop = CancellationToken::new();
+        let config = VerifierConfig {
+            block_wait_ms_max: 20,
+            idle_interval_ms: 500,
+            ..VerifierConfig::default()
+        };
+        let deps = verifier::Deps {
+            processor: block_in_place(|| self.receipts.processor(verifier::GROUP, &self.verdicts).unwrap()),
+            receipts: self.receipts.inspector(),
+            verdicts: self.verdicts.inspector(),
+            policies: None,
+            shard_map: Some(ShardMapCache::start(self.accounts.clone(), stop.clone())),
+            cpu: self.cpu.clone(),
+            judge: Arc::clone(&self.judge),
+            health: Health::new(),
+        };
+        let run = verifier::run(config, deps, stop.clone());
+        Process::new(async { run.await.map_err(|error| error.to_string()) }, stop)
+    }
+
+    pub(crate) async fn writer(&self) -> Process {
+        let stop = CancellationToken::new();
+        let config = WriterConfig {
+            rebuild_poll_interval_ms: 200,
+            ..WriterConfig::default()
+        };
+        let deps = writer::Deps {
+            consumer: block_in_place(|| self.verdicts.consumer(writer::GROUP).unwrap()),
+            warehouse: self.warehouse().await,
+            cpu: self.cpu.clone(),
+            health: Health::new(),
+        };
+        let run = writer::run(config, deps, stop.clone());
+        Process::new(async { run.await.map_err(|error| error.to_string()) }, stop)
+    }
+
+    /// Waits until a verifier has appended something for the shard.
+    pub(crate) async fn until_shard_has_verdicts(&self, shard: u32) {
+        let deadline = Instant::now() + WAIT_MAX;
+        while self.verdicts.inspector().last(shard).await.unwrap().is_none() {
+            assert!(Instant::now() < deadline, "shard {shard} gets no verdicts");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until the tables of all shards have every receipt.
+    pub(crate) async fn until_stored(&self, model: &Model) {
+        let warehouse = self.warehouse().await;
+        let deadline = Instant::now() + WAIT_MAX;
+        let wanted = model.occurrences + model.rejected;
+        loop {
+            let sum = Call::new("SELECT sum(receipts_in) FROM ledger FINAL");
+            let stored: u64 = warehouse.one("test", sum).await.unwrap();
+            if stored == wanted {
+                return;
+            }
+            let progress = warehouse.progress().await.unwrap();
+            assert!(
+                stored < wanted && Instant::now() < deadline,
+                "{stored} of {wanted}: {progress:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Waits until all shards are complete through an instant.
+    pub(crate) async fn until_complete_through(&self, instant_ms: i64) {
+        let warehouse = self.warehouse().await;
+        let deadline = Instant::now() + WAIT_MAX;
+        loop {
+            let progress = warehouse.progress().await.unwrap();
+            let through_ms = analytics_api::progress::complete_through_ms(&progress);
+            if through_ms.is_ok_and(|through_ms| through_ms > instant_ms) {
+                assert_eq!(progress.len(), SHARDS_MAX as usize);
+                return;
+            }
+            assert!(Instant::now() < deadline, "{through_ms:?}: {progress:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Compares the tables of all shards with the model.
+    pub(crate) async fn assert_equal(&self, model: &Model) {
+        let warehouse = self.warehouse().await;
+        let totals = warehouse.totals().await.unwrap();
+        assert_eq!(
+            (totals.receipts, totals.occurrences),
+            (model.distinct, model.occurrences)
+        );
+        for (table, sql) in [
+            (
+                "receipts",
+                "SELECT publisher, toInt64(toRelativeDayNum(timestamp)), count() FROM receipts FINAL GROUP BY ALL",
+            ),
+            (
+                "usage",
+                "SELECT publisher, toInt64(intDiv(time, 86400)), toUInt64(sum(receipts)) FROM usage
+                 WHERE grain = 'entry' GROUP BY ALL",
+            ),
+        ] {
+            let rows: Vec<(String, i64, u64)> = warehouse.rows("test", Call::new(sql)).await.unwrap();
+            let counted: BTreeMap<_, _> = rows
+                .into_iter()
+                .map(|(name, day, count)| ((name, day), count))
+                .collect();
+            assert_eq!(counted, model.receipts, "{table}");
+        }
+        // A receipt and its duplicates are in one shard.
+        let spread = "SELECT count() FROM (
+            SELECT publisher, receipt_id FROM receipts GROUP BY ALL HAVING uniqExact(_shard_num) > 1)";
+        assert_eq!(warehouse.one::<u64>("test", Call::new(spread)).await.unwrap(), 0);
+        let used = "SELECT uniqExactIf(_shard_num, publisher != {large:String}),
+                uniqExactIf(_shard_num, publisher = {large:String}) FROM receipts";
+        let call = Call::new(used).with("large", LARGE.to_owned());
+        assert_eq!(warehouse.one::<(u64, u64)>("test", call).await.unwrap(), (3, 3));
+        let usage = Usage::new(warehouse.clone());
+        for day in usage.days(i64::MIN, i64::MAX).await.unwrap() {
+            assert_eq!(usage.check_day(day).await.unwrap(), []);
+        }
+        let mut sums = AuditSums::default();
+        for (number, shard) in (0..).zip(warehouse.shards()) {
+            let stored = writer::resumption::stored(shard, number).await.unwrap();
+            let of_shard = shard.audit(&stored.committed()).await.unwrap();
+            assert!(of_shard.receipts_in > 0, "shard {number} has something");
+            sums.add(of_shard);
+        }
+        assert!(sums.findings.is_empty(), "{:?}", sums.findings);
+        assert_eq!((sums.accepted, sums.rejected), (model.occurrences, model.rejected));
+        assert_eq!(
+            (sums.stored_occurrences, sums.receipts),
+            (model.occurrences, model.distinct)
+        );
+        // The shards' lines of a block add up to it.
+        for partition in 0..4 {
+            let lines = warehouse
+                .ledger(self.epoch().await, partition, 0, 100_000)
+                .await
+                .unwrap();
+            let mut end = 0;
+            for line in lines {
+                assert_eq!(line.first_offset, end, "partition {partition}");
+                end = line.last_offset + 1;
+            }
+        }
+    }
+
+    async fn epoch(&self) -> u32 {
+        let states = self.receipts.inspector().partitions(verifier::GROUP).await.unwrap();
+        states[0].epoch
+    }
+
+    /// Erases a publisher's clients in all shards, and rebuilds its usage.
+    pub(crate) async fn erase(&self, publisher: &str) {
+        let warehouse = self.warehouse().await;
+        let erasure = MetadataErasure {
+            scope: Scope::of(vec![publisher.to_owned()]),
+            before_ms: service::instant::now_ms() + DAY_MS,
+        };
+        assert!(!warehouse.metadata_left(&erasure).await.unwrap().is_none());
+        warehouse.erase_metadata(&erasure).await.unwrap();
+        assert!(warehouse.metadata_left(&erasure).await.unwrap().is_none());
+        let usage = Usage::new(warehouse);
+        assert!(usage.clients_left(&erasure.scope, erasure.before_ms).await.unwrap() > 0);
+        let request = usage.request_rebuild(&erasure.scope, erasure.before_ms).await.unwrap();
+        let deadline = Instant::now() + WAIT_MAX;
+        while !usage.is_rebuilt(request).await.unwrap() {
+            assert!(Instant::now() < deadline, "the writers rebuild usage");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(usage.clients_left(&erasure.scope, erasure.before_ms).await.unwrap(), 0);
+        usage.remove_compensated(&erasure.scope).await.unwrap();
+        assert_eq!(usage.compensated_left(&erasure.scope).await.unwrap(), 0);
+    }
+}
+
+impl Drop for Installation {
+    fn drop(&mut self) {
+        block_in_place(|| {
+            self.receipts.close();
+            self.verdicts.close();
+        });
+        let _ = &self.directory;
+    }
+}

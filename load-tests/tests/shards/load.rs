@@ -1,0 +1,196 @@
+//! Clients that send receipts, and send some of them again, with a model of what they sent.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use parking_lot::Mutex;
+use rand::RngExt;
+use receipt::{Algorithm, Limits, SigningKey};
+use receipt_log::{LogWriter, Record, RecordKind};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::installation::Installation;
+
+/// The publisher that is split over shards.
+pub(crate) const LARGE: &str = "large.example";
+const PUBLISHERS: usize = 12;
+const DAY_MS: i64 = 86_400_000;
+/// Receipts of a batch.
+const BATCH: usize = 20;
+
+/// What was acknowledged.
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    /// Receipts by publisher and day.
+    pub(crate) receipts: BTreeMap<(String, i64), u64>,
+    /// Occurrences, those of duplicates included.
+    pub(crate) occurrences: u64,
+    /// Distinct receipts.
+    pub(crate) distinct: u64,
+    /// Rejected ones.
+    pub(crate) rejected: u64,
+    /// Distinct receipts by publisher.
+    ids: HashSet<Uuid>,
+}
+
+/// A record that was acknowledged, and its receipts.
+#[derive(Clone)]
+struct Sent {
+    record: Record,
+    receipts: Vec<(Uuid, String, i64)>,
+}
+
+#[derive(Default)]
+struct State {
+    model: Model,
+    sent: Vec<Sent>,
+    days: Range<i64>,
+    is_stopping: bool,
+}
+
+/// A running load.
+pub(crate) struct Load {
+    state: Arc<Mutex<State>>,
+    task: JoinHandle<()>,
+}
+
+impl Load {
+    /// Sends receipts of these days, counted from today.
+    pub(crate) fn start(installation: &Installation, days: Range<i64>) -> Self {
+        let state = Arc::new(Mutex::new(State {
+            days,
+            ..State::default()
+        }));
+        let writer = installation.receipts.writer().unwrap();
+        let task = tokio::spawn(run(Arc::clone(&state), writer));
+        Self { state, task }
+    }
+
+    /// Waits until so many further receipts were acknowledged.
+    pub(crate) async fn receipts(&self, more: u64) {
+        let until = self.state.lock().model.occurrences + more;
+        while self.state.lock().model.occurrences < until {
+            assert!(!self.task.is_finished());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Lets timestamps be on days before this one, counted from today.
+    pub(crate) async fn may_reach(&self, day: i64) {
+        self.state.lock().days.end = day;
+    }
+
+    /// Stops, and returns what was acknowledged.
+    pub(crate) async fn stop(self) -> Model {
+        self.state.lock().is_stopping = true;
+        self.task.await.unwrap();
+        std::mem::take(&mut self.state.lock().model)
+    }
+}
+
+async fn run(state: Arc<Mutex<State>>, log: Arc<dyn LogWriter>) {
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    loop {
+        let next = {
+            let state = state.lock();
+            if state.is_stopping {
+                return;
+            }
+            next(&state, &key)
+        };
+        if log.append(next.record.clone()).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        }
+        state.lock().acknowledge(next);
+        tokio::time::sleep(Duration::from_millis(40)).await;
+    }
+}
+
+/// A new batch, one that was sent before, or one that isn't signed by its key.
+fn next(state: &State, key: &SigningKey) -> Sent {
+    let mut rng = rand::rng();
+    match rng.random_range(0..10) {
+        0..3 if !state.sent.is_empty() => state.sent[rng.random_range(0..state.sent.len())].clone(),
+        3 => Sent {
+            record: record(b"{\"not\": \"a receipt\"}".to_vec(), RecordKind::Receipt, None),
+            receipts: Vec::new(),
+        },
+        _ => batch(key, &state.days),
+    }
+}
+
+fn batch(key: &SigningKey, days: &Range<i64>) -> Sent {
+    let mut rng = rand::rng();
+    let today = service::instant::now_ms().div_euclid(DAY_MS);
+    let receipts: Vec<(Uuid, String, i64)> = (0..BATCH)
+        .map(|_| {
+            let day = today + rng.random_range(days.clone());
+            let timestamp = day * DAY_MS + rng.random_range(0..DAY_MS);
+            let publisher = match rng.random_range(0..PUBLISHERS) {
+                0..4 => LARGE.to_owned(),
+                number => format!("p{number}.example"),
+            };
+            // The present day isn't over.
+            (Uuid::new_v4(), publisher, timestamp.min(service::instant::now_ms()))
+        })
+        .collect();
+    let signed = receipts.iter().map(|(id, publisher, timestamp_ms)| {
+        let text = receipt_of(key, *id, publisher, *timestamp_ms);
+        let signed = receipt::sign_receipt(text.as_bytes(), key, &Limits::default()).unwrap();
+        String::from_utf8(signed).unwrap()
+    });
+    let signed = signed.collect::<Vec<_>>().join(",");
+    let json = format!(r#"{{"version":"1.0.0","batchId":"batch_1","receipts":[{signed}]}}"#);
+    let body = receipt::sign_batch(json.as_bytes(), key, &Limits::default()).unwrap();
+    let signature = STANDARD.encode(key.sign(&body).unwrap());
+    Sent {
+        record: record(body, RecordKind::Batch, Some(signature)),
+        receipts,
+    }
+}
+
+fn receipt_of(key: &SigningKey, id: Uuid, publisher: &str, timestamp_ms: i64) -> String {
+    let timestamp = service::instant::rfc3339_ms(timestamp_ms);
+    let pem = serde_json::to_string(key.public_key_pem()).unwrap();
+    let (entry, client) = (Uuid::from_u128(7), Uuid::from_u128(1 + id.as_u128() % 5));
+    format!(
+        r#"{{"version":"1.0.0","receiptId":"{id}","timestamp":"{timestamp}","content":{{"entryId":"{entry}","url":"https://{publisher}/a","contentHash":"sha256:{:064x}","publisher":"{publisher}"}},"client":{{"id":"{client}","name":"Reader","version":"1","organization":"Org","publicKey":{pem}}},"usage":{{"purpose":"training","context":"a context"}}}}"#,
+        7
+    )
+}
+
+fn record(body: Vec<u8>, kind: RecordKind, request_signature: Option<String>) -> Record {
+    Record {
+        kind,
+        body: body.into(),
+        request_signature,
+        request_id: "request".to_owned(),
+        received_at_ms: service::instant::now_ms(),
+        client_address: Some("192.0.2.1".parse().unwrap()),
+        trace: None,
+    }
+}
+
+impl State {
+    fn acknowledge(&mut self, sent: Sent) {
+        let model = &mut self.model;
+        model.occurrences += sent.receipts.len() as u64;
+        model.rejected += u64::from(sent.receipts.is_empty());
+        for (id, publisher, timestamp_ms) in &sent.receipts {
+            if model.ids.insert(*id) {
+                model.distinct += 1;
+                let day = timestamp_ms.div_euclid(DAY_MS);
+                *model.receipts.entry((publisher.clone(), day)).or_default() += 1;
+            }
+        }
+        if !sent.receipts.is_empty() {
+            self.sent.push(sent);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Shards under load: the log `verdicts` grows from one to two to three shards, on real Kafka and
+//! three ClickHouse servers, while clients send receipts again across each change.
+//!
+//! Days are virtual: an entry of the shard map is registered with a clock of three weeks ago, and
+//! the load's timestamps reach its first day once all verifiers know it, as they would a day later.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod installation;
+mod load;
+
+use installation::Installation;
+use load::{LARGE, Load};
+
+/// Days before today on which a map with two and one with three shards takes effect.
+const TWO_SHARDS: i64 = -9;
+const THREE_SHARDS: i64 = -4;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn receipts_are_counted_once_while_shards_are_added() {
+    let mut installation = Installation::start().await;
+    let mut verifiers = vec![installation.verifier().await];
+    let mut writers = vec![installation.writer().await];
+    let load = Load::start(&installation, TWO_SHARDS - 3..TWO_SHARDS);
+    load.receipts(2_000).await;
+
+    for (shards, from, until) in [(2, TWO_SHARDS, THREE_SHARDS), (3, THREE_SHARDS, 1)] {
+        installation.add_shard().await;
+        // Writers and readers are configured before the map names the shard. The old writer doesn't
+        // know it: it leaves such partitions alone.
+        writers.push(installation.writer().await);
+        writers.remove(0).stop().await;
+        let splits: &[(&str, u32)] = if shards == 3 { &[(LARGE, 3)] } else { &[] };
+        installation.register(from, shards, splits).await;
+        // A new verifier knows the map, and the old one doesn't. What the new one has begun, the old
+        // one has to continue in all shards.
+        verifiers.push(installation.verifier().await);
+        installation.until_shard_has_verdicts(shards - 1).await;
+        load.receipts(500).await;
+        verifiers.pop().unwrap().stop().await;
+        load.receipts(500).await;
+        verifiers.remove(0).kill().await;
+        verifiers.push(installation.verifier().await);
+        load.may_reach(until).await;
+        load.receipts(2_000).await;
+    }
+    writers.remove(0).kill().await;
+    writers.push(installation.writer().await);
+    load.receipts(500).await;
+    let model = load.stop().await;
+    installation.until_stored(&model).await;
+    installation.assert_equal(&model).await;
+
+    installation.erase(LARGE).await;
+    let now_ms = service::instant::now_ms();
+    installation.until_complete_through(now_ms).await;
+    for process in verifiers.into_iter().chain(writers) {
+        process.stop().await;
+    }
+}
