@@ -74,8 +74,8 @@ pub(crate) async fn watch(app: Arc<App>) {
 /// Runs a check of each shard. Progress is read first: a writer publishes it after the ledger row,
 /// so everything below it must be in both.
 ///
-/// Each part of a check has so much time, but for one section. What an error prevents is left to the
-/// next check.
+/// Each part of a check has so much time, but for one section. What an error prevents is left to
+/// the next check.
 async fn step(app: &App, checks: &mut BTreeMap<u32, Check>, time: Duration) -> Result<AuditSums, WarehouseError> {
     let mut sums = AuditSums::default();
     let mut failed = None;

@@ -219,7 +219,7 @@ impl Add {
     }
 }
 
-/// Checks what doesn't depend on other entries, before any server is asked.
+/// Checks what doesn't depend on other entries, before any request to a server.
 fn check_entry(new: &NewShardMapEntry) -> Result<(), Failure> {
     let entry = ShardMapEntry {
         version: 1,

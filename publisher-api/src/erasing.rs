@@ -161,7 +161,11 @@ impl Eraser {
         if let Some(coverage) = &erasure.wish.receipt_metadata {
             let rows = metadata(coverage, erasure.requested_at_ms);
             let found = self.warehouse.metadata_left(&rows).await?;
-            let counts = [("receipts", found.receipts), ("rejected", found.rejected)];
+            let counts = [
+                ("receipts", found.receipts),
+                ("rejected", found.rejected),
+                ("evidence", found.evidence),
+            ];
             self.accounts.note_erased_rows(&erasure.id, &counts).await?;
             self.erase(&rows, found).await?;
         }

@@ -18,8 +18,8 @@ use crate::traces::Traces;
 pub struct Encoding {
     /// The name of this process.
     pub verifier: String,
-    /// Values of one range, in bytes: further ranges are begun beyond. One source record always fits
-    /// whole.
+    /// Values of one range, in bytes: further ranges are begun beyond. One source record always
+    /// fits whole.
     pub record_bytes_max: usize,
 }
 
@@ -201,8 +201,8 @@ impl<'a> PartitionEncoder<'a> {
         Ok(self.done)
     }
 
-    /// The index of a verdict's shard. A rejected receipt's own timestamp isn't known to be true, so
-    /// the instant of its receipt counts.
+    /// The index of a verdict's shard. A rejected receipt's own timestamp isn't known to be true,
+    /// so the instant of its receipt counts.
     fn shard(&self, logged: &LoggedRecord, verdict: &Verdict) -> usize {
         let (publisher, at_ms, receipt_id) = match verdict {
             Verdict::Accepted(receipt) => (

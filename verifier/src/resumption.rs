@@ -83,7 +83,7 @@ async fn search(
     Ok(last)
 }
 
-/// Where an assigned partition continues.
+/// Position where an assigned partition continues.
 pub struct Resumed {
     /// The first record without a verdict.
     pub next_offset: u64,

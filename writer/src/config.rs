@@ -21,6 +21,13 @@ pub struct WriterConfig {
     pub retry_wait_ms_max: u64,
     /// Pause between two looks for requests to rebuild `usage`, in milliseconds.
     pub rebuild_poll_interval_ms: u64,
+    /// Whether the exact bytes of accepted receipts are stored, so that they can be verified again
+    /// after the log's retention. Takes about as much space as the receipts themselves.
+    pub evidence: bool,
+    /// Evidence is inserted this long after its first record was read, in milliseconds.
+    pub evidence_interval_ms: u64,
+    /// Evidence is inserted when its records reach this size, in bytes.
+    pub evidence_bytes_max: usize,
     /// Time that a stopping writer has to insert the batch in flight, in milliseconds.
     pub drain_ms_max: u64,
 }
@@ -34,6 +41,9 @@ impl Default for WriterConfig {
             retry_wait_ms_min: 50,
             retry_wait_ms_max: 5_000,
             rebuild_poll_interval_ms: 2_000,
+            evidence: true,
+            evidence_interval_ms: 10_000,
+            evidence_bytes_max: 16 << 20,
             drain_ms_max: 20_000,
         }
     }
@@ -50,6 +60,8 @@ impl Validate for WriterConfig {
         at_least_one("batch_receipts_max", self.batch_receipts_max as u64);
         at_least_one("batch_bytes_max", self.batch_bytes_max as u64);
         at_least_one("retry_wait_ms_min", self.retry_wait_ms_min);
+        at_least_one("evidence_interval_ms", self.evidence_interval_ms);
+        at_least_one("evidence_bytes_max", self.evidence_bytes_max as u64);
         at_least_one("rebuild_poll_interval_ms", self.rebuild_poll_interval_ms);
         if self.retry_wait_ms_max < self.retry_wait_ms_min {
             faults.push("retry_wait_ms_max", "must not be below retry_wait_ms_min");

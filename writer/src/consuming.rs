@@ -11,11 +11,13 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{error, info, warn};
 use warehouse::Warehouse;
 
 use crate::config::WriterConfig;
 use crate::error::WriterError;
+use crate::evidence::EvidenceWriter;
 use crate::inserting::Inserter;
 use crate::pipeline::{Ended, Shard};
 use crate::reading::Reader;
@@ -42,6 +44,8 @@ const UNKNOWN: &str = "shard";
 pub struct Deps {
     /// This writer's membership in the group [`crate::GROUP`] of `verdicts`.
     pub consumer: Box<dyn LogConsumer>,
+    /// This writer's membership in the group [`crate::EVIDENCE_GROUP`]; `None` stores no evidence.
+    pub evidence: Option<Box<dyn LogConsumer>>,
     /// Warehouse whose shards take the rows.
     pub warehouse: Warehouse,
     /// Threads for decoding blocks.
@@ -54,7 +58,7 @@ pub struct Deps {
 ///
 /// # Errors
 /// [`WriterError`]: what no pause can cure.
-pub async fn run(config: WriterConfig, deps: Deps, shutdown: CancellationToken) -> Result<(), WriterError> {
+pub async fn run(config: WriterConfig, mut deps: Deps, shutdown: CancellationToken) -> Result<(), WriterError> {
     let stop = CancellationToken::new();
     let _stopped_at_the_end = stop.clone().drop_guard();
     let retry = Retry {
@@ -65,11 +69,17 @@ pub async fn run(config: WriterConfig, deps: Deps, shutdown: CancellationToken) 
     };
     let parts = retry.parts.clone();
     let drain_max = Duration::from_millis(config.drain_ms_max);
+    let mut evidence = store_evidence(&config, &mut deps, &retry);
     let mut consuming = Consuming::new(config, deps, retry);
     let ended = tokio::select! {
         () = shutdown.cancelled() => Ok(()),
         ended = consuming.consume() => ended,
+        ended = &mut evidence => ended.unwrap_or_else(|panicked| {
+            error!(error = %panicked, "the task of evidence panicked");
+            Err(WriterError::TaskEnded(0))
+        }),
     };
+    drop(evidence);
     if let Err(failed) = &ended {
         parts.failed("writer", failed.to_string());
         error!(error = %failed, "stopping rather than skipping records");
@@ -78,6 +88,25 @@ pub async fn run(config: WriterConfig, deps: Deps, shutdown: CancellationToken) 
         warn!("batches in flight are left to the next owner");
     }
     ended
+}
+
+/// Starts the task that stores evidence, which never ends without a consumer.
+fn store_evidence(config: &WriterConfig, deps: &mut Deps, retry: &Retry) -> AbortOnDropHandle<Result<(), WriterError>> {
+    let consumer = deps.evidence.take().filter(|_| config.evidence);
+    let (config, warehouse, cpu) = (config.clone(), deps.warehouse.clone(), deps.cpu.clone());
+    let retry = retry.clone();
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        let Some(consumer) = consumer else {
+            return std::future::pending().await;
+        };
+        let writer = EvidenceWriter {
+            consumer,
+            warehouse,
+            cpu,
+            retry,
+        };
+        writer.run(&config).await
+    }))
 }
 
 struct Consuming {

@@ -7,6 +7,7 @@
 //! - [`sequence`]: the check that no source record is missing or occurs twice
 //! - [`inserting`]: a batch into the tables, in the order that a crash may interrupt
 //! - [`counting`]: accepted rows in the table `usage`
+//! - [`evidence`]: the exact bytes of accepted receipts, by a consumer group of its own
 //! - [`rebuilding`]: requested rebuilds of `usage`, between batches
 //! - [`refusing`]: rows that a table doesn't accept, as rejected ones
 //! - [`resumption`]: where a shard continues after an assignment
@@ -24,6 +25,7 @@ pub mod consuming;
 pub mod continuity;
 pub mod counting;
 pub mod error;
+pub mod evidence;
 pub mod inserting;
 pub mod pipeline;
 pub mod reading;
@@ -39,3 +41,5 @@ pub use error::WriterError;
 
 /// The consumer group that all writers share.
 pub const GROUP: &str = "writer";
+/// The consumer group of the writers' evidence.
+pub const EVIDENCE_GROUP: &str = "evidence";

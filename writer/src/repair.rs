@@ -90,6 +90,8 @@ pub struct Repair<'a> {
     pub cpu: &'a CpuPool,
     /// Whether missing ledger lines are inserted.
     pub ledger: Ledger,
+    /// Whether evidence is inserted: [`crate::WriterConfig::evidence`].
+    pub evidence: bool,
 }
 
 /// Offsets of `receipts` by epoch and partition.
@@ -158,6 +160,9 @@ impl Repair<'_> {
             .iter()
             .flat_map(|read| accepted_without(&read.block, &refused))
             .collect();
+        if self.evidence {
+            self.warehouse.insert_evidence(&accepted).await?;
+        }
         let accepted_rows: u64 = accepted.iter().map(|rows| rows.num_rows() as u64).sum();
         let refused_now = insert_accepted(self.warehouse, accepted, None).await?;
         let mut rejected: Vec<_> = blocks.iter().map(|read| read.block.rejected()).collect();

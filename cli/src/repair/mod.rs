@@ -207,6 +207,7 @@ async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) ->
             stored: inspection.stored(number).await?,
             verdicts: verdicts.as_ref(),
             cpu: &cpu,
+            evidence: settings.writer.evidence,
         };
         let (parts, deleted) = shard.set_aside(accept_loss).await?;
         let ledger = match parts.iter().any(|part| !part.detached && part.table == "ledger") {
@@ -245,11 +246,12 @@ struct Shard<'a> {
     stored: ShardProgress,
     verdicts: &'a dyn LogInspector,
     cpu: &'a CpuPool,
+    evidence: bool,
 }
 
 impl Shard<'_> {
-    /// Detaches damaged parts, and deletes overlapping ledger lines. Returns the parts and the number
-    /// of lines.
+    /// Detaches damaged parts, and deletes overlapping ledger lines. Returns the parts and the
+    /// number of lines.
     async fn set_aside(&self, accept_loss: bool) -> Result<(Vec<DamagedPart>, u64), Failure> {
         let found = begins(self.verdicts, &self.stored).await;
         let found = found.map_err(Failure::unavailable)?;
@@ -273,6 +275,7 @@ impl Shard<'_> {
             warehouse: self.warehouse,
             cpu: self.cpu,
             ledger,
+            evidence: self.evidence,
         };
         let rebuilt = rebuild.run(stored, |done, total| {
             inserting.set_length(total);

@@ -193,6 +193,10 @@ impl Services {
         };
         let writer_deps = writer::Deps {
             consumer: blocking(|| engines.verdicts.consumer(writer::GROUP))?,
+            evidence: match settings.writer.evidence {
+                true => Some(blocking(|| engines.verdicts.consumer(writer::EVIDENCE_GROUP))?),
+                false => None,
+            },
             warehouse: engines.warehouse.clone(),
             cpu: pool("writer", WRITER_QUEUE_MAX)?,
             health: health.clone(),

@@ -182,6 +182,7 @@ mod tests {
                 "947eec38a0b701dc7aba3aa44fd12916a8b20a2dcf453f73b342ff90f45e9192",
                 "c2dafaec12a1296b7c65942d0bcc8101d37bc835722411016ec49dfe663c5f7b",
                 "d093cfaf7474a0bd86e38e6f19b47d418edde4aac7178693da27263ed30bca95",
+                "5819819b264fc041b90f0fd38bae8302b8ad9e43d7bb19bcb3d7b54afb93a169",
             ]
         );
     }

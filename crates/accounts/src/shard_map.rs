@@ -24,7 +24,7 @@ pub const SPLITS_MAX: usize = 1_000;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// What is in force from a day on, until a later entry is.
+/// Entry of the map, which is in force from a day on, until a later entry is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardMapEntry {
     /// Counts the entries, from 1 on.

@@ -59,6 +59,19 @@ pub(crate) static RECEIPTS: ArrowTable = ArrowTable {
     ],
 };
 
+/// Table with the bytes of accepted receipts.
+pub(crate) static EVIDENCE: ArrowTable = ArrowTable {
+    name: "evidence",
+    columns: &[
+        ("publisher", TEXT),
+        ("timestamp", TIME),
+        ("receipt_id", "UUID"),
+        ("payload_hash", HASH),
+        ("received_at", TIME),
+        ("raw", TEXT),
+    ],
+};
+
 /// Table with one row per rejected occurrence.
 pub(crate) static REJECTED: ArrowTable = ArrowTable {
     name: "rejected",

@@ -6,7 +6,7 @@
 //! - [`row`]: rows of ledger and replays; `arrow`: verdicts and rows in Arrow's columns
 //! - `touched`: hours of publishers that a ledger row's receipts touch
 //! - [`fence`]: which process may change a shard's tables; [`progress`]: how far it has come
-//! - [`migrations`]: the schema, version by version; `schema`: its tables, of a shard or over all shards
+//! - [`migrations`]: the schema, version by version; `schema`: its tables
 //! - [`server`]: what is asked of a server before it is relied on; `tls`: how it is spoken to
 //! - [`queries`]: what publishers, the audit and the load tests ask, one file per noun
 //! - [`engine`]: libchdb in this process, behind `endpoint`, which speaks ClickHouse's HTTP protocol

@@ -6,15 +6,17 @@
 
 use crate::client::Call;
 use crate::schema::{
-    AUDIT, LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Step, Table, USAGE, USAGE_REBUILDS, VERSIONS, WRITERS,
+    AUDIT, EVIDENCE, LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Step, Table, USAGE, USAGE_REBUILDS, VERSIONS,
+    WRITERS,
 };
 use crate::{Warehouse, WarehouseError};
 
 /// The schema's version. Databases of development versions before it can't be read.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 
-static TABLES: [&Table; 9] = [
+static TABLES: [&Table; 10] = [
     &RECEIPTS,
+    &EVIDENCE,
     &REJECTED,
     &LEDGER,
     &REPLAYS,
@@ -26,8 +28,9 @@ static TABLES: [&Table; 9] = [
 ];
 
 /// By which column rows get old.
-const RETENTION: [Step; 3] = [
+const RETENTION: [Step; 4] = [
     Step::Retain(&RECEIPTS, "timestamp"),
+    Step::Retain(&EVIDENCE, "timestamp"),
     Step::Retain(&REJECTED, "received_at"),
     Step::Retain(&USAGE, "time"),
 ];

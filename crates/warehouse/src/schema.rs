@@ -183,6 +183,28 @@ ORDER BY (publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_has
     settings: &[],
 };
 
+/// Exact bytes of accepted receipts, with signature and key, for everybody who verifies one again.
+/// The key is that of a receipt in `receipts`. Of its occurrences, whose bytes may differ, one is
+/// kept. All other columns are united by `min`, so that what was erased doesn't come back with a
+/// duplicate.
+pub(crate) static EVIDENCE: Table = Table {
+    name: "evidence",
+    columns: "
+    publisher String CODEC(ZSTD(1)),
+    timestamp DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    receipt_id UUID CODEC(LZ4),
+    payload_hash FixedString(32) CODEC(NONE),
+    received_at SimpleAggregateFunction(min, DateTime64(3, 'UTC')) CODEC(Delta(8), ZSTD(1)),
+    raw SimpleAggregateFunction(min, String) CODEC(ZSTD(3)),
+    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1",
+    engine: "AggregatingMergeTree",
+    keys: "
+PARTITION BY toYYYYMM(timestamp)
+PRIMARY KEY (publisher, toStartOfHour(timestamp))
+ORDER BY (publisher, toStartOfHour(timestamp), receipt_id, payload_hash, timestamp)",
+    settings: &["index_granularity = 1024"],
+};
+
 /// One row is one refused occurrence; its position makes it one.
 pub(crate) static REJECTED: Table = Table {
     name: "rejected",

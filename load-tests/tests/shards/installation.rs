@@ -171,6 +171,9 @@ impl Installation {
         };
         let deps = writer::Deps {
             consumer: block_in_place(|| self.verdicts.consumer(writer::GROUP).unwrap()),
+            evidence: Some(block_in_place(|| {
+                self.verdicts.consumer(writer::EVIDENCE_GROUP).unwrap()
+            })),
             warehouse: self.warehouse().await,
             cpu: self.cpu.clone(),
             health: Health::new(),

@@ -23,7 +23,7 @@ const DAY_MS: i64 = 86_400_000;
 /// Receipts of a batch.
 const BATCH: usize = 20;
 
-/// What was acknowledged.
+/// Receipts that were acknowledged.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     /// Receipts by publisher and day.

@@ -32,8 +32,8 @@ async fn receipts_are_counted_once_while_shards_are_added() {
         writers.remove(0).stop().await;
         let splits: &[(&str, u32)] = if shards == 3 { &[(LARGE, 3)] } else { &[] };
         installation.register(from, shards, splits).await;
-        // A new verifier knows the map, and the old one doesn't. What the new one has begun, the old
-        // one has to continue in all shards.
+        // A new verifier knows the map, and the old one doesn't. What the new one has begun, the
+        // old one has to continue in all shards.
         verifiers.push(installation.verifier().await);
         installation.until_shard_has_verdicts(shards - 1).await;
         load.receipts(500).await;

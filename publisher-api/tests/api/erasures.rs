@@ -114,7 +114,7 @@ async fn clients_are_erased_and_certified_and_the_numbers_stay() {
     let rival = stack.key("rival.example", BOTH).await;
     let place = ask(&stack, &key, json!({"receiptClientMetadata": true})).await;
     let erasure = done(&stack, &key, &place).await;
-    assert_eq!(erasure["erased"], json!({"receipts": 5, "rejected": 1}));
+    assert_eq!(erasure["erased"], json!({"receipts": 5, "rejected": 1, "evidence": 0}));
     let (text, sum) = (
         erasure["certificate"]["text"].as_str().unwrap(),
         erasure["certificate"]["sha256"].as_str().unwrap(),

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use receipt::{Judge, Limits, SigningKey};
+use receipt::{Arrival, BodyKind, Judge, Judged, Limits, SigningKey};
 use receipt_log::{EmbeddedConfig, EmbeddedLog, LogInspector, LogWriter, Record, Topic};
 use service::cpu::CpuPool;
 use service::health::Health;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use verifier::{VerifierConfig, VerifierError};
-use warehouse::{EmbeddedEngine, PartitionProgress, Target, Warehouse, WarehouseConfig};
+use warehouse::{Call, EmbeddedEngine, PartitionProgress, Target, Warehouse, WarehouseConfig};
 use writer::{WriterConfig, WriterError};
 
 use receipts::{batch, generate, record, single, tampered};
@@ -171,12 +171,14 @@ impl World {
         let stop = CancellationToken::new();
         let config = WriterConfig {
             insert_interval_ms: 10,
+            evidence_interval_ms: 20,
             batch_receipts_max,
             drain_ms_max: 2_000,
             ..WriterConfig::default()
         };
         let deps = writer::Deps {
             consumer: Box::new(self.verdicts.consumer(writer::GROUP).unwrap()),
+            evidence: Some(Box::new(self.verdicts.consumer(writer::EVIDENCE_GROUP).unwrap())),
             warehouse: self.warehouse.clone(),
             cpu: self.cpu.clone(),
             health: self.health.clone(),
@@ -204,6 +206,36 @@ impl World {
                 "the writer catches up to {end_offset}: {shards:?} {health:?}"
             );
             tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until there is evidence of every receipt, and verifies it.
+    async fn assert_evidence(&self, model: &Model) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let query = "SELECT raw, toUnixTimestamp64Milli(received_at) FROM evidence FINAL";
+        let rows = loop {
+            let rows: Vec<(String, i64)> = self.warehouse.rows("test", Call::new(query)).await.unwrap();
+            if rows.len() == model.accepted.len() {
+                break rows;
+            }
+            assert!(
+                rows.len() < model.accepted.len() && Instant::now() < deadline,
+                "{}",
+                rows.len()
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        for (raw, received_at_ms) in rows {
+            let arrival = Arrival {
+                kind: BodyKind::Receipt,
+                body: raw.as_bytes(),
+                request_signature: None,
+                received_at_ms,
+            };
+            let judged = self
+                .judge
+                .judge(&arrival, &|_, judged| matches!(judged, Judged::Verified(_)));
+            assert_eq!(judged, [true], "{raw}");
         }
     }
 
@@ -302,6 +334,7 @@ async fn random_history(world: &mut World) {
         assert!(Instant::now() < deadline, "the instant advances");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+    world.assert_evidence(&model).await;
     verifier.0.cancel();
     verifier.1.await.unwrap().unwrap();
     writer.0.cancel();

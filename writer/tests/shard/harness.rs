@@ -202,6 +202,7 @@ impl World {
         *self.health.lock() = health.clone();
         let deps = Deps {
             consumer,
+            evidence: None,
             warehouse,
             cpu: self.cpu.clone(),
             health: health.clone(),

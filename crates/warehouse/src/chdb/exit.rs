@@ -34,7 +34,7 @@ pub(super) fn redirected() -> (&'static CStr, *mut c_void) {
 /// To be called once the library's initialisers have run: `exit` goes through what was registered
 /// backwards.
 pub(super) fn skip_destructors() {
-    // SAFETY: `end_process` lives as long as the program, and its argument isn't used. A refusal (no
-    // memory) leaves exit as it was.
+    // SAFETY: `end_process` lives as long as the program, and its argument isn't used. A refusal
+    // (no memory) leaves exit as it was.
     let _ = unsafe { on_exit(end_process, ptr::null_mut()) };
 }

@@ -53,6 +53,15 @@ impl Warehouse {
         self.insert_verdicts(&arrow::REJECTED, verdicts, epoch).await
     }
 
+    /// Inserts the bytes of accepted rows of verdicts into `evidence`. Inserting the same rows again
+    /// changes nothing, so this needs no epoch.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn insert_evidence(&self, verdicts: &[RecordBatch]) -> Result<(), WarehouseError> {
+        self.insert_verdicts(&arrow::EVIDENCE, verdicts, None).await
+    }
+
     /// Whether the table `receipts` accepts inserts as such: an insert of nothing.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 
 use super::{Below, Scope, TIME_MS_MAX, TIME_MS_MIN};
 use crate::client::Call;
-use crate::schema::{RECEIPTS, REJECTED, Table, USAGE};
+use crate::schema::{EVIDENCE, RECEIPTS, REJECTED, Table, USAGE};
 use crate::{Warehouse, WarehouseError};
 
 /// Publishers that one statement names: their names have 253 bytes, twice as many in it, and a statement has 256 KiB.
@@ -30,13 +30,15 @@ pub struct MetadataRows {
     pub receipts: u64,
     /// Of `rejected`.
     pub rejected: u64,
+    /// Of `evidence`.
+    pub evidence: u64,
 }
 
 impl MetadataRows {
     /// Whether there are none.
     #[must_use]
     pub fn is_none(self) -> bool {
-        self.receipts == 0 && self.rejected == 0
+        self.receipts == 0 && self.rejected == 0 && self.evidence == 0
     }
 }
 
@@ -56,6 +58,9 @@ const RECEIPT_BLANKS: [Blank; 10] = [
     ("study_id", "''"),
     ("researcher_id", "''"),
 ];
+
+/// The bytes have everything.
+const EVIDENCE_BLANKS: [Blank; 1] = [("raw", "''")];
 
 /// The bytes hold everything, and what was found may quote them.
 const REJECTED_BLANKS: [Blank; 6] = [
@@ -82,6 +87,8 @@ impl Warehouse {
             left.receipts += self.count_of(&RECEIPTS, &format!("{receipts} AND {whose}")).await?;
             let rejected = rows_of(&["received_at"], erasure.before_ms, &REJECTED_BLANKS);
             left.rejected += self.count_of(&REJECTED, &format!("{rejected} AND {whose}")).await?;
+            let evidence = rows_of(&["timestamp", "received_at"], erasure.before_ms, &EVIDENCE_BLANKS);
+            left.evidence += self.count_of(&EVIDENCE, &format!("{evidence} AND {whose}")).await?;
         }
         Ok(left)
     }
@@ -98,6 +105,9 @@ impl Warehouse {
                 .await?;
             let rejected = rows_of(&["received_at"], erasure.before_ms, &REJECTED_BLANKS);
             self.blank(&REJECTED, &REJECTED_BLANKS, &format!("{rejected} AND {whose}"))
+                .await?;
+            let evidence = rows_of(&["timestamp", "received_at"], erasure.before_ms, &EVIDENCE_BLANKS);
+            self.blank(&EVIDENCE, &EVIDENCE_BLANKS, &format!("{evidence} AND {whose}"))
                 .await?;
         }
         Ok(())

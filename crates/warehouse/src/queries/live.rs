@@ -224,7 +224,7 @@ impl Warehouse {
                 _ => return Ok(None),
             }
         }
-        found.sort_by(|one: &ReceiptRow, other| other.received_ms.cmp(&one.received_ms));
+        found.sort_by_key(|row: &ReceiptRow| std::cmp::Reverse(row.received_ms));
         Ok(Some(found.into_iter().map(ExportedReceipt::from).collect()))
     }
 

@@ -4,11 +4,11 @@ use clickhouse::Row;
 use serde::Deserialize;
 
 use crate::client::Call;
-use crate::schema::{LEDGER, RECEIPTS, REJECTED, USAGE};
+use crate::schema::{EVIDENCE, LEDGER, RECEIPTS, REJECTED, USAGE};
 use crate::{Warehouse, WarehouseError};
 
 /// Our tables, those that others are repaired by first, and at the end what is rebuilt from others.
-pub(super) static TABLES: [&str; 4] = [LEDGER.name, REJECTED.name, RECEIPTS.name, USAGE.name];
+pub(super) static TABLES: [&str; 5] = [LEDGER.name, REJECTED.name, EVIDENCE.name, RECEIPTS.name, USAGE.name];
 
 /// An active part of one of our tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,6 +145,12 @@ impl Warehouse {
         let condition = match part.table {
             "receipts" => format!("arrayExists(position -> {}, positions)", gone("position")),
             "rejected" => gone("position"),
+            // The positions of its receipts are in `receipts`.
+            "evidence" => format!(
+                "(publisher, receipt_id, payload_hash) IN (SELECT publisher, receipt_id, payload_hash FROM receipts
+                    WHERE arrayExists(position -> {}, positions))",
+                gone("position")
+            ),
             _ => "first_offset < transform(bitOr(bitShiftLeft(toUInt64(epoch), 32), toUInt64(partition)),
                     {keys:Array(UInt64)}, {begins:Array(UInt64)}, toUInt64(281474976710656))"
                 .to_owned(),

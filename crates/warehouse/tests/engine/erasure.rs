@@ -4,7 +4,7 @@ use blocks::RejectedRow;
 use uuid::Uuid;
 use warehouse::{CommittedOffset, MetadataErasure, Scope, Warehouse};
 
-use crate::harness::{NOON_MS, Receipt, fresh, insert, insert_rejected, line, position, rejected, run, sql};
+use crate::harness::{NOON_MS, Receipt, accepted, fresh, insert, insert_rejected, line, position, rejected, run, sql};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -36,6 +36,7 @@ async fn filled() -> Warehouse {
     ];
     insert(&warehouse, &rows).await;
     insert(&warehouse, &[(rows[2].0.clone(), position(0, 7, 0))]).await;
+    warehouse.insert_evidence(&[accepted(&rows)]).await.unwrap();
     let refused = |offset, publisher| RejectedRow {
         publisher,
         client_id: Uuid::from_u128(9),
@@ -92,6 +93,37 @@ fn the_clients_are_gone_and_the_numbers_are_the_same() {
         sql(warehouse.database(), "OPTIMIZE TABLE receipts FINAL").await;
         assert_eq!(seen(&warehouse).await, "0\t0\n1\t0\n2\t0\n3\t1\n4\t1\n");
         assert_the_books_are_exact(&warehouse).await;
+    });
+}
+
+/// Receipt by receipt: whether its bytes are there.
+async fn evidence(warehouse: &Warehouse) -> String {
+    let question = "SELECT toUInt128(receipt_id) AS number, raw != '' FROM evidence FINAL ORDER BY number FORMAT TSV";
+    sql(warehouse.database(), question).await
+}
+
+#[test]
+fn bytes_are_erased_with_the_clients_and_stay_so() {
+    run(async {
+        let warehouse = filled().await;
+        assert_eq!(evidence(&warehouse).await, "0\t1\n1\t1\n2\t1\n3\t1\n4\t1\n");
+        assert_eq!(warehouse.metadata_left(&erasure()).await.unwrap().evidence, 3);
+        warehouse.erase_metadata(&erasure()).await.unwrap();
+        let erased = "0\t0\n1\t0\n2\t0\n3\t1\n4\t1\n";
+        assert_eq!(evidence(&warehouse).await, erased);
+        // A block that is written again, and a duplicate that was received later.
+        let later = Receipt {
+            received_at_ms: NOON_MS + HOUR_MS,
+            ..of("mine.example", 0, NOON_MS - HOUR_MS)
+        };
+        let rows = [
+            (later, position(0, 9, 0)),
+            (of("mine.example", 2, NOON_MS - 1), position(0, 2, 0)),
+        ];
+        warehouse.insert_evidence(&[accepted(&rows)]).await.unwrap();
+        assert_eq!(evidence(&warehouse).await, erased, "before they are merged");
+        sql(warehouse.database(), "OPTIMIZE TABLE evidence FINAL").await;
+        assert_eq!(evidence(&warehouse).await, erased, "and after");
     });
 }
 

@@ -1,0 +1,217 @@
+//! Exact bytes of accepted receipts, from the log `verdicts` into the table `evidence`.
+//!
+//! A consumer group of its own reads the log, so evidence never delays numbers. Offsets are
+//! committed behind the insert. A crash in between repeats the insert, which changes nothing.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use receipt_log::{Commit, CommitError, ConsumeError, LogConsumer, LoggedRecord, PollLimits, Polled};
+use service::cpu::CpuPool;
+use service::retry::{Pauses, Retry, Stopped};
+use tokio::time::Instant;
+use tracing::{error, warn};
+use warehouse::Warehouse;
+
+use crate::config::WriterConfig;
+use crate::error::WriterError;
+use crate::reading::decode;
+
+/// The longest wait of one poll.
+const POLL_WAIT_MAX: Duration = Duration::from_millis(500);
+/// Records that one poll returns.
+const POLL_RECORDS_MAX: usize = 256;
+/// The part of readiness that fails while evidence can't be stored.
+const PART: &str = "evidence";
+
+/// Stores evidence of the shards that are assigned to it.
+pub struct EvidenceWriter {
+    /// Membership in the group [`crate::EVIDENCE_GROUP`] of `verdicts`.
+    pub consumer: Box<dyn LogConsumer>,
+    /// Warehouse whose shards take the rows.
+    pub warehouse: Warehouse,
+    /// Threads for decoding blocks.
+    pub cpu: CpuPool,
+    /// Repeats failed attempts.
+    pub retry: Retry,
+}
+
+/// Rows that aren't inserted yet.
+struct Gathered {
+    shards: BTreeMap<u32, Shard>,
+    bytes: usize,
+    /// When the first record was read.
+    opened: Instant,
+}
+
+struct Shard {
+    rows: Vec<RecordBatch>,
+    epoch: u32,
+    next_offset: u64,
+}
+
+impl Gathered {
+    fn new() -> Self {
+        Self {
+            shards: BTreeMap::new(),
+            bytes: 0,
+            opened: Instant::now(),
+        }
+    }
+}
+
+impl EvidenceWriter {
+    /// Runs until the retries are stopped. What was gathered by then is read again.
+    ///
+    /// # Errors
+    /// [`WriterError`]: what no pause can cure.
+    pub async fn run(mut self, config: &WriterConfig) -> Result<(), WriterError> {
+        let interval = Duration::from_millis(config.evidence_interval_ms);
+        let mut gathered = Gathered::new();
+        // Shards that the configuration doesn't have: their records stay in the log.
+        let mut unknown = HashSet::new();
+        let mut pauses = self.retry.pauses();
+        while !self.retry.stop.is_cancelled() {
+            let limits = PollLimits {
+                records_max: POLL_RECORDS_MAX,
+                bytes_max: config.evidence_bytes_max.saturating_sub(gathered.bytes).max(1),
+                wait_max: interval.saturating_sub(gathered.opened.elapsed()).min(POLL_WAIT_MAX),
+            };
+            let polled = tokio::select! {
+                () = self.retry.stop.cancelled() => return Ok(()),
+                polled = self.consumer.poll(limits) => polled,
+            };
+            let gathering = match polled {
+                Ok(polled) => {
+                    pauses = self.retry.pauses();
+                    self.gather(polled, &mut gathered, &mut unknown).await
+                }
+                Err(error) => self.failed(error, &mut pauses).await,
+            };
+            match gathering {
+                Ok(()) => {}
+                Err(Ended::Stopped) => return Ok(()),
+                Err(Ended::Failed(failed)) => return Err(failed),
+            }
+            let is_due = gathered.bytes >= config.evidence_bytes_max || gathered.opened.elapsed() >= interval;
+            if is_due
+                && self
+                    .insert(std::mem::replace(&mut gathered, Gathered::new()))
+                    .await
+                    .is_err()
+            {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn failed(&self, error: ConsumeError, pauses: &mut Pauses) -> Result<(), Ended> {
+        match error {
+            ConsumeError::Unavailable(reason) => Ok(self.retry.pause(PART, &reason, pauses).await?),
+            damaged @ ConsumeError::Damaged { .. } => Err(Ended::Failed(WriterError::Damaged(damaged))),
+        }
+    }
+
+    async fn gather(&self, polled: Polled, gathered: &mut Gathered, unknown: &mut HashSet<u32>) -> Result<(), Ended> {
+        for shard in polled.revoked {
+            gathered.shards.remove(&shard);
+            unknown.remove(&shard);
+        }
+        for assignment in &polled.assigned {
+            gathered.shards.remove(&assignment.partition);
+            if let Err(error) = self.warehouse.shard(assignment.partition) {
+                error!(shard = assignment.partition, %error, "no evidence is stored of this shard");
+                unknown.insert(assignment.partition);
+            }
+        }
+        let mut records = polled.records;
+        records.retain(|logged| !unknown.contains(&logged.position.partition));
+        gathered.bytes += records.iter().map(|logged| logged.record.body.len()).sum::<usize>();
+        let decoded = self.cpu.run_waiting(move || decode_all(&records)).await;
+        let panicked = |panicked| {
+            error!(error = %panicked, "decoding evidence panicked");
+            Ended::Failed(WriterError::TaskEnded(0))
+        };
+        for Decoded {
+            shard,
+            epoch,
+            next_offset,
+            rows,
+        } in decoded.map_err(panicked)?.map_err(Ended::Failed)?
+        {
+            let of_shard = gathered.shards.entry(shard).or_insert(Shard {
+                rows: Vec::new(),
+                epoch,
+                next_offset,
+            });
+            (of_shard.epoch, of_shard.next_offset) = (epoch, next_offset);
+            of_shard.rows.extend(Some(rows).filter(|rows| rows.num_rows() > 0));
+        }
+        Ok(())
+    }
+
+    /// Inserts what was gathered, and commits behind it.
+    async fn insert(&mut self, gathered: Gathered) -> Result<(), Stopped> {
+        let mut commits = Vec::new();
+        for (number, shard) in gathered.shards {
+            let Ok(warehouse) = self.warehouse.shard(number) else {
+                continue;
+            };
+            let insert = || warehouse.insert_evidence(&shard.rows);
+            self.retry.until_done(PART, insert).await?;
+            commits.push(Commit {
+                partition: number,
+                epoch: shard.epoch,
+                next_offset: shard.next_offset,
+                metadata: String::new(),
+            });
+        }
+        if commits.is_empty() {
+            return Ok(());
+        }
+        match self.consumer.commit(commits).await {
+            // Another process has the shard, and reads from the last commit on.
+            Ok(()) | Err(CommitError::Fenced(_)) => {}
+            Err(CommitError::Unavailable(reason) | CommitError::Invalid(reason)) => {
+                warn!(
+                    reason,
+                    "the offset of evidence can't be committed; the next commit is behind it"
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+enum Ended {
+    Stopped,
+    Failed(WriterError),
+}
+
+impl From<Stopped> for Ended {
+    fn from(_: Stopped) -> Self {
+        Self::Stopped
+    }
+}
+
+/// The accepted rows of a record.
+struct Decoded {
+    shard: u32,
+    epoch: u32,
+    next_offset: u64,
+    rows: RecordBatch,
+}
+
+fn decode_all(records: &[LoggedRecord]) -> Result<Vec<Decoded>, WriterError> {
+    let decoded = records.iter().map(|logged| {
+        Ok(Decoded {
+            shard: logged.position.partition,
+            epoch: logged.position.epoch,
+            next_offset: logged.position.offset + 1,
+            rows: decode(logged)?.block.accepted(),
+        })
+    });
+    decoded.collect()
+}
