@@ -741,7 +741,7 @@ fn a_configuration_that_can_not_work_starts_nothing() {
 }
 
 /// Keys that have no default: the example shows them with something that could be given.
-const WITHOUT_DEFAULT: [&str; 15] = [
+const WITHOUT_DEFAULT: [&str; 16] = [
     "webhook_entries_file",
     "host",
     "from",
@@ -751,6 +751,7 @@ const WITHOUT_DEFAULT: [&str; 15] = [
     "password",
     "library",
     "cluster",
+    "shards",
     "tls_ca_file",
     "tls_certificate_file",
     "tls_key_file",

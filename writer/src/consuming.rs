@@ -99,13 +99,8 @@ fn store_evidence(config: &WriterConfig, deps: &mut Deps, retry: &Retry) -> Abor
         let Some(consumer) = consumer else {
             return std::future::pending().await;
         };
-        let writer = EvidenceWriter {
-            consumer,
-            warehouse,
-            cpu,
-            retry,
-        };
-        writer.run(&config).await
+        let writer = EvidenceWriter { warehouse, cpu, retry };
+        writer.run(&config, consumer).await
     }))
 }
 

@@ -27,8 +27,6 @@ const PART: &str = "evidence";
 
 /// Stores evidence of the shards that are assigned to it.
 pub struct EvidenceWriter {
-    /// Membership in the group [`crate::EVIDENCE_GROUP`] of `verdicts`.
-    pub consumer: Box<dyn LogConsumer>,
     /// Warehouse whose shards take the rows.
     pub warehouse: Warehouse,
     /// Threads for decoding blocks.
@@ -62,17 +60,18 @@ impl Gathered {
 }
 
 impl EvidenceWriter {
-    /// Runs until the retries are stopped. What was gathered by then is read again.
+    /// Runs until the retries are stopped. What was gathered by then is read again. `consumer` is a
+    /// member of the group [`crate::EVIDENCE_GROUP`] of `verdicts`.
     ///
     /// # Errors
     /// [`WriterError`]: what no pause can cure.
-    pub async fn run(mut self, config: &WriterConfig) -> Result<(), WriterError> {
+    pub async fn run(self, config: &WriterConfig, mut consumer: Box<dyn LogConsumer>) -> Result<(), WriterError> {
         let interval = Duration::from_millis(config.evidence_interval_ms);
         let mut gathered = Gathered::new();
         // Shards that the configuration doesn't have: their records stay in the log.
         let mut unknown = HashSet::new();
         let mut pauses = self.retry.pauses();
-        while !self.retry.stop.is_cancelled() {
+        loop {
             let limits = PollLimits {
                 records_max: POLL_RECORDS_MAX,
                 bytes_max: config.evidence_bytes_max.saturating_sub(gathered.bytes).max(1),
@@ -80,7 +79,7 @@ impl EvidenceWriter {
             };
             let polled = tokio::select! {
                 () = self.retry.stop.cancelled() => return Ok(()),
-                polled = self.consumer.poll(limits) => polled,
+                polled = consumer.poll(limits) => polled,
             };
             let gathering = match polled {
                 Ok(polled) => {
@@ -94,17 +93,15 @@ impl EvidenceWriter {
                 Err(Ended::Stopped) => return Ok(()),
                 Err(Ended::Failed(failed)) => return Err(failed),
             }
-            let is_due = gathered.bytes >= config.evidence_bytes_max || gathered.opened.elapsed() >= interval;
-            if is_due
-                && self
-                    .insert(std::mem::replace(&mut gathered, Gathered::new()))
-                    .await
-                    .is_err()
-            {
-                return Ok(());
+            if gathered.bytes < config.evidence_bytes_max && gathered.opened.elapsed() < interval {
+                continue;
             }
+            let due = std::mem::replace(&mut gathered, Gathered::new());
+            let Ok(commits) = self.insert(due).await else {
+                return Ok(());
+            };
+            commit(consumer.as_mut(), commits).await;
         }
-        Ok(())
     }
 
     async fn failed(&self, error: ConsumeError, pauses: &mut Pauses) -> Result<(), Ended> {
@@ -152,8 +149,8 @@ impl EvidenceWriter {
         Ok(())
     }
 
-    /// Inserts what was gathered, and commits behind it.
-    async fn insert(&mut self, gathered: Gathered) -> Result<(), Stopped> {
+    /// Inserts what was gathered, and returns the offsets behind it.
+    async fn insert(&self, gathered: Gathered) -> Result<Vec<Commit>, Stopped> {
         let mut commits = Vec::new();
         for (number, shard) in gathered.shards {
             let Ok(warehouse) = self.warehouse.shard(number) else {
@@ -168,20 +165,23 @@ impl EvidenceWriter {
                 metadata: String::new(),
             });
         }
-        if commits.is_empty() {
-            return Ok(());
+        Ok(commits)
+    }
+}
+
+async fn commit(consumer: &mut dyn LogConsumer, commits: Vec<Commit>) {
+    if commits.is_empty() {
+        return;
+    }
+    match consumer.commit(commits).await {
+        // Another process has the shard, and reads from the last commit on.
+        Ok(()) | Err(CommitError::Fenced(_)) => {}
+        Err(CommitError::Unavailable(reason) | CommitError::Invalid(reason)) => {
+            warn!(
+                reason,
+                "the offset of evidence can't be committed; the next commit is behind it"
+            );
         }
-        match self.consumer.commit(commits).await {
-            // Another process has the shard, and reads from the last commit on.
-            Ok(()) | Err(CommitError::Fenced(_)) => {}
-            Err(CommitError::Unavailable(reason) | CommitError::Invalid(reason)) => {
-                warn!(
-                    reason,
-                    "the offset of evidence can't be committed; the next commit is behind it"
-                );
-            }
-        }
-        Ok(())
     }
 }
 

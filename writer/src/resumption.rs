@@ -108,8 +108,8 @@ pub async fn resume(
 pub async fn stored(warehouse: &Warehouse, shard: u32) -> Result<ShardProgress, WarehouseError> {
     let published = warehouse.progress().await?.into_iter().find(|one| one.shard == shard);
     // `receipts rewind` publishes the epoch of a new log, before anything of it is in the ledger.
-    let epoch = published.as_ref().map(|published| published.verdicts.epoch);
-    let ledger = warehouse.ledger_progress(shard, epoch).await?;
+    let since = published.as_ref().map(|published| published.verdicts);
+    let ledger = warehouse.ledger_progress(shard, since).await?;
     Ok(match published {
         Some(published) => joined(published, ledger),
         None => ledger,

@@ -48,6 +48,8 @@ pub struct PerReceipt {
     pub clickhouse_bytes: f64,
     /// On disk in one replica of ClickHouse beside it, in the table `usage`, merged.
     pub usage_bytes: f64,
+    /// Bytes of evidence on a replica's disk.
+    pub evidence_bytes: f64,
 }
 
 /// Cores at work at peak, without headroom.
@@ -207,6 +209,7 @@ pub fn plan(load: &Load) -> Plan {
         retention_bytes_max_needed: (held_bytes < asked_bytes).then(|| whole(asked_bytes)),
     };
     let rows = rate * load.average * DAY_SECONDS * f64::from(load.days);
+    let stored_bytes = c::CLICKHOUSE_BYTES_PER_RECEIPT + c::USAGE_BYTES_PER_RECEIPT + c::EVIDENCE_BYTES_PER_RECEIPT;
     let clickhouse = ClickHouse {
         shards: 0,
         servers: 0,
@@ -214,7 +217,7 @@ pub fn plan(load: &Load) -> Plan {
         rows_per_insert,
         inserts_per_s,
         in_mb_per_s: rate * c::ROW_BYTES / 1e6,
-        disk_gb: rows * (c::CLICKHOUSE_BYTES_PER_RECEIPT + c::USAGE_BYTES_PER_RECEIPT) * replicas / 1e9 / FILL,
+        disk_gb: rows * stored_bytes * replicas / 1e9 / FILL,
     };
     let per_receipt = PerReceipt {
         gateway_us,
@@ -225,6 +228,7 @@ pub fn plan(load: &Load) -> Plan {
         log_bytes,
         clickhouse_bytes: c::CLICKHOUSE_BYTES_PER_RECEIPT,
         usage_bytes: c::USAGE_BYTES_PER_RECEIPT,
+        evidence_bytes: c::EVIDENCE_BYTES_PER_RECEIPT,
     };
     let mut plan = Plan {
         per_receipt,

@@ -20,8 +20,8 @@ pub fn lines(load: &Load, plan: &Plan) -> Vec<String> {
         row(
             "one receipt, bytes",
             format!(
-                "log {:.0} a copy, ClickHouse {:.0} and {:.0} of usage a replica",
-                one.log_bytes, one.clickhouse_bytes, one.usage_bytes
+                "log {:.0} a copy, ClickHouse {:.0}, {:.0} of usage and {:.0} of evidence a replica",
+                one.log_bytes, one.clickhouse_bytes, one.usage_bytes, one.evidence_bytes
             ),
         ),
         row(

@@ -15,7 +15,7 @@ const END: &str = "<!-- end -->\n";
 const AREAS: &[(&str, &[&str])] = &[
     ("Gateway", &["gateway"]),
     ("Log", &["log", "kafka"]),
-    ("Verifier", &["verifier", "registry"]),
+    ("Verifier", &["verifier", "registry", "shard"]),
     ("Writer", &["writer"]),
     ("Warehouse", &["warehouse"]),
     ("Completeness and the books", &["watermark", "audit", "usage"]),

@@ -1,16 +1,15 @@
 //! Which settings a request may carry.
 
 /// Settings that may be set for one request, with how their values look.
-const ALLOWED: [(&str, Value); 34] = [
+const ALLOWED: [(&str, Value); 33] = [
     ("allow_nondeterministic_mutations", Value::Number),
     ("async_insert", Value::Number),
-    ("distributed_foreground_insert", Value::Number),
     ("distributed_product_mode", Value::Word),
     ("do_not_merge_across_partitions_select_final", Value::Number),
-    ("fallback_to_stale_replicas_for_distributed_queries", Value::Number),
     ("final", Value::Number),
     ("insert_deduplicate", Value::Number),
     ("insert_quorum", Value::Word),
+    ("insert_quorum_parallel", Value::Number),
     ("insert_quorum_timeout", Value::Number),
     ("lightweight_deletes_sync", Value::Number),
     ("load_balancing", Value::Word),
@@ -22,7 +21,6 @@ const ALLOWED: [(&str, Value); 34] = [
     ("max_insert_threads", Value::Number),
     ("max_memory_usage", Value::Number),
     ("max_partitions_per_insert_block", Value::Number),
-    ("max_replica_delay_for_distributed_queries", Value::Number),
     ("max_result_bytes", Value::Number),
     ("max_result_rows", Value::Number),
     ("max_threads", Value::Number),
@@ -32,10 +30,11 @@ const ALLOWED: [(&str, Value); 34] = [
     ("optimize_on_insert", Value::Number),
     ("optimize_throw_if_noop", Value::Number),
     ("os_thread_priority", Value::Number),
-    ("parallel_distributed_insert_select", Value::Number),
     ("prefer_localhost_replica", Value::Number),
     ("result_overflow_mode", Value::Word),
+    ("select_sequential_consistency", Value::Number),
     ("session_timezone", Value::Word),
+    ("skip_unavailable_shards", Value::Number),
 ];
 
 /// Parameters that ClickHouse knows and that mean nothing here: the answer is always whole.

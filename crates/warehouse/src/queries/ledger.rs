@@ -47,25 +47,32 @@ struct End {
 impl Warehouse {
     /// Reads where a shard's ledger ends: the next record of `verdicts`, and of each partition of
     /// the newest epoch of `receipts`. Its instants are 0, because the ledger doesn't have them.
-    /// Positions of `verdicts` are those of `verdicts_epoch`; if it isn't given, of the epoch that
-    /// the latest line comes from. A ledger without lines of that epoch has no progress.
+    ///
+    /// With `since`, only lines from that position on are read, and there is no progress without
+    /// any. Otherwise the whole ledger is read, and the latest line's epoch of `verdicts` counts.
     ///
     /// # Errors
     /// [`WarehouseError`].
     pub async fn ledger_progress(
         &self,
         shard: u32,
-        verdicts_epoch: Option<u32>,
+        since: Option<VerdictsPosition>,
     ) -> Result<ShardProgress, WarehouseError> {
-        let call = Call::new(
+        let newer = match since {
+            Some(_) => "AND verdicts_epoch = {verdicts_epoch:UInt32} AND verdicts_offset >= {verdicts_offset:UInt64}",
+            None => "",
+        };
+        let call = Call::new(format!(
             "SELECT epoch, partition, verdicts_epoch, max(last_offset) + 1 AS next_offset,
                 max(verdicts_offset) AS newest_verdicts, toUnixTimestamp64Milli(max(committed_at)) AS newest_ms
-             FROM ledger WHERE shard = {shard:UInt32} GROUP BY epoch, partition, verdicts_epoch",
-        )
-        .slow()
-        .with("shard", shard);
+             FROM ledger WHERE shard = {{shard:UInt32}} {newer} GROUP BY epoch, partition, verdicts_epoch",
+        ));
+        let mut call = call.slow().with("shard", shard);
+        if let Some(VerdictsPosition { epoch, offset }) = since {
+            call = call.with("verdicts_epoch", epoch).with("verdicts_offset", offset);
+        }
         let ends: Vec<End> = self.rows("ledger_progress", call).await?;
-        Ok(progress(shard, &ends, verdicts_epoch))
+        Ok(progress(shard, &ends))
     }
 
     /// The lines of one partition that reach `from_offset` or beyond, in log order, at most `lines_max`.
@@ -191,13 +198,9 @@ impl Warehouse {
 }
 
 /// Epochs are random numbers, so only instants order them; within one, offsets do.
-fn progress(shard: u32, ends: &[End], verdicts_epoch: Option<u32>) -> ShardProgress {
-    let latest = || {
-        ends.iter()
-            .max_by_key(|end| end.newest_ms)
-            .map(|end| end.verdicts_epoch)
-    };
-    let current = verdicts_epoch.or_else(latest);
+fn progress(shard: u32, ends: &[End]) -> ShardProgress {
+    let latest = ends.iter().max_by_key(|end| end.newest_ms);
+    let current = latest.map(|end| end.verdicts_epoch);
     let of_current = ends.iter().filter(|end| Some(end.verdicts_epoch) == current);
     let Some(newest) = of_current.max_by_key(|end| end.newest_verdicts) else {
         return ShardProgress {
@@ -252,17 +255,14 @@ mod tests {
             end(1, 4, (9, 71), 1_000),
             end(0, 12, (3, 0), 2_000),
         ];
-        for given in [None, Some(3)] {
-            let found = progress(0, &ends, given);
-            assert_eq!(found.verdicts, VerdictsPosition { epoch: 3, offset: 1 });
-            let ends: Vec<_> = found
-                .partitions
-                .iter()
-                .map(|one| (one.partition, one.next_offset))
-                .collect();
-            assert_eq!(ends, [(0, 12), (1, 4)]);
-        }
-        assert_eq!(progress(0, &ends, Some(9)).verdicts.offset, 72);
-        assert_eq!(progress(0, &ends, Some(8)).partitions, []);
+        let found = progress(0, &ends);
+        assert_eq!(found.verdicts, VerdictsPosition { epoch: 3, offset: 1 });
+        let ends: Vec<_> = found
+            .partitions
+            .iter()
+            .map(|one| (one.partition, one.next_offset))
+            .collect();
+        assert_eq!(ends, [(0, 12), (1, 4)]);
+        assert_eq!(progress(0, &[]).partitions, []);
     }
 }

@@ -44,6 +44,22 @@ PARTITION BY toYYYYMM(timestamp)
 PRIMARY KEY (publisher, toStartOfHour(timestamp), entry_id, receipt_id)
 ORDER BY (publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp);
 
+CREATE TABLE IF NOT EXISTS `receipts_1`.evidence
+(
+    publisher String CODEC(ZSTD(1)),
+    timestamp DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    receipt_id UUID CODEC(LZ4),
+    payload_hash FixedString(32) CODEC(NONE),
+    received_at SimpleAggregateFunction(min, DateTime64(3, 'UTC')) CODEC(Delta(8), ZSTD(1)),
+    raw SimpleAggregateFunction(min, String) CODEC(ZSTD(3)),
+    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1
+)
+ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/receipts_1/evidence', '{replica}')
+PARTITION BY toYYYYMM(timestamp)
+PRIMARY KEY (publisher, toStartOfHour(timestamp))
+ORDER BY (publisher, toStartOfHour(timestamp), receipt_id, payload_hash, timestamp)
+SETTINGS index_granularity = 1024;
+
 CREATE TABLE IF NOT EXISTS `receipts_1`.rejected
 (
     position UInt128 CODEC(ZSTD(1)),
@@ -183,6 +199,10 @@ ORDER BY state;
 ALTER TABLE `receipts_1`.receipts MODIFY SETTING ttl_only_drop_parts = 1;
 
 ALTER TABLE `receipts_1`.receipts MODIFY TTL toDateTime(timestamp) + toIntervalDay(2557);
+
+ALTER TABLE `receipts_1`.evidence MODIFY SETTING ttl_only_drop_parts = 1;
+
+ALTER TABLE `receipts_1`.evidence MODIFY TTL toDateTime(timestamp) + toIntervalDay(2557);
 
 ALTER TABLE `receipts_1`.rejected MODIFY SETTING ttl_only_drop_parts = 1;
 

@@ -48,6 +48,24 @@ ORDER BY (publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_has
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
 
+CREATE TABLE IF NOT EXISTS `receipts`.evidence
+(
+    publisher String CODEC(ZSTD(1)),
+    timestamp DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    receipt_id UUID CODEC(LZ4),
+    payload_hash FixedString(32) CODEC(NONE),
+    received_at SimpleAggregateFunction(min, DateTime64(3, 'UTC')) CODEC(Delta(8), ZSTD(1)),
+    raw SimpleAggregateFunction(min, String) CODEC(ZSTD(3)),
+    INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1
+)
+ENGINE = AggregatingMergeTree
+PARTITION BY toYYYYMM(timestamp)
+PRIMARY KEY (publisher, toStartOfHour(timestamp))
+ORDER BY (publisher, toStartOfHour(timestamp), receipt_id, payload_hash, timestamp)
+SETTINGS index_granularity = 1024,
+    fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
+
 CREATE TABLE IF NOT EXISTS `receipts`.rejected
 (
     position UInt128 CODEC(ZSTD(1)),
@@ -203,6 +221,10 @@ SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
 ALTER TABLE `receipts`.receipts MODIFY SETTING ttl_only_drop_parts = 1;
 
 ALTER TABLE `receipts`.receipts MODIFY TTL toDateTime(timestamp) + toIntervalDay(2557);
+
+ALTER TABLE `receipts`.evidence MODIFY SETTING ttl_only_drop_parts = 1;
+
+ALTER TABLE `receipts`.evidence MODIFY TTL toDateTime(timestamp) + toIntervalDay(2557);
 
 ALTER TABLE `receipts`.rejected MODIFY SETTING ttl_only_drop_parts = 1;
 

@@ -383,5 +383,26 @@ fn a_link_reads_few_granules_of_the_ledger() {
         let (read, all) = granules.unwrap().split_once('/').unwrap();
         let (read, all): (u32, u32) = (read.parse().unwrap(), all.parse().unwrap());
         assert!(read <= 8 && all >= 40, "{plan}");
+        // So is the end of the ledger, behind what a writer has published.
+        let end = async |since: Option<u64>| {
+            let since = since.map(|offset| VerdictsPosition { epoch: 9, offset });
+            warehouse.ledger_progress(0, since).await.unwrap()
+        };
+        let found = end(Some(399_998)).await;
+        assert_eq!(
+            found.verdicts,
+            VerdictsPosition {
+                epoch: 9,
+                offset: 400_000
+            }
+        );
+        let partitions: Vec<_> = found
+            .partitions
+            .iter()
+            .map(|one| (one.partition, one.next_offset))
+            .collect();
+        assert_eq!(partitions, [(2, 100_000), (3, 100_000)]);
+        assert_eq!(end(Some(400_000)).await, ShardProgress::default());
+        assert_eq!(end(None).await.partitions.len(), 4);
     });
 }

@@ -107,6 +107,9 @@ fn another_retention_is_taken_over_at_the_next_start() {
         assert_eq!((totals.receipts, totals.rejected), (0, 0));
         let tables = "SELECT name FROM system.tables WHERE database = currentDatabase()
             AND engine_full LIKE '%toIntervalDay(400)%' AND engine_full LIKE '%ttl_only_drop_parts = 1%' ORDER BY name";
-        assert_eq!(sql(warehouse.database(), tables).await, "receipts\nrejected\nusage\n");
+        assert_eq!(
+            sql(warehouse.database(), tables).await,
+            "evidence\nreceipts\nrejected\nusage\n"
+        );
     });
 }
