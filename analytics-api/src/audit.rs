@@ -80,8 +80,11 @@ async fn step(app: &App, checks: &mut BTreeMap<u32, Check>, time: Duration) -> R
     let mut sums = AuditSums::default();
     let mut failed = None;
     for shard in app.deps.progress.shards().await? {
-        let warehouse = app.warehouse().shard(shard.shard)?;
-        match check(warehouse, &shard, checks, time).await {
+        let checked = match app.warehouse().shard(shard.shard) {
+            Ok(warehouse) => check(warehouse, &shard, checks, time).await,
+            Err(error) => Err(error),
+        };
+        match checked {
             Ok(more) => sums.add(more),
             Err(error) => failed = Some(error),
         }

@@ -23,7 +23,9 @@ const AFTER_HELP: &str = "\
 For the day the writer stops because the log of verdicts was lost, truncated, damaged or made again, or because source \
 records are missing in it. Sets the verifiers' positions in the log of receipts back to what the ledger says is stored. \
 They then append the missing verdicts again, to a new log of verdicts, and the writer continues there. Nothing is counted \
-twice. Receipts are judged again by the present rules and policy, unless their verdicts are stored already.
+twice. Receipts are judged again by the present rules and policy, unless their verdicts are stored already. With several \
+shards, that means in all of them: what one shard has stored beyond the others is judged again, so don't change policies \
+before.
 
 The embedded log: stop `receipts up` first. The old log of verdicts is moved aside, to verdicts.old-TIME in the data \
 directory; delete it once `receipts audit` passes. On Kafka: stop the verifiers and delete the topic of verdicts first; \
@@ -203,7 +205,10 @@ async fn reason(
 fn targets(receipts: &[PartitionState], stored: &[ShardProgress]) -> Result<Vec<Target>, Failure> {
     let mut targets = Vec::new();
     for state in receipts {
-        let wanted = stored_by_all(stored, state).unwrap_or(state.begin_offset);
+        // A shard without anything may have lost its tables: then all that is left is judged again.
+        let has_empty = stored.iter().any(|shard| shard.partitions.is_empty());
+        let known = stored_by_all(stored, state).filter(|_| !has_empty);
+        let wanted = known.unwrap_or(state.begin_offset);
         if wanted > state.end_offset {
             return Err(Failure::Unavailable(format!(
                 "partition {} of receipts ends at offset {}, and verdicts are stored up to offset {wanted}: the log of receipts \

@@ -69,15 +69,11 @@ pub async fn run(config: WriterConfig, mut deps: Deps, shutdown: CancellationTok
     };
     let parts = retry.parts.clone();
     let drain_max = Duration::from_millis(config.drain_ms_max);
-    let mut evidence = store_evidence(&config, &mut deps, &retry);
+    let evidence = store_evidence(&config, &mut deps, &retry);
     let mut consuming = Consuming::new(config, deps, retry);
     let ended = tokio::select! {
         () = shutdown.cancelled() => Ok(()),
         ended = consuming.consume() => ended,
-        ended = &mut evidence => ended.unwrap_or_else(|panicked| {
-            error!(error = %panicked, "the task of evidence panicked");
-            Err(WriterError::TaskEnded(0))
-        }),
     };
     drop(evidence);
     if let Err(failed) = &ended {
@@ -90,18 +86,19 @@ pub async fn run(config: WriterConfig, mut deps: Deps, shutdown: CancellationTok
     ended
 }
 
-/// Starts the task that stores evidence, which never ends without a consumer.
-fn store_evidence(config: &WriterConfig, deps: &mut Deps, retry: &Retry) -> AbortOnDropHandle<Result<(), WriterError>> {
-    let consumer = deps.evidence.take().filter(|_| config.evidence);
-    let (config, warehouse, cpu) = (config.clone(), deps.warehouse.clone(), deps.cpu.clone());
-    let retry = retry.clone();
-    AbortOnDropHandle::new(tokio::spawn(async move {
-        let Some(consumer) = consumer else {
-            return std::future::pending().await;
-        };
-        let writer = EvidenceWriter { warehouse, cpu, retry };
+/// Starts the task that stores evidence, if it is wanted. Numbers don't wait for it: where it can't
+/// go on, readiness says so.
+fn store_evidence(config: &WriterConfig, deps: &mut Deps, retry: &Retry) -> Option<AbortOnDropHandle<()>> {
+    let consumer = deps.evidence.take().filter(|_| config.evidence)?;
+    let config = config.clone();
+    let writer = EvidenceWriter {
+        warehouse: deps.warehouse.clone(),
+        cpu: deps.cpu.clone(),
+        retry: retry.clone(),
+    };
+    Some(AbortOnDropHandle::new(tokio::spawn(async move {
         writer.run(&config, consumer).await
-    }))
+    })))
 }
 
 struct Consuming {
@@ -216,12 +213,15 @@ impl Consuming {
         self.assigned.insert(shard, assignment.clone());
         // Records of an earlier assignment come again, from the position behind the ledger.
         self.waiting.retain(|(waiting, _)| *waiting != shard);
-        let warehouse = match self.warehouse.shard(shard) {
-            Ok(warehouse) => warehouse.clone(),
-            Err(error) => {
+        let warehouse = match configured(&self.warehouse, &self.retry, shard).await? {
+            Ok(warehouse) => warehouse,
+            Err(reason) => {
                 // Other shards continue. Nothing is lost: this one's records stay in the log.
-                error!(shard, %error, "the shard has no writer until this process is configured and started again");
-                self.retry.parts.failed(UNKNOWN, error.to_string());
+                error!(
+                    shard,
+                    reason, "the shard has no writer until this process is configured and started again"
+                );
+                self.retry.parts.failed(UNKNOWN, reason);
                 return Ok(());
             }
         };
@@ -320,6 +320,23 @@ impl Consuming {
             self.commit(commit).await;
         }
     }
+}
+
+/// The shard's database, or why the configuration can't be right.
+async fn configured(all: &Warehouse, retry: &Retry, shard: u32) -> Result<Result<Warehouse, String>, Stopped> {
+    let warehouse = match all.shard(shard) {
+        Ok(warehouse) => warehouse.clone(),
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    let other = || warehouse.writer_of_other_shard(shard);
+    Ok(match retry.until_done("warehouse", other).await? {
+        None => Ok(warehouse),
+        Some(other) => Err(format!(
+            "the database `{}` has the tables of shard {other}, and warehouse.shards names it for shard {shard}: shards \
+             never change their places in warehouse.shards",
+            warehouse.database()
+        )),
+    })
 }
 
 /// Hands the first waiting records to their pipeline. Records of shards without a pipeline are

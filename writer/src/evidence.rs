@@ -12,13 +12,14 @@ use service::cpu::CpuPool;
 use service::retry::{Pauses, Retry, Stopped};
 use tokio::time::Instant;
 use tracing::{error, warn};
-use warehouse::Warehouse;
+use warehouse::{Remedy, Warehouse};
 
 use crate::config::WriterConfig;
 use crate::error::WriterError;
 use crate::reading::decode;
 
-/// The longest wait of one poll.
+/// The longest wait of one poll, and the pause between two while the log has little: evidence isn't
+/// urgent, and many small polls cost CPU.
 const POLL_WAIT_MAX: Duration = Duration::from_millis(500);
 /// Records that one poll returns.
 const POLL_RECORDS_MAX: usize = 256;
@@ -60,12 +61,17 @@ impl Gathered {
 }
 
 impl EvidenceWriter {
-    /// Runs until the retries are stopped. What was gathered by then is read again. `consumer` is a
-    /// member of the group [`crate::EVIDENCE_GROUP`] of `verdicts`.
-    ///
-    /// # Errors
-    /// [`WriterError`]: what no pause can cure.
-    pub async fn run(self, config: &WriterConfig, mut consumer: Box<dyn LogConsumer>) -> Result<(), WriterError> {
+    /// Runs until the retries are stopped, or until something fails that no pause can cure. What
+    /// was gathered by then is read again. `consumer` is a member of the group
+    /// [`crate::EVIDENCE_GROUP`] of `verdicts`.
+    pub async fn run(self, config: &WriterConfig, consumer: Box<dyn LogConsumer>) {
+        if let Err(Ended::Failed(failed)) = self.store(config, consumer).await {
+            error!(error = %failed, "no more evidence is stored until this process is started again");
+            self.retry.parts.failed(PART, failed.to_string());
+        }
+    }
+
+    async fn store(&self, config: &WriterConfig, mut consumer: Box<dyn LogConsumer>) -> Result<(), Ended> {
         let interval = Duration::from_millis(config.evidence_interval_ms);
         let mut gathered = Gathered::new();
         // Shards that the configuration doesn't have: their records stay in the log.
@@ -81,25 +87,26 @@ impl EvidenceWriter {
                 () = self.retry.stop.cancelled() => return Ok(()),
                 polled = consumer.poll(limits) => polled,
             };
-            let gathering = match polled {
+            let is_little = polled
+                .as_ref()
+                .is_ok_and(|polled| polled.records.len() < POLL_RECORDS_MAX);
+            match polled {
                 Ok(polled) => {
                     pauses = self.retry.pauses();
-                    self.gather(polled, &mut gathered, &mut unknown).await
+                    self.retry.parts.recovered(PART);
+                    self.gather(polled, &mut gathered, &mut unknown).await?;
                 }
-                Err(error) => self.failed(error, &mut pauses).await,
-            };
-            match gathering {
-                Ok(()) => {}
-                Err(Ended::Stopped) => return Ok(()),
-                Err(Ended::Failed(failed)) => return Err(failed),
+                Err(error) => self.failed(error, &mut pauses).await?,
             }
             if gathered.bytes < config.evidence_bytes_max && gathered.opened.elapsed() < interval {
+                if is_little {
+                    let pause = interval.saturating_sub(gathered.opened.elapsed()).min(POLL_WAIT_MAX);
+                    tokio::time::sleep(pause).await;
+                }
                 continue;
             }
             let due = std::mem::replace(&mut gathered, Gathered::new());
-            let Ok(commits) = self.insert(due).await else {
-                return Ok(());
-            };
+            let commits = self.insert(due).await?;
             commit(consumer.as_mut(), commits).await;
         }
     }
@@ -156,8 +163,7 @@ impl EvidenceWriter {
             let Ok(warehouse) = self.warehouse.shard(number) else {
                 continue;
             };
-            let insert = || warehouse.insert_evidence(&shard.rows);
-            self.retry.until_done(PART, insert).await?;
+            self.insert_rows(warehouse, &shard.rows).await?;
             commits.push(Commit {
                 partition: number,
                 epoch: shard.epoch,
@@ -166,6 +172,27 @@ impl EvidenceWriter {
             });
         }
         Ok(commits)
+    }
+
+    /// Inserts rows in as many statements as the limits of one want. Rows that the table refuses
+    /// are left out: the receipts are counted without them.
+    async fn insert_rows(&self, warehouse: &Warehouse, mut rows: &[RecordBatch]) -> Result<(), Stopped> {
+        let mut rows_max = rows.len();
+        let mut pauses = self.retry.pauses();
+        while !rows.is_empty() {
+            let (some, rest) = rows.split_at(rows_max.min(rows.len()));
+            match warehouse.insert_evidence(some).await {
+                Ok(()) => rows = rest,
+                Err(error) if error.remedy() == Remedy::Split && some.len() > 1 => rows_max = some.len() / 2,
+                Err(error) if error.remedy() == Remedy::Split => {
+                    error!(%error, "evidence that the table refuses is left out");
+                    rows = rest;
+                }
+                Err(error) => self.retry.pause(PART, &error, &mut pauses).await?,
+            }
+        }
+        self.retry.parts.recovered(PART);
+        Ok(())
     }
 }
 

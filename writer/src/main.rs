@@ -86,7 +86,10 @@ fn main() -> anyhow::Result<()> {
             consumer: tokio::task::block_in_place(|| verdicts.consumer(GROUP))?,
             evidence: match settings.writer.evidence {
                 true => Some(tokio::task::block_in_place(|| verdicts.consumer(EVIDENCE_GROUP))?),
-                false => None,
+                false => {
+                    tokio::task::block_in_place(|| verdicts.forget_group(EVIDENCE_GROUP))?;
+                    None
+                }
             },
             warehouse,
             cpu: CpuPool::new("writer", 0, CPU_QUEUE_MAX)?,

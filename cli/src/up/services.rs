@@ -195,7 +195,10 @@ impl Services {
             consumer: blocking(|| engines.verdicts.consumer(writer::GROUP))?,
             evidence: match settings.writer.evidence {
                 true => Some(blocking(|| engines.verdicts.consumer(writer::EVIDENCE_GROUP))?),
-                false => None,
+                false => {
+                    blocking(|| engines.verdicts.forget_group(writer::EVIDENCE_GROUP))?;
+                    None
+                }
             },
             warehouse: engines.warehouse.clone(),
             cpu: pool("writer", WRITER_QUEUE_MAX)?,

@@ -121,6 +121,19 @@ impl Log {
         })
     }
 
+    /// Forgets a group that has no consumer any more, so that retention doesn't wait for it. Kafka's
+    /// retention waits for no group. Blocks.
+    ///
+    /// # Errors
+    /// [`LogOpenError`]
+    pub fn forget_group(&self, group: &str) -> Result<(), LogOpenError> {
+        match self {
+            Self::Embedded(log) => log.forget_group(group)?,
+            Self::Kafka(_) => {}
+        }
+        Ok(())
+    }
+
     /// A consumer of `group` that appends to `verdicts` and moves its positions in this log
     /// together. Blocks.
     ///

@@ -58,6 +58,11 @@ impl Limits {
         if self.batch_bytes_max > 1 << 30 {
             return wrong("batch_bytes_max must be at most 1073741824 (1 GiB)");
         }
+        if self.timestamp_ahead_ms_max > 43_200_000 {
+            return wrong(
+                "timestamp_ahead_ms_max must be at most 43200000 (12 hours): a shard map is known a day ahead",
+            );
+        }
         if self.url_bytes_max == 0 || self.string_bytes_max == 0 {
             return wrong("url_bytes_max and string_bytes_max must be at least 1");
         }

@@ -163,14 +163,19 @@ impl Warehouse {
         if let Some(password) = &config.password {
             client = client.with_password(Password::expose(password));
         }
+        let damage = DamageMet::default();
         let shards = config.of_shards();
         let shards = shards.iter().map(|shard| {
             let url = shard.url.clone().unwrap_or_default();
-            Self::new(&Target::Url(url), shard)
+            let shard = Self::new(&Target::Url(url), shard)?;
+            Ok(Self {
+                damage: damage.clone(),
+                ..shard
+            })
         });
         Ok(Self {
             client,
-            shards: shards.collect::<Result<_, _>>()?,
+            shards: shards.collect::<Result<_, WarehouseError>>()?,
             places: Arc::new(Semaphore::new(config.connections_max)),
             compressed,
             user: config.user.clone().unwrap_or_else(|| "default".to_owned()),
@@ -183,7 +188,7 @@ impl Warehouse {
             insert_bytes_max: config.insert_bytes_max,
             insert_wait_max: Duration::from_millis(config.insert_wait_ms_max),
             query_wait_max: Duration::from_millis(config.query_wait_ms_max),
-            damage: DamageMet::default(),
+            damage,
         })
     }
 
@@ -197,6 +202,9 @@ impl Warehouse {
         warehouse.ping().await?;
         if matches!(target, Target::Url(_)) {
             warehouse.check_server().await?;
+            for shard in warehouse.shards.iter() {
+                shard.check_server().await?;
+            }
         }
         Ok(warehouse)
     }

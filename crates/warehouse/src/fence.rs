@@ -123,6 +123,16 @@ impl Warehouse {
         self.execute(name, call).await
     }
 
+    /// Another shard whose writers have worked in this database.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn writer_of_other_shard(&self, shard: u32) -> Result<Option<u32>, WarehouseError> {
+        let sql = "SELECT shard FROM writers WHERE shard != {shard:UInt32} LIMIT 1";
+        let other = Call::new(sql).with("shard", shard);
+        Ok(self.rows::<u32>("writer_epoch", other).await?.pop())
+    }
+
     async fn greatest_epoch(&self, shard: u32) -> Result<Option<Pair>, WarehouseError> {
         let call = Call::new(
             "SELECT number, token FROM writers WHERE shard = {shard:UInt32} ORDER BY number DESC, token DESC LIMIT 1",

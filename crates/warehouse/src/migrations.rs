@@ -68,18 +68,34 @@ impl Warehouse {
         let layout = self.layout();
         self.outside("migrate", Call::new(layout.database()).slow()).await?;
         for table in TABLES {
-            let columns = Call::new(
-                "SELECT concat('`', name, '` ', type) FROM system.columns
-                 WHERE database = currentDatabase() AND table = {table:String} ORDER BY position",
+            let columns = self.shard(0)?.columns(table).await?;
+            let found = self.columns(table).await?;
+            let engine = Call::new(
+                "SELECT engine FROM system.tables WHERE database = currentDatabase() AND name = {table:String}",
             );
-            let columns: Vec<String> = self
-                .shard(0)?
-                .rows("migrate", columns.with("table", table.name))
-                .await?;
-            let statement = layout.distributed(table, &columns.join(", "), cluster);
-            self.execute("migrate", Call::new(statement).slow()).await?;
+            let engine: Vec<String> = self.rows("migrate", engine.with("table", table.name)).await?;
+            if engine.iter().any(|engine| engine != "Distributed") {
+                return Err(WarehouseError::Config(format!(
+                    "the database `{}` has tables of its own, and with warehouse.shards it must have none: name another \
+                     one with warehouse.database (the old one can be the first of warehouse.shards)",
+                    self.database()
+                )));
+            }
+            if found != columns {
+                let statement = layout.distributed(table, &columns.join(", "), cluster);
+                self.execute("migrate", Call::new(statement).slow()).await?;
+            }
         }
         Ok(())
+    }
+
+    /// Columns of a table with their types; none if there is no such table.
+    async fn columns(&self, table: &Table) -> Result<Vec<String>, WarehouseError> {
+        let call = Call::new(
+            "SELECT concat('`', name, '` ', type) FROM system.columns
+             WHERE database = currentDatabase() AND table = {table:String} ORDER BY position",
+        );
+        self.rows("migrate", call.with("table", table.name)).await
     }
 
     async fn bring_up(&self) -> Result<(), WarehouseError> {

@@ -90,11 +90,11 @@ impl Layout<'_> {
         )
     }
 
-    /// Makes the table over all shards, with the columns that they have. The empty database is each
-    /// shard's default one.
+    /// Makes the table over all shards, with the columns that they have now: it stores nothing, so
+    /// one that is there is replaced. The empty database is each shard's default one.
     pub(crate) fn distributed(&self, table: &Table, columns: &str, cluster: &str) -> String {
         format!(
-            "CREATE TABLE IF NOT EXISTS {} ({columns}) ENGINE = Distributed('{cluster}', '', '{}')",
+            "CREATE OR REPLACE TABLE {} ({columns}) ENGINE = Distributed('{cluster}', '', '{}')",
             self.name(table),
             table.name
         )

@@ -167,6 +167,7 @@ impl Installation {
         let stop = CancellationToken::new();
         let config = WriterConfig {
             rebuild_poll_interval_ms: 200,
+            evidence_interval_ms: 500,
             ..WriterConfig::default()
         };
         let deps = writer::Deps {
@@ -225,6 +226,56 @@ impl Installation {
             assert!(Instant::now() < deadline, "{through_ms:?}: {progress:?}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+    }
+
+    /// Waits until there is evidence of every receipt.
+    pub(crate) async fn until_evidence(&self, model: &Model) {
+        let warehouse = self.warehouse().await;
+        let deadline = Instant::now() + WAIT_MAX;
+        loop {
+            let sql = "SELECT count() FROM evidence FINAL WHERE raw != ''";
+            let found: u64 = warehouse.one("test", Call::new(sql)).await.unwrap();
+            if found == model.distinct {
+                return;
+            }
+            assert!(
+                found < model.distinct && Instant::now() < deadline,
+                "{found} of {}",
+                model.distinct
+            );
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Checks that databases which aren't what the configuration says are refused.
+    pub(crate) async fn assert_misplaced_databases_are_refused(&self) {
+        let warehouse = self.warehouse().await;
+        let shards = warehouse.shards();
+        assert_eq!(shards[0].writer_of_other_shard(0).await.unwrap(), None);
+        assert_eq!(shards[1].writer_of_other_shard(0).await.unwrap(), Some(1));
+        block_in_place(|| {
+            for sql in [
+                "CREATE DATABASE old",
+                "CREATE TABLE old.receipts (number UInt8) ENGINE = MergeTree ORDER BY number",
+            ] {
+                self.clickhouse.query(0, sql).unwrap();
+            }
+        });
+        let migrated = async |config: WarehouseConfig| {
+            let target = Target::Url(config.url.clone().unwrap());
+            let warehouse = Warehouse::connect(&target, &config).await.unwrap();
+            warehouse.migrate().await.unwrap_err().to_string()
+        };
+        let own_tables = WarehouseConfig {
+            database: "old".to_owned(),
+            ..self.config.clone()
+        };
+        let refused = migrated(own_tables).await;
+        assert!(refused.contains("`old` has tables of its own"), "{refused}");
+        let mut swapped = self.config.clone();
+        swapped.shards.swap(0, 1);
+        let refused = migrated(swapped).await;
+        assert!(refused.contains("in their order"), "{refused}");
     }
 
     /// Compares the tables of all shards with the model.

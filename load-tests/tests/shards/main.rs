@@ -50,6 +50,8 @@ async fn receipts_are_counted_once_while_shards_are_added() {
     let model = load.stop().await;
     installation.until_stored(&model).await;
     installation.assert_equal(&model).await;
+    installation.until_evidence(&model).await;
+    installation.assert_misplaced_databases_are_refused().await;
 
     installation.erase(LARGE).await;
     let now_ms = service::instant::now_ms();

@@ -68,6 +68,11 @@ fn a_writer_superseded_at_rejections_inserts_nothing_more() {
 }
 
 #[test]
+fn a_writer_superseded_at_usage_counts_nothing_more() {
+    superseded_at("usage");
+}
+
+#[test]
 fn a_writer_superseded_at_the_ledger_inserts_nothing_more() {
     superseded_at("ledger");
 }

@@ -187,18 +187,18 @@ impl LogConsumer for EmbeddedConsumer {
     }
 
     fn seek(&mut self, partition: u32, offset: u64) -> BoxFuture<'_, Result<(), ConsumeError>> {
-        let end_offset = self.shared.end_offset();
-        if offset > end_offset {
-            let detail = format!("the log ends at {end_offset}");
-            let past = ConsumeError::Damaged {
+        let (begin_offset, end_offset) = (self.shared.catalog.begin(), self.shared.end_offset());
+        if offset < begin_offset || offset > end_offset {
+            let detail = format!("the log has offsets {begin_offset} to {end_offset}");
+            let outside = ConsumeError::Damaged {
                 partition,
                 offset,
                 detail,
             };
-            return std::future::ready(Err(past)).boxed();
+            return std::future::ready(Err(outside)).boxed();
         }
         if partition == 0 && !self.is_fenced() {
-            self.next_offset = offset.max(self.shared.catalog.begin());
+            self.next_offset = offset;
             self.shared.cache.lock().follow(&self.group.name, self.next_offset);
         }
         std::future::ready(Ok(())).boxed()

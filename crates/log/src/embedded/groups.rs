@@ -130,6 +130,17 @@ impl Groups {
         Ok((group, generation))
     }
 
+    /// Forgets a group without consumers, so that retention doesn't wait for it. Blocks on the disk.
+    pub(super) fn forget(&self, name: &str) -> Result<(), GroupError> {
+        if !is_group_name(name) {
+            return Err(GroupError::Name(name.to_owned()));
+        }
+        let mut known = self.known.lock();
+        positions::remove(&self.log_dir, name).map_err(|error| GroupError::Unavailable(error.to_string()))?;
+        known.remove(name);
+        Ok(())
+    }
+
     /// Stores the commits of the consumer of `generation`, of which the last one counts, after
     /// `output` has stored what belongs to them. No commit is made in between and no consumer
     /// joins, so whoever is fenced stores no output. Blocks on the disk.

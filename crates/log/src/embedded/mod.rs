@@ -194,6 +194,14 @@ impl EmbeddedLog {
         Ok(EmbeddedConsumer::new(Arc::clone(shared), group, generation))
     }
 
+    /// Forgets a group that has no consumer any more: retention doesn't wait for it.
+    ///
+    /// # Errors
+    /// [`GroupError`]
+    pub fn forget_group(&self, group: &str) -> Result<(), GroupError> {
+        self.open.shared.groups.forget(group)
+    }
+
     /// The one active consumer of `group`, as [`Self::consumer`], which appends to `verdicts`.
     ///
     /// # Errors

@@ -69,6 +69,14 @@ pub(super) fn store(log_dir: &Path, group: &str, epoch: u32, committed: Option<&
     write_atomically(&log_dir.join(POSITIONS), group, &encode(epoch, committed))
 }
 
+/// Removes the group, if it is known.
+pub(super) fn remove(log_dir: &Path, group: &str) -> io::Result<()> {
+    match fs::remove_file(log_dir.join(POSITIONS).join(group)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
 /// Every known group with its commit. A commit of another epoch is of an earlier life of the log: the group is
 /// known, its commit void.
 pub(super) fn load(log_dir: &Path, epoch: u32) -> Result<Vec<(String, Option<Committed>)>, OpenError> {

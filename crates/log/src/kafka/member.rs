@@ -439,15 +439,14 @@ impl Member {
             .fetch_watermarks(&self.topic.name, number, self.wait_max)
             .map_err(explain)?;
         let (begin, end) = (marks.0.unsigned_abs(), marks.1.unsigned_abs());
-        if offset > end {
+        if offset < begin || offset > end {
             return Err(ConsumeError::Damaged {
                 partition,
                 offset,
-                detail: format!("the log ends at {end}"),
+                detail: format!("the log has offsets {begin} to {end}"),
             });
         }
-        let next_offset = offset.max(begin);
-        let raw = Offset::Offset(i64::try_from(next_offset).unwrap_or(i64::MAX));
+        let raw = Offset::Offset(i64::try_from(offset).unwrap_or(i64::MAX));
         if self
             .consumer
             .seek(&self.topic.name, number, raw, self.wait_max)
@@ -463,7 +462,7 @@ impl Member {
         }
         self.left_over.take_if(|record| record.position.partition == partition);
         if let Some(held) = self.held.get_mut(&partition) {
-            held.next_offset = next_offset;
+            held.next_offset = offset;
         }
         Ok(())
     }

@@ -193,6 +193,33 @@ async fn retention_deletes_only_what_every_group_has_committed() {
         log.partitions("newcomer").await.unwrap()[0].begin_offset
     );
     assert!(assigned.next_offset > 1000);
+    // What was deleted isn't passed over silently.
+    let below = newcomer.seek(0, assigned.next_offset - 1).await;
+    assert!(matches!(below, Err(ConsumeError::Damaged { .. })), "{below:?}");
+    newcomer.seek(0, assigned.next_offset).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_does_not_wait_for_a_forgotten_group() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = EmbeddedConfig {
+        retention_bytes_max: 300 << 10,
+        ..small(DirectIo::Auto)
+    };
+    let log = EmbeddedLog::open(dir.path(), config.clone()).unwrap();
+    drop(log.consumer("stopped").unwrap());
+    let mut fast = log.consumer("fast").unwrap();
+    for start in (0..2000).step_by(200) {
+        append_all(&log, start..start + 200).await;
+    }
+    poll_records(&mut fast, 2000).await;
+    fast.commit(commit(&log, 2000)).await.unwrap();
+    log.forget_group("stopped").unwrap();
+    log.forget_group("never-there").unwrap();
+    drop((fast, log));
+    let log = EmbeddedLog::open(dir.path(), config).unwrap();
+    assert!(log.partitions("fast").await.unwrap()[0].begin_offset > 1000);
+    assert!(!dir.path().join("positions/stopped").exists());
 }
 
 #[tokio::test]

@@ -212,6 +212,8 @@ async fn records_that_were_deleted_before_they_were_verified_are_never_skipped()
         matches!(gone, Err(receipt_log::InspectError::Gone { begin: 10, .. })),
         "{gone:?}"
     );
+    let below = consumer.seek(0, 9).await;
+    assert!(matches!(below, Err(ConsumeError::Damaged { .. })), "{below:?}");
     // Told where to read on, it does.
     consumer.seek(0, 10).await.unwrap();
     assert_eq!(poll_records(&mut consumer, 10).await[0].position.offset, 10);

@@ -178,11 +178,15 @@ impl Warehouse {
             Err(WarehouseError::Damaged(_)) => return Ok(false),
             Err(error) => return Err(error),
         };
-        let whole = |&(epoch, partition): &(u32, u32)| {
+        for (epoch, partition) in known {
             let mut begins = log.iter();
-            begins.any(|begin| (begin.epoch, begin.partition, begin.offset) == (epoch, partition, 0))
-        };
-        Ok(known.iter().all(whole))
+            let begin = begins.find(|begin| (begin.epoch, begin.partition) == (epoch, partition));
+            let first = self.first_offset(epoch, partition).await?;
+            if begin.is_none_or(|begin| begin.offset > first) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Takes a part out of its table. Its files stay in the table's directory `detached`.
