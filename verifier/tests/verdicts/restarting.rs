@@ -176,7 +176,7 @@ async fn assert_refused(world: &World, why: &str) {
 async fn a_log_that_was_set_back_is_refused() {
     let mut world = World::new();
     set_back(&mut world).await;
-    assert_refused(&world, "the log ends at 2").await;
+    assert_refused(&world, "the log has offsets 0 to 2").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
