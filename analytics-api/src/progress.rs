@@ -109,6 +109,7 @@ mod tests {
         let partition = |&(epoch, partition, next_offset, complete_through_ms): &_| PartitionProgress {
             epoch,
             partition,
+            first_offset: 0,
             next_offset,
             complete_through_ms,
         };

@@ -135,6 +135,7 @@ mod tests {
         PartitionProgress {
             epoch: 1,
             partition,
+            first_offset: 0,
             next_offset: u64::from(partition) + 7,
             complete_through_ms: *complete_through_ms,
         }

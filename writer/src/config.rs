@@ -22,7 +22,7 @@ pub struct WriterConfig {
     /// Pause between two looks for requests to rebuild `usage`, in milliseconds.
     pub rebuild_poll_interval_ms: u64,
     /// Whether the exact bytes of accepted receipts are stored, so that they can be verified again
-    /// after the log's retention. Takes about as much space as the receipts themselves.
+    /// after the log's retention. Takes about 190 bytes a receipt on disk.
     pub evidence: bool,
     /// Evidence is inserted this long after its first record was read, in milliseconds.
     pub evidence_interval_ms: u64,

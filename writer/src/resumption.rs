@@ -150,6 +150,7 @@ mod tests {
             |&(epoch, partition, next_offset, complete_through_ms): &(u32, u32, u64, i64)| PartitionProgress {
                 epoch,
                 partition,
+                first_offset: 0,
                 next_offset,
                 complete_through_ms,
             };

@@ -87,10 +87,12 @@ impl Sequence {
             // A log that was recreated has another epoch: nothing more comes of the old one.
             self.partitions.retain(|(epoch, _), _| *epoch == source.epoch);
         }
-        let complete_before = self.partitions.get(&key).map_or(0, |stored| stored.complete_through_ms);
+        let stored = self.partitions.get(&key);
+        let complete_before = stored.map_or(0, |stored| stored.complete_through_ms);
         let next = PartitionProgress {
             epoch: source.epoch,
             partition,
+            first_offset: stored.map_or(found, |stored| stored.first_offset),
             next_offset: source.end.offset,
             complete_through_ms: header.complete_through_ms.max(complete_before),
         };

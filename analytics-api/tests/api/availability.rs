@@ -99,6 +99,7 @@ pub(crate) async fn published_progress(stack: &Stack) {
             .map(|&(partition, complete_through_ms)| PartitionProgress {
                 epoch: 1,
                 partition,
+                first_offset: 0,
                 next_offset: 0,
                 complete_through_ms,
             })

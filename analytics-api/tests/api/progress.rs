@@ -22,6 +22,7 @@ impl Progress for FakeProgress {
         let partition = |partition, complete_through_ms| PartitionProgress {
             epoch: 1,
             partition,
+            first_offset: 0,
             next_offset: 0,
             complete_through_ms,
         };

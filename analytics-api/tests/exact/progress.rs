@@ -50,6 +50,7 @@ impl Progress for TestProgress {
         let partition = |offset: CommittedOffset| PartitionProgress {
             epoch: offset.epoch,
             partition: offset.partition,
+            first_offset: 0,
             next_offset: offset.next_offset,
             complete_through_ms,
         };

@@ -80,6 +80,7 @@ impl Progress for TestProgress {
         let partition = |(partition, next_offset)| PartitionProgress {
             epoch: EPOCH,
             partition,
+            first_offset: 0,
             next_offset,
             complete_through_ms: state.complete_ms,
         };

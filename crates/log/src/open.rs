@@ -121,8 +121,8 @@ impl Log {
         })
     }
 
-    /// Forgets a group that has no consumer any more, so that retention doesn't wait for it. Kafka's
-    /// retention waits for no group. Blocks.
+    /// Forgets a group that has no consumer any more, so that retention doesn't wait for it.
+    /// Kafka's retention waits for no group. Blocks.
     ///
     /// # Errors
     /// [`LogOpenError`]

@@ -142,10 +142,11 @@ pub trait LogConsumer: Send + 'static {
     /// The next records of the assigned partitions.
     fn poll(&mut self, limits: PollLimits) -> BoxFuture<'_, Result<Polled, ConsumeError>>;
 
-    /// Reads an assigned partition from `offset` on, from the next poll; what was fetched ahead is dropped, what a
-    /// poll has already brought is the caller's to drop. Below the oldest stored offset, and past the
-    /// log's end, it is [`ConsumeError::Damaged`], and nothing moves. Commits nothing. Of a partition that is another
-    /// consumer's by now it does nothing: the next poll says so.
+    /// Reads an assigned partition from `offset` on, from the next poll. Records that were fetched
+    /// ahead are dropped; those that a poll has already returned are the caller's to drop. Below
+    /// the oldest stored offset, and past the log's end, it is [`ConsumeError::Damaged`], and
+    /// nothing moves. Commits nothing. Where the partition is another consumer's by now, it does
+    /// nothing: the next poll says so.
     fn seek(&mut self, partition: u32, offset: u64) -> BoxFuture<'_, Result<(), ConsumeError>>;
 
     /// Commits positions durably. Positions never move backwards.

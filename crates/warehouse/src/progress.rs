@@ -18,6 +18,9 @@ pub struct PartitionProgress {
     pub epoch: u32,
     /// The partition.
     pub partition: u32,
+    /// Offset of the first record whose verdicts the shard has: a shard that was added later
+    /// doesn't begin at 0.
+    pub first_offset: u64,
     /// Offset behind the last record whose verdicts are stored.
     pub next_offset: u64,
     /// Everything acknowledged before this instant is stored, milliseconds since the Unix epoch.
@@ -78,7 +81,7 @@ struct Stored {
     verdicts_offset: u64,
     source_partitions: u32,
     shards: u32,
-    partitions: Vec<(u32, u32, u64, i64)>,
+    partitions: Vec<(u32, u32, u64, u64, i64)>,
 }
 
 impl Warehouse {
@@ -110,6 +113,7 @@ impl Warehouse {
         let members: Vec<ArrayRef> = vec![
             Arc::new(UInt32Array::from_iter_values(each.clone().map(|one| one.epoch))),
             Arc::new(UInt32Array::from_iter_values(each.clone().map(|one| one.partition))),
+            Arc::new(UInt64Array::from_iter_values(each.clone().map(|one| one.first_offset))),
             Arc::new(UInt64Array::from_iter_values(each.clone().map(|one| one.next_offset))),
             Arc::new(Int64Array::from_iter_values(each.map(|one| one.complete_through_ms))),
         ];
@@ -122,7 +126,7 @@ impl Warehouse {
             ("shards", "UInt32", u32s(progress.shards)),
             (
                 "partitions",
-                "Array(Tuple(UInt32, UInt32, UInt64, Int64))",
+                "Array(Tuple(UInt32, UInt32, UInt64, UInt64, Int64))",
                 lists_of_tuples([progress.partitions.len()], members)?,
             ),
         ];
@@ -132,9 +136,10 @@ impl Warehouse {
 
 impl From<Stored> for ShardProgress {
     fn from(stored: Stored) -> Self {
-        let partition = |(epoch, partition, next_offset, complete_through_ms)| PartitionProgress {
+        let partition = |(epoch, partition, first_offset, next_offset, complete_through_ms)| PartitionProgress {
             epoch,
             partition,
+            first_offset,
             next_offset,
             complete_through_ms,
         };

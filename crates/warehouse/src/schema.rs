@@ -290,7 +290,8 @@ ORDER BY (shard, number, token)",
 };
 
 /// Progress of the shards' writers. The greatest version of a shard is the newest. `partitions`
-/// has epoch, partition, next offset and complete-through of each partition of `receipts`.
+/// has epoch, partition, first and next offset, and complete-through of each partition of
+/// `receipts`.
 pub(crate) static PROGRESS: Table = Table {
     name: "progress",
     columns: "
@@ -300,7 +301,7 @@ pub(crate) static PROGRESS: Table = Table {
     verdicts_offset UInt64,
     source_partitions UInt32,
     shards UInt32,
-    partitions Array(Tuple(UInt32, UInt32, UInt64, Int64)),
+    partitions Array(Tuple(UInt32, UInt32, UInt64, UInt64, Int64)),
     published_at DateTime64(3, 'UTC') DEFAULT now64(3)",
     engine: "ReplacingMergeTree(version)",
     keys: "

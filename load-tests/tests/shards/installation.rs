@@ -343,6 +343,26 @@ impl Installation {
         }
     }
 
+    /// Checks that the audit of a later shard misses its first ledger lines, if they are lost.
+    pub(crate) async fn assert_lost_lines_are_found(&self) {
+        let warehouse = self.warehouse().await;
+        let shard = warehouse.shard(2).unwrap();
+        let committed = writer::resumption::stored(shard, 2).await.unwrap().committed();
+        let mut lost = 0;
+        for one in &committed {
+            let first = shard.first_offset(one.epoch, one.partition).await.unwrap();
+            lost += u64::from(first > 0);
+            shard
+                .delete_ledger_lines(one.epoch, one.partition, &[first])
+                .await
+                .unwrap();
+        }
+        assert!(lost > 0, "the shard was added later");
+        let sums = shard.audit(&committed).await.unwrap();
+        let gaps = sums.findings.iter().filter(|finding| finding.kind == "ledger_gap");
+        assert_eq!(gaps.count(), committed.len(), "{:?}", sums.findings);
+    }
+
     async fn epoch(&self) -> u32 {
         let states = self.receipts.inspector().partitions(verifier::GROUP).await.unwrap();
         states[0].epoch

@@ -59,4 +59,5 @@ async fn receipts_are_counted_once_while_shards_are_added() {
     for process in verifiers.into_iter().chain(writers) {
         process.stop().await;
     }
+    installation.assert_lost_lines_are_found().await;
 }

@@ -319,6 +319,7 @@ impl World {
         let partition = |source: &&Source| PartitionProgress {
             epoch: source.epoch,
             partition: source.partition,
+            first_offset: 0,
             next_offset: source.next_offset,
             complete_through_ms: source.complete_through_ms,
         };

@@ -130,7 +130,8 @@ impl Groups {
         Ok((group, generation))
     }
 
-    /// Forgets a group without consumers, so that retention doesn't wait for it. Blocks on the disk.
+    /// Forgets a group without consumers, so that retention doesn't wait for it. Blocks on the
+    /// disk.
     pub(super) fn forget(&self, name: &str) -> Result<(), GroupError> {
         if !is_group_name(name) {
             return Err(GroupError::Name(name.to_owned()));

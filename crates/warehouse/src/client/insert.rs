@@ -53,8 +53,8 @@ impl Warehouse {
         self.insert_verdicts(&arrow::REJECTED, verdicts, epoch).await
     }
 
-    /// Inserts the bytes of accepted rows of verdicts into `evidence`. Inserting the same rows again
-    /// changes nothing, so this needs no epoch.
+    /// Inserts the bytes of accepted rows of verdicts into `evidence`. Inserting the same rows
+    /// again changes nothing, so this needs no epoch.
     ///
     /// # Errors
     /// [`WarehouseError`].

@@ -179,11 +179,17 @@ impl Warehouse {
     }
 
     /// The first offset of a partition that has a ledger line: 0 in the first shard, and in others
-    /// where the shard begins.
+    /// where the shard begins, as its writer has published it.
     ///
     /// # Errors
     /// [`WarehouseError`].
     pub async fn first_offset(&self, epoch: u32, partition: u32) -> Result<u64, WarehouseError> {
+        let published = self.progress().await?;
+        let of_later = published.iter().filter(|shard| shard.shard > 0);
+        let mut partitions = of_later.flat_map(|shard| &shard.partitions);
+        if let Some(one) = partitions.find(|one| (one.epoch, one.partition) == (epoch, partition)) {
+            return Ok(one.first_offset);
+        }
         let sql = "SELECT if(min(shard) = 0, 0, min(first_offset)) FROM ledger
              WHERE epoch = {epoch:UInt32} AND partition = {partition:UInt32}";
         let call = Call::new(sql).slow().with("epoch", epoch).with("partition", partition);

@@ -39,6 +39,7 @@ struct End {
     epoch: u32,
     partition: u32,
     verdicts_epoch: u32,
+    begin_offset: u64,
     next_offset: u64,
     newest_verdicts: u64,
     newest_ms: i64,
@@ -63,8 +64,8 @@ impl Warehouse {
             None => "",
         };
         let call = Call::new(format!(
-            "SELECT epoch, partition, verdicts_epoch, max(last_offset) + 1 AS next_offset,
-                max(verdicts_offset) AS newest_verdicts, toUnixTimestamp64Milli(max(committed_at)) AS newest_ms
+            "SELECT epoch, partition, verdicts_epoch, min(first_offset) AS begin_offset,
+                max(last_offset) + 1 AS next_offset, max(verdicts_offset) AS newest_verdicts, toUnixTimestamp64Milli(max(committed_at)) AS newest_ms
              FROM ledger WHERE shard = {{shard:UInt32}} {newer} GROUP BY epoch, partition, verdicts_epoch",
         ));
         let mut call = call.slow().with("shard", shard);
@@ -208,14 +209,15 @@ fn progress(shard: u32, ends: &[End]) -> ShardProgress {
             ..ShardProgress::default()
         };
     };
-    let mut partitions: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut partitions: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for end in ends.iter().filter(|end| end.epoch == newest.epoch) {
-        let next_offset = partitions.entry(end.partition).or_default();
-        *next_offset = end.next_offset.max(*next_offset);
+        let offsets = partitions.entry(end.partition).or_insert((u64::MAX, 0));
+        *offsets = (end.begin_offset.min(offsets.0), end.next_offset.max(offsets.1));
     }
-    let partition = |(partition, next_offset)| PartitionProgress {
+    let partition = |(partition, (first_offset, next_offset))| PartitionProgress {
         epoch: newest.epoch,
         partition,
+        first_offset,
         next_offset,
         complete_through_ms: 0,
     };
@@ -241,6 +243,7 @@ mod tests {
             epoch: 5,
             partition,
             verdicts_epoch,
+            begin_offset: 0,
             next_offset,
             newest_verdicts,
             newest_ms,

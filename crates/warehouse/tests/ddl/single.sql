@@ -148,7 +148,7 @@ CREATE TABLE IF NOT EXISTS `receipts`.progress
     verdicts_offset UInt64,
     source_partitions UInt32,
     shards UInt32,
-    partitions Array(Tuple(UInt32, UInt32, UInt64, Int64)),
+    partitions Array(Tuple(UInt32, UInt32, UInt64, UInt64, Int64)),
     published_at DateTime64(3, 'UTC') DEFAULT now64(3)
 )
 ENGINE = ReplacingMergeTree(version)

@@ -68,6 +68,7 @@ impl Ledger {
         let partition = |(partition, next_offset)| PartitionProgress {
             epoch: newest.unwrap_or_default(),
             partition,
+            first_offset: 0,
             next_offset,
             complete_through_ms: 1,
         };

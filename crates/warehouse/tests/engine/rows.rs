@@ -281,6 +281,7 @@ fn progress_is_read_as_it_was_published() {
         let partition = |epoch, partition| PartitionProgress {
             epoch,
             partition,
+            first_offset: 0,
             next_offset: u64::MAX >> 16,
             complete_through_ms: -1,
         };
