@@ -86,8 +86,8 @@ pub async fn run(config: WriterConfig, mut deps: Deps, shutdown: CancellationTok
     ended
 }
 
-/// Starts the task that stores evidence, if it is wanted. Numbers don't wait for it: where it fails
-/// for good, readiness says so.
+/// Starts the task that stores evidence, if it is wanted. Numbers don't wait for it: where it can't
+/// continue, readiness says so.
 fn store_evidence(config: &WriterConfig, deps: &mut Deps, retry: &Retry) -> Option<AbortOnDropHandle<()>> {
     let consumer = deps.evidence.take().filter(|_| config.evidence)?;
     let config = config.clone();

@@ -75,8 +75,8 @@ pub const CLICKHOUSE_BYTES_PER_RECEIPT: f64 = 78.0;
 /// Rows of `usage` on disk, merged, for each receipt: 37 bytes in a prototype over 50 million
 /// receipts, with room for the columns that it lacked. To be measured.
 pub const USAGE_BYTES_PER_RECEIPT: f64 = 45.0;
-/// A row of `evidence` on disk, merged: 190 bytes over 76,000 receipts of the load generator, 134 of
-/// them the exact bytes.
+/// A row of `evidence` on disk, merged: 190 bytes over 76,000 receipts of the load generator, 134
+/// of them the exact bytes.
 pub const EVIDENCE_BYTES_PER_RECEIPT: f64 = 190.0;
 /// A row as it travels to ClickHouse (2026-11-21-warehouse-rows.json: 373 bytes as RowBinary, 334 as Native).
 pub const ROW_BYTES: f64 = 334.0;
