@@ -53,7 +53,9 @@ async fn receipts_are_counted_once_while_shards_are_added() {
     installation.until_evidence(&model).await;
     installation.assert_misplaced_databases_are_refused().await;
 
-    installation.erase(LARGE).await;
+    for publisher in [LARGE, "p5.example"] {
+        installation.erase(publisher).await;
+    }
     let now_ms = service::instant::now_ms();
     installation.until_complete_through(now_ms).await;
     for process in verifiers.into_iter().chain(writers) {

@@ -127,24 +127,20 @@ impl Warehouse {
         Ok(found)
     }
 
-    /// Removes rows of `usage` without receipts, which compensated others, from a month's
+    /// Removes rows of a shard's `usage` without receipts, which compensated others, from a month's
     /// partition. Such a row is neutral, so this may happen at any time.
     ///
     /// # Errors
     /// [`WarehouseError`].
     pub async fn delete_compensated(&self, month: u32) -> Result<(), WarehouseError> {
-        for shard in self.shards() {
-            let table = shard.layout().name(&USAGE);
-            for sql in [
-                format!(
-                    "OPTIMIZE TABLE {table} PARTITION {month} FINAL SETTINGS optimize_throw_if_noop = 1, alter_sync = 2"
-                ),
-                format!(
-                    "ALTER TABLE {table} DELETE IN PARTITION {month} WHERE receipts = 0 SETTINGS mutations_sync = 2"
-                ),
-            ] {
-                shard.execute("delete_compensated", Call::new(sql).slow()).await?;
-            }
+        let table = self.layout().name(&USAGE);
+        for sql in [
+            format!(
+                "OPTIMIZE TABLE {table} PARTITION {month} FINAL SETTINGS optimize_throw_if_noop = 1, alter_sync = 2"
+            ),
+            format!("ALTER TABLE {table} DELETE IN PARTITION {month} WHERE receipts = 0 SETTINGS mutations_sync = 2"),
+        ] {
+            self.execute("delete_compensated", Call::new(sql).slow()).await?;
         }
         Ok(())
     }
