@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use service::instant::{now_ms, rfc3339_ms};
 use uuid::Uuid;
 
+use crate::account_store;
 use crate::failure::{Answer, Failure};
 use crate::settings::SettingsArgs;
 use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, paint};
@@ -151,11 +152,7 @@ async fn with_store<T>(
     settings: &SettingsArgs,
     ask: impl AsyncFnOnce(&Accounts) -> Result<T, AccountsError>,
 ) -> Result<T, Failure> {
-    let settings = settings.load()?;
-    settings.data.create()?;
-    let accounts = Accounts::open(&settings.accounts, settings.data.root())
-        .await
-        .map_err(failure)?;
+    let accounts = account_store::open(&settings.load()?).await?;
     let answer = ask(&accounts).await.map_err(failure);
     accounts.close().await;
     answer

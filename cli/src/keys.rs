@@ -4,6 +4,7 @@ use accounts::{Accounts, AccountsError, Domain, KeyInfo, Lifetime, NewKey, Publi
 use serde_json::{Value, json};
 use service::instant::now_ms;
 
+use crate::account_store;
 use crate::failure::{Answer, Failure};
 use crate::settings::SettingsArgs;
 use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint};
@@ -121,11 +122,7 @@ impl Keys {
 }
 
 async fn open(settings: &SettingsArgs) -> Result<Accounts, Failure> {
-    let settings = settings.load()?;
-    settings.data.create()?;
-    Accounts::open(&settings.accounts, settings.data.root())
-        .await
-        .map_err(failure)
+    account_store::open(&settings.load()?).await
 }
 
 /// A wish that can't be met is the user's; anything else the store's.

@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod account_store;
 pub mod audit;
 pub mod blocks;
 pub mod canonicalize;

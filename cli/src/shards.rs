@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use accounts::{Accounts, AccountsError, Domain, NewShardMapEntry, RegisteredShardMapEntry, ShardMap, ShardMapEntry};
+use accounts::{AccountsError, Domain, NewShardMapEntry, RegisteredShardMapEntry, ShardMap, ShardMapEntry};
 use jiff::civil::Date;
 use jiff::{Timestamp, ToSpan, Unit};
 use receipt_log::Log;
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use service::instant::rfc3339_ms;
 use warehouse::{Target, Warehouse};
 
+use crate::account_store;
 use crate::failure::{Answer, Failure};
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{HEAD, Output, mark, paint};
@@ -33,9 +34,8 @@ Appends an entry to the shard map. It takes effect 24 hours after its registrati
 verifier must know it by then. Receipts of earlier days stay where they are, and their duplicates go there. Entries can't be \
 changed or removed; a later entry replaces an earlier one.
 
-Before it, add the shards to `remote_servers` of ClickHouse and to warehouse.shards, add partitions to the topic of verdicts \
-and restart the services with the new configuration. The command creates the shards' tables, and refuses an entry for \
-shards that aren't there.
+Before it, add the shards to the configuration, to ClickHouse's cluster and to the topic of verdicts, in the order of \
+docs/shards.md. The command creates the shards' tables, and refuses an entry for shards that aren't there.
 
 Examples:
   receipts shards add 3
@@ -127,13 +127,6 @@ impl Shards {
     }
 }
 
-async fn store(settings: &Settings) -> Result<Accounts, Failure> {
-    settings.data.create()?;
-    Accounts::open(&settings.accounts, settings.data.root())
-        .await
-        .map_err(failure)
-}
-
 fn failure(error: AccountsError) -> Failure {
     match error {
         AccountsError::ShardMap(_) => Failure::input(error),
@@ -144,7 +137,7 @@ fn failure(error: AccountsError) -> Failure {
 impl List {
     async fn run(self) -> Result<Answer, Failure> {
         let settings = self.settings.load()?;
-        let accounts = store(&settings).await?;
+        let accounts = account_store::open(&settings).await?;
         let entries = accounts.shard_map_entries().await;
         accounts.close().await;
         let entries = entries.map_err(failure)?;
@@ -198,7 +191,7 @@ impl Add {
         check_entry(&new)?;
         check_partitions(&settings, new.shards).await?;
         check_tables(&settings, new.shards).await?;
-        let accounts = store(&settings).await?;
+        let accounts = account_store::open(&settings).await?;
         let added = accounts.add_shard_map_entry(&new).await;
         accounts.close().await;
         let added = added.map_err(failure)?;

@@ -193,13 +193,7 @@ impl Services {
         };
         let writer_deps = writer::Deps {
             consumer: blocking(|| engines.verdicts.consumer(writer::GROUP))?,
-            evidence: match settings.writer.evidence {
-                true => Some(blocking(|| engines.verdicts.consumer(writer::EVIDENCE_GROUP))?),
-                false => {
-                    blocking(|| engines.verdicts.forget_group(writer::EVIDENCE_GROUP))?;
-                    None
-                }
-            },
+            evidence: blocking(|| writer::evidence::consumer(&engines.verdicts, &settings.writer))?,
             warehouse: engines.warehouse.clone(),
             cpu: pool("writer", WRITER_QUEUE_MAX)?,
             health: health.clone(),
