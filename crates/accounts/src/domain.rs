@@ -1,5 +1,6 @@
 //! A domain name in its one form: lower-case ASCII without a trailing dot.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -24,6 +25,13 @@ impl Domain {
     /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Its text has the same order and equality, so maps by domain are searched by text.
+impl Borrow<str> for Domain {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

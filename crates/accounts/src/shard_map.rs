@@ -114,8 +114,7 @@ impl ShardMap {
         };
         let shards = u64::from(entry.shards);
         let mut shard = first_bytes(Sha256::new_with_prefix(publisher)) % shards;
-        let split = entry.splits.iter().find(|(split, _)| split.as_str() == publisher);
-        if let Some((_, ways)) = split {
+        if let Some(ways) = entry.splits.get(publisher) {
             let part = first_bytes(Sha256::new_with_prefix(receipt_id.as_bytes())) % u64::from(*ways);
             shard = (shard + part) % shards;
         }

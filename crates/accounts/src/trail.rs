@@ -22,6 +22,20 @@ pub(crate) struct Change<'a> {
     pub(crate) at_ms: i64,
 }
 
+impl<'a> Change<'a> {
+    /// A change by the operator, of what belongs to no account.
+    pub(crate) fn of_deployment(action: &'a str, subject: &'a str, detail: &'a str, at_ms: i64) -> Self {
+        Self {
+            account_id: "deployment",
+            actor: "operator",
+            action,
+            subject,
+            detail,
+            at_ms,
+        }
+    }
+}
+
 /// Adds `change` to the trail of its account.
 pub(crate) async fn note(
     transaction: &mut Transaction<'static, Any>,

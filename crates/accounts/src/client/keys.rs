@@ -16,10 +16,6 @@ pub const CLIENTS_LISTED_MAX: i64 = 10_000;
 const NAME_CHARS_MAX: usize = 100;
 /// The longest PEM, in bytes.
 const PEM_BYTES_MAX: usize = 4_096;
-/// Trail of the changes, which belong to no account.
-const TRAIL: &str = "deployment";
-/// Actor of the changes in the trail.
-const OPERATOR: &str = "operator";
 
 /// A key to be registered for a client. Whoever asks has read the PEM and knows that the fingerprint is its key's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,14 +165,8 @@ impl Accounts {
         client_id: Uuid,
         detail: &str,
     ) -> Result<(), AccountsError> {
-        let change = Change {
-            account_id: TRAIL,
-            actor: OPERATOR,
-            action,
-            subject: &client_id.to_string(),
-            detail,
-            at_ms: self.now_ms(),
-        };
+        let subject = client_id.to_string();
+        let change = Change::of_deployment(action, &subject, detail, self.now_ms());
         trail::note(transaction, &change).await
     }
 }

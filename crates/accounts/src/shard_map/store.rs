@@ -88,14 +88,11 @@ impl Accounts {
             let insert = sqlx::query(insert).bind(i64::from(version)).bind(new.from_day);
             let insert = insert.bind(i64::from(new.shards)).bind(splits).bind(now_ms);
             insert.execute(&mut *transaction).await?;
-            let change = Change {
-                account_id: "deployment",
-                actor: "operator",
-                action: "shard_map.add",
-                subject: &version.to_string(),
-                detail: &format!("{} shards from day {}", new.shards, new.from_day),
-                at_ms: now_ms,
-            };
+            let (subject, detail) = (
+                version.to_string(),
+                format!("{} shards from day {}", new.shards, new.from_day),
+            );
+            let change = Change::of_deployment("shard_map.add", &subject, &detail, now_ms);
             trail::note(&mut transaction, &change).await?;
             transaction.commit().await?;
             Ok(added)
