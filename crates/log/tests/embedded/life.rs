@@ -143,22 +143,31 @@ async fn goes_on_after_reopening_with_and_without_the_page_cache() {
     assert_eq!(state[0].committed.as_ref().unwrap().next_offset, 900);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn retention_deletes_only_what_every_group_has_committed() {
-    let dir = tempfile::tempdir().unwrap();
-    let config = EmbeddedConfig {
+fn of_300_kib() -> EmbeddedConfig {
+    EmbeddedConfig {
         retention_bytes_max: 300 << 10,
         ..small(DirectIo::Auto)
-    };
-    let log = EmbeddedLog::open(dir.path(), config.clone()).unwrap();
-    let slow = log.consumer("slow").unwrap();
-    drop(slow);
+    }
+}
+
+/// A log of 2,000 records, which the group `fast` has committed and the group `slow` hasn't.
+async fn committed_by_one_of_two_groups(dir: &Path, config: &EmbeddedConfig) -> EmbeddedLog {
+    let log = EmbeddedLog::open(dir, config.clone()).unwrap();
+    drop(log.consumer("slow").unwrap());
     let mut fast = log.consumer("fast").unwrap();
     for start in (0..2000).step_by(200) {
         append_all(&log, start..start + 200).await;
     }
     poll_records(&mut fast, 2000).await;
     fast.commit(commit(&log, 2000)).await.unwrap();
+    log
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_deletes_only_what_every_group_has_committed() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = of_300_kib();
+    let log = committed_by_one_of_two_groups(dir.path(), &config).await;
     // Upkeep is done before `open` returns: nothing was deleted for the slow group, not even after a restart.
     drop(log);
     let log = EmbeddedLog::open(dir.path(), config.clone()).unwrap();
@@ -202,24 +211,14 @@ async fn retention_deletes_only_what_every_group_has_committed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn retention_does_not_wait_for_a_forgotten_group() {
     let dir = tempfile::tempdir().unwrap();
-    let config = EmbeddedConfig {
-        retention_bytes_max: 300 << 10,
-        ..small(DirectIo::Auto)
-    };
-    let log = EmbeddedLog::open(dir.path(), config.clone()).unwrap();
-    drop(log.consumer("stopped").unwrap());
-    let mut fast = log.consumer("fast").unwrap();
-    for start in (0..2000).step_by(200) {
-        append_all(&log, start..start + 200).await;
-    }
-    poll_records(&mut fast, 2000).await;
-    fast.commit(commit(&log, 2000)).await.unwrap();
-    log.forget_group("stopped").unwrap();
+    let config = of_300_kib();
+    let log = committed_by_one_of_two_groups(dir.path(), &config).await;
+    log.forget_group("slow").unwrap();
     log.forget_group("never-there").unwrap();
-    drop((fast, log));
+    drop(log);
     let log = EmbeddedLog::open(dir.path(), config).unwrap();
     assert!(log.partitions("fast").await.unwrap()[0].begin_offset > 1000);
-    assert!(!dir.path().join("positions/stopped").exists());
+    assert!(!dir.path().join("positions/slow").exists());
 }
 
 #[tokio::test]
