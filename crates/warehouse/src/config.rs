@@ -171,27 +171,24 @@ impl WarehouseConfig {
         }
         let mut seen = Vec::new();
         for (number, text) in self.shards.iter().enumerate() {
-            match shard(text) {
-                Err(fault) => faults.push(format!("warehouse.shards[{number}] {fault}")),
-                Ok((url, database)) => {
-                    if self
-                        .url
-                        .as_deref()
-                        .is_some_and(|given| is_https(given) != is_https(url))
-                    {
-                        faults.push(format!(
-                            "warehouse.shards[{number}] must have the scheme of warehouse.url"
-                        ));
-                    }
-                    if database == self.database || seen.contains(&database) {
-                        faults.push(format!(
-                            "warehouse.shards[{number}] has the database `{database}` of another shard or of \
-                             warehouse.database"
-                        ));
-                    }
-                    seen.push(database);
+            let (url, database) = match shard(text) {
+                Ok(parts) => parts,
+                Err(fault) => {
+                    faults.push(format!("warehouse.shards[{number}] {fault}"));
+                    continue;
                 }
+            };
+            if self.url.is_some() && self.is_https() != is_https(url) {
+                faults.push(format!(
+                    "warehouse.shards[{number}] must have the scheme of warehouse.url"
+                ));
             }
+            if database == self.database || seen.contains(&database) {
+                faults.push(format!(
+                    "warehouse.shards[{number}] has the database `{database}` of another shard or of warehouse.database"
+                ));
+            }
+            seen.push(database);
         }
     }
 

@@ -4,6 +4,8 @@
 //! crash in between, or several processes at once, ends in the same schema. So there is no lock.
 //! A version that was ever released is never changed; the next one is added below it.
 
+use std::collections::BTreeMap;
+
 use crate::client::Call;
 use crate::schema::{
     AUDIT, EVIDENCE, LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Step, Table, USAGE, USAGE_REBUILDS, VERSIONS,
@@ -67,35 +69,40 @@ impl Warehouse {
     async fn bring_up_distributed(&self, cluster: &str) -> Result<(), WarehouseError> {
         let layout = self.layout();
         self.outside("migrate", Call::new(layout.database()).slow()).await?;
+        let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
+        let own = Call::new(
+            "SELECT count() FROM system.tables
+             WHERE database = currentDatabase() AND name IN {names:Array(String)} AND engine != 'Distributed'",
+        );
+        let own: u64 = self.one("migrate", own.with("names", names)).await?;
+        if own > 0 {
+            return Err(WarehouseError::Config(format!(
+                "the database `{}` has tables of its own, and with warehouse.shards it must have none: name another one \
+                 with warehouse.database (the old one can be the first of warehouse.shards)",
+                self.database()
+            )));
+        }
+        let (wanted, found) = (self.shard(0)?.columns().await?, self.columns().await?);
         for table in TABLES {
-            let columns = self.shard(0)?.columns(table).await?;
-            let found = self.columns(table).await?;
-            let engine = Call::new(
-                "SELECT engine FROM system.tables WHERE database = currentDatabase() AND name = {table:String}",
-            );
-            let engine: Vec<String> = self.rows("migrate", engine.with("table", table.name)).await?;
-            if engine.iter().any(|engine| engine != "Distributed") {
-                return Err(WarehouseError::Config(format!(
-                    "the database `{}` has tables of its own, and with warehouse.shards it must have none: name another \
-                     one with warehouse.database (the old one can be the first of warehouse.shards)",
-                    self.database()
-                )));
-            }
-            if found != columns {
-                let statement = layout.distributed(table, &columns.join(", "), cluster);
+            let columns = wanted.get(table.name).map(String::as_str).unwrap_or_default();
+            if found.get(table.name).map(String::as_str) != Some(columns) {
+                let statement = layout.distributed(table, columns, cluster);
                 self.execute("migrate", Call::new(statement).slow()).await?;
             }
         }
         Ok(())
     }
 
-    /// Columns of a table with their types; none if there is no such table.
-    async fn columns(&self, table: &Table) -> Result<Vec<String>, WarehouseError> {
+    /// Columns of each table with their types, as SQL.
+    async fn columns(&self) -> Result<BTreeMap<String, String>, WarehouseError> {
         let call = Call::new(
-            "SELECT concat('`', name, '` ', type) FROM system.columns
-             WHERE database = currentDatabase() AND table = {table:String} ORDER BY position",
+            "SELECT table, arrayStringConcat(groupArray(concat('`', name, '` ', type)), ', ') FROM
+                (SELECT table, name, type FROM system.columns WHERE database = currentDatabase()
+                 ORDER BY table, position)
+             GROUP BY table",
         );
-        self.rows("migrate", call.with("table", table.name)).await
+        let columns: Vec<(String, String)> = self.rows("migrate", call).await?;
+        Ok(columns.into_iter().collect())
     }
 
     async fn bring_up(&self) -> Result<(), WarehouseError> {

@@ -185,8 +185,10 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn first_offset(&self, epoch: u32, partition: u32) -> Result<u64, WarehouseError> {
         let published = self.progress().await?;
-        let of_later = published.iter().filter(|shard| shard.shard > 0);
-        let mut partitions = of_later.flat_map(|shard| &shard.partitions);
+        if published.iter().any(|shard| shard.shard == 0) {
+            return Ok(0);
+        }
+        let mut partitions = published.iter().flat_map(|shard| &shard.partitions);
         if let Some(one) = partitions.find(|one| (one.epoch, one.partition) == (epoch, partition)) {
             return Ok(one.first_offset);
         }

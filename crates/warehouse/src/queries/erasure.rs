@@ -72,6 +72,16 @@ const REJECTED_BLANKS: [Blank; 6] = [
     ("request_signature", "NULL"),
 ];
 
+/// A table that tells of clients: by which times its rows are from before, and what is blanked.
+type Erased = (&'static Table, &'static [&'static str], &'static [Blank]);
+
+/// In the order of [`MetadataRows`].
+static ERASED: [Erased; 3] = [
+    (&RECEIPTS, &["timestamp", "received_at"], &RECEIPT_BLANKS),
+    (&REJECTED, &["received_at"], &REJECTED_BLANKS),
+    (&EVIDENCE, &["timestamp", "received_at"], &EVIDENCE_BLANKS),
+];
+
 /// What of a request's technical data tells where it came from.
 const ADDRESS_BLANKS: [Blank; 1] = [("client_address", "''")];
 
@@ -81,16 +91,19 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn metadata_left(&self, erasure: &MetadataErasure) -> Result<MetadataRows, WarehouseError> {
-        let mut left = MetadataRows::default();
+        let [mut receipts, mut rejected, mut evidence] = [0; 3];
         for whose in conditions(&erasure.scope) {
-            let receipts = rows_of(&["timestamp", "received_at"], erasure.before_ms, &RECEIPT_BLANKS);
-            left.receipts += self.count_of(&RECEIPTS, &format!("{receipts} AND {whose}")).await?;
-            let rejected = rows_of(&["received_at"], erasure.before_ms, &REJECTED_BLANKS);
-            left.rejected += self.count_of(&REJECTED, &format!("{rejected} AND {whose}")).await?;
-            let evidence = rows_of(&["timestamp", "received_at"], erasure.before_ms, &EVIDENCE_BLANKS);
-            left.evidence += self.count_of(&EVIDENCE, &format!("{evidence} AND {whose}")).await?;
+            let counts = [&mut receipts, &mut rejected, &mut evidence];
+            for ((table, times, blanks), count) in ERASED.iter().zip(counts) {
+                let rows = rows_of(times, erasure.before_ms, blanks);
+                *count += self.count_of(table, &format!("{rows} AND {whose}")).await?;
+            }
         }
-        Ok(left)
+        Ok(MetadataRows {
+            receipts,
+            rejected,
+            evidence,
+        })
     }
 
     /// Takes it out, on every replica, and returns when that is done: no query sees it any more, and it is gone from the files once
@@ -100,15 +113,10 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn erase_metadata(&self, erasure: &MetadataErasure) -> Result<(), WarehouseError> {
         for whose in conditions(&erasure.scope) {
-            let receipts = rows_of(&["timestamp", "received_at"], erasure.before_ms, &RECEIPT_BLANKS);
-            self.blank(&RECEIPTS, &RECEIPT_BLANKS, &format!("{receipts} AND {whose}"))
-                .await?;
-            let rejected = rows_of(&["received_at"], erasure.before_ms, &REJECTED_BLANKS);
-            self.blank(&REJECTED, &REJECTED_BLANKS, &format!("{rejected} AND {whose}"))
-                .await?;
-            let evidence = rows_of(&["timestamp", "received_at"], erasure.before_ms, &EVIDENCE_BLANKS);
-            self.blank(&EVIDENCE, &EVIDENCE_BLANKS, &format!("{evidence} AND {whose}"))
-                .await?;
+            for (table, times, blanks) in ERASED {
+                let rows = rows_of(times, erasure.before_ms, blanks);
+                self.blank(table, blanks, &format!("{rows} AND {whose}")).await?;
+            }
         }
         Ok(())
     }
