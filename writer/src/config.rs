@@ -24,9 +24,9 @@ pub struct WriterConfig {
     /// Whether the exact bytes of accepted receipts are stored, so that they can be verified again
     /// after the log's retention. Takes about 190 bytes a receipt on disk.
     pub evidence: bool,
-    /// Evidence is inserted this long after its first record was read, in milliseconds.
+    /// Interval between two inserts of evidence, in milliseconds.
     pub evidence_interval_ms: u64,
-    /// Evidence is inserted when its records reach this size, in bytes.
+    /// Evidence is inserted earlier when its records reach this size, in bytes.
     pub evidence_bytes_max: usize,
     /// Time that a stopping writer has to insert the batch in flight, in milliseconds.
     pub drain_ms_max: u64,

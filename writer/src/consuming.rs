@@ -44,7 +44,7 @@ const UNKNOWN: &str = "shard";
 pub struct Deps {
     /// This writer's membership in the group [`crate::GROUP`] of `verdicts`.
     pub consumer: Box<dyn LogConsumer>,
-    /// This writer's membership in the group [`crate::EVIDENCE_GROUP`]; `None` stores no evidence.
+    /// [`crate::evidence::consumer`]; `None` stores no evidence.
     pub evidence: Option<Box<dyn LogConsumer>>,
     /// Warehouse whose shards take the rows.
     pub warehouse: Warehouse,
@@ -89,7 +89,7 @@ pub async fn run(config: WriterConfig, mut deps: Deps, shutdown: CancellationTok
 /// Starts the task that stores evidence, if it is wanted. Numbers don't wait for it: where it can't
 /// continue, readiness says so.
 fn store_evidence(config: &WriterConfig, deps: &mut Deps, retry: &Retry) -> Option<AbortOnDropHandle<()>> {
-    let consumer = deps.evidence.take().filter(|_| config.evidence)?;
+    let consumer = deps.evidence.take()?;
     let config = config.clone();
     let writer = EvidenceWriter {
         warehouse: deps.warehouse.clone(),
@@ -213,17 +213,9 @@ impl Consuming {
         self.assigned.insert(shard, assignment.clone());
         // Records of an earlier assignment come again, from the position behind the ledger.
         self.waiting.retain(|(waiting, _)| *waiting != shard);
-        let warehouse = match configured(&self.warehouse, &self.retry, shard).await? {
-            Ok(warehouse) => warehouse,
-            Err(reason) => {
-                // Other shards continue. Nothing is lost: this one's records stay in the log.
-                error!(
-                    shard,
-                    reason, "the shard has no writer until this process is configured and started again"
-                );
-                self.retry.parts.failed(UNKNOWN, reason);
-                return Ok(());
-            }
+        let Some(warehouse) = configured(&self.warehouse, &self.retry, shard).await? else {
+            // Other shards continue. Nothing is lost: this one's records stay in the log.
+            return Ok(());
         };
         let resumed = match resume(assignment, self.consumer.as_mut(), &warehouse, &self.retry).await {
             Err(ResumeError::Superseded) => {
@@ -322,21 +314,28 @@ impl Consuming {
     }
 }
 
-/// The shard's database, or why the configuration can't be right.
-async fn configured(all: &Warehouse, retry: &Retry, shard: u32) -> Result<Result<Warehouse, String>, Stopped> {
-    let warehouse = match all.shard(shard) {
-        Ok(warehouse) => warehouse.clone(),
-        Err(error) => return Ok(Err(error.to_string())),
+/// The shard's database; none, and readiness says why, if the configuration can't be right.
+async fn configured(all: &Warehouse, retry: &Retry, shard: u32) -> Result<Option<Warehouse>, Stopped> {
+    let reason = match all.shard(shard) {
+        Ok(warehouse) => {
+            let other = || warehouse.writer_of_other_shard(shard);
+            let Some(other) = retry.until_done("warehouse", other).await? else {
+                return Ok(Some(warehouse.clone()));
+            };
+            format!(
+                "the database `{}` has the tables of shard {other}, and warehouse.shards names it for shard {shard}: shards \
+                 never change their places in warehouse.shards",
+                warehouse.database()
+            )
+        }
+        Err(error) => error.to_string(),
     };
-    let other = || warehouse.writer_of_other_shard(shard);
-    Ok(match retry.until_done("warehouse", other).await? {
-        None => Ok(warehouse),
-        Some(other) => Err(format!(
-            "the database `{}` has the tables of shard {other}, and warehouse.shards names it for shard {shard}: shards \
-             never change their places in warehouse.shards",
-            warehouse.database()
-        )),
-    })
+    error!(
+        shard,
+        reason, "the shard has no writer until this process is configured and started again"
+    );
+    retry.parts.failed(UNKNOWN, reason);
+    Ok(None)
 }
 
 /// Hands the first waiting records to their pipeline. Records of shards without a pipeline are

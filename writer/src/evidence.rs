@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use receipt_log::{Commit, CommitError, ConsumeError, LogConsumer, LoggedRecord, PollLimits, Polled};
+use receipt_log::{
+    Commit, CommitError, ConsumeError, Log, LogConsumer, LogOpenError, LoggedRecord, PollLimits, Polled,
+};
 use service::cpu::CpuPool;
 use service::retry::{Pauses, Retry, Stopped};
 use tokio::time::Instant;
@@ -40,7 +42,7 @@ pub struct EvidenceWriter {
 struct Gathered {
     shards: BTreeMap<u32, Shard>,
     bytes: usize,
-    /// When the first record was read.
+    /// When gathering began.
     opened: Instant,
 }
 
@@ -48,6 +50,19 @@ struct Shard {
     rows: Vec<RecordBatch>,
     epoch: u32,
     next_offset: u64,
+}
+
+/// The consumer of evidence, or none if the configuration wants no evidence. Then the log doesn't
+/// keep records for it any more. Blocks.
+///
+/// # Errors
+/// [`LogOpenError`].
+pub fn consumer(verdicts: &Log, config: &WriterConfig) -> Result<Option<Box<dyn LogConsumer>>, LogOpenError> {
+    if config.evidence {
+        return verdicts.consumer(crate::EVIDENCE_GROUP).map(Some);
+    }
+    verdicts.forget_group(crate::EVIDENCE_GROUP)?;
+    Ok(None)
 }
 
 impl Gathered {
@@ -191,7 +206,6 @@ impl EvidenceWriter {
                 Err(error) => self.retry.pause(PART, &error, &mut pauses).await?,
             }
         }
-        self.retry.parts.recovered(PART);
         Ok(())
     }
 }

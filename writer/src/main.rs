@@ -17,7 +17,7 @@ use service::telemetry::{PrometheusHandle, TelemetryConfig, init_logging, instal
 use service::{listen, shutdown};
 use tokio_util::sync::CancellationToken;
 use warehouse::{EmbeddedEngine, Target, Warehouse, WarehouseConfig};
-use writer::{Deps, EVIDENCE_GROUP, GROUP, WriterConfig};
+use writer::{Deps, GROUP, WriterConfig};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -84,13 +84,7 @@ fn main() -> anyhow::Result<()> {
         // Last: a member of the group that doesn't poll keeps its partitions from the others.
         let deps = Deps {
             consumer: tokio::task::block_in_place(|| verdicts.consumer(GROUP))?,
-            evidence: match settings.writer.evidence {
-                true => Some(tokio::task::block_in_place(|| verdicts.consumer(EVIDENCE_GROUP))?),
-                false => {
-                    tokio::task::block_in_place(|| verdicts.forget_group(EVIDENCE_GROUP))?;
-                    None
-                }
-            },
+            evidence: tokio::task::block_in_place(|| writer::evidence::consumer(&verdicts, &settings.writer))?,
             warehouse,
             cpu: CpuPool::new("writer", 0, CPU_QUEUE_MAX)?,
             health: Health::new(),

@@ -185,66 +185,53 @@ impl Installation {
 
     /// Waits until a verifier has appended something for the shard.
     pub(crate) async fn until_shard_has_verdicts(&self, shard: u32) {
-        let deadline = Instant::now() + WAIT_MAX;
-        while self.verdicts.inspector().last(shard).await.unwrap().is_none() {
-            assert!(Instant::now() < deadline, "shard {shard} gets no verdicts");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        let verdicts = self.verdicts.inspector();
+        until(async || {
+            let last = verdicts.last(shard).await.unwrap();
+            last.map(drop).ok_or_else(|| format!("shard {shard} has no verdicts"))
+        })
+        .await;
     }
 
     /// Waits until the tables of all shards have every receipt.
     pub(crate) async fn until_stored(&self, model: &Model) {
-        let warehouse = self.warehouse().await;
-        let deadline = Instant::now() + WAIT_MAX;
         let wanted = model.occurrences + model.rejected;
-        loop {
-            let sum = Call::new("SELECT sum(receipts_in) FROM ledger FINAL");
-            let stored: u64 = warehouse.one("test", sum).await.unwrap();
-            if stored == wanted {
-                return;
-            }
+        self.until_counted("SELECT sum(receipts_in) FROM ledger FINAL", wanted)
+            .await;
+    }
+
+    /// Waits until a query returns this number. More is an error.
+    async fn until_counted(&self, sql: &str, wanted: u64) {
+        let warehouse = self.warehouse().await;
+        until(async || {
+            let found: u64 = warehouse.one("test", Call::new(sql)).await.unwrap();
+            assert!(found <= wanted, "{found} instead of {wanted}: {sql}");
             let progress = warehouse.progress().await.unwrap();
-            assert!(
-                stored < wanted && Instant::now() < deadline,
-                "{stored} of {wanted}: {progress:?}"
-            );
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+            let missing = || format!("{found} of {wanted}: {sql}, {progress:?}");
+            (found == wanted).then_some(()).ok_or_else(missing)
+        })
+        .await;
     }
 
     /// Waits until all shards are complete through an instant.
     pub(crate) async fn until_complete_through(&self, instant_ms: i64) {
         let warehouse = self.warehouse().await;
-        let deadline = Instant::now() + WAIT_MAX;
-        loop {
+        until(async || {
             let progress = warehouse.progress().await.unwrap();
             let through_ms = analytics_api::progress::complete_through_ms(&progress);
             if through_ms.is_ok_and(|through_ms| through_ms > instant_ms) {
                 assert_eq!(progress.len(), SHARDS_MAX as usize);
-                return;
+                return Ok(());
             }
-            assert!(Instant::now() < deadline, "{through_ms:?}: {progress:?}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+            Err(format!("{through_ms:?}: {progress:?}"))
+        })
+        .await;
     }
 
     /// Waits until there is evidence of every receipt.
     pub(crate) async fn until_evidence(&self, model: &Model) {
-        let warehouse = self.warehouse().await;
-        let deadline = Instant::now() + WAIT_MAX;
-        loop {
-            let sql = "SELECT count() FROM evidence FINAL WHERE raw != ''";
-            let found: u64 = warehouse.one("test", Call::new(sql)).await.unwrap();
-            if found == model.distinct {
-                return;
-            }
-            assert!(
-                found < model.distinct && Instant::now() < deadline,
-                "{found} of {}",
-                model.distinct
-            );
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+        let sql = "SELECT count() FROM evidence FINAL WHERE raw != ''";
+        self.until_counted(sql, model.distinct).await;
     }
 
     /// Checks that databases which aren't what the configuration says are refused.
@@ -381,14 +368,23 @@ impl Installation {
         let usage = Usage::new(warehouse);
         assert!(usage.clients_left(&erasure.scope, erasure.before_ms).await.unwrap() > 0);
         let request = usage.request_rebuild(&erasure.scope, erasure.before_ms).await.unwrap();
-        let deadline = Instant::now() + WAIT_MAX;
-        while !usage.is_rebuilt(request).await.unwrap() {
-            assert!(Instant::now() < deadline, "the writers rebuild usage");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        until(async || {
+            let is_rebuilt = usage.is_rebuilt(request).await.unwrap();
+            is_rebuilt.then_some(()).ok_or_else(|| "usage isn't rebuilt".to_owned())
+        })
+        .await;
         assert_eq!(usage.clients_left(&erasure.scope, erasure.before_ms).await.unwrap(), 0);
         usage.remove_compensated(&erasure.scope).await.unwrap();
         assert_eq!(usage.compensated_left(&erasure.scope).await.unwrap(), 0);
+    }
+}
+
+/// Asks again and again until the answer is `Ok`. An `Err` names what is missing.
+async fn until(state: impl AsyncFn() -> Result<(), String>) {
+    let deadline = Instant::now() + WAIT_MAX;
+    while let Err(missing) = state().await {
+        assert!(Instant::now() < deadline, "{missing}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
