@@ -3,7 +3,6 @@
 //! Counts only grow, as nothing is erased here.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -17,7 +16,7 @@ use crate::asking::{Expected, Group, Question, Series, View};
 use crate::calendar::milliseconds;
 use crate::making::{Maker, PARTITIONS};
 use crate::model::Model;
-use crate::world::{World, write_receipts, write_the_rest};
+use crate::world::{Place, World, write_receipts, write_the_line, write_the_rest};
 
 const BLOCKS: usize = 12;
 const READERS: u64 = 2;
@@ -39,8 +38,8 @@ impl History {
 }
 
 /// How many answers there were.
-pub(crate) async fn run(socket: &Path, seed: u64) -> usize {
-    let mut world = World::new(socket, &format!("live_{seed}")).await;
+pub(crate) async fn run(place: &Place, seed: u64) -> usize {
+    let mut world = World::new(place).await;
     let history = History {
         models: Mutex::new(vec![Arc::new(Model::default())]),
         complete_ms: Mutex::new(vec![0]),
@@ -77,8 +76,7 @@ async fn write(world: &World, history: &History, seed: u64) {
             write_the_rest(&world.warehouse, &block)
         );
         history.complete_ms.lock().push(block.line.committed_at_ms);
-        let line = std::slice::from_ref(&block.line);
-        world.warehouse.insert_ledger(line, None).await.unwrap();
+        write_the_line(&world.warehouse, &block).await;
         world.progress.publish(&block.line);
         world
             .progress

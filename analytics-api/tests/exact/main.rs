@@ -1,5 +1,6 @@
 //! Every endpoint against a plain model in memory, over random receipts with retries, conflicts, late and future ones, refusals
-//! and erasures, at changes of daylight saving and ends of months: one engine a process, so one test.
+//! and erasures, at changes of daylight saving and ends of months: over the embedded engine, and over
+//! three shards on two ClickHouse servers.
 //!
 //! A failure prints the seed, the address and the difference. `RECEIPTS_EXACT_SEED=<seed>` runs that one again, and
 //! `RECEIPTS_EXACT_SEEDS=<count>` draws more of them.
@@ -19,16 +20,16 @@ mod single;
 mod totals;
 mod world;
 
-use std::path::Path;
-
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
-use warehouse::{EmbeddedEngine, WarehouseConfig};
+use test_engines::ClickHouse;
+use tokio::task::block_in_place;
+use warehouse::{EmbeddedEngine, Target, WarehouseConfig};
 
 use crate::asking::{Expected, Question};
 use crate::selecting::escaped;
-use crate::world::{Reader, World};
+use crate::world::{Place, Reader, World};
 
 /// Seeds of an ordinary run.
 const SEEDS: [u64; 1] = [1];
@@ -41,17 +42,46 @@ async fn every_endpoint_agrees_with_a_plain_model() {
     let engine = EmbeddedEngine::start(&WarehouseConfig::default(), &dir.path().join("warehouse"), &socket)
         .await
         .unwrap();
+    agrees(|name| Place::embedded(&socket, name)).await;
+    engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_endpoint_agrees_with_a_plain_model_over_shards() {
+    let mut servers = block_in_place(|| ClickHouse::start(2).unwrap());
+    agrees(|name| {
+        let shards = [0, 1, 2].map(|number| (number % 2, format!("{name}_{number}")));
+        let cluster = shards.each_ref().map(|(server, database)| (*server, database.as_str()));
+        block_in_place(|| servers.set_cluster(name, &cluster).unwrap());
+        let url = servers.url(0);
+        let config = WarehouseConfig {
+            url: Some(url.clone()),
+            database: name.to_owned(),
+            shards: shards
+                .map(|(server, database)| format!("{}/{database}", servers.url(server)))
+                .to_vec(),
+            cluster: Some(name.to_owned()),
+            ..WarehouseConfig::default()
+        };
+        let target = Target::Url(url);
+        Place { target, config }
+    })
+    .await;
+}
+
+/// Asks while nothing changes, and then while receipts come in. `place` makes an empty warehouse of
+/// this name.
+async fn agrees(mut place: impl FnMut(&str) -> Place) {
     for seed in seeds() {
-        let socket = socket.clone();
         println!("seed {seed}");
-        let done = tokio::spawn(async move { steps(&socket, seed).await }).await;
+        let place = place(&format!("exact_{seed}"));
+        let done = tokio::spawn(async move { steps(&place, seed).await }).await;
         assert!(done.is_ok(), "RECEIPTS_EXACT_SEED={seed} runs this one again");
     }
-    let live = socket.clone();
-    let done = tokio::spawn(async move { live::run(&live, SEEDS[0]).await }).await;
+    let place = place(&format!("live_{}", SEEDS[0]));
+    let done = tokio::spawn(async move { live::run(&place, SEEDS[0]).await }).await;
     let answers = done.expect("answers while receipts come in");
     println!("{answers} answers while receipts came in");
-    engine.stop().await;
 }
 
 fn seeds() -> Vec<u64> {
@@ -67,9 +97,9 @@ fn seeds() -> Vec<u64> {
 }
 
 /// Blocks, erasures and questions in turn.
-async fn steps(socket: &Path, seed: u64) {
+async fn steps(place: &Place, seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
-    let mut world = World::new(socket, &format!("exact_{seed}")).await;
+    let mut world = World::new(place).await;
     for step in 0..10 {
         match rng.random_range(0..6) {
             0 if step > 3 => world.erase(&mut rng).await,

@@ -30,7 +30,7 @@ use uuid::Uuid;
 use warehouse::{Below, MetadataErasure, Target, Warehouse, WarehouseConfig};
 
 use crate::asking::View;
-use crate::calendar::utc_text;
+use crate::calendar::{HOUR_MS, utc_text};
 use crate::making::{Block, Maker, PARTITIONS, RECEIVED_MS, entry};
 use crate::model::{Fact, Model, Refused};
 use crate::progress::TestProgress;
@@ -128,17 +128,31 @@ impl Api {
     }
 }
 
+/// A warehouse that is empty.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) target: Target,
+    pub(crate) config: WarehouseConfig,
+}
+
+impl Place {
+    /// A database of its own of the engine behind `socket`.
+    pub(crate) fn embedded(socket: &Path, database: &str) -> Self {
+        Self {
+            target: Target::Socket(socket.to_owned()),
+            config: WarehouseConfig {
+                database: database.to_owned(),
+                ..WarehouseConfig::default()
+            },
+        }
+    }
+}
+
 impl World {
-    /// In a database of its own of the engine behind `socket`.
-    pub(crate) async fn new(socket: &Path, name: &str) -> Self {
+    /// In a database, or in the databases of several shards, that aren't there yet.
+    pub(crate) async fn new(Place { target, config }: &Place) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let config = WarehouseConfig {
-            database: name.to_owned(),
-            ..WarehouseConfig::default()
-        };
-        let warehouse = Warehouse::connect(&Target::Socket(socket.to_owned()), &config)
-            .await
-            .unwrap();
+        let warehouse = Warehouse::connect(target, config).await.unwrap();
         warehouse.migrate().await.unwrap();
         let accounts = Accounts::open(&AccountsConfig::default(), dir.path()).await.unwrap();
         let readers = readers(&accounts).await;
@@ -214,8 +228,10 @@ impl World {
         if rng.random_bool(0.3) {
             // A writer that stopped before it counted.
             let stored = &block.accepted[..rng.random_range(0..=half)];
-            let (accepted, _) = rows(stored, &[]).batches().unwrap();
-            self.warehouse.insert_accepted(&[accepted], None).await.unwrap();
+            for (shard, own) in by_shard(&self.warehouse, stored) {
+                let (accepted, _) = rows(&own, &[]).batches().unwrap();
+                shard.insert_accepted(&[accepted], None).await.unwrap();
+            }
         }
         write_receipts(&self.warehouse, &block.accepted[..half]).await;
         write_receipts(&self.warehouse, &block.accepted[half..]).await;
@@ -225,8 +241,7 @@ impl World {
             write_the_rest(&self.warehouse, &block).await;
         }
         block.told(&mut self.model);
-        let line = std::slice::from_ref(&block.line);
-        self.warehouse.insert_ledger(line, None).await.unwrap();
+        write_the_line(&self.warehouse, &block).await;
         self.progress.publish(&block.line);
         self.progress
             .complete_ms
@@ -251,26 +266,63 @@ impl World {
             scope: erasure.scope,
             before_ms: i64::MAX,
         };
-        let usage = Usage::new(self.warehouse.clone());
-        usage.execute_rebuild(&request, None).await.unwrap();
+        for shard in self.warehouse.shards() {
+            let usage = Usage::new(shard.clone());
+            usage.execute_rebuild(&request, None).await.unwrap();
+        }
         self.model.erase(|publisher| reader.sees(publisher), before_ms);
     }
 }
 
+/// Receipts with their positions and the instants of their arrivals.
+type Accepted = (Fact, u128, i64);
+
+/// Receipts by the shard that has them: by publisher and day, and of one publisher by their IDs,
+/// too.
+fn by_shard<'a>(warehouse: &'a Warehouse, accepted: &[Accepted]) -> Vec<(&'a Warehouse, Vec<Accepted>)> {
+    let shards = warehouse.shards();
+    let mut found: Vec<_> = shards.iter().map(|shard| (shard, Vec::new())).collect();
+    for one in accepted {
+        let fact = &one.0;
+        let day = fact.timestamp_ms.div_euclid(24 * HOUR_MS).unsigned_abs();
+        let part = match fact.publisher {
+            "news.example" => u64::from(fact.receipt_id.as_bytes()[15]),
+            other => other.len() as u64,
+        };
+        let shard = usize::try_from((day + part) % shards.len() as u64).unwrap();
+        found[shard].1.push(one.clone());
+    }
+    found
+}
+
 /// The receipts of a block, stored and counted.
-pub(crate) async fn write_receipts(warehouse: &Warehouse, accepted: &[(Fact, u128, i64)]) {
-    let (accepted, _) = rows(accepted, &[]).batches().unwrap();
-    let usage = Usage::new(warehouse.clone());
-    usage.insert_counted(&[accepted]).await.unwrap();
+pub(crate) async fn write_receipts(warehouse: &Warehouse, accepted: &[Accepted]) {
+    for (shard, own) in by_shard(warehouse, accepted) {
+        let (accepted, _) = rows(&own, &[]).batches().unwrap();
+        let usage = Usage::new(shard.clone());
+        usage.insert_counted(&[accepted]).await.unwrap();
+    }
 }
 
 /// All other rows of a block but its ledger row.
 pub(crate) async fn write_the_rest(warehouse: &Warehouse, block: &Block) {
-    let (_, rejected) = rows(&[], &block.refused).batches().unwrap();
-    warehouse.insert_rejections(&[rejected], None).await.unwrap();
+    let shards = warehouse.shards();
+    for (shard, refused) in shards
+        .iter()
+        .zip(block.refused.chunks(block.refused.len().max(1).div_ceil(shards.len())))
+    {
+        let (_, rejected) = rows(&[], refused).batches().unwrap();
+        shard.insert_rejections(&[rejected], None).await.unwrap();
+    }
 }
 
-fn rows(accepted: &[(Fact, u128, i64)], refused: &[Refused]) -> Rows {
+/// The ledger row of a block, in the first shard.
+pub(crate) async fn write_the_line(warehouse: &Warehouse, block: &Block) {
+    let line = std::slice::from_ref(&block.line);
+    warehouse.shards()[0].insert_ledger(line, None).await.unwrap();
+}
+
+fn rows(accepted: &[Accepted], refused: &[Refused]) -> Rows {
     let mut rows = Rows::default();
     for (fact, position, received_ms) in accepted {
         rows.push_accepted(&row(fact, *position, *received_ms));

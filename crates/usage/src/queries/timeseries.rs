@@ -151,10 +151,12 @@ fn series(
     let largest = group.filter(|_| !has_all_groups).map(|(column, group)| {
         // Without buckets, whole days may be enough.
         let source = Source::new(scope, filter, &[], &[column]).nested();
+        // An array, because ClickHouse loses the set of `IN` where it pushes the condition down to
+        // the shards.
         let condition = format!(
-            " WHERE piece.{group} IN (SELECT piece.{group} FROM {} GROUP BY piece.{group}
-                HAVING sum(piece.receipts) > 0
-                ORDER BY sum(piece.receipts) DESC, toString(piece.{group}) LIMIT {{groups_max:UInt32}})",
+            " WHERE has((SELECT groupArray(wanted) FROM (SELECT piece.{group} AS wanted FROM {}
+                GROUP BY wanted HAVING sum(piece.receipts) > 0
+                ORDER BY sum(piece.receipts) DESC, toString(wanted) LIMIT {{groups_max:UInt32}})), piece.{group})",
             source.rows()
         );
         (condition, source)
