@@ -261,6 +261,29 @@ impl World {
         assert_eq!((sums.records, sums.uncommitted_positions), (model.records, 0));
         assert_eq!(sums.accepted, occurrences);
         assert_eq!(sums.rejected, model.rejected.values().sum::<u64>());
+        self.assert_usage(model).await;
+    }
+
+    /// Compares `usage` with the model, each grain, and day by day with `receipts`.
+    async fn assert_usage(&self, model: &Model) {
+        let receipts = i64::try_from(model.accepted.len()).unwrap();
+        let query = "SELECT toString(grain), sum(receipts) FROM usage GROUP BY grain ORDER BY grain";
+        let grains: Vec<(String, i64)> = self.warehouse.rows("test", Call::new(query)).await.unwrap();
+        assert_eq!(grains.len(), 5, "{grains:?}");
+        assert!(
+            grains.iter().all(|(_, sum)| *sum == receipts),
+            "{grains:?} of {receipts}"
+        );
+        let query = "SELECT count() FROM (SELECT time, key FROM usage WHERE grain = 'counted'
+            GROUP BY time, key HAVING sum(receipts) != 1)";
+        assert_eq!(self.warehouse.one::<u64>("test", Call::new(query)).await.unwrap(), 0);
+        let query = "SELECT count() FROM (SELECT publisher, entry_id, day, sum(n) FROM (
+                SELECT publisher, entry_id, toUInt32(toUnixTimestamp(toStartOfDay(timestamp))) AS day, toInt64(1) AS n
+                FROM receipts FINAL
+                UNION ALL
+                SELECT publisher, entry_id, intDiv(time, 86400) * 86400, -receipts FROM usage WHERE grain = 'entry')
+            GROUP BY ALL HAVING sum(n) != 0)";
+        assert_eq!(self.warehouse.one::<u64>("test", Call::new(query)).await.unwrap(), 0);
     }
 }
 
