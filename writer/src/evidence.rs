@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use receipt_log::{
-    Commit, CommitError, ConsumeError, Log, LogConsumer, LogOpenError, LoggedRecord, PollLimits, Polled,
+    Assignment, Commit, CommitError, ConsumeError, Log, LogConsumer, LogOpenError, LoggedRecord, PollLimits, Polled,
 };
 use service::cpu::CpuPool;
 use service::retry::{Pauses, Retry, Stopped};
 use tokio::time::Instant;
 use tracing::{error, warn};
-use warehouse::{Remedy, Warehouse};
+use warehouse::{Remedy, VerdictsPosition, Warehouse};
 
 use crate::config::WriterConfig;
 use crate::error::WriterError;
@@ -109,7 +109,10 @@ impl EvidenceWriter {
                 Ok(polled) => {
                     pauses = self.retry.pauses();
                     self.retry.parts.recovered(PART);
-                    self.gather(polled, &mut gathered, &mut unknown).await?;
+                    let records = self
+                        .assigned(polled, consumer.as_mut(), &mut gathered, &mut unknown)
+                        .await?;
+                    self.gather(records, &mut gathered).await?;
                 }
                 Err(error) => self.failed(error, &mut pauses).await?,
             }
@@ -133,20 +136,73 @@ impl EvidenceWriter {
         }
     }
 
-    async fn gather(&self, polled: Polled, gathered: &mut Gathered, unknown: &mut HashSet<u32>) -> Result<(), Ended> {
+    /// Begins and ends shards. Returns the records that are to be gathered.
+    async fn assigned(
+        &self,
+        polled: Polled,
+        consumer: &mut dyn LogConsumer,
+        gathered: &mut Gathered,
+        unknown: &mut HashSet<u32>,
+    ) -> Result<Vec<LoggedRecord>, Stopped> {
         for shard in polled.revoked {
             gathered.shards.remove(&shard);
             unknown.remove(&shard);
         }
+        let mut records = polled.records;
         for assignment in &polled.assigned {
-            gathered.shards.remove(&assignment.partition);
-            if let Err(error) = self.warehouse.shard(assignment.partition) {
-                error!(shard = assignment.partition, %error, "no evidence is stored of this shard");
-                unknown.insert(assignment.partition);
+            let shard = assignment.partition;
+            gathered.shards.remove(&shard);
+            match self.warehouse.shard(shard) {
+                Ok(warehouse) => {
+                    if self.resume(assignment, warehouse, consumer).await? {
+                        // They come again.
+                        records.retain(|logged| logged.position.partition != shard);
+                    }
+                }
+                Err(error) => {
+                    error!(shard, %error, "no evidence is stored of this shard");
+                    unknown.insert(shard);
+                }
             }
         }
-        let mut records = polled.records;
         records.retain(|logged| !unknown.contains(&logged.position.partition));
+        Ok(records)
+    }
+
+    /// Moves the consumer behind what the table has, whatever the group's offset says: the tables
+    /// may have been restored from an older copy. Returns whether the consumer was moved.
+    async fn resume(
+        &self,
+        assignment: &Assignment,
+        warehouse: &Warehouse,
+        consumer: &mut dyn LogConsumer,
+    ) -> Result<bool, Stopped> {
+        let shard = assignment.partition;
+        let read = || warehouse.evidence_progress(shard);
+        let offset = match self.retry.until_done(PART, read).await? {
+            Some(stored) if stored.epoch == assignment.epoch => stored.offset,
+            // Another log: it is read from its begin.
+            Some(_) => return Ok(false),
+            None if assignment.committed.is_none() => return Ok(false),
+            None => 0,
+        };
+        let mut pauses = self.retry.pauses();
+        loop {
+            match consumer.seek(shard, offset).await {
+                Ok(()) => return Ok(true),
+                Err(ConsumeError::Unavailable(reason)) => self.retry.pause(PART, &reason, &mut pauses).await?,
+                Err(ConsumeError::Damaged { detail, .. }) => {
+                    warn!(
+                        shard,
+                        offset, detail, "evidence from this offset of the log verdicts on is missing"
+                    );
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    async fn gather(&self, records: Vec<LoggedRecord>, gathered: &mut Gathered) -> Result<(), Ended> {
         gathered.bytes += records.iter().map(|logged| logged.record.body.len()).sum::<usize>();
         let decoded = self.cpu.run_waiting(move || decode_all(&records)).await;
         let panicked = |panicked| {
@@ -179,6 +235,12 @@ impl EvidenceWriter {
                 continue;
             };
             self.insert_rows(warehouse, &shard.rows).await?;
+            let next = VerdictsPosition {
+                epoch: shard.epoch,
+                offset: shard.next_offset,
+            };
+            let publish = || warehouse.publish_evidence_progress(number, next);
+            self.retry.until_done(PART, publish).await?;
             commits.push(Commit {
                 partition: number,
                 epoch: shard.epoch,

@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 
 use crate::client::Call;
 use crate::schema::{
-    AUDIT, EVIDENCE, LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Step, Table, USAGE, USAGE_REBUILDS, VERSIONS,
-    WRITERS,
+    AUDIT, EVIDENCE, EVIDENCE_PROGRESS, LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Step, Table, USAGE,
+    USAGE_REBUILDS, VERSIONS, WRITERS,
 };
 use crate::{Warehouse, WarehouseError};
 
 /// The schema's version. Databases of development versions before it can't be read.
-const VERSION: u32 = 9;
+const VERSION: u32 = 10;
 
-static TABLES: [&Table; 10] = [
+static TABLES: [&Table; 11] = [
     &RECEIPTS,
     &EVIDENCE,
     &REJECTED,
@@ -24,6 +24,7 @@ static TABLES: [&Table; 10] = [
     &REPLAYS,
     &WRITERS,
     &PROGRESS,
+    &EVIDENCE_PROGRESS,
     &USAGE,
     &USAGE_REBUILDS,
     &AUDIT,
@@ -54,15 +55,13 @@ impl Warehouse {
     /// program knows.
     pub async fn migrate(&self) -> Result<(), WarehouseError> {
         for shard in self.shards() {
-            shard.bring_up().await.map_err(|error| error.naming(self.user()))?;
+            shard.bring_up().await?;
         }
         let Some(cluster) = self.cluster() else {
             return Ok(());
         };
         self.check_cluster(cluster).await?;
-        self.bring_up_distributed(cluster)
-            .await
-            .map_err(|error| error.naming(self.user()))
+        self.bring_up_distributed(cluster).await
     }
 
     /// Creates the tables over all shards.

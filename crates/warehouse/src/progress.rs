@@ -1,4 +1,4 @@
-//! Progress of the writers, as they publish it: one row per shard.
+//! Progress of the writers, as they publish it: one row per shard, and one for its evidence.
 
 use std::sync::Arc;
 
@@ -107,8 +107,6 @@ impl Warehouse {
         progress: &ShardProgress,
         epoch: Option<&WriterEpoch>,
     ) -> Result<(), WarehouseError> {
-        let u32s = |value| -> ArrayRef { Arc::new(UInt32Array::from_iter_values([value])) };
-        let u64s = |value| -> ArrayRef { Arc::new(UInt64Array::from_iter_values([value])) };
         let each = progress.partitions.iter();
         let members: Vec<ArrayRef> = vec![
             Arc::new(UInt32Array::from_iter_values(each.clone().map(|one| one.epoch))),
@@ -132,6 +130,42 @@ impl Warehouse {
         ];
         self.insert_columns("progress", columns, epoch).await
     }
+}
+
+impl Warehouse {
+    /// The next record of `verdicts` whose evidence isn't stored yet, if any of the shard's is.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn evidence_progress(&self, shard: u32) -> Result<Option<VerdictsPosition>, WarehouseError> {
+        let call = Call::new(
+            "SELECT verdicts_epoch, verdicts_offset FROM evidence_progress FINAL WHERE shard = {shard:UInt32}",
+        );
+        let stored: Vec<(u32, u64)> = self.rows("evidence_progress", call.with("shard", shard)).await?;
+        let position = |&(epoch, offset)| VerdictsPosition { epoch, offset };
+        Ok(stored.first().map(position))
+    }
+
+    /// Publishes the next record of `verdicts` whose evidence isn't stored yet.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn publish_evidence_progress(&self, shard: u32, next: VerdictsPosition) -> Result<(), WarehouseError> {
+        let columns = vec![
+            ("shard", "UInt32", u32s(shard)),
+            ("verdicts_epoch", "UInt32", u32s(next.epoch)),
+            ("verdicts_offset", "UInt64", u64s(next.offset)),
+        ];
+        self.insert_columns("evidence_progress", columns, None).await
+    }
+}
+
+fn u32s(value: u32) -> ArrayRef {
+    Arc::new(UInt32Array::from_iter_values([value]))
+}
+
+fn u64s(value: u64) -> ArrayRef {
+    Arc::new(UInt64Array::from_iter_values([value]))
 }
 
 impl From<Stored> for ShardProgress {

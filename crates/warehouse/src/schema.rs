@@ -309,6 +309,21 @@ ORDER BY shard",
     settings: &[],
 };
 
+/// Position in `verdicts` up to which a shard's evidence is stored. A consumer group's offset would
+/// be wrong once the tables are restored from an older copy.
+pub(crate) static EVIDENCE_PROGRESS: Table = Table {
+    name: "evidence_progress",
+    columns: "
+    shard UInt32,
+    verdicts_epoch UInt32,
+    verdicts_offset UInt64,
+    published_at DateTime64(3, 'UTC') DEFAULT now64(3)",
+    engine: "ReplacingMergeTree(published_at)",
+    keys: "
+ORDER BY shard",
+    settings: &[],
+};
+
 /// State of the running audit: see `AuditState`. Offsets are (epoch, partition, next offset),
 /// sections (epoch, partition, first offset, offset behind).
 pub(crate) static AUDIT: Table = Table {

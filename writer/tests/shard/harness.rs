@@ -9,8 +9,8 @@ use bytes::Bytes;
 use receipt_log::{EmbeddedConfig, EmbeddedLog, LogConsumer, LogInspector, LogWriter, Record, Topic};
 use service::cpu::CpuPool;
 use service::health::Health;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, UnixStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -108,6 +108,8 @@ pub(crate) struct World {
     cpu: CpuPool,
     /// Of the last writer.
     health: parking_lot::Mutex<Health>,
+    /// Where [`Self::sql`] is answered, if not by the shared engine.
+    server: Option<std::net::SocketAddr>,
 }
 
 impl World {
@@ -140,6 +142,7 @@ impl World {
             warehouse,
             config: WriterConfig {
                 insert_interval_ms: 10,
+                evidence_interval_ms: 20,
                 retry_wait_ms_min: 5,
                 retry_wait_ms_max: 50,
                 drain_ms_max: 2_000,
@@ -150,6 +153,17 @@ impl World {
             lives: 0,
             cpu: CpuPool::new("writer", 1, 8).unwrap(),
             health: parking_lot::Mutex::default(),
+            server: None,
+        }
+    }
+
+    /// Over a ClickHouse server, which gives all rights to users without a name.
+    pub(crate) async fn on_server(address: std::net::SocketAddr, user: &str, password: &str) -> Self {
+        let config = server_config(address, user, password);
+        let target = Target::Url(config.url.clone().unwrap());
+        Self {
+            server: Some(address),
+            ..Self::over(&target, config).await
         }
     }
 
@@ -198,17 +212,99 @@ impl World {
     }
 
     pub(crate) fn spawn_with(&self, consumer: Box<dyn LogConsumer>, warehouse: Warehouse) -> Running {
+        self.spawn_deps(consumer, None, warehouse)
+    }
+
+    /// A writer that stores evidence, too.
+    pub(crate) fn spawn_with_evidence(&self, warehouse: Warehouse) -> Running {
+        let evidence = self.consumer(writer::EVIDENCE_GROUP);
+        self.spawn_deps(self.consumer(GROUP), Some(evidence), warehouse)
+    }
+
+    fn spawn_deps(
+        &self,
+        consumer: Box<dyn LogConsumer>,
+        evidence: Option<Box<dyn LogConsumer>>,
+        warehouse: Warehouse,
+    ) -> Running {
         let (stop, health) = (CancellationToken::new(), Health::new());
         *self.health.lock() = health.clone();
         let deps = Deps {
             consumer,
-            evidence: None,
+            evidence,
             warehouse,
             cpu: self.cpu.clone(),
             health: health.clone(),
         };
         let task = tokio::spawn(writer::run(self.config.clone(), deps, stop.clone()));
         Running { stop, health, task }
+    }
+
+    /// A copy of the tables as they are now, as a backup would have them.
+    pub(crate) async fn copy(&self) -> Warehouse {
+        let config = WarehouseConfig {
+            database: format!("{}_copy", self.warehouse.database()),
+            ..WarehouseConfig::default()
+        };
+        let target = Target::Socket(ENGINE.socket.clone());
+        let copy = Warehouse::connect(&target, &config).await.unwrap();
+        copy.migrate().await.unwrap();
+        let tables = "SELECT name FROM system.tables WHERE database = currentDatabase()";
+        for table in self.sql(tables).await.lines() {
+            let copied = format!("INSERT INTO {}.{table} SELECT * FROM {table}", config.database);
+            self.sql(&copied).await;
+        }
+        copy
+    }
+
+    /// Lets retention delete what every group has committed.
+    pub(crate) async fn truncate_log(&mut self) {
+        self.log.close();
+        let config = EmbeddedConfig {
+            retention_bytes_max: 1,
+            ..log_config()
+        };
+        let directory = self.directory.path().join(self.lives.to_string());
+        self.log = EmbeddedLog::open_topic(Topic::Verdicts, &directory, config).unwrap();
+        let state = self.log.partitions(GROUP).await.unwrap().remove(0);
+        assert!(state.begin_offset > 0, "{state:?}");
+    }
+
+    /// Waits until the tables have everything in the log.
+    pub(crate) async fn stored(&self) {
+        let end = self.log.partitions(GROUP).await.unwrap().remove(0).end_offset;
+        let deadline = Instant::now() + WAIT_MAX;
+        loop {
+            let published = self.warehouse.progress().await.unwrap();
+            if published.iter().any(|shard| shard.verdicts.offset == end) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{published:?} of {end}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until there is evidence of so many receipts.
+    pub(crate) async fn evidence(&self, receipts: u64) {
+        let deadline = Instant::now() + WAIT_MAX;
+        loop {
+            let found = self.number("SELECT count() FROM evidence FINAL").await;
+            assert!(found <= receipts, "{found} of {receipts}");
+            if found == receipts {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{found} of {receipts}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Rows of each table, merged or not.
+    pub(crate) async fn rows(&self, tables: &[&str]) -> Vec<u64> {
+        let mut counts = Vec::new();
+        for table in tables {
+            counts.push(self.number(&format!("SELECT count() FROM {table}")).await);
+        }
+        counts
     }
 
     /// Waits until the group has committed everything in the log.
@@ -334,18 +430,19 @@ impl World {
 
     /// Runs SQL as an operator would.
     pub(crate) async fn sql(&self, statement: &str) -> String {
-        let mut stream = UnixStream::connect(&ENGINE.socket).await.unwrap();
-        let head = format!(
-            "POST /?database={}&mutations_sync=2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        let request = format!(
+            "POST /?database={}&mutations_sync=2&wait_end_of_query=1 HTTP/1.0\r\nHost: x\r\nContent-Length: {}\r\n\r\n\
+             {statement}",
             self.warehouse.database(),
             statement.len()
         );
-        stream.write_all(head.as_bytes()).await.unwrap();
-        stream.write_all(statement.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{statement}: {answer}");
-        answer.split_once("\r\n\r\n").unwrap().1.trim().to_owned()
+        let answer = match self.server {
+            Some(address) => exchange(TcpStream::connect(address).await.unwrap(), &request).await,
+            None => exchange(UnixStream::connect(&ENGINE.socket).await.unwrap(), &request).await,
+        };
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(" 200 OK"), "{statement}: {answer}");
+        body.trim().to_owned()
     }
 
     pub(crate) async fn number(&self, statement: &str) -> u64 {
@@ -362,6 +459,23 @@ impl World {
     }
 }
 
+async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> String {
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+/// The database `receipts` of a ClickHouse server.
+pub(crate) fn server_config(address: std::net::SocketAddr, user: &str, password: &str) -> WarehouseConfig {
+    WarehouseConfig {
+        url: Some(format!("http://{address}")),
+        user: Some(user.to_owned()),
+        password: Some(password.into()),
+        ..WarehouseConfig::default()
+    }
+}
+
 pub(crate) async fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
     let deadline = Instant::now() + WAIT_MAX;
     while !reached() {
@@ -371,13 +485,16 @@ pub(crate) async fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
 }
 
 fn open(directory: &std::path::Path) -> EmbeddedLog {
-    let config = EmbeddedConfig {
-        segment_bytes: 4 << 20,
-        record_bytes_max: 1 << 20,
+    EmbeddedLog::open_topic(Topic::Verdicts, directory, log_config()).unwrap()
+}
+
+fn log_config() -> EmbeddedConfig {
+    EmbeddedConfig {
+        segment_bytes: 256 << 10,
+        record_bytes_max: 128 << 10,
         queue_bytes_max: 4 << 20,
         ..EmbeddedConfig::verdicts()
-    };
-    EmbeddedLog::open_topic(Topic::Verdicts, directory, config).unwrap()
+    }
 }
 
 /// The engine's TCP endpoint.

@@ -7,6 +7,7 @@
 mod counting;
 mod harness;
 mod interruptions;
+mod older_copy;
 mod outages;
 mod owners;
 mod proxy;

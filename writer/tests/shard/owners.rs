@@ -8,14 +8,8 @@ use crate::verdicts::{Source, Verdict};
 
 use Verdict::{Accepted, Rejected};
 
-/// Rows of each fenced table, merged or not.
-async fn rows(world: &World) -> Vec<u64> {
-    let mut counts = Vec::new();
-    for table in ["receipts", "rejected", "ledger", "progress"] {
-        counts.push(world.number(&format!("SELECT count() FROM {table}")).await);
-    }
-    counts
-}
+/// Fenced tables.
+const TABLES: [&str; 4] = ["receipts", "rejected", "ledger", "progress"];
 
 /// An older writer is held at an insert into `table` while a newer one takes the shard over.
 fn superseded_at(table: &'static str) {
@@ -34,18 +28,14 @@ fn superseded_at(table: &'static str) {
         let (warehouse, newer_proxy) = world.second_client().await;
         let newer = world.spawn_with(world.consumer("newer"), warehouse);
         world.caught_up("newer").await;
-        let stored = rows(&world).await;
+        let stored = world.rows(&TABLES).await;
         proxy.release();
         // It reads more, and finds that it is superseded.
         world.append(source.block(&[vec![Accepted(3), Rejected]])).await;
         world.caught_up("newer").await;
         older.stop().await;
-        let expected: Vec<_> = stored
-            .iter()
-            .zip([1, 1, 1, 1])
-            .map(|(before, more)| before + more)
-            .collect();
-        assert_eq!(rows(&world).await, expected, "only the newer writer inserted");
+        let expected: Vec<_> = stored.iter().map(|before| before + 1).collect();
+        assert_eq!(world.rows(&TABLES).await, expected, "only the newer writer inserted");
 
         let forwarded = newer_proxy.inserts("receipts");
         world.append(source.singles(4..6)).await;
@@ -100,4 +90,52 @@ fn a_superseded_writer_leaves_the_shard_and_may_be_started_again() {
         world.run_until_caught_up().await;
         world.assert_exact(&[&source]).await;
     });
+}
+
+/// A writer sees the connection cut at an insert into `table`, takes a new epoch and inserts the
+/// batch again. Then the first insert arrives.
+fn arrives_late(table: &'static str) {
+    run(async {
+        let (world, proxy) = World::behind_proxy().await;
+        world.sql("SYSTEM STOP MERGES").await;
+        let mut source = Source::new(3, 0, 1);
+        world
+            .append(source.block(&[vec![Accepted(0), Rejected], vec![Accepted(2)]]))
+            .await;
+        proxy.arm(table, Fault::Late);
+        let writer = world.spawn();
+        proxy.reached().await;
+        world.append(source.block(&[vec![Accepted(2), Rejected]])).await;
+        world.caught_up(GROUP).await;
+        assert_eq!(world.number("SELECT count() FROM writers FINAL").await, 2);
+        let tables = ["receipts", "rejected", "usage", "ledger", "progress"];
+        let stored = world.rows(&tables).await;
+        proxy.release();
+        let answer = proxy.late_answer().await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert_eq!(world.rows(&tables).await, stored, "the late insert added nothing");
+        writer.stop().await;
+        world.sql("SYSTEM START MERGES").await;
+        world.assert_exact(&[&source]).await;
+    });
+}
+
+#[test]
+fn a_late_insert_of_receipts_adds_nothing() {
+    arrives_late("receipts");
+}
+
+#[test]
+fn a_late_insert_of_rejections_adds_nothing() {
+    arrives_late("rejected");
+}
+
+#[test]
+fn a_late_insert_of_usage_counts_nothing() {
+    arrives_late("usage");
+}
+
+#[test]
+fn a_late_insert_of_the_ledger_adds_nothing() {
+    arrives_late("ledger");
 }

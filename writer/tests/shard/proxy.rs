@@ -26,6 +26,8 @@ pub(crate) enum Fault {
     HangAfter,
     /// It is held until it is released, whatever the client does; then the connection continues.
     Held,
+    /// The connection is cut, and the whole request arrives once it is released.
+    Late,
 }
 
 /// What happens to everything.
@@ -49,6 +51,8 @@ struct Shared {
     answers_cut: parking_lot::Mutex<u32>,
     reached: Notify,
     released: Notify,
+    /// The answer to a late request.
+    late: watch::Sender<String>,
 }
 
 /// A listener in front of an endpoint.
@@ -68,6 +72,7 @@ impl Proxy {
             answers_cut: parking_lot::Mutex::default(),
             reached: Notify::new(),
             released: Notify::new(),
+            late: watch::Sender::default(),
         });
         let accepting = Arc::clone(&shared);
         tokio::spawn(async move {
@@ -104,6 +109,14 @@ impl Proxy {
     /// Forwards a held insert.
     pub(crate) fn release(&self) {
         self.shared.released.notify_one();
+    }
+
+    /// Waits until a released late request is answered, and returns the answer.
+    pub(crate) async fn late_answer(&self) -> String {
+        let mut late = self.shared.late.subscribe();
+        let answered = late.wait_for(|answer| !answer.is_empty());
+        let answered = tokio::time::timeout(crate::harness::WAIT_MAX, answered);
+        answered.await.expect("a late answer").unwrap().clone()
     }
 
     /// Answers that were cut off.
@@ -155,6 +168,7 @@ async fn forward(mut outer: TcpStream, mut inner: TcpStream, shared: Arc<Shared>
                             shared.reached.notify_one();
                             shared.released.notified().await;
                         }
+                        Some(Fault::Late) => return arrive_late(piece.to_vec(), outer, inner, &shared).await,
                         _ => {}
                     }
                     shared.heads.lock().push(head);
@@ -185,6 +199,21 @@ async fn forward(mut outer: TcpStream, mut inner: TcpStream, shared: Arc<Shared>
             }
         }
     }
+}
+
+/// Reads the rest of a chunked request and cuts its connection. Sends it once it is released.
+async fn arrive_late(mut request: Vec<u8>, mut outer: TcpStream, mut inner: TcpStream, shared: &Shared) {
+    while !request.ends_with(b"\r\n0\r\n\r\n") {
+        assert!(outer.read_buf(&mut request).await.unwrap() > 0, "the request ends");
+    }
+    drop(outer);
+    shared.reached.notify_one();
+    shared.released.notified().await;
+    inner.write_all(&request).await.unwrap();
+    let mut answer = vec![0; 1 << 16];
+    let length = inner.read(&mut answer).await.unwrap();
+    let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
+    shared.late.send_replace(answer);
 }
 
 fn take(shared: &Shared, head: &str) -> Option<Fault> {

@@ -140,6 +140,16 @@ CREATE TABLE IF NOT EXISTS `receipts_1`.progress
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/receipts_1/progress', '{replica}', version)
 ORDER BY shard;
 
+CREATE TABLE IF NOT EXISTS `receipts_1`.evidence_progress
+(
+    shard UInt32,
+    verdicts_epoch UInt32,
+    verdicts_offset UInt64,
+    published_at DateTime64(3, 'UTC') DEFAULT now64(3)
+)
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/receipts_1/evidence_progress', '{replica}', published_at)
+ORDER BY shard;
+
 CREATE TABLE IF NOT EXISTS `receipts_1`.usage
 (
     grain Enum8('counted' = 0, 'all' = 1, 'purpose' = 2, 'client' = 3, 'entry' = 4),

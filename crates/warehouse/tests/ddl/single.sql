@@ -156,6 +156,18 @@ ORDER BY shard
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
 
+CREATE TABLE IF NOT EXISTS `receipts`.evidence_progress
+(
+    shard UInt32,
+    verdicts_epoch UInt32,
+    verdicts_offset UInt64,
+    published_at DateTime64(3, 'UTC') DEFAULT now64(3)
+)
+ENGINE = ReplacingMergeTree(published_at)
+ORDER BY shard
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
+
 CREATE TABLE IF NOT EXISTS `receipts`.usage
 (
     grain Enum8('counted' = 0, 'all' = 1, 'purpose' = 2, 'client' = 3, 'entry' = 4),
