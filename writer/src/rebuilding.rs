@@ -22,6 +22,8 @@ use crate::reading::Reader;
 const SLICE: Duration = Duration::from_millis(200);
 /// Pause between two looks at whether the shard is being given up, while a statement runs.
 const END_POLL: Duration = Duration::from_millis(50);
+/// The part of readiness that fails while rebuilds fail.
+const PART: &str = "rebuild";
 
 /// Executes requests of one shard.
 pub struct Rebuilder {
@@ -94,16 +96,18 @@ impl Rebuilder {
             match done {
                 Ok(Stepped::Superseded) => return Err(NotInserted::Superseded),
                 Ok(Stepped::Done) => {
-                    self.pauses = self.retry.pauses();
+                    self.recovered();
                     self.next_at = Instant::now();
                 }
                 Ok(Stepped::Idle) => {
+                    self.recovered();
                     self.next_at = Instant::now() + self.poll_interval;
                     break;
                 }
                 Err(error) => {
                     let pause = self.pauses.next_wait();
                     warn!(%error, "usage can't be rebuilt now; retrying");
+                    self.retry.parts.failed(PART, format!("{PART}: {error}"));
                     self.next_at = Instant::now() + pause;
                     if error.is_retryable() {
                         inserter.renew_epoch().await?;
@@ -113,6 +117,11 @@ impl Rebuilder {
             }
         }
         Ok(())
+    }
+
+    fn recovered(&mut self) {
+        self.retry.parts.recovered(PART);
+        self.pauses = self.retry.pauses();
     }
 
     /// The next day, the end or the beginning of a request.

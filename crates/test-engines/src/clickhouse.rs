@@ -40,6 +40,17 @@ pub struct ClickHouse {
     folder: Folder,
 }
 
+/// A user of every server, beside `default`, who has all rights and no password.
+#[derive(Debug, Clone)]
+pub struct ClickHouseUser {
+    /// Name.
+    pub name: String,
+    /// Password.
+    pub password: String,
+    /// What the user may do, each as `GRANT SELECT ON database.table`.
+    pub grants: Vec<String>,
+}
+
 #[derive(Debug)]
 struct Server {
     engine: Engine,
@@ -70,9 +81,19 @@ impl ClickHouse {
     /// libchdb can't be fetched (scripts/fetch-chdb), python3 is missing, or a server doesn't
     /// start.
     pub fn start(servers: usize) -> anyhow::Result<Self> {
+        Self::start_with_users(servers, &[])
+    }
+
+    /// The same with further users.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_with_users(servers: usize, users: &[ClickHouseUser]) -> anyhow::Result<Self> {
         let library = library()?;
         let folder = Folder::new("clickhouse")?;
         std::fs::write(folder.path().join("clickhouse.py"), SCRIPT)?;
+        std::fs::write(users_file(folder.path()), users_xml(users)?)?;
         let starts = (0..servers).map(|server| {
             let (library, folder) = (&library, folder.path());
             move || Server::start(server, library, folder)
@@ -126,7 +147,10 @@ impl ClickHouse {
         });
         self.clusters.insert(name.to_owned(), shards);
         for server in 0..self.servers.len() {
-            std::fs::write(config(self.folder.path(), server), config_of(&self.clusters)?)?;
+            std::fs::write(
+                config(self.folder.path(), server),
+                config_of(self.folder.path(), &self.clusters)?,
+            )?;
         }
         self.restart_running()?;
         let sql = format!(
@@ -217,7 +241,7 @@ impl Server {
         let [public, http, native] = ports::free()?;
         let ports = Ports { public, http, native };
         let config = config(folder, server);
-        std::fs::write(&config, config_of(&BTreeMap::new())?)?;
+        std::fs::write(&config, config_of(folder, &BTreeMap::new())?)?;
         let (library, home) = (library.to_owned(), folder.to_owned());
         let data = folder.join(format!("data-{server}"));
         let command = move || {
@@ -279,9 +303,35 @@ fn config(folder: &Path, server: usize) -> PathBuf {
     folder.join(format!("server-{server}.xml"))
 }
 
-fn config_of(clusters: &BTreeMap<String, Vec<Shard>>) -> anyhow::Result<String> {
+fn users_file(folder: &Path) -> PathBuf {
+    folder.join("users.xml")
+}
+
+fn users_xml(users: &[ClickHouseUser]) -> anyhow::Result<String> {
+    let mut xml = "<clickhouse><profiles><default/></profiles><quotas><default/></quotas><users>\n\
+                   <default><password/><networks><ip>::/0</ip></networks></default>\n"
+        .to_owned();
+    for ClickHouseUser { name, password, grants } in users {
+        check_name(name)?;
+        check_name(password)?;
+        write!(
+            xml,
+            "<{name}><password>{password}</password><networks><ip>::/0</ip></networks><grants>"
+        )?;
+        for grant in grants {
+            write!(xml, "<query>{grant}</query>")?;
+        }
+        writeln!(xml, "</grants></{name}>")?;
+    }
+    Ok(xml + "</users></clickhouse>\n")
+}
+
+fn config_of(folder: &Path, clusters: &BTreeMap<String, Vec<Shard>>) -> anyhow::Result<String> {
+    let users = users_file(folder);
     let mut xml = format!(
-        "<clickhouse>\n<max_server_memory_usage>{MEMORY_BYTES_MAX}</max_server_memory_usage>\n<remote_servers>\n"
+        "<clickhouse>\n<max_server_memory_usage>{MEMORY_BYTES_MAX}</max_server_memory_usage>\n\
+         <users_config>{}</users_config>\n<remote_servers>\n",
+        users.display()
     );
     for (name, shards) in clusters {
         writeln!(xml, "<{name}>")?;

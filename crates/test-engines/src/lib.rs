@@ -32,7 +32,7 @@ use anyhow::Context;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 pub use certificates::Certificates;
-pub use clickhouse::ClickHouse;
+pub use clickhouse::{ClickHouse, ClickHouseUser};
 pub use dns::Dns;
 pub use folder::Folder;
 pub use kafka::{Kafka, KafkaSecurity};

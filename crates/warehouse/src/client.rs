@@ -396,7 +396,7 @@ impl Warehouse {
             );
         }
         let result = result.unwrap_or_else(|_| Err(WarehouseError::Unavailable("the query took too long".to_owned())));
-        let result = result.map_err(WarehouseError::of_stored_data);
+        let result = result.map_err(|error| error.of_stored_data().naming(&self.user));
         metrics::histogram!("receipts_warehouse_query_seconds", "query" => name).record(started.elapsed());
         if let Err(error) = &result {
             count_error(error);

@@ -45,7 +45,7 @@ pub enum WarehouseError {
     BadRows(&'static str),
     /// The warehouse's user may not do what we do.
     #[error(
-        "the warehouse's user `{user}` lacks a right: {message}; README.md lists the grants that each service needs"
+        "the warehouse's user `{user}` lacks a right: {message}; docs/production.md lists the grants that each service needs"
     )]
     Denied {
         /// The user.

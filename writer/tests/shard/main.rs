@@ -13,5 +13,6 @@ mod owners;
 mod proxy;
 mod rebuilds;
 mod refusals;
+mod rights;
 mod verdicts;
 mod wrong_records;

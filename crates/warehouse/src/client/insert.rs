@@ -148,6 +148,7 @@ impl Warehouse {
         };
         let result = tokio::time::timeout(self.insert_wait_max + ANSWER_SLACK, sent).await;
         let result = result.unwrap_or_else(|_| Err(WarehouseError::Unavailable("the insert took too long".to_owned())));
+        let result = result.map_err(|error| error.naming(self.user()));
         metrics::histogram!("receipts_warehouse_insert_seconds", "table" => table).record(started.elapsed());
         match &result {
             Ok(()) => metrics::counter!("receipts_warehouse_insert_rows_total", "table" => table).increment(rows),
