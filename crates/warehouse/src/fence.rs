@@ -6,10 +6,10 @@
 //! which its directory's lock ensures; there the check after an insert is enough.
 
 use clickhouse::Row;
+use receipt_clickhouse::INSERT_SETTINGS;
 use serde::Deserialize;
 
-use crate::client::{Call, INSERT_SETTINGS};
-use crate::{Warehouse, WarehouseError};
+use crate::{Call, Warehouse, WarehouseError};
 
 /// Settings with which an `INSERT ... SELECT` writes one block.
 const ONE_BLOCK: [(&str, &str); 3] = [

@@ -6,12 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::client::Call;
 use crate::schema::{
     AUDIT, EVIDENCE, EVIDENCE_PROGRESS, LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Step, Table, USAGE,
     USAGE_REBUILDS, VERSIONS, WRITERS,
 };
-use crate::{Warehouse, WarehouseError};
+use crate::{Call, Warehouse, WarehouseError};
 
 /// The schema's version. Databases of development versions before it can't be read.
 const VERSION: u32 = 10;
@@ -67,7 +66,9 @@ impl Warehouse {
     /// Creates the tables over all shards.
     async fn bring_up_distributed(&self, cluster: &str) -> Result<(), WarehouseError> {
         let layout = self.layout();
-        self.outside("migrate", Call::new(layout.database()).slow()).await?;
+        self.outside()
+            .execute("migrate", Call::new(layout.database()).slow())
+            .await?;
         let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
         let own = Call::new(
             "SELECT count() FROM system.tables
@@ -134,7 +135,9 @@ impl Warehouse {
             };
         }
         let layout = self.layout();
-        self.outside("migrate", Call::new(layout.database()).slow()).await?;
+        self.outside()
+            .execute("migrate", Call::new(layout.database()).slow())
+            .await?;
         for statement in layout.statements(&Step::Create(&VERSIONS)) {
             self.execute("migrate", Call::new(statement).slow()).await?;
         }

@@ -7,9 +7,8 @@ use clickhouse::Row;
 use serde::Deserialize;
 
 use crate::arrow::lists_of_tuples;
-use crate::client::Call;
 use crate::fence::WriterEpoch;
-use crate::{CommittedOffset, Warehouse, WarehouseError};
+use crate::{Call, CommittedOffset, Warehouse, WarehouseError};
 
 /// A partition of the log `receipts`, as far as a shard's writer has stored verdicts on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! What is asked of a ClickHouse server before it is relied on.
 
-use crate::client::{Call, SERVER_SETTINGS};
-use crate::{Warehouse, WarehouseError};
+use receipt_clickhouse::SERVER_SETTINGS;
+
+use crate::{Call, Warehouse, WarehouseError};
 
 /// The oldest ClickHouse that our tables and statements work on.
 const VERSION_MIN: (u32, u32) = (24, 8);
@@ -13,11 +14,11 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError::Config`] says what the server lacks.
     pub async fn check_server(&self) -> Result<(), WarehouseError> {
-        let version: String = self.one_outside("check", Call::new("SELECT version()")).await?;
+        let version: String = self.outside().one("check", Call::new("SELECT version()")).await?;
         check_version(&version)?;
         let call = Call::new("SELECT name FROM system.settings WHERE name IN {names:Array(String)}")
             .with("names", SERVER_SETTINGS.to_vec());
-        let known: Vec<String> = self.rows_outside("check", call).await?;
+        let known: Vec<String> = self.outside().rows("check", call).await?;
         if let Some(name) = SERVER_SETTINGS
             .iter()
             .find(|name| !known.iter().any(|known| known == *name))
@@ -39,9 +40,10 @@ impl Warehouse {
              ORDER BY shard_num",
         );
         let found: Vec<String> = self
-            .rows_outside("check", call.with("cluster", cluster.to_owned()))
+            .outside()
+            .rows("check", call.with("cluster", cluster.to_owned()))
             .await?;
-        let wanted: Vec<&str> = self.shards().iter().map(Self::database).collect();
+        let wanted: Vec<&str> = self.shards().iter().map(|shard| shard.database()).collect();
         if found == wanted {
             return Ok(());
         }
@@ -60,7 +62,7 @@ impl Warehouse {
 
     async fn check_keeper(&self) -> Result<(), WarehouseError> {
         let macros = Call::new("SELECT count() FROM system.macros WHERE macro = 'replica' AND substitution != ''");
-        let macros: u64 = self.one_outside("check", macros).await?;
+        let macros: u64 = self.outside().one("check", macros).await?;
         if macros == 0 {
             return Err(WarehouseError::Config(
                 "the warehouse's server has no macro `replica`: replicated tables need it, different on every replica"
@@ -68,7 +70,7 @@ impl Warehouse {
             ));
         }
         let keeper = Call::new("SELECT count() FROM system.zookeeper WHERE path = '/'");
-        let keeper: Result<u64, WarehouseError> = self.one_outside("check", keeper).await;
+        let keeper: Result<u64, WarehouseError> = self.outside().one("check", keeper).await;
         keeper.map(drop).map_err(|error| match error {
             // 60: without a keeper in the configuration there isn't even the table.
             WarehouseError::Refused { code: 60, .. } => {
@@ -84,8 +86,7 @@ impl Warehouse {
     /// What is wrong with it, and what would keep any insert from succeeding.
     pub async fn takes_inserts(&self, table: &str, columns: &str) -> Result<(), WarehouseError> {
         let nothing = format!("INSERT INTO {table} ({columns}) SELECT {columns} FROM {table} LIMIT 0");
-        let taken = self.execute("takes_inserts", Call::new(nothing)).await;
-        taken.map_err(|error| error.naming(self.user()))
+        self.execute("takes_inserts", Call::new(nothing)).await
     }
 }
 

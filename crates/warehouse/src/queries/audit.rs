@@ -12,8 +12,7 @@ pub use state::{AuditState, SectionOffsets};
 use std::collections::BTreeMap;
 
 use super::FINAL_SETTINGS;
-use crate::client::Call;
-use crate::{Warehouse, WarehouseError};
+use crate::{Call, Warehouse, WarehouseError};
 
 /// Position behind the last committed record of a partition. The audit reads what is below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

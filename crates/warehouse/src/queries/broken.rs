@@ -3,8 +3,7 @@
 use clickhouse::Row;
 use serde::Deserialize;
 
-use crate::client::Call;
-use crate::{Warehouse, WarehouseError};
+use crate::{Call, Warehouse, WarehouseError};
 
 #[derive(Debug, Row, Deserialize)]
 struct BrokenParts {

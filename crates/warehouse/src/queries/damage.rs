@@ -1,41 +1,12 @@
 //! Damage that statements have met: remembered until its part is gone, so that readiness tells of it between them.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
 
 use super::parts::{Part, TABLES};
 use crate::{Warehouse, WarehouseError};
 
 /// How long a damaged part that still stands is believed to be damaged before all of it is read again.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
-
-/// The newest damage met; clones share it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct DamageMet(Arc<Mutex<Option<Met>>>);
-
-#[derive(Debug, Clone)]
-struct Met {
-    part: Part,
-    message: String,
-    checked: Instant,
-}
-
-impl DamageMet {
-    pub(crate) fn note(&self, error: &WarehouseError) {
-        let WarehouseError::Damaged(message) = error else {
-            return;
-        };
-        tracing::error!(%error, "the warehouse's stored data is damaged");
-        let Some(part) = part_in(message) else { return };
-        *self.0.lock() = Some(Met {
-            part,
-            message: message.clone(),
-            checked: Instant::now(),
-        });
-    }
-}
 
 /// The part that ClickHouse's words name: "(while reading from part <path>/<part>/ in table <database>.<table> (".
 fn part_in(message: &str) -> Option<Part> {
@@ -60,27 +31,26 @@ impl Warehouse {
     /// [`WarehouseError`]; `Damaged` until the part has been detached or is found sound.
     pub async fn sound(&self) -> Result<(), WarehouseError> {
         self.ping().await?;
-        let Some(met) = self.damage_met().0.lock().clone() else {
+        let Some(met) = self.damage().clone() else {
             return Ok(());
         };
+        let part = part_in(&met.message);
         let is_due = met.checked.elapsed() > CHECK_EVERY;
         let mut sound = true;
         for shard in self.shards() {
             let parts = shard.parts().await?;
-            let is_it = |part: &Part| part.table == met.part.table && part.name == met.part.name;
+            let Some(part) = &part else { break };
+            let is_it = |one: &Part| one.table == part.table && one.name == part.name;
             let is_there = parts.iter().any(is_it);
-            sound &= !is_there || (is_due && shard.check_part(&met.part).await?.is_none());
+            sound &= !is_there || (is_due && shard.check_part(part).await?.is_none());
         }
-        let mut damage = self.damage_met().0.lock();
+        let mut damage = self.damage();
         if sound {
             *damage = None;
             return Ok(());
         }
-        if is_due {
-            *damage = Some(Met {
-                checked: Instant::now(),
-                ..met.clone()
-            });
+        if let Some(met) = damage.as_mut().filter(|_| is_due) {
+            met.checked = Instant::now();
         }
         Err(WarehouseError::Damaged(met.message))
     }

@@ -4,9 +4,8 @@
 //! block written again, a repair) doesn't bring anything back. Its own bytes go with the next merge or the next time.
 
 use super::{Below, Scope, TIME_MS_MAX, TIME_MS_MIN};
-use crate::client::Call;
 use crate::schema::{EVIDENCE, RECEIPTS, REJECTED, Table, USAGE};
-use crate::{Warehouse, WarehouseError};
+use crate::{Call, Warehouse, WarehouseError};
 
 /// Publishers that one statement names: their names have 253 bytes, twice as many in it, and a statement has 256 KiB.
 const PUBLISHERS_MAX: usize = 200;

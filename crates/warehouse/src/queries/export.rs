@@ -8,8 +8,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::{FINAL_SETTINGS, Scope};
-use crate::client::Call;
-use crate::{Warehouse, WarehouseError};
+use crate::{Call, Warehouse, WarehouseError};
 
 /// A place between two receipts: that of the last one seen.
 #[derive(Debug, Clone, PartialEq, Eq)]

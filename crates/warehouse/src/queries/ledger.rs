@@ -6,9 +6,8 @@ use std::ops::Range;
 use clickhouse::Row;
 use serde::Deserialize;
 
-use crate::client::Call;
 use crate::schema::LEDGER;
-use crate::{LedgerRow, PartitionProgress, ShardProgress, VerdictsPosition, Warehouse, WarehouseError};
+use crate::{Call, LedgerRow, PartitionProgress, ShardProgress, VerdictsPosition, Warehouse, WarehouseError};
 
 /// A block's lines of all shards.
 #[derive(Debug, Row, Deserialize)]

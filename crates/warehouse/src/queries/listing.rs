@@ -10,8 +10,7 @@ use uuid::Uuid;
 
 use super::export::{KEY, REST, ReceiptRow};
 use super::{ExportedReceipt, FINAL_SETTINGS, Filter, Scope, TIME_MS_MAX, TIME_MS_MIN, receipts_condition, scoped};
-use crate::client::Call;
-use crate::{Warehouse, WarehouseError};
+use crate::{Call, Warehouse, WarehouseError};
 
 /// A place in the order from new to old: that of the last receipt seen. Nothing written later changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,8 +18,7 @@ use serde::Deserialize;
 
 use super::export::{KEY, REST, ReceiptRow};
 use super::{ExportedReceipt, FINAL_SETTINGS, Scope};
-use crate::client::Call;
-use crate::{ShardProgress, Touched, VerdictsPosition, Warehouse, WarehouseError};
+use crate::{Call, ShardProgress, Touched, VerdictsPosition, Warehouse, WarehouseError};
 
 /// Receipts that one query may find.
 pub const ARRIVALS_MAX: usize = 1_000;

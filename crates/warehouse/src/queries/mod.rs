@@ -19,12 +19,10 @@ mod rejected;
 mod scope;
 mod totals;
 
+use crate::Call;
 use uuid::Uuid;
 
-use crate::client::Call;
-
 pub use audit::{AuditFinding, AuditPartition, AuditState, AuditSums, AuditedSection, CommittedOffset, SectionOffsets};
-pub(crate) use damage::DamageMet;
 pub use erasure::{MetadataErasure, MetadataRows};
 pub use export::{ExportedReceipt, ReceiptCursor};
 pub use listing::NewestCursor;

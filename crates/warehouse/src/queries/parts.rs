@@ -3,9 +3,8 @@
 use clickhouse::Row;
 use serde::Deserialize;
 
-use crate::client::Call;
 use crate::schema::{EVIDENCE, LEDGER, RECEIPTS, REJECTED, USAGE};
-use crate::{Warehouse, WarehouseError};
+use crate::{Call, Warehouse, WarehouseError};
 
 /// Our tables, those that others are repaired by first, and at the end what is rebuilt from others.
 pub(super) static TABLES: [&str; 5] = [LEDGER.name, REJECTED.name, EVIDENCE.name, RECEIPTS.name, USAGE.name];

@@ -5,8 +5,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::{FINAL_SETTINGS, REJECTED_SETTINGS, Replay, Scope};
-use crate::client::Call;
-use crate::{Warehouse, WarehouseError};
+use crate::{Call, Warehouse, WarehouseError};
 
 /// One payload stored under a receipt's id.
 #[derive(Debug, Clone, PartialEq, Eq)]

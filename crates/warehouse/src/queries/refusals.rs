@@ -5,8 +5,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::{FINAL_SETTINGS, Scope, TIME_MS_MAX, TIME_MS_MIN};
-use crate::client::Call;
-use crate::{Warehouse, WarehouseError};
+use crate::{Call, Warehouse, WarehouseError};
 
 /// One refused receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,8 +7,7 @@
 use uuid::Uuid;
 
 use super::CommittedOffset;
-use crate::client::Call;
-use crate::{Warehouse, WarehouseError};
+use crate::{Call, Warehouse, WarehouseError};
 
 /// The reason of these rejected rows.
 pub const REFUSED_BY_WAREHOUSE: &str = "refused_by_warehouse";

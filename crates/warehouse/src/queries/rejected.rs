@@ -14,8 +14,7 @@ use uuid::Uuid;
 use super::{
     Below, FINAL_SETTINGS, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, REJECTED_SETTINGS, Scope, TIME_MS_MAX, TIME_MS_MIN,
 };
-use crate::client::Call;
-use crate::{Warehouse, WarehouseError};
+use crate::{Call, Warehouse, WarehouseError};
 
 /// Rows that one statement names: its parameters travel in the request's URL, which may have 64 KiB.
 const NAMED_MAX: usize = 500;

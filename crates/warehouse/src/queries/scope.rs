@@ -1,6 +1,6 @@
 //! Whose receipts are asked for.
 
-use crate::client::Call;
+use crate::Call;
 
 /// Whose receipts are asked for: the domains that an account speaks for. Empty means nothing is seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]

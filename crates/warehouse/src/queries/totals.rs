@@ -4,8 +4,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 
 use super::FINAL_SETTINGS;
-use crate::client::Call;
-use crate::{Warehouse, WarehouseError};
+use crate::{Call, Warehouse, WarehouseError};
 
 /// Sums over everything that is stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -11,8 +11,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 
 use super::{AuditPartition, AuditSums, named, position};
-use crate::client::Call;
-use crate::{Warehouse, WarehouseError};
+use crate::{Call, Warehouse, WarehouseError};
 
 /// Receipts of a section, but for its last block.
 const RECEIPTS_MAX: u64 = 250_000;

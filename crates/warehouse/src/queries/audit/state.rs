@@ -4,8 +4,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 
 use super::CommittedOffset;
-use crate::client::Call;
-use crate::{Warehouse, WarehouseError};
+use crate::{Call, Warehouse, WarehouseError};
 
 /// Offsets of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,27 +1,9 @@
 //! Inserts: rows of every table travel as Arrow streams.
 
-use std::time::Instant;
-
 use arrow_array::RecordBatch;
-use bytes::Bytes;
 
-use super::{ANSWER_SLACK, Warehouse, count_error};
 use crate::arrow::{self, ArrowTable, Column, NamedType};
-use crate::{LedgerRow, ReplayRow, WarehouseError, WriterEpoch};
-
-/// Bytes that are sent at a time, and compressed before for a remote server: short work between
-/// two awaits.
-const PIECE_BYTES: usize = 256 << 10;
-
-/// Settings of every insert.
-pub(crate) const INSERT_SETTINGS: [(&str, &str); 3] = [
-    // An acknowledged insert is on disk: nothing may be gathered in memory first.
-    ("async_insert", "0"),
-    // A rewritten block must be written: the one of before may have been lost since.
-    ("insert_deduplicate", "0"),
-    // Merges unite rows of equal keys; doing it in each block as well would cost a quarter more.
-    ("optimize_on_insert", "0"),
-];
+use crate::{LedgerRow, ReplayRow, Warehouse, WarehouseError, WriterEpoch};
 
 impl Warehouse {
     /// Inserts the accepted rows of verdicts into `receipts`, as the shard's writer if `epoch` is
@@ -132,54 +114,15 @@ impl Warehouse {
         if rows == 0 {
             return Ok(());
         }
-        within("an insert's rows", rows, self.insert_rows_max)?;
         let stream = blocks::encode_stream(batches).map_err(|_| WarehouseError::BadRows("batches of other columns"))?;
-        within("an insert's bytes", stream.len() as u64, self.insert_bytes_max)?;
-        let started = Instant::now();
         // The embedded engine is this process's own: no other writer can insert into it.
         let epoch = epoch.filter(|_| self.is_server());
         let fields = batches.iter().take(1).flat_map(|batch| batch.schema_ref().fields());
         let names: Vec<&str> = fields.map(|field| field.name().as_str()).collect();
         let sql = statement(table, &names.join(", "), structure, epoch);
         let query_id = epoch.map(WriterEpoch::query_id);
-        let sent = async {
-            let _place = self.place().await?;
-            self.send(sql, stream, query_id).await
-        };
-        let result = tokio::time::timeout(self.insert_wait_max + ANSWER_SLACK, sent).await;
-        let result = result.unwrap_or_else(|_| Err(WarehouseError::Unavailable("the insert took too long".to_owned())));
-        let result = result.map_err(|error| error.naming(self.user()));
-        metrics::histogram!("receipts_warehouse_insert_seconds", "table" => table).record(started.elapsed());
-        match &result {
-            Ok(()) => metrics::counter!("receipts_warehouse_insert_rows_total", "table" => table).increment(rows),
-            Err(error) => count_error(error),
-        }
-        result
+        self.insert(table, sql, rows, stream, query_id).await
     }
-
-    async fn send(&self, sql: String, stream: Bytes, query_id: Option<String>) -> Result<(), WarehouseError> {
-        let mut insert = self.client.insert_formatted_with(sql);
-        for (setting, value) in INSERT_SETTINGS {
-            insert = insert.with_setting(setting, value);
-        }
-        if let Some(query_id) = query_id {
-            insert = insert.with_setting("query_id", query_id);
-        }
-        for start in (0..stream.len()).step_by(PIECE_BYTES) {
-            let end = stream.len().min(start + PIECE_BYTES);
-            // Dropping the insert after an error aborts it: nothing is stored.
-            insert.send(stream.slice(start..end)).await?;
-        }
-        insert.end().await?;
-        Ok(())
-    }
-}
-
-fn within(what: &'static str, size: u64, max: u64) -> Result<(), WarehouseError> {
-    if size > max {
-        return Err(WarehouseError::TooLarge { what, size, max });
-    }
-    Ok(())
 }
 
 /// The statement. An insert of a shard's writer changes nothing once another writer has superseded

@@ -72,7 +72,7 @@ pub enum Remedy {
 
 impl WarehouseError {
     /// What helps against it, if it is an insert that failed. A code that we don't know may be about the rows: splitting
-    /// finds out, and [`Warehouse::takes_inserts`](crate::Warehouse::takes_inserts) tells a refused row from a refused
+    /// finds out, and an insert of nothing tells a refused row from a refused
     /// statement.
     #[must_use]
     pub fn remedy(&self) -> Remedy {
@@ -113,7 +113,8 @@ impl WarehouseError {
     }
 
     /// A refusal for want of a right, as an error that names the user.
-    pub(crate) fn naming(self, user: &str) -> Self {
+    #[must_use]
+    pub fn naming(self, user: &str) -> Self {
         match self {
             Self::Refused { code: 497, message } => Self::Denied {
                 user: user.to_owned(),

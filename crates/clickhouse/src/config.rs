@@ -193,7 +193,8 @@ impl WarehouseConfig {
     }
 
     /// The configuration of each shard as a warehouse of its own.
-    pub(crate) fn of_shards(&self) -> Vec<Self> {
+    #[must_use]
+    pub fn of_shards(&self) -> Vec<Self> {
         let shards = self.shards.iter().filter_map(|text| shard(text).ok());
         let shards = shards.map(|(url, database)| Self {
             url: Some(url.to_owned()),

@@ -1,23 +1,19 @@
-//! [`Warehouse`]: the one way in, over ClickHouse's HTTP protocol. `insert` has its inserts.
-
-mod insert;
+//! [`Client`]: statements and inserts over ClickHouse's HTTP protocol.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use clickhouse::query::Query;
-use clickhouse::{Client, Compression, RowOwned, RowRead};
+use clickhouse::{Compression, RowOwned, RowRead};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-pub(crate) use insert::INSERT_SETTINGS;
-
 use crate::config::{Password, is_https};
 use crate::connector::Connector;
-use crate::queries::DamageMet;
-use crate::schema::Layout;
 use crate::{Target, WarehouseConfig, WarehouseError, tls};
 
 /// Below what ClickHouse keeps an idle connection open, so that no request meets a closing one.
@@ -31,8 +27,22 @@ const ANSWER_SLACK: Duration = Duration::from_secs(5);
 /// Time for a statement over everything that is stored.
 const SLOW_WAIT_MAX: Duration = Duration::from_secs(600);
 
+/// Bytes that are sent at a time, and compressed before for a remote server: short work between
+/// two awaits.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Settings of every insert.
+pub const INSERT_SETTINGS: [(&str, &str); 3] = [
+    // An acknowledged insert is on disk: nothing may be gathered in memory first.
+    ("async_insert", "0"),
+    // A rewritten block must be written: the one of before may have been lost since.
+    ("insert_deduplicate", "0"),
+    // Merges unite rows of equal keys; doing it in each block as well would cost a quarter more.
+    ("optimize_on_insert", "0"),
+];
+
 /// Settings that a server must have. (The embedded engine rests on its own.)
-pub(crate) const SERVER_SETTINGS: [&str; 13] = [
+pub const SERVER_SETTINGS: [&str; 13] = [
     "async_insert",
     "insert_deduplicate",
     "optimize_on_insert",
@@ -48,33 +58,28 @@ pub(crate) const SERVER_SETTINGS: [&str; 13] = [
     "skip_unavailable_shards",
 ];
 
-/// A ClickHouse that holds our tables. Cheap to clone; clones share connections.
-///
-/// With several [shards](Self::shards), queries read the tables of all of them, and whatever
-/// changes tables goes to one shard.
-///
-/// **With replicas**, `Ok` of an insert means that most of them have the rows (`insert_quorum`), so
-/// that no death of one replica loses them. Queries see all of these inserts
-/// (`select_sequential_consistency`), or fail where a replica doesn't have them yet. All statements
-/// of a shard go to one address.
+/// A client of one ClickHouse. Cheap to clone; clones share connections.
 #[derive(Debug, Clone)]
-pub struct Warehouse {
-    client: Client,
+pub struct Client {
+    client: clickhouse::Client,
     places: Arc<Semaphore>,
-    compressed: bool,
+    is_server: bool,
     user: String,
     database: String,
-    cluster: Option<String>,
-    is_replicated: bool,
-    /// Empty for a single one, which this is itself.
-    shards: Arc<[Warehouse]>,
-    fsync: bool,
-    receipts_days_max: u64,
     insert_rows_max: u64,
     insert_bytes_max: u64,
     insert_wait_max: Duration,
     query_wait_max: Duration,
-    damage: DamageMet,
+    damage: Arc<Mutex<Option<Damage>>>,
+}
+
+/// Damage of stored data that a statement met.
+#[derive(Debug, Clone)]
+pub struct Damage {
+    /// ClickHouse's message, which names the part.
+    pub message: String,
+    /// When it was met, or found again.
+    pub checked: Instant,
 }
 
 /// One statement with its bound parameters: user input only ever comes in through [`with`](Self::with).
@@ -112,7 +117,8 @@ impl Call {
     }
 
     /// Replaces `{fence}` in the SQL by this condition.
-    pub(crate) fn fenced_by(mut self, condition: &str) -> Self {
+    #[must_use]
+    pub fn fenced_by(mut self, condition: &str) -> Self {
         self.sql = self.sql.replace("{fence}", condition);
         self
     }
@@ -124,8 +130,9 @@ impl Call {
     }
 }
 
-impl Warehouse {
-    /// Makes a client. Connects to nothing yet: an unreachable warehouse shows at the first call.
+impl Client {
+    /// Makes a client of `config.database`. Connects to nothing yet: an unreachable ClickHouse shows
+    /// at the first call.
     ///
     /// # Errors
     /// [`WarehouseError::Config`].
@@ -145,14 +152,10 @@ impl Warehouse {
             .pool_idle_timeout(IDLE_MAX)
             .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
             .build(tower::service_fn(connect));
-        let mut client = Client::with_http_client(http).with_database(&config.database);
+        let mut client = clickhouse::Client::with_http_client(http).with_database(&config.database);
+        let is_server = matches!(target, Target::Url(_));
         // Over a socket of this machine, compression would only cost.
-        let compressed = matches!(target, Target::Url(_));
-        client = client.with_compression(if compressed {
-            Compression::Lz4
-        } else {
-            Compression::None
-        });
+        client = client.with_compression(if is_server { Compression::Lz4 } else { Compression::None });
         client = match target {
             Target::Socket(_) => client.with_url("http://localhost"),
             Target::Url(url) => on_server(client.with_url(url.trim_end_matches('/')), config),
@@ -163,103 +166,47 @@ impl Warehouse {
         if let Some(password) = &config.password {
             client = client.with_password(Password::expose(password));
         }
-        let damage = DamageMet::default();
-        let shards = config.of_shards();
-        let shards = shards.iter().map(|shard| {
-            let url = shard.url.clone().unwrap_or_default();
-            let shard = Self::new(&Target::Url(url), shard)?;
-            Ok(Self {
-                damage: damage.clone(),
-                ..shard
-            })
-        });
         Ok(Self {
             client,
-            shards: shards.collect::<Result<_, WarehouseError>>()?,
             places: Arc::new(Semaphore::new(config.connections_max)),
-            compressed,
+            is_server,
             user: config.user.clone().unwrap_or_else(|| "default".to_owned()),
             database: config.database.clone(),
-            cluster: config.cluster.clone(),
-            is_replicated: config.replicated,
-            fsync: config.fsync || !compressed,
-            receipts_days_max: config.receipts_days_max,
             insert_rows_max: config.insert_rows_max,
             insert_bytes_max: config.insert_bytes_max,
             insert_wait_max: Duration::from_millis(config.insert_wait_ms_max),
             query_wait_max: Duration::from_millis(config.query_wait_ms_max),
-            damage,
+            damage: Arc::default(),
         })
     }
 
-    /// Makes a client and asks the warehouse whether it is there, and a server whether it is
-    /// [one that we can use](Self::check_server).
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
-    pub async fn connect(target: &Target, config: &WarehouseConfig) -> Result<Self, WarehouseError> {
-        let warehouse = Self::new(target, config)?;
-        warehouse.ping().await?;
-        if matches!(target, Target::Url(_)) {
-            warehouse.check_server().await?;
-            for shard in warehouse.shards.iter() {
-                shard.check_server().await?;
-            }
+    /// The same client, which notes damage together with another one.
+    #[must_use]
+    pub fn with_damage_of(self, other: &Self) -> Self {
+        Self {
+            damage: Arc::clone(&other.damage),
+            ..self
         }
-        Ok(warehouse)
     }
 
-    /// How tables are laid out here.
-    pub(crate) fn layout(&self) -> Layout<'_> {
-        Layout {
-            database: &self.database,
-            is_replicated: self.is_replicated,
-            fsync: self.fsync,
-            receipts_days_max: self.receipts_days_max,
+    /// The same client outside of our database, which may not be there yet.
+    #[must_use]
+    pub fn outside(&self) -> Self {
+        Self {
+            client: self.client.clone().with_database("default"),
+            ..self.clone()
         }
     }
 
     /// Whether a server answers, rather than the engine in this process.
-    pub fn is_server(&self) -> bool {
-        self.compressed
-    }
-
-    /// The cluster that has the shards, if there are several.
-    pub(crate) fn cluster(&self) -> Option<&str> {
-        self.cluster.as_deref()
-    }
-
-    /// Whether the tables are replicated.
-    pub(crate) fn is_replicated(&self) -> bool {
-        self.is_replicated
-    }
-
-    /// The shards, each as a warehouse of its own, in the order of their numbers.
     #[must_use]
-    pub fn shards(&self) -> &[Self] {
-        if self.shards.is_empty() {
-            std::slice::from_ref(self)
-        } else {
-            &self.shards
-        }
-    }
-
-    /// A shard as a warehouse of its own.
-    ///
-    /// # Errors
-    /// [`WarehouseError::Config`]: the configuration has no such shard.
-    pub fn shard(&self, number: u32) -> Result<&Self, WarehouseError> {
-        let shards = self.shards();
-        shards.get(number as usize).ok_or_else(|| {
-            WarehouseError::Config(format!(
-                "shard {number} has no address: warehouse.shards has {} of them",
-                shards.len()
-            ))
-        })
+    pub fn is_server(&self) -> bool {
+        self.is_server
     }
 
     /// Whose rights we have.
-    pub(crate) fn user(&self) -> &str {
+    #[must_use]
+    pub fn user(&self) -> &str {
         &self.user
     }
 
@@ -267,12 +214,6 @@ impl Warehouse {
     #[must_use]
     pub fn insert_limits(&self) -> (u64, u64) {
         (self.insert_rows_max, self.insert_bytes_max)
-    }
-
-    /// How old receipts may get, in days.
-    #[must_use]
-    pub fn receipts_days_max(&self) -> u64 {
-        self.receipts_days_max
     }
 
     /// The database that holds the tables.
@@ -286,7 +227,7 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn ping(&self) -> Result<(), WarehouseError> {
-        self.one_outside::<u8>("ping", Call::new("SELECT 1")).await.map(drop)
+        self.outside().one::<u8>("ping", Call::new("SELECT 1")).await.map(drop)
     }
 
     async fn place(&self) -> Result<SemaphorePermit<'_>, WarehouseError> {
@@ -325,33 +266,52 @@ impl Warehouse {
             .await
     }
 
-    /// As [`rows`](Self::rows), where our database may not be there yet.
-    pub(crate) async fn rows_outside<T: RowOwned + RowRead>(
+    /// Inserts `rows` rows, which `stream` has in the format of the statement. `Ok` means that they
+    /// are durable. `table` is the label in metrics.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn insert(
         &self,
-        name: &'static str,
-        call: Call,
-    ) -> Result<Vec<T>, WarehouseError> {
-        self.in_default().rows(name, call).await
+        table: &'static str,
+        sql: String,
+        rows: u64,
+        stream: Bytes,
+        query_id: Option<String>,
+    ) -> Result<(), WarehouseError> {
+        within("an insert's rows", rows, self.insert_rows_max)?;
+        within("an insert's bytes", stream.len() as u64, self.insert_bytes_max)?;
+        let started = Instant::now();
+        let sent = async {
+            let _place = self.place().await?;
+            self.send(sql, stream, query_id).await
+        };
+        let result = tokio::time::timeout(self.insert_wait_max + ANSWER_SLACK, sent).await;
+        let result = result.unwrap_or_else(|_| Err(WarehouseError::Unavailable("the insert took too long".to_owned())));
+        let result = result.map_err(|error| error.naming(&self.user));
+        metrics::histogram!("receipts_warehouse_insert_seconds", "table" => table).record(started.elapsed());
+        match &result {
+            Ok(()) => metrics::counter!("receipts_warehouse_insert_rows_total", "table" => table).increment(rows),
+            Err(error) => count_error(error),
+        }
+        result
     }
 
-    /// As [`one`](Self::one), where our database may not be there yet.
-    pub(crate) async fn one_outside<T: RowOwned + RowRead>(
-        &self,
-        name: &'static str,
-        call: Call,
-    ) -> Result<T, WarehouseError> {
-        self.in_default().one(name, call).await
-    }
-
-    /// As [`execute`](Self::execute), where our database may not be there yet.
-    pub(crate) async fn outside(&self, name: &'static str, call: Call) -> Result<(), WarehouseError> {
-        self.in_default().execute(name, call).await
-    }
-
-    fn in_default(&self) -> Self {
-        let mut outside = self.clone();
-        outside.client = outside.client.with_database("default");
-        outside
+    async fn send(&self, sql: String, stream: Bytes, query_id: Option<String>) -> Result<(), WarehouseError> {
+        let mut insert = self.client.insert_formatted_with(sql);
+        for (setting, value) in INSERT_SETTINGS {
+            insert = insert.with_setting(setting, value);
+        }
+        if let Some(query_id) = query_id {
+            insert = insert.with_setting("query_id", query_id);
+        }
+        for start in (0..stream.len()).step_by(PIECE_BYTES) {
+            let end = stream.len().min(start + PIECE_BYTES);
+            // Dropping the insert after an error aborts it: nothing is stored.
+            insert.send(stream.slice(start..end)).await?;
+        }
+        insert.end().await?;
+        Ok(())
     }
 
     fn query(&self, call: Call) -> (Query, Duration) {
@@ -400,19 +360,33 @@ impl Warehouse {
         metrics::histogram!("receipts_warehouse_query_seconds", "query" => name).record(started.elapsed());
         if let Err(error) = &result {
             count_error(error);
-            self.damage.note(error);
+            self.note_damage(error);
         }
         result
     }
 
-    /// What a statement met of damage.
-    pub(crate) fn damage_met(&self) -> &DamageMet {
-        &self.damage
+    fn note_damage(&self, error: &WarehouseError) {
+        let WarehouseError::Damaged(message) = error else {
+            return;
+        };
+        tracing::error!(%error, "the warehouse's stored data is damaged");
+        // Without a part there is nothing that could be found sound again.
+        if message.contains("reading from part ") {
+            *self.damage.lock() = Some(Damage {
+                message: message.clone(),
+                checked: Instant::now(),
+            });
+        }
+    }
+
+    /// The newest damage that a statement met, until somebody takes it out.
+    pub fn damage(&self) -> MutexGuard<'_, Option<Damage>> {
+        self.damage.lock()
     }
 }
 
 /// What a server must be told with each statement; the embedded engine rests on it.
-fn on_server(client: Client, config: &WarehouseConfig) -> Client {
+fn on_server(client: clickhouse::Client, config: &WarehouseConfig) -> clickhouse::Client {
     let client = client
         // Errors then come instead of an answer, not in the middle of it.
         .with_setting("wait_end_of_query", "1")
@@ -445,4 +419,11 @@ fn on_server(client: Client, config: &WarehouseConfig) -> Client {
 
 fn count_error(error: &WarehouseError) {
     metrics::counter!("receipts_warehouse_errors_total", "kind" => error.kind()).increment(1);
+}
+
+fn within(what: &'static str, size: u64, max: u64) -> Result<(), WarehouseError> {
+    if size > max {
+        return Err(WarehouseError::TooLarge { what, size, max });
+    }
+    Ok(())
 }
