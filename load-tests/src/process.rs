@@ -156,6 +156,19 @@ impl Process {
         self.signal(Signal::STOP)
     }
 
+    /// SIGSTOP, whenever the returned function is called.
+    ///
+    /// # Errors
+    /// It doesn't run.
+    pub fn freezer(&self) -> Result<impl FnOnce() + Send + 'static> {
+        let child = self.child.as_ref().with_context(|| self.not_running())?;
+        let id = Pid::from_child(child);
+        // Whoever froze it sees that it still answers.
+        Ok(move || {
+            let _ = kill_process(id, Signal::STOP);
+        })
+    }
+
     /// SIGCONT.
     ///
     /// # Errors

@@ -1,9 +1,12 @@
-//! A TCP proxy that can be told to be slow, to swallow answers, to answer itself, or to be away.
+//! A TCP proxy that can be told to be slow, to swallow answers, to answer itself, or to be away, and
+//! that can run something at the moment of a certain statement.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -26,10 +29,29 @@ pub enum Fault {
     Away,
 }
 
+/// A moment of a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// It has arrived here, and not yet at the server.
+    Asked,
+    /// Its answer has arrived here, and not yet at the client.
+    Answered,
+}
+
+/// What is done at a moment of the next insert into a table.
+struct Trap {
+    table: &'static str,
+    moment: Moment,
+    action: Box<dyn FnOnce() + Send>,
+}
+
+type Trapped = Arc<Mutex<Option<Trap>>>;
+
 /// A proxy on a port of its own; it ends when dropped.
 pub struct Proxy {
     address: SocketAddr,
     fault: watch::Sender<Fault>,
+    trap: Trapped,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -42,10 +64,12 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let fault = watch::Sender::new(Fault::None);
-        let task = tokio::spawn(serve(listener, target, fault.subscribe()));
+        let trap = Trapped::default();
+        let task = tokio::spawn(serve(listener, target, fault.subscribe(), Arc::clone(&trap)));
         Ok(Self {
             address,
             fault,
+            trap,
             _task: AbortOnDropHandle::new(task),
         })
     }
@@ -61,6 +85,12 @@ impl Proxy {
         self.fault.send_replace(fault);
     }
 
+    /// Runs `action` at a moment of the next insert into a table, before anything is forwarded.
+    pub fn at(&self, table: &'static str, moment: Moment, action: impl FnOnce() + Send + 'static) {
+        let action = Box::new(action);
+        *self.trap.lock() = Some(Trap { table, moment, action });
+    }
+
     /// An HTTP answer of this status that ends its connection, for [`Fault::Answer`].
     #[must_use]
     pub fn answer(status: &str, body: &str) -> Fault {
@@ -71,7 +101,7 @@ impl Proxy {
     }
 }
 
-async fn serve(listener: TcpListener, target: SocketAddr, fault: watch::Receiver<Fault>) {
+async fn serve(listener: TcpListener, target: SocketAddr, fault: watch::Receiver<Fault>, trap: Trapped) {
     // Ends its connections when it ends.
     let mut connections = tokio::task::JoinSet::new();
     loop {
@@ -81,16 +111,17 @@ async fn serve(listener: TcpListener, target: SocketAddr, fault: watch::Receiver
         while connections.try_join_next().is_some() {}
         let mut changes = fault.clone();
         let fault = changes.borrow_and_update().clone();
+        let trap = Arc::clone(&trap);
         connections.spawn(async move {
             tokio::select! {
-                _ = connection(client, target, fault) => {}
+                _ = connection(client, target, fault, trap) => {}
                 _ = changes.changed() => {}
             }
         });
     }
 }
 
-async fn connection(mut client: TcpStream, target: SocketAddr, fault: Fault) -> std::io::Result<()> {
+async fn connection(mut client: TcpStream, target: SocketAddr, fault: Fault, trap: Trapped) -> std::io::Result<()> {
     client.set_nodelay(true)?;
     let answer_late = match fault {
         Fault::None => Duration::ZERO,
@@ -124,8 +155,20 @@ async fn connection(mut client: TcpStream, target: SocketAddr, fault: Fault) -> 
     server.set_nodelay(true)?;
     let (mut from_client, mut to_client) = client.split();
     let (mut from_server, mut to_server) = server.split();
-    let there = pass(&mut from_client, &mut to_server, Duration::ZERO);
-    let back = pass(&mut from_server, &mut to_client, answer_late);
+    let caught = Mutex::new(None);
+    let there = pass(&mut from_client, &mut to_server, Duration::ZERO, |piece| {
+        if let Some(trap) = trap.lock().take_if(|trap| is_insert(piece, trap.table)) {
+            match trap.moment {
+                Moment::Asked => (trap.action)(),
+                Moment::Answered => *caught.lock() = Some(trap.action),
+            }
+        }
+    });
+    let back = pass(&mut from_server, &mut to_client, answer_late, |_| {
+        if let Some(action) = caught.lock().take() {
+            action();
+        }
+    });
     tokio::try_join!(there, back)?;
     Ok(())
 }
@@ -134,6 +177,7 @@ async fn pass(
     from: &mut (impl AsyncReadExt + Unpin),
     to: &mut (impl AsyncWriteExt + Unpin),
     late: Duration,
+    seen: impl Fn(&[u8]),
 ) -> std::io::Result<()> {
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
@@ -141,11 +185,22 @@ async fn pass(
         if read == 0 {
             return to.shutdown().await;
         }
+        seen(&chunk[..read]);
         if !late.is_zero() {
             tokio::time::sleep(late).await;
         }
         to.write_all(&chunk[..read]).await?;
     }
+}
+
+/// Whether a piece begins a request that inserts into a table: its statement is in the address.
+fn is_insert(piece: &[u8], table: &str) -> bool {
+    if !piece.starts_with(b"POST ") {
+        return false;
+    }
+    let line = piece.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line).replace("%20", " ").replace('+', " ");
+    line.contains(&format!("INSERT INTO {table} "))
 }
 
 #[cfg(test)]
@@ -156,7 +211,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
-    use super::{Fault, Proxy};
+    use super::{Fault, Moment, Proxy};
 
     /// A server that sends every byte back.
     async fn echo() -> std::net::SocketAddr {
@@ -196,6 +251,25 @@ mod tests {
         assert!(ask(&proxy).await.starts_with(b"HTTP/1.1 500 Internal"));
         proxy.set(Fault::None);
         assert_eq!(ask(&proxy).await, b"ping");
+    }
+
+    #[tokio::test]
+    async fn an_action_runs_once_at_its_moment() {
+        let proxy = Proxy::start(echo().await).await.unwrap();
+        for moment in [Moment::Asked, Moment::Answered] {
+            let (done, mut was_done) = tokio::sync::mpsc::unbounded_channel();
+            proxy.at("usage", moment, move || done.send(()).unwrap());
+            let mut client = TcpStream::connect(proxy.address()).await.unwrap();
+            for (table, count) in [("receipts", 0), ("usage", 1), ("usage", 0)] {
+                let request = format!("POST /?query=INSERT%20INTO+{table}+(key) HTTP/1.1\r\n");
+                client.write_all(request.as_bytes()).await.unwrap();
+                let mut answer = vec![0; request.len()];
+                client.read_exact(&mut answer).await.unwrap();
+                assert_eq!(answer, request.as_bytes());
+                let found = std::iter::from_fn(|| was_done.try_recv().ok()).count();
+                assert_eq!(found, count, "{table}");
+            }
+        }
     }
 
     #[tokio::test]

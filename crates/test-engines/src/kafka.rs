@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::ClientConfig;
 use rustix::process::Signal;
 
 use crate::cache::cached;
@@ -152,6 +155,21 @@ impl Kafka {
     #[must_use]
     pub fn log(&self) -> PathBuf {
         self.folder.path().join("kafka.log")
+    }
+
+    /// Gives a topic more partitions: `partitions` altogether. Not for [`Kafka::start_secure`].
+    ///
+    /// # Errors
+    ///
+    /// There is no such topic, or it has as many already.
+    pub async fn add_partitions(&self, topic: &str, partitions: u32) -> anyhow::Result<()> {
+        let admin: AdminClient<DefaultClientContext> =
+            ClientConfig::new().set("bootstrap.servers", &self.bootstrap).create()?;
+        let wanted = NewPartitions::new(topic, usize::try_from(partitions)?);
+        for result in admin.create_partitions([&wanted], &AdminOptions::new()).await? {
+            result.map_err(|(topic, code)| anyhow::anyhow!("topic {topic}: {code}"))?;
+        }
+        Ok(())
     }
 
     /// `kcat`, an independent client, with these arguments after the address and the login: what it wrote.

@@ -119,7 +119,7 @@ pub const DRILLS: &[Drill] = &[
     ),
     shared!(
         "frozen-writer",
-        "the shard's writer frozen until another has taken it over, then thawed",
+        "the shard's writer frozen before, during and after an insert until another has taken it over",
         processes::frozen_writer
     ),
     shared!(

@@ -7,6 +7,10 @@ use anyhow::{Context, Result, bail, ensure};
 use super::Stage;
 use crate::fleet::ActiveWriter;
 use crate::fleet::replica::Replica;
+use crate::proxy::Moment;
+
+/// No insert comes so late under load.
+const INSERT_WAIT_MAX: Duration = Duration::from_secs(30);
 
 pub(super) async fn kill_gateway(stage: &mut Stage) -> Result<()> {
     let load = stage.load().await?;
@@ -167,17 +171,51 @@ pub(super) async fn frozen_verifier(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// A writer that stops without dying: another takes the shard over, and what the frozen one had in
-/// flight when it wakes changes nothing.
+/// At which moments of which inserts a writer is frozen.
+const FREEZING: [(&str, &str, Moment); 3] = [
+    // It continues with the insert into `usage`.
+    ("before", "receipts", Moment::Answered),
+    ("during", "usage", Moment::Asked),
+    ("after", "usage", Moment::Answered),
+];
+
+/// A writer that stops without dying, before, during and after an insert: another takes the shard
+/// over, and what the frozen one had in flight when it wakes changes nothing.
 pub(super) async fn frozen_writer(stage: &mut Stage) -> Result<()> {
     let load = stage.load().await?;
+    for (when, table, moment) in FREEZING {
+        freeze_writer(stage, table, moment)
+            .await
+            .with_context(|| format!("a writer that is frozen {when} an insert"))?;
+    }
+    // Counts and books: settling checks that nothing is missing and that nothing counts twice.
+    stage.settle(load).await?;
+    let http = stage.fleet.http();
+    let mut superseded = 0.0;
+    for writer in &stage.fleet.writers {
+        let metric = writer.metric(&http, "receipts_writer_superseded_total").await;
+        superseded += metric.unwrap_or(0.0);
+    }
+    stage.figure("superseded", format!("{superseded:.0}"));
+    Ok(())
+}
+
+async fn freeze_writer(stage: &Stage, table: &'static str, moment: Moment) -> Result<()> {
     let http = stage.fleet.http();
     let frozen = stage.fleet.active_writer().await?;
-    stage.say("freezing the shard's writer");
-    stage.fleet.writers[frozen.index].process.freeze()?;
+    let freeze = stage.fleet.writers[frozen.index].process.freezer()?;
+    let (done, was_done) = tokio::sync::oneshot::channel();
+    stage.fleet.warehouse.at(table, moment, move || {
+        freeze();
+        let _ = done.send(());
+    });
+    tokio::time::timeout(INSERT_WAIT_MAX, was_done)
+        .await
+        .with_context(|| format!("no insert into {table}"))??;
+    stage.say("the shard's writer is frozen");
     let taken_over = successor(stage, frozen.index, frozen.epoch).await;
     // With a batch that is long another's, and with more to read than it has read.
-    stage.wait(10.0, 3.0).await;
+    stage.wait(10.0, 2.0).await;
     stage.say("thawing it");
     stage.fleet.writers[frozen.index].process.thaw()?;
     let successor = taken_over?;
@@ -195,7 +233,7 @@ pub(super) async fn frozen_writer(stage: &mut Stage) -> Result<()> {
         ))
     };
     let before = read(stage).await?;
-    stage.wait(6.0, 3.0).await;
+    stage.wait(6.0, 2.0).await;
     let after = read(stage).await?;
     ensure!(
         after.0 == frozen.epoch && after.1 == before.1,
@@ -208,12 +246,6 @@ pub(super) async fn frozen_writer(stage: &mut Stage) -> Result<()> {
         after.2 > before.2,
         "the successor stored nothing after the other was thawed"
     );
-    // Counts and books: settling checks that nothing is missing and that nothing counts twice.
-    stage.settle(load).await?;
-    let superseded = stage.fleet.writers[frozen.index]
-        .metric(&http, "receipts_writer_superseded_total")
-        .await?;
-    stage.figure("superseded", format!("{superseded:.0}"));
     Ok(())
 }
 

@@ -23,6 +23,8 @@ const DAY_MS: i64 = 86_400_000;
 const WAIT_MAX: Duration = Duration::from_secs(180);
 const SHARDS_MAX: u32 = 3;
 const CLUSTER: &str = "receipts";
+/// Partitions of the log `receipts` at the start.
+pub(crate) const PARTITIONS: u32 = 4;
 
 pub(crate) struct Installation {
     pub(crate) receipts: Log,
@@ -33,7 +35,7 @@ pub(crate) struct Installation {
     judge: Arc<Judge>,
     clickhouse: ClickHouse,
     // Dropped last.
-    _kafka: Kafka,
+    kafka: Kafka,
     directory: tempfile::TempDir,
 }
 
@@ -74,7 +76,7 @@ impl Installation {
         let directory = tempfile::tempdir().unwrap();
         let config = KafkaConfig {
             brokers: kafka.bootstrap().to_owned(),
-            partitions: 4,
+            partitions: PARTITIONS,
             verdicts_partitions: SHARDS_MAX,
             replication_factor: 1,
             min_insync_replicas: 1,
@@ -105,7 +107,7 @@ impl Installation {
             cpu: CpuPool::new("test", 2, 64).unwrap(),
             judge: Arc::new(Judge::new(Limits::default(), 100)),
             clickhouse,
-            _kafka: kafka,
+            kafka,
             directory,
         };
         installation.add_shard().await;
@@ -234,6 +236,42 @@ impl Installation {
         self.until_counted(sql, model.distinct).await;
     }
 
+    /// Adds partitions to the topic of the log `receipts`, as an operator would.
+    pub(crate) async fn add_partitions(&self, partitions: u32) {
+        let topic = KafkaConfig::default().topic;
+        self.kafka.add_partitions(&topic, partitions).await.unwrap();
+    }
+
+    /// Waits until every shard has verdicts on a partition of `receipts`.
+    pub(crate) async fn until_partition_is_stored(&self, partition: u32) {
+        let sql = format!("SELECT uniqExact(shard) FROM ledger WHERE partition = {partition}");
+        self.until_counted(&sql, u64::from(SHARDS_MAX)).await;
+    }
+
+    /// Copies a shard's tables. What says how far they are comes first.
+    pub(crate) fn copy_shard(&self, number: usize) {
+        let run = |sql: &str| block_in_place(|| self.clickhouse.query(number, sql).unwrap());
+        let from = format!("receipts_{number}");
+        run(&format!("CREATE DATABASE copy_{number}"));
+        let tables = run(&format!(
+            "SELECT name FROM system.tables WHERE database = '{from}'
+             ORDER BY name NOT IN ('progress', 'evidence_progress', 'ledger'), rand()"
+        ));
+        for table in tables.lines() {
+            run(&format!("CREATE TABLE copy_{number}.{table} AS {from}.{table}"));
+            run(&format!(
+                "INSERT INTO copy_{number}.{table} SELECT * FROM {from}.{table}"
+            ));
+        }
+    }
+
+    /// Replaces a shard's tables by their copy.
+    pub(crate) fn restore_shard(&self, number: usize) {
+        let run = |sql: &str| block_in_place(|| self.clickhouse.query(number, sql).unwrap());
+        run(&format!("DROP DATABASE receipts_{number} SYNC"));
+        run(&format!("RENAME DATABASE copy_{number} TO receipts_{number}"));
+    }
+
     /// Checks that databases which aren't what the configuration says are refused.
     pub(crate) async fn assert_misplaced_databases_are_refused(&self) {
         let warehouse = self.warehouse().await;
@@ -317,7 +355,7 @@ impl Installation {
             (model.occurrences, model.distinct)
         );
         // The shards' lines of a block add up to it.
-        for partition in 0..4 {
+        for partition in 0..=PARTITIONS {
             let lines = warehouse
                 .ledger(self.epoch().await, partition, 0, 100_000)
                 .await

@@ -1,5 +1,6 @@
 //! Shards under load: the log `verdicts` grows from one to two to three shards, on real Kafka and
-//! three ClickHouse servers, while clients send receipts again across each change.
+//! three ClickHouse servers, while clients send receipts again across each change. Then the log
+//! `receipts` gets a partition, and a shard is restored from an older copy.
 //!
 //! Days are virtual: an entry of the shard map is registered with a clock of three weeks ago, and
 //! the load's timestamps reach its first day once all verifiers know it, as they would a day later.
@@ -9,7 +10,7 @@
 mod installation;
 mod load;
 
-use installation::Installation;
+use installation::{Installation, PARTITIONS};
 use load::{LARGE, Load};
 
 /// Days before today on which a map with two and one with three shards takes effect.
@@ -44,8 +45,14 @@ async fn receipts_are_counted_once_while_shards_are_added() {
         load.may_reach(until).await;
         load.receipts(2_000).await;
     }
+    installation.add_partitions(PARTITIONS + 1).await;
+    // A shard is restored from an older copy, which was made while its writer worked.
+    installation.copy_shard(1);
+    load.receipts(500).await;
     writers.remove(0).kill().await;
+    installation.restore_shard(1);
     writers.push(installation.writer().await);
+    installation.until_partition_is_stored(PARTITIONS).await;
     load.receipts(500).await;
     let model = load.stop().await;
     installation.until_stored(&model).await;
