@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, TopicResult};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rustix::process::Signal;
@@ -163,13 +163,22 @@ impl Kafka {
     ///
     /// There is no such topic, or it has as many already.
     pub async fn add_partitions(&self, topic: &str, partitions: u32) -> anyhow::Result<()> {
-        let admin: AdminClient<DefaultClientContext> =
-            ClientConfig::new().set("bootstrap.servers", &self.bootstrap).create()?;
         let wanted = NewPartitions::new(topic, usize::try_from(partitions)?);
-        for result in admin.create_partitions([&wanted], &AdminOptions::new()).await? {
-            result.map_err(|(topic, code)| anyhow::anyhow!("topic {topic}: {code}"))?;
-        }
-        Ok(())
+        let results = self.admin()?.create_partitions([&wanted], &AdminOptions::new()).await?;
+        first_error(results)
+    }
+
+    /// Deletes a topic. Not for [`Kafka::start_secure`].
+    ///
+    /// # Errors
+    ///
+    /// There is no such topic.
+    pub async fn delete_topic(&self, topic: &str) -> anyhow::Result<()> {
+        first_error(self.admin()?.delete_topics(&[topic], &AdminOptions::new()).await?)
+    }
+
+    fn admin(&self) -> anyhow::Result<AdminClient<DefaultClientContext>> {
+        Ok(ClientConfig::new().set("bootstrap.servers", &self.bootstrap).create()?)
     }
 
     /// `kcat`, an independent client, with these arguments after the address and the login: what it wrote.
@@ -195,6 +204,13 @@ impl Kafka {
 }
 
 crate::engine::controls!(Kafka);
+
+fn first_error(results: Vec<TopicResult>) -> anyhow::Result<()> {
+    for result in results {
+        result.map_err(|(topic, code)| anyhow::anyhow!("topic {topic}: {code}"))?;
+    }
+    Ok(())
+}
 
 /// How to run a class of Kafka's.
 struct Java {

@@ -1,6 +1,7 @@
 //! Kafka, three ClickHouse servers, an account store, and verifiers and writers on them.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,7 @@ pub(crate) const PARTITIONS: u32 = 4;
 pub(crate) struct Installation {
     pub(crate) receipts: Log,
     verdicts: Log,
+    kafka_config: KafkaConfig,
     config: WarehouseConfig,
     accounts: Accounts,
     cpu: CpuPool,
@@ -98,6 +100,7 @@ impl Installation {
         let mut installation = Self {
             receipts,
             verdicts,
+            kafka_config: config,
             config: WarehouseConfig {
                 url: Some(clickhouse.url(0)),
                 cluster: Some(CLUSTER.to_owned()),
@@ -114,8 +117,46 @@ impl Installation {
         installation
     }
 
+    pub(crate) fn clickhouse(&self) -> &ClickHouse {
+        &self.clickhouse
+    }
+
+    pub(crate) fn kafka(&self) -> &Kafka {
+        &self.kafka
+    }
+
+    /// The data directory, which has the account store.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Writes the present configuration to a file.
+    pub(crate) fn configuration(&self) -> PathBuf {
+        let path = self.directory.path().join("receipts.toml");
+        let (kafka, warehouse) = (&self.kafka_config, &self.config);
+        let text = format!(
+            "[kafka]\nbrokers = {:?}\npartitions = {}\nverdicts_partitions = {}\nreplication_factor = 1\n\
+             min_insync_replicas = 1\n[warehouse]\nurl = {:?}\ncluster = {CLUSTER:?}\nshards = {:?}\n",
+            kafka.brokers,
+            PARTITIONS + 1,
+            kafka.verdicts_partitions,
+            warehouse.url.as_deref().unwrap(),
+            warehouse.shards,
+        );
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Opens the log `verdicts` that has replaced a lost one.
+    pub(crate) fn reopen_verdicts(&mut self) {
+        let open = || Log::open_verdicts(&self.kafka_config, &EmbeddedConfig::default(), self.directory.path());
+        let opened = block_in_place(open).unwrap();
+        let lost = std::mem::replace(&mut self.verdicts, opened);
+        block_in_place(|| lost.close());
+    }
+
     /// A client with the present configuration.
-    async fn warehouse(&self) -> Warehouse {
+    pub(crate) async fn warehouse(&self) -> Warehouse {
         let target = Target::Url(self.config.url.clone().unwrap());
         Warehouse::connect(&target, &self.config).await.unwrap()
     }

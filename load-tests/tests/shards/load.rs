@@ -24,7 +24,7 @@ const DAY_MS: i64 = 86_400_000;
 const BATCH: usize = 20;
 
 /// Receipts that were acknowledged.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Model {
     /// Receipts by publisher and day.
     pub(crate) receipts: BTreeMap<(String, i64), u64>,
@@ -50,14 +50,19 @@ struct State {
     model: Model,
     sent: Vec<Sent>,
     days: Range<i64>,
+    is_pausing: bool,
     is_stopping: bool,
 }
 
 /// A running load.
 pub(crate) struct Load {
     state: Arc<Mutex<State>>,
+    sending: Sending,
     task: JoinHandle<()>,
 }
+
+/// Locked while a batch is sent.
+type Sending = Arc<tokio::sync::Mutex<()>>;
 
 impl Load {
     /// Sends receipts of these days, counted from today.
@@ -67,8 +72,9 @@ impl Load {
             ..State::default()
         }));
         let writer = installation.receipts.writer().unwrap();
-        let task = tokio::spawn(run(Arc::clone(&state), writer));
-        Self { state, task }
+        let sending = Sending::default();
+        let task = tokio::spawn(run(Arc::clone(&state), Arc::clone(&sending), writer));
+        Self { state, sending, task }
     }
 
     /// Waits until so many further receipts were acknowledged.
@@ -85,6 +91,19 @@ impl Load {
         self.state.lock().days.end = day;
     }
 
+    /// Sends nothing more for now. Returns what was acknowledged.
+    pub(crate) async fn pause(&self) -> Model {
+        // Held while a batch is sent.
+        let _none_is_sent = self.sending.lock().await;
+        let mut state = self.state.lock();
+        state.is_pausing = true;
+        state.model.clone()
+    }
+
+    pub(crate) fn resume(&self) {
+        self.state.lock().is_pausing = false;
+    }
+
     /// Stops, and returns what was acknowledged.
     pub(crate) async fn stop(self) -> Model {
         self.state.lock().is_stopping = true;
@@ -93,21 +112,24 @@ impl Load {
     }
 }
 
-async fn run(state: Arc<Mutex<State>>, log: Arc<dyn LogWriter>) {
+async fn run(state: Arc<Mutex<State>>, sending: Sending, log: Arc<dyn LogWriter>) {
     let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
     loop {
-        let next = {
-            let state = state.lock();
-            if state.is_stopping {
-                return;
+        {
+            let _sending = sending.lock().await;
+            let next = {
+                let state = state.lock();
+                if state.is_stopping {
+                    return;
+                }
+                (!state.is_pausing).then(|| next(&state, &key))
+            };
+            if let Some(next) = next
+                && log.append(next.record.clone()).await.is_ok()
+            {
+                state.lock().acknowledge(next);
             }
-            next(&state, &key)
-        };
-        if log.append(next.record.clone()).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
         }
-        state.lock().acknowledge(next);
         tokio::time::sleep(Duration::from_millis(40)).await;
     }
 }

@@ -1,12 +1,14 @@
 //! Shards under load: the log `verdicts` grows from one to two to three shards, on real Kafka and
 //! three ClickHouse servers, while clients send receipts again across each change. Then the log
-//! `receipts` gets a partition, and a shard is restored from an older copy.
+//! `receipts` gets a partition, a shard is restored from an older copy, and the operator's commands
+//! run as processes.
 //!
 //! Days are virtual: an entry of the shard map is registered with a clock of three weeks ago, and
 //! the load's timestamps reach its first day once all verifiers know it, as they would a day later.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod commands;
 mod installation;
 mod load;
 
@@ -54,11 +56,30 @@ async fn receipts_are_counted_once_while_shards_are_added() {
     writers.push(installation.writer().await);
     installation.until_partition_is_stored(PARTITIONS).await;
     load.receipts(500).await;
-    let model = load.stop().await;
+    let model = load.pause().await;
     installation.until_stored(&model).await;
     installation.assert_equal(&model).await;
     installation.until_evidence(&model).await;
     installation.assert_misplaced_databases_are_refused().await;
+    installation.assert_shards_commands();
+    installation.assert_repaired(&model).await;
+
+    // `verdicts` is lost, and with it what a shard's restored tables lack.
+    installation.copy_shard(2);
+    load.resume();
+    load.receipts(500).await;
+    let model = load.stop().await;
+    installation.until_stored(&model).await;
+    for process in verifiers.drain(..).chain(writers.drain(..)) {
+        process.stop().await;
+    }
+    installation.restore_shard(2);
+    installation.rewind().await;
+    verifiers.push(installation.verifier().await);
+    writers.push(installation.writer().await);
+    installation.until_stored(&model).await;
+    installation.assert_equal(&model).await;
+    installation.until_evidence(&model).await;
 
     for publisher in [LARGE, "p5.example"] {
         installation.erase(publisher).await;
