@@ -1,6 +1,6 @@
 //! The shards that this process owns: assignments, revocations, and the records between.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use receipt_log::{Assignment, Commit, CommitError, ConsumeError, LogConsumer, LoggedRecord, PollLimits, Polled};
@@ -112,6 +112,8 @@ struct Consuming {
     assigned: HashMap<u32, Assignment>,
     /// Superseded shards, and when to take them again.
     superseded: VecDeque<(Instant, u32)>,
+    /// Assigned shards that aren't in the configuration.
+    unknown: HashSet<u32>,
     tasks: JoinSet<(u32, Result<Ended, WriterError>)>,
     /// Polled records that no pipeline has taken yet.
     waiting: VecDeque<(u32, Vec<LoggedRecord>)>,
@@ -131,6 +133,7 @@ impl Consuming {
             shards: HashMap::new(),
             assigned: HashMap::new(),
             superseded: VecDeque::new(),
+            unknown: HashSet::new(),
             tasks: JoinSet::new(),
             waiting: VecDeque::new(),
             commits,
@@ -182,12 +185,13 @@ impl Consuming {
 
     async fn accept(&mut self, polled: Polled) -> Result<(), ResumeError> {
         for shard in polled.revoked {
-            self.retry.parts.recovered(SUPERSEDED);
-            self.retry.parts.recovered(UNKNOWN);
+            self.superseded.retain(|(_, superseded)| *superseded != shard);
+            self.unknown.remove(&shard);
             self.shards.remove(&shard);
             self.assigned.remove(&shard);
             info!(shard, "the shard was revoked");
         }
+        self.report_recovered();
         let mut records = polled.records;
         for assignment in &polled.assigned {
             // Records that came with the assignment come again, from the position behind the
@@ -213,8 +217,10 @@ impl Consuming {
         self.assigned.insert(shard, assignment.clone());
         // Records of an earlier assignment come again, from the position behind the ledger.
         self.waiting.retain(|(waiting, _)| *waiting != shard);
+        self.superseded.retain(|(_, superseded)| *superseded != shard);
         let Some(warehouse) = configured(&self.warehouse, &self.retry, shard).await? else {
             // Other shards continue. Nothing is lost: this one's records stay in the log.
+            self.unknown.insert(shard);
             return Ok(());
         };
         let resumed = match resume(assignment, self.consumer.as_mut(), &warehouse, &self.retry).await {
@@ -242,8 +248,19 @@ impl Consuming {
         };
         self.tasks.spawn(async move { (shard, pipeline.run().await) });
         self.shards.insert(shard, records);
-        self.retry.parts.recovered(SUPERSEDED);
+        self.report_recovered();
         Ok(())
+    }
+
+    /// Reports that no shard of this process has another writer, or isn't configured, where that is
+    /// so.
+    fn report_recovered(&self) {
+        if self.superseded.is_empty() {
+            self.retry.parts.recovered(SUPERSEDED);
+        }
+        if self.unknown.is_empty() {
+            self.retry.parts.recovered(UNKNOWN);
+        }
     }
 
     fn ended(
