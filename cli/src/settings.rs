@@ -170,6 +170,10 @@ impl Settings {
                 self.log.record_bytes_max
             )));
         }
+        if !self.kafka.is_given() && !self.warehouse.shards.is_empty() {
+            let reason = "warehouse.shards needs kafka.brokers: the embedded log has one shard";
+            return Err(Failure::Input(reason.to_owned()));
+        }
         self.fit_verdicts()?;
         if self.warehouse.insert_bytes_max < needed as u64 {
             return Err(Failure::Input(format!(

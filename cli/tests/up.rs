@@ -733,6 +733,15 @@ fn a_configuration_that_can_not_work_starts_nothing() {
             assert!(ran.stderr.contains(fault), "{fault}: {}", ran.stderr);
         }
     }
+    let shards =
+        "[warehouse]\nurl = \"http://ch:8123\"\ncluster = \"main\"\nshards = [\"http://ch:8123/receipts_0\"]\n";
+    std::fs::write(&file, shards).unwrap();
+    let ran = on(&data, &["config", "check", "--config", config]).expect(2);
+    assert!(
+        ran.stderr.contains("warehouse.shards needs kafka.brokers"),
+        "{}",
+        ran.stderr
+    );
     assert!(!data.exists());
     let long = dir.path().join("x".repeat(120));
     assert!(on(&long, &["up"]).expect(2).stderr.contains("shorter path"));
