@@ -71,6 +71,7 @@ pub struct Client {
     insert_wait_max: Duration,
     query_wait_max: Duration,
     damage: Arc<Mutex<Option<Damage>>>,
+    notes: fn(&str) -> bool,
 }
 
 /// Damage of stored data that a statement met.
@@ -132,11 +133,11 @@ impl Call {
 
 impl Client {
     /// Makes a client of `config.database`. Connects to nothing yet: an unreachable ClickHouse shows
-    /// at the first call.
+    /// at the first call. Damage is kept in [`Self::damage`] if `notes` accepts its message.
     ///
     /// # Errors
     /// [`WarehouseError::Config`].
-    pub fn new(target: &Target, config: &WarehouseConfig) -> Result<Self, WarehouseError> {
+    pub fn new(target: &Target, config: &WarehouseConfig, notes: fn(&str) -> bool) -> Result<Self, WarehouseError> {
         config.validate().map_err(WarehouseError::Config)?;
         let connector = Connector {
             target: target.clone(),
@@ -177,10 +178,11 @@ impl Client {
             insert_wait_max: Duration::from_millis(config.insert_wait_ms_max),
             query_wait_max: Duration::from_millis(config.query_wait_ms_max),
             damage: Arc::default(),
+            notes,
         })
     }
 
-    /// The same client, which notes damage together with another one.
+    /// Shares the other client's record of damage.
     #[must_use]
     pub fn with_damage_of(self, other: &Self) -> Self {
         Self {
@@ -189,7 +191,7 @@ impl Client {
         }
     }
 
-    /// The same client outside of our database, which may not be there yet.
+    /// Returns a client of the database `default`, for when ours may not exist yet.
     #[must_use]
     pub fn outside(&self) -> Self {
         Self {
@@ -370,8 +372,7 @@ impl Client {
             return;
         };
         tracing::error!(%error, "the warehouse's stored data is damaged");
-        // Without a part there is nothing that could be found sound again.
-        if message.contains("reading from part ") {
+        if (self.notes)(message) {
             *self.damage.lock() = Some(Damage {
                 message: message.clone(),
                 checked: Instant::now(),

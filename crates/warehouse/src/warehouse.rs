@@ -6,6 +6,7 @@ use std::sync::Arc;
 use receipt_clickhouse::{Client, Target, WarehouseConfig};
 
 use crate::WarehouseError;
+use crate::queries::names_a_part;
 use crate::schema::Layout;
 
 /// A ClickHouse that holds our tables. Cheap to clone; clones share connections.
@@ -43,7 +44,7 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError::Config`].
     pub fn new(target: &Target, config: &WarehouseConfig) -> Result<Self, WarehouseError> {
-        let client = Client::new(target, config)?;
+        let client = Client::new(target, config, names_a_part)?;
         let shards = config.of_shards();
         let shards = shards.iter().map(|shard| {
             let url = shard.url.clone().unwrap_or_default();

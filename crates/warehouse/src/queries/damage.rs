@@ -24,6 +24,11 @@ fn part_in(message: &str) -> Option<Part> {
     })
 }
 
+/// Whether a message of damage names a part of ours, which can be found sound again.
+pub(crate) fn names_a_part(message: &str) -> bool {
+    part_in(message).is_some()
+}
+
 impl Warehouse {
     /// Whether the warehouse answers, and whether damage that a statement of this client met is gone since.
     ///

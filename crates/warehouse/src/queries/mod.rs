@@ -23,6 +23,7 @@ use crate::Call;
 use uuid::Uuid;
 
 pub use audit::{AuditFinding, AuditPartition, AuditState, AuditSums, AuditedSection, CommittedOffset, SectionOffsets};
+pub(crate) use damage::names_a_part;
 pub use erasure::{MetadataErasure, MetadataRows};
 pub use export::{ExportedReceipt, ReceiptCursor};
 pub use listing::NewestCursor;
