@@ -147,6 +147,7 @@ mod tests {
             epoch: 7,
             next_offset: 0,
             committed: None,
+            begin_offset: 0,
         }
     }
 

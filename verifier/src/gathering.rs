@@ -176,6 +176,7 @@ mod tests {
                 epoch: 1,
                 next_offset: 0,
                 committed: None,
+                begin_offset: 0,
             };
             assignments.assign(&assignment, 0);
         }

@@ -72,6 +72,8 @@ pub struct Assignment {
     pub next_offset: u64,
     /// The last commit, if any consumer of the group ever made one.
     pub committed: Option<Committed>,
+    /// Offset of the oldest record.
+    pub begin_offset: u64,
 }
 
 /// What one poll brought. All three may be empty (nothing came within the wait).

@@ -93,6 +93,7 @@ fn assigned(partition: u32) -> Assignment {
         epoch: EPOCH,
         next_offset: 0,
         committed: Some(committed),
+        begin_offset: 0,
     }
 }
 

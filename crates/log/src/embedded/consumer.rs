@@ -130,6 +130,7 @@ impl EmbeddedConsumer {
             epoch: self.shared.epoch,
             next_offset: self.next_offset,
             committed: self.group.committed(),
+            begin_offset: self.shared.catalog.begin(),
         }
     }
 

@@ -374,6 +374,7 @@ impl Member {
                 epoch: self.epoch,
                 next_offset,
                 committed: start.committed,
+                begin_offset: start.begin_offset,
             });
         }
         Ok(())
