@@ -218,7 +218,8 @@ impl Consuming {
         // Records of an earlier assignment come again, from the position behind the ledger.
         self.waiting.retain(|(waiting, _)| *waiting != shard);
         self.superseded.retain(|(_, superseded)| *superseded != shard);
-        let Some(warehouse) = configured(&self.warehouse, &self.retry, shard).await? else {
+        self.unknown.remove(&shard);
+        let Some(warehouse) = configured(&self.warehouse, &self.retry, UNKNOWN, shard).await? else {
             // Other shards continue. Nothing is lost: this one's records stay in the log.
             self.unknown.insert(shard);
             return Ok(());
@@ -252,8 +253,7 @@ impl Consuming {
         Ok(())
     }
 
-    /// Reports that no shard of this process has another writer, or isn't configured, where that is
-    /// so.
+    /// Clears a failure in readiness once no shard of this process has that failure.
     fn report_recovered(&self) {
         if self.superseded.is_empty() {
             self.retry.parts.recovered(SUPERSEDED);
@@ -331,8 +331,14 @@ impl Consuming {
     }
 }
 
-/// The shard's database; none, and readiness says why, if the configuration can't be right.
-async fn configured(all: &Warehouse, retry: &Retry, shard: u32) -> Result<Option<Warehouse>, Stopped> {
+/// The shard's database; none, and `part` of readiness says why, if the configuration can't be
+/// right.
+pub(crate) async fn configured(
+    all: &Warehouse,
+    retry: &Retry,
+    part: &'static str,
+    shard: u32,
+) -> Result<Option<Warehouse>, Stopped> {
     let reason = match all.shard(shard) {
         Ok(warehouse) => {
             let other = || warehouse.writer_of_other_shard(shard);
@@ -349,9 +355,9 @@ async fn configured(all: &Warehouse, retry: &Retry, shard: u32) -> Result<Option
     };
     error!(
         shard,
-        reason, "the shard has no writer until this process is configured and started again"
+        part, reason, "nothing of the shard is stored until this process is configured and started again"
     );
-    retry.parts.failed(UNKNOWN, reason);
+    retry.parts.failed(part, reason);
     Ok(None)
 }
 

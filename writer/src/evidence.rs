@@ -17,6 +17,7 @@ use tracing::{error, warn};
 use warehouse::{Remedy, VerdictsPosition, Warehouse};
 
 use crate::config::WriterConfig;
+use crate::consuming::configured;
 use crate::error::WriterError;
 use crate::reading::decode;
 
@@ -143,7 +144,7 @@ impl EvidenceWriter {
         consumer: &mut dyn LogConsumer,
         gathered: &mut Gathered,
         unknown: &mut HashSet<u32>,
-    ) -> Result<Vec<LoggedRecord>, Stopped> {
+    ) -> Result<Vec<LoggedRecord>, Ended> {
         for shard in polled.revoked {
             gathered.shards.remove(&shard);
             unknown.remove(&shard);
@@ -152,17 +153,14 @@ impl EvidenceWriter {
         for assignment in &polled.assigned {
             let shard = assignment.partition;
             gathered.shards.remove(&shard);
-            match self.warehouse.shard(shard) {
-                Ok(warehouse) => {
-                    if self.resume(assignment, warehouse, consumer).await? {
-                        // They come again.
-                        records.retain(|logged| logged.position.partition != shard);
-                    }
+            unknown.remove(&shard);
+            match configured(&self.warehouse, &self.retry, PART, shard).await? {
+                Some(warehouse) => {
+                    self.resume(assignment, &warehouse, consumer).await?;
+                    // The consumer returns these records again.
+                    records.retain(|logged| logged.position.partition != shard);
                 }
-                Err(error) => {
-                    error!(shard, %error, "no evidence is stored of this shard");
-                    unknown.insert(shard);
-                }
+                None => drop(unknown.insert(shard)),
             }
         }
         records.retain(|logged| !unknown.contains(&logged.position.partition));
@@ -170,34 +168,30 @@ impl EvidenceWriter {
     }
 
     /// Moves the consumer behind what the table has, whatever the group's offset says: the tables
-    /// may have been restored from an older copy. Returns whether the consumer was moved.
+    /// may have been restored from an older copy.
     async fn resume(
         &self,
         assignment: &Assignment,
         warehouse: &Warehouse,
         consumer: &mut dyn LogConsumer,
-    ) -> Result<bool, Stopped> {
-        let shard = assignment.partition;
+    ) -> Result<(), Ended> {
+        let (shard, begin) = (assignment.partition, assignment.begin_offset);
         let read = || warehouse.evidence_progress(shard);
-        let offset = match self.retry.until_done(PART, read).await? {
-            Some(stored) if stored.epoch == assignment.epoch => stored.offset,
-            // Another log: it is read from its begin.
-            Some(_) => return Ok(false),
-            None if assignment.committed.is_none() => return Ok(false),
-            None => 0,
-        };
+        let stored = self.retry.until_done(PART, read).await?;
+        // Of another log, nothing is stored.
+        let stored = stored.filter(|stored| stored.epoch == assignment.epoch);
+        let offset = stored.map_or(0, |stored| stored.offset);
+        if stored.is_some() && offset < begin {
+            warn!(
+                shard,
+                offset, begin, "the log verdicts begins behind the stored evidence: what is between is missing"
+            );
+        }
         let mut pauses = self.retry.pauses();
         loop {
-            match consumer.seek(shard, offset).await {
-                Ok(()) => return Ok(true),
-                Err(ConsumeError::Unavailable(reason)) => self.retry.pause(PART, &reason, &mut pauses).await?,
-                Err(ConsumeError::Damaged { detail, .. }) => {
-                    warn!(
-                        shard,
-                        offset, detail, "evidence from this offset of the log verdicts on is missing"
-                    );
-                    return Ok(false);
-                }
+            match consumer.seek(shard, offset.max(begin)).await {
+                Ok(()) => return Ok(()),
+                Err(error) => self.failed(error, &mut pauses).await?,
             }
         }
     }
@@ -273,17 +267,17 @@ impl EvidenceWriter {
 }
 
 async fn commit(consumer: &mut dyn LogConsumer, commits: Vec<Commit>) {
-    if commits.is_empty() {
-        return;
-    }
-    match consumer.commit(commits).await {
-        // Another process has the shard, and reads from the last commit on.
-        Ok(()) | Err(CommitError::Fenced(_)) => {}
-        Err(CommitError::Unavailable(reason) | CommitError::Invalid(reason)) => {
-            warn!(
-                reason,
-                "the offset of evidence can't be committed; the next commit is behind it"
-            );
+    // One by one, because one that is refused refuses the others.
+    for commit in commits {
+        match consumer.commit(vec![commit]).await {
+            // Another process has the shard, or its evidence is stored again.
+            Ok(()) | Err(CommitError::Fenced(_)) => {}
+            Err(CommitError::Unavailable(reason) | CommitError::Invalid(reason)) => {
+                warn!(
+                    reason,
+                    "the offset of evidence can't be committed; the next commit is behind it"
+                );
+            }
         }
     }
 }
