@@ -34,6 +34,7 @@ pub struct Rebuilder {
     pauses: Pauses,
     retry: Retry,
     current: Option<Current>,
+    is_failing: bool,
 }
 
 /// A request in progress.
@@ -66,6 +67,7 @@ impl Rebuilder {
             pauses: retry.pauses(),
             retry,
             current: None,
+            is_failing: false,
         }
     }
 
@@ -108,6 +110,7 @@ impl Rebuilder {
                     let pause = self.pauses.next_wait();
                     warn!(%error, "usage can't be rebuilt now; retrying");
                     self.retry.parts.failed(PART, format!("{PART}: {error}"));
+                    self.is_failing = true;
                     self.next_at = Instant::now() + pause;
                     if error.is_retryable() {
                         inserter.renew_epoch().await?;
@@ -120,7 +123,10 @@ impl Rebuilder {
     }
 
     fn recovered(&mut self) {
-        self.retry.parts.recovered(PART);
+        // Another shard's rebuild may be failing.
+        if std::mem::take(&mut self.is_failing) {
+            self.retry.parts.recovered(PART);
+        }
         self.pauses = self.retry.pauses();
     }
 
@@ -159,6 +165,13 @@ impl Rebuilder {
             request,
             rows: 0,
         }))
+    }
+}
+
+impl Drop for Rebuilder {
+    /// The shard's next owner rebuilds.
+    fn drop(&mut self) {
+        self.recovered();
     }
 }
 
