@@ -32,9 +32,9 @@ pub enum Fault {
 /// A moment of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// It has arrived here, and not yet at the server.
+    /// The request has reached the proxy, and not the server.
     Asked,
-    /// Its answer has arrived here, and not yet at the client.
+    /// The answer has reached the proxy, and not the client.
     Answered,
 }
 

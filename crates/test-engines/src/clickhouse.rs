@@ -84,7 +84,7 @@ impl ClickHouse {
         Self::start_with_users(servers, &[])
     }
 
-    /// The same with further users.
+    /// Starts servers with further users.
     ///
     /// # Errors
     ///

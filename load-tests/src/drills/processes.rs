@@ -9,7 +9,7 @@ use crate::fleet::ActiveWriter;
 use crate::fleet::replica::Replica;
 use crate::proxy::Moment;
 
-/// No insert comes so late under load.
+/// Longest wait for the next insert under load.
 const INSERT_WAIT_MAX: Duration = Duration::from_secs(30);
 
 pub(super) async fn kill_gateway(stage: &mut Stage) -> Result<()> {

@@ -74,15 +74,20 @@ impl Installation {
             let sql = format!("ALTER TABLE {deleted} SETTINGS mutations_sync = 2");
             block_in_place(|| self.clickhouse().query(shard, &sql).unwrap());
         }
+        assert!(lines().await < stored);
+        assert!(warehouse.totals().await.unwrap().receipts < model.distinct);
         let (code, found) = self.receipts(&["audit"]);
         assert_eq!(code, Some(1), "{found}");
+        for kind in ["accepted_sum", "rejected_sum", "ledger_gap"] {
+            assert!(found["findings"].to_string().contains(kind), "{kind}: {found}");
+        }
         self.receipts_ok(&["repair"]);
         assert_eq!(self.receipts_ok(&["audit"])["findings"], Value::Array(Vec::new()));
         assert_eq!(lines().await, stored);
         self.assert_equal(model).await;
     }
 
-    /// Loses `verdicts` and the newest tables of a shard, and sets the verifiers back.
+    /// Loses `verdicts`, and sets the verifiers back.
     pub(crate) async fn rewind(&mut self) {
         let topic = receipt_log::KafkaConfig::default().verdicts_topic;
         self.kafka().delete_topic(&topic).await.unwrap();

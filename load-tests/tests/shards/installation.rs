@@ -289,14 +289,14 @@ impl Installation {
         self.until_counted(&sql, u64::from(SHARDS_MAX)).await;
     }
 
-    /// Copies a shard's tables. What says how far they are comes first.
+    /// Copies a shard's tables in the order that docs/exactness.md names.
     pub(crate) fn copy_shard(&self, number: usize) {
         let run = |sql: &str| block_in_place(|| self.clickhouse.query(number, sql).unwrap());
         let from = format!("receipts_{number}");
         run(&format!("CREATE DATABASE copy_{number}"));
         let tables = run(&format!(
             "SELECT name FROM system.tables WHERE database = '{from}'
-             ORDER BY name NOT IN ('progress', 'evidence_progress', 'ledger'), rand()"
+             ORDER BY name NOT IN ('progress', 'evidence_progress'), name != 'ledger', rand()"
         ));
         for table in tables.lines() {
             run(&format!("CREATE TABLE copy_{number}.{table} AS {from}.{table}"));
@@ -309,6 +309,8 @@ impl Installation {
     /// Replaces a shard's tables by their copy.
     pub(crate) fn restore_shard(&self, number: usize) {
         let run = |sql: &str| block_in_place(|| self.clickhouse.query(number, sql).unwrap());
+        // A killed writer's last insert may still run.
+        while run("SELECT count() FROM system.processes WHERE startsWith(query_id, 'receipts-writer-')") != "0\n" {}
         run(&format!("DROP DATABASE receipts_{number} SYNC"));
         run(&format!("RENAME DATABASE copy_{number} TO receipts_{number}"));
     }

@@ -139,7 +139,7 @@ fn a_group_without_a_position_continues_behind_the_ledger() {
             world.append(source.singles([number])).await;
         }
         world.run_until_caught_up().await;
-        world.sql("SYSTEM STOP MERGES").await;
+        world.merges("STOP").await;
         let stored = world.number("SELECT count() FROM receipts").await;
         world.append(source.singles(10..12)).await;
         let writer = world.spawn_with(world.consumer("another"), world.warehouse.clone());
@@ -150,7 +150,7 @@ fn a_group_without_a_position_continues_behind_the_ledger() {
             stored + 2,
             "nothing was inserted again"
         );
-        world.sql("SYSTEM START MERGES").await;
+        world.merges("START").await;
         world.assert_exact(&[&source]).await;
     });
 }

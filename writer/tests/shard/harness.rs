@@ -284,17 +284,27 @@ impl World {
         }
     }
 
-    /// Waits until there is evidence of so many receipts.
+    /// Waits until there is evidence of everything in the log, which has so many receipts.
     pub(crate) async fn evidence(&self, receipts: u64) {
+        let end = self.log.partitions(GROUP).await.unwrap().remove(0).end_offset;
         let deadline = Instant::now() + WAIT_MAX;
         loop {
             let found = self.number("SELECT count() FROM evidence FINAL").await;
             assert!(found <= receipts, "{found} of {receipts}");
-            if found == receipts {
+            let position = self.warehouse.evidence_progress(0).await.unwrap();
+            if found == receipts && position.map(|stored| stored.offset) == Some(end) {
                 return;
             }
             assert!(Instant::now() < deadline, "{found} of {receipts}");
             tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Stops or starts merges of this world's tables.
+    pub(crate) async fn merges(&self, word: &str) {
+        let tables = "SELECT name FROM system.tables WHERE database = currentDatabase()";
+        for table in self.sql(tables).await.lines() {
+            self.sql(&format!("SYSTEM {word} MERGES {table}")).await;
         }
     }
 

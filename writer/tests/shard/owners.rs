@@ -15,7 +15,7 @@ const TABLES: [&str; 4] = ["receipts", "rejected", "ledger", "progress"];
 fn superseded_at(table: &'static str) {
     run(async {
         let (world, proxy) = World::behind_proxy().await;
-        world.sql("SYSTEM STOP MERGES").await;
+        world.merges("STOP").await;
         let mut source = Source::new(3, 0, 1);
         world
             .append(source.block(&[vec![Accepted(0), Rejected], vec![Accepted(2)]]))
@@ -42,7 +42,7 @@ fn superseded_at(table: &'static str) {
         world.caught_up("newer").await;
         assert_eq!(newer_proxy.inserts("receipts"), forwarded + 1);
         newer.stop().await;
-        world.sql("SYSTEM START MERGES").await;
+        world.merges("START").await;
         world.assert_exact(&[&source]).await;
     });
 }
@@ -97,7 +97,7 @@ fn a_superseded_writer_leaves_the_shard_and_may_be_started_again() {
 fn arrives_late(table: &'static str) {
     run(async {
         let (world, proxy) = World::behind_proxy().await;
-        world.sql("SYSTEM STOP MERGES").await;
+        world.merges("STOP").await;
         let mut source = Source::new(3, 0, 1);
         world
             .append(source.block(&[vec![Accepted(0), Rejected], vec![Accepted(2)]]))
@@ -115,7 +115,7 @@ fn arrives_late(table: &'static str) {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         assert_eq!(world.rows(&tables).await, stored, "the late insert added nothing");
         writer.stop().await;
-        world.sql("SYSTEM START MERGES").await;
+        world.merges("START").await;
         world.assert_exact(&[&source]).await;
     });
 }

@@ -34,7 +34,7 @@ fn user(name: &str, grants: Vec<String>) -> ClickHouseUser {
 }
 
 /// The table on which an account has no right.
-const LACKING: [(&str, &str); 8] = [
+const LACKING: [(&str, &str); 9] = [
     ("without_receipts", "receipts.receipts"),
     ("without_rejected", "receipts.rejected"),
     ("without_usage", "receipts.usage"),
@@ -43,6 +43,7 @@ const LACKING: [(&str, &str); 8] = [
     ("without_writers", "receipts.writers"),
     ("without_rebuilds", "receipts.usage_rebuilds"),
     ("without_evidence", "receipts.evidence"),
+    ("without_position", "receipts.evidence_progress"),
 ];
 
 #[test]
