@@ -4,6 +4,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use proptest::{prelude::*, sample::Index};
@@ -85,11 +86,22 @@ fn written(direct_io: DirectIo) -> (tempfile::TempDir, Vec<LoggedRecord>) {
     (dir, records)
 }
 
+/// Opens a log. A process that another test is starting may still have the lock of a closed one.
+async fn opened(dir: &Path, direct_io: DirectIo) -> EmbeddedLog {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        match EmbeddedLog::open(dir, small(direct_io)) {
+            Err(OpenError::InUse(_)) if Instant::now() < deadline => tokio::time::sleep(Duration::from_millis(5)).await,
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
 /// Opens the changed log and checks that exactly the first `survivors` are there, and that it works on.
 fn assert_survivors(dir: &Path, records: &[LoggedRecord], survivors: usize, direct_io: DirectIo) {
     block_on(async {
         for round in 0..2 {
-            let log = EmbeddedLog::open(dir, small(direct_io)).unwrap();
+            let log = opened(dir, direct_io).await;
             let found = read_all(&log).await;
             assert_eq!(found.len(), survivors + round);
             assert!(found[..survivors] == records[..survivors]);
