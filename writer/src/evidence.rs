@@ -1,7 +1,8 @@
 //! Exact bytes of accepted receipts, from the log `verdicts` into the table `evidence`.
 //!
-//! A consumer group of its own reads the log, so evidence never delays numbers. Offsets are
-//! committed behind the insert. A crash in between repeats the insert, which changes nothing.
+//! A consumer group of its own reads the log, so evidence never delays numbers. The position is
+//! published behind the insert, and reading continues there. A crash in between repeats the insert,
+//! which changes nothing.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -49,8 +50,8 @@ struct Gathered {
 
 struct Shard {
     rows: Vec<RecordBatch>,
-    epoch: u32,
-    next_offset: u64,
+    /// Position behind the rows.
+    next: VerdictsPosition,
 }
 
 /// The consumer of evidence, or none if the configuration wants no evidence. Then the log doesn't
@@ -203,19 +204,9 @@ impl EvidenceWriter {
             error!(error = %panicked, "decoding evidence panicked");
             Ended::Failed(WriterError::TaskEnded(0))
         };
-        for Decoded {
-            shard,
-            epoch,
-            next_offset,
-            rows,
-        } in decoded.map_err(panicked)?.map_err(Ended::Failed)?
-        {
-            let of_shard = gathered.shards.entry(shard).or_insert(Shard {
-                rows: Vec::new(),
-                epoch,
-                next_offset,
-            });
-            (of_shard.epoch, of_shard.next_offset) = (epoch, next_offset);
+        for Decoded { shard, next, rows } in decoded.map_err(panicked)?.map_err(Ended::Failed)? {
+            let of_shard = gathered.shards.entry(shard).or_insert(Shard { rows: Vec::new(), next });
+            of_shard.next = next;
             of_shard.rows.extend(Some(rows).filter(|rows| rows.num_rows() > 0));
         }
         Ok(())
@@ -229,16 +220,13 @@ impl EvidenceWriter {
                 continue;
             };
             self.insert_rows(warehouse, &shard.rows).await?;
-            let next = VerdictsPosition {
-                epoch: shard.epoch,
-                offset: shard.next_offset,
-            };
+            let next = shard.next;
             let publish = || warehouse.publish_evidence_progress(number, next);
             self.retry.until_done(PART, publish).await?;
             commits.push(Commit {
                 partition: number,
-                epoch: shard.epoch,
-                next_offset: shard.next_offset,
+                epoch: next.epoch,
+                next_offset: next.offset,
                 metadata: String::new(),
             });
         }
@@ -296,8 +284,8 @@ impl From<Stopped> for Ended {
 /// The accepted rows of a record.
 struct Decoded {
     shard: u32,
-    epoch: u32,
-    next_offset: u64,
+    /// Position behind the record.
+    next: VerdictsPosition,
     rows: RecordBatch,
 }
 
@@ -305,8 +293,10 @@ fn decode_all(records: &[LoggedRecord]) -> Result<Vec<Decoded>, WriterError> {
     let decoded = records.iter().map(|logged| {
         Ok(Decoded {
             shard: logged.position.partition,
-            epoch: logged.position.epoch,
-            next_offset: logged.position.offset + 1,
+            next: VerdictsPosition {
+                epoch: logged.position.epoch,
+                offset: logged.position.offset + 1,
+            },
             rows: decode(logged)?.block.accepted(),
         })
     });
