@@ -108,7 +108,7 @@ pub(crate) struct World {
     cpu: CpuPool,
     /// Of the last writer.
     health: parking_lot::Mutex<Health>,
-    /// Where [`Self::sql`] is answered, if not by the shared engine.
+    /// Server that answers [`Self::sql`], if not the shared engine.
     server: Option<std::net::SocketAddr>,
 }
 

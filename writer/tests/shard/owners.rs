@@ -3,7 +3,7 @@
 use writer::GROUP;
 
 use crate::harness::{World, run};
-use crate::proxy::Fault;
+use crate::proxy::{Fault, Proxy};
 use crate::verdicts::{Source, Verdict};
 
 use Verdict::{Accepted, Rejected};
@@ -11,16 +11,22 @@ use Verdict::{Accepted, Rejected};
 /// Fenced tables.
 const TABLES: [&str; 4] = ["receipts", "rejected", "ledger", "progress"];
 
+/// A world without merges, with one block in the log, whose insert into `table` meets the fault.
+async fn armed(table: &'static str, fault: Fault) -> (World, Proxy, Source) {
+    let (world, proxy) = World::behind_proxy().await;
+    world.merges("STOP").await;
+    let mut source = Source::new(3, 0, 1);
+    world
+        .append(source.block(&[vec![Accepted(0), Rejected], vec![Accepted(2)]]))
+        .await;
+    proxy.arm(table, fault);
+    (world, proxy, source)
+}
+
 /// An older writer is held at an insert into `table` while a newer one takes the shard over.
 fn superseded_at(table: &'static str) {
     run(async {
-        let (world, proxy) = World::behind_proxy().await;
-        world.merges("STOP").await;
-        let mut source = Source::new(3, 0, 1);
-        world
-            .append(source.block(&[vec![Accepted(0), Rejected], vec![Accepted(2)]]))
-            .await;
-        proxy.arm(table, Fault::Held);
+        let (world, proxy, mut source) = armed(table, Fault::Held).await;
         let older = world.spawn();
         proxy.reached().await;
 
@@ -96,13 +102,7 @@ fn a_superseded_writer_leaves_the_shard_and_may_be_started_again() {
 /// batch again. Then the first insert arrives.
 fn arrives_late(table: &'static str) {
     run(async {
-        let (world, proxy) = World::behind_proxy().await;
-        world.merges("STOP").await;
-        let mut source = Source::new(3, 0, 1);
-        world
-            .append(source.block(&[vec![Accepted(0), Rejected], vec![Accepted(2)]]))
-            .await;
-        proxy.arm(table, Fault::Late);
+        let (world, proxy, mut source) = armed(table, Fault::Late).await;
         let writer = world.spawn();
         proxy.reached().await;
         world.append(source.block(&[vec![Accepted(2), Rejected]])).await;
