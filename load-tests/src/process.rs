@@ -156,14 +156,14 @@ impl Process {
         self.signal(Signal::STOP)
     }
 
-    /// SIGSTOP, whenever the returned function is called.
+    /// Returns a function that sends SIGSTOP.
     ///
     /// # Errors
-    /// It doesn't run.
+    /// The process doesn't run.
     pub fn freezer(&self) -> Result<impl FnOnce() + Send + 'static> {
         let child = self.child.as_ref().with_context(|| self.not_running())?;
         let id = Pid::from_child(child);
-        // Whoever froze it sees that it still answers.
+        // A process that has ended needs no signal.
         Ok(move || {
             let _ = kill_process(id, Signal::STOP);
         })

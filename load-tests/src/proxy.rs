@@ -1,5 +1,5 @@
-//! A TCP proxy that can be told to be slow, to swallow answers, to answer itself, or to be away, and
-//! that can run something at the moment of a certain statement.
+//! A TCP proxy that can be slow, swallow answers, answer itself or be away, and that can run an
+//! action at a moment of an insert.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub enum Moment {
     Answered,
 }
 
-/// What is done at a moment of the next insert into a table.
+/// An action at a moment of the next insert into a table.
 struct Trap {
     table: &'static str,
     moment: Moment,

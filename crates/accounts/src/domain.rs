@@ -29,7 +29,7 @@ impl Domain {
     }
 }
 
-/// Its text has the same order and equality, so maps by domain are searched by text.
+/// A domain's text has the same order and equality, so maps by domain are searched by text.
 impl Borrow<str> for Domain {
     fn borrow(&self) -> &str {
         &self.0

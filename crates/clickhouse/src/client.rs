@@ -71,7 +71,7 @@ pub struct Client {
     insert_wait_max: Duration,
     query_wait_max: Duration,
     damage: Arc<Mutex<Option<Damage>>>,
-    notes: fn(&str) -> bool,
+    keeps_damage: fn(&str) -> bool,
 }
 
 /// Damage of stored data that a statement met.
@@ -132,12 +132,16 @@ impl Call {
 }
 
 impl Client {
-    /// Makes a client of `config.database`. Connects to nothing yet: an unreachable ClickHouse shows
-    /// at the first call. Damage is kept in [`Self::damage`] if `notes` accepts its message.
+    /// Makes a client of `config.database`. Connects to nothing yet: an unreachable ClickHouse
+    /// shows at the first call. [`Self::damage`] keeps damage whose message `keeps_damage` accepts.
     ///
     /// # Errors
     /// [`WarehouseError::Config`].
-    pub fn new(target: &Target, config: &WarehouseConfig, notes: fn(&str) -> bool) -> Result<Self, WarehouseError> {
+    pub fn new(
+        target: &Target,
+        config: &WarehouseConfig,
+        keeps_damage: fn(&str) -> bool,
+    ) -> Result<Self, WarehouseError> {
         config.validate().map_err(WarehouseError::Config)?;
         let connector = Connector {
             target: target.clone(),
@@ -178,7 +182,7 @@ impl Client {
             insert_wait_max: Duration::from_millis(config.insert_wait_ms_max),
             query_wait_max: Duration::from_millis(config.query_wait_ms_max),
             damage: Arc::default(),
-            notes,
+            keeps_damage,
         })
     }
 
@@ -372,7 +376,7 @@ impl Client {
             return;
         };
         tracing::error!(%error, "the warehouse's stored data is damaged");
-        if (self.notes)(message) {
+        if (self.keeps_damage)(message) {
             *self.damage.lock() = Some(Damage {
                 message: message.clone(),
                 checked: Instant::now(),

@@ -42,7 +42,8 @@ impl Drop for Place {
     }
 }
 
-/// What keeps the engine open: closing the last connection shuts it down. Fields drop in this order.
+/// An open connection: the engine shuts down when the last one is closed. Fields drop in this
+/// order.
 struct Anchor {
     _connection: Connection,
     _place: Place,
@@ -56,7 +57,7 @@ struct Running {
 }
 
 impl Running {
-    /// Lets statements under way end, then closes the engine. Blocks; the second call does nothing.
+    /// Waits for running statements, then closes the engine. Blocks; the second call does nothing.
     fn close(&self) {
         let Some(anchor) = self.anchor.lock().take() else {
             return;
@@ -86,17 +87,17 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// Finds and loads libchdb, which [`open`](Self::open) does otherwise: for whoever wants to know before anything is made.
-    /// Blocks.
+    /// Finds and loads libchdb, before [`open`](Self::open) creates anything. Blocks.
     ///
     /// # Errors
-    /// [`EngineError::NoCacheDirectory`], [`EngineError::LibraryMissing`], [`EngineError::LibraryUnusable`].
+    /// [`EngineError::NoCacheDirectory`], [`EngineError::LibraryMissing`] and
+    /// [`EngineError::LibraryUnusable`].
     pub fn load(config: &WarehouseConfig) -> Result<(), EngineError> {
         Chdb::load(&library_path(config)?).map(drop)
     }
 
-    /// Loads libchdb, opens `data_dir` (created if absent) and serves `socket` (mode 0600; a dead one
-    /// is replaced). The engine runs until [`stop`](Self::stop).
+    /// Loads libchdb, opens `data_dir` (created if absent) and serves `socket` (mode 0600; a dead
+    /// one is replaced). The engine runs until [`stop`](Self::stop).
     ///
     /// # Errors
     /// [`EngineError`]. Why the engine itself refuses a directory is on standard error only.
@@ -126,8 +127,8 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Also answers on a TCP listener, to those who know `user` and `password` (ClickHouse's `X-ClickHouse-User` and
-    /// `-Key` headers).
+    /// Also answers on a TCP listener, to requests with `user` and `password` (ClickHouse's
+    /// `X-ClickHouse-User` and `-Key` headers).
     ///
     /// # Errors
     /// The listener must be on a loopback address, and the password must not be empty.
@@ -162,7 +163,7 @@ impl Engine {
         self.servers.lock().push(tokio::spawn(server));
     }
 
-    /// Stops answering, lets statements under way end, and closes the engine.
+    /// Stops answering, waits for running statements, and closes the engine.
     pub async fn stop(self) {
         self.stop.send_replace(true);
         let servers = std::mem::take(&mut *self.servers.lock());
@@ -251,7 +252,7 @@ fn resting_settings(config: &WarehouseConfig, wait_ms_max: u64) -> Vec<(String, 
         ("result_overflow_mode", "'throw'".to_owned()),
         // An acknowledged insert is on disk: nothing may be gathered in memory first.
         ("async_insert", "0".to_owned()),
-        // As our inserts ask for (see `client`).
+        // The setting of our inserts (see `client`).
         ("optimize_on_insert", "0".to_owned()),
         // A rewritten block must be written: what was thought written may be gone after power loss.
         ("insert_deduplicate", "0".to_owned()),

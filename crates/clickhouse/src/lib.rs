@@ -4,9 +4,12 @@
 //! - [`client`]: [`Client`]: statements and inserts
 //! - [`connector`]: the stream below HTTP, a Unix socket or TCP; `tls`: how a server is spoken to
 //! - [`error`]: errors, and what helps against a failed insert
-//! - [`engine`]: libchdb in this process, behind `endpoint`, which speaks ClickHouse's HTTP protocol
-//! - `statements`: the threads and connections between the two; `engine_files`: library, directory, configuration
-//! - `chdb`: the only `unsafe` code of the project: libchdb's C functions, and the writes it fails to check
+//! - [`engine`]: libchdb in this process, behind `endpoint`, which speaks ClickHouse's HTTP
+//!   protocol
+//! - `statements`: threads and connections between the two; `engine_files`: library, directory,
+//!   configuration
+//! - `chdb`: the only `unsafe` code of the project: libchdb's C functions, and the writes it fails
+//!   to check
 //!
 //! This crate knows no table. Whether a server or the engine in this process answers is a matter of
 //! configuration.

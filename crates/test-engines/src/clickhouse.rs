@@ -47,7 +47,7 @@ pub struct ClickHouseUser {
     pub name: String,
     /// Password.
     pub password: String,
-    /// What the user may do, each as `GRANT SELECT ON database.table`.
+    /// Rights of the user, each as `GRANT SELECT ON database.table`.
     pub grants: Vec<String>,
 }
 

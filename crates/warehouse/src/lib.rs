@@ -1,11 +1,12 @@
 //! Storage in ClickHouse: schema, inserts, ledger, audit, lookups, lists, erasure, export.
 //!
 //! - [`warehouse`]: [`Warehouse`], the tables of one shard or of all
-//! - `insert`: inserts; [`row`]: rows of ledger and replays; `arrow`: verdicts and rows in Arrow's columns
+//! - `insert`: inserts; [`row`]: rows of ledger and replays; `arrow`: verdicts and rows in Arrow's
+//!   columns
 //! - `touched`: hours of publishers that a ledger row's receipts touch
 //! - [`fence`]: which process may change a shard's tables; [`progress`]: how far it has come
 //! - [`migrations`]: the schema, version by version; `schema`: its tables
-//! - [`server`]: what is asked of a server before it is relied on
+//! - [`server`]: checks of a server before it is used
 //! - [`queries`]: what publishers, the audit and the load tests ask, one file per noun
 //! - [`engine`]: the embedded engine with our tables
 //!

@@ -64,7 +64,7 @@ impl Warehouse {
         })
     }
 
-    /// Makes a client and asks the warehouse whether it is there, and a server whether it is
+    /// Makes a client and checks that the warehouse answers, and that a server is
     /// [one that we can use](Self::check_server).
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl Warehouse {
         Ok(warehouse)
     }
 
-    /// How tables are laid out here.
+    /// Returns the layout of the tables.
     pub(crate) fn layout(&self) -> Layout<'_> {
         Layout {
             database: self.database(),
@@ -125,7 +125,7 @@ impl Warehouse {
         })
     }
 
-    /// How old receipts may get, in days.
+    /// Returns the age at which receipts are deleted, in days.
     #[must_use]
     pub fn receipts_days_max(&self) -> u64 {
         self.receipts_days_max

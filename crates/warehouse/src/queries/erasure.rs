@@ -71,7 +71,7 @@ const REJECTED_BLANKS: [Blank; 6] = [
     ("request_signature", "NULL"),
 ];
 
-/// A table that tells of clients: by which times its rows are from before, and what is blanked.
+/// A table with data of clients: the columns that date its rows, and the columns that are blanked.
 type Erased = (&'static Table, &'static [&'static str], &'static [Blank]);
 
 /// In the order of [`MetadataRows`].
