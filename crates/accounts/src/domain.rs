@@ -1,4 +1,5 @@
-//! A domain name in its one form: lower-case ASCII without a trailing dot.
+//! A domain name in its one form: lower-case ASCII without a trailing dot. International names are
+//! given in either form and stored as A-labels (RFC 5890 section 2.3.2.1).
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -42,8 +43,9 @@ impl FromStr for Domain {
     fn from_str(text: &str) -> Result<Self, DomainError> {
         let name = text.trim();
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
-        let why = match fault(&name) {
-            None => return Ok(Self(name)),
+        let name = to_ascii(name);
+        let why = match name.as_deref().map_or_else(|why| Some(*why), fault) {
+            None => return Ok(Self(name.unwrap_or_default())),
             Some(why) => why,
         };
         // Cut, so that a wrong file given as a domain doesn't end in the message whole.
@@ -54,12 +56,25 @@ impl FromStr for Domain {
     }
 }
 
+/// The A-labels of an international name, as browsers make them (UTS 46, in the WHATWG URL
+/// standard's "host parsing").
+fn to_ascii(name: String) -> Result<String, &'static str> {
+    if name.is_ascii() {
+        return Ok(name);
+    }
+    if name.len() > 4 * BYTES_MAX || name.contains('/') || name.contains(':') {
+        return Err("give the name alone, without scheme, port or path");
+    }
+    match url::Host::parse(&name) {
+        Ok(url::Host::Domain(name)) => Ok(name),
+        Ok(_) => Err("addresses aren't domain names"),
+        Err(_) => Err("it has characters that no international name may have (UTS 46)"),
+    }
+}
+
 fn fault(name: &str) -> Option<&'static str> {
     if name.contains("://") || name.contains('/') || name.contains(':') {
         return Some("give the name alone, without scheme, port or path");
-    }
-    if !name.is_ascii() {
-        return Some("write an international name in its ASCII form (xn--...)");
     }
     if name.len() > BYTES_MAX {
         return Some("it is longer than 253 bytes");
@@ -115,6 +130,10 @@ mod tests {
             ("example.com", "example.com"),
             (" News.Example.COM. ", "news.example.com"),
             ("xn--bcher-kva.example", "xn--bcher-kva.example"),
+            ("b\u{fc}cher.example", "xn--bcher-kva.example"),
+            ("B\u{dc}CHER.Example.", "xn--bcher-kva.example"),
+            ("\u{4f8b}\u{3048}.\u{30c6}\u{30b9}\u{30c8}", "xn--r8jz45g.xn--zckzah"),
+            ("stra\u{df}e.example", "xn--strae-oqa.example"),
             ("1.2.3.example", "1.2.3.example"),
             (longest.as_str(), longest.as_str()),
         ] {
@@ -137,7 +156,12 @@ mod tests {
             ("a-.com", "hyphen"),
             ("a_b.com", "letters, digits"),
             ("a b.com", "letters, digits"),
-            ("b\u{fc}cher.example", "xn--"),
+            ("b\u{fc}cher", "at least one dot"),
+            ("https://b\u{fc}cher.example", "name alone"),
+            ("b\u{fc}cher.example:443", "name alone"),
+            ("\u{ff11}\u{ff12}\u{ff17}.0.0.1", "addresses"),
+            ("a\u{202e}b.example", "UTS 46"),
+            ("\u{fc}\u{0}.example", "UTS 46"),
             ("127.0.0.1", "addresses"),
             (long_label.as_str(), "1 to 63"),
             (too_long.as_str(), "253"),

@@ -11,6 +11,7 @@
 //! | [`Entry`] | the content that a publisher lists |
 //! | [`Page`], [`Cursor`] | lists in parts |
 //! | [`ClientKey`] | a key that signs as a client |
+//! | [`Operator`] | an account with a proven domain, its keys in periods, and the client IDs it claims |
 //! | [`Policy`], [`PolicyConfig`] | conditions on receipts; the section `[policy]` |
 //! | [`RegistryCache`] | client keys and entries as a policy looks them up, cached |
 //! | [`ShardMap`] | which shard of the warehouse stores a receipt |
@@ -36,6 +37,7 @@ mod job;
 mod key;
 mod lifetime;
 mod mail;
+mod operator;
 mod page;
 mod policy;
 mod preparation;
@@ -79,10 +81,14 @@ pub use export::{COLLECTIONS, Cell, Collection, Column, ExportedRow};
 pub use key::{IssuedKey, KEYS_MAX, KeyInfo, KeyWish, Revocation};
 pub use lifetime::{Lifetime, LifetimeError, Overlap, OverlapError};
 pub use mail::{ClaimedMail, MailKind, Outbox};
+pub use operator::{
+    DirectoryState, DueDirectory, KeyAddition, KeySource, NewOperatorKey, OPERATOR_CLIENTS_MAX, OPERATOR_KEYS_MAX,
+    OPERATORS_MAX, Operator, OperatorError, OperatorKey,
+};
 pub use page::{Cursor, CursorError, Page};
 pub use policy::{ClientPolicy, EntryPolicy, Policy, PolicyConfig};
 pub use publisher_key::{DOMAINS_MAX, NewKey, PublisherKey};
-pub use registry::{KeyStatus, RegistryCache, RegistryConfig, RegistryUnavailable, RegistryVersions};
+pub use registry::{KeyStatus, OperatorPeriod, RegistryCache, RegistryConfig, RegistryUnavailable, RegistryVersions};
 pub use rotation::{EndedKey, Rotation};
 pub use scope::{Scope, ScopeError, parse_scopes};
 pub use shard_map::{

@@ -9,11 +9,13 @@ mod config;
 mod existing_entries;
 mod key_status;
 mod observation;
+mod operators;
 mod versions;
 
 pub use cache::{RegistryCache, RegistryUnavailable};
 pub use config::RegistryConfig;
 pub use key_status::KeyStatus;
+pub use operators::OperatorPeriod;
 pub use versions::RegistryVersions;
 pub(crate) use versions::{Subject, increment};
 

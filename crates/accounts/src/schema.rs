@@ -5,6 +5,7 @@ mod erasures;
 mod jobs;
 mod keys;
 mod mail;
+mod operators;
 mod registry;
 mod shard_map;
 mod trail;
@@ -77,6 +78,11 @@ const VERSIONS: &[Version] = &[
         number: 10,
         name: "shard map",
         statements: shard_map::STATEMENTS,
+    },
+    Version {
+        number: 11,
+        name: "operators",
+        statements: operators::STATEMENTS,
     },
 ];
 
@@ -183,6 +189,7 @@ mod tests {
                 "c2dafaec12a1296b7c65942d0bcc8101d37bc835722411016ec49dfe663c5f7b",
                 "d093cfaf7474a0bd86e38e6f19b47d418edde4aac7178693da27263ed30bca95",
                 "5819819b264fc041b90f0fd38bae8302b8ad9e43d7bb19bcb3d7b54afb93a169",
+                "bc56916964b86825fb05b47e97531fbd4d1fe7dbe50e8eb9d0a6deff594ea2f7",
             ]
         );
     }

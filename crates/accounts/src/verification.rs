@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::coverage::ancestors;
 use crate::lifetime::YEAR_MS;
+use crate::registry::{self, increment};
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, Challenge, DOMAINS_MAX, Domain, challenge};
 
@@ -161,6 +162,7 @@ impl Accounts {
                     return Ok(false);
                 }
                 end_challenges(&mut transaction, account_id, domain).await?;
+                increment(&mut transaction, registry::Subject::Operators).await?;
                 let change = Change {
                     account_id,
                     actor,
@@ -227,6 +229,7 @@ async fn meet(
         return Ok(Err(VerifyError::TooManyDomains));
     }
     store_ancestors(transaction, domain).await?;
+    increment(transaction, registry::Subject::Operators).await?;
     end_challenges(transaction, account_id, domain).await?;
     let action = if owner.as_deref() == Some(account_id) {
         "domain.renew"

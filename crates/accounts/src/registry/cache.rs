@@ -19,8 +19,9 @@ use uuid::Uuid;
 use super::config::RegistryConfig;
 use super::key_status::KeyStatus;
 use super::observation::{Observation, Usable};
+use super::operators::OperatorPeriod;
 use super::versions::{RegistryVersions, Subject};
-use crate::{Accounts, AccountsError, ClientKey};
+use crate::{Accounts, AccountsError, ClientKey, Fingerprint};
 
 /// Lookups that read the store at the same time. Others wait, so that a flood of unknown keys
 /// leaves connections for everyone else.
@@ -28,7 +29,7 @@ const READS_MAX: usize = 4;
 
 /// Why a lookup has no answer; the same lookup can succeed later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("client keys and entries can't be looked up: {reason}")]
+#[error("operators, client keys and entries can't be looked up: {reason}")]
 pub struct RegistryUnavailable {
     /// The account store's error.
     pub reason: String,
@@ -45,14 +46,17 @@ struct Shared {
     started: Instant,
     keys: Cache<ClientKey, Cached<KeyStatus>>,
     entries: Cache<Uuid, Cached<bool>>,
+    operators: Cache<Fingerprint, Cached<Arc<[OperatorPeriod]>>>,
+    claims: Cache<Uuid, Cached<bool>>,
     reads: Semaphore,
     age: Gauge,
     key_lookups: Lookups,
     entry_lookups: Lookups,
+    operator_lookups: Lookups,
 }
 
 /// An answer, and the version before which it can't have been read.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Cached<V> {
     version: i64,
     answer: V,
@@ -112,10 +116,13 @@ impl RegistryCache {
             started: Instant::now(),
             keys: Cache::new(entries_max),
             entries: Cache::new(entries_max),
+            operators: Cache::new(entries_max),
+            claims: Cache::new(entries_max),
             reads: Semaphore::new(READS_MAX),
             age: gauge!("receipts_registry_age_seconds"),
             key_lookups: Lookups::new(Subject::Clients),
             entry_lookups: Lookups::new(Subject::Entries),
+            operator_lookups: Lookups::new(Subject::Operators),
         });
         tokio::spawn(refresh(Arc::clone(&shared), shutdown));
         Self(shared)
@@ -154,12 +161,54 @@ impl RegistryCache {
             if !lookup.missing.is_empty() {
                 let read = shared.accounts.existing_entries(&lookup.missing);
                 let existing = shared.read(read).await?;
-                let exist = lookup.missing.iter().map(|id| existing.contains(id)).collect();
+                let exist = lookup.missing.iter().map(|id| existing.contains_key(id)).collect();
                 lookup.complete(&shared.entries, exist);
             }
             Ok(lookup)
         };
         shared.entry_lookups.count(ids.len(), answering.await)
+    }
+
+    /// Returns the periods in which each of `keys` was an operator's, in their order.
+    ///
+    /// # Errors
+    /// [`RegistryUnavailable`], as for [`client_keys`](Self::client_keys).
+    pub async fn operator_periods(
+        &self,
+        keys: &[Fingerprint],
+    ) -> Result<Vec<Arc<[OperatorPeriod]>>, RegistryUnavailable> {
+        let shared = &*self.0;
+        let answering = async {
+            let version = shared.versions().await?.operators;
+            let mut lookup = Lookup::begin(&shared.operators, version, keys);
+            if !lookup.missing.is_empty() {
+                let read = shared.accounts.operator_periods(&lookup.missing);
+                let periods = shared.read(read).await?;
+                lookup.complete(&shared.operators, periods);
+            }
+            Ok(lookup)
+        };
+        shared.operator_lookups.count(keys.len(), answering.await)
+    }
+
+    /// Returns whether an operator claims each of these client IDs, in their order.
+    ///
+    /// # Errors
+    /// [`RegistryUnavailable`], as for [`client_keys`](Self::client_keys).
+    pub async fn claimed_clients(&self, ids: &[Uuid]) -> Result<Vec<bool>, RegistryUnavailable> {
+        let shared = &*self.0;
+        let answering = async {
+            let version = shared.versions().await?.operators;
+            let mut lookup = Lookup::begin(&shared.claims, version, ids);
+            if !lookup.missing.is_empty() {
+                let read = shared.accounts.claimed_clients(&lookup.missing);
+                let claimed = shared.read(read).await?;
+                let claimed = lookup.missing.iter().map(|id| claimed.contains(id)).collect();
+                lookup.complete(&shared.claims, claimed);
+            }
+            Ok(lookup)
+        };
+        shared.operator_lookups.count(ids.len(), answering.await)
     }
 
     /// Reports for readiness whether the cache is current.
@@ -194,7 +243,7 @@ struct Lookup<K, V> {
     missing: Vec<K>,
 }
 
-impl<K: Copy + Eq + Hash, V: Copy> Lookup<K, V> {
+impl<K: Copy + Eq + Hash, V: Clone> Lookup<K, V> {
     /// Takes cached answers of the version.
     fn begin(cache: &Cache<K, Cached<V>>, version: i64, wanted: &[K]) -> Self {
         let mut missing = Vec::new();
@@ -216,7 +265,7 @@ impl<K: Copy + Eq + Hash, V: Copy> Lookup<K, V> {
     fn complete(&mut self, cache: &Cache<K, Cached<V>>, read: Vec<V>) {
         let unanswered = self.answers.iter_mut().filter(|answer| answer.is_none());
         for ((place, key), answer) in unanswered.zip(&self.missing).zip(read) {
-            *place = Some(answer);
+            *place = Some(answer.clone());
             let version = self.version;
             cache.insert(*key, Cached { version, answer });
         }
@@ -257,6 +306,8 @@ impl Shared {
                     tracing::warn!("the account store was set back to an older state; cached answers are dropped");
                     self.keys.clear();
                     self.entries.clear();
+                    self.operators.clear();
+                    self.claims.clear();
                 }
                 Ok(versions)
             }

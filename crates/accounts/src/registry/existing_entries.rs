@@ -1,6 +1,6 @@
 //! Existence of entries, whatever account lists them.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use sqlx::Row;
 use uuid::Uuid;
@@ -13,15 +13,16 @@ use crate::{Accounts, AccountsError};
 const IDS_PER_STATEMENT: usize = 256;
 
 impl Accounts {
-    /// Returns those of `ids` that are entries of any account.
+    /// Returns those of `ids` that are entries of any account, with the domains that they are on:
+    /// accounts choose IDs by themselves, so entries of several may have the same.
     ///
     /// # Errors
     /// The store fails.
-    pub async fn existing_entries(&self, ids: &[Uuid]) -> Result<HashSet<Uuid>, AccountsError> {
-        let mut existing = HashSet::new();
+    pub async fn existing_entries(&self, ids: &[Uuid]) -> Result<HashMap<Uuid, Vec<String>>, AccountsError> {
+        let mut existing: HashMap<Uuid, Vec<String>> = HashMap::new();
         for chunk in ids.chunks(IDS_PER_STATEMENT) {
             let statement = format!(
-                "SELECT DISTINCT id FROM entries WHERE id IN ({})",
+                "SELECT DISTINCT id, domain FROM entries WHERE id IN ({})",
                 placeholders(IDS_PER_STATEMENT, 1)
             );
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
@@ -33,7 +34,8 @@ impl Accounts {
             for row in self.timed("existing_entries", work).await? {
                 let id: &str = row.try_get(0)?;
                 let id = id.parse();
-                existing.insert(id.map_err(|_| AccountsError::Store("an entry's ID isn't a UUID".to_owned()))?);
+                let id = id.map_err(|_| AccountsError::Store("an entry's ID isn't a UUID".to_owned()))?;
+                existing.entry(id).or_default().push(row.try_get(1)?);
             }
         }
         Ok(existing)

@@ -76,7 +76,11 @@ mod tests {
     const STALE_MAX: Duration = Duration::from_secs(10);
 
     fn versions(clients: i64, entries: i64) -> RegistryVersions {
-        RegistryVersions { clients, entries }
+        RegistryVersions {
+            clients,
+            entries,
+            operators: 0,
+        }
     }
 
     #[test]

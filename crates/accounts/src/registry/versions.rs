@@ -1,4 +1,4 @@
-//! Versions of the registry: two counters for the invalidation of caches.
+//! Versions of the registry: counters for the invalidation of caches.
 
 use sqlx::{Any, Row, Transaction};
 
@@ -11,6 +11,8 @@ pub(crate) enum Subject {
     Clients,
     /// Entries.
     Entries,
+    /// Operators, their keys and claims.
+    Operators,
 }
 
 impl Subject {
@@ -18,6 +20,7 @@ impl Subject {
         match self {
             Self::Clients => "clients",
             Self::Entries => "entries",
+            Self::Operators => "operators",
         }
     }
 }
@@ -29,6 +32,8 @@ pub struct RegistryVersions {
     pub clients: i64,
     /// Creations and deletions of entries.
     pub entries: i64,
+    /// Changes of operators' keys and claims, and of the domains that they are proven by.
+    pub operators: i64,
 }
 
 impl Accounts {
@@ -46,6 +51,8 @@ impl Accounts {
                 versions.clients = number;
             } else if subject == Subject::Entries.as_str() {
                 versions.entries = number;
+            } else if subject == Subject::Operators.as_str() {
+                versions.operators = number;
             }
         }
         Ok(versions)

@@ -685,7 +685,7 @@ async fn entries_exist_whatever_account_lists_them(place: Place) {
     let version = async || accounts.registry_versions().await.unwrap().entries;
     let existing = async || {
         let existing = accounts.existing_entries(&[id(1), id(2), id(3), id(1)]).await.unwrap();
-        let mut numbers: Vec<u64> = (1..=3).filter(|number| existing.contains(&id(*number))).collect();
+        let mut numbers: Vec<u64> = (1..=3).filter(|number| existing.contains_key(&id(*number))).collect();
         numbers.sort_unstable();
         (numbers, existing.len())
     };
@@ -707,6 +707,7 @@ async fn entries_exist_whatever_account_lists_them(place: Place) {
     assert!(versions.is_sorted_by(|before, after| before < after), "{versions:?}");
     // More IDs than fit into one statement, and none.
     let many: Vec<Uuid> = (0..1_000).map(id).collect();
-    assert_eq!(accounts.existing_entries(&many).await.unwrap(), HashSet::from([id(2)]));
-    assert_eq!(accounts.existing_entries(&[]).await.unwrap(), HashSet::new());
+    let domains = HashMap::from([(id(2), vec!["example.com".to_owned()])]);
+    assert_eq!(accounts.existing_entries(&many).await.unwrap(), domains);
+    assert_eq!(accounts.existing_entries(&[]).await.unwrap(), HashMap::new());
 }

@@ -1,0 +1,84 @@
+//! State of operators' key directories: when each was fetched, and when it is fetched next.
+
+use sqlx::Row;
+
+use super::Operator;
+use crate::{Accounts, AccountsError};
+
+/// Time in which the process that took a directory must have stored what it found.
+const LEASE_MS: i64 = 60_000;
+
+/// What is known of a key directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DirectoryState {
+    /// The last fetch that succeeded, milliseconds since the Unix epoch; 0 if none has.
+    pub fetched_at_ms: i64,
+    /// The next fetch.
+    pub next_at_ms: i64,
+    /// Why the last fetch failed; empty if it succeeded.
+    pub failure: String,
+}
+
+/// A directory to fetch now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueDirectory {
+    /// Whose it is.
+    pub operator: Operator,
+    /// `ETag` of the stored answer; empty if there is none.
+    pub etag: String,
+}
+
+impl Accounts {
+    /// Takes the directories that are due, of operators whose domain is proven, at most `max`. For a
+    /// minute no other process gets them.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn take_due_directories(&self, max: usize) -> Result<Vec<DueDirectory>, AccountsError> {
+        let now_ms = self.now_ms();
+        let mut due = Vec::new();
+        for operator in self.operators(None).await? {
+            if due.len() == max {
+                break;
+            }
+            if operator.is_domain_proven && operator.directory.next_at_ms <= now_ms {
+                due.extend(self.take_directory(operator).await?);
+            }
+        }
+        Ok(due)
+    }
+
+    /// Takes an operator's directory, unless another process has taken it since it was read.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn take_directory(&self, operator: Operator) -> Result<Option<DueDirectory>, AccountsError> {
+        let take = "UPDATE operators SET directory_next_at_ms = $1
+            WHERE operator_id = $2 AND directory_next_at_ms = $3 RETURNING directory_etag";
+        let take = sqlx::query(take).bind(self.now_ms().saturating_add(LEASE_MS));
+        let take = take.bind(operator.id.to_string()).bind(operator.directory.next_at_ms);
+        let work = async { Ok(take.fetch_optional(&self.pool).await?) };
+        let row = self.timed("operator_directory_take", work).await?;
+        let etag = row.map(|row| row.try_get(0)).transpose()?;
+        Ok(etag.map(|etag| DueDirectory { operator, etag }))
+    }
+
+    /// Stores the outcome of a fetch: the state, and the answer's `ETag`, or `None` to leave it.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn store_directory(
+        &self,
+        operator: &Operator,
+        state: &DirectoryState,
+        etag: Option<&str>,
+    ) -> Result<(), AccountsError> {
+        let update = "UPDATE operators SET directory_at_ms = $1, directory_next_at_ms = $2, directory_failure = $3,
+                directory_etag = COALESCE($4, directory_etag) WHERE operator_id = $5";
+        let update = sqlx::query(update).bind(state.fetched_at_ms).bind(state.next_at_ms);
+        let update = update.bind(&state.failure).bind(etag).bind(operator.id.to_string());
+        let work = async { Ok(update.execute(&self.pool).await?) };
+        self.timed("operator_directory_store", work).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,205 @@
+//! Keys of operators, in periods.
+
+use std::str::FromStr;
+
+use sqlx::{Any, Row, Transaction};
+
+use super::{Operator, note};
+use crate::client::fingerprint;
+use crate::registry::{Subject, increment};
+use crate::{Accounts, AccountsError, Fingerprint};
+
+/// The most keys of an operator that are open.
+pub const OPERATOR_KEYS_MAX: i64 = 100;
+/// The longest PEM, in bytes.
+const PEM_BYTES_MAX: usize = 4_096;
+
+/// Where a key of an operator comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeySource {
+    /// The key directory at the operator's domain.
+    Directory,
+    /// The API, with a request that the key signed.
+    Registered,
+    /// Whoever runs the deployment.
+    Deployment,
+}
+
+impl KeySource {
+    /// The word of the interface.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Directory => "directory",
+            Self::Registered => "registered",
+            Self::Deployment => "deployment",
+        }
+    }
+}
+
+impl FromStr for KeySource {
+    type Err = AccountsError;
+
+    fn from_str(text: &str) -> Result<Self, AccountsError> {
+        let known = [Self::Directory, Self::Registered, Self::Deployment];
+        let found = known.into_iter().find(|source| source.as_str() == text);
+        found.ok_or_else(|| AccountsError::Store(format!("`{text}` is no source of a key")))
+    }
+}
+
+/// A key whose possession an operator has proven.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewOperatorKey {
+    /// SHA-256 of the SPKI DER.
+    pub fingerprint: Fingerprint,
+    /// RFC 7638 thumbprint with SHA-256, base64url without padding.
+    pub thumbprint: String,
+    /// SPKI in PEM.
+    pub pem: String,
+    /// `Ed25519`, `RSA-2048` or `ECDSA-P256`.
+    pub algorithm: String,
+    /// Where it comes from.
+    pub source: KeySource,
+}
+
+/// A key in one of its periods.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperatorKey {
+    /// The key.
+    pub key: NewOperatorKey,
+    /// Begin of the period, milliseconds since the Unix epoch.
+    pub from_ms: i64,
+    /// End of the period; `None` while it is open.
+    pub until_ms: Option<i64>,
+}
+
+/// Result of adding a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyAddition {
+    /// A period has begun.
+    Added,
+    /// The operator has the key already.
+    Present,
+    /// Another operator has the key.
+    HeldElsewhere,
+    /// The operator has [`OPERATOR_KEYS_MAX`] open keys.
+    TooMany,
+}
+
+impl Accounts {
+    /// Begins a period of a key, now.
+    ///
+    /// # Errors
+    /// The PEM is too long, or the store fails. Nothing is changed then.
+    pub async fn add_operator_key(
+        &self,
+        operator: &Operator,
+        actor: &str,
+        key: &NewOperatorKey,
+    ) -> Result<KeyAddition, AccountsError> {
+        if key.pem.len() > PEM_BYTES_MAX {
+            return Err(AccountsError::ClientKeyTooLong);
+        }
+        let work = async {
+            let mut transaction = self.begin().await?;
+            increment(&mut transaction, Subject::Operators).await?;
+            let id = operator.id.to_string();
+            if let Some(holder) = holder(&mut transaction, key.fingerprint).await? {
+                return Ok(if holder == id {
+                    KeyAddition::Present
+                } else {
+                    KeyAddition::HeldElsewhere
+                });
+            }
+            // Periods of a key don't overlap, and two of one millisecond would have the same key.
+            let last = "SELECT COALESCE(MAX(until_ms), 0) FROM operator_keys WHERE fingerprint = $1";
+            let last = sqlx::query(last).bind(key.fingerprint.to_string());
+            let last: i64 = last.fetch_one(&mut *transaction).await?.try_get(0)?;
+            let from_ms = self.now_ms().max(last + 1);
+            let insert = "INSERT INTO operator_keys
+                    (operator_id, fingerprint, from_ms, thumbprint, pem, algorithm, source)
+                VALUES ($1, $2, $3, $4, $5, $6, $7)";
+            let insert = sqlx::query(insert).bind(&id).bind(key.fingerprint.to_string());
+            let insert = insert.bind(from_ms).bind(&key.thumbprint).bind(&key.pem);
+            let insert = insert.bind(&key.algorithm).bind(key.source.as_str());
+            insert.execute(&mut *transaction).await?;
+            let count = "SELECT COUNT(*) FROM operator_keys WHERE operator_id = $1 AND until_ms IS NULL";
+            let count = sqlx::query(count).bind(&id);
+            if count.fetch_one(&mut *transaction).await?.try_get::<i64, _>(0)? > OPERATOR_KEYS_MAX {
+                return Ok(KeyAddition::TooMany);
+            }
+            let detail = format!("{} {}", key.source.as_str(), key.fingerprint);
+            note(&mut transaction, operator, actor, "operator.key.add", &detail, from_ms).await?;
+            transaction.commit().await?;
+            Ok(KeyAddition::Added)
+        };
+        self.timed("operator_key_add", work).await
+    }
+
+    /// Ends the open period of an operator's key, now. `false` if it has none.
+    ///
+    /// # Errors
+    /// The store fails; nothing is changed then.
+    pub async fn end_operator_key(
+        &self,
+        operator: &Operator,
+        actor: &str,
+        key: Fingerprint,
+    ) -> Result<bool, AccountsError> {
+        let work = async {
+            let mut transaction = self.begin().await?;
+            increment(&mut transaction, Subject::Operators).await?;
+            let now_ms = self.now_ms();
+            // A period can't end before it begins, where clocks differ.
+            let end = "UPDATE operator_keys SET until_ms = CASE WHEN from_ms > $1 THEN from_ms ELSE $1 END
+                WHERE operator_id = $2 AND fingerprint = $3 AND until_ms IS NULL";
+            let end = sqlx::query(end).bind(now_ms);
+            let end = end.bind(operator.id.to_string()).bind(key.to_string());
+            if end.execute(&mut *transaction).await?.rows_affected() == 0 {
+                return Ok(false);
+            }
+            let detail = key.to_string();
+            note(&mut transaction, operator, actor, "operator.key.end", &detail, now_ms).await?;
+            transaction.commit().await?;
+            Ok(true)
+        };
+        self.timed("operator_key_end", work).await
+    }
+
+    /// Returns the periods of an operator's keys, newest first, at most 1,000.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn operator_keys(&self, operator: &Operator) -> Result<Vec<OperatorKey>, AccountsError> {
+        let query = "SELECT fingerprint, thumbprint, pem, algorithm, source, from_ms, until_ms FROM operator_keys
+            WHERE operator_id = $1 ORDER BY from_ms DESC, fingerprint LIMIT 1000";
+        let query = sqlx::query(query).bind(operator.id.to_string());
+        let work = async { Ok(query.fetch_all(&self.pool).await?) };
+        let rows = self.timed("operator_keys", work).await?;
+        let key = |row: &sqlx::any::AnyRow| {
+            Ok(OperatorKey {
+                key: NewOperatorKey {
+                    fingerprint: fingerprint(row.try_get(0)?)?,
+                    thumbprint: row.try_get(1)?,
+                    pem: row.try_get(2)?,
+                    algorithm: row.try_get(3)?,
+                    source: row.try_get::<&str, _>(4)?.parse()?,
+                },
+                from_ms: row.try_get(5)?,
+                until_ms: row.try_get(6)?,
+            })
+        };
+        rows.iter().map(key).collect()
+    }
+}
+
+/// The operator that has a key now.
+async fn holder(
+    transaction: &mut Transaction<'static, Any>,
+    key: Fingerprint,
+) -> Result<Option<String>, AccountsError> {
+    let query = "SELECT operator_id FROM operator_keys WHERE fingerprint = $1 AND until_ms IS NULL";
+    let query = sqlx::query(query).bind(key.to_string());
+    let row = query.fetch_optional(&mut **transaction).await?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?)
+}

@@ -1,0 +1,104 @@
+//! What the verifier looks up about operators: whose key it was, and whose client ID it is.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use sqlx::Row;
+use uuid::Uuid;
+
+use super::key_status::padded;
+use super::placeholders;
+use crate::client::{fingerprint, uuid};
+use crate::{Accounts, AccountsError, Fingerprint};
+
+/// Keys or IDs in one statement. Every statement has this many placeholders.
+const PER_STATEMENT: usize = 128;
+
+/// A half-open period in which a key was an operator's, by the time of arrival at the gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperatorPeriod {
+    /// The operator's proven domain.
+    pub domain: Arc<str>,
+    /// Milliseconds since the Unix epoch.
+    pub from_ms: i64,
+    /// The end; `None` while it is open.
+    pub until_ms: Option<i64>,
+}
+
+impl OperatorPeriod {
+    /// Whether something that arrived at this time, in milliseconds since the Unix epoch, is in the
+    /// period.
+    #[must_use]
+    pub fn contains(&self, at_ms: i64) -> bool {
+        self.from_ms <= at_ms && self.until_ms.is_none_or(|until_ms| at_ms < until_ms)
+    }
+}
+
+impl Accounts {
+    /// Returns each key's periods, in the order of `keys`. A period ends with the verification of
+    /// the operator's domain.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn operator_periods(&self, keys: &[Fingerprint]) -> Result<Vec<Arc<[OperatorPeriod]>>, AccountsError> {
+        let mut found: HashMap<Fingerprint, Vec<OperatorPeriod>> = HashMap::new();
+        for chunk in keys.chunks(PER_STATEMENT) {
+            let statement = format!(
+                "SELECT operator_keys.fingerprint, operators.domain, operator_keys.from_ms, operator_keys.until_ms,
+                    domains.expires_at_ms, domains.revoked_at_ms
+                 FROM operator_keys JOIN operators ON operators.operator_id = operator_keys.operator_id
+                 JOIN domains ON domains.domain = operators.domain AND domains.account_id = operators.account_id
+                 WHERE operator_keys.fingerprint IN ({}) ORDER BY operator_keys.from_ms",
+                placeholders(PER_STATEMENT, 1)
+            );
+            let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
+            for key in padded(chunk, PER_STATEMENT) {
+                query = query.bind(key.to_string());
+            }
+            let work = async { Ok(query.fetch_all(&self.pool).await?) };
+            for row in self.timed("operator_periods", work).await? {
+                let ends = [row.try_get(3)?, Some(row.try_get::<i64, _>(4)?), row.try_get(5)?];
+                let period = OperatorPeriod {
+                    domain: row.try_get::<&str, _>(1)?.into(),
+                    from_ms: row.try_get(2)?,
+                    until_ms: ends.into_iter().flatten().min(),
+                };
+                found.entry(fingerprint(row.try_get(0)?)?).or_default().push(period);
+            }
+        }
+        let periods = |key| {
+            found
+                .get(key)
+                .map_or_else(|| Arc::new([]) as _, |periods| periods.as_slice().into())
+        };
+        Ok(keys.iter().map(periods).collect())
+    }
+
+    /// Returns those of `ids` that an operator claims whose domain is proven.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn claimed_clients(&self, ids: &[Uuid]) -> Result<HashSet<Uuid>, AccountsError> {
+        let mut claimed = HashSet::new();
+        for chunk in ids.chunks(PER_STATEMENT) {
+            let statement = format!(
+                "SELECT DISTINCT operator_clients.client_id FROM operator_clients
+                 JOIN operators ON operators.operator_id = operator_clients.operator_id
+                 JOIN domains ON domains.domain = operators.domain AND domains.account_id = operators.account_id
+                 WHERE domains.revoked_at_ms IS NULL AND domains.expires_at_ms > ${} AND client_id IN ({})",
+                PER_STATEMENT + 1,
+                placeholders(PER_STATEMENT, 1)
+            );
+            let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
+            for id in padded(chunk, PER_STATEMENT) {
+                query = query.bind(id.to_string());
+            }
+            let query = query.bind(self.now_ms());
+            let work = async { Ok(query.fetch_all(&self.pool).await?) };
+            for row in self.timed("operator_clients_claimed", work).await? {
+                claimed.insert(uuid(row.try_get(0)?)?);
+            }
+        }
+        Ok(claimed)
+    }
+}

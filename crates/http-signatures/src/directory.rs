@@ -1,0 +1,270 @@
+//! Keys of a directory: a JWK Set (RFC 7517) of public keys that receipts could be signed with.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use jsonwebtoken::jwk::{
+    AlgorithmParameters, CommonParameters, EllipticCurve, EllipticCurveKeyParameters, Jwk, OctetKeyPairParameters,
+    RSAKeyParameters, ThumbprintHash,
+};
+use receipt::{Algorithm, PublicKey};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Path of a directory on its domain (draft-meunier-http-message-signatures-directory).
+pub const PATH: &str = "/.well-known/http-message-signatures-directory";
+/// Media type of a directory.
+pub const MEDIA_TYPE: &str = "application/http-message-signatures-directory+json";
+/// The tag of a directory's own signatures.
+pub const TAG: &str = "http-message-signatures-directory";
+
+/// Beginnings of the SPKI DER before the key itself (RFC 8410, RFC 5480, RFC 3279). The RSA one is
+/// that of a modulus of 2048 bits and the exponent 65,537, which ends the encoding.
+const ED25519_HEAD: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+const P256_HEAD: [u8; 27] = [
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
+    0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00, 0x04,
+];
+const RSA_HEAD: [u8; 33] = [
+    0x30, 0x82, 0x01, 0x22, 0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00,
+    0x03, 0x82, 0x01, 0x0f, 0x00, 0x30, 0x82, 0x01, 0x0a, 0x02, 0x82, 0x01, 0x01, 0x00,
+];
+const RSA_TAIL: [u8; 5] = [0x02, 0x03, 0x01, 0x00, 0x01];
+const RSA_EXPONENT: &str = "AQAB";
+
+/// SHA-256 of the SPKI DER of RFC 9421's test keys (appendix B.1), whose private keys everybody has.
+const PUBLISHED_TEST_KEYS: [[u8; 32]; 4] = [
+    // test-key-rsa
+    hex(b"c73eecd318bd3813f2402a660d8a90010ca35d609d19377d5ee7af200713229f"),
+    // test-key-rsa-pss
+    hex(b"72859cbaf21a0b398b1f25712bbed148b1d85a0c6b824176eb306405caa6f0b2"),
+    // test-key-ecc-p256
+    hex(b"55f96361b78cbb84f1fc604b0718e82bd91abb46d8fc25ae871b35fbbf8b7974"),
+    // test-key-ed25519
+    hex(b"34571606cb7a0d71be377e671ddcccae2a169ed7733598214129231cd30c4a3c"),
+];
+
+/// Decodes 64 hexadecimal digits.
+const fn hex(text: &[u8; 64]) -> [u8; 32] {
+    const fn digit(byte: u8) -> u8 {
+        match byte {
+            b'0'..=b'9' => byte - b'0',
+            _ => byte - b'a' + 10,
+        }
+    }
+    let mut bytes = [0; 32];
+    let mut at = 0;
+    while at < 32 {
+        bytes[at] = digit(text[2 * at]) << 4 | digit(text[2 * at + 1]);
+        at += 1;
+    }
+    bytes
+}
+
+/// A public key, ready to verify with.
+#[derive(Debug, Clone)]
+pub struct DirectoryKey {
+    /// The key.
+    pub key: PublicKey,
+    /// SPKI in PEM.
+    pub pem: String,
+    /// RFC 7638 thumbprint with SHA-256, base64url without padding.
+    pub thumbprint: String,
+}
+
+/// Why a directory can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DirectoryError {
+    /// The body isn't a JWK Set.
+    #[error("it isn't a JWK Set (RFC 7517): {0}")]
+    NotAKeySet(String),
+    /// More keys than are read.
+    #[error("it has {count} keys; at most {max} are read")]
+    TooManyKeys {
+        /// Keys in the set.
+        count: usize,
+        /// Keys that are read.
+        max: usize,
+    },
+}
+
+#[derive(Deserialize)]
+struct KeySet {
+    keys: Vec<Value>,
+}
+
+/// Returns the keys of a JWK Set that a receipt could be signed with: Ed25519, P-256, and RSA with
+/// 2048 bits and the exponent 65,537. Other keys are skipped, as RFC 7517 section 5 has it, and so
+/// are RFC 9421's published test keys.
+///
+/// # Errors
+/// [`DirectoryError`].
+pub fn parse_directory(body: &[u8], keys_max: usize) -> Result<Vec<DirectoryKey>, DirectoryError> {
+    let not_a_set = |error: serde_json::Error| DirectoryError::NotAKeySet(error.to_string());
+    // An array would be read as an object's members.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err(DirectoryError::NotAKeySet("it isn't an object".to_owned()));
+    }
+    let set: KeySet = serde_json::from_slice(body).map_err(not_a_set)?;
+    if set.keys.len() > keys_max {
+        let count = set.keys.len();
+        return Err(DirectoryError::TooManyKeys { count, max: keys_max });
+    }
+    let keys = set.keys.into_iter().filter_map(|member| {
+        let jwk: Jwk = serde_json::from_value(member).ok()?;
+        DirectoryKey::from_spki(&spki(&jwk.algorithm)?).ok()
+    });
+    Ok(keys
+        .filter(|key| !is_published_test_key(key.key.fingerprint()))
+        .collect())
+}
+
+/// Whether this is the fingerprint of one of RFC 9421's published test keys.
+#[must_use]
+pub fn is_published_test_key(fingerprint: &[u8; 32]) -> bool {
+    PUBLISHED_TEST_KEYS.contains(fingerprint)
+}
+
+impl DirectoryKey {
+    /// A key from its SPKI in PEM.
+    ///
+    /// # Errors
+    /// Why it is no key of the three kinds. An RSA exponent other than 65,537 is refused too,
+    /// because a directory couldn't list it.
+    pub fn from_pem(pem: &str) -> Result<Self, String> {
+        let lines = pem.lines().filter(|line| !line.starts_with("-----"));
+        let base64: String = lines.map(str::trim).collect();
+        PublicKey::from_pem(pem).map_err(|error| error.to_string())?;
+        let der = STANDARD.decode(base64).map_err(|_| "the PEM isn't base64".to_owned())?;
+        Self::from_spki(&der)
+    }
+
+    fn from_spki(der: &[u8]) -> Result<Self, String> {
+        let pem = pem(der);
+        let key = PublicKey::from_pem(&pem).map_err(|error| error.to_string())?;
+        let jwk = Jwk {
+            common: CommonParameters::default(),
+            algorithm: parameters(&key, der).ok_or("the RSA exponent must be 65,537")?,
+        };
+        let thumbprint = jwk
+            .thumbprint(ThumbprintHash::SHA256)
+            .map_err(|error| error.to_string())?;
+        Ok(Self { key, pem, thumbprint })
+    }
+}
+
+/// The SPKI of a JWK; `None` for other kinds of keys, and for members that aren't base64url without
+/// padding (RFC 7515 section 2).
+fn spki(key: &AlgorithmParameters) -> Option<Vec<u8>> {
+    let decoded = |text: &str, bytes: usize| {
+        let decoded = URL_SAFE_NO_PAD.decode(text).ok()?;
+        (decoded.len() == bytes).then_some(decoded)
+    };
+    match key {
+        AlgorithmParameters::OctetKeyPair(okp) if okp.curve == EllipticCurve::Ed25519 => {
+            Some([&ED25519_HEAD[..], &decoded(&okp.x, 32)?].concat())
+        }
+        AlgorithmParameters::EllipticCurve(point) if point.curve == EllipticCurve::P256 => {
+            let (x, y) = (decoded(&point.x, 32)?, decoded(&point.y, 32)?);
+            Some([&P256_HEAD[..], &x, &y].concat())
+        }
+        AlgorithmParameters::RSA(rsa) if rsa.e == RSA_EXPONENT => {
+            Some([&RSA_HEAD[..], &decoded(&rsa.n, 256)?, &RSA_TAIL].concat())
+        }
+        _ => None,
+    }
+}
+
+/// The JWK of an SPKI that [`PublicKey`] has accepted.
+fn parameters(key: &PublicKey, der: &[u8]) -> Option<AlgorithmParameters> {
+    let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+    Some(match key.algorithm() {
+        Algorithm::Ed25519 => AlgorithmParameters::OctetKeyPair(OctetKeyPairParameters {
+            curve: EllipticCurve::Ed25519,
+            x: text(der.strip_prefix(&ED25519_HEAD)?),
+            ..OctetKeyPairParameters::default()
+        }),
+        Algorithm::EcdsaP256 => {
+            let (x, y) = der.strip_prefix(&P256_HEAD)?.split_at_checked(32)?;
+            AlgorithmParameters::EllipticCurve(EllipticCurveKeyParameters {
+                curve: EllipticCurve::P256,
+                x: text(x),
+                y: text(y),
+                ..EllipticCurveKeyParameters::default()
+            })
+        }
+        Algorithm::Rsa2048 => AlgorithmParameters::RSA(RSAKeyParameters {
+            n: text(der.strip_prefix(&RSA_HEAD)?.strip_suffix(&RSA_TAIL)?),
+            e: RSA_EXPONENT.to_owned(),
+            ..RSAKeyParameters::default()
+        }),
+    })
+}
+
+fn pem(der: &[u8]) -> String {
+    let base64 = STANDARD.encode(der);
+    let mut pem = String::from("-----BEGIN PUBLIC KEY-----\n");
+    for line in base64.as_bytes().chunks(64) {
+        pem.push_str(&String::from_utf8_lossy(line));
+        pem.push('\n');
+    }
+    pem + "-----END PUBLIC KEY-----\n"
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const ED25519: &str = r#"{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#;
+
+    fn set(keys: &[&str]) -> Vec<u8> {
+        format!(r#"{{"keys":[{}],"purpose":"ai"}}"#, keys.join(",")).into_bytes()
+    }
+
+    #[test]
+    fn the_thumbprint_is_rfc_8037s() {
+        // RFC 8037 appendix A.3.
+        let keys = parse_directory(&set(&[ED25519]), 32).unwrap();
+        assert_eq!(keys[0].thumbprint, "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k");
+        let again = DirectoryKey::from_pem(&keys[0].pem).unwrap();
+        assert_eq!(again.thumbprint, keys[0].thumbprint);
+        assert_eq!(again.key.fingerprint(), keys[0].key.fingerprint());
+    }
+
+    #[test]
+    fn keys_of_other_kinds_and_published_ones_are_skipped() {
+        let others = [
+            r#"{"kty":"OKP","crv":"X25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#,
+            r#"{"kty":"oct","k":"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow"}"#,
+            r#"{"kty":"AKP","alg":"ML-DSA-44","pub":"AA"}"#,
+            r#"{"kty":"RSA","e":"Aw","n":"AQAB"}"#,
+            r#"{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo="}"#,
+            // RFC 9421 appendix B.1.4 and B.1.3.
+            r#"{"kty":"OKP","crv":"Ed25519","x":"JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs"}"#,
+            r#"{"kty":"EC","crv":"P-256","x":"qIVYZVLCrPZHGHjP17CTW0_-D9Lfw0EkjqF7xB4FivA","y":"Mc4nN9LTDOBhfoUeg8Ye9WedFRhnZXZJA12Qp0zZ6F0"}"#,
+            "7",
+        ];
+        assert!(parse_directory(&set(&others), 32).unwrap().is_empty());
+        let mut all = others.to_vec();
+        all.push(ED25519);
+        assert_eq!(parse_directory(&set(&all), 32).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_is_no_key_set_is_refused() {
+        for body in [
+            &b""[..],
+            b"[]",
+            b"[[]]",
+            b"{}",
+            b"{\"keys\":7}",
+            b"\xff",
+            b"{\"keys\":[]",
+        ] {
+            assert!(matches!(parse_directory(body, 32), Err(DirectoryError::NotAKeySet(_))));
+        }
+        assert!(parse_directory(b"{\"keys\":[]}", 32).unwrap().is_empty());
+        let many = parse_directory(&set(&[ED25519; 33]), 32).unwrap_err();
+        assert_eq!(many, DirectoryError::TooManyKeys { count: 33, max: 32 });
+    }
+}
