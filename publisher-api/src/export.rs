@@ -31,7 +31,7 @@ pub(crate) const RECEIPTS: &str = "receipts";
 /// Rejected receipts that name a domain of the publisher's, without their bytes: those are whoever sent them's word.
 pub(crate) const REFUSALS: &str = "refusals";
 
-const RECEIPT_COLUMNS: [&str; 23] = [
+const RECEIPT_COLUMNS: [&str; 24] = [
     "receiptId",
     "publisher",
     "timestamp",
@@ -46,6 +46,7 @@ const RECEIPT_COLUMNS: [&str; 23] = [
     "clientVersion",
     "organization",
     "keyFingerprint",
+    "operator",
     "signatureAlgorithm",
     "purpose",
     "context",
@@ -235,6 +236,7 @@ fn receipt(receipt: ExportedReceipt) -> Vec<Value> {
         text(receipt.client_version),
         text(receipt.organization),
         hex::encode(receipt.key_fingerprint).into(),
+        text(receipt.operator),
         text(receipt.algorithm),
         text(receipt.purpose),
         text(receipt.context),

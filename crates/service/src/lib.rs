@@ -26,6 +26,7 @@ pub mod config;
 pub mod cpu;
 pub mod data;
 pub mod health;
+pub mod host;
 pub mod instant;
 pub mod listen;
 pub mod metrics;

@@ -73,12 +73,12 @@ kinds! {
     /// No `X-Service-Signature`.
     MissingRequestSignature = UNAUTHORIZED, "missing_request_signature", "The request signature is missing";
     /// `X-Service-Signature` that isn't base64 of a signature.
-    InvalidRequestSignature = UNAUTHORIZED, "invalid_request_signature", "The request signature is malformed";
+    InvalidRequestSignature = BAD_REQUEST, "invalid_request_signature", "The request signature is malformed";
     /// `X-Service-Signature` that doesn't verify.
     BadRequestSignature = UNAUTHORIZED, "bad_request_signature", "The request signature doesn't verify";
     /// A receipt's own signature that doesn't verify.
     BadSignature = UNAUTHORIZED, "bad_signature", "A receipt's signature doesn't verify";
-    /// A batch's signature that doesn't verify, where its receipts' do.
+    /// A batch's signature that doesn't verify.
     BadBatchSignature = UNAUTHORIZED, "bad_batch_signature", "The batch's signature doesn't verify";
     /// No API key.
     MissingApiKey = UNAUTHORIZED, "missing_api_key", "An API key is required";

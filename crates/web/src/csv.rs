@@ -9,13 +9,21 @@ const SEPARATORS: [char; 4] = [';', '\t', '\r', '\n'];
 /// What a spreadsheet may pass over before a formula.
 const PASSED_OVER: [char; 3] = [' ', '\u{a0}', '"'];
 
-/// `text` as a cell: quoted where that is needed, and with an apostrophe before whatever could be run as a formula (OWASP, CSV
-/// injection), at the beginning or behind a separator.
+/// Whether a terminal or an editor would act on a character: control characters but for those of
+/// lines, and marks that change the direction of writing.
+fn is_hidden(c: char) -> bool {
+    (c.is_control() && !matches!(c, '\t' | '\r' | '\n'))
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// `text` as a cell: quoted where that is needed, hidden characters as escapes, and with an
+/// apostrophe before whatever could be run as a formula (OWASP, CSV injection), at the beginning or
+/// behind a separator.
 #[must_use]
 pub fn cell(text: &str) -> Cow<'_, str> {
     let quoted = text.contains(SEPARATORS) || text.contains([',', '"']);
     let start = text.trim_start_matches(PASSED_OVER);
-    if !quoted && !start.starts_with(FORMULA) {
+    if !quoted && !start.starts_with(FORMULA) && !text.contains(is_hidden) {
         return Cow::Borrowed(text);
     }
     let mut cell = String::with_capacity(text.len() + 8);
@@ -33,7 +41,11 @@ pub fn cell(text: &str) -> Cow<'_, str> {
         if char == '"' {
             cell.push('"');
         }
-        cell.push(char);
+        if is_hidden(char) {
+            cell.extend(char.escape_unicode());
+        } else {
+            cell.push(char);
+        }
     }
     cell.push('"');
     Cow::Owned(cell)
@@ -52,6 +64,8 @@ mod tests {
             ("a, b", "\"a, b\""),
             ("a;b", "\"a;b\""),
             ("say \"hi\"\r\n", "\"say \"\"hi\"\"\r\n\""),
+            ("a\u{1b}[2J\u{202e}b", "\"a\\u{1b}[2J\\u{202e}b\""),
+            ("\u{feff}=1", "\"\\u{feff}=1\""),
         ] {
             assert_eq!(cell(text), written);
         }

@@ -10,6 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http::{HeaderValue, Method, Uri, header};
+use service::host;
 use service::problem::Kind;
 use service::request_id::{HEADER as REQUEST_ID, RequestId};
 use service::telemetry::is_slow;
@@ -42,6 +43,8 @@ pub async fn envelope(
     let response = if head_bytes(&request) > api.head_bytes_max {
         let detail = format!("the request head is over the limit of {} bytes", api.head_bytes_max);
         Failure::new(Kind::HeadTooLarge, detail).into_response()
+    } else if !host::is_right(request.version(), request.headers()) {
+        Failure::new(Kind::BadRequest, host::WANTED).into_response()
     } else {
         let span = tracing::info_span!("request", request_id = %id, trace_id = trace::field(trace), route);
         AssertUnwindSafe(next.run(request).instrument(span))

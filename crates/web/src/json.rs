@@ -6,7 +6,8 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_path_to_error::Segment;
 use service::problem::{Kind, Problem};
 use tokio::time::timeout;
@@ -78,26 +79,90 @@ pub async fn read(body: Body, bytes_max: usize) -> Result<axum::body::Bytes, Fai
     }
 }
 
-/// `bytes` as a `T`.
+/// Reads a JSON object as a `T`, which is a struct. serde would also take an array whose elements
+/// are the struct's fields by position: that is refused.
 ///
 /// # Errors
 /// 400: not JSON (`invalid_json`), or not of this shape (`invalid_body`), with the place.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let wrong = |pointer: String, error: &serde_json::Error| -> Failure {
-        let (kind, code) = match error.classify() {
-            serde_json::error::Category::Data => (Kind::InvalidBody, "invalid_member"),
-            _ => (Kind::InvalidJson, "invalid_json"),
-        };
-        let what = error.to_string();
-        Problem::new(kind, format!("the body can't be read: {what}"))
-            .fault(pointer, code, what)
-            .into()
-    };
-    let value =
-        serde_path_to_error::deserialize(&mut reader).map_err(|error| wrong(pointer(error.path()), error.inner()))?;
-    reader.end().map_err(|error| wrong(String::new(), &error))?;
+    let refused = |error: &serde_json::Error| refusal(String::new(), error);
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        IgnoredAny::deserialize(&mut reader).map_err(|error| refused(&error))?;
+        reader.end().map_err(|error| refused(&error))?;
+        return Err(invalid_member(String::new(), "must be a JSON object".to_owned()));
+    }
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let pointer = pointer(error.path());
+        // An enumeration that meets a number is an error of syntax to serde_json.
+        if !error.inner().is_data() && serde_json::from_slice::<IgnoredAny>(bytes).is_ok() {
+            return invalid_member(pointer, "has a value of another type than this member's".to_owned());
+        }
+        refusal(pointer, error.inner())
+    })?;
+    reader.end().map_err(|error| refused(&error))?;
     Ok(value)
+}
+
+fn refusal(pointer: String, error: &serde_json::Error) -> Failure {
+    if error.is_data() {
+        return invalid_member(pointer, plain(error));
+    }
+    let what = format!(
+        "the JSON isn't valid at line {}, column {}",
+        error.line(),
+        error.column()
+    );
+    Problem::new(Kind::InvalidJson, what.clone())
+        .fault(pointer, "invalid_json", what)
+        .into()
+}
+
+fn invalid_member(pointer: String, what: String) -> Failure {
+    let place = if pointer.is_empty() {
+        "the body"
+    } else {
+        pointer.as_str()
+    };
+    Problem::new(Kind::InvalidBody, format!("{place}: {what}"))
+        .fault(pointer, "invalid_member", what)
+        .into()
+}
+
+/// Says what to change. serde's own text names Rust's types.
+fn plain(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
+    let (found, expected) = text.split_once(", expected ").unwrap_or((text, ""));
+    let known = expected.strip_prefix("one of ").unwrap_or(expected);
+    if found.starts_with("unknown field ") {
+        return format!("remove this member; known are {known}");
+    }
+    if found.starts_with("unknown variant ") {
+        return format!("must be one of {known}");
+    }
+    if let Some(name) = found.strip_prefix("missing field ") {
+        return format!("add the member {name}");
+    }
+    if let Some(name) = found.strip_prefix("duplicate field ") {
+        return format!("give the member {name} once");
+    }
+    if !found.starts_with("invalid ") || expected.is_empty() {
+        // A message of our own.
+        return text.to_owned();
+    }
+    let kind = match expected {
+        "a sequence" => "an array",
+        "a boolean" => "true or false",
+        "a string" | "a borrowed string" | "string or map" => "a string",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number that isn't negative",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a map" => "an object",
+        other if other.starts_with("struct ") => "an object",
+        other => other,
+    };
+    format!("must be {kind}")
 }
 
 fn pointer(path: &serde_path_to_error::Path) -> String {
@@ -119,7 +184,6 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use axum::body::Bytes;
-    use serde::Deserialize;
 
     use super::*;
 
@@ -129,6 +193,17 @@ mod tests {
         name: String,
         #[serde(default)]
         scope: Vec<String>,
+        #[serde(default)]
+        count: u32,
+        #[serde(default)]
+        level: Option<Level>,
+    }
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(rename_all = "lowercase")]
+    enum Level {
+        Low,
+        High,
     }
 
     async fn ask(kind: &str, encoding: Option<&str>, body: impl Into<Bytes>) -> Result<Wish, Failure> {
@@ -163,6 +238,46 @@ mod tests {
                 "{body}"
             );
             assert_eq!(problem.faults[0].pointer, pointer, "{body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn refusals_are_plain_and_an_array_is_no_object() {
+        for (body, what) in [
+            (r#"["a", ["read"]]"#, "must be a JSON object"),
+            ("[]", "must be a JSON object"),
+            ("7", "must be a JSON object"),
+            ("null", "must be a JSON object"),
+            ("[", "the JSON isn't valid at line 1, column 1"),
+            (r#"{"name":"a",}"#, "the JSON isn't valid at line 1, column 13"),
+            (r#"{"name":7}"#, "must be a string"),
+            (r#"{"name":"a","scope":"read"}"#, "must be an array"),
+            (r#"{"name":"a","scope":{}}"#, "must be an array"),
+            (
+                r#"{"name":"a","count":-1}"#,
+                "must be a whole number that isn't negative",
+            ),
+            (
+                r#"{"name":"a","count":1.5}"#,
+                "must be a whole number that isn't negative",
+            ),
+            (r#"{"name":"a","level":"middle"}"#, "must be one of `low` or `high`"),
+            (
+                r#"{"name":"a","level":7}"#,
+                "has a value of another type than this member's",
+            ),
+            (r#"{"name":"a","name":"b"}"#, "give the member `name` once"),
+            (r#"{"scope":[]}"#, "add the member `name`"),
+            (
+                r#"{"name":"a","x":1}"#,
+                "remove this member; known are `name`, `scope`, `count`, `level`",
+            ),
+        ] {
+            let Failure(problem) = ask("application/json", None, body).await.unwrap_err();
+            assert_eq!(problem.faults[0].detail, what, "{body}");
+            for name in ["Wish", "Level", "serde", "u32", "struct"] {
+                assert!(!problem.detail.contains(name), "{body}: {}", problem.detail);
+            }
         }
     }
 

@@ -16,6 +16,7 @@ pub mod csv;
 pub mod docs;
 pub mod envelope;
 mod failure;
+mod idle;
 pub mod json;
 pub mod openapi;
 pub mod params;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,15 +14,16 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
 use service::address::address_key;
 use service::listen::connections_within;
 use service::telemetry::LineLimit;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
+use crate::idle::{Answer, Requests};
 use crate::patience::Patient;
 
 /// One line for all the failures of a while.
@@ -56,7 +57,7 @@ const STREAMS_MAX: u32 = 128;
 /// done then are dropped.
 pub async fn serve(listener: TcpListener, router: Router, config: &Connections, shutdown: &CancellationToken) {
     let builder = builder(config);
-    let graceful = GracefulShutdown::new();
+    let running = TaskTracker::new();
     let room = connections_within(config.name, config.connections_max, config.files_percent);
     let places = Arc::new(Semaphore::new(room));
     let share = Share::of(room, config.address_share_percent_max);
@@ -66,41 +67,55 @@ pub async fn serve(listener: TcpListener, router: Router, config: &Connections, 
         let Some(counted) = share.take(address) else {
             continue;
         };
-        let started = Arc::new(AtomicBool::new(false));
+        let requests = Requests::default();
         let service = {
-            let (router, started) = (router.clone(), Arc::clone(&started));
+            let (router, requests) = (router.clone(), requests.clone());
             service_fn(move |request: hyper::Request<Incoming>| {
-                started.store(true, Ordering::Relaxed);
+                let running = requests.begin();
                 let answer = router.clone().oneshot(request.map(Body::new));
-                async move { answer.await.map_err(|never: Infallible| never) }
+                async move {
+                    let answer = answer.await.map_err(|never: Infallible| never)?;
+                    Ok::<_, Infallible>(answer.map(|body| Answer {
+                        body,
+                        _running: running,
+                    }))
+                }
             })
         };
         let connection = builder
             .serve_connection(TokioIo::new(Patient::new(stream, UNREAD_WAIT_MAX)), service)
             .into_owned();
-        let connection = graceful.watch(connection);
-        let gone = gone.clone();
-        tokio::spawn(async move {
+        let (gone, shutdown) = (gone.clone(), shutdown.clone());
+        running.spawn(async move {
             let _held = (place, counted);
-            // hyper's own head timeout starts only once it knows the protocol, which a silent peer never tells.
-            let silent = async {
-                tokio::time::sleep(head_wait_max).await;
-                if started.load(Ordering::Relaxed) {
-                    std::future::pending::<()>().await;
+            let mut connection = pin!(connection);
+            // hyper's own limit on heads begins only once it knows the protocol, which a silent
+            // peer never tells, and it has none on idle HTTP/2 connections.
+            let finish = async {
+                tokio::select! {
+                    () = requests.none_for(head_wait_max) => {}
+                    () = shutdown.cancelled() => {}
                 }
             };
+            let ended = async {
+                tokio::select! {
+                    ended = connection.as_mut() => return ended,
+                    () = finish => connection.as_mut().graceful_shutdown(),
+                }
+                connection.await
+            };
             tokio::select! {
-                ended = connection => if let Err(error) = ended {
+                ended = ended => if let Err(error) = ended {
                     tracing::debug!(%error, "a connection ended early");
                 },
-                () = silent => {}
                 () = gone.cancelled() => {}
             }
         });
     }
     drop(listener);
+    running.close();
     let limit = Duration::from_millis(config.drain_ms_max);
-    if let Err(late) = service::shutdown::drain(config.name, shutdown, limit, graceful.shutdown()).await {
+    if let Err(late) = service::shutdown::drain(config.name, shutdown, limit, running.wait()).await {
         tracing::warn!(%late, "connections are dropped");
     }
     gone.cancel();
@@ -209,8 +224,88 @@ fn builder(config: &Connections) -> Builder<TokioExecutor> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use std::net::Ipv4Addr;
+    use std::time::Instant;
+
+    use axum::body::Bytes;
+    use axum::routing::get;
+    use futures_util::stream;
+    use http_body_util::{BodyExt, Empty};
+    use tokio::io::AsyncReadExt;
 
     use super::*;
+
+    const WAIT: Duration = Duration::from_millis(300);
+    /// Longer than anything takes here.
+    const WAIT_MAX: Duration = Duration::from_secs(60);
+
+    /// A server that ends idle connections after [`WAIT`].
+    async fn start() -> (std::net::SocketAddr, tokio_util::sync::DropGuard) {
+        // It takes three times as long as a connection may be idle.
+        let slow = async || {
+            let parts = stream::unfold(0, |part| async move {
+                tokio::time::sleep(WAIT).await;
+                (part < 3).then(|| (Ok::<_, Infallible>(Bytes::from_static(b"part")), part + 1))
+            });
+            Body::from_stream(parts)
+        };
+        let router = Router::new()
+            .route("/fast", get(async || "done"))
+            .route("/slow", get(slow));
+        let config = Connections {
+            name: "test",
+            files_percent: 10,
+            connections_max: 10,
+            address_share_percent_max: 100,
+            head_bytes_max: 16 << 10,
+            head_wait_ms_max: u64::try_from(WAIT.as_millis()).unwrap(),
+            drain_ms_max: 1_000,
+        };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shutdown = CancellationToken::new();
+        let stop = shutdown.clone();
+        tokio::spawn(async move { serve(listener, router, &config, &stop).await });
+        (address, shutdown.drop_guard())
+    }
+
+    #[tokio::test]
+    async fn an_idle_http2_connection_ends_and_one_with_a_request_does_not() {
+        let (address, _running) = start().await;
+        let stream = TcpStream::connect(address).await.unwrap();
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+                .await
+                .unwrap();
+        let connection = tokio::spawn(connection);
+        for (path, wanted) in [("/fast", &b"done"[..]), ("/slow", b"partpartpart")] {
+            let request = http::Request::get(format!("http://test{path}")).body(Empty::<Bytes>::new());
+            let answer = sender.send_request(request.unwrap()).await.unwrap();
+            assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), wanted);
+        }
+        let ended = Instant::now();
+        // The client answers pings all the while.
+        tokio::time::timeout(WAIT_MAX, connection)
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap();
+        assert!(ended.elapsed() > WAIT / 2);
+        assert!(sender.is_closed());
+    }
+
+    #[tokio::test]
+    async fn a_silent_connection_ends() {
+        let (address, _running) = start().await;
+        for begun in ["", "GET /fast HT", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            tokio::io::AsyncWriteExt::write_all(&mut stream, begun.as_bytes())
+                .await
+                .unwrap();
+            let mut rest = Vec::new();
+            let read = tokio::time::timeout(WAIT_MAX, stream.read_to_end(&mut rest)).await;
+            assert!(read.is_ok(), "{begun}");
+        }
+    }
 
     #[test]
     fn one_address_has_its_share_and_gets_it_back() {

@@ -121,27 +121,28 @@ async fn list(
     let limit = params.count("limit", accounts::ENTRY_PAGE_MAX)?.unwrap_or(PAGE);
     let after = cursor(&params)?;
     let filter = filter(&params)?;
-    verified(&principal)?;
-    if let Some(domain) = filter.domain.as_deref() {
-        covered(&principal, domain)?;
-    }
     let accounts = &app.deps.accounts;
     let page = accounts
         .entry_page(&principal.account_id, &filter, after.as_ref(), limit)
         .await?;
-    let shown = page.items.into_iter().filter(|entry| principal.covers(&entry.domain));
     Ok(Json(ListAnswer {
-        entries: shown.map(EntryBody::from).collect(),
+        entries: page.items.into_iter().map(EntryBody::from).collect(),
         next_cursor: page.next.map(|next| next.to_string()),
     }))
 }
 
 /// One entry
+///
+/// Also while its domain isn't verified: it stays yours.
 #[utoipa::path(
     get, path = "/api/v1/publisher/entries/{id}", tag = "entries", security(("apiKey" = [])),
-    params(("id" = String, Path, format = "uuid", description = "The entryId")),
+    params(
+        ("id" = String, Path, format = "uuid", description = "The entryId"),
+        ("If-None-Match" = Option<String>, Header, description = "ETags of the states that you have"),
+    ),
     responses(
         (status = 200, description = "The entry", body = EntryBody, headers(("ETag" = String, description = "Its state"))),
+        (status = 304, description = "The entry is in a state that you have", headers(("ETag" = String, description = "Its state"))),
         (status = 404, description = "You have no such entry", body = ProblemBody, content_type = "application/problem+json"),
         Refusals,
     ),
@@ -150,18 +151,22 @@ async fn entry(
     State(app): State<Arc<App>>,
     Extension(principal): Extension<Arc<Principal>>,
     Path(id): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let id = parse_uuid("id", &id)?;
     let entry = app.deps.accounts.entry(&principal.account_id, id).await?;
     let entry = entry.ok_or_else(unknown)?;
-    covered(&principal, &entry.domain)?;
+    if has(&headers, entry.revision) {
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag(entry.revision))]).into_response());
+    }
     Ok(shown(entry))
 }
 
 /// Put an entry right
 ///
-/// A JSON merge patch (RFC 7396) of `url`, `title` and `authors`; nothing else changes. `authors: null` takes the authors away. With
-/// `If-Match` only if the entry is in that state.
+/// A JSON merge patch (RFC 7396) of `url`, `title` and `authors`; nothing else changes. `authors:
+/// null` takes the authors away. With `If-Match` only if the entry is in that state. A new `url`
+/// must be on a verified domain; the rest can be put right on any.
 #[utoipa::path(
     patch, path = "/api/v1/publisher/entries/{id}", tag = "entries", security(("apiKey" = [])),
     params(
@@ -189,8 +194,7 @@ async fn rectify(
     let patch: EntryPatch = json::parse(&json::read(body, json::BYTES_MAX).await?)?;
     let right: Rectification = patch.checked()?;
     let accounts = &app.deps.accounts;
-    let now = accounts.entry(&principal.account_id, id).await?.ok_or_else(unknown)?;
-    covered(&principal, &now.domain)?;
+    accounts.entry(&principal.account_id, id).await?.ok_or_else(unknown)?;
     if let Some(url) = &right.url {
         covered(&principal, url.host())?;
     }
@@ -257,14 +261,6 @@ fn otherwise(state: Revision) -> Failure {
     Failure::new(Kind::PreconditionFailed, detail)
 }
 
-fn verified(principal: &Principal) -> Result<(), Failure> {
-    if !principal.domains.is_empty() {
-        return Ok(());
-    }
-    let detail = "the account of this API key has no verified domain";
-    Err(Failure::new(Kind::DomainNotVerified, detail))
-}
-
 fn covered(principal: &Principal, host: &str) -> Result<(), Failure> {
     if principal.covers(host) {
         return Ok(());
@@ -294,6 +290,16 @@ fn if_match(headers: &HeaderMap) -> Option<Vec<Revision>> {
             .extend(value.split(',').filter_map(state));
     }
     states
+}
+
+/// Whether `If-None-Match` names a state, by the weak comparison (RFC 9110 section 13.1.2).
+fn has(headers: &HeaderMap, revision: Revision) -> bool {
+    let values = headers.get_all(header::IF_NONE_MATCH).iter();
+    let mut tags = values.flat_map(|value| value.to_str().unwrap_or_default().split(','));
+    tags.any(|tag| {
+        let tag = tag.trim();
+        tag == "*" || state(tag.strip_prefix("W/").unwrap_or(tag)) == Some(revision)
+    })
 }
 
 fn state(tag: &str) -> Option<Revision> {

@@ -39,11 +39,8 @@ async fn a_key_is_made_used_and_revoked() {
     let key = text(&body["apiKey"]);
     assert!(key.starts_with(&format!("rcpt_{id}_")));
     // It is a key, of an account that has nothing verified yet.
-    stack
-        .server
-        .get("/api/v1/publisher/entries", key)
-        .await
-        .refused(403, "domain_not_verified");
+    let page = stack.server.get("/api/v1/publisher/entries", key).await.expect(200);
+    assert_eq!(page["entries"], json!([]));
     let place = format!("{PATH}/{id}");
     let one = stack.server.get(&place, &token).await.expect(200);
     let known = json!({
@@ -100,10 +97,10 @@ async fn a_wish_that_cant_be_met_says_where_and_why() {
         (
             with("scope", json!(["read", "admin"])),
             "/scope/1",
-            "expected `read` or `write`",
+            "must be one of `read` or `write`",
         ),
-        (with("scope", json!("read")), "/scope", "sequence"),
-        (with("tier", json!("enterprise")), "/tier", "unknown field"),
+        (with("scope", json!("read")), "/scope", "must be an array"),
+        (with("tier", json!("enterprise")), "/tier", "remove this member"),
         (json!({"name": "a", "scope": ["read"]}), "", "expiresIn"),
     ] {
         let refused = stack
@@ -270,7 +267,7 @@ async fn replicas_agree() {
     assert_eq!(users.len(), 1);
     let key = make(&stack, &token, "shared").await;
     let use_it = async || other.get("/api/v1/publisher/entries", text(&key["apiKey"])).await;
-    use_it().await.refused(403, "domain_not_verified");
+    use_it().await.expect(200);
     let place = format!("{PATH}/{}", text(&key["keyId"]));
     assert_eq!(stack.server.ask("DELETE", &place, &token, &[], "").await.status, 204);
     stack.pass_ms(i64::try_from(config.cache_ms_max).unwrap());
