@@ -3,6 +3,7 @@
 mod canonical;
 mod gateway;
 mod log;
+mod outer;
 mod service;
 mod verify;
 mod warehouse;
@@ -52,6 +53,10 @@ const FIGURES: &[Figure] = &[
     Figure {
         name: "verify-ecdsa",
         measure: verify::ecdsa,
+    },
+    Figure {
+        name: "outer",
+        measure: outer::measure,
     },
     Figure {
         name: "verify-threads",

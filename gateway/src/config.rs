@@ -9,16 +9,6 @@ use service::config::{Faults, Validate};
 
 use crate::sender::Network;
 
-/// Where a single receipt's request signature is verified.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RequestSignature {
-    /// By the verifier, with everything else: the client learns of a bad one from the receipt's status.
-    Deferred,
-    /// By the gateway, before the 202: a bad one is answered with 401. Costs a signature check for each receipt.
-    Inline,
-}
-
 /// Whether the webhook takes receipts for entries that it doesn't know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -70,8 +60,6 @@ pub struct GatewayConfig {
     pub answer_wait_ms_max: u64,
     /// How long requests under way may go on after shutdown was asked for.
     pub drain_ms_max: u64,
-    /// Where `X-Service-Signature` is verified: `deferred` or `inline`.
-    pub request_signature: RequestSignature,
     /// Whether `POST /api/service/receipt` looks up `content.entryId`: `any` or `required`.
     pub webhook_entries: WebhookEntries,
     /// The entries there are, an id a line; read again when it changes. Not given: those of the account store, where there is one.
@@ -106,7 +94,6 @@ impl Default for GatewayConfig {
             append_wait_ms_max: 5_000,
             answer_wait_ms_max: 30_000,
             drain_ms_max: 10_000,
-            request_signature: RequestSignature::Deferred,
             webhook_entries: WebhookEntries::Any,
             webhook_entries_file: None,
             rate_address_receipts_per_s: 100_000,

@@ -11,10 +11,19 @@ use service::cpu::CpuPool;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+/// An entry that a receipt names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NamedEntry {
+    /// `content.entryId`.
+    pub id: Uuid,
+    /// `content.publisher`, lower-cased.
+    pub publisher: String,
+}
+
 /// Knows the entries. Asked once for each request to the webhook, if `[gateway] webhook_entries` is `required`.
 pub trait EntryBook: Send + Sync {
-    /// Those of `asked` that exist; `Err` says why it can't be told now.
-    fn existing<'a>(&'a self, asked: &'a [Uuid]) -> BoxFuture<'a, Result<HashSet<Uuid>, String>>;
+    /// Returns those of `asked` that exist and are the publisher's; an `Err` says why it failed.
+    fn existing<'a>(&'a self, asked: &'a [NamedEntry]) -> BoxFuture<'a, Result<HashSet<NamedEntry>, String>>;
 }
 
 /// A longer file is refused: two million entries and more.
@@ -23,7 +32,8 @@ const FILE_BYTES_MAX: u64 = 80 * 1024 * 1024;
 /// Between two looks at whether the file has changed.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// A file with an entry's id on each line; what follows a `#` is left out. Read again when it has changed.
+/// A file with an entry's id on each line; what follows a `#` is left out. Read again when it has
+/// changed. The webhook's owner writes it, so publishers aren't compared.
 pub(crate) struct EntryFile {
     path: PathBuf,
     entries: RwLock<Arc<HashSet<Uuid>>>,
@@ -75,9 +85,13 @@ impl EntryFile {
 }
 
 impl EntryBook for EntryFile {
-    fn existing<'a>(&'a self, asked: &'a [Uuid]) -> BoxFuture<'a, Result<HashSet<Uuid>, String>> {
+    fn existing<'a>(&'a self, asked: &'a [NamedEntry]) -> BoxFuture<'a, Result<HashSet<NamedEntry>, String>> {
         let entries = Arc::clone(&self.entries.read());
-        let existing = asked.iter().filter(|id| entries.contains(id)).copied().collect();
+        let existing = asked
+            .iter()
+            .filter(|entry| entries.contains(&entry.id))
+            .cloned()
+            .collect();
         Box::pin(std::future::ready(Ok(existing)))
     }
 }

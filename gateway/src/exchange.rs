@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use http::header::{ALLOW, HOST, TRANSFER_ENCODING};
+use http::header::{ALLOW, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Request, Version};
 use hyper::body::Incoming;
+use service::host;
 use service::instant::now_ms;
 use service::problem::{Kind, Problem};
 use service::request_id::{self, RequestId};
@@ -155,19 +155,8 @@ fn check_head(head: &Parts, bytes_max: usize) -> Result<(), Refusal> {
 
 /// What HTTP/1 wants and hyper leaves to the service.
 fn check_http1(head: &Parts) -> Result<(), Refusal> {
-    // RFC 9112, 3.2; before HTTP/1.1 there may be none.
-    let mut hosts = head.headers.get_all(HOST).iter();
-    let one = match (hosts.next(), hosts.next()) {
-        (None, _) => head.version < Version::HTTP_11,
-        (Some(host), None) => is_host(host.as_bytes()),
-        (Some(_), Some(_)) => false,
-    };
-    if !one {
-        return Err(Problem::new(
-            Kind::BadRequest,
-            "send exactly one Host, a name or address with or without a port",
-        )
-        .into());
+    if !host::is_right(head.version, &head.headers) {
+        return Err(Problem::new(Kind::BadRequest, host::WANTED).into());
     }
     // RFC 9112, 6.1 and 7: hyper takes chunked off and leaves whatever else is named on the body.
     let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
@@ -188,11 +177,6 @@ fn sender(line: &Line, headers: &HeaderMap) -> Sender {
         return peer.sender;
     }
     forwarded_for(headers, &line.shared.config.trusted_proxies).map_or(peer.sender, Sender::from)
-}
-
-/// RFC 9110, 7.2: may be empty, and names no user.
-fn is_host(value: &[u8]) -> bool {
-    value.is_empty() || (!value.contains(&b'@') && Authority::try_from(value).is_ok())
 }
 
 fn finish(result: Result<Answer, Problem>, id: &RequestId, standing: Option<Standing>, arrived_ms: i64) -> Answer {

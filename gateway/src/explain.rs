@@ -27,7 +27,7 @@ pub(crate) async fn explain(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
     let explained = shared.cpu.run(move || {
         let body = body.as_ref();
         let kind = kind_of(body);
-        let request_signature = signature.as_ref().map(|signature| signature.text.as_str());
+        let request_signature = signature.as_deref();
         let request_signature = request_signature.filter(|_| kind == BodyKind::Receipt);
         let explanation = judge.judge.explain(&Arrival {
             kind,

@@ -56,8 +56,8 @@ use tokio_util::sync::CancellationToken;
 use entry_book::EntryFile;
 use shared::Shared;
 
-pub use config::{GatewayConfig, RequestSignature, WebhookEntries};
-pub use entry_book::EntryBook;
+pub use config::{GatewayConfig, WebhookEntries};
+pub use entry_book::{EntryBook, NamedEntry};
 pub use route::Routes;
 pub use sender::Network;
 

@@ -15,8 +15,8 @@ const RETRY_S: u32 = 5;
 ///
 /// # Errors
 /// 403 with `client_key_unknown` or `client_key_revoked`; 503 while keys can't be looked up.
-pub(crate) async fn require_registered(call: &Call<'_>, signer: Option<Signer>) -> Result<(), Refusal> {
-    let (Some(registry), Some(signer)) = (&call.shared.registry, signer) else {
+pub(crate) async fn require_registered(call: &Call<'_>, signer: Signer) -> Result<(), Refusal> {
+    let Some(registry) = &call.shared.registry else {
         return Ok(());
     };
     let fingerprint = Fingerprint(signer.key_fingerprint);

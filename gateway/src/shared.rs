@@ -20,7 +20,7 @@ use crate::rate::Rate;
 use crate::route::Routes;
 use crate::source::Sources;
 
-/// Parsed public keys that stay at hand for the webhook, `explain` and inline request signatures.
+/// Parsed public keys that are kept.
 const KEYS_CACHED_MAX: usize = 4_096;
 
 /// How much of the room for connections is the gateway's; the rest is for the analytics API, often in the same process.

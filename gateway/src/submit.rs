@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
-use receipt::{
-    Algorithm, BatchHead, FormatError, ReceiptHead, RejectReason, Signer, check_batch, check_batch_and_signer,
-    check_receipt, check_receipt_and_signer, check_request_signature,
-};
+use receipt::{Algorithm, NotSigned, RejectReason, check_request_signature};
 use receipt_log::{Record, RecordKind, TraceText};
 use service::problem::{Kind, Problem};
 use tokio::time::timeout;
@@ -15,15 +12,9 @@ use crate::answer::{Answer, Refusal, batch_queued, malformed, not_stored, receip
 use crate::append::Append;
 use crate::body::{Held, Upload};
 use crate::call::{Call, Spent};
-use crate::config::RequestSignature;
 use crate::registered::require_registered;
-use crate::shared::Shared;
 
 const SIGNATURE: HeaderName = HeaderName::from_static("x-service-signature");
-
-/// Bodies up to this are checked on the worker: one receipt takes 1-2 us, 64 KiB some 50, and the way to the pool and back
-/// costs about 10 us of CPU and a thread's waking time.
-const CHECK_INLINE_BYTES_MAX: usize = 64 * 1024;
 
 /// `POST /api/v1/receipts`
 pub(crate) async fn receipt(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut Upload) -> Result<Answer, Refusal> {
@@ -31,26 +22,16 @@ pub(crate) async fn receipt(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
     let shared = Arc::clone(call.shared);
     let body = call.receive(headers, upload, shared.limits.receipt_bytes_max).await?;
     let arrived_ms = call.arrived_ms;
-    let (body, head) = if body.as_ref().len() <= CHECK_INLINE_BYTES_MAX {
-        let head = receipt_head(&shared, body.as_ref(), arrived_ms);
-        (body, head)
-    } else {
-        let checking = Arc::clone(&shared);
-        let check = move || {
-            let head = receipt_head(&checking, body.as_ref(), arrived_ms);
-            (body, head)
-        };
-        shared.cpu.run(check).await?
+    let checking = Arc::clone(&shared);
+    let check = move || {
+        let checked = checking
+            .judge
+            .check_signed_receipt(body.as_ref(), arrived_ms, &signature);
+        (body, signature, checked)
     };
-    let (head, signer) = head.map_err(|error| malformed(error, Kind::InvalidReceipt))?;
-    if !head.algorithm.signs_in(signature.bytes) {
-        return Err(no_signature_of(signature.bytes, head.algorithm.as_str()));
-    }
-    let signature = signature.text;
-    let body = match shared.config.request_signature {
-        RequestSignature::Deferred => body,
-        RequestSignature::Inline => verify(call, body, signature.clone()).await?,
-    };
+    // It waits, because the limits on requests and their bytes bound how many wait.
+    let (body, signature, checked) = shared.cpu.run_waiting(check).await?;
+    let (head, signer) = checked.map_err(receipt_not_signed)?;
     require_registered(call, signer).await?;
     call.charge_client(head.client_id, 1)?;
     store(call, RecordKind::Receipt, body, Some(signature)).await?;
@@ -63,18 +44,13 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
     let shared = Arc::clone(call.shared);
     let body = call.receive(headers, upload, shared.limits.batch_bytes_max).await?;
     let arrived_ms = call.arrived_ms;
-    let (body, head) = if body.as_ref().len() <= CHECK_INLINE_BYTES_MAX {
-        let head = batch_head(&shared, body.as_ref(), arrived_ms);
-        (body, head)
-    } else {
-        let checking = Arc::clone(&shared);
-        let check = move || {
-            let head = batch_head(&checking, body.as_ref(), arrived_ms);
-            (body, head)
-        };
-        shared.cpu.run(check).await?
+    let checking = Arc::clone(&shared);
+    let check = move || {
+        let checked = checking.judge.check_signed_batch(body.as_ref(), arrived_ms);
+        (body, checked)
     };
-    let (head, signer) = head.map_err(|error| malformed(error, Kind::InvalidBatch))?;
+    let (body, checked) = shared.cpu.run_waiting(check).await?;
+    let (head, signer) = checked.map_err(batch_not_signed)?;
     call.charge_more(head.receipt_count)?;
     require_registered(call, signer).await?;
     call.charge_client(head.client_id, head.receipt_count)?;
@@ -83,85 +59,58 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
     Ok(batch_queued(&head))
 }
 
-/// Checks a receipt; reads its signer only where keys must be registered.
-fn receipt_head(shared: &Shared, body: &[u8], arrived_ms: i64) -> Result<(ReceiptHead, Option<Signer>), FormatError> {
-    if shared.registry.is_none() {
-        return Ok((check_receipt(body, arrived_ms, &shared.limits)?, None));
-    }
-    let (head, signer) = check_receipt_and_signer(body, arrived_ms, &shared.limits)?;
-    Ok((head, Some(signer)))
-}
-
-/// Checks a batch; reads its signer only where keys must be registered.
-fn batch_head(shared: &Shared, body: &[u8], arrived_ms: i64) -> Result<(BatchHead, Option<Signer>), FormatError> {
-    if shared.registry.is_none() {
-        return Ok((check_batch(body, arrived_ms, &shared.limits)?, None));
-    }
-    let (head, signer) = check_batch_and_signer(body, arrived_ms, &shared.limits)?;
-    Ok((head, Some(signer)))
-}
-
-/// `X-Service-Signature`: base64, and of how many bytes.
-pub(crate) struct Signature {
-    pub(crate) text: String,
-    bytes: usize,
-}
-
-/// The request's signature, if it has one.
-pub(crate) fn optional_signature(headers: &HeaderMap) -> Result<Option<Signature>, Refusal> {
+/// The text of `X-Service-Signature`, if there is one.
+pub(crate) fn optional_signature(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
     let mut values = headers.get_all(SIGNATURE).iter();
     let Some(value) = values.next() else { return Ok(None) };
-    let malformed = |detail: String| Problem::new(Kind::InvalidRequestSignature, detail);
     if values.next().is_some() {
-        return Err(malformed("X-Service-Signature is given twice".to_owned()).into());
+        return Err(malformed_signature("X-Service-Signature is given twice".to_owned()));
     }
-    let text = value
-        .to_str()
-        .map_err(|_| malformed("X-Service-Signature must be base64".to_owned()))?;
-    let bytes = check_request_signature(text).map_err(|fault| malformed(fault.detail))?;
-    let text = text.to_owned();
-    Ok(Some(Signature { text, bytes }))
+    let not_base64 = |_| malformed_signature("X-Service-Signature must be base64".to_owned());
+    let text = value.to_str().map_err(not_base64)?;
+    check_request_signature(text).map_err(|fault| malformed_signature(fault.detail))?;
+    Ok(Some(text.to_owned()))
 }
 
 /// One that some algorithm could have made; whether it is the receipt's is known with the body.
-fn request_signature(headers: &HeaderMap) -> Result<Signature, Refusal> {
+fn request_signature(headers: &HeaderMap) -> Result<String, Refusal> {
     let Some(signature) = optional_signature(headers)? else {
         let detail = "send X-Service-Signature: base64 of the signature over the body, by the receipt's key";
         return Err(Problem::new(Kind::MissingRequestSignature, detail).into());
     };
-    if !Algorithm::ALL
-        .iter()
-        .any(|algorithm| algorithm.signs_in(signature.bytes))
-    {
-        return Err(no_signature_of(signature.bytes, "any algorithm"));
+    let bytes = check_request_signature(&signature).map_err(|fault| malformed_signature(fault.detail))?;
+    if !Algorithm::ALL.iter().any(|algorithm| algorithm.signs_in(bytes)) {
+        let detail = format!("X-Service-Signature: no signature of any algorithm has {bytes} bytes");
+        return Err(malformed_signature(detail));
     }
     Ok(signature)
 }
 
-fn no_signature_of(bytes: usize, whose: &str) -> Refusal {
-    let detail = format!("X-Service-Signature: no signature of {whose} has {bytes} bytes");
+fn malformed_signature(detail: String) -> Refusal {
     Problem::new(Kind::InvalidRequestSignature, detail).into()
 }
 
-/// The request signature, verified on the pool: some 50 us.
-async fn verify(call: &Call<'_>, body: Held, signature: String) -> Result<Held, Refusal> {
-    let shared = Arc::clone(call.shared);
-    let check = move || {
-        let verdict = shared.judge.check_request_signature(body.as_ref(), &signature);
-        (body, verdict)
-    };
-    let (body, verdict) = call.shared.cpu.run(check).await?;
-    match verdict {
-        Ok(()) => Ok(body),
-        Err(RejectReason::BadRequestSignature) => {
-            let detail = "X-Service-Signature doesn't verify over the decoded body with client.publicKey";
-            Err(Problem::new(Kind::BadRequestSignature, detail).into())
-        }
-        Err(reason) => {
-            let detail = format!("X-Service-Signature can't be verified: {reason}");
-            Err(Problem::new(Kind::BadRequestSignature, detail).into())
-        }
+fn receipt_not_signed(why: NotSigned) -> Refusal {
+    match why {
+        NotSigned::Format(error) => malformed(error, Kind::InvalidReceipt),
+        NotSigned::Length(length) => malformed_signature(format!("X-Service-Signature: {length}")),
+        NotSigned::Signature(bad) => Problem::new(Kind::BadRequestSignature, bad.to_string()).into(),
     }
+}
+
+fn batch_not_signed(why: NotSigned) -> Refusal {
+    let (kind, code, detail) = match why {
+        NotSigned::Format(error) => return malformed(error, Kind::InvalidBatch),
+        NotSigned::Length(length) => (Kind::InvalidBatch, "invalid_signature_length", length.to_string()),
+        NotSigned::Signature(bad) => (
+            Kind::BadBatchSignature,
+            RejectReason::BadBatchSignature.as_str(),
+            bad.to_string(),
+        ),
+    };
+    Problem::new(kind, detail.clone())
+        .fault("/signature", code, detail)
+        .into()
 }
 
 /// Hands the record to the log and waits until it is durable.

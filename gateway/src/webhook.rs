@@ -6,7 +6,7 @@
 //! | 200 | every signature is good, and the log has it durably: `{receiptId, status: "verified"}`; of a batch `{batchId, receiptCount, status: "verified", receipts: [{receiptId, status: "verified"}]}` |
 //! | 400 | it is no receipt or batch, or breaks a rule that isn't about signatures (key of another kind, timestamp out of range, ...); `errors` says where |
 //! | 401 | a receipt's or the batch's signature isn't its key's; `errors` says whose |
-//! | 404 | `content.entryId` is no entry, where `[gateway] webhook_entries` is `required` |
+//! | 404 | `content.entryId` is no entry of `content.publisher`, where `[gateway] webhook_entries` is `required` |
 //! | 429, 503 | later; 500 is a bug |
 //!
 //! A batch is taken whole or refused whole. The service's policy on clients' keys isn't asked here: it is the verifier's, who judges
@@ -27,6 +27,7 @@ use uuid::Uuid;
 use crate::answer::{Answer, Refusal, json, malformed};
 use crate::body::{Held, Upload};
 use crate::call::Call;
+use crate::entry_book::NamedEntry;
 use crate::submit::store;
 use crate::written::written;
 
@@ -78,7 +79,7 @@ impl Head {
 /// A receipt whose every check passed.
 struct Good {
     receipt_id: Uuid,
-    entry_id: Uuid,
+    entry: NamedEntry,
 }
 
 /// A receipt that failed one.
@@ -143,7 +144,10 @@ async fn judge(call: &Call<'_>, body: Held, kind: BodyKind) -> Result<(Held, Res
         let verdicts = shared.judge.judge(&arrival, &|index, judged| match judged {
             Judged::Verified(verified) => Ok(Good {
                 receipt_id: verified.receipt.receipt_id,
-                entry_id: verified.receipt.entry_id,
+                entry: NamedEntry {
+                    id: verified.receipt.entry_id,
+                    publisher: verified.receipt.publisher.into_owned(),
+                },
             }),
             Judged::Rejected(rejected) => Err(Bad {
                 index,
@@ -182,36 +186,27 @@ fn invalid(kind: BodyKind) -> Kind {
     }
 }
 
-/// The receipts' own faults; the batch's signature only where there are none. A fault that isn't about signatures comes first.
+/// The batch's signature, or else the faults of its receipts: one that isn't about signatures comes
+/// first.
 fn refusal(kind: BodyKind, bad: &[Bad]) -> Refusal {
-    let is_own = |bad: &&Bad| bad.reason != RejectReason::BadBatchSignature;
-    let own = bad.iter().filter(is_own).count();
-    if own == 0 {
-        let detail = "the batch's signature isn't that of the key its receipts carry; nothing of it was taken";
-        let problem = Problem::new(Kind::BadBatchSignature, detail);
-        return problem
-            .fault("/signature", RejectReason::BadBatchSignature.as_str(), detail)
-            .into();
-    }
-    let mut own_faults: Vec<&Bad> = bad.iter().filter(is_own).collect();
-    own_faults.sort_by_key(|bad| (bad.reason == RejectReason::BadSignature, bad.index));
-    let first = own_faults.first().map_or(RejectReason::Malformed, |bad| bad.reason);
-    let detail = match kind {
-        BodyKind::Receipt => own_faults.first().map_or_else(String::new, |bad| bad.detail.clone()),
-        BodyKind::Batch => format!("{own} of the batch's receipts are refused; nothing of it was taken"),
+    let mut bad: Vec<&Bad> = bad.iter().collect();
+    bad.sort_by_key(|bad| (bad.reason == RejectReason::BadSignature, bad.index));
+    let first = bad.first().map_or(RejectReason::Malformed, |bad| bad.reason);
+    let detail = match (kind, bad.first()) {
+        (BodyKind::Batch, Some(first)) if first.reason != RejectReason::BadBatchSignature => {
+            let count = bad.len();
+            format!("{count} of the batch's receipts are refused; nothing of it was taken")
+        }
+        (_, first) => first.map_or_else(String::new, |bad| bad.detail.clone()),
     };
     let mut problem = Problem::new(problem_of(first, kind), detail);
-    for bad in own_faults.into_iter().take(FAULTS_MAX) {
-        let member = if bad.reason == RejectReason::BadSignature {
-            "/signature"
-        } else {
-            ""
+    for bad in bad.into_iter().take(FAULTS_MAX) {
+        let pointer = match bad.reason {
+            RejectReason::BadBatchSignature => "/signature".to_owned(),
+            RejectReason::BadSignature => pointer(kind, bad.index, "/signature"),
+            _ => pointer(kind, bad.index, ""),
         };
-        problem = problem.fault(
-            pointer(kind, bad.index, member),
-            bad.reason.as_str(),
-            bad.detail.clone(),
-        );
+        problem = problem.fault(pointer, bad.reason.as_str(), bad.detail.clone());
     }
     problem.into()
 }
@@ -221,28 +216,29 @@ async fn require_entries(call: &Call<'_>, kind: BodyKind, good: &[Good]) -> Resu
     let Some(book) = &call.shared.entries else {
         return Ok(());
     };
-    let asked: HashSet<Uuid> = good.iter().map(|good| good.entry_id).collect();
-    let asked: Vec<Uuid> = asked.into_iter().collect();
+    let asked: HashSet<&NamedEntry> = good.iter().map(|good| &good.entry).collect();
+    let asked: Vec<NamedEntry> = asked.into_iter().cloned().collect();
     let existing = book.existing(&asked).await.map_err(|what| {
         tracing::warn!(what, "the entries can't be looked up");
         let detail = "the entries can't be looked up; send it again later";
         Problem::new(Kind::AccountsUnavailable, detail).retry_after_s(RETRY_S)
     })?;
-    let unknown = || (0..).zip(good).filter(|(_, good)| !existing.contains(&good.entry_id));
+    let unknown = || (0..).zip(good).filter(|(_, good)| !existing.contains(&good.entry));
     let count = unknown().count();
     if count == 0 {
         return Ok(());
     }
     let detail = match kind {
-        BodyKind::Receipt => "content.entryId is no entry here".to_owned(),
-        BodyKind::Batch => {
-            format!("{count} of the batch's receipts are for entries that aren't here; nothing of it was taken")
-        }
+        BodyKind::Receipt => "content.entryId is no entry of content.publisher here".to_owned(),
+        BodyKind::Batch => format!(
+            "{count} of the batch's receipts are for entries that their publishers don't have here; nothing of it was taken"
+        ),
     };
     let mut problem = Problem::new(Kind::EntryUnknown, detail);
     for (index, good) in unknown().take(FAULTS_MAX) {
         let pointer = pointer(kind, index, "/content/entryId");
-        let detail = format!("there is no entry {}", good.entry_id);
+        let NamedEntry { id, publisher } = &good.entry;
+        let detail = format!("{publisher} has no entry {id}");
         problem = problem.fault(pointer, RejectReason::EntryUnknown.as_str(), detail);
     }
     Err(problem.into())
@@ -300,24 +296,21 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_of_form_goes_before_one_of_signatures_and_a_receipts_before_the_batchs() {
-        let all = [
-            bad(0, RejectReason::BadBatchSignature),
-            bad(3, RejectReason::BadSignature),
-            bad(5, RejectReason::BadPublicKey),
-        ];
+    fn a_fault_of_form_goes_before_one_of_signatures() {
+        let all = [bad(3, RejectReason::BadSignature), bad(5, RejectReason::BadPublicKey)];
         let problem = refusal(BodyKind::Batch, &all).into_problem();
         let pointers: Vec<&str> = problem.faults.iter().map(|fault| fault.pointer.as_str()).collect();
         assert_eq!((problem.kind, problem.code()), (Kind::InvalidBatch, "bad_public_key"));
         assert_eq!(pointers, ["/receipts/5", "/receipts/3/signature"]);
-        let problem = refusal(BodyKind::Batch, &all[..2]).into_problem();
-        assert_eq!((problem.kind, problem.faults.len()), (Kind::BadSignature, 1));
         let problem = refusal(BodyKind::Batch, &all[..1]).into_problem();
+        assert_eq!((problem.kind, problem.faults.len()), (Kind::BadSignature, 1));
+        let of_batch = bad(0, RejectReason::BadBatchSignature);
+        let problem = refusal(BodyKind::Batch, &[of_batch]).into_problem();
         assert_eq!(
             (problem.kind, problem.faults[0].pointer.as_str()),
             (Kind::BadBatchSignature, "/signature")
         );
-        let problem = refusal(BodyKind::Receipt, &all[1..2]).into_problem();
+        let problem = refusal(BodyKind::Receipt, &all[..1]).into_problem();
         assert_eq!(
             (problem.kind, problem.faults[0].pointer.as_str()),
             (Kind::BadSignature, "/signature")

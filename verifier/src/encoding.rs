@@ -333,6 +333,7 @@ fn accepted_row<'a>(
         raw: &receipt.raw,
         request_signature: logged.record.request_signature.as_deref().unwrap_or_default(),
         origin: receipt.origin,
+        operator: receipt.operator.as_deref().unwrap_or_default(),
     }
 }
 

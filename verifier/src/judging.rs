@@ -1,6 +1,8 @@
 //! Records to verdicts: plain functions of the records, run on rayon, with no state but the key
 //! cache.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use rayon::prelude::*;
 use receipt::{Arrival, BodyKind, Judge, Judged, RejectReason, RejectedReceipt, VerifiedReceipt};
@@ -95,6 +97,8 @@ pub struct AcceptedReceipt {
     pub content_hash: [u8; 32],
     /// SHA-256 of the key's SPKI.
     pub key_fingerprint: [u8; 32],
+    /// Domain of the operator whose key it was on arrival; `None` if the receipt is unproven.
+    pub operator: Option<Arc<str>>,
     /// `signatureAlgorithm`.
     pub algorithm: &'static str,
     /// `usage.purpose`.
@@ -238,6 +242,8 @@ fn accepted(body: &Bytes, verified: &VerifiedReceipt<'_>) -> AcceptedReceipt {
         payload_hash: verified.payload_hash,
         content_hash: receipt.content_hash,
         key_fingerprint: verified.key_fingerprint,
+        // The stamp is the next stage's.
+        operator: None,
         algorithm: receipt.algorithm.as_str(),
         purpose: receipt.purpose.as_str(),
         texts: Texts::new([

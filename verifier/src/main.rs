@@ -96,23 +96,19 @@ fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let shutdown = shutdown::signals()?;
-        let (policy, has_shards) = (settings.policy.policy(), settings.kafka.is_given());
-        let accounts = match has_shards || !policy.is_open() {
-            true => Some(Accounts::open(&settings.accounts, &directory).await?),
-            false => None,
+        let accounts = Accounts::open(&settings.accounts, &directory).await?;
+        let policies = Policies {
+            policy: settings.policy.policy(),
+            registry: RegistryCache::start(accounts.clone(), settings.policy.registry(), shutdown.clone()),
         };
-        let policies = accounts.clone().filter(|_| !policy.is_open()).map(|accounts| Policies {
-            policy,
-            registry: RegistryCache::start(accounts, settings.policy.registry(), shutdown.clone()),
-        });
-        let shard_map = accounts.filter(|_| has_shards);
-        let shard_map = shard_map.map(|accounts| ShardMapCache::start(accounts, shutdown.clone()));
+        let has_shards = settings.kafka.is_given();
+        let shard_map = has_shards.then(|| ShardMapCache::start(accounts, shutdown.clone()));
         // Last: a member of the group that doesn't poll keeps its partitions from the others.
         let deps = Deps {
             processor: tokio::task::block_in_place(|| log.processor(GROUP, &verdicts))?,
             receipts: log.inspector(),
             verdicts: verdicts.inspector(),
-            policies,
+            policies: Some(policies),
             shard_map,
             cpu: CpuPool::new("verifier", 0, CPU_QUEUE_MAX)?,
             judge: Arc::new(Judge::new(

@@ -1,20 +1,22 @@
-//! The deployment's policies, evaluated once, when a receipt arrives: which good receipts are
-//! rejected.
+//! Stamps, given once, when a receipt arrives: the operator whose key signed it, and what the
+//! deployment's policies reject.
 //!
-//! Policies read a cache of the account registry. While the registry is unavailable for longer than
-//! the cache may be stale, the verifier waits, and nothing is appended.
+//! Both read a cache of the account registry. While the registry is unavailable for longer than the
+//! cache may be stale, the verifier waits, and nothing is appended.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use accounts::{
-    ClientKey, ClientPolicy, EntryPolicy, Fingerprint, KeyStatus, Policy, RegistryCache, RegistryUnavailable,
+    ClientKey, ClientPolicy, EntryPolicy, Fingerprint, KeyStatus, OperatorPeriod, Policy, RegistryCache,
+    RegistryUnavailable,
 };
 use receipt::RejectReason;
 use uuid::Uuid;
 
 use crate::judging::{AcceptedReceipt, JudgedBlock, JudgedPartition, Verdict};
 
-/// Conditions of the deployment on a receipt beyond its signatures.
+/// The registry of operators, client keys and entries, and the deployment's policy on them.
 #[derive(Clone)]
 pub struct Policies {
     /// Clients and entries that count.
@@ -31,11 +33,14 @@ pub struct StampedBlock(pub JudgedBlock);
 /// Answers of the registry about a block's receipts.
 #[derive(Debug, Default)]
 struct Lookup {
+    operators: HashMap<Fingerprint, Arc<[OperatorPeriod]>>,
+    claimed: HashMap<Uuid, bool>,
     keys: HashMap<ClientKey, KeyStatus>,
     entries: HashMap<Uuid, bool>,
 }
 
-/// Applies the policies. Without policies every verdict stays.
+/// Stamps the accepted receipts with their operators, and applies the policies. Without a registry
+/// every receipt is unproven and every verdict stays.
 ///
 /// # Errors
 /// [`RegistryUnavailable`]: the same call may succeed later. The block comes back unchanged.
@@ -43,7 +48,7 @@ pub async fn stamp(
     policies: Option<&Policies>,
     mut block: JudgedBlock,
 ) -> Result<StampedBlock, (JudgedBlock, RegistryUnavailable)> {
-    let Some(policies) = policies.filter(|policies| !policies.policy.is_open()) else {
+    let Some(policies) = policies else {
         return Ok(StampedBlock(block));
     };
     let lookup = match policies.look_up(&block).await {
@@ -55,6 +60,7 @@ pub async fn stamp(
             let received_at_ms = record.logged.record.received_at_ms;
             for verdict in &mut record.verdicts {
                 let Verdict::Accepted(receipt) = verdict else { continue };
+                receipt.operator = lookup.operator(receipt, received_at_ms);
                 if let Some((reason, detail)) = policies.rejection(&lookup, receipt, received_at_ms) {
                     let rejected = receipt.as_ref().clone().into_rejected(reason, detail);
                     *verdict = Verdict::Rejected(Box::new(rejected));
@@ -65,10 +71,23 @@ pub async fn stamp(
     Ok(StampedBlock(block))
 }
 
+fn fingerprint(receipt: &AcceptedReceipt) -> Fingerprint {
+    Fingerprint(receipt.key_fingerprint)
+}
+
 fn client_key(receipt: &AcceptedReceipt) -> ClientKey {
     ClientKey {
         client_id: receipt.ids.client,
-        fingerprint: Fingerprint(receipt.key_fingerprint),
+        fingerprint: fingerprint(receipt),
+    }
+}
+
+impl Lookup {
+    /// The operator whose key signed a receipt, when it arrived.
+    fn operator(&self, receipt: &AcceptedReceipt, received_at_ms: i64) -> Option<Arc<str>> {
+        let periods = self.operators.get(&fingerprint(receipt))?;
+        let period = periods.iter().find(|period| period.contains(received_at_ms))?;
+        Some(Arc::clone(&period.domain))
     }
 }
 
@@ -78,12 +97,27 @@ impl Policies {
         let verdicts = block.partitions.iter().flat_map(|part| &part.records);
         for verdict in verdicts.flat_map(|record| &record.verdicts) {
             let Verdict::Accepted(receipt) = verdict else { continue };
+            lookup
+                .operators
+                .entry(fingerprint(receipt))
+                .or_insert_with(|| Arc::new([]));
+            lookup.claimed.insert(receipt.ids.client, false);
             if self.policy.clients == ClientPolicy::Registered {
                 lookup.keys.insert(client_key(receipt), KeyStatus::Unregistered);
             }
             if self.policy.entries == EntryPolicy::Required {
                 lookup.entries.insert(receipt.ids.entry, false);
             }
+        }
+        let signers: Vec<Fingerprint> = lookup.operators.keys().copied().collect();
+        if !signers.is_empty() {
+            let periods = self.registry.operator_periods(&signers).await?;
+            lookup.operators.extend(signers.into_iter().zip(periods));
+        }
+        let clients: Vec<Uuid> = lookup.claimed.keys().copied().collect();
+        if !clients.is_empty() {
+            let claimed = self.registry.claimed_clients(&clients).await?;
+            lookup.claimed.extend(clients.into_iter().zip(claimed));
         }
         let keys: Vec<ClientKey> = lookup.keys.keys().copied().collect();
         if !keys.is_empty() {
@@ -105,6 +139,15 @@ impl Policies {
         receipt: &AcceptedReceipt,
         received_at_ms: i64,
     ) -> Option<(RejectReason, String)> {
+        let key = client_key(receipt);
+        let ClientKey { client_id, fingerprint } = &key;
+        if receipt.operator.is_none() && lookup.claimed.get(client_id) == Some(&true) {
+            let detail = format!(
+                "client ID {client_id} is an operator's, and key {fingerprint} wasn't one of an operator's keys when \
+                 the receipt arrived; sign with such a key, or use a client ID of your own"
+            );
+            return Some((RejectReason::ClientIdReserved, detail));
+        }
         if self.policy.entries == EntryPolicy::Required && !lookup.entries.get(&receipt.ids.entry).is_some_and(|is| *is)
         {
             let detail = format!(
@@ -116,8 +159,6 @@ impl Policies {
         if self.policy.clients == ClientPolicy::Open {
             return None;
         }
-        let key = client_key(receipt);
-        let ClientKey { client_id, fingerprint } = &key;
         match lookup.keys.get(&key) {
             Some(KeyStatus::Registered) => None,
             Some(KeyStatus::RevokedFrom(from_ms)) if received_at_ms < *from_ms => None,

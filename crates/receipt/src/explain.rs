@@ -4,7 +4,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::fault::{Fault, FormatError};
-use crate::judge::{Arrival, BodyKind, Examined, Judge, State, verifies};
+use crate::judge::{Arrival, BodyKind, Judge, State};
 use crate::reason::{describe, reason_of};
 use crate::scratch::{self, Scratch};
 use crate::verdict::RejectReason;
@@ -92,12 +92,13 @@ impl Explanation {
     }
 
     /// Notes a check of a signature and rejects if it failed.
-    fn signature(&mut self, check: &'static str, good: bool, reason: RejectReason) {
-        if good {
-            self.note(check, CheckResult::Passed, "");
-        } else {
-            self.note(check, CheckResult::Failed, describe(reason));
-            self.reject(reason);
+    fn signature(&mut self, check: &'static str, result: Result<(), (RejectReason, String)>) {
+        match result {
+            Ok(()) => self.note(check, CheckResult::Passed, ""),
+            Err((reason, detail)) => {
+                self.note(check, CheckResult::Failed, detail);
+                self.reject(reason);
+            }
         }
     }
 
@@ -133,20 +134,7 @@ impl Judge {
             }
         };
         match arrival.kind {
-            BodyKind::Receipt => {
-                let (examined, mut explanation) = self.explain_receipt(text, arrival.received_at_ms);
-                match (examined.state, arrival.request_signature) {
-                    (State::Good(_, key), Some(header)) => {
-                        let good = verifies(&key, arrival.body, header);
-                        explanation.signature("request_signature", good, RejectReason::BadRequestSignature);
-                    }
-                    (_, None) => {
-                        explanation.note("request_signature", CheckResult::Skipped, "there is none");
-                    }
-                    _ => explanation.note("request_signature", CheckResult::Skipped, ""),
-                }
-                explanation
-            }
+            BodyKind::Receipt => self.explain_receipt(text, arrival.received_at_ms, Some(arrival.request_signature)),
             BodyKind::Batch => self.explain_batch(text, arrival.received_at_ms),
         }
     }
@@ -167,26 +155,15 @@ impl Judge {
             format!("{} receipts", batch.receipts.len()),
         );
         explanation.batch_id = Some(batch.batch_id.clone().into_owned());
-        let signed = self.batch_is_signed(&batch, &payload) != Some(false);
-        if batch.key_pem.is_none() {
-            explanation.note(
-                "batch_signature",
-                CheckResult::Skipped,
-                "no receipt carries a usable key",
-            );
-        } else {
-            explanation.signature("batch_signature", signed, RejectReason::BadBatchSignature);
-        }
+        let signed = self.check_batch_signature(&batch, &payload);
+        explanation.signature("batch_signature", signed);
         explanation.payload_hash = Some(hex::encode(aws_lc_rs::digest::digest(
             &aws_lc_rs::digest::SHA256,
             &payload,
         )));
         explanation.canonical = String::from_utf8(payload).ok();
         for range in &batch.receipts {
-            let (examined, mut receipt) = self.explain_receipt(&text[range.clone()], received_at_ms);
-            if !signed && matches!(examined.state, State::Good(..)) {
-                receipt.reject(RejectReason::BadBatchSignature);
-            }
+            let receipt = self.explain_receipt(&text[range.clone()], received_at_ms, None);
             if receipt.reason.is_some() {
                 explanation.outcome = "rejected";
             }
@@ -195,30 +172,51 @@ impl Judge {
         explanation
     }
 
-    fn explain_receipt<'b>(&self, text: &'b str, received_at_ms: i64) -> (Examined<'b>, Explanation) {
+    /// Explains a receipt. `request_signature` is `None` for one of a batch, whose request has
+    /// none.
+    fn explain_receipt(&self, text: &str, received_at_ms: i64, request_signature: Option<Option<&str>>) -> Explanation {
         let mut explanation = Explanation::new();
-        let mut examined = scratch::with(|scratch: &mut Scratch| {
-            let examined = self.examine(text, received_at_ms, scratch);
+        let examined = scratch::with(|scratch: &mut Scratch| {
+            let examined = self.examine(text, received_at_ms, request_signature.flatten(), scratch);
             if examined.payload_hash.is_some() {
                 explanation.canonical = Some(String::from_utf8_lossy(&scratch.canonical).into_owned());
             }
             examined
         });
         explanation.payload_hash = examined.payload_hash.map(hex::encode);
-        match &mut examined.state {
+        let is_sent = examined.outer.is_ok();
+        let outer = examined.outer.map_err(|bad| (bad.reason, bad.to_string()));
+        match examined.state {
             State::Unreadable(unreadable) => {
                 explanation.receipt_id = unreadable.receipt_id;
-                explanation.format(unreadable.error.clone());
+                if !is_sent {
+                    explanation.signature("request_signature", outer);
+                }
+                explanation.format(unreadable.error);
+                if is_sent && request_signature.is_some() {
+                    explanation.note("request_signature", CheckResult::Skipped, "");
+                }
                 explanation.note("signature", CheckResult::Skipped, "");
             }
-            State::Unsigned(receipt) | State::Good(receipt, _) => {
+            State::Unsigned(ref receipt) | State::Good(ref receipt, _) => {
                 explanation.receipt_id = Some(receipt.receipt_id);
                 explanation.note("format", CheckResult::Passed, "");
                 explanation.note("public_key", CheckResult::Passed, receipt.algorithm.as_str());
-                let good = matches!(examined.state, State::Good(..));
-                explanation.signature("signature", good, RejectReason::BadSignature);
+                match request_signature {
+                    None => {}
+                    Some(None) => explanation.note("request_signature", CheckResult::Skipped, "there is none"),
+                    Some(Some(_)) => explanation.signature("request_signature", outer),
+                }
+                let reason = RejectReason::BadSignature;
+                if !is_sent {
+                    explanation.note("signature", CheckResult::Skipped, "");
+                } else if matches!(examined.state, State::Good(..)) {
+                    explanation.signature("signature", Ok(()));
+                } else {
+                    explanation.signature("signature", Err((reason, describe(reason).to_owned())));
+                }
             }
         }
-        (examined, explanation)
+        explanation
     }
 }

@@ -94,7 +94,7 @@ impl<'a> Fields<'_, 'a> {
             self.fault(
                 pointer,
                 FaultCode::InvalidUuid,
-                "must be a UUID of 36 characters, hyphens included",
+                "must be a UUID of 36 characters, hyphens included, and neither the nil nor the max UUID",
             );
         }
         uuid

@@ -5,17 +5,19 @@ use std::borrow::Cow;
 use rayon::prelude::*;
 
 use aws_lc_rs::digest::{Digest, SHA256, digest};
+use uuid::Uuid;
 
 use crate::batch::{self, Batch};
 use crate::canonical::{SIGNATURE_MEMBERS, write_object, write_value};
 use crate::fault::{FaultCode, FormatError};
+use crate::outer::{BadOuterSignature, check_request};
 use crate::reason::{describe, reason_of, summary};
 use crate::receipt::{self, Receipt, Unreadable};
 use crate::scan::{Scanner, utf8};
 use crate::scratch::{self, Scratch};
 use crate::tape::Kind;
 use crate::verdict::{Judged, Origin, RejectReason, RejectedReceipt, VerifiedReceipt};
-use crate::{Algorithm, KeyCache, Limits, PublicKey, rules};
+use crate::{KeyCache, Limits, PublicKey};
 
 /// Receipts of a batch are judged this many at a time: about half a millisecond of one core.
 const CHUNK: usize = 16;
@@ -53,6 +55,8 @@ pub struct Judge {
 pub(crate) struct Examined<'a> {
     pub(crate) raw: &'a [u8],
     pub(crate) payload_hash: Option<[u8; 32]>,
+    /// Whether the signature of the request is the key's. `Ok` where there is none to check.
+    pub(crate) outer: Result<(), BadOuterSignature>,
     pub(crate) state: State<'a>,
 }
 
@@ -60,7 +64,7 @@ pub(crate) struct Examined<'a> {
 pub(crate) enum State<'a> {
     /// It breaks a rule of the format, or its key can't be used.
     Unreadable(Box<Unreadable<'a>>),
-    /// Its signature isn't its key's.
+    /// The signature isn't the key's, or wasn't verified because that of the request isn't.
     Unsigned(Box<Receipt<'a>>),
     /// Nothing is wrong with the receipt itself.
     Good(Box<Receipt<'a>>, PublicKey),
@@ -88,12 +92,13 @@ impl Judge {
         &self.keys
     }
 
-    /// Judges one record: `each` is called once for every receipt, with its index in the record, and its results are
-    /// returned in that order. Never empty: a body that is no receipt or batch, or a batch with a fault of its own, is one
-    /// rejected receipt at index 0 whose `raw` is the whole body.
+    /// Judges one record from the outside in: `each` is called once for every receipt, with its
+    /// index in the record, and its results are returned in that order. Never empty: a body that is
+    /// no receipt or batch, or a batch with a fault or a bad signature of its own, is one rejected
+    /// receipt at index 0 whose `raw` is the whole body.
     ///
-    /// The receipts of a batch are judged in parallel on the rayon pool of the calling thread, each by itself: a verdict
-    /// doesn't depend on what else is in the batch, but for the batch's own signature.
+    /// The receipts of a signed batch are judged in parallel on the rayon pool of the calling
+    /// thread, each by itself: a verdict doesn't depend on what else is in the batch.
     pub fn judge<R: Send>(&self, arrival: &Arrival<'_>, each: &(impl Fn(u16, Judged<'_>) -> R + Sync)) -> Vec<R> {
         match arrival.kind {
             BodyKind::Receipt => vec![each(0, self.judge_receipt(arrival))],
@@ -101,62 +106,14 @@ impl Judge {
         }
     }
 
-    /// The check of a single receipt's `X-Service-Signature` that the gateway makes in `inline` mode.
-    ///
-    /// # Errors
-    /// `Malformed` where the body isn't a receipt, `BadPublicKey`, `KeyAlgorithmMismatch`, `UnsupportedAlgorithm`, or
-    /// `BadRequestSignature`.
-    pub fn check_request_signature(&self, body: &[u8], header: &str) -> Result<(), RejectReason> {
-        let (key, algorithm) = scratch::with(|scratch| self.key_of(body, scratch))?;
-        let algorithm: Algorithm = algorithm.parse().map_err(|_| RejectReason::UnsupportedAlgorithm)?;
-        let key = self.keys.get(&key).map_err(|_| RejectReason::BadPublicKey)?;
-        if key.algorithm() != algorithm {
-            return Err(RejectReason::KeyAlgorithmMismatch);
-        }
-        if verifies(&key, body, header) {
-            Ok(())
-        } else {
-            Err(RejectReason::BadRequestSignature)
-        }
-    }
-
-    /// A receipt's `client.publicKey` and `signatureAlgorithm`.
-    fn key_of<'b>(&self, body: &'b [u8], scratch: &mut Scratch) -> Result<(Cow<'b, str>, Cow<'b, str>), RejectReason> {
-        let malformed = RejectReason::Malformed;
-        receipt::check_size(body.len(), &self.limits).map_err(|_| malformed)?;
-        let text = utf8(body).map_err(|_| malformed)?;
-        let tape = &mut scratch.tape;
-        let mut scanner = Scanner::new(text, self.limits.depth_max, self.limits.string_bytes_max);
-        scanner.document(tape).map_err(|_| malformed)?;
-        let is = |id, kind| {
-            if id != 0 && tape.kind(id) == kind {
-                Ok(id)
-            } else {
-                Err(malformed)
-            }
-        };
-        if tape.kind(0) != Kind::Object {
-            return Err(malformed);
-        }
-        let [client, algorithm] = tape.members(0, text, ["client", "signatureAlgorithm"]);
-        let [key] = tape.members(is(client, Kind::Object)?, text, ["publicKey"]);
-        let (key, algorithm) = (is(key, Kind::String)?, is(algorithm, Kind::String)?);
-        Ok((tape.string(key, text), tape.string(algorithm, text)))
-    }
-
     fn judge_receipt<'b>(&self, arrival: &Arrival<'b>) -> Judged<'b> {
         let text = match self.text(arrival) {
             Ok(text) => text,
             Err(error) => return no_receipt(arrival.body, &error),
         };
-        let examined = scratch::with(|scratch| self.examine(text, arrival.received_at_ms, scratch));
-        let refused = match (&examined.state, arrival.request_signature) {
-            (State::Good(_, key), Some(header)) if !verifies(key, arrival.body, header) => {
-                Some(RejectReason::BadRequestSignature)
-            }
-            _ => None,
-        };
-        examined.judged(refused, Origin::Record)
+        let header = arrival.request_signature;
+        let examined = scratch::with(|scratch| self.examine(text, arrival.received_at_ms, header, scratch));
+        examined.judged(Origin::Record)
     }
 
     fn judge_batch<R: Send>(&self, arrival: &Arrival<'_>, each: &(impl Fn(u16, Judged<'_>) -> R + Sync)) -> Vec<R> {
@@ -176,24 +133,16 @@ impl Judge {
                 return vec![each(0, judged)];
             }
         };
-        let (signed, examined) = rayon::join(
-            || self.batch_is_signed(&batch, &payload),
-            || -> Vec<Vec<Examined<'_>>> {
-                let judge = |range: &std::ops::Range<usize>, scratch: &mut Scratch| {
-                    self.examine(&text[range.clone()], arrival.received_at_ms, scratch)
-                };
-                let chunks = batch.receipts.par_chunks(CHUNK);
-                chunks
-                    .map(|chunk| scratch::with(|scratch| chunk.iter().map(|range| judge(range, scratch)).collect()))
-                    .collect()
-            },
-        );
-        let (refused, origin) = match signed {
-            Some(true) => (None, Origin::SignedBatch),
-            Some(false) => (Some(RejectReason::BadBatchSignature), Origin::Batch),
-            // No receipt in it is good.
-            None => (None, Origin::Batch),
+        if let Err((reason, detail)) = self.check_batch_signature(&batch, &payload) {
+            return vec![each(0, not_sent(arrival.body, reason, detail))];
+        }
+        let judge = |range: &std::ops::Range<usize>, scratch: &mut Scratch| {
+            self.examine(&text[range.clone()], arrival.received_at_ms, None, scratch)
         };
+        let chunks = batch.receipts.par_chunks(CHUNK);
+        let examined: Vec<Vec<Examined<'_>>> = chunks
+            .map(|chunk| scratch::with(|scratch| chunk.iter().map(|range| judge(range, scratch)).collect()))
+            .collect();
         let results: Vec<Vec<R>> = examined
             .into_par_iter()
             .enumerate()
@@ -201,7 +150,7 @@ impl Judge {
                 let indices = (chunk * CHUNK..).map(|index| u16::try_from(index).unwrap_or(u16::MAX));
                 indices
                     .zip(examined)
-                    .map(|(index, examined)| each(index, examined.judged(refused, origin)))
+                    .map(|(index, examined)| each(index, examined.judged(Origin::SignedBatch)))
                     .collect()
             })
             .collect();
@@ -243,14 +192,15 @@ impl Judge {
         })
     }
 
-    /// Whether the batch's signature is its key's. `None` where there is no key to ask: then no receipt in it is good.
-    pub(crate) fn batch_is_signed(&self, batch: &Batch<'_>, payload: &[u8]) -> Option<bool> {
-        let key = self.keys.get(batch.key_pem.as_deref()?).ok()?;
-        Some(key.algorithm() == batch.algorithm && key.verify(payload, &batch.signature))
-    }
-
-    /// Looks at a receipt by itself. Leaves its canonical bytes in `scratch.canonical`, empty where it has none.
-    pub(crate) fn examine<'b>(&self, text: &'b str, received_at_ms: i64, scratch: &mut Scratch) -> Examined<'b> {
+    /// Looks at a receipt by itself, and first at the signature of the request that brought it, if
+    /// there is one. Leaves its canonical bytes in `scratch.canonical`, empty where it has none.
+    pub(crate) fn examine<'b>(
+        &self,
+        text: &'b str,
+        received_at_ms: i64,
+        request_signature: Option<&str>,
+        scratch: &mut Scratch,
+    ) -> Examined<'b> {
         let Scratch { tape, canonical, .. } = scratch;
         canonical.clear();
         let raw = text.as_bytes();
@@ -262,6 +212,7 @@ impl Judge {
             return Examined {
                 raw,
                 payload_hash: None,
+                outer: Ok(()),
                 state: State::Unreadable(Box::new(error.into())),
             };
         }
@@ -276,7 +227,12 @@ impl Judge {
             Err(error) => Err(error.detail),
         };
         let read = receipt::read(tape, text, received_at_ms, &self.limits, &mut key_kind);
+        let outer = match (&key, request_signature) {
+            (Some(key), Some(header)) => check_request(key, raw, header),
+            _ => Ok(()),
+        };
         let state = match (read, key, &hash) {
+            (Ok(receipt), ..) if outer.is_err() => State::Unsigned(Box::new(receipt)),
             (Ok(receipt), Some(key), Some(hash)) if key.verify_hashed(canonical, hash, &receipt.signature) => {
                 State::Good(Box::new(receipt), key)
             }
@@ -286,76 +242,108 @@ impl Judge {
         Examined {
             raw,
             payload_hash: hash.as_ref().map(bytes),
+            outer,
             state,
         }
     }
 }
 
 impl<'a> Examined<'a> {
-    /// The outcome. `refused` is what is wrong with the batch or request, which only good receipts suffer from.
-    pub(crate) fn judged(self, refused: Option<RejectReason>, origin: Origin) -> Judged<'a> {
+    /// The outcome.
+    pub(crate) fn judged(self, origin: Origin) -> Judged<'a> {
         let Self {
             raw,
             payload_hash,
+            outer,
             state,
         } = self;
-        let rejected = |reason, detail: String, receipt: Receipt<'a>| {
-            Judged::Rejected(RejectedReceipt {
-                reason,
-                detail,
-                receipt_id: Some(receipt.receipt_id),
-                publisher: Some(receipt.publisher),
-                client_id: Some(receipt.client_id),
-                entry_id: Some(receipt.entry_id),
-                payload_hash,
-                raw,
-                origin,
-            })
-        };
-        match (state, refused, payload_hash) {
-            (State::Good(receipt, key), None, Some(payload_hash)) => Judged::Verified(VerifiedReceipt {
-                receipt: *receipt,
-                payload_hash,
-                key_fingerprint: *key.fingerprint(),
-                raw,
-                origin,
-            }),
-            (State::Good(receipt, _), refused, _) => {
-                let reason = refused.unwrap_or(RejectReason::Malformed);
-                rejected(reason, describe(reason).to_owned(), *receipt)
+        let (reason, detail, ids) = match (state, payload_hash) {
+            (State::Good(receipt, key), Some(payload_hash)) => {
+                return Judged::Verified(VerifiedReceipt {
+                    receipt: *receipt,
+                    payload_hash,
+                    key_fingerprint: *key.fingerprint(),
+                    raw,
+                    origin,
+                });
             }
-            (State::Unsigned(receipt), ..) => {
+            (State::Good(receipt, _) | State::Unsigned(receipt), _) => {
                 let reason = RejectReason::BadSignature;
-                rejected(reason, describe(reason).to_owned(), *receipt)
+                (reason, describe(reason).to_owned(), Ids::of(*receipt))
             }
-            (State::Unreadable(unreadable), ..) => Judged::Rejected(RejectedReceipt {
-                reason: reason_of(&unreadable.error),
-                detail: summary(&unreadable.error),
-                receipt_id: unreadable.receipt_id,
-                publisher: unreadable.publisher,
-                client_id: unreadable.client_id,
-                entry_id: unreadable.entry_id,
-                payload_hash,
-                raw,
-                origin,
-            }),
+            (State::Unreadable(unreadable), _) => {
+                let Unreadable {
+                    error,
+                    receipt_id,
+                    publisher,
+                    client_id,
+                    entry_id,
+                } = *unreadable;
+                let ids = Ids {
+                    receipt_id,
+                    publisher,
+                    client_id,
+                    entry_id,
+                };
+                (reason_of(&error), summary(&error), ids)
+            }
+        };
+        let (reason, detail) = match outer {
+            Ok(()) => (reason, detail),
+            Err(bad) => (bad.reason, bad.to_string()),
+        };
+        Judged::Rejected(RejectedReceipt {
+            reason,
+            detail,
+            receipt_id: ids.receipt_id,
+            publisher: ids.publisher,
+            client_id: ids.client_id,
+            entry_id: ids.entry_id,
+            payload_hash,
+            raw,
+            origin,
+        })
+    }
+}
+
+/// Identifiers that a rejected receipt states.
+#[derive(Default)]
+struct Ids<'a> {
+    receipt_id: Option<Uuid>,
+    publisher: Option<Cow<'a, str>>,
+    client_id: Option<Uuid>,
+    entry_id: Option<Uuid>,
+}
+
+impl<'a> Ids<'a> {
+    fn of(receipt: Receipt<'a>) -> Self {
+        Self {
+            receipt_id: Some(receipt.receipt_id),
+            publisher: Some(receipt.publisher),
+            client_id: Some(receipt.client_id),
+            entry_id: Some(receipt.entry_id),
         }
     }
 }
 
 /// A whole body that is no receipt or batch.
 fn no_receipt<'a>(body: &'a [u8], error: &FormatError) -> Judged<'a> {
-    let examined = Examined {
-        raw: body,
-        payload_hash: None,
-        state: State::Unreadable(Box::new(error.clone().into())),
-    };
-    examined.judged(None, Origin::Record)
+    not_sent(body, reason_of(error), summary(error))
 }
 
-/// Whether a header's base64 is the key's signature over a body.
-pub(crate) fn verifies(key: &PublicKey, body: &[u8], header: &str) -> bool {
-    rules::signature(header).is_ok_and(|signature| key.verify(body, &signature))
+/// A whole body whose receipts aren't looked at.
+fn not_sent(body: &[u8], reason: RejectReason, detail: String) -> Judged<'_> {
+    Judged::Rejected(RejectedReceipt {
+        reason,
+        detail,
+        receipt_id: None,
+        publisher: None,
+        client_id: None,
+        entry_id: None,
+        payload_hash: None,
+        raw: body,
+        origin: Origin::Record,
+    })
 }
 
 fn bytes(hash: &Digest) -> [u8; 32] {

@@ -8,7 +8,9 @@
 //!                    +-- canonical --> payload --> hash --> key -----------+--> judge --> Judged
 //! ```
 //!
-//! - [`check_receipt`] and [`check_batch`] stop before the cryptography: this is what the gateway refuses by.
+//! - [`check_receipt`] and [`check_batch`] stop before the cryptography.
+//! - [`Judge::check_signed_receipt`] and [`Judge::check_signed_batch`] verify the outer signature,
+//!   too. The gateway refuses by them.
 //! - [`Judge`] goes the whole way, and trusts nothing that was checked before: this is what the verifier decides by.
 //! - [`SigningKey`], [`sign_receipt`] and [`sign_batch`] are the client's side.
 //!
@@ -31,6 +33,7 @@ mod key_cache;
 mod key_kinds;
 mod limits;
 mod number;
+mod outer;
 mod pem;
 mod reason;
 mod receipt;
@@ -48,16 +51,14 @@ mod verdict;
 pub use algorithm::{Algorithm, Purpose, UnknownAlgorithm, UnknownPurpose};
 pub use block::{SignatureCheck, verify_block};
 pub use canonical::{canonicalize, payload_hash};
-pub use check::{
-    BatchHead, ReceiptHead, Signer, check_batch, check_batch_and_signer, check_receipt, check_receipt_and_signer,
-    check_request_signature,
-};
+pub use check::{BatchHead, ReceiptHead, check_batch, check_receipt, check_request_signature};
 pub use explain::{Check, CheckResult, Explanation};
 pub use fault::{Fault, FaultCode, FormatError};
 pub use judge::{Arrival, BodyKind, Judge};
 pub use key::{KeyError, PublicKey};
 pub use key_cache::KeyCache;
 pub use limits::Limits;
+pub use outer::{BadOuterSignature, ImpossibleLength, NotSigned, Signer};
 pub use receipt::{Receipt, SignatureBytes, parse_receipt};
 pub use scratch::Scratch;
 pub use sign::{SignError, sign_batch, sign_receipt};

@@ -12,14 +12,16 @@ pub(crate) const SIGNATURE_BYTES_MAX: usize = 512;
 /// The longest base64 that decodes to that.
 const SIGNATURE_TEXT_MAX: usize = SIGNATURE_BYTES_MAX.div_ceil(3) * 4;
 
-/// A UUID in its 36-character form, in either case (RFC 9562 section 4).
+/// A UUID in its 36-character form, in either case (RFC 9562 section 4). Neither the nil nor the
+/// max UUID: they identify nothing (sections 5.9 and 5.10), and our tables have the nil one for
+/// erased clients.
 pub(crate) fn uuid(text: &str) -> Option<Uuid> {
     // Of the forms that the crate reads, only the hyphenated one has 36 characters.
-    if text.len() == 36 {
-        Uuid::try_parse_ascii(text.as_bytes()).ok()
-    } else {
-        None
+    if text.len() != 36 {
+        return None;
     }
+    let uuid = Uuid::try_parse_ascii(text.as_bytes()).ok()?;
+    (!uuid.is_nil() && !uuid.is_max()).then_some(uuid)
 }
 
 /// The hash of `sha256:` and 64 hexadecimal digits, in either case.
@@ -227,6 +229,9 @@ mod tests {
             "550e8400-e29b-41d4-a716-44665544000g",
             "550e8400-e29b-41d4-a7164-46655440000",
             "550e8400-e29b-41d4-a716-4466554400\u{e9}",
+            "00000000-0000-0000-0000-000000000000",
+            "ffffffff-ffff-ffff-ffff-ffffffffffff",
+            "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF",
         ] {
             assert!(uuid(bad).is_none(), "{bad}");
         }

@@ -104,8 +104,10 @@ fn check_rsa(key: &[u8]) -> Result<(), &'static str> {
     if first >= 0x80 || (padded && exponent[1] < 0x80) {
         return Err(NOT_RSA);
     }
-    if last & 1 == 0 || (exponent.len() == 1 && last < 3) {
-        return Err("the RSA exponent must be odd and at least 3");
+    // NIST SP 800-56B section 6.2: between 2^16 and 2^256. Signatures with small ones have been
+    // forged.
+    if last & 1 == 0 || exponent.len() - usize::from(padded) < 3 {
+        return Err("the RSA exponent must be odd and above 65,536; 65,537 is usual");
     }
     Ok(())
 }

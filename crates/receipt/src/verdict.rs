@@ -9,7 +9,8 @@ use crate::Receipt;
 
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+) => {
-        /// Why a receipt is rejected. A receipt's own fault comes before its batch's or request's.
+        /// Why a receipt is rejected. Signatures are verified from the outside in, and the first
+        /// failure is the reason.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum RejectReason { $($(#[doc = $doc])+ $name,)+ }
 
@@ -31,9 +32,10 @@ reasons! {
     Malformed = "malformed",
     /// The receipt's own signature doesn't verify.
     BadSignature = "bad_signature",
-    /// The receipt is good, its batch's signature doesn't verify.
+    /// The batch's signature doesn't verify. Its receipts aren't looked at.
     BadBatchSignature = "bad_batch_signature",
-    /// The receipt is good, the signature of the request that brought it doesn't verify.
+    /// The signature of the request that brought the receipt doesn't verify. Its own isn't looked
+    /// at.
     BadRequestSignature = "bad_request_signature",
     /// `client.publicKey` is no usable key.
     BadPublicKey = "bad_public_key",
@@ -55,6 +57,8 @@ reasons! {
     ClientKeyRevoked = "client_key_revoked",
     /// Every check passed, but the deployment's policy wants entries to exist, and `content.entryId` doesn't.
     EntryUnknown = "entry_unknown",
+    /// Every check passed, but `client.id` is an operator's, and the key isn't.
+    ClientIdReserved = "client_id_reserved",
 }
 
 impl fmt::Display for RejectReason {
@@ -119,20 +123,18 @@ impl<'a> VerifiedReceipt<'a> {
     }
 }
 
-/// What a rejected receipt's bytes are of the record that brought them: whether they can be judged again by themselves.
+/// Part of a record that a receipt's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// The whole body.
     Record,
     /// One receipt of a batch whose signature is its key's.
     SignedBatch,
-    /// One receipt of a batch whose signature isn't its key's, or that no key could be asked about.
-    Batch,
 }
 
 impl Origin {
     /// Every origin there is.
-    pub const ALL: &'static [Self] = &[Self::Record, Self::SignedBatch, Self::Batch];
+    pub const ALL: &'static [Self] = &[Self::Record, Self::SignedBatch];
 
     /// The origin as it is stored, in snake_case.
     #[must_use]
@@ -140,7 +142,6 @@ impl Origin {
         match self {
             Self::Record => "record",
             Self::SignedBatch => "signed_batch",
-            Self::Batch => "batch",
         }
     }
 }

@@ -130,7 +130,14 @@ fn what_openssl_signs_verifies() {
 #[test]
 fn unusual_keys_of_openssl_verify() {
     let dir = tempfile::tempdir().unwrap();
-    for exponent in ["3", "17", "4294967297"] {
+    let refused = Some(RejectReason::BadPublicKey);
+    for (exponent, verdict) in [
+        ("3", refused),
+        ("17", refused),
+        ("65535", refused),
+        ("65537", None),
+        ("4294967297", None),
+    ] {
         openssl_genpkey(
             dir.path(),
             Algorithm::Rsa2048,
@@ -139,7 +146,7 @@ fn unusual_keys_of_openssl_verify() {
         let receipt = signed_by_openssl(dir.path(), Algorithm::Rsa2048);
         assert_eq!(
             judge(BodyKind::Receipt, &bytes(&receipt), None),
-            [None],
+            [verdict],
             "exponent {exponent}"
         );
     }

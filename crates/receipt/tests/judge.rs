@@ -7,12 +7,14 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fixtures::{NOW_MS, batch, bytes, key, remove, set, signed};
 use proptest::prelude::*;
 use receipt::{
-    Algorithm, Arrival, BodyKind, Judge, Judged, Limits, Origin, RejectReason, SigningKey, canonicalize, sign_batch,
-    sign_receipt,
+    Algorithm, Arrival, BodyKind, Judge, Judged, Limits, NotSigned, Origin, RejectReason, SigningKey, canonicalize,
+    sign_batch, sign_receipt,
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+/// A well-formed P-256 key whose point isn't on the curve.
+const OFF_CURVE: &str = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==\n-----END PUBLIC KEY-----\n";
 const ED25519: Algorithm = Algorithm::Ed25519;
 
 fn judge() -> &'static Judge {
@@ -123,7 +125,6 @@ fn changed_members_have_their_reasons() {
     use RejectReason::*;
     let rsa = key(Algorithm::Rsa2048).public_key_pem();
     let stranger = SigningKey::generate(ED25519).unwrap();
-    let off_curve = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==\n-----END PUBLIC KEY-----\n";
     for (pointer, value, wanted) in [
         (
             "/receiptId",
@@ -149,7 +150,7 @@ fn changed_members_have_their_reasons() {
         ("/client/publicKey", json!(stranger.public_key_pem()), BadSignature),
         ("/client/publicKey", json!(rsa), KeyAlgorithmMismatch),
         ("/client/publicKey", json!("-----BEGIN PUBLIC KEY-----"), BadPublicKey),
-        ("/client/publicKey", json!(off_curve), BadPublicKey),
+        ("/client/publicKey", json!(OFF_CURVE), BadPublicKey),
         ("/usage/purpose", json!("training"), BadSignature),
         ("/usage/purpose", json!("none"), Malformed),
         ("/usage/modelId", json!("m-2"), BadSignature),
@@ -166,15 +167,14 @@ fn changed_members_have_their_reasons() {
         let mut receipt = signed(1, ED25519);
         set(&mut receipt, pointer, value.clone());
         assert_eq!(reason(&bytes(&receipt)), Some(wanted), "{pointer} {value}");
-        // In a batch the receipt alone is to blame, whatever the batch's own signature.
+        // In a signed batch the receipt alone is to blame.
         if !pointer.starts_with("/client/publicKey") {
             let mut batch = batch(2, ED25519);
             batch["receipts"][1] = receipt;
-            assert_eq!(
-                batch_reasons(&batch),
-                [Some(BadBatchSignature), Some(wanted)],
-                "{pointer} {value}"
-            );
+            assert_eq!(batch_reasons(&batch), [Some(BadBatchSignature)], "{pointer} {value}");
+            let signed = sign_batch(&bytes(&batch), key(ED25519), &Limits::default()).unwrap();
+            let found = reasons(&arrival(BodyKind::Batch, &signed));
+            assert_eq!(found, [None, Some(wanted)], "{pointer} {value}");
         }
     }
     let mut receipt = signed(1, ED25519);
@@ -272,7 +272,7 @@ fn batches_with_a_fault_of_their_own_are_one_rejected_receipt() {
 
 #[test]
 fn the_signature_of_a_batch_is_over_all_of_it() {
-    let refused = [Some(RejectReason::BadBatchSignature); 3];
+    let refused = [Some(RejectReason::BadBatchSignature)];
     for algorithm in Algorithm::ALL {
         let good = batch(3, algorithm);
         for (pointer, value) in [
@@ -292,7 +292,7 @@ fn the_signature_of_a_batch_is_over_all_of_it() {
         let pretty = serde_json::to_vec_pretty(&good).unwrap();
         assert_eq!(reasons(&arrival(BodyKind::Batch, &pretty)), [None; 3]);
     }
-    // A receipt's own fault comes first, and leaves the others alone.
+    // A receipt's own fault leaves the others alone.
     let mut receipts: Vec<Value> = (0..40).map(|n| signed(n, ED25519)).collect();
     set(&mut receipts[17], "/usage/context", json!("changed"));
     set(&mut receipts[33], "/usage/purpose", json!("changed"));
@@ -304,8 +304,6 @@ fn the_signature_of_a_batch_is_over_all_of_it() {
     assert_eq!(reasons(&arrival(BodyKind::Batch, &signed)), wanted);
 }
 
-/// What a rejected receipt came in says whether it can be judged again by itself: never where its batch's signature is
-/// bad, or was never checked.
 #[test]
 fn rejected_receipts_say_what_their_bytes_are_of_the_record() {
     let origins = |kind, body: &[u8]| -> Vec<Origin> {
@@ -325,11 +323,12 @@ fn rejected_receipts_say_what_their_bytes_are_of_the_record() {
     let signed_over = sign_batch(&bytes(&with_one_bad), key(ED25519), &Limits::default()).unwrap();
     assert_eq!(origins(BodyKind::Batch, &signed_over), [Origin::SignedBatch]);
     // The same bad receipt, in a batch whose signature isn't over it.
-    assert_eq!(origins(BodyKind::Batch, &bytes(&with_one_bad)), [Origin::Batch; 3]);
+    assert_eq!(origins(BodyKind::Batch, &bytes(&with_one_bad)), [Origin::Record]);
     let mut without_a_key = batch(2, ED25519);
     set(&mut without_a_key, "/receipts/0/client/publicKey", json!("none"));
     set(&mut without_a_key, "/receipts/1/client/publicKey", json!("none"));
-    assert_eq!(origins(BodyKind::Batch, &bytes(&without_a_key)), [Origin::Batch; 2]);
+    assert_eq!(origins(BodyKind::Batch, &bytes(&without_a_key)), [Origin::Record]);
+    assert_eq!(batch_reasons(&without_a_key), [Some(RejectReason::BadPublicKey)]);
 }
 
 #[test]
@@ -342,10 +341,13 @@ fn request_signatures_are_over_the_body() {
                 request_signature: Some(header),
                 ..arrival(BodyKind::Receipt, body)
             };
-            (
-                reasons(&arrival)[0],
-                judge().check_request_signature(body, header).err(),
-            )
+            let checked = judge().check_signed_receipt(body, arrival.received_at_ms, header);
+            let bad = checked.err().map(|error| match error {
+                NotSigned::Signature(bad) => bad.reason,
+                NotSigned::Length(_) => RejectReason::BadRequestSignature,
+                NotSigned::Format(error) => panic!("{error}"),
+            });
+            (reasons(&arrival)[0], bad)
         };
         assert_eq!(with(&body, &header), (None, None));
         let bad = Some(RejectReason::BadRequestSignature);
@@ -358,27 +360,54 @@ fn request_signatures_are_over_the_body() {
         assert_eq!(with(&body, "AAAA"), (bad, bad));
         let mut tampered = signed(1, algorithm);
         set(&mut tampered, "/usage/context", json!("other"));
-        assert_eq!(
-            with(&bytes(&tampered), &header).0,
-            Some(RejectReason::BadSignature),
-            "its own fault comes first"
-        );
+        assert_eq!(with(&bytes(&tampered), &header), (bad, bad), "not its own fault");
+        // The request's signature is good, and the receipt's isn't: only the verifier finds that.
+        let body = bytes(&tampered);
+        let header = STANDARD.encode(key(algorithm).sign(&body).unwrap());
+        assert_eq!(with(&body, &header), (Some(RejectReason::BadSignature), None));
+        // A receipt that breaks a rule is attributed to its sender only if the request is signed.
+        set(&mut tampered, "/timestamp", json!("2020-06-30T12:44:56.789Z"));
+        let body = bytes(&tampered);
+        let late = |header: &str| {
+            let arrival = Arrival {
+                request_signature: Some(header),
+                ..arrival(BodyKind::Receipt, &body)
+            };
+            reasons(&arrival)[0]
+        };
+        assert_eq!(late(&header), bad);
+        let header = STANDARD.encode(key(algorithm).sign(&body).unwrap());
+        assert_eq!(late(&header), Some(RejectReason::TimestampOutOfRange));
     }
-    let check = |body: &[u8]| judge().check_request_signature(body, "AAAA").unwrap_err();
-    assert_eq!(check(b"{}"), RejectReason::Malformed);
-    assert_eq!(check(b"["), RejectReason::Malformed);
-    assert_eq!(check(b"[]"), RejectReason::Malformed);
-    assert_eq!(
-        check(br#"{"client":{"publicKey":"x"},"signatureAlgorithm":"Ed25519"}"#),
-        RejectReason::BadPublicKey
-    );
-    assert_eq!(
-        check(br#"{"client":{"publicKey":"x"},"signatureAlgorithm":"x"}"#),
-        RejectReason::UnsupportedAlgorithm
-    );
-    let rsa =
-        json!({"client": {"publicKey": key(Algorithm::Rsa2048).public_key_pem()}, "signatureAlgorithm": "Ed25519"});
-    assert_eq!(check(&bytes(&rsa)), RejectReason::KeyAlgorithmMismatch);
+}
+
+#[test]
+fn a_key_that_can_not_be_used_is_a_fault_of_the_format() {
+    let mut batch = batch(2, Algorithm::EcdsaP256);
+    for receipt in batch["receipts"].as_array_mut().unwrap() {
+        set(receipt, "/client/publicKey", json!(OFF_CURVE));
+    }
+    let receipt = batch["receipts"][0].clone();
+    let header = STANDARD.encode([1; 64]);
+    let now_ms = arrival(BodyKind::Receipt, b"").received_at_ms;
+    for (checked, pointer) in [
+        (
+            judge()
+                .check_signed_receipt(&bytes(&receipt), now_ms, &header)
+                .map(drop),
+            "/client/publicKey",
+        ),
+        (
+            judge().check_signed_batch(&bytes(&batch), now_ms).map(drop),
+            "/receipts/0/client/publicKey",
+        ),
+    ] {
+        let Err(NotSigned::Format(error)) = checked else {
+            panic!("{checked:?}");
+        };
+        assert_eq!(error.faults[0].pointer, pointer);
+        assert_eq!(error.faults[0].code.as_str(), "invalid_public_key");
+    }
 }
 
 #[test]
@@ -404,7 +433,7 @@ fn explanations_agree_with_verdicts() {
     };
     assert_eq!(
         checks(&good),
-        "format=passed public_key=passed signature=passed request_signature=passed"
+        "format=passed public_key=passed request_signature=passed signature=passed"
     );
 
     let mut tampered = signed(1, ED25519);
@@ -416,7 +445,7 @@ fn explanations_agree_with_verdicts() {
     );
     assert_eq!(
         checks(&refused),
-        "format=passed public_key=passed signature=failed request_signature=skipped"
+        "format=passed public_key=passed request_signature=skipped signature=failed"
     );
     set(&mut tampered, "/client/publicKey", json!("?"));
     let refused = explain(&arrival(BodyKind::Receipt, &bytes(&tampered)));
@@ -424,7 +453,7 @@ fn explanations_agree_with_verdicts() {
     assert_eq!(refused["faults"][0]["pointer"], "/client/publicKey");
     assert_eq!(
         checks(&refused),
-        "format=passed public_key=failed signature=skipped request_signature=skipped"
+        "format=passed public_key=failed request_signature=skipped signature=skipped"
     );
     assert_eq!(explain(&arrival(BodyKind::Receipt, b"{"))["reason"], "malformed");
 
@@ -447,7 +476,12 @@ fn explanations_agree_with_verdicts() {
         .iter()
         .map(|receipt| &receipt["reason"])
         .collect();
-    assert_eq!(reasons, ["bad_batch_signature", "bad_signature", "bad_batch_signature"]);
+    // All of the batch is rejected; what each receipt would be by itself is told, too.
+    assert_eq!(
+        (&refused["outcome"], &refused["reason"]),
+        (&json!("rejected"), &json!("bad_batch_signature"))
+    );
+    assert_eq!(reasons, [&Value::Null, &json!("bad_signature"), &Value::Null]);
 }
 
 #[test]
@@ -457,7 +491,7 @@ fn reasons_are_stable() {
         reasons.join(" "),
         "malformed bad_signature bad_batch_signature bad_request_signature bad_public_key key_algorithm_mismatch \
          bad_content_hash timestamp_out_of_range unsupported_version unsupported_algorithm refused_by_warehouse \
-         client_key_unknown client_key_revoked entry_unknown"
+         client_key_unknown client_key_revoked entry_unknown client_id_reserved"
     );
     for reason in RejectReason::ALL {
         assert_eq!(reason.as_str().parse(), Ok(*reason));

@@ -9,6 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
+use crate::sample::{SIGNATURE, signature_of};
+
 /// Longer than any answer takes; only a hanging gateway reaches it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -74,7 +76,7 @@ impl Client {
 
     /// A whole request. Writing may fail when the gateway has answered and closed already; the answer is what counts.
     pub async fn post(&mut self, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Answer {
-        let head = post_head(path, fields, body.len());
+        let head = head_of(path, fields, body);
         let mut request = head.into_bytes();
         request.extend_from_slice(body);
         let _ = self.stream.write_all(&request).await;
@@ -146,6 +148,11 @@ impl Client {
 }
 
 /// The head of a POST with a body of `length` bytes.
+/// The head of a request with this body. [`SIGNATURE`] is replaced by the body's.
+pub fn head_of(path: &str, fields: &[(&str, &str)], body: &[u8]) -> String {
+    post_head(path, fields, body.len()).replace(SIGNATURE, &signature_of(body))
+}
+
 pub fn post_head(path: &str, fields: &[(&str, &str)], length: usize) -> String {
     let mut head = format!("POST {path} HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n");
     for (name, value) in fields {

@@ -3,7 +3,7 @@
 use gateway::GatewayError;
 use tokio::net::TcpStream;
 
-use crate::client::post_head;
+use crate::client::head_of;
 use crate::log::Mood;
 use crate::running::Running;
 use crate::sample::{FIELDS, RECEIPTS, receipt};
@@ -19,7 +19,7 @@ async fn requests_under_way_are_answered_and_idle_connections_closed() {
     for _ in 0..20 {
         let mut client = gateway.connect().await;
         let (body, id) = receipt();
-        client.send(post_head(RECEIPTS, FIELDS, body.len()).as_bytes()).await;
+        client.send(head_of(RECEIPTS, FIELDS, &body).as_bytes()).await;
         client.send(&body).await;
         busy.push((client, id));
     }
@@ -56,7 +56,7 @@ async fn a_drain_ends_at_its_deadline() {
     gateway.log.set(Mood::Silent);
     let mut client = gateway.connect().await;
     let (body, _) = receipt();
-    client.send(post_head(RECEIPTS, FIELDS, body.len()).as_bytes()).await;
+    client.send(head_of(RECEIPTS, FIELDS, &body).as_bytes()).await;
     client.send(&body).await;
     let mut other = gateway.connect().await;
     assert_eq!(other.get("/healthz").await.status, 200);
@@ -89,7 +89,7 @@ async fn a_drain_under_load_acknowledges_only_what_is_stored() {
             let mut client = crate::client::Client::connect(address).await;
             loop {
                 let (body, _) = receipt();
-                let mut request = post_head(RECEIPTS, FIELDS, body.len()).into_bytes();
+                let mut request = head_of(RECEIPTS, FIELDS, &body).into_bytes();
                 request.extend_from_slice(&body);
                 if tokio::io::AsyncWriteExt::write_all(&mut client.stream, &request)
                     .await

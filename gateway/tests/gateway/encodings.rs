@@ -6,7 +6,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::running::Running;
-use crate::sample::{BATCH, RECEIPTS, SIGNATURE, batch, receipt};
+use crate::sample::{BATCH, RECEIPTS, SIGNATURE, batch, receipt, signature_of};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -15,9 +15,14 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn encoded(encoding: &str) -> [(&str, &str); 3] {
+    signed(encoding, SIGNATURE)
+}
+
+/// With a signature, which is over the decoded body.
+fn signed<'a>(encoding: &'a str, signature: &'a str) -> [(&'a str, &'a str); 3] {
     [
         ("content-type", "application/json"),
-        ("x-service-signature", SIGNATURE),
+        ("x-service-signature", signature),
         ("content-encoding", encoding),
     ]
 }
@@ -27,15 +32,15 @@ async fn what_is_stored_is_the_decoded_body() {
     let gateway = Running::start().await;
     let mut client = gateway.connect().await;
     let (one, many) = (receipt().0, batch(300));
-    assert_eq!(client.post(RECEIPTS, &encoded("gzip"), &gzip(&one)).await.status, 202);
-    assert_eq!(
-        client
-            .post(RECEIPTS, &encoded("zstd"), &zstd::encode_all(&one[..], 3).unwrap())
-            .await
-            .status,
-        202
-    );
-    assert_eq!(client.post(RECEIPTS, &encoded("identity"), &one).await.status, 202);
+    let signature = signature_of(&one);
+    for (encoding, body) in [
+        ("gzip", gzip(&one)),
+        ("zstd", zstd::encode_all(&one[..], 3).unwrap()),
+        ("identity", one.clone()),
+    ] {
+        let fields = signed(encoding, &signature);
+        assert_eq!(client.post(RECEIPTS, &fields, &body).await.status, 202, "{encoding}");
+    }
     assert_eq!(client.post(BATCH, &encoded("gzip"), &gzip(&many)).await.status, 202);
     assert_eq!(
         client
@@ -93,7 +98,10 @@ async fn damage_and_bombs_are_refused() {
             .refused(413, "decoded_body_too_large");
     }
     assert_eq!(
-        client.post(RECEIPTS, &encoded("gzip"), &whole).await.status,
+        client
+            .post(RECEIPTS, &signed("gzip", &signature_of(&body)), &whole)
+            .await
+            .status,
         202,
         "the connection goes on"
     );

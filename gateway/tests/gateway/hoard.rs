@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::client::{Client, post_head};
+use crate::client::{Client, head_of, post_head};
 use crate::running::Running;
 use crate::sample::{BATCH, FIELDS, JSON, RECEIPTS, batch, receipt};
 
@@ -101,7 +101,7 @@ async fn a_small_body_that_trickles_is_408() {
     let gateway = Running::with(|config| config.body_wait_ms_max = 12_000).await;
     let (body, _) = receipt();
     let mut client = gateway.connect().await;
-    client.send(post_head(RECEIPTS, FIELDS, body.len()).as_bytes()).await;
+    client.send(head_of(RECEIPTS, FIELDS, &body).as_bytes()).await;
     for part in body.chunks(10) {
         if client.stream.write_all(part).await.is_err() {
             break;

@@ -7,10 +7,10 @@ use receipt_log::RecordKind;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
-use crate::client::{Answer, Client, post_head};
+use crate::client::{Answer, Client, head_of, post_head};
 use crate::log::{MemoryLog, Mood};
 use crate::running::Running;
-use crate::sample::{BATCH, FIELDS, JSON, RECEIPTS, batch, receipt};
+use crate::sample::{BATCH, FIELDS, JSON, RECEIPTS, batch, receipt, signature_of};
 
 #[tokio::test]
 async fn a_receipt_is_queued_and_the_record_carries_all_that_is_known() {
@@ -29,7 +29,7 @@ async fn a_receipt_is_queued_and_the_record_carries_all_that_is_known() {
     assert_eq!(answer.field("x-ratelimit-limit"), "100000");
     let record = gateway.records().remove(0);
     assert_eq!((record.kind, &record.body[..]), (RecordKind::Receipt, &body[..]));
-    assert_eq!(record.request_signature.as_deref(), Some(FIELDS[1].1));
+    assert_eq!(record.request_signature, Some(signature_of(&body)));
     assert_eq!(record.request_id, "my-id-1");
     assert_eq!(record.client_address, Some("127.0.0.1".parse().unwrap()));
     assert!((before..=service::instant::now_ms()).contains(&record.received_at_ms));
@@ -58,7 +58,7 @@ async fn pipelined_requests_are_answered_in_order() {
     let mut all = Vec::new();
     for _ in 0..50 {
         let (body, id) = receipt();
-        all.extend_from_slice(post_head(RECEIPTS, FIELDS, body.len()).as_bytes());
+        all.extend_from_slice(head_of(RECEIPTS, FIELDS, &body).as_bytes());
         all.extend_from_slice(&body);
         ids.push(id);
     }
@@ -86,7 +86,7 @@ async fn chunks_and_dribbled_bytes_make_a_body() {
     client.send(b"0\r\nx-trailer: 1\r\n\r\n").await;
     assert_eq!(client.answer().await.status, 202);
     let (small, _) = receipt();
-    let mut bytes = post_head(RECEIPTS, FIELDS, small.len()).into_bytes();
+    let mut bytes = head_of(RECEIPTS, FIELDS, &small).into_bytes();
     bytes.extend_from_slice(&small);
     for byte in bytes {
         client.send(&[byte]).await;
@@ -102,7 +102,7 @@ async fn a_half_closed_client_gets_its_answer() {
     let gateway = Running::start().await;
     let mut client = gateway.connect().await;
     let (body, id) = receipt();
-    client.send(post_head(RECEIPTS, FIELDS, body.len()).as_bytes()).await;
+    client.send(head_of(RECEIPTS, FIELDS, &body).as_bytes()).await;
     client.send(&body).await;
     client.stream.shutdown().await.unwrap();
     assert_eq!(client.answer().await.json()["receiptId"], id);
@@ -116,7 +116,7 @@ async fn a_body_cut_short_is_not_stored() {
     let (body, _) = receipt();
     for sent in [0, 1, body.len() - 1] {
         let mut client = gateway.connect().await;
-        client.send(post_head(RECEIPTS, FIELDS, body.len()).as_bytes()).await;
+        client.send(head_of(RECEIPTS, FIELDS, &body).as_bytes()).await;
         client.send(&body[..sent]).await;
         client.stream.shutdown().await.unwrap();
         if let Some(answer) = client.answer_or_end().await {
@@ -139,7 +139,7 @@ async fn a_client_that_asks_first_is_told_to_go_on_or_why_not() {
     let (body, _) = receipt();
     let mut fields = FIELDS.to_vec();
     fields.push(("expect", "100-continue"));
-    client.send(post_head(RECEIPTS, &fields, body.len()).as_bytes()).await;
+    client.send(head_of(RECEIPTS, &fields, &body).as_bytes()).await;
     assert_eq!(client.answer().await.status, 100);
     client.send(&body).await;
     assert_eq!(client.answer().await.status, 202);
@@ -213,7 +213,7 @@ async fn long_heads_are_431_and_nonsense_is_400() {
 async fn a_host_is_given_once() {
     let gateway = Running::start().await;
     let (body, _) = receipt();
-    let head = post_head(RECEIPTS, FIELDS, body.len());
+    let head = head_of(RECEIPTS, FIELDS, &body);
     for (hosts, version, status) in [
         ("", "1.1", 400),
         ("host: a\r\nhost: b\r\n", "1.1", 400),
@@ -253,7 +253,8 @@ async fn transfer_codings_other_than_chunked_are_501() {
         ("transfer-encoding: chunked, chunked", 501),
         ("transfer-encoding: Chunked", 202),
     ] {
-        let head = post_head(RECEIPTS, FIELDS, 0).replace("content-length: 0", codings);
+        let length = format!("content-length: {}", body.len());
+        let head = head_of(RECEIPTS, FIELDS, &body).replace(&length, codings);
         client.send(&[head.as_bytes(), &chunks].concat()).await;
         let answer = client.answer().await;
         if status == 501 {

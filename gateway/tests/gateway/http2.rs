@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::running::Running;
-use crate::sample::{BATCH, RECEIPTS, SIGNATURE, batch, receipt};
+use crate::sample::{BATCH, RECEIPTS, batch, receipt, signature_of};
 
 async fn connect(address: SocketAddr) -> SendRequest<Full<Bytes>> {
     let stream = TcpStream::connect(address).await.unwrap();
@@ -24,7 +24,7 @@ fn post(path: &str, body: Vec<u8>) -> Request<Full<Bytes>> {
     let request = Request::post(format!("http://gateway.test{path}"));
     let request = request
         .header("content-type", "application/json")
-        .header("x-service-signature", SIGNATURE);
+        .header("x-service-signature", signature_of(&body));
     request.body(Full::new(Bytes::from(body))).unwrap()
 }
 

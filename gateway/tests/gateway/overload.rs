@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::client::post_head;
+use crate::client::{head_of, post_head};
 use crate::log::Mood;
 use crate::running::Running;
 use crate::sample::{BATCH, FIELDS, JSON, RECEIPTS, batch, receipt};
@@ -173,7 +173,7 @@ async fn requests_over_the_limit_are_503() {
     gateway.log.set(Mood::Silent);
     let mut first = gateway.connect().await;
     let (body, _) = receipt();
-    first.send(post_head(RECEIPTS, FIELDS, body.len()).as_bytes()).await;
+    first.send(head_of(RECEIPTS, FIELDS, &body).as_bytes()).await;
     first.send(&body).await;
     let mut second = gateway.connect().await;
     while second.get("/healthz").await.status == 200 {}

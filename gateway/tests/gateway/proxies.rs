@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use crate::client::{Client, post_head};
+use crate::client::{Client, head_of, post_head};
 use crate::running::Running;
 use crate::sample::{BATCH, FIELDS, JSON, RECEIPTS, batch, receipt};
 
@@ -99,7 +99,7 @@ async fn a_proxy_may_have_all_connections_and_each_sender_its_share_of_the_unfin
     let (body, _) = receipt();
     let other = &mut proxies[5];
     other
-        .send(post_head(RECEIPTS, &with(FIELDS, "203.0.113.6"), body.len()).as_bytes())
+        .send(head_of(RECEIPTS, &with(FIELDS, "203.0.113.6"), &body).as_bytes())
         .await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     other.send(&body).await;

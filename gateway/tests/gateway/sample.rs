@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use receipt::{Algorithm, Limits, SigningKey, sign_batch, sign_receipt};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -10,7 +12,8 @@ pub const RECEIPTS: &str = "/api/v1/receipts";
 pub const BATCH: &str = "/api/v1/receipts/batch";
 pub const EXPLAIN: &str = "/api/v1/receipts/explain";
 
-/// Base64 of 64 bytes: what the gateway checks of a request's signature is its form, unless told to verify it.
+/// Base64 of 64 bytes that aren't a signature. [`head_of`](crate::client::head_of) sends the body's
+/// signature instead.
 pub const SIGNATURE: &str = "c2lnbmF0dXJlc2lnbmF0dXJlc2lnbmF0dXJlc2lnbmF0dXJlc2lnbmF0dXJlc2lnbmF0dXJlc2lnbmF0dXJlYw==";
 
 /// The fields of every proper single submission.
@@ -19,6 +22,11 @@ pub const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
 
 pub static KEY: LazyLock<SigningKey> = LazyLock::new(|| SigningKey::generate(Algorithm::Ed25519).unwrap());
 pub static OTHER_KEY: LazyLock<SigningKey> = LazyLock::new(|| SigningKey::generate(Algorithm::EcdsaP256).unwrap());
+
+/// `X-Service-Signature` for a body.
+pub fn signature_of(body: &[u8]) -> String {
+    STANDARD.encode(KEY.sign(body).unwrap())
+}
 
 /// A receipt of now, not signed.
 pub fn plain() -> Value {

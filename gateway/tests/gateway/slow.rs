@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::client::post_head;
+use crate::client::{head_of, post_head};
 use crate::running::Running;
 use crate::sample::{BATCH, FIELDS, JSON, RECEIPTS, receipt};
 
@@ -69,7 +69,7 @@ async fn a_slow_body_is_408() {
     let gateway = Running::with(|config| config.body_wait_ms_max = 400).await;
     let (body, _) = receipt();
     let mut client = gateway.connect().await;
-    client.send(post_head(RECEIPTS, FIELDS, body.len()).as_bytes()).await;
+    client.send(head_of(RECEIPTS, FIELDS, &body).as_bytes()).await;
     client.send(&body[..10]).await;
     client.answer().await.refused(408, "request_timeout");
     assert!(client.ended().await);

@@ -4,11 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use gateway::{EntryBook, GatewayConfig, GatewayError, Routes, WebhookEntries};
+use gateway::{EntryBook, GatewayConfig, GatewayError, NamedEntry, Routes, WebhookEntries};
 use receipt::Limits;
 use receipt_log::{LogWriter, RecordKind};
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use crate::client::Answer;
 use crate::log::{MemoryLog, Mood};
@@ -130,16 +129,20 @@ async fn a_batch_is_refused_whole_and_each_fault_is_named() {
     for index in [1, 3] {
         two_bad["receipts"][index]["usage"]["context"] = json!("another");
     }
-    let answer = gateway.post(WEBHOOK, JSON, &bytes(&two_bad)).await;
+    let signed = receipt::sign_batch(&bytes(&two_bad), &crate::sample::KEY, &receipt::Limits::default()).unwrap();
+    let answer = gateway.post(WEBHOOK, JSON, &signed).await;
     answer.refused(401, "bad_signature");
     assert_eq!(pointers(&answer), ["/receipts/1/signature", "/receipts/3/signature"]);
 
     let mut unsigned = batch_value(2);
     unsigned["batchId"] = json!("another");
-    let answer = gateway.post(WEBHOOK, JSON, &bytes(&unsigned)).await;
-    answer.refused(401, "bad_batch_signature");
-    assert_eq!(pointers(&answer), ["/signature"]);
+    for unsigned in [unsigned, two_bad] {
+        let answer = gateway.post(WEBHOOK, JSON, &bytes(&unsigned)).await;
+        answer.refused(401, "bad_batch_signature");
+        assert_eq!(pointers(&answer), ["/signature"]);
+    }
 
+    // Faults of the format come first.
     let mut malformed = batch_value(2);
     malformed["receipts"][1]["receiptId"] = json!("7");
     let answer = gateway.post(WEBHOOK, JSON, &bytes(&malformed)).await;
@@ -169,12 +172,21 @@ async fn what_cannot_be_stored_is_503_and_what_is_too_much_429() {
 }
 
 /// Knows what it was given, or nothing, not even that.
-struct Book(Result<HashSet<Uuid>, String>);
+struct Book(Result<HashSet<NamedEntry>, String>);
+
+impl Book {
+    fn of_one() -> Self {
+        Self(Ok(HashSet::from([NamedEntry {
+            id: ENTRY.parse().unwrap(),
+            publisher: "news.example.com".to_owned(),
+        }])))
+    }
+}
 
 impl EntryBook for Book {
-    fn existing<'a>(&'a self, asked: &'a [Uuid]) -> BoxFuture<'a, Result<HashSet<Uuid>, String>> {
+    fn existing<'a>(&'a self, asked: &'a [NamedEntry]) -> BoxFuture<'a, Result<HashSet<NamedEntry>, String>> {
         let known = self.0.clone();
-        let existing = known.map(|known| asked.iter().filter(|id| known.contains(id)).copied().collect());
+        let existing = known.map(|known| asked.iter().filter(|entry| known.contains(entry)).cloned().collect());
         Box::pin(std::future::ready(existing))
     }
 }
@@ -199,12 +211,15 @@ fn of_other_entry() -> Value {
 
 #[tokio::test]
 async fn an_entry_that_is_not_there_is_404_where_entries_are_required() {
-    let known = Book(Ok(HashSet::from([ENTRY.parse().unwrap()])));
-    let gateway = requiring(Some(known), Routes::All, |_| {}).await;
+    let gateway = requiring(Some(Book::of_one()), Routes::All, |_| {}).await;
     assert_eq!(gateway.post(WEBHOOK, JSON, &receipt().0).await.status, 200);
     let answer = gateway.post(WEBHOOK, JSON, &signed(&of_other_entry())).await;
     answer.refused(404, "entry_unknown");
     assert_eq!(pointers(&answer), ["/content/entryId"]);
+    let mut of_another_publisher = plain();
+    of_another_publisher["content"]["publisher"] = json!("other.example");
+    let answer = gateway.post(WEBHOOK, JSON, &signed(&of_another_publisher)).await;
+    answer.refused(404, "entry_unknown");
     // A bad signature is told before anything about entries is.
     let mut unsigned: Value = serde_json::from_slice(&signed(&of_other_entry())).unwrap();
     unsigned["usage"]["context"] = json!("another");
@@ -265,12 +280,7 @@ async fn entries_may_stand_in_a_file_and_must_stand_somewhere() {
 
 #[tokio::test]
 async fn a_receiver_has_no_other_address_for_receipts() {
-    let gateway = requiring(
-        Some(Book(Ok(HashSet::from([ENTRY.parse().unwrap()])))),
-        Routes::Webhook,
-        |_| {},
-    )
-    .await;
+    let gateway = requiring(Some(Book::of_one()), Routes::Webhook, |_| {}).await;
     for path in [RECEIPTS, BATCH, EXPLAIN, "/"] {
         gateway.post(path, JSON, &receipt().0).await.refused(404, "not_found");
     }

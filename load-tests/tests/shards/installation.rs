@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use accounts::{Accounts, AccountsConfig, NewShardMapEntry, ShardMapCache};
+use accounts::{
+    Accounts, AccountsConfig, ClientPolicy, EntryPolicy, NewShardMapEntry, Policy, RegistryCache, RegistryConfig,
+    ShardMapCache,
+};
 use receipt::{Judge, Limits};
 use receipt_log::{EmbeddedConfig, KafkaConfig, Log};
 use service::cpu::CpuPool;
@@ -14,7 +17,7 @@ use test_engines::{ClickHouse, Kafka};
 use tokio::task::{JoinHandle, block_in_place};
 use tokio_util::sync::CancellationToken;
 use usage::Usage;
-use verifier::VerifierConfig;
+use verifier::{Policies, VerifierConfig};
 use warehouse::{AuditSums, Call, MetadataErasure, Scope, Target, Warehouse, WarehouseConfig};
 use writer::WriterConfig;
 
@@ -24,6 +27,8 @@ const DAY_MS: i64 = 86_400_000;
 const WAIT_MAX: Duration = Duration::from_secs(180);
 const SHARDS_MAX: u32 = 3;
 const CLUSTER: &str = "receipts";
+/// A verifier waits if what it knows of the registry is older.
+pub(crate) const REGISTRY_STALE_MS_MAX: u64 = 2_000;
 /// Partitions of the log `receipts` at the start.
 pub(crate) const PARTITIONS: u32 = 4;
 
@@ -32,7 +37,9 @@ pub(crate) struct Installation {
     verdicts: Log,
     kafka_config: KafkaConfig,
     config: WarehouseConfig,
-    accounts: Accounts,
+    pub(crate) accounts: Accounts,
+    /// The policy of the verifiers that start from now on.
+    pub(crate) policy: Policy,
     cpu: CpuPool,
     judge: Arc<Judge>,
     clickhouse: ClickHouse,
@@ -107,6 +114,10 @@ impl Installation {
                 ..WarehouseConfig::default()
             },
             accounts: accounts.unwrap(),
+            policy: Policy {
+                clients: ClientPolicy::Open,
+                entries: EntryPolicy::Counted,
+            },
             cpu: CpuPool::new("test", 2, 64).unwrap(),
             judge: Arc::new(Judge::new(Limits::default(), 100)),
             clickhouse,
@@ -187,6 +198,11 @@ impl Installation {
 
     pub(crate) async fn verifier(&self) -> Process {
         let stop = CancellationToken::new();
+        let registry = RegistryConfig {
+            refresh_ms: 20,
+            stale_ms_max: REGISTRY_STALE_MS_MAX,
+            ..RegistryConfig::default()
+        };
         let config = VerifierConfig {
             block_wait_ms_max: 20,
             idle_interval_ms: 500,
@@ -196,7 +212,10 @@ impl Installation {
             processor: block_in_place(|| self.receipts.processor(verifier::GROUP, &self.verdicts).unwrap()),
             receipts: self.receipts.inspector(),
             verdicts: self.verdicts.inspector(),
-            policies: None,
+            policies: Some(Policies {
+                policy: self.policy,
+                registry: RegistryCache::start(self.accounts.clone(), registry, stop.clone()),
+            }),
             shard_map: Some(ShardMapCache::start(self.accounts.clone(), stop.clone())),
             cpu: self.cpu.clone(),
             judge: Arc::clone(&self.judge),
@@ -383,6 +402,14 @@ impl Installation {
         let usage = Usage::new(warehouse.clone());
         for day in usage.days(i64::MIN, i64::MAX).await.unwrap() {
             assert_eq!(usage.check_day(day).await.unwrap(), []);
+        }
+        for (reason, wanted) in [
+            ("client_key_revoked", model.of_revoked_key),
+            ("client_key_unknown", model.of_unknown_key),
+        ] {
+            let sql = "SELECT count() FROM rejected FINAL WHERE reason = {reason:String}";
+            let call = Call::new(sql).with("reason", reason);
+            assert_eq!(warehouse.one::<u64>("test", call).await.unwrap(), wanted, "{reason}");
         }
         let mut sums = AuditSums::default();
         for (number, shard) in (0..).zip(warehouse.shards()) {

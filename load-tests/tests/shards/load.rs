@@ -1,15 +1,17 @@
-//! Clients that send receipts, and send some of them again, with a model of what they sent.
+//! Clients that send receipts, and send some of them again, with a model of what they sent and of
+//! the registry of keys.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use accounts::{ClientKey, ClientPolicy, Fingerprint, NewClientKey, Revoked};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 use rand::RngExt;
-use receipt::{Algorithm, Limits, SigningKey};
+use receipt::{Algorithm, Limits, PublicKey, SigningKey};
 use receipt_log::{LogWriter, Record, RecordKind};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -22,6 +24,11 @@ const PUBLISHERS: usize = 12;
 const DAY_MS: i64 = 86_400_000;
 /// Receipts of a batch.
 const BATCH: usize = 20;
+/// Client IDs that the receipts of each key name.
+const CLIENTS: u128 = 5;
+/// Every verifier knows a revocation after this time: it waits if its registry is older than
+/// [`crate::installation::REGISTRY_STALE_MS_MAX`].
+const REVOCATION_NOTICE_MS: i64 = 3_000;
 
 /// Receipts that were acknowledged.
 #[derive(Debug, Clone, Default)]
@@ -32,8 +39,11 @@ pub(crate) struct Model {
     pub(crate) occurrences: u64,
     /// Distinct receipts.
     pub(crate) distinct: u64,
-    /// Rejected ones.
+    /// Rejected receipts, those of duplicates included.
     pub(crate) rejected: u64,
+    /// Rejected receipts by their key.
+    pub(crate) of_revoked_key: u64,
+    pub(crate) of_unknown_key: u64,
     /// Distinct receipts by publisher.
     ids: HashSet<Uuid>,
 }
@@ -41,13 +51,50 @@ pub(crate) struct Model {
 /// A record that was acknowledged, and its receipts.
 #[derive(Clone)]
 struct Sent {
+    signer: Signer,
     record: Record,
     receipts: Vec<(Uuid, String, i64)>,
 }
 
-#[derive(Default)]
+/// Whose key signs a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Signer {
+    Registered,
+    /// Registered, and revoked in the course of the test.
+    Revoked,
+    Unknown,
+}
+
+struct Keys {
+    registered: SigningKey,
+    revoked: SigningKey,
+    unknown: SigningKey,
+}
+
+impl Keys {
+    fn generate() -> Self {
+        let generate = || SigningKey::generate(Algorithm::Ed25519).unwrap();
+        Self {
+            registered: generate(),
+            revoked: generate(),
+            unknown: generate(),
+        }
+    }
+
+    fn of(&self, signer: Signer) -> &SigningKey {
+        match signer {
+            Signer::Registered => &self.registered,
+            Signer::Revoked => &self.revoked,
+            Signer::Unknown => &self.unknown,
+        }
+    }
+}
+
 struct State {
     model: Model,
+    policy: ClientPolicy,
+    /// Receipts of [`Signer::Revoked`] don't count if they arrived at or after this instant.
+    revoked_from_ms: i64,
     sent: Vec<Sent>,
     days: Range<i64>,
     is_pausing: bool,
@@ -57,6 +104,7 @@ struct State {
 /// A running load.
 pub(crate) struct Load {
     state: Arc<Mutex<State>>,
+    keys: Arc<Keys>,
     sending: Sending,
     task: JoinHandle<()>,
 }
@@ -66,15 +114,47 @@ type Sending = Arc<tokio::sync::Mutex<()>>;
 
 impl Load {
     /// Sends receipts of these days, counted from today.
-    pub(crate) fn start(installation: &Installation, days: Range<i64>) -> Self {
+    pub(crate) async fn start(installation: &Installation, days: Range<i64>) -> Self {
+        let keys = Arc::new(Keys::generate());
+        for key in [&keys.registered, &keys.revoked] {
+            for client in 1..=CLIENTS {
+                let new = NewClientKey {
+                    key: client_key(client, key),
+                    pem: key.public_key_pem().to_owned(),
+                    name: String::new(),
+                };
+                installation.accounts.register_client_key(&new).await.unwrap();
+            }
+        }
         let state = Arc::new(Mutex::new(State {
+            model: Model::default(),
+            policy: installation.policy.clients,
+            revoked_from_ms: i64::MAX,
+            sent: Vec::new(),
             days,
-            ..State::default()
+            is_pausing: false,
+            is_stopping: false,
         }));
         let writer = installation.receipts.writer().unwrap();
         let sending = Sending::default();
-        let task = tokio::spawn(run(Arc::clone(&state), Arc::clone(&sending), writer));
-        Self { state, sending, task }
+        let run = run(Arc::clone(&state), Arc::clone(&keys), Arc::clone(&sending), writer);
+        Self {
+            state,
+            keys,
+            sending,
+            task: tokio::spawn(run),
+        }
+    }
+
+    /// Revokes a key from an instant that every verifier learns in time.
+    pub(crate) async fn revoke_key(&self, installation: &Installation) {
+        let from_ms = service::instant::now_ms() + REVOCATION_NOTICE_MS;
+        self.state.lock().revoked_from_ms = from_ms;
+        for client in 1..=CLIENTS {
+            let key = client_key(client, &self.keys.revoked);
+            let revoked = installation.accounts.revoke_client_key(&key, from_ms).await.unwrap();
+            assert_eq!(revoked, Revoked::Done);
+        }
     }
 
     /// Waits until so many further receipts were acknowledged.
@@ -100,8 +180,11 @@ impl Load {
         state.model.clone()
     }
 
-    pub(crate) fn resume(&self) {
-        self.state.lock().is_pausing = false;
+    /// Sends on, to verifiers with this policy.
+    pub(crate) fn resume(&self, policy: ClientPolicy) {
+        let mut state = self.state.lock();
+        state.policy = policy;
+        state.is_pausing = false;
     }
 
     /// Stops, and returns what was acknowledged.
@@ -112,8 +195,15 @@ impl Load {
     }
 }
 
-async fn run(state: Arc<Mutex<State>>, sending: Sending, log: Arc<dyn LogWriter>) {
-    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+fn client_key(client: u128, key: &SigningKey) -> ClientKey {
+    let public = PublicKey::from_pem(key.public_key_pem()).unwrap();
+    ClientKey {
+        client_id: Uuid::from_u128(client),
+        fingerprint: Fingerprint(*public.fingerprint()),
+    }
+}
+
+async fn run(state: Arc<Mutex<State>>, keys: Arc<Keys>, sending: Sending, log: Arc<dyn LogWriter>) {
     loop {
         {
             let _sending = sending.lock().await;
@@ -122,7 +212,7 @@ async fn run(state: Arc<Mutex<State>>, sending: Sending, log: Arc<dyn LogWriter>
                 if state.is_stopping {
                     return;
                 }
-                (!state.is_pausing).then(|| next(&state, &key))
+                (!state.is_pausing).then(|| next(&state, &keys))
             };
             if let Some(next) = next
                 && log.append(next.record.clone()).await.is_ok()
@@ -134,20 +224,24 @@ async fn run(state: Arc<Mutex<State>>, sending: Sending, log: Arc<dyn LogWriter>
     }
 }
 
-/// A new batch, one that was sent before, or one that isn't signed by its key.
-fn next(state: &State, key: &SigningKey) -> Sent {
+/// A new batch, one that was sent before, or one that isn't a receipt.
+fn next(state: &State, keys: &Keys) -> Sent {
     let mut rng = rand::rng();
     match rng.random_range(0..10) {
         0..3 if !state.sent.is_empty() => state.sent[rng.random_range(0..state.sent.len())].clone(),
         3 => Sent {
+            signer: Signer::Unknown,
             record: record(b"{\"not\": \"a receipt\"}".to_vec(), RecordKind::Receipt, None),
             receipts: Vec::new(),
         },
-        _ => batch(key, &state.days),
+        4 => batch(Signer::Revoked, keys, &state.days),
+        5 => batch(Signer::Unknown, keys, &state.days),
+        _ => batch(Signer::Registered, keys, &state.days),
     }
 }
 
-fn batch(key: &SigningKey, days: &Range<i64>) -> Sent {
+fn batch(signer: Signer, keys: &Keys, days: &Range<i64>) -> Sent {
+    let key = keys.of(signer);
     let mut rng = rand::rng();
     let today = service::instant::now_ms().div_euclid(DAY_MS);
     let receipts: Vec<(Uuid, String, i64)> = (0..BATCH)
@@ -172,6 +266,7 @@ fn batch(key: &SigningKey, days: &Range<i64>) -> Sent {
     let body = receipt::sign_batch(json.as_bytes(), key, &Limits::default()).unwrap();
     let signature = STANDARD.encode(key.sign(&body).unwrap());
     Sent {
+        signer,
         record: record(body, RecordKind::Batch, Some(signature)),
         receipts,
     }
@@ -180,7 +275,7 @@ fn batch(key: &SigningKey, days: &Range<i64>) -> Sent {
 fn receipt_of(key: &SigningKey, id: Uuid, publisher: &str, timestamp_ms: i64) -> String {
     let timestamp = service::instant::rfc3339_ms(timestamp_ms);
     let pem = serde_json::to_string(key.public_key_pem()).unwrap();
-    let (entry, client) = (Uuid::from_u128(7), Uuid::from_u128(1 + id.as_u128() % 5));
+    let (entry, client) = (Uuid::from_u128(7), Uuid::from_u128(1 + id.as_u128() % CLIENTS));
     format!(
         r#"{{"version":"1.0.0","receiptId":"{id}","timestamp":"{timestamp}","content":{{"entryId":"{entry}","url":"https://{publisher}/a","contentHash":"sha256:{:064x}","publisher":"{publisher}"}},"client":{{"id":"{client}","name":"Reader","version":"1","organization":"Org","publicKey":{pem}}},"usage":{{"purpose":"training","context":"a context"}}}}"#,
         7
@@ -201,9 +296,28 @@ fn record(body: Vec<u8>, kind: RecordKind, request_signature: Option<String>) ->
 
 impl State {
     fn acknowledge(&mut self, sent: Sent) {
+        let count = sent.receipts.len() as u64;
         let model = &mut self.model;
-        model.occurrences += sent.receipts.len() as u64;
-        model.rejected += u64::from(sent.receipts.is_empty());
+        let is_counted = match sent.signer {
+            Signer::Registered => true,
+            _ if self.policy == ClientPolicy::Open => true,
+            Signer::Revoked => sent.record.received_at_ms < self.revoked_from_ms,
+            Signer::Unknown => false,
+        };
+        if count == 0 {
+            model.rejected += 1;
+            return;
+        }
+        if !is_counted {
+            model.rejected += count;
+            match sent.signer {
+                Signer::Revoked => model.of_revoked_key += count,
+                _ => model.of_unknown_key += count,
+            }
+            self.sent.push(sent);
+            return;
+        }
+        model.occurrences += count;
         for (id, publisher, timestamp_ms) in &sent.receipts {
             if model.ids.insert(*id) {
                 model.distinct += 1;
@@ -211,8 +325,6 @@ impl State {
                 *model.receipts.entry((publisher.clone(), day)).or_default() += 1;
             }
         }
-        if !sent.receipts.is_empty() {
-            self.sent.push(sent);
-        }
+        self.sent.push(sent);
     }
 }

@@ -1,7 +1,7 @@
 //! Shards under load: the log `verdicts` grows from one to two to three shards, on real Kafka and
-//! three ClickHouse servers, while clients send receipts again across each change. Then the log
-//! `receipts` gets a partition, a shard is restored from an older copy, and the operator's commands
-//! run as processes.
+//! three ClickHouse servers, while clients send receipts again across each change. Meanwhile the
+//! policy changes, and a key is revoked. Then the log `receipts` gets a partition, a shard is
+//! restored from an older copy, and the operator's commands run as processes.
 //!
 //! Days are virtual: an entry of the shard map is registered with a clock of three weeks ago, and
 //! the load's timestamps reach its first day once all verifiers know it, as they would a day later.
@@ -12,6 +12,7 @@ mod commands;
 mod installation;
 mod load;
 
+use accounts::ClientPolicy;
 use installation::{Installation, PARTITIONS};
 use load::{LARGE, Load};
 
@@ -24,8 +25,16 @@ async fn receipts_are_counted_once_while_shards_are_added() {
     let mut installation = Installation::start().await;
     let mut verifiers = vec![installation.verifier().await];
     let mut writers = vec![installation.writer().await];
-    let load = Load::start(&installation, TWO_SHARDS - 3..TWO_SHARDS);
+    let load = Load::start(&installation, TWO_SHARDS - 3..TWO_SHARDS).await;
     load.receipts(2_000).await;
+    // The policy changes: a verifier is killed, and its successor counts registered keys only.
+    let model = load.pause().await;
+    assert_eq!(model.of_unknown_key, 0);
+    installation.until_stored(&model).await;
+    verifiers.remove(0).kill().await;
+    installation.policy.clients = ClientPolicy::Registered;
+    verifiers.push(installation.verifier().await);
+    load.resume(installation.policy.clients);
 
     for (shards, from, until) in [(2, TWO_SHARDS, THREE_SHARDS), (3, THREE_SHARDS, 1)] {
         installation.add_shard().await;
@@ -42,6 +51,9 @@ async fn receipts_are_counted_once_while_shards_are_added() {
         load.receipts(500).await;
         verifiers.pop().unwrap().stop().await;
         load.receipts(500).await;
+        if shards == 2 {
+            load.revoke_key(&installation).await;
+        }
         verifiers.remove(0).kill().await;
         verifiers.push(installation.verifier().await);
         load.may_reach(until).await;
@@ -57,6 +69,7 @@ async fn receipts_are_counted_once_while_shards_are_added() {
     installation.until_partition_is_stored(PARTITIONS).await;
     load.receipts(500).await;
     let model = load.pause().await;
+    assert!(model.of_unknown_key > 0 && model.of_revoked_key > 0);
     installation.until_stored(&model).await;
     installation.assert_equal(&model).await;
     installation.until_evidence(&model).await;
@@ -66,7 +79,7 @@ async fn receipts_are_counted_once_while_shards_are_added() {
 
     // `verdicts` is lost, and with it what a shard's restored tables lack.
     installation.copy_shard(2);
-    load.resume();
+    load.resume(installation.policy.clients);
     load.receipts(500).await;
     let model = load.stop().await;
     installation.until_stored(&model).await;

@@ -19,6 +19,9 @@ async fn every_record_has_verdicts_with_the_right_reasons() {
     world
         .append(tampered(record(&single(&key, 2), Some(&key)), "a context", "b context"))
         .await;
+    world
+        .append(tampered(record(&single(&key, 4), None), "a context", "b context"))
+        .await;
     let other = SigningKey::generate(Algorithm::EcdsaP256).unwrap();
     world.append(record(&single(&key, 3), Some(&other))).await; // another key signed the request
     world.append(batch(&key, 10..20)).await;
@@ -28,8 +31,8 @@ async fn every_record_has_verdicts_with_the_right_reasons() {
     }
     world.run_until_caught_up().await;
     let expected = [
-        ("bad_batch_signature", 5),
-        ("bad_request_signature", 1),
+        ("bad_batch_signature", 1),
+        ("bad_request_signature", 2),
         ("bad_signature", 1),
         ("malformed", 5),
     ];
@@ -94,24 +97,12 @@ async fn rows_have_the_columns_of_their_receipts() {
         ],
         [
             "bad_batch_signature",
-            "example.com",
             "",
-            "",
-            "",
-            "batch",
-            "batch",
-            request,
-            address,
-            "",
-        ],
-        [
-            "bad_batch_signature",
-            "example.com",
             "",
             "",
             "",
             "batch",
-            "batch",
+            "record",
             request,
             address,
             "",
@@ -122,13 +113,11 @@ async fn rows_have_the_columns_of_their_receipts() {
     let ids: Vec<_> = rows.iter().map(|(_, id, _)| id.clone()).collect();
     assert_eq!(
         ids,
-        [id(1), id(2), id(3), uuid::Uuid::nil()].map(|id| id.as_bytes().to_vec())
+        [id(1), uuid::Uuid::nil(), uuid::Uuid::nil()].map(|id| id.as_bytes().to_vec())
     );
     assert_eq!(rows[0].2, accepted.body);
-    assert_eq!(rows[3].2, poison);
-    let of_batch = std::str::from_utf8(&rows[2].2).unwrap();
-    let whole = std::str::from_utf8(&broken.body).unwrap();
-    assert!(of_batch.starts_with('{') && of_batch.len() < whole.len() / 2 && whole.contains(of_batch));
+    assert_eq!(rows[1].2, broken.body);
+    assert_eq!(rows[2].2, poison);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

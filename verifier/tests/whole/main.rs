@@ -73,7 +73,7 @@ impl Model {
                 tampered(record(&single(key, number), None), "a context", "b context")
             }
             8 => {
-                self.reject("bad_batch_signature", count as u64);
+                self.reject("bad_batch_signature", 1);
                 tampered(batch(key, number..number + count), "batch_", "BATCH_")
             }
             _ if self.sent.is_empty() => {
