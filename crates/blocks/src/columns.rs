@@ -42,18 +42,20 @@ macro_rules! kind {
 }
 
 /// Columns in their order: those of all rows with the name of the row's field, those of accepted
-/// rows, and those of rejected ones.
+/// rows, those of rejected ones, and those of accepted rows that were added later.
 macro_rules! columns {
     ($(
         common { $($(#[$common_doc:meta])+ $common:ident as $field:ident: $common_kind:ident,)+ }
         accepted { $($(#[$accepted_doc:meta])+ $accepted:ident: $accepted_kind:ident,)* }
     )+
-    rejected { $($(#[$rejected_doc:meta])+ $rejected:ident: $rejected_kind:ident,)+ }) => {
+    rejected { $($(#[$rejected_doc:meta])+ $rejected:ident: $rejected_kind:ident,)+ }
+    added { $($(#[$added_doc:meta])+ $added:ident: $added_kind:ident,)+ }) => {
         /// A valid receipt. An empty text is an absent one.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub struct AcceptedRow<'a> {
             $($($(#[$common_doc])+ pub $field: kind!(row $common_kind),)+
             $($(#[$accepted_doc])+ pub $accepted: kind!(row $accepted_kind),)*)+
+            $($(#[$added_doc])+ pub $added: kind!(row $added_kind),)+
         }
 
         impl Default for AcceptedRow<'_> {
@@ -61,6 +63,7 @@ macro_rules! columns {
                 Self {
                     $($($field: kind!(empty $common_kind),)+
                     $($accepted: kind!(empty $accepted_kind),)*)+
+                    $($added: kind!(empty $added_kind),)+
                 }
             }
         }
@@ -76,6 +79,7 @@ macro_rules! columns {
             $($($(#[$common_doc])+ $common: $common_kind,)+
             $($(#[$accepted_doc])+ $accepted: $accepted_kind,)*)+
             $($(#[$rejected_doc])+ $rejected: $rejected_kind,)+
+            $($(#[$added_doc])+ $added: $added_kind,)+
         }
 
         impl Builders {
@@ -83,12 +87,14 @@ macro_rules! columns {
                 $($(self.$common.push(kind!(value $common_kind row.$field));)+
                 $(self.$accepted.push(kind!(value $accepted_kind row.$accepted));)*)+
                 $(self.$rejected.push(Default::default());)+
+                $(self.$added.push(kind!(value $added_kind row.$added));)+
             }
 
             pub(crate) fn push_rejected(&mut self, row: &RejectedRow<'_>) {
                 $($(self.$common.push(kind!(value $common_kind row.$field));)+
                 $(self.$accepted.push(Default::default());)*)+
                 $(self.$rejected.push(kind!(value $rejected_kind row.$rejected));)+
+                $(self.$added.push(Default::default());)+
             }
         }
     };
@@ -214,7 +220,7 @@ columns! {
         raw as raw: Bytes,
         /// `X-Service-Signature` of the request, empty without one.
         request_signature as request_signature: String,
-        /// Part of its record that `raw` is: `record`, `signed_batch` or `batch`.
+        /// Part of its record that `raw` is: `record` or `signed_batch`.
         origin as origin: String,
     }
     accepted {}
@@ -223,6 +229,11 @@ columns! {
         reason: String,
         /// Finding in detail, for people.
         detail: String,
+    }
+    added {
+        /// Domain of the operator whose key signed the receipt, as of its arrival; empty if the
+        /// receipt is unproven.
+        operator: String,
     }
 }
 

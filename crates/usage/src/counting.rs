@@ -6,6 +6,7 @@
 //! stored, and a receipt's rows are stored together or not at all.
 
 use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
 
 use arrow_array::RecordBatch;
 use base64::Engine as _;
@@ -53,20 +54,38 @@ pub struct NewReceipts {
 }
 
 impl NewReceipts {
-    /// Receipts of these batches of accepted rows. Of several occurrences the first one counts.
+    /// Receipts of these batches of accepted rows. Of several occurrences the one that arrived
+    /// first counts: its stamp is the one that `receipts` keeps.
     ///
     /// # Errors
     /// The batches don't have the columns of verdicts.
     pub fn of(accepted: &[RecordBatch]) -> Result<Self, BlockError> {
         let batches = accepted.iter().map(Columns::new).collect::<Result<Vec<_>, _>>()?;
         let count = accepted.iter().map(RecordBatch::num_rows).sum();
-        let mut seen = HashSet::with_capacity(count);
-        let mut receipts = Vec::with_capacity(count);
+        let mut seen = HashMap::with_capacity(count);
+        let mut receipts: Vec<NewReceipt> = Vec::with_capacity(count);
+        let stamp = |receipt: &NewReceipt| {
+            let columns = &batches[receipt.batch];
+            (
+                columns.received_at.value(receipt.row),
+                columns.operator.value(receipt.row),
+            )
+        };
         for (batch, columns) in batches.iter().enumerate() {
             for row in 0..columns.timestamp.len() {
                 let key = counted_key(columns, row);
-                if seen.insert(key) {
-                    receipts.push(NewReceipt { key, batch, row });
+                let receipt = NewReceipt { key, batch, row };
+                match seen.entry(key) {
+                    Entry::Vacant(place) => {
+                        place.insert(receipts.len());
+                        receipts.push(receipt);
+                    }
+                    Entry::Occupied(place) => {
+                        let earlier = &mut receipts[*place.get()];
+                        if stamp(&receipt) < stamp(earlier) {
+                            *earlier = receipt;
+                        }
+                    }
                 }
             }
         }
@@ -142,6 +161,7 @@ fn text_bytes_of(columns: &Columns, row: usize) -> usize {
     let names: usize = names.iter().map(|column| column.value(row).len()).sum();
     names
         + columns.url.value(row).len()
+        + 4 * columns.operator.value(row).len()
         + 2 * columns.model_id.value(row).len()
         + 4 * columns.publisher.value(row).len()
 }

@@ -30,8 +30,8 @@ pub use check::{Mismatch, MismatchKind};
 pub use counting::{CountedKey, NewReceipts};
 pub use grain::Grain;
 pub use queries::{
-    ClientStats, ClientUsage, ContentStats, DashboardStats, EntryUsage, GroupBy, Metric, Ranking, Share,
-    TimeseriesPoint, TopClient, TopContent, UsageByPurpose,
+    ByTrust, ClientKeyUsage, ClientStats, ClientUsage, ContentStats, DashboardStats, EntryUsage, GroupBy, Metric,
+    PartTotals, Ranking, Share, TimeseriesPoint, TopClient, TopContent, UsageByPurpose,
 };
 pub use rebuild::{RebuildRequest, RebuildStep};
 

@@ -17,7 +17,7 @@ use crate::counting::NewReceipt;
 /// The inserted columns with their types, as `input()` takes them.
 pub(crate) const STRUCTURE: &str = "grain String, publisher String, time UInt32, entry_id UUID, half_hour UInt8, \
     key FixedString(16), client_id UUID, purpose String, model_id String, client_name String, organization String, \
-    client_version String, url String, receipts Int64, first_ms Int64, last_ms Int64";
+    client_version String, url String, operator String, key_fingerprint FixedString(32), receipts Int64, first_ms Int64, last_ms Int64";
 
 /// The sorting key of a row. Numbers come first, because most comparisons end there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +37,12 @@ struct Key<'a> {
     organization: &'a str,
     client_version: &'a str,
     url: &'a str,
+    operator: &'a str,
+    key_fingerprint: &'a [u8],
 }
+
+/// The fingerprint of rows that have none.
+const NO_KEY: &[u8] = &[0; 32];
 
 /// An ID in ClickHouse's order: UUIDs are compared by their second half first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,6 +119,8 @@ fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, publishers: &[&str
         organization: "",
         client_version: "",
         url: "",
+        operator: "",
+        key_fingerprint: NO_KEY,
     };
     let counted = Key {
         key: u128::from_be_bytes(receipt.key.hash),
@@ -129,6 +136,7 @@ fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, publishers: &[&str
             .binary_search(&columns.publisher.value(row))
             .unwrap_or_default(),
         time: day,
+        operator: columns.operator.value(row),
         ..empty
     };
     let (entry_id, client_id) = (
@@ -136,6 +144,7 @@ fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, publishers: &[&str
         OrderedId::new(columns.client_id.value(row)),
     );
     let (purpose, model_id) = (columns.purpose.value(row), columns.model_id.value(row));
+    let key_fingerprint = columns.key_fingerprint.value(row);
     let all = Key {
         grain: Grain::All,
         entry_id,
@@ -143,6 +152,7 @@ fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, publishers: &[&str
         client_id,
         purpose,
         model_id,
+        key_fingerprint,
         ..of_publisher
     };
     let by_purpose = Key {
@@ -159,6 +169,7 @@ fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, publishers: &[&str
         client_name: columns.client_name.value(row),
         organization: columns.organization.value(row),
         client_version: columns.client_version.value(row),
+        key_fingerprint,
         ..of_publisher
     };
     let by_entry = Key {
@@ -183,7 +194,9 @@ fn batch(publishers: &[&str], rows: &[(Key<'_>, Sums)]) -> Option<RecordBatch> {
     let sum = |value: fn(&Sums) -> i64| -> ArrayRef {
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|(_, sums)| value(sums))))
     };
-    let columns: [(&str, ArrayRef); 16] = [
+    let fingerprints: Vec<u8> = rows.iter().flat_map(|(key, _)| key.key_fingerprint).copied().collect();
+    let fingerprints = FixedSizeBinaryArray::try_new(32, fingerprints.into(), None).ok()?;
+    let columns: [(&str, ArrayRef); 18] = [
         ("grain", text(|key| key.grain.name())),
         (
             "publisher",
@@ -208,6 +221,8 @@ fn batch(publishers: &[&str], rows: &[(Key<'_>, Sums)]) -> Option<RecordBatch> {
         ("organization", text(|key| key.organization)),
         ("client_version", text(|key| key.client_version)),
         ("url", text(|key| key.url)),
+        ("operator", text(|key| key.operator)),
+        ("key_fingerprint", Arc::new(fingerprints)),
         ("receipts", sum(|sums| sums.receipts)),
         ("first_ms", sum(|sums| sums.first_ms)),
         ("last_ms", sum(|sums| sums.last_ms)),

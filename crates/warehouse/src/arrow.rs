@@ -28,6 +28,7 @@ pub(crate) struct ArrowTable {
 pub(crate) const TIME: &str = "DateTime64(3, 'UTC')";
 const TEXT: &str = "String";
 const HASH: &str = "FixedString(32)";
+const STAMP: &str = "Tuple(DateTime64(3, 'UTC'), String)";
 
 /// Table with one row per valid occurrence of a receipt.
 pub(crate) static RECEIPTS: ArrowTable = ArrowTable {
@@ -47,6 +48,7 @@ pub(crate) static RECEIPTS: ArrowTable = ArrowTable {
         ("client_version", TEXT),
         ("organization", TEXT),
         ("key_fingerprint", HASH),
+        ("stamp", STAMP),
         ("algorithm", TEXT),
         ("purpose", TEXT),
         ("context", TEXT),
@@ -111,16 +113,22 @@ pub(crate) fn lists_of_tuples(
     lengths: impl IntoIterator<Item = usize>,
     members: Vec<ArrayRef>,
 ) -> Result<ArrayRef, WarehouseError> {
-    // The table's tuples have no names, so members are read by order.
+    let tuples = tuples(members)?;
+    let item = Arc::new(Field::new("item", tuples.data_type().clone(), false));
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    let lists = ListArray::try_new(item, offsets, tuples, None).map_err(|_| BROKEN)?;
+    Ok(Arc::new(lists))
+}
+
+/// A `Tuple(...)` column. The table's tuples have no names, so members are read by order.
+fn tuples(members: Vec<ArrayRef>) -> Result<ArrayRef, WarehouseError> {
     let field = |(number, member): (usize, &ArrayRef)| {
         Field::new(format!("member_{number}"), member.data_type().clone(), false)
     };
     let fields: Fields = members.iter().enumerate().map(field).collect();
-    let tuples = StructArray::try_new(fields, members, None).map_err(|_| BROKEN)?;
-    let item = Arc::new(Field::new("item", tuples.data_type().clone(), false));
-    let offsets = OffsetBuffer::from_lengths(lengths);
-    let lists = ListArray::try_new(item, offsets, Arc::new(tuples), None).map_err(|_| BROKEN)?;
-    Ok(Arc::new(lists))
+    Ok(Arc::new(
+        StructArray::try_new(fields, members, None).map_err(|_| BROKEN)?,
+    ))
 }
 
 /// Positions as `UInt128`.
@@ -141,12 +149,15 @@ impl ArrowTable {
         let mut fields = Vec::with_capacity(self.columns.len());
         let mut arrays = Vec::with_capacity(self.columns.len());
         for (name, kind) in self.columns {
-            let source = if *name == "positions" { "position" } else { name };
-            let column = verdicts.column_by_name(source).ok_or(BROKEN)?;
+            let source = |name: &str| verdicts.column_by_name(name).ok_or(BROKEN);
             let column = match *kind {
-                "Array(UInt128)" => singletons(column),
-                kind if kind.starts_with("Nullable") => with_nulls(column)?,
-                _ => Arc::clone(column),
+                "Array(UInt128)" => singletons(source("position")?),
+                STAMP => tuples(vec![
+                    Arc::clone(source("received_at")?),
+                    Arc::clone(source("operator")?),
+                ])?,
+                kind if kind.starts_with("Nullable") => with_nulls(source(name)?)?,
+                _ => Arc::clone(source(name)?),
             };
             let is_nullable = kind.starts_with("Nullable");
             fields.push(Field::new(*name, column.data_type().clone(), is_nullable));

@@ -38,6 +38,7 @@ fn assert_accepted(columns: &Columns, row: usize, expected: &AcceptedRow<'_>) {
         raw,
         request_signature,
         origin,
+        operator,
     } = *expected;
     assert_eq!(columns.position.value(row), position.to_le_bytes());
     assert_eq!(columns.timestamp.value(row), timestamp_ms);
@@ -51,6 +52,7 @@ fn assert_accepted(columns: &Columns, row: usize, expected: &AcceptedRow<'_>) {
     for (column, text) in [
         (&columns.publisher, publisher),
         (&columns.url, url),
+        (&columns.operator, operator),
         (&columns.client_name, client_name),
         (&columns.client_version, client_version),
         (&columns.organization, organization),
@@ -302,6 +304,7 @@ impl Values {
             raw: &self.raw,
             request_signature: text(6),
             origin: text(7),
+            operator: text(8),
         }
     }
 

@@ -78,6 +78,7 @@ pub(crate) fn accepted(number: u128) -> AcceptedRow<'static> {
         raw: b"{\"receiptId\":1}",
         request_signature: "c2ln",
         origin: "signed_batch",
+        operator: "ai.example",
     }
 }
 

@@ -4,9 +4,9 @@ use clickhouse::Row;
 use serde::Deserialize;
 use warehouse::{Filter, Scope, WarehouseError};
 
-use super::Ranking;
 use super::column::Column;
-use super::source::{Source, count};
+use super::source::{PROVEN, Source};
+use super::{ByTrust, Ranking};
 use crate::Usage;
 
 /// One purpose or model and how much it was.
@@ -16,6 +16,8 @@ pub struct Share {
     pub key: String,
     /// Receipts.
     pub receipt_count: u64,
+    /// Receipts by trust.
+    pub by_trust: ByTrust,
     /// Distinct clients.
     pub unique_clients: u64,
 }
@@ -24,6 +26,7 @@ pub struct Share {
 struct ShareRow {
     part: String,
     receipts: i64,
+    proven: i64,
     clients: u64,
     total: u64,
 }
@@ -63,11 +66,11 @@ impl Usage {
         if scope.is_empty() {
             return Ok(Ranking::default());
         }
-        let source = Source::new(scope, filter, &[], &[column, Column::Client]);
+        let source = Source::new(scope, filter, &[], &[column, Column::Client, Column::Operator]);
         let sql = format!(
-            "SELECT toString(client.{key}) AS part, sum(client.receipts) AS receipts, count() AS clients,
-                count() OVER () AS total
-             FROM (SELECT piece.{key} AS {key}, piece.client_id AS client_id, sum(piece.receipts) AS receipts
+            "SELECT toString(client.{key}) AS part, sum(client.receipts) AS receipts,
+                sum(client.proven) AS proven, count() AS clients, count() OVER () AS total
+             FROM (SELECT piece.{key} AS {key}, piece.client_id AS client_id, sum(piece.receipts) AS receipts, {PROVEN}
                 FROM {} GROUP BY piece.{key}, piece.client_id HAVING sum(piece.receipts) > 0) AS client
              GROUP BY client.{key} ORDER BY receipts DESC, part LIMIT {{top_max:UInt32}}",
             source.rows()
@@ -75,10 +78,14 @@ impl Usage {
         let call = source.call(&sql).with("top_max", top_max);
         let rows: Vec<ShareRow> = self.warehouse.rows(name, call).await?;
         let total = rows.first().map_or(0, |row| row.total);
-        let share = |row: ShareRow| Share {
-            key: row.part,
-            receipt_count: count(row.receipts),
-            unique_clients: row.clients,
+        let share = |row: ShareRow| {
+            let by_trust = ByTrust::of_sums(row.receipts, row.proven);
+            Share {
+                key: row.part,
+                receipt_count: by_trust.total(),
+                by_trust,
+                unique_clients: row.clients,
+            }
         };
         Ok(Ranking {
             items: rows.into_iter().map(share).collect(),

@@ -29,6 +29,10 @@ pub(super) enum Column {
     Organization,
     /// `client_version`.
     ClientVersion,
+    /// `operator`: the domain of the operator whose key it was, empty for unproven receipts.
+    Operator,
+    /// `key_fingerprint`.
+    Key,
 }
 
 impl Column {
@@ -39,6 +43,8 @@ impl Column {
             (filter.client_id.is_some(), Self::Client),
             (filter.entry_id.is_some(), Self::Entry),
             (filter.model_id.is_some(), Self::Model),
+            (filter.trust.is_some() || filter.operator.is_some(), Self::Operator),
+            (filter.key_fingerprint.is_some(), Self::Key),
         ];
         filtered
             .into_iter()
@@ -49,8 +55,8 @@ impl Column {
     /// Whether rows of a grain have the column.
     pub(super) fn is_in(self, grain: Grain) -> bool {
         match self {
-            Self::Bucket | Self::First | Self::Last => grain != Grain::Counted,
-            Self::Client | Self::Model => matches!(grain, Grain::All | Grain::Client),
+            Self::Bucket | Self::First | Self::Last | Self::Operator => grain != Grain::Counted,
+            Self::Client | Self::Key | Self::Model => matches!(grain, Grain::All | Grain::Client),
             Self::Purpose => matches!(grain, Grain::All | Grain::Client | Grain::Purpose),
             Self::Entry => matches!(grain, Grain::All | Grain::Entry),
             Self::Url => grain == Grain::Entry,
@@ -77,6 +83,8 @@ impl Column {
             Self::ClientName => "toString(stored.client_name) AS client_name",
             Self::Organization => "toString(stored.organization) AS organization",
             Self::ClientVersion => "toString(stored.client_version) AS client_version",
+            Self::Operator => "stored.operator AS operator",
+            Self::Key => "stored.key_fingerprint AS key_fingerprint",
         };
         text.to_owned()
     }
@@ -95,6 +103,8 @@ impl Column {
             Self::ClientName => "toString(stored.client_name) AS client_name",
             Self::Organization => "toString(stored.organization) AS organization",
             Self::ClientVersion => "toString(stored.client_version) AS client_version",
+            Self::Operator => "CAST(tupleElement(stored.stamp, 2) AS LowCardinality(String)) AS operator",
+            Self::Key => "CAST(stored.key_fingerprint AS LowCardinality(FixedString(32))) AS key_fingerprint",
         }
     }
 }
@@ -105,14 +115,14 @@ pub(super) fn key(grain: Grain) -> &'static str {
         Grain::Counted => "stored.time, stored.key, stored.revision",
         Grain::All => {
             "stored.publisher, stored.time, stored.entry_id, stored.half_hour, stored.client_id, stored.purpose,
-            stored.model_id, stored.revision"
+            stored.model_id, stored.operator, stored.key_fingerprint, stored.revision"
         }
-        Grain::Purpose => "stored.publisher, stored.time, stored.purpose, stored.revision",
+        Grain::Purpose => "stored.publisher, stored.time, stored.purpose, stored.operator, stored.revision",
         Grain::Client => {
             "stored.publisher, stored.time, stored.client_id, stored.purpose, stored.model_id, stored.client_name,
-            stored.organization, stored.client_version, stored.revision"
+            stored.organization, stored.client_version, stored.operator, stored.key_fingerprint, stored.revision"
         }
-        Grain::Entry => "stored.publisher, stored.time, stored.entry_id, stored.url, stored.revision",
+        Grain::Entry => "stored.publisher, stored.time, stored.entry_id, stored.url, stored.operator, stored.revision",
     }
 }
 

@@ -5,23 +5,30 @@ use serde::Deserialize;
 use uuid::Uuid;
 use warehouse::{Filter, Scope, WarehouseError};
 
-use super::UsageByPurpose;
 use super::column::Column;
 use super::newest::Texts;
-use super::source::{PER_PURPOSE, Source, count, least_texts};
+use super::ranking::{ItemId, LAST_OPERATOR};
+use super::source::{PER_PURPOSE, PROVEN, Source, count, least_texts};
+use super::{ByTrust, PartTotals, UsageByPurpose};
 use crate::Usage;
 
-/// Client and how much it used.
+/// A key of a client and how much it used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopClient {
     /// `client.id`.
     pub client_id: Uuid,
-    /// `client.name` of its newest receipt.
+    /// SHA-256 of the key's SPKI; zeros for erased clients.
+    pub key_fingerprint: [u8; 32],
+    /// The operator of the key's newest receipt, a domain; empty if that is unproven.
+    pub operator: String,
+    /// `client.name` of the key's newest receipt.
     pub name: String,
-    /// `client.organization` of its newest receipt.
+    /// `client.organization` of the key's newest receipt.
     pub organization: String,
     /// Receipts.
     pub receipt_count: u64,
+    /// Receipts by trust.
+    pub by_trust: ByTrust,
 }
 
 /// Usage of an entry. All zero and empty if it was never used.
@@ -33,7 +40,11 @@ pub struct ContentStats {
     pub unique_clients: u64,
     /// Receipts per purpose.
     pub usage_by_purpose: UsageByPurpose,
-    /// The clients that used it most.
+    /// Totals of the proven receipts.
+    pub proven: PartTotals,
+    /// Totals of the unproven receipts.
+    pub unproven: PartTotals,
+    /// The keys of clients that used it most.
     pub top_clients: Vec<TopClient>,
     /// The first receipt's timestamp, milliseconds since the Unix epoch.
     pub first_seen_ms: Option<i64>,
@@ -48,15 +59,32 @@ pub struct ContentStats {
 struct ClientRow {
     #[serde(with = "clickhouse::serde::uuid")]
     client_id: Uuid,
+    key: [u8; 32],
     receipts: i64,
+    proven: i64,
     last_ms: i64,
+    last_operator: String,
     total_receipts: i64,
     total_clients: u64,
     training: i64,
     inference: i64,
     research: i64,
+    proven_clients: u64,
+    unproven_clients: u64,
+    proven_training: i64,
+    proven_inference: i64,
+    proven_research: i64,
     first_seen_ms: i64,
     last_seen_ms: i64,
+}
+
+impl ClientRow {
+    fn item(&self) -> ItemId {
+        ItemId {
+            id: self.client_id,
+            key: self.key,
+        }
+    }
 }
 
 impl Usage {
@@ -82,25 +110,32 @@ impl Usage {
         let Some(totals) = clients.first() else {
             return Ok(ContentStats::default());
         };
+        let all = UsageByPurpose::of_sums(totals.training, totals.inference, totals.research);
+        let proven = UsageByPurpose::of_sums(totals.proven_training, totals.proven_inference, totals.proven_research);
         let mut stats = ContentStats {
             total_receipts: count(totals.total_receipts),
             unique_clients: totals.total_clients,
-            usage_by_purpose: UsageByPurpose::of_sums(totals.training, totals.inference, totals.research),
+            usage_by_purpose: all,
+            proven: PartTotals::proven(proven, totals.proven_clients),
+            unproven: PartTotals::unproven(all, proven, totals.unproven_clients),
             first_seen_ms: Some(totals.first_seen_ms),
             last_seen_ms: Some(totals.last_seen_ms),
             ..ContentStats::default()
         };
         clients.truncate(usize::try_from(top_max).unwrap_or(usize::MAX));
-        let newest: Vec<(Uuid, i64)> = clients.iter().map(|row| (row.client_id, row.last_ms)).collect();
+        let newest: Vec<(ItemId, i64)> = clients.iter().map(|row| (row.item(), row.last_ms)).collect();
         let mut names = self.newest(scope, &filter, Texts::ClientNames, &newest).await?;
         let top_client = |row: ClientRow| {
             // Absent only if it was erased since.
-            let mut texts = names.remove(&row.client_id).unwrap_or_default().into_iter();
+            let mut texts = names.remove(&row.item()).unwrap_or_default().into_iter();
             TopClient {
                 client_id: row.client_id,
+                key_fingerprint: row.key,
                 name: texts.next().unwrap_or_default(),
                 organization: texts.next().unwrap_or_default(),
                 receipt_count: count(row.receipts),
+                by_trust: ByTrust::of_sums(row.receipts, row.proven),
+                operator: row.last_operator,
             }
         };
         stats.top_clients = clients.into_iter().map(top_client).collect();
@@ -115,18 +150,32 @@ impl Usage {
         filter: &Filter,
         top_max: u32,
     ) -> Result<Vec<ClientRow>, WarehouseError> {
-        let columns = [Column::Client, Column::Purpose, Column::First, Column::Last];
+        let columns = [
+            Column::Client,
+            Column::Key,
+            Column::Operator,
+            Column::Purpose,
+            Column::First,
+            Column::Last,
+        ];
         let source = Source::new(scope, filter, &[], &columns).by_key();
         let sql = format!(
-            "SELECT client.client_id AS client_id, client.receipts AS receipts, client.last_ms AS last_ms,
-                sum(client.receipts) OVER () AS total_receipts, count() OVER () AS total_clients,
+            "SELECT client.client_id AS client_id, client.key AS key, client.receipts AS receipts,
+                client.proven AS proven, client.last_ms AS last_ms, client.last_operator AS last_operator,
+                sum(client.receipts) OVER () AS total_receipts, uniqExact(client.client_id) OVER () AS total_clients,
                 sum(client.training) OVER () AS training, sum(client.inference) OVER () AS inference,
-                sum(client.research) OVER () AS research, min(client.first_ms) OVER () AS first_seen_ms,
+                sum(client.research) OVER () AS research,
+                uniqExactIf(client.client_id, client.proven > 0) OVER () AS proven_clients,
+                uniqExactIf(client.client_id, client.receipts > client.proven) OVER () AS unproven_clients,
+                sum(client.proven_training) OVER () AS proven_training,
+                sum(client.proven_inference) OVER () AS proven_inference,
+                sum(client.proven_research) OVER () AS proven_research, min(client.first_ms) OVER () AS first_seen_ms,
                 max(client.last_ms) OVER () AS last_seen_ms
-             FROM (SELECT piece.client_id AS client_id, sum(piece.receipts) AS receipts, {PER_PURPOSE},
+             FROM (SELECT piece.client_id AS client_id, CAST(piece.key_fingerprint AS FixedString(32)) AS key,
+                    sum(piece.receipts) AS receipts, {PROVEN}, {PER_PURPOSE}, {LAST_OPERATOR} AS last_operator,
                     min(piece.first_ms) AS first_ms, max(piece.last_ms) AS last_ms
-                FROM {} GROUP BY piece.client_id HAVING sum(piece.receipts) > 0) AS client
-             ORDER BY receipts DESC, toString(client_id) LIMIT {{top_max:UInt32}}",
+                FROM {} GROUP BY piece.client_id, piece.key_fingerprint HAVING sum(piece.receipts) > 0) AS client
+             ORDER BY receipts DESC, toString(client_id), key LIMIT {{top_max:UInt32}}",
             source.rows()
         );
         let call = source.call(&sql).with("top_max", top_max.max(1));

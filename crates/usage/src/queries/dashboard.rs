@@ -7,8 +7,9 @@ use warehouse::{Filter, Scope, WarehouseError};
 
 use super::column::Column;
 use super::newest::Texts;
-use super::ranking::{Ranked, Ranking};
+use super::ranking::{By, ItemId, Ranked, Ranking};
 use super::source::{PER_PURPOSE, Source, count};
+use super::{ByTrust, PartTotals};
 use crate::Usage;
 
 /// Receipts per purpose.
@@ -31,6 +32,8 @@ pub struct TopContent {
     pub url: String,
     /// Receipts.
     pub receipt_count: u64,
+    /// Receipts by trust.
+    pub by_trust: ByTrust,
 }
 
 /// The totals of a scope.
@@ -44,6 +47,10 @@ pub struct DashboardStats {
     pub top_content: Vec<TopContent>,
     /// Receipts per purpose.
     pub usage_by_purpose: UsageByPurpose,
+    /// Totals of the proven receipts.
+    pub proven: PartTotals,
+    /// Totals of the unproven receipts.
+    pub unproven: PartTotals,
 }
 
 #[derive(Row, Deserialize)]
@@ -53,9 +60,20 @@ struct TotalsRow {
     training: i64,
     inference: i64,
     research: i64,
+    proven_training: i64,
+    proven_inference: i64,
+    proven_research: i64,
+    proven_clients: u64,
+    unproven_clients: u64,
 }
 
 impl UsageByPurpose {
+    /// Receipts of all purposes.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.training + self.inference + self.research
+    }
+
     /// Sums of [`PER_PURPOSE`].
     pub(super) fn of_sums(training: i64, inference: i64, research: i64) -> Self {
         Self {
@@ -96,21 +114,30 @@ impl Usage {
 
     /// Totals, without entries.
     async fn totals(&self, scope: &Scope, filter: &Filter) -> Result<DashboardStats, WarehouseError> {
-        let source = Source::new(scope, filter, &[], &[Column::Client, Column::Purpose]);
+        let source = Source::new(scope, filter, &[], &[Column::Client, Column::Purpose, Column::Operator]);
         let sql = format!(
             "SELECT sum(client.receipts) AS receipts, countIf(client.receipts > 0) AS clients,
                 sum(client.training) AS training, sum(client.inference) AS inference,
-                sum(client.research) AS research
+                sum(client.research) AS research, sum(client.proven_training) AS proven_training,
+                sum(client.proven_inference) AS proven_inference, sum(client.proven_research) AS proven_research,
+                countIf(client.proven_training + client.proven_inference + client.proven_research > 0)
+                    AS proven_clients,
+                countIf(client.receipts > client.proven_training + client.proven_inference + client.proven_research)
+                    AS unproven_clients
              FROM (SELECT piece.client_id AS client_id, sum(piece.receipts) AS receipts, {PER_PURPOSE}
                 FROM {} GROUP BY piece.client_id) AS client",
             source.rows()
         );
         let totals: TotalsRow = self.warehouse.one("dashboard", source.call(&sql)).await?;
+        let all = UsageByPurpose::of_sums(totals.training, totals.inference, totals.research);
+        let proven = UsageByPurpose::of_sums(totals.proven_training, totals.proven_inference, totals.proven_research);
         Ok(DashboardStats {
             total_receipts: count(totals.receipts),
             unique_clients: totals.clients,
             top_content: Vec::new(),
-            usage_by_purpose: UsageByPurpose::of_sums(totals.training, totals.inference, totals.research),
+            usage_by_purpose: all,
+            proven: PartTotals::proven(proven, totals.proven_clients),
+            unproven: PartTotals::unproven(all, proven, totals.unproven_clients),
         })
     }
 
@@ -122,8 +149,7 @@ impl Usage {
         filter: &Filter,
         top_max: u32,
     ) -> Result<MostUsed, WarehouseError> {
-        let by = (Column::Entry, "entry_id");
-        let top = self.ranked(name, by, scope, filter, top_max.max(1)).await?;
+        let top = self.ranked(name, By::Entry, scope, filter, top_max.max(1)).await?;
         self.with_urls(scope, filter, top).await
     }
 
@@ -134,12 +160,12 @@ impl Usage {
         filter: &Filter,
         top: Ranking<Ranked>,
     ) -> Result<MostUsed, WarehouseError> {
-        let newest: Vec<(Uuid, i64)> = top.items.iter().map(|entry| (entry.id, entry.last_ms)).collect();
+        let newest: Vec<(ItemId, i64)> = top.items.iter().map(|entry| (entry.id, entry.last_ms)).collect();
         let mut urls = self.newest(scope, filter, Texts::EntryUrl, &newest).await?;
         let entry = |entry: Ranked| UsedEntry {
             // Absent only if it was erased since.
             url: urls.remove(&entry.id).unwrap_or_default().pop().unwrap_or_default(),
-            entry_id: entry.id,
+            entry_id: entry.id.id,
             receipts: entry.receipts,
             last_ms: entry.last_ms,
         };
@@ -161,7 +187,7 @@ pub(super) struct MostUsed {
 pub(super) struct UsedEntry {
     pub(super) entry_id: Uuid,
     pub(super) url: String,
-    pub(super) receipts: u64,
+    pub(super) receipts: ByTrust,
     pub(super) last_ms: i64,
 }
 
@@ -170,7 +196,8 @@ impl MostUsed {
         let top = self.entries.into_iter().map(|entry| TopContent {
             entry_id: entry.entry_id,
             url: entry.url,
-            receipt_count: entry.receipts,
+            receipt_count: entry.receipts.total(),
+            by_trust: entry.receipts,
         });
         top.collect()
     }

@@ -3,6 +3,7 @@
 //! - `plan`: which days and half hours of a range come from which grain
 //! - `column`: columns of a query and the grains that have them; `source`: rows of a query
 //! - `ranking`: the most used entries and the busiest clients
+//! - `trust`: numbers in two parts, of proven and of unproven receipts
 //! - `newest`: texts of the newest receipts of entries and clients
 //!
 //! Each answer equals the one over `receipts FINAL`. After an erasure a key's rows add up to 0, and
@@ -20,11 +21,13 @@ mod ranking;
 mod source;
 mod timeseries;
 mod top;
+mod trust;
 
 pub use breakdown::Share;
-pub use client::ClientStats;
+pub use client::{ClientKeyUsage, ClientStats};
 pub use content::{ContentStats, TopClient};
 pub use dashboard::{DashboardStats, TopContent, UsageByPurpose};
 pub use ranking::Ranking;
 pub use timeseries::{GroupBy, Metric, TimeseriesPoint};
 pub use top::{ClientUsage, EntryUsage};
+pub use trust::{ByTrust, PartTotals};

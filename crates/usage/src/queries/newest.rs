@@ -8,7 +8,8 @@ use uuid::Uuid;
 use warehouse::{Call, FINAL_SETTINGS, Filter, Scope, WarehouseError};
 
 use super::column::{Column, key};
-use super::source::{bind_filter, narrowing};
+use super::ranking::{By, ItemId};
+use super::source::{OPERATOR_OF_RECEIPTS, OPERATOR_OF_USAGE};
 use crate::calendar::day_of;
 use crate::{Grain, Usage};
 
@@ -25,8 +26,16 @@ pub(super) enum Texts {
 struct NewestRow {
     #[serde(with = "clickhouse::serde::uuid")]
     id: Uuid,
+    key: [u8; 32],
     last_ms: i64,
     texts: Vec<String>,
+}
+
+impl NewestRow {
+    fn item(&self) -> ItemId {
+        let Self { id, key, .. } = *self;
+        ItemId { id, key }
+    }
 }
 
 impl Texts {
@@ -38,10 +47,35 @@ impl Texts {
         }
     }
 
-    fn id(self) -> &'static str {
+    fn by(self) -> By {
         match self {
-            Self::EntryUrl => "entry_id",
-            Self::ClientNames => "client_id",
+            Self::EntryUrl => By::Entry,
+            Self::ClientNames => By::Client,
+        }
+    }
+
+    /// A condition that an item of a row called `stored` at `time` is one of those with `times`.
+    fn condition(self, time: &str, times: &str) -> String {
+        match self {
+            Self::EntryUrl => format!("(stored.entry_id, {time}) IN arrayZip({{ids:Array(UUID)}}, {times})"),
+            Self::ClientNames => format!(
+                "(stored.client_id, CAST(stored.key_fingerprint AS FixedString(32)), {time}) IN arrayZip(
+                    {{ids:Array(UUID)}}, arrayMap(one -> toFixedString(unhex(one), 32), {{keys:Array(String)}}), {times})"
+            ),
+        }
+    }
+
+    /// The call with the items of [`condition`](Self::condition) bound.
+    fn bind(self, call: Call, newest: &[(ItemId, i64)]) -> Call {
+        let ids: Vec<String> = newest.iter().map(|(item, _)| item.id.to_string()).collect();
+        let call = call.with("ids", ids);
+        match self {
+            Self::EntryUrl => call,
+            Self::ClientNames => {
+                let hex = |key: [u8; 32]| key.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+                let keys: Vec<String> = newest.iter().map(|(item, _)| hex(item.key)).collect();
+                call.with("keys", keys)
+            }
         }
     }
 
@@ -60,28 +94,28 @@ impl Texts {
 }
 
 impl Usage {
-    /// Texts of the newest receipts with these IDs, whose timestamps are given in milliseconds; of
-    /// several receipts of an ID and timestamp the greatest of each text.
+    /// Texts of the newest receipts of these items, whose timestamps are given in milliseconds; of
+    /// several receipts of an item and timestamp the greatest of each text.
     pub(super) async fn newest(
         &self,
         scope: &Scope,
         filter: &Filter,
         texts: Texts,
-        newest: &[(Uuid, i64)],
-    ) -> Result<HashMap<Uuid, Vec<String>>, WarehouseError> {
+        newest: &[(ItemId, i64)],
+    ) -> Result<HashMap<ItemId, Vec<String>>, WarehouseError> {
         let mut found = HashMap::with_capacity(newest.len());
         if Column::of_filter(filter).all(|column| column.is_in(texts.grain())) {
-            let wanted: HashMap<Uuid, i64> = newest.iter().copied().collect();
+            let wanted: HashMap<ItemId, i64> = newest.iter().copied().collect();
             let days = self.newest_of_days(scope, filter, texts, newest).await?;
             // A range that leaves out later receipts of the day needs the receipts themselves.
-            let is_wanted = |row: &NewestRow| wanted.get(&row.id) == Some(&row.last_ms);
+            let is_wanted = |row: &NewestRow| wanted.get(&row.item()) == Some(&row.last_ms);
             let rows = days.into_iter().filter(is_wanted);
-            found.extend(rows.map(|row| (row.id, row.texts)));
+            found.extend(rows.map(|row| (row.item(), row.texts)));
         }
-        let missing = newest.iter().filter(|(id, _)| !found.contains_key(id));
-        let missing: Vec<(Uuid, i64)> = missing.copied().collect();
+        let missing = newest.iter().filter(|(item, _)| !found.contains_key(item));
+        let missing: Vec<(ItemId, i64)> = missing.copied().collect();
         let rest = self.newest_of_receipts(scope, filter, texts, &missing).await?;
-        found.extend(rest.into_iter().map(|row| (row.id, row.texts)));
+        found.extend(rest.into_iter().map(|row| (row.item(), row.texts)));
         Ok(found)
     }
 
@@ -91,35 +125,37 @@ impl Usage {
         scope: &Scope,
         filter: &Filter,
         texts: Texts,
-        newest: &[(Uuid, i64)],
+        newest: &[(ItemId, i64)],
     ) -> Result<Vec<NewestRow>, WarehouseError> {
         if newest.is_empty() {
             return Ok(Vec::new());
         }
         let day = |ms: i64| u32::try_from(ms / 1_000).map_or(0, day_of);
-        let (ids, days): (Vec<String>, Vec<u32>) = newest.iter().map(|(id, ms)| (id.to_string(), day(*ms))).unzip();
-        let (id, grain) = (texts.id(), texts.grain());
+        let days: Vec<u32> = newest.iter().map(|(_, ms)| day(*ms)).collect();
+        let (by, grain) = (texts.by(), texts.grain());
+        let (id, key_of_item) = (by.id(), by.key("stored"));
         let columns = texts.columns().iter();
         let columns: Vec<String> = columns
             .map(|column| format!("toString(stored.{column}) AS {column}"))
             .collect();
         let sql = format!(
-            "SELECT day.id AS id, max(day.last_ms) AS last_ms, {} AS texts
-             FROM (SELECT stored.{id} AS id, max(stored.last_ms) AS last_ms, {}
+            "SELECT day.id AS id, day.item_key AS key, max(day.last_ms) AS last_ms, {} AS texts
+             FROM (SELECT stored.{id} AS id, {key_of_item} AS item_key, max(stored.last_ms) AS last_ms, {}
                 FROM usage AS stored WHERE stored.grain = '{}' AND {} AND stored.time IN {{days:Array(UInt32)}}
                     AND stored.{id} IN {{ids:Array(UUID)}}
-                    AND (stored.{id}, stored.time) IN arrayZip({{ids:Array(UUID)}}, {{days:Array(UInt32)}}){}
+                    AND {}{}
                 GROUP BY {} HAVING sum(stored.receipts) > 0) AS day
-             GROUP BY day.id",
+             GROUP BY day.id, day.item_key",
             texts.array(|column| format!("argMax(day.{column}, (day.last_ms, day.{column}))")),
             columns.join(", "),
             grain.name(),
             scope.condition(),
-            and_narrowing(filter),
+            texts.condition("stored.time", "{days:Array(UInt32)}"),
+            and(&filter.conditions("stored.", OPERATOR_OF_USAGE)),
             key(grain),
         );
-        let call = scope.bind(Call::new(sql)).with("ids", ids).with("days", days);
-        self.warehouse.rows("newest", bind_filter(call, filter)).await
+        let call = texts.bind(scope.bind(Call::new(sql)), newest).with("days", days);
+        self.warehouse.rows("newest", filter.bind(call)).await
     }
 
     /// Texts of the receipts of these instants. The cost is that of the instants' hours, of these
@@ -129,9 +165,9 @@ impl Usage {
         scope: &Scope,
         filter: &Filter,
         texts: Texts,
-        newest: &[(Uuid, i64)],
+        newest: &[(ItemId, i64)],
     ) -> Result<Vec<NewestRow>, WarehouseError> {
-        let (ids, times_ms): (Vec<String>, Vec<i64>) = newest.iter().map(|(id, ms)| (id.to_string(), *ms)).unzip();
+        let times_ms: Vec<i64> = newest.iter().map(|(_, ms)| *ms).collect();
         let (Some(first_ms), Some(last_ms)) = (times_ms.iter().min(), times_ms.iter().max()) else {
             return Ok(Vec::new());
         };
@@ -140,28 +176,29 @@ impl Usage {
             Texts::EntryUrl => " AND stored.entry_id IN {ids:Array(UUID)}",
             Texts::ClientNames => "",
         };
-        let id = texts.id();
+        let (id, key_of_item) = (texts.by().id(), texts.by().key("stored"));
         let sql = format!(
-            "SELECT CAST(stored.{id} AS UUID) AS id, max(toUnixTimestamp64Milli(stored.timestamp)) AS last_ms,
+            "SELECT CAST(stored.{id} AS UUID) AS id, {key_of_item} AS key, max(toUnixTimestamp64Milli(stored.timestamp)) AS last_ms,
                 {} AS texts
              FROM receipts AS stored FINAL WHERE {}{entries}
                 AND stored.timestamp >= fromUnixTimestamp64Milli({{first_ms:Int64}}, 'UTC')
                 AND stored.timestamp <= fromUnixTimestamp64Milli({{last_ms:Int64}}, 'UTC')
                 AND stored.timestamp IN arrayMap(ms -> fromUnixTimestamp64Milli(ms, 'UTC'), {{times_ms:Array(Int64)}})
-                AND (id, toUnixTimestamp64Milli(stored.timestamp))
-                    IN arrayZip({{ids:Array(UUID)}}, {{times_ms:Array(Int64)}}){}
-             GROUP BY id {FINAL_SETTINGS}",
+                AND {}{}
+             GROUP BY id, key {FINAL_SETTINGS}",
             texts.array(|column| format!("max(toString(stored.{column}))")),
             scope.condition(),
-            and_narrowing(filter),
+            texts.condition("toUnixTimestamp64Milli(stored.timestamp)", "{times_ms:Array(Int64)}"),
+            and(&filter.conditions("stored.", OPERATOR_OF_RECEIPTS)),
         );
-        let call = scope.bind(Call::new(sql)).with("ids", ids).with("times_ms", times_ms);
+        let call = texts
+            .bind(scope.bind(Call::new(sql)), newest)
+            .with("times_ms", times_ms);
         let call = call.with("first_ms", first_ms).with("last_ms", last_ms);
-        self.warehouse.rows("newest", bind_filter(call, filter)).await
+        self.warehouse.rows("newest", filter.bind(call)).await
     }
 }
 
-fn and_narrowing(filter: &Filter) -> String {
-    let conditions = narrowing(filter).into_iter();
-    conditions.map(|condition| format!(" AND {condition}")).collect()
+fn and(conditions: &[String]) -> String {
+    conditions.iter().map(|condition| format!(" AND {condition}")).collect()
 }

@@ -1,4 +1,4 @@
-//! IDs by number of receipts: the most used entries, or the busiest clients.
+//! Entries or clients by number of receipts: the most used entries, or the busiest clients.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,9 @@ use serde::Deserialize;
 use uuid::Uuid;
 use warehouse::{Filter, Scope, WarehouseError};
 
+use super::ByTrust;
 use super::column::Column;
-use super::source::{Source, count};
+use super::source::{PROVEN, Source};
 use crate::Usage;
 
 /// The first items of a list by number of receipts, largest first, equal ones in text order.
@@ -29,21 +30,84 @@ impl<T> Default for Ranking<T> {
     }
 }
 
-/// An entry or client and how much it was.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ranked {
+/// What a ranking has an item of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    /// Each entry.
+    Entry,
+    /// Each key of each client: whoever uses another's client ID has another key.
+    Client,
+}
+
+/// An entry, whose key is zero, or a client's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct ItemId {
     pub(super) id: Uuid,
-    pub(super) receipts: u64,
+    pub(super) key: [u8; 32],
+}
+
+/// An entry or client and how much it was.
+#[derive(Debug, Clone)]
+pub(super) struct Ranked {
+    pub(super) id: ItemId,
+    pub(super) receipts: ByTrust,
     /// The last receipt's timestamp.
     pub(super) last_ms: i64,
+    /// The operator of a client's last receipt; empty if that is unproven.
+    pub(super) operator: String,
 }
+
+impl By {
+    /// The column of the ID.
+    pub(super) fn id(self) -> &'static str {
+        match self {
+            Self::Entry => "entry_id",
+            Self::Client => "client_id",
+        }
+    }
+
+    /// An item's key in a table called `rows`.
+    pub(super) fn key(self, rows: &str) -> String {
+        match self {
+            Self::Entry => "toFixedString('', 32)".to_owned(),
+            Self::Client => format!("CAST({rows}.key_fingerprint AS FixedString(32))"),
+        }
+    }
+
+    fn columns(self) -> &'static [Column] {
+        match self {
+            Self::Entry => &[Column::Entry, Column::Last, Column::Operator],
+            Self::Client => &[Column::Client, Column::Key, Column::Last, Column::Operator],
+        }
+    }
+
+    fn group(self) -> &'static str {
+        match self {
+            Self::Entry => "piece.entry_id",
+            Self::Client => "piece.client_id, piece.key_fingerprint",
+        }
+    }
+
+    fn operator(self) -> &'static str {
+        match self {
+            Self::Entry => "''",
+            Self::Client => LAST_OPERATOR,
+        }
+    }
+}
+
+/// The operator of the last receipt, over rows called `piece`.
+pub(super) const LAST_OPERATOR: &str = "argMax(toString(piece.operator), (piece.last_ms, piece.operator))";
 
 #[derive(Row, Deserialize)]
 struct RankedRow {
     #[serde(with = "clickhouse::serde::uuid")]
     id: Uuid,
+    key: [u8; 32],
     receipts: i64,
+    proven: i64,
     last_ms: i64,
+    last_operator: String,
     least: i64,
     total: u64,
 }
@@ -52,27 +116,30 @@ struct RankedRow {
 struct LastRow {
     #[serde(with = "clickhouse::serde::uuid")]
     id: Uuid,
+    key: [u8; 32],
     last_ms: i64,
+    last_operator: String,
 }
 
 impl Usage {
-    /// The IDs of a column with the most receipts, at most `top_max`; equal ones in order of their
-    /// text. `id` is the column's name.
+    /// The items with the most receipts, at most `top_max`; equal ones in order of their text.
     pub(super) async fn ranked(
         &self,
         name: &'static str,
-        (column, id): (Column, &'static str),
+        by: By,
         scope: &Scope,
         filter: &Filter,
         top_max: u32,
     ) -> Result<Ranking<Ranked>, WarehouseError> {
-        let columns = [column, Column::Last];
-        let source = Source::new(scope, filter, &[], &columns);
+        let source = Source::new(scope, filter, &[], by.columns());
+        let (id, key, group) = (by.id(), by.key("piece"), by.group());
+        let operator = by.operator();
         let sql = format!(
-            "SELECT piece.{id} AS id, sum(piece.receipts) AS receipts, max(piece.last_ms) AS last_ms,
-                min(piece.receipts) AS least, count() OVER () AS total
-             FROM {} GROUP BY piece.{id} HAVING sum(piece.receipts) > 0
-             ORDER BY receipts DESC, toString(id) LIMIT {{top_max:UInt32}}",
+            "SELECT piece.{id} AS id, {key} AS key, sum(piece.receipts) AS receipts, {PROVEN},
+                max(piece.last_ms) AS last_ms, {operator} AS last_operator, min(piece.receipts) AS least,
+                count() OVER () AS total
+             FROM {} GROUP BY {group} HAVING sum(piece.receipts) > 0
+             ORDER BY receipts DESC, toString(id), key LIMIT {{top_max:UInt32}}",
             source.rows()
         );
         let call = source.call(&sql).with("top_max", top_max);
@@ -80,21 +147,39 @@ impl Usage {
         // Keys that add up to 0 have a row without receipts, and their times don't count. Summing
         // all rows by key would take several times as long, and only erasures leave such keys.
         let compensated = rows.iter().filter(|row| row.least <= 0).map(|row| row.id);
-        let mut last_ms = HashMap::new();
+        let mut last = HashMap::new();
         if compensated.clone().next().is_some() {
-            let source = Source::new(scope, filter, &[], &columns).only(id, compensated).by_key();
+            let source = Source::new(scope, filter, &[], by.columns());
+            let source = source.only(id, compensated).by_key();
             let sql = format!(
-                "SELECT piece.{id} AS id, max(piece.last_ms) AS last_ms FROM {} GROUP BY piece.{id}",
+                "SELECT piece.{id} AS id, {key} AS key, max(piece.last_ms) AS last_ms, {operator} AS last_operator
+                 FROM {} GROUP BY {group}",
                 source.rows()
             );
             let rows: Vec<LastRow> = self.warehouse.rows(name, source.call(&sql)).await?;
-            last_ms.extend(rows.into_iter().map(|row| (row.id, row.last_ms)));
+            last.extend(rows.into_iter().map(|row| {
+                let LastRow {
+                    id,
+                    key,
+                    last_ms,
+                    last_operator,
+                } = row;
+                (ItemId { id, key }, (last_ms, last_operator))
+            }));
         }
         let total = rows.first().map_or(0, |row| row.total);
-        let ranked = |row: RankedRow| Ranked {
-            id: row.id,
-            receipts: count(row.receipts),
-            last_ms: last_ms.get(&row.id).copied().unwrap_or(row.last_ms),
+        let ranked = |row: RankedRow| {
+            let id = ItemId {
+                id: row.id,
+                key: row.key,
+            };
+            let (last_ms, operator) = last.remove(&id).unwrap_or((row.last_ms, row.last_operator));
+            Ranked {
+                id,
+                receipts: ByTrust::of_sums(row.receipts, row.proven),
+                last_ms,
+                operator,
+            }
         };
         Ok(Ranking {
             items: rows.into_iter().map(ranked).collect(),

@@ -11,6 +11,10 @@ use super::plan::{Level, Plan, Units};
 use crate::Grain;
 use crate::calendar::{DAY_S, HALF_HOUR_S, day_of};
 
+/// The operator of a row called `stored`.
+pub(super) const OPERATOR_OF_USAGE: &str = "stored.operator";
+pub(super) const OPERATOR_OF_RECEIPTS: &str = "tupleElement(stored.stamp, 2)";
+
 /// Distinct texts that are gathered for a list.
 const TEXTS_MAX: u32 = 10_000;
 
@@ -24,10 +28,16 @@ pub(super) fn count(receipts: i64) -> u64 {
     u64::try_from(receipts).unwrap_or(0)
 }
 
-/// Receipts per purpose, over rows called `piece`.
+/// Receipts per purpose, and the proven ones of them, over rows called `piece`.
 pub(super) const PER_PURPOSE: &str = "sumIf(piece.receipts, piece.purpose = 'training') AS training,
     sumIf(piece.receipts, piece.purpose = 'inference') AS inference,
-    sumIf(piece.receipts, piece.purpose = 'research') AS research";
+    sumIf(piece.receipts, piece.purpose = 'research') AS research,
+    sumIf(piece.receipts, piece.purpose = 'training' AND piece.operator != '') AS proven_training,
+    sumIf(piece.receipts, piece.purpose = 'inference' AND piece.operator != '') AS proven_inference,
+    sumIf(piece.receipts, piece.purpose = 'research' AND piece.operator != '') AS proven_research";
+
+/// Proven receipts, over rows called `piece`.
+pub(super) const PROVEN: &str = "sumIf(piece.receipts, piece.operator != '') AS proven";
 
 /// Rows of a query with some columns.
 #[derive(Debug, Clone)]
@@ -138,7 +148,7 @@ impl<'a> Source<'a> {
         if let Some(outer) = outer {
             conditions.push(self.outside(outer, "stored.time"));
         }
-        conditions.extend(self.narrowing());
+        conditions.extend(self.narrowing(OPERATOR_OF_USAGE));
         let group = if self.is_by_key {
             format!(" GROUP BY {} HAVING sum(stored.receipts) > 0", key(*grain))
         } else {
@@ -163,7 +173,7 @@ impl<'a> Source<'a> {
         if let Some(units) = outer {
             conditions.push(self.outside_of_receipts(units));
         }
-        conditions.extend(self.narrowing());
+        conditions.extend(self.narrowing(OPERATOR_OF_RECEIPTS));
         format!(
             "SELECT {} FROM receipts AS stored FINAL WHERE {}",
             columns.join(", "),
@@ -221,11 +231,11 @@ impl<'a> Source<'a> {
         format!("{}{parameter}", self.prefix)
     }
 
-    /// Conditions over columns that both tables have.
-    fn narrowing(&self) -> impl Iterator<Item = String> {
+    /// Conditions of the filter and of the only IDs.
+    fn narrowing(&self, operator: &str) -> impl Iterator<Item = String> {
         let only = self.only.as_ref();
         let only = only.map(|(id, _)| format!("stored.{id} IN {{only:Array(UUID)}}"));
-        narrowing(self.filter).into_iter().map(str::to_owned).chain(only)
+        self.filter.conditions("stored.", operator).into_iter().chain(only)
     }
 
     /// A call of a statement over [`rows`](Self::rows), with everything bound that they name.
@@ -236,7 +246,9 @@ impl<'a> Source<'a> {
             // The primary key finds the rows. Reading in two steps costs each part once more.
             "SETTINGS optimize_move_to_prewhere = 0"
         };
-        let mut call = bind_filter(self.scope.bind(Call::new(format!("{sql} {settings}"))), self.filter);
+        let mut call = self
+            .filter
+            .bind(self.scope.bind(Call::new(format!("{sql} {settings}"))));
         if !self.boundaries_ms.is_empty() {
             call = call.with("boundaries", self.boundaries_ms.to_vec());
         }
@@ -268,35 +280,6 @@ impl<'a> Source<'a> {
         }
         call
     }
-}
-
-/// Conditions of a filter's optional members over rows called `stored`.
-pub(super) fn narrowing(filter: &Filter) -> Vec<&'static str> {
-    let conditions = [
-        (filter.purpose.is_some(), "stored.purpose = {purpose:String}"),
-        (filter.client_id.is_some(), "stored.client_id = {client_id:UUID}"),
-        (filter.entry_id.is_some(), "stored.entry_id = {entry_id:UUID}"),
-        (filter.model_id.is_some(), "stored.model_id = {model_id:String}"),
-    ];
-    let wanted = conditions.into_iter().filter(|(is_wanted, _)| *is_wanted);
-    wanted.map(|(_, condition)| condition).collect()
-}
-
-/// The call with the parameters of [`narrowing`] bound.
-pub(super) fn bind_filter(mut call: Call, filter: &Filter) -> Call {
-    if let Some(purpose) = &filter.purpose {
-        call = call.with("purpose", purpose.clone());
-    }
-    if let Some(client_id) = filter.client_id {
-        call = call.with("client_id", client_id.to_string());
-    }
-    if let Some(entry_id) = filter.entry_id {
-        call = call.with("entry_id", entry_id.to_string());
-    }
-    if let Some(model_id) = &filter.model_id {
-        call = call.with("model_id", model_id.clone());
-    }
-    call
 }
 
 fn unit_name(units: &Units) -> &'static str {

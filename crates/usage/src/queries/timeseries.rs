@@ -4,8 +4,9 @@ use clickhouse::Row;
 use serde::Deserialize;
 use warehouse::{Call, Filter, Scope, WarehouseError};
 
+use super::ByTrust;
 use super::column::Column;
-use super::source::{Source, count};
+use super::source::{PROVEN, Source, count};
 use crate::Usage;
 
 /// Quantity that is counted in a bucket.
@@ -43,6 +44,9 @@ pub struct TimeseriesPoint {
     pub group: Option<String>,
     /// The value.
     pub value: u64,
+    /// The value over the proven receipts, and over the unproven ones. Clients and entries can be
+    /// in both.
+    pub by_trust: ByTrust,
 }
 
 /// Number of purposes: `training`, `inference`, `research`.
@@ -79,6 +83,8 @@ struct PointRow {
     bucket: i64,
     part: String,
     value: i64,
+    proven: i64,
+    unproven: i64,
 }
 
 impl Usage {
@@ -124,6 +130,10 @@ impl Usage {
             bucket_start_ms: row.bucket,
             group: (group_by != GroupBy::None).then_some(row.part),
             value: count(row.value),
+            by_trust: ByTrust {
+                proven: count(row.proven),
+                unproven: count(row.unproven),
+            },
         };
         Ok(rows.into_iter().map(point).collect())
     }
@@ -141,6 +151,7 @@ fn series(
     let (group, counted) = (group_by.column(), metric.column());
     let columns = [
         Some(Column::Bucket),
+        Some(Column::Operator),
         group.map(|group| group.0),
         counted.map(|counted| counted.0),
     ];
@@ -166,13 +177,17 @@ fn series(
     let rows = source.rows();
     let sql = match counted {
         None => format!(
-            "SELECT piece.bucket AS bucket, {part} AS part, sum(piece.receipts) AS value
+            "SELECT piece.bucket AS bucket, {part} AS part, sum(piece.receipts) AS value, {PROVEN},
+                value - proven AS unproven
              FROM {rows}{condition} GROUP BY bucket, part HAVING value > 0
              ORDER BY bucket, part"
         ),
         Some((_, counted)) => format!(
-            "SELECT point.bucket AS bucket, point.part AS part, toInt64(count()) AS value
-             FROM (SELECT piece.bucket AS bucket, {part} AS part, piece.{counted} AS counted
+            "SELECT point.bucket AS bucket, point.part AS part, toInt64(count()) AS value,
+                toInt64(countIf(point.proven > 0)) AS proven,
+                toInt64(countIf(point.receipts > point.proven)) AS unproven
+             FROM (SELECT piece.bucket AS bucket, {part} AS part, piece.{counted} AS counted,
+                    sum(piece.receipts) AS receipts, {PROVEN}
                 FROM {rows}{condition} GROUP BY bucket, part, counted HAVING sum(piece.receipts) > 0) AS point
              GROUP BY bucket, part ORDER BY bucket, part"
         ),

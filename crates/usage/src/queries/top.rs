@@ -7,12 +7,12 @@ use serde::Deserialize;
 use uuid::Uuid;
 use warehouse::{Filter, Scope, WarehouseError};
 
-use super::Ranking;
 use super::column::Column;
 use super::dashboard::UsedEntry;
 use super::newest::Texts;
-use super::ranking::Ranked;
+use super::ranking::{By, ItemId, Ranked};
 use super::source::Source;
+use super::{ByTrust, Ranking};
 use crate::Usage;
 
 /// Entry and how it was used.
@@ -24,23 +24,31 @@ pub struct EntryUsage {
     pub url: String,
     /// Receipts.
     pub receipt_count: u64,
+    /// Receipts by trust.
+    pub by_trust: ByTrust,
     /// Distinct clients.
     pub unique_clients: u64,
     /// The last receipt's timestamp, milliseconds since the Unix epoch.
     pub last_seen_ms: i64,
 }
 
-/// Client and how much it used.
+/// A key of a client and how much it used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientUsage {
     /// `client.id`.
     pub client_id: Uuid,
-    /// `client.name` of its newest receipt.
+    /// SHA-256 of the key's SPKI; zeros for erased clients.
+    pub key_fingerprint: [u8; 32],
+    /// The operator of the key's newest receipt, a domain; empty if that is unproven.
+    pub operator: String,
+    /// `client.name` of the key's newest receipt.
     pub name: String,
-    /// `client.organization` of its newest receipt.
+    /// `client.organization` of the key's newest receipt.
     pub organization: String,
     /// Receipts.
     pub receipt_count: u64,
+    /// Receipts by trust.
+    pub by_trust: ByTrust,
     /// The last receipt's timestamp, milliseconds since the Unix epoch.
     pub last_seen_ms: i64,
 }
@@ -66,9 +74,8 @@ impl Usage {
         if scope.is_empty() || top_max == 0 {
             return Ok(Ranking::default());
         }
-        let by = (Column::Entry, "entry_id");
-        let top = self.ranked("top_content", by, scope, filter, top_max).await?;
-        let ids: Vec<Uuid> = top.items.iter().map(|entry| entry.id).collect();
+        let top = self.ranked("top_content", By::Entry, scope, filter, top_max).await?;
+        let ids: Vec<Uuid> = top.items.iter().map(|entry| entry.id.id).collect();
         let clients = Box::pin(self.clients_of_entries(scope, filter, &ids));
         let top = Box::pin(self.with_urls(scope, filter, top));
         let (clients, top) = tokio::try_join!(clients, top)?;
@@ -76,7 +83,8 @@ impl Usage {
             unique_clients: clients.get(&entry.entry_id).copied().unwrap_or(0),
             entry_id: entry.entry_id,
             url: entry.url,
-            receipt_count: entry.receipts,
+            receipt_count: entry.receipts.total(),
+            by_trust: entry.receipts,
             last_seen_ms: entry.last_ms,
         };
         Ok(Ranking {
@@ -108,7 +116,7 @@ impl Usage {
         Ok(rows.into_iter().map(|row| (row.entry_id, row.clients)).collect())
     }
 
-    /// The busiest clients, at most `top_max`.
+    /// The busiest keys of clients, at most `top_max`.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -121,18 +129,20 @@ impl Usage {
         if scope.is_empty() || top_max == 0 {
             return Ok(Ranking::default());
         }
-        let by = (Column::Client, "client_id");
-        let top = self.ranked("top_clients", by, scope, filter, top_max).await?;
-        let newest: Vec<(Uuid, i64)> = top.items.iter().map(|client| (client.id, client.last_ms)).collect();
+        let top = self.ranked("top_clients", By::Client, scope, filter, top_max).await?;
+        let newest: Vec<(ItemId, i64)> = top.items.iter().map(|client| (client.id, client.last_ms)).collect();
         let mut names = self.newest(scope, filter, Texts::ClientNames, &newest).await?;
         let client = |client: Ranked| {
             // Absent only if it was erased since.
             let mut texts = names.remove(&client.id).unwrap_or_default().into_iter();
             ClientUsage {
-                client_id: client.id,
+                client_id: client.id.id,
+                key_fingerprint: client.id.key,
+                operator: client.operator,
                 name: texts.next().unwrap_or_default(),
                 organization: texts.next().unwrap_or_default(),
-                receipt_count: client.receipts,
+                receipt_count: client.receipts.total(),
+                by_trust: client.receipts,
                 last_seen_ms: client.last_ms,
             }
         };

@@ -3,19 +3,19 @@
 //! A rebuild compensates rows with their names. Sums are then 0, so no answer has them; a merge and
 //! a deletion remove the bytes.
 
-use warehouse::{Call, FINAL_SETTINGS, Scope, WarehouseError};
+use warehouse::{Call, FINAL_SETTINGS, OPERATOR, Scope, WarehouseError};
 
 use super::requests::end_of_days;
 use crate::Usage;
 use crate::calendar::{DAY_S, day_of};
 
 /// Columns that identify a client, and that some of them aren't blank.
-const NAMES: &str = "client_id, client_name, organization, client_version";
+const NAMES: &str = "client_id, client_name, organization, client_version, operator, key_fingerprint";
 const NAMED: &str = "(client_id != toUUID('00000000-0000-0000-0000-000000000000') OR client_name != ''
-    OR organization != '' OR client_version != '')";
-/// Keys of the grains that have clients.
+    OR organization != '' OR client_version != '' OR operator != ''
+    OR key_fingerprint != toFixedString('', 32))";
 const KEYS: &str = "grain, publisher, time, entry_id, half_hour, client_id, purpose, model_id, client_name,
-    organization, client_version";
+    organization, client_version, url, operator, key_fingerprint";
 
 impl Usage {
     /// Number of aggregates of a scope that still have clients whose receipts of accesses before
@@ -29,7 +29,7 @@ impl Usage {
         let earlier = format!(
             "SELECT count() FROM (
                 SELECT {KEYS} FROM usage
-                WHERE grain IN ('all', 'client') AND time < {{day:UInt32}} AND {condition} AND {NAMED}
+                WHERE grain != 'counted' AND time < {{day:UInt32}} AND {condition} AND {NAMED}
                 GROUP BY {KEYS} HAVING sum(receipts) > 0)"
         );
         // Receipts are inserted first, so what is being counted has none too many.
@@ -38,13 +38,14 @@ impl Usage {
                 SELECT publisher, day, {NAMES} FROM (
                     SELECT publisher, time AS day, client_id, toString(client_name) AS client_name,
                         toString(organization) AS organization, toString(client_version) AS client_version,
+                        toString(operator) AS operator, CAST(key_fingerprint AS FixedString(32)) AS key_fingerprint,
                         receipts AS more
                     FROM usage
                     WHERE grain = 'client' AND time >= {{day:UInt32}} AND time < {{end:UInt32}} AND {condition}
                     UNION ALL
                     SELECT publisher, toUInt32(toUnixTimestamp(timestamp) - toUnixTimestamp(timestamp) % {DAY_S}),
                         client_id, toString(client_name), toString(organization), toString(client_version),
-                        toInt64(-1)
+                        {OPERATOR}, CAST(key_fingerprint AS FixedString(32)), toInt64(-1)
                     FROM receipts FINAL
                     WHERE timestamp >= toDateTime64({{day:UInt32}}, 3, 'UTC')
                         AND timestamp < toDateTime64({{end:UInt32}}, 3, 'UTC') AND {condition})
@@ -99,7 +100,7 @@ impl Usage {
 /// Keys with names whose sums are 0.
 fn compensated(scope: &Scope) -> String {
     format!(
-        "SELECT {KEYS} FROM usage WHERE grain IN ('all', 'client') AND {} AND {NAMED}
+        "SELECT {KEYS} FROM usage WHERE grain != 'counted' AND {} AND {NAMED}
          GROUP BY {KEYS}, revision HAVING sum(receipts) = 0",
         scope.condition()
     )

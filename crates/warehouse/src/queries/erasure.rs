@@ -45,12 +45,13 @@ impl MetadataRows {
 type Blank = (&'static str, &'static str);
 
 /// `client` without its key's algorithm, and what of `usage` can name a person.
-const RECEIPT_BLANKS: [Blank; 10] = [
+const RECEIPT_BLANKS: [Blank; 11] = [
     ("client_id", "toUUID('00000000-0000-0000-0000-000000000000')"),
     ("client_name", "''"),
     ("client_version", "''"),
     ("organization", "''"),
     ("key_fingerprint", "toFixedString('', 32)"),
+    ("stamp", "(toDateTime64(0, 3, 'UTC'), '')"),
     ("context", "''"),
     ("query_id", "''"),
     ("session_id", "''"),

@@ -48,6 +48,8 @@ pub struct ExportedReceipt {
     pub organization: String,
     /// SHA-256 of the client's SPKI; zeros if it was erased.
     pub key_fingerprint: [u8; 32],
+    /// Domain of the operator whose key it was on arrival; empty if the receipt is unproven.
+    pub operator: String,
     /// `signatureAlgorithm`.
     pub algorithm: String,
     /// `usage.purpose`.
@@ -106,7 +108,7 @@ pub(super) const REST: &str = "length(positions) AS occurrences, toUnixTimestamp
     toString(url) AS url_text, CAST(content_hash AS FixedString(32)) AS content, CAST(client_id AS UUID) AS client,
     [toString(client_name), toString(client_version), toString(organization), toString(algorithm), toString(purpose),
     toString(context), toString(dataset_id), toString(model_id), toString(query_id), toString(session_id),
-    toString(study_id), toString(researcher_id)] AS texts,
+    toString(study_id), toString(researcher_id), tupleElement(stamp, 2)] AS texts,
     CAST(key_fingerprint AS FixedString(32)) AS fingerprint";
 const ORDER: &str = "ORDER BY publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp";
 
@@ -242,6 +244,7 @@ impl From<ReceiptRow> for ExportedReceipt {
             session_id: text(),
             study_id: text(),
             researcher_id: text(),
+            operator: text(),
             key_fingerprint: row.fingerprint,
         }
     }

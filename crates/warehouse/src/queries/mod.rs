@@ -53,6 +53,42 @@ pub struct Filter {
     pub entry_id: Option<Uuid>,
     /// Only this `usage.modelId`; the empty text for receipts that name none.
     pub model_id: Option<String>,
+    /// Only receipts that are proven, or only those that aren't.
+    pub trust: Option<Trust>,
+    /// Only receipts that were proven by this operator, a domain.
+    pub operator: Option<String>,
+    /// Only receipts signed with this key, SHA-256 of its SPKI.
+    pub key_fingerprint: Option<[u8; 32]>,
+}
+
+/// Whether the key of a receipt was an operator's when the receipt arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Trust {
+    /// It was.
+    Proven,
+    /// It wasn't.
+    Unproven,
+}
+
+impl Trust {
+    /// The word of the APIs.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Proven => "proven",
+            Self::Unproven => "unproven",
+        }
+    }
+
+    /// Trust in a receipt with this operator; the empty text is none.
+    #[must_use]
+    pub fn of(operator: &str) -> Self {
+        if operator.is_empty() {
+            Self::Unproven
+        } else {
+            Self::Proven
+        }
+    }
 }
 
 /// What `DateTime64` can hold: 1900 to 2299.
@@ -79,42 +115,76 @@ fn receipts_condition(scope: &Scope, filter: &Filter) -> String {
         AND timestamp < fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')",
         scope.condition()
     );
-    condition.push_str(&narrowing(filter));
+    for member in filter.conditions("", OPERATOR) {
+        condition.push_str(" AND ");
+        condition.push_str(&member);
+    }
     condition
 }
 
-/// Conditions of a filter's optional members; `usage` has columns of the same names.
-fn narrowing(filter: &Filter) -> String {
-    let wanted = [
-        (filter.purpose.is_some(), " AND purpose = {purpose:String}"),
-        (filter.client_id.is_some(), " AND client_id = {client_id:UUID}"),
-        (filter.entry_id.is_some(), " AND entry_id = {entry_id:UUID}"),
-        (filter.model_id.is_some(), " AND model_id = {model_id:String}"),
-    ];
-    wanted
-        .iter()
-        .filter(|(wanted, _)| *wanted)
-        .map(|(_, text)| *text)
-        .collect()
+/// The operator of a row of `receipts`.
+pub const OPERATOR: &str = "tupleElement(stamp, 2)";
+
+impl Filter {
+    /// Conditions of the optional members over rows of `receipts` or `usage`, which
+    /// [`bind`](Self::bind) fills. Names of columns get the prefix; `operator` is the operator's
+    /// expression.
+    #[must_use]
+    pub fn conditions(&self, prefix: &str, operator: &str) -> Vec<String> {
+        let wanted = [
+            (self.purpose.is_some(), "purpose = {purpose:String}"),
+            (self.client_id.is_some(), "client_id = {client_id:UUID}"),
+            (self.entry_id.is_some(), "entry_id = {entry_id:UUID}"),
+            (self.model_id.is_some(), "model_id = {model_id:String}"),
+            (
+                self.key_fingerprint.is_some(),
+                "key_fingerprint = toFixedString(unhex({key_fingerprint:String}), 32)",
+            ),
+        ];
+        let columns = wanted.into_iter().filter(|(is_wanted, _)| *is_wanted);
+        let columns = columns.map(|(_, condition)| format!("{prefix}{condition}"));
+        let trust = self.trust.map(|trust| match trust {
+            Trust::Proven => format!("{operator} != ''"),
+            Trust::Unproven => format!("{operator} = ''"),
+        });
+        let operator = self
+            .operator
+            .as_ref()
+            .map(|_| format!("{operator} = {{operator:String}}"));
+        columns.chain(trust).chain(operator).collect()
+    }
+
+    /// The call with the parameters of [`conditions`](Self::conditions) bound.
+    #[must_use]
+    pub fn bind(&self, mut call: Call) -> Call {
+        if let Some(purpose) = &self.purpose {
+            call = call.with("purpose", purpose.clone());
+        }
+        if let Some(client_id) = self.client_id {
+            call = call.with("client_id", client_id.to_string());
+        }
+        if let Some(entry_id) = self.entry_id {
+            call = call.with("entry_id", entry_id.to_string());
+        }
+        if let Some(model_id) = &self.model_id {
+            call = call.with("model_id", model_id.clone());
+        }
+        if let Some(operator) = &self.operator {
+            call = call.with("operator", operator.clone());
+        }
+        if let Some(key) = &self.key_fingerprint {
+            let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+            call = call.with("key_fingerprint", hex);
+        }
+        call
+    }
 }
 
 /// A call with the parameters of [`receipts_condition`] bound.
 fn scoped(sql: String, scope: &Scope, filter: &Filter) -> Call {
-    let mut call = scope
+    let call = scope
         .bind(Call::new(sql))
         .with("from_ms", filter.from_ms.clamp(TIME_MS_MIN, TIME_MS_MAX))
         .with("to_ms", filter.to_ms.clamp(TIME_MS_MIN, TIME_MS_MAX));
-    if let Some(purpose) = &filter.purpose {
-        call = call.with("purpose", purpose.clone());
-    }
-    if let Some(client_id) = filter.client_id {
-        call = call.with("client_id", client_id.to_string());
-    }
-    if let Some(entry_id) = filter.entry_id {
-        call = call.with("entry_id", entry_id.to_string());
-    }
-    if let Some(model_id) = &filter.model_id {
-        call = call.with("model_id", model_id.clone());
-    }
-    call
+    filter.bind(call)
 }

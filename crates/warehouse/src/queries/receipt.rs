@@ -4,7 +4,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, REJECTED_SETTINGS, Replay, Scope};
+use super::{FINAL_SETTINGS, OPERATOR, REJECTED_SETTINGS, Replay, Scope};
 use crate::{Call, Warehouse, WarehouseError};
 
 /// One payload stored under a receipt's id.
@@ -30,6 +30,10 @@ pub struct StoredReceipt {
     pub purpose: String,
     /// `signatureAlgorithm`.
     pub algorithm: String,
+    /// SHA-256 of the key's SPKI.
+    pub key_fingerprint: [u8; 32],
+    /// Domain of the operator whose key it was on arrival; empty if the receipt is unproven.
+    pub operator: String,
 }
 
 /// One refusal of something that carries a receipt's id.
@@ -82,6 +86,8 @@ struct StoredRow {
     client: Uuid,
     purpose_text: String,
     algorithm_text: String,
+    fingerprint: [u8; 32],
+    operator: String,
 }
 
 #[derive(Row, Deserialize)]
@@ -108,7 +114,8 @@ impl Warehouse {
             "SELECT payload_hash AS hash, length(positions) AS occurrences, arrayMin(positions) AS first_position,
                 toUnixTimestamp64Milli(received_at) AS received_ms, toUnixTimestamp64Milli(timestamp) AS timestamp_ms,
                 publisher, entry_id AS entry, CAST(client_id AS UUID) AS client, toString(purpose) AS purpose_text,
-                toString(algorithm) AS algorithm_text
+                toString(algorithm) AS algorithm_text,
+                CAST(key_fingerprint AS FixedString(32)) AS fingerprint, {OPERATOR} AS operator
              FROM receipts FINAL
              WHERE {whose} AND receipt_id = {{receipt_id:UUID}}
              ORDER BY first_position LIMIT 100 {FINAL_SETTINGS}"
@@ -149,6 +156,8 @@ fn stored_receipt(row: StoredRow) -> StoredReceipt {
         client_id: row.client,
         purpose: row.purpose_text,
         algorithm: row.algorithm_text,
+        key_fingerprint: row.fingerprint,
+        operator: row.operator,
     }
 }
 

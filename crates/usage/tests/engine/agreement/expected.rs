@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use usage::{
-    ClientStats, ClientUsage, ContentStats, DashboardStats, EntryUsage, GroupBy, Metric, Ranking, Share,
-    TimeseriesPoint, TopClient, TopContent, UsageByPurpose,
+    ByTrust, ClientKeyUsage, ClientStats, ClientUsage, ContentStats, DashboardStats, EntryUsage, GroupBy, Metric,
+    PartTotals, Ranking, Share, TimeseriesPoint, TopClient, TopContent, UsageByPurpose,
 };
 use uuid::Uuid;
 
@@ -26,6 +26,42 @@ fn purposes(receipts: Receipts<'_>) -> UsageByPurpose {
 fn newest(receipts: Receipts<'_>, text: fn(&Receipt) -> &String) -> String {
     let texts = receipts.iter().map(|receipt| (receipt.timestamp_ms, text(receipt)));
     texts.max().map(|(_, text)| text.clone()).unwrap_or_default()
+}
+
+/// The text of the newest proven receipt, or of the newest one if none is proven.
+fn most_trusted(receipts: Receipts<'_>, text: fn(&Receipt) -> &String) -> String {
+    let (proven, _) = parts(receipts);
+    newest(if proven.is_empty() { receipts } else { &proven }, text)
+}
+
+/// Proven and unproven receipts.
+fn parts<'a>(receipts: &[&'a Receipt]) -> (Vec<&'a Receipt>, Vec<&'a Receipt>) {
+    receipts.iter().partition(|receipt| !receipt.operator.is_empty())
+}
+
+fn by_trust(receipts: Receipts<'_>, count: impl Fn(Receipts<'_>) -> u64) -> ByTrust {
+    let (proven, unproven) = parts(receipts);
+    ByTrust {
+        proven: count(&proven),
+        unproven: count(&unproven),
+    }
+}
+
+fn receipts_by_trust(receipts: Receipts<'_>) -> ByTrust {
+    by_trust(receipts, |part| part.len() as u64)
+}
+
+fn totals(part: Receipts<'_>) -> PartTotals {
+    PartTotals {
+        total_receipts: part.len() as u64,
+        unique_clients: distinct(part, |receipt| receipt.client_id),
+        usage_by_purpose: purposes(part),
+    }
+}
+
+/// What distinguishes rows of clients.
+fn client_key(receipt: &Receipt) -> String {
+    format!("{}{:02x}", receipt.client_id, receipt.key[0])
 }
 
 fn grouped<'a, K: Ord>(receipts: &[&'a Receipt], key: impl Fn(&'a Receipt) -> K) -> BTreeMap<K, Vec<&'a Receipt>> {
@@ -61,6 +97,7 @@ fn top(receipts: Receipts<'_>, top_max: u32) -> Vec<TopContent> {
         entry_id,
         url: newest(&members, |receipt| &receipt.url),
         receipt_count: members.len() as u64,
+        by_trust: receipts_by_trust(&members),
     });
     top.collect()
 }
@@ -71,6 +108,8 @@ pub(crate) fn dashboard(receipts: Receipts<'_>, top_max: u32) -> DashboardStats 
         unique_clients: distinct(receipts, |receipt| receipt.client_id),
         top_content: top(receipts, top_max),
         usage_by_purpose: purposes(receipts),
+        proven: totals(&parts(receipts).0),
+        unproven: totals(&parts(receipts).1),
     }
 }
 
@@ -80,6 +119,7 @@ pub(crate) fn top_content(receipts: Receipts<'_>, top_max: u32) -> Ranking<Entry
         entry_id,
         url: newest(&members, |receipt| &receipt.url),
         receipt_count: members.len() as u64,
+        by_trust: receipts_by_trust(&members),
         unique_clients: distinct(&members, |receipt| receipt.client_id),
         last_seen_ms: seen(&members).1.unwrap(),
     };
@@ -90,12 +130,15 @@ pub(crate) fn top_content(receipts: Receipts<'_>, top_max: u32) -> Ranking<Entry
 }
 
 pub(crate) fn top_clients(receipts: Receipts<'_>, top_max: u32) -> Ranking<ClientUsage> {
-    let clients = grouped(receipts, |receipt| receipt.client_id);
-    let client = |(client_id, members): (Uuid, Vec<&Receipt>)| ClientUsage {
-        client_id,
+    let clients = grouped(receipts, client_key);
+    let client = |(_, members): (String, Vec<&Receipt>)| ClientUsage {
+        client_id: members[0].client_id,
+        key_fingerprint: members[0].key,
+        operator: newest(&members, |receipt| &receipt.operator),
         name: newest(&members, |receipt| &receipt.client_name),
         organization: newest(&members, |receipt| &receipt.organization),
         receipt_count: members.len() as u64,
+        by_trust: receipts_by_trust(&members),
         last_seen_ms: seen(&members).1.unwrap(),
     };
     Ranking {
@@ -109,6 +152,7 @@ pub(crate) fn shares(receipts: Receipts<'_>, key: fn(&Receipt) -> &String, top_m
     let share = |(key, members): (&String, Vec<&Receipt>)| Share {
         key: key.clone(),
         receipt_count: members.len() as u64,
+        by_trust: receipts_by_trust(&members),
         unique_clients: distinct(&members, |receipt| receipt.client_id),
     };
     Ranking {
@@ -119,18 +163,23 @@ pub(crate) fn shares(receipts: Receipts<'_>, key: fn(&Receipt) -> &String, top_m
 
 pub(crate) fn content(receipts: Receipts<'_>, top_max: u32) -> ContentStats {
     let (first_seen_ms, last_seen_ms) = seen(receipts);
-    let client = |(client_id, members): (Uuid, Vec<&Receipt>)| TopClient {
-        client_id,
+    let client = |(_, members): (String, Vec<&Receipt>)| TopClient {
+        client_id: members[0].client_id,
+        key_fingerprint: members[0].key,
+        operator: newest(&members, |receipt| &receipt.operator),
+        by_trust: receipts_by_trust(&members),
         name: newest(&members, |receipt| &receipt.client_name),
         organization: newest(&members, |receipt| &receipt.organization),
         receipt_count: members.len() as u64,
     };
-    let clients = largest(grouped(receipts, |receipt| receipt.client_id), top_max);
+    let clients = largest(grouped(receipts, client_key), top_max);
     let urls: BTreeSet<String> = receipts.iter().map(|receipt| receipt.url.clone()).collect();
     ContentStats {
         total_receipts: receipts.len() as u64,
         unique_clients: distinct(receipts, |receipt| receipt.client_id),
         usage_by_purpose: purposes(receipts),
+        proven: totals(&parts(receipts).0),
+        unproven: totals(&parts(receipts).1),
         top_clients: clients.into_iter().map(client).collect(),
         first_seen_ms,
         last_seen_ms,
@@ -141,13 +190,25 @@ pub(crate) fn content(receipts: Receipts<'_>, top_max: u32) -> ContentStats {
 pub(crate) fn client(receipts: Receipts<'_>, top_max: u32) -> ClientStats {
     let (first_seen_ms, last_seen_ms) = seen(receipts);
     let versions: BTreeSet<String> = receipts.iter().map(|receipt| receipt.client_version.clone()).collect();
+    let key = |(_, members): (String, Vec<&Receipt>)| ClientKeyUsage {
+        key_fingerprint: members[0].key,
+        operator: newest(&members, |receipt| &receipt.operator),
+        by_trust: receipts_by_trust(&members),
+        last_seen_ms: seen(&members).1.unwrap(),
+    };
     ClientStats {
-        name: newest(receipts, |receipt| &receipt.client_name),
-        organization: newest(receipts, |receipt| &receipt.organization),
+        name: most_trusted(receipts, |receipt| &receipt.client_name),
+        organization: most_trusted(receipts, |receipt| &receipt.organization),
+        keys: largest(grouped(receipts, client_key), 100)
+            .into_iter()
+            .map(key)
+            .collect(),
         versions: versions.into_iter().take(100).collect(),
         total_receipts: receipts.len() as u64,
         unique_content: distinct(receipts, |receipt| receipt.entry_id),
         usage_by_purpose: purposes(receipts),
+        proven: totals(&parts(receipts).0),
+        unproven: totals(&parts(receipts).1),
         top_content: top(receipts, top_max),
         first_seen_ms,
         last_seen_ms,
@@ -168,6 +229,11 @@ pub(crate) fn timeseries(
         GroupBy::Entry => receipt.entry_id.to_string(),
         GroupBy::Model => receipt.model_id.clone(),
     };
+    let value = |members: Receipts<'_>| match metric {
+        Metric::Receipts => members.len() as u64,
+        Metric::Clients => distinct(members, |receipt| receipt.client_id),
+        Metric::Content => distinct(members, |receipt| receipt.entry_id),
+    };
     let within = receipts.iter().filter(|receipt| receipt.timestamp_ms >= boundaries[0]);
     let within: Vec<&Receipt> = within.copied().collect();
     let shown = largest(grouped(&within, group), top_max).into_iter();
@@ -181,11 +247,8 @@ pub(crate) fn timeseries(
     let point = |((bucket_start_ms, group), members): ((i64, String), Vec<&Receipt>)| TimeseriesPoint {
         bucket_start_ms,
         group: (group_by != GroupBy::None).then_some(group),
-        value: match metric {
-            Metric::Receipts => members.len() as u64,
-            Metric::Clients => distinct(&members, |receipt| receipt.client_id),
-            Metric::Content => distinct(&members, |receipt| receipt.entry_id),
-        },
+        value: value(&members),
+        by_trust: by_trust(&members, value),
     };
     points.map(point).collect()
 }

@@ -26,6 +26,9 @@ pub(crate) struct Receipt {
     pub(crate) organization: String,
     pub(crate) purpose: String,
     pub(crate) model_id: String,
+    pub(crate) key: [u8; 32],
+    pub(crate) operator: String,
+    pub(crate) received_at_ms: i64,
 }
 
 impl Receipt {
@@ -45,6 +48,9 @@ impl Receipt {
             organization: "Readers".to_owned(),
             purpose: "training".to_owned(),
             model_id: String::new(),
+            key: [4; 32],
+            operator: String::new(),
+            received_at_ms: NOON_MS,
         }
     }
 
@@ -61,20 +67,21 @@ impl Receipt {
             entry_id: self.entry_id,
             receipt_id: self.receipt_id(),
             payload_hash: &self.payload_hash,
-            received_at_ms: NOON_MS,
+            received_at_ms: self.received_at_ms,
             url: &self.url,
             content_hash: &[3; 32],
             client_id: self.client_id,
             client_name: &self.client_name,
             client_version: &self.client_version,
             organization: &self.organization,
-            key_fingerprint: &[4; 32],
+            key_fingerprint: &self.key,
             algorithm: "Ed25519",
             purpose: &self.purpose,
             model_id: &self.model_id,
             kind: "receipt",
             raw: b"{}",
             origin: "record",
+            operator: &self.operator,
             ..AcceptedRow::default()
         }
     }

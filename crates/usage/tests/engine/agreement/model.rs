@@ -2,10 +2,10 @@
 
 use rand::RngExt;
 use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
+use rand::seq::{IndexedRandom, SliceRandom};
 use usage::Usage;
 use uuid::Uuid;
-use warehouse::{Below, Filter, MetadataErasure, Scope};
+use warehouse::{Below, Filter, MetadataErasure, Scope, Trust};
 
 use super::harness::{NOON_MS, Receipt, insert};
 
@@ -19,6 +19,7 @@ pub(crate) const PUBLISHERS: [&str; 6] = [
     "') OR 1=1 --.example",
 ];
 const PURPOSES: [&str; 3] = ["training", "inference", "research"];
+const OPERATORS: [&str; 3] = ["", "ai.example", "other-ai.example"];
 const MODELS: [&str; 4] = ["", "model 'a'", "model b", "модель"];
 
 pub(crate) const MINUTE_MS: i64 = 60_000;
@@ -71,6 +72,9 @@ fn random_receipt(rng: &mut StdRng, number: u128) -> Receipt {
         organization: format!("org {client} {}", rng.random_range(0..2)),
         purpose: (*PURPOSES.choose(rng).unwrap()).to_owned(),
         model_id: (*MODELS.choose(rng).unwrap()).to_owned(),
+        // Keys don't follow from clients, and became an operator's in between.
+        key: [rng.random_range(1..4); 32],
+        operator: (*OPERATORS.choose(rng).unwrap()).to_owned(),
         ..Receipt::new(number)
     }
 }
@@ -88,7 +92,11 @@ impl Model {
                     // A duplicate has its client, and stays erased.
                     again.client_id = Uuid::from_u128(77);
                     again.client_name = "not erased".to_owned();
+                    again.key = [9; 32];
                 }
+                // The stamp of the first arrival stays.
+                again.operator = (*OPERATORS.choose(rng).unwrap()).to_owned();
+                again.received_at_ms += rng.random_range(1..1_000);
                 again
             } else {
                 let receipt = random_receipt(rng, u128::from(self.offset));
@@ -97,6 +105,7 @@ impl Model {
             };
             batch.push(receipt);
         }
+        batch.shuffle(rng);
         for _ in 0..rng.random_range(1..3) {
             insert(usage, &batch, offset).await;
         }
@@ -119,10 +128,12 @@ impl Model {
             .filter(|receipt| receipt.publisher == publisher);
         for receipt in erased {
             receipt.client_id = Uuid::nil();
+            receipt.key = [0; 32];
             for text in [
                 &mut receipt.client_name,
                 &mut receipt.client_version,
                 &mut receipt.organization,
+                &mut receipt.operator,
             ] {
                 text.clear();
             }
@@ -141,6 +152,12 @@ impl Model {
                 && filter.client_id.is_none_or(|id| id == receipt.client_id)
                 && filter.entry_id.is_none_or(|id| id == receipt.entry_id)
                 && filter.model_id.as_ref().is_none_or(|model| *model == receipt.model_id)
+                && filter.trust.is_none_or(|trust| trust == Trust::of(&receipt.operator))
+                && filter
+                    .operator
+                    .as_ref()
+                    .is_none_or(|operator| *operator == receipt.operator)
+                && filter.key_fingerprint.is_none_or(|key| key == receipt.key)
         };
         self.receipts.iter().filter(matches).collect()
     }

@@ -3,7 +3,7 @@
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use warehouse::{Below, Filter, Scope};
+use warehouse::{Below, Filter, Scope, Trust};
 
 use super::harness::{NOON_MS, Receipt};
 use super::model::{DAY_MS, DAYS, HALF_HOUR_MS, HOUR_MS, MINUTE_MS, Model, PUBLISHERS};
@@ -25,6 +25,9 @@ pub(crate) fn random_question(rng: &mut StdRng, model: &Model) -> (Scope, Filter
         client_id: some(rng).map(|receipt| receipt.client_id),
         entry_id: some(rng).map(|receipt| receipt.entry_id),
         model_id: some(rng).map(|receipt| receipt.model_id),
+        trust: some(rng).map(|receipt| Trust::of(&receipt.operator)),
+        operator: some(rng).map(|receipt| receipt.operator),
+        key_fingerprint: some(rng).map(|receipt| receipt.key),
     };
     (random_scope(rng), filter)
 }

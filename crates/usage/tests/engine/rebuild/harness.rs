@@ -103,7 +103,7 @@ impl World {
     pub(crate) async fn assert_equal(&self) {
         for (grain, expected) in EXPECTED.iter() {
             let keys = "publisher, time, entry_id, half_hour, client_id, purpose, model_id, client_name,
-                organization, client_version, url";
+                organization, client_version, url, operator, key_fingerprint";
             let differing = format!(
                 "SELECT toInt64(count()) FROM (
                     SELECT {keys}, key, sum(revised) AS stored, min(first) AS stored_first, max(last) AS stored_last
@@ -130,6 +130,11 @@ static EXPECTED: LazyLock<[(&str, String); 5]> = LazyLock::new(expected);
 fn expected() -> [(&'static str, String); 5] {
     let day = "toUInt32(toUnixTimestamp(toStartOfDay(timestamp, 'UTC')))";
     let empty = "toFixedString('', 16)";
+    let operator = "tupleElement(stamp, 2)::LowCardinality(String) AS operator";
+    let (key, no_key) = (
+        "key_fingerprint::LowCardinality(FixedString(32)) AS key_fingerprint",
+        "toFixedString('', 32)::LowCardinality(FixedString(32)) AS key_fingerprint",
+    );
     let grain = |columns: String| {
         format!(
             "SELECT {columns}, toInt64(count()) AS receipts, min(toUnixTimestamp64Milli(timestamp)) AS expected_first,
@@ -143,7 +148,7 @@ fn expected() -> [(&'static str, String); 5] {
             grain(format!(
                 "'' AS publisher, toUInt32(toUnixTimestamp(timestamp)) AS time, {NIL} AS entry_id, 0::UInt8 AS half_hour,
                  {NIL} AS client_id, '' AS purpose, '' AS model_id, '' AS client_name, '' AS organization,
-                 '' AS client_version, '' AS url, substring(payload_hash, 1, 16)::FixedString(16) AS key"
+                 '' AS client_version, '' AS url, '' AS operator, {no_key}, substring(payload_hash, 1, 16)::FixedString(16) AS key"
             )),
         ),
         (
@@ -151,7 +156,7 @@ fn expected() -> [(&'static str, String); 5] {
             grain(format!(
                 "publisher, {day} AS time, entry_id, toUInt8(toHour(timestamp) * 2 + intDiv(toMinute(timestamp), 30))
                  AS half_hour, client_id, purpose, model_id, '' AS client_name, '' AS organization,
-                 '' AS client_version, '' AS url, {empty} AS key"
+                 '' AS client_version, '' AS url, {operator}, {key}, {empty} AS key"
             )),
         ),
         (
@@ -159,21 +164,21 @@ fn expected() -> [(&'static str, String); 5] {
             grain(format!(
                 "publisher, toUInt32(toUnixTimestamp(toStartOfInterval(timestamp, INTERVAL 30 MINUTE))) AS time,
                  {NIL} AS entry_id, 0::UInt8 AS half_hour, {NIL} AS client_id, purpose, '' AS model_id, '' AS client_name,
-                 '' AS organization, '' AS client_version, '' AS url, {empty} AS key"
+                 '' AS organization, '' AS client_version, '' AS url, {operator}, {no_key}, {empty} AS key"
             )),
         ),
         (
             "client",
             grain(format!(
                 "publisher, {day} AS time, {NIL} AS entry_id, 0::UInt8 AS half_hour, client_id, purpose, model_id,
-                 client_name, organization, client_version, '' AS url, {empty} AS key"
+                 client_name, organization, client_version, '' AS url, {operator}, {key}, {empty} AS key"
             )),
         ),
         (
             "entry",
             grain(format!(
                 "publisher, {day} AS time, entry_id, 0::UInt8 AS half_hour, {NIL} AS client_id, '' AS purpose,
-                 '' AS model_id, '' AS client_name, '' AS organization, '' AS client_version, url, {empty} AS key"
+                 '' AS model_id, '' AS client_name, '' AS organization, '' AS client_version, url, {operator}, {no_key}, {empty} AS key"
             )),
         ),
     ]
@@ -193,6 +198,8 @@ fn push(rows: &mut Rows, number: u64, position: u128) {
         day_ms + i64::try_from(pick(86_400_000)).unwrap()
     };
     let client = pick(4);
+    let key = [u8::try_from(1 + pick(3)).unwrap(); 32];
+    let operator = ["", "ai.example"][pick(2)];
     rows.push_accepted(&AcceptedRow {
         position,
         publisher: PUBLISHERS[pick(3)],
@@ -207,7 +214,8 @@ fn push(rows: &mut Rows, number: u64, position: u128) {
         client_name: ["Alpha", "Beta", "Gamma", "Gamma"][client],
         client_version: ["1.0", "2.0"][pick(2)],
         organization: "Organization",
-        key_fingerprint: &[2; 32],
+        key_fingerprint: &key,
+        operator,
         algorithm: "Ed25519",
         purpose: ["training", "inference", "research"][pick(3)],
         model_id: ["", "m1", "m2"][pick(3)],

@@ -110,10 +110,16 @@ impl Warehouse {
         self.rows("audit", call).await
     }
 
-    /// Positions within a range, accepted and rejected.
+    /// Positions within a range, accepted and rejected. Those of rows that aren't merged yet may
+    /// count twice: a range may be of any size, so they aren't held in memory.
     pub(super) async fn stored(&self, positions: Range<u128>) -> Result<u64, WarehouseError> {
-        let accepted = self.stored_occurrences(positions.clone()).await?;
-        Ok(accepted + self.stored_rejected(positions).await?)
+        let Indexed { receipts, rejected } = Indexed::of(&positions);
+        let sql = format!(
+            "SELECT sum(stored) FROM (
+                SELECT sum(arrayCount(position -> {WITHIN}, positions)) AS stored FROM receipts WHERE {receipts}
+                UNION ALL SELECT count() FROM rejected WHERE {rejected})"
+        );
+        self.one("audit_uncommitted", within(sql, &positions)).await
     }
 
     /// Whether any position within a range is stored.
