@@ -47,6 +47,7 @@ mod routes;
 mod selection;
 mod snapshot;
 mod streams;
+mod trust;
 mod usage_check;
 pub mod watermark;
 

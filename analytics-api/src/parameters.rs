@@ -57,6 +57,21 @@ pub(crate) const MODEL: Query = Query {
     description: "Only receipts that name this model",
     schema: |_| text().min_length(Some(1)).max_length(Some(MODEL_BYTES_MAX)),
 };
+pub(crate) const TRUST: Query = Query {
+    name: "trust",
+    description: "Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given",
+    schema: |_| choice(["proven", "unproven", "all"]),
+};
+pub(crate) const OPERATOR: Query = Query {
+    name: "operator",
+    description: "Only receipts that were proven by this operator, a domain",
+    schema: |_| text().min_length(Some(1)).max_length(Some(253)),
+};
+pub(crate) const KEY: Query = Query {
+    name: "keyFingerprint",
+    description: "Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal",
+    schema: |_| text().pattern(Some("^[0-9a-f]{64}$")),
+};
 pub(crate) const DOMAIN: Query = Query {
     name: "domain",
     description: "Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given",

@@ -1,8 +1,9 @@
 //! Which receipts a query is about: range, purpose, client, entry, model.
 
+use accounts::Domain;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use warehouse::Filter;
+use warehouse::{Filter, Trust};
 
 use crate::range;
 use web::params::{InvalidQuery, Params};
@@ -76,7 +77,8 @@ pub(crate) fn compares(params: &Params) -> Result<bool, InvalidQuery> {
     Ok(params.choice("compare", &[("previous", ())])?.is_some())
 }
 
-/// The filter of `[from_ms, to_ms)` and the parameters `purpose`, `clientId`, `entryId`, `modelId`.
+/// The filter of `[from_ms, to_ms)` and the parameters `purpose`, `clientId`, `entryId`, `modelId`,
+/// `trust`, `operator` and `keyFingerprint`.
 pub(crate) fn filter(params: &Params, from_ms: i64, to_ms: i64) -> Result<Filter, InvalidQuery> {
     let purpose = params.choice("purpose", &PURPOSES.map(|name| (name, name)))?;
     Ok(Filter {
@@ -86,7 +88,46 @@ pub(crate) fn filter(params: &Params, from_ms: i64, to_ms: i64) -> Result<Filter
         client_id: params.uuid("clientId")?,
         entry_id: params.uuid("entryId")?,
         model_id: model(params)?,
+        trust: trust(params)?,
+        operator: operator(params)?,
+        key_fingerprint: key_fingerprint(params)?,
     })
+}
+
+fn trust(params: &Params) -> Result<Option<Trust>, InvalidQuery> {
+    let trust = params.choice(
+        "trust",
+        &[
+            ("proven", Some(Trust::Proven)),
+            ("unproven", Some(Trust::Unproven)),
+            ("all", None),
+        ],
+    )?;
+    Ok(trust.flatten())
+}
+
+fn operator(params: &Params) -> Result<Option<String>, InvalidQuery> {
+    let Some(operator) = params.get("operator") else {
+        return Ok(None);
+    };
+    match operator.parse::<Domain>() {
+        Ok(domain) => Ok(Some(domain.as_str().to_owned())),
+        Err(error) => Err(InvalidQuery::new("operator", error.to_string())),
+    }
+}
+
+fn key_fingerprint(params: &Params) -> Result<Option<[u8; 32]>, InvalidQuery> {
+    let Some(text) = params.get("keyFingerprint") else {
+        return Ok(None);
+    };
+    let mut key = [0; 32];
+    match hex::decode_to_slice(text, &mut key) {
+        Ok(()) => Ok(Some(key)),
+        Err(_) => Err(InvalidQuery::new(
+            "keyFingerprint",
+            "has 64 hexadecimal digits: SHA-256 of the key's SPKI DER",
+        )),
+    }
 }
 
 fn model(params: &Params) -> Result<Option<String>, InvalidQuery> {
@@ -102,9 +143,19 @@ fn model(params: &Params) -> Result<Option<String>, InvalidQuery> {
 
 /// Whether the selection leaves anything of the account's out.
 pub(crate) fn narrows(params: &Params) -> bool {
-    ["from", "to", "purpose", "clientId", "entryId", "modelId", "domain"]
-        .iter()
-        .any(|name| params.get(name).is_some())
+    let names = [
+        "from",
+        "to",
+        "purpose",
+        "clientId",
+        "entryId",
+        "modelId",
+        "trust",
+        "operator",
+        "keyFingerprint",
+        "domain",
+    ];
+    names.iter().any(|name| params.get(name).is_some())
 }
 
 /// The filter that leaves nothing out.

@@ -11,6 +11,9 @@ export type View = { name: 'overview' } | { name: 'content'; id: string } | { na
 export const METRICS = ['receipts', 'clients', 'content'] as const;
 export type Metric = (typeof METRICS)[number];
 
+export const TRUSTS = ['proven', 'unproven'] as const;
+export type Trust = (typeof TRUSTS)[number];
+
 export interface Place {
   view: View;
   range: Range;
@@ -19,6 +22,7 @@ export interface Place {
   metric: Metric;
   purpose: Purpose | null;
   modelId: string | null;
+  trust: Trust | null;
   domain: string | null;
 }
 
@@ -37,6 +41,7 @@ export function parsePlace(hash: string): Place {
     metric: oneOf(METRICS, params.get('metric')) ?? 'receipts',
     purpose: oneOf(PURPOSES, params.get('purpose')),
     modelId: text(params.get('model')),
+    trust: oneOf(TRUSTS, params.get('trust')),
     domain: text(params.get('domain')),
   };
 }
@@ -50,6 +55,7 @@ export function placeHash(place: Place): string {
   if (place.metric !== 'receipts') params.set('metric', place.metric);
   if (place.purpose) params.set('purpose', place.purpose);
   if (place.modelId) params.set('model', place.modelId);
+  if (place.trust) params.set('trust', place.trust);
   if (place.domain) params.set('domain', place.domain);
   const { view } = place;
   const path = view.name === 'overview' ? '/' : view.name === 'content' ? `/content/${view.id}` : `/clients/${view.id}`;

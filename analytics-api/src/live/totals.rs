@@ -13,6 +13,7 @@ use super::follower::Changes;
 use crate::buckets::{BucketError, start_of};
 use crate::completeness::Completeness;
 use crate::routes::PurposeCounts;
+use crate::trust::TotalsByTrust;
 
 /// Age of totals without changes: an erasure changes them too.
 const AGE_MAX: Duration = Duration::from_secs(60);
@@ -73,6 +74,7 @@ struct Json {
     total_receipts: u64,
     unique_clients: u64,
     usage_by_purpose: PurposeCounts,
+    by_trust: TotalsByTrust,
     from: String,
     to: String,
     #[serde(flatten)]
@@ -98,6 +100,7 @@ impl Totals {
             total_receipts: self.stats.total_receipts,
             unique_clients: self.stats.unique_clients,
             usage_by_purpose: self.stats.usage_by_purpose.into(),
+            by_trust: TotalsByTrust::new(self.stats.proven, self.stats.unproven),
             from: web::rfc3339(self.day.from),
             to: web::rfc3339(self.day.to),
             completeness,

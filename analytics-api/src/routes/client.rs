@@ -8,6 +8,7 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use http::{HeaderMap, Uri};
 use serde::Serialize;
+use usage::ClientKeyUsage;
 use utoipa::ToSchema;
 use web::openapi::ProblemBody;
 use web::params::parse_uuid;
@@ -20,11 +21,14 @@ use crate::app::App;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::openapi::Refusals;
-use crate::parameters::{self, DOMAIN, ENTRY, FROM, MODEL, PURPOSE, Query, TO, TOP_LIMIT, TZ};
+use crate::parameters::{self, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ};
 use crate::selection::{OpenRange, everything, filter, narrows};
+use crate::trust::{ByTrust, Signer, TotalsByTrust};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/clients/{clientId}";
-pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, PURPOSE, ENTRY, MODEL, DOMAIN, TOP_LIMIT];
+pub(crate) const PARAMETERS: &[Query] = &[
+    FROM, TO, TZ, PURPOSE, ENTRY, MODEL, TRUST, OPERATOR, KEY, DOMAIN, TOP_LIMIT,
+];
 
 /// One client's activity.
 #[derive(Debug, Serialize, ToSchema)]
@@ -32,15 +36,19 @@ pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, PURPOSE, ENTRY, MODEL, D
 pub(crate) struct ClientActivity {
     #[schema(format = "uuid")]
     client_id: String,
-    /// As its newest receipt in the selection says.
+    /// As its newest receipt in the selection says, a proven one if there are any: anybody can
+    /// claim a client's ID.
     name: String,
-    /// As its newest receipt in the selection says.
+    /// As the same receipt says.
     organization: String,
+    /// The keys that signed its receipts, those with the most receipts first, 100 at most.
+    keys: Vec<ClientKey>,
     /// Those that its receipts name, 100 at most.
     versions: Vec<String>,
     total_receipts: u64,
     unique_content: u64,
     usage_by_purpose: PurposeCounts,
+    by_trust: TotalsByTrust,
     /// The entries that it used most.
     top_content: Vec<ContentCount>,
     /// The timestamp of its first receipt in the selection.
@@ -55,6 +63,31 @@ pub(crate) struct ClientActivity {
     to: Option<String>,
 }
 
+/// A key that signed a client's receipts.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct ClientKey {
+    /// As the key's newest receipt says.
+    #[serde(flatten)]
+    signer: Signer,
+    receipt_count: u64,
+    by_trust: ByTrust,
+    /// The timestamp of the key's last receipt in the selection.
+    #[schema(format = DateTime)]
+    last_seen: String,
+}
+
+impl From<ClientKeyUsage> for ClientKey {
+    fn from(key: ClientKeyUsage) -> Self {
+        Self {
+            signer: Signer::new(&key.key_fingerprint, key.operator),
+            receipt_count: key.by_trust.total(),
+            by_trust: key.by_trust.into(),
+            last_seen: rfc3339_ms(key.last_seen_ms),
+        }
+    }
+}
+
 impl Tabular for ClientActivity {
     fn columns(&self) -> Vec<&'static str> {
         summary::columns(false)
@@ -65,6 +98,7 @@ impl Tabular for ClientActivity {
         rows.total("totalReceipts", self.total_receipts, None);
         rows.total("uniqueContent", self.unique_content, None);
         rows.purposes(self.usage_by_purpose, None);
+        rows.parts(&self.by_trust, None);
         rows.content(&self.top_content);
     }
 }
@@ -114,10 +148,12 @@ pub(crate) async fn client(
         client_id: client_id.to_string(),
         name: stats.name,
         organization: stats.organization,
+        keys: stats.keys.into_iter().map(ClientKey::from).collect(),
         versions: stats.versions,
         total_receipts: stats.total_receipts,
         unique_content: stats.unique_content,
         usage_by_purpose: stats.usage_by_purpose.into(),
+        by_trust: TotalsByTrust::new(stats.proven, stats.unproven),
         top_content: labelled(&app, &principal, stats.top_content).await,
         first_seen: stats.first_seen_ms.map(rfc3339_ms),
         last_seen: stats.last_seen_ms.map(rfc3339_ms),

@@ -16,17 +16,22 @@ use crate::app::App;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::openapi::Refusals;
-use crate::parameters::{self, CLIENT, DOMAIN, ENTRY, FROM, MODEL, PURPOSE, Query, TO, TOP_LIMIT, TZ};
+use crate::parameters::{
+    self, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ,
+};
 use crate::selection::{OpenRange, filter};
+use crate::trust::{ByTrust, Signer};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/clients";
-pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, DOMAIN, TOP_LIMIT];
+pub(crate) const PARAMETERS: &[Query] = &[
+    FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, TRUST, OPERATOR, KEY, DOMAIN, TOP_LIMIT,
+];
 
 /// The clients with the most receipts, most first.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TopClientList {
-    /// How many clients there are in all.
+    /// How many rows there are in all: keys of clients.
     total_clients: u64,
     clients: Vec<Busy>,
     #[schema(format = DateTime, required = true)]
@@ -35,19 +40,23 @@ pub(crate) struct TopClientList {
     to: Option<String>,
 }
 
-/// One client and how much it used.
+/// One key of a client and how much it used. Whoever claims another's client ID has another key.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ClientUsage)]
 struct Busy {
     #[schema(format = "uuid")]
     client_id: String,
-    /// As its newest receipt in the selection says.
+    /// As the key's newest receipt in the selection says.
+    #[serde(flatten)]
+    signer: Signer,
+    /// As the key's newest receipt in the selection says.
     name: String,
-    /// As its newest receipt in the selection says.
+    /// As the key's newest receipt in the selection says.
     organization: String,
     receipt_count: u64,
-    /// The timestamp of its last receipt in the selection.
+    by_trust: ByTrust,
+    /// The timestamp of the key's last receipt in the selection.
     #[schema(format = DateTime)]
     last_seen: String,
 }
@@ -56,9 +65,11 @@ impl From<ClientUsage> for Busy {
     fn from(usage: ClientUsage) -> Self {
         Self {
             client_id: usage.client_id.to_string(),
+            signer: Signer::new(&usage.key_fingerprint, usage.operator),
             name: usage.name,
             organization: usage.organization,
             receipt_count: usage.receipt_count,
+            by_trust: usage.by_trust.into(),
             last_seen: rfc3339_ms(usage.last_seen_ms),
         }
     }
@@ -66,16 +77,30 @@ impl From<ClientUsage> for Busy {
 
 impl Tabular for TopClientList {
     fn columns(&self) -> Vec<&'static str> {
-        vec!["clientId", "name", "organization", "receiptCount", "lastSeen"]
+        vec![
+            "clientId",
+            "keyFingerprint",
+            "operator",
+            "trust",
+            "name",
+            "organization",
+            "receiptCount",
+            "provenReceiptCount",
+            "lastSeen",
+        ]
     }
 
     fn rows(&self, table: &mut Table) {
         for one in &self.clients {
             table.row(&[
                 (&one.client_id).into(),
+                one.signer.key_fingerprint.as_ref().into(),
+                one.signer.operator.as_ref().into(),
+                one.signer.trust.into(),
                 (&one.name).into(),
                 (&one.organization).into(),
                 one.receipt_count.into(),
+                one.by_trust.proven.into(),
                 (&one.last_seen).into(),
             ]);
         }
@@ -84,7 +109,7 @@ impl Tabular for TopClientList {
 
 /// Top clients
 ///
-/// The clients with the most receipts, those with equally many in order of their id.
+/// The keys of clients with the most receipts, those with equally many in order of their ids.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(

@@ -19,11 +19,16 @@ use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::labels::{Labelled, Labels};
 use crate::openapi::Refusals;
-use crate::parameters::{self, CLIENT, DOMAIN, ENTRY, FROM, MODEL, PURPOSE, Query, TO, TOP_LIMIT, TZ};
+use crate::parameters::{
+    self, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ,
+};
 use crate::selection::{OpenRange, filter};
+use crate::trust::ByTrust;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/content";
-pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, DOMAIN, TOP_LIMIT];
+pub(crate) const PARAMETERS: &[Query] = &[
+    FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, TRUST, OPERATOR, KEY, DOMAIN, TOP_LIMIT,
+];
 
 /// The entries with the most receipts, most first.
 #[derive(Debug, Serialize, ToSchema)]
@@ -49,6 +54,7 @@ struct ContentUsage {
     /// The entry's URL; where the account lists no such entry, the newest receipt's.
     url: String,
     receipt_count: u64,
+    by_trust: ByTrust,
     unique_clients: u64,
     /// The timestamp of its last receipt in the selection.
     #[schema(format = DateTime)]
@@ -66,6 +72,7 @@ impl Tabular for TopContentList {
             "title",
             "url",
             "receiptCount",
+            "provenReceiptCount",
             "uniqueClients",
             "lastSeen",
             "unknownEntry",
@@ -79,6 +86,7 @@ impl Tabular for TopContentList {
                 (&one.title).into(),
                 (&one.url).into(),
                 one.receipt_count.into(),
+                one.by_trust.proven.into(),
                 one.unique_clients.into(),
                 (&one.last_seen).into(),
                 one.unknown_entry.into(),
@@ -124,6 +132,7 @@ pub(crate) async fn content(
             title,
             url,
             receipt_count: one.receipt_count,
+            by_trust: one.by_trust.into(),
             unique_clients: one.unique_clients,
             last_seen: rfc3339_ms(one.last_seen_ms),
             unknown_entry: unknown,

@@ -20,8 +20,11 @@ use crate::app::App;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::openapi::Refusals;
-use crate::parameters::{self, CLIENT, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRY, FROM, MODEL, PURPOSE, Query, TO, TZ};
+use crate::parameters::{
+    self, CLIENT, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TRUST, TZ,
+};
 use crate::selection::{OpenRange, filter};
+use crate::trust::TotalsByTrust;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/dashboard";
 pub(crate) const PARAMETERS: &[Query] = &[
@@ -32,6 +35,9 @@ pub(crate) const PARAMETERS: &[Query] = &[
     CLIENT,
     ENTRY,
     MODEL,
+    TRUST,
+    OPERATOR,
+    KEY,
     DOMAIN,
     DASHBOARD_LIMIT,
     COMPARE,
@@ -46,6 +52,7 @@ pub(crate) struct Dashboard {
     /// The entries with the most receipts.
     top_content: Vec<ContentCount>,
     usage_by_purpose: PurposeCounts,
+    by_trust: TotalsByTrust,
     #[schema(format = DateTime, required = true)]
     from: Option<String>,
     #[schema(format = DateTime, required = true)]
@@ -67,6 +74,7 @@ struct PreviousTotals {
     total_receipts: u64,
     unique_clients: u64,
     usage_by_purpose: PurposeCounts,
+    by_trust: TotalsByTrust,
 }
 
 impl Tabular for Dashboard {
@@ -88,6 +96,7 @@ impl Tabular for Dashboard {
             previous.map(|one| one.unique_clients),
         );
         rows.purposes(self.usage_by_purpose, previous.map(|one| one.usage_by_purpose));
+        rows.parts(&self.by_trust, previous.map(|one| one.by_trust));
         rows.content(&self.top_content);
     }
 }
@@ -141,6 +150,8 @@ pub(crate) async fn dashboard(
         unique_clients,
         top_content,
         usage_by_purpose,
+        proven,
+        unproven,
     } = stats;
     let (from, to) = range.texts();
     let answer = Dashboard {
@@ -148,6 +159,7 @@ pub(crate) async fn dashboard(
         unique_clients,
         top_content: labelled(&app, &principal, top_content).await,
         usage_by_purpose: usage_by_purpose.into(),
+        by_trust: TotalsByTrust::new(proven, unproven),
         from,
         to,
         previous: previous.map(|(from, to, stats)| PreviousTotals {
@@ -156,6 +168,7 @@ pub(crate) async fn dashboard(
             total_receipts: stats.total_receipts,
             unique_clients: stats.unique_clients,
             usage_by_purpose: stats.usage_by_purpose.into(),
+            by_trust: TotalsByTrust::new(stats.proven, stats.unproven),
         }),
     };
     Ok(reply.answer(answer, completeness))

@@ -22,11 +22,14 @@ use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::labels::{Labelled, Labels};
 use crate::openapi::Refusals;
-use crate::parameters::{self, CLIENT, DOMAIN, FROM, MODEL, PURPOSE, Query, TO, TOP_LIMIT, TZ};
+use crate::parameters::{self, CLIENT, DOMAIN, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ};
 use crate::selection::{OpenRange, everything, filter, narrows};
+use crate::trust::TotalsByTrust;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/content/{entryId}";
-pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, PURPOSE, CLIENT, MODEL, DOMAIN, TOP_LIMIT];
+pub(crate) const PARAMETERS: &[Query] = &[
+    FROM, TO, TZ, PURPOSE, CLIENT, MODEL, TRUST, OPERATOR, KEY, DOMAIN, TOP_LIMIT,
+];
 
 /// One entry's usage.
 #[derive(Debug, Serialize, ToSchema)]
@@ -47,7 +50,8 @@ pub(crate) struct Entry {
     total_receipts: u64,
     unique_clients: u64,
     usage_by_purpose: PurposeCounts,
-    /// The clients with the most receipts.
+    by_trust: TotalsByTrust,
+    /// The keys of clients with the most receipts.
     top_clients: Vec<ClientCount>,
     /// The timestamp of its first receipt in the selection.
     #[schema(format = DateTime, required = true)]
@@ -71,6 +75,7 @@ impl Tabular for Entry {
         rows.total("totalReceipts", self.total_receipts, None);
         rows.total("uniqueClients", self.unique_clients, None);
         rows.purposes(self.usage_by_purpose, None);
+        rows.parts(&self.by_trust, None);
         rows.clients(&self.top_clients);
     }
 }
@@ -137,6 +142,7 @@ pub(crate) async fn entry(
         total_receipts: stats.total_receipts,
         unique_clients: stats.unique_clients,
         usage_by_purpose: stats.usage_by_purpose.into(),
+        by_trust: TotalsByTrust::new(stats.proven, stats.unproven),
         top_clients: stats.top_clients.into_iter().map(ClientCount::from).collect(),
         first_seen: stats.first_seen_ms.map(rfc3339_ms),
         last_seen: stats.last_seen_ms.map(rfc3339_ms),

@@ -28,6 +28,7 @@ use web::params::{InvalidQuery, Params};
 use crate::app::App;
 use crate::labels::{Labelled, Labels};
 use crate::parameters::Query;
+use crate::trust::{ByTrust, Signer};
 
 /// Entries of a list when the query gives no `limit`.
 const TOP: u32 = 10;
@@ -109,32 +110,39 @@ struct ContentCount {
     /// The entry's URL; where the account lists no such entry, the receipts'.
     url: String,
     receipt_count: u64,
+    by_trust: ByTrust,
     /// Whether the account lists no such entry. Left out if that couldn't be told.
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     unknown_entry: Option<bool>,
 }
 
-/// One client and how much it used.
+/// One key of a client and how much it used.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct ClientCount {
     #[schema(format = "uuid")]
     client_id: String,
-    /// As its newest receipt says.
+    /// As the key's newest receipt says.
+    #[serde(flatten)]
+    signer: Signer,
+    /// As the key's newest receipt says.
     name: String,
-    /// As its newest receipt says.
+    /// As the key's newest receipt says.
     organization: String,
     receipt_count: u64,
+    by_trust: ByTrust,
 }
 
 impl From<TopClient> for ClientCount {
     fn from(client: TopClient) -> Self {
         Self {
             client_id: client.client_id.to_string(),
+            signer: Signer::new(&client.key_fingerprint, client.operator),
             name: client.name,
             organization: client.organization,
             receipt_count: client.receipt_count,
+            by_trust: client.by_trust.into(),
         }
     }
 }
@@ -150,6 +158,7 @@ async fn labelled(app: &App, principal: &Principal, top: Vec<TopContent>) -> Vec
             title,
             url,
             receipt_count: content.receipt_count,
+            by_trust: content.by_trust.into(),
             unknown_entry: unknown,
         }
     };

@@ -16,11 +16,16 @@ use crate::app::App;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::openapi::Refusals;
-use crate::parameters::{self, CLIENT, DOMAIN, ENTRY, FROM, MODEL, PURPOSE, Query, TO, TOP_LIMIT, TZ};
+use crate::parameters::{
+    self, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ,
+};
 use crate::selection::{OpenRange, filter};
+use crate::trust::ByTrust;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/models";
-pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, DOMAIN, TOP_LIMIT];
+pub(crate) const PARAMETERS: &[Query] = &[
+    FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, TRUST, OPERATOR, KEY, DOMAIN, TOP_LIMIT,
+];
 
 /// The models with the most receipts, most first.
 #[derive(Debug, Serialize, ToSchema)]
@@ -43,6 +48,7 @@ struct ModelUsage {
     #[schema(required = true)]
     model_id: Option<String>,
     receipt_count: u64,
+    by_trust: ByTrust,
     unique_clients: u64,
 }
 
@@ -51,6 +57,7 @@ impl From<Share> for ModelUsage {
         Self {
             model_id: Some(share.key).filter(|model| !model.is_empty()),
             receipt_count: share.receipt_count,
+            by_trust: share.by_trust.into(),
             unique_clients: share.unique_clients,
         }
     }
@@ -58,13 +65,14 @@ impl From<Share> for ModelUsage {
 
 impl Tabular for ModelList {
     fn columns(&self) -> Vec<&'static str> {
-        vec!["modelId", "receiptCount", "uniqueClients"]
+        vec!["modelId", "receiptCount", "provenReceiptCount", "uniqueClients"]
     }
 
     fn rows(&self, table: &mut Table) {
         for one in &self.models {
             let model = one.model_id.as_ref().into();
-            table.row(&[model, one.receipt_count.into(), one.unique_clients.into()]);
+            let (receipts, proven) = (one.receipt_count.into(), one.by_trust.proven.into());
+            table.row(&[model, receipts, proven, one.unique_clients.into()]);
         }
     }
 }

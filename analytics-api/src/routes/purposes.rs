@@ -14,11 +14,14 @@ use crate::app::App;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::openapi::Refusals;
-use crate::parameters::{self, CLIENT, DOMAIN, ENTRY, FROM, MODEL, PURPOSE, Query, TO, TZ};
+use crate::parameters::{self, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TRUST, TZ};
 use crate::selection::{OpenRange, PURPOSES, filter};
+use crate::trust::ByTrust;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/purposes";
-pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, DOMAIN];
+pub(crate) const PARAMETERS: &[Query] = &[
+    FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, TRUST, OPERATOR, KEY, DOMAIN,
+];
 
 /// Usage by purpose, also of those without receipts.
 #[derive(Debug, Serialize, ToSchema)]
@@ -38,17 +41,23 @@ struct PurposeUsage {
     /// `training`, `inference` or `research`.
     purpose: &'static str,
     receipt_count: u64,
+    by_trust: ByTrust,
     unique_clients: u64,
 }
 
 impl Tabular for PurposeList {
     fn columns(&self) -> Vec<&'static str> {
-        vec!["purpose", "receiptCount", "uniqueClients"]
+        vec!["purpose", "receiptCount", "provenReceiptCount", "uniqueClients"]
     }
 
     fn rows(&self, table: &mut Table) {
         for one in &self.purposes {
-            table.row(&[one.purpose.into(), one.receipt_count.into(), one.unique_clients.into()]);
+            table.row(&[
+                one.purpose.into(),
+                one.receipt_count.into(),
+                one.by_trust.proven.into(),
+                one.unique_clients.into(),
+            ]);
         }
     }
 }
@@ -84,6 +93,7 @@ pub(crate) async fn purposes(
         PurposeUsage {
             purpose,
             receipt_count: share.map_or(0, |share| share.receipt_count),
+            by_trust: share.map_or(ByTrust::default(), |share| share.by_trust.into()),
             unique_clients: share.map_or(0, |share| share.unique_clients),
         }
     };

@@ -18,6 +18,7 @@ use crate::app::App;
 use crate::format::reply::{Complete, Reply};
 use crate::openapi::Refusals;
 use crate::parameters::{self, DOMAIN, Query};
+use crate::trust::Signer;
 use web::params::parse_uuid;
 use web::{Failure, rfc3339_ms};
 
@@ -69,6 +70,8 @@ struct Payload {
     client_id: String,
     purpose: String,
     signature_algorithm: String,
+    #[serde(flatten)]
+    signer: Signer,
 }
 
 impl From<StoredReceipt> for Payload {
@@ -83,6 +86,7 @@ impl From<StoredReceipt> for Payload {
             client_id: stored.client_id.to_string(),
             purpose: stored.purpose,
             signature_algorithm: stored.algorithm,
+            signer: Signer::new(&stored.key_fingerprint, stored.operator),
         }
     }
 }

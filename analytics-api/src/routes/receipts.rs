@@ -23,11 +23,16 @@ use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Form, Table};
 use crate::labels::{Labelled, Labels};
 use crate::openapi::Refusals;
-use crate::parameters::{self, CLIENT, CURSOR, DOMAIN, ENTRY, FROM, MODEL, PURPOSE, Query, ROWS_LIMIT, TO, TZ};
+use crate::parameters::{
+    self, CLIENT, CURSOR, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, ROWS_LIMIT, TO, TRUST, TZ,
+};
 use crate::selection::{OpenRange, filter};
+use crate::trust::Signer;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/receipts";
-pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, DOMAIN, ROWS_LIMIT, CURSOR];
+pub(crate) const PARAMETERS: &[Query] = &[
+    FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, TRUST, OPERATOR, KEY, DOMAIN, ROWS_LIMIT, CURSOR,
+];
 
 /// Receipts of a page when the query gives no `limit`.
 const PAGE: u32 = 100;
@@ -87,9 +92,11 @@ pub(crate) struct ListedReceipt {
     /// In how many places of the log it stands: 1, and one more for each duplicate.
     occurrences: u64,
     signature_algorithm: String,
+    #[serde(flatten)]
+    signer: Signer,
 }
 
-const COLUMNS: [&str; 19] = [
+const COLUMNS: [&str; 22] = [
     "receiptId",
     "timestamp",
     "receivedAt",
@@ -108,6 +115,9 @@ const COLUMNS: [&str; 19] = [
     "payloadHash",
     "occurrences",
     "signatureAlgorithm",
+    "keyFingerprint",
+    "operator",
+    "trust",
     "cursor",
 ];
 
@@ -136,6 +146,7 @@ impl ListedReceipt {
             payload_hash: sha256(&receipt.key.payload_hash),
             occurrences: receipt.occurrences,
             signature_algorithm: receipt.algorithm,
+            signer: Signer::new(&receipt.key_fingerprint, receipt.operator),
         }
     }
 
@@ -159,6 +170,9 @@ impl ListedReceipt {
             (&self.payload_hash).into(),
             self.occurrences.into(),
             (&self.signature_algorithm).into(),
+            self.signer.key_fingerprint.as_ref().into(),
+            self.signer.operator.as_ref().into(),
+            self.signer.trust.into(),
             cursor.into(),
         ]);
     }

@@ -2,6 +2,7 @@
 
 use super::{ClientCount, ContentCount, PurposeCounts};
 use crate::format::table::{Cell, Table};
+use crate::trust::TotalsByTrust;
 
 /// The columns; with a period to compare with there is one more.
 pub(crate) fn columns(compared: bool) -> Vec<&'static str> {
@@ -35,6 +36,31 @@ impl<'a> Rows<'a> {
         for (at, (purpose, value)) in counts.named().into_iter().enumerate() {
             let before = previous.and_then(|counts| counts.get(at).map(|(_, count)| *count));
             self.row("usageByPurpose", purpose.into(), Cell::Nothing, value, before);
+        }
+    }
+
+    /// `byTrust`: each part's totals, with the part as key.
+    pub(crate) fn parts(&mut self, parts: &TotalsByTrust, previous: Option<TotalsByTrust>) {
+        let named = |parts: &TotalsByTrust| [("proven", parts.proven), ("unproven", parts.unproven)];
+        let previous = previous.as_ref().map(named);
+        for (at, (name, part)) in named(parts).into_iter().enumerate() {
+            let before = previous.map(|parts| parts[at].1);
+            let receipts = before.map(|part| part.total_receipts);
+            self.row(
+                "totalReceipts",
+                name.into(),
+                Cell::Nothing,
+                part.total_receipts,
+                receipts,
+            );
+            let clients = before.map(|part| part.unique_clients);
+            self.row(
+                "uniqueClients",
+                name.into(),
+                Cell::Nothing,
+                part.unique_clients,
+                clients,
+            );
         }
     }
 

@@ -21,9 +21,11 @@ use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Cell, Table, Tabular};
 use crate::openapi::Refusals;
 use crate::parameters::{
-    self, CLIENT, COMPARE, DOMAIN, ENTRY, FROM, GROUP_BY, INTERVAL, METRIC, MODEL, PURPOSE, Query, SERIES_LIMIT, TO, TZ,
+    self, CLIENT, COMPARE, DOMAIN, ENTRY, FROM, GROUP_BY, INTERVAL, KEY, METRIC, MODEL, OPERATOR, PURPOSE, Query,
+    SERIES_LIMIT, TO, TRUST, TZ,
 };
 use crate::selection::{PURPOSES, filter};
+use crate::trust::ByTrust;
 use web::{Failure, rfc3339};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/timeseries";
@@ -37,6 +39,9 @@ pub(crate) const PARAMETERS: &[Query] = &[
     CLIENT,
     ENTRY,
     MODEL,
+    TRUST,
+    OPERATOR,
+    KEY,
     GROUP_BY,
     DOMAIN,
     SERIES_LIMIT,
@@ -106,6 +111,7 @@ struct Series {
 
 /// One bucket: `[start, the next one's start)`, the last one to `to`.
 #[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 struct Point {
     /// UTC.
     #[schema(format = DateTime)]
@@ -114,23 +120,31 @@ struct Point {
     #[schema(format = DateTime)]
     local: String,
     value: u64,
+    by_trust: ByTrust,
 }
 
+/// Values of one series by their bucket's start, in milliseconds since the Unix epoch.
+type ByStart = HashMap<i64, (u64, ByTrust)>;
+
 impl Question {
-    /// All points of one series; `values` by start, in milliseconds since the Unix epoch.
-    fn points(&self, period: &Period, values: &HashMap<i64, u64>) -> Vec<Point> {
+    /// All points of one series.
+    fn points(&self, period: &Period, values: &ByStart) -> Vec<Point> {
         let local = |start: &Timestamp| start.display_with_offset(self.tz.to_offset(*start));
-        let point = |start: &Timestamp| Point {
-            start: rfc3339(*start),
-            local: format!("{:.3}", local(start)),
-            value: values.get(&start.as_millisecond()).copied().unwrap_or(0),
+        let point = |start: &Timestamp| {
+            let (value, by_trust) = values.get(&start.as_millisecond()).copied().unwrap_or_default();
+            Point {
+                start: rfc3339(*start),
+                local: format!("{:.3}", local(start)),
+                value,
+                by_trust,
+            }
         };
         period.starts().iter().map(point).collect()
     }
 
     /// The groups with the greatest sum first.
     fn series(&self, period: &Period, points: Vec<TimeseriesPoint>) -> Vec<Series> {
-        let mut groups: HashMap<String, HashMap<i64, u64>> = HashMap::new();
+        let mut groups: HashMap<String, ByStart> = HashMap::new();
         if let Some((_, GroupBy::Purpose)) = self.group {
             groups.extend(PURPOSES.map(|name| (name.to_owned(), HashMap::new())));
         }
@@ -138,10 +152,10 @@ impl Question {
             groups
                 .entry(point.group.unwrap_or_default())
                 .or_default()
-                .insert(point.bucket_start_ms, point.value);
+                .insert(point.bucket_start_ms, (point.value, point.by_trust.into()));
         }
         let mut groups: Vec<_> = groups.into_iter().collect();
-        let sum = |values: &HashMap<i64, u64>| values.values().sum::<u64>();
+        let sum = |values: &ByStart| values.values().map(|(value, _)| value).sum::<u64>();
         groups.sort_by(|(a_key, a), (b_key, b)| sum(b).cmp(&sum(a)).then_with(|| a_key.cmp(b_key)));
         groups
             .into_iter()
@@ -159,7 +173,9 @@ impl Question {
                 series: Some(self.series(period, points)),
             };
         }
-        let values = points.into_iter().map(|point| (point.bucket_start_ms, point.value));
+        let values = points
+            .into_iter()
+            .map(|point| (point.bucket_start_ms, (point.value, point.by_trust.into())));
         Values {
             points: Some(self.points(period, &values.collect())),
             series: None,
@@ -171,7 +187,7 @@ impl Tabular for Timeseries {
     fn columns(&self) -> Vec<&'static str> {
         let period = self.previous.as_ref().map(|_| "period");
         let mut columns: Vec<&'static str> = period.into_iter().chain(self.group_by).collect();
-        columns.extend(["start", "local", "value"]);
+        columns.extend(["start", "local", "value", "proven", "unproven"]);
         columns
     }
 
@@ -192,6 +208,7 @@ impl Values {
             let before = period.map(Cell::from).into_iter().chain(key);
             let cells: Vec<Cell<'_>> = before
                 .chain([(&point.start).into(), (&point.local).into(), point.value.into()])
+                .chain([point.by_trust.proven.into(), point.by_trust.unproven.into()])
                 .collect();
             table.row(&cells);
         };

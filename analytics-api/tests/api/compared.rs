@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::numbers::{ours, purposes};
-use crate::rows::{Known, ms, sums};
+use crate::rows::{Known, ms, sums, totals_by_trust};
 use crate::stack::Stack;
 
 fn within(rows: &[Known], from: &str, to: &str) -> Vec<Known> {
@@ -61,6 +61,8 @@ pub(crate) async fn dashboards(stack: &Stack) {
         assert_eq!(previous["totalReceipts"], expected.receipts, "{query}");
         assert_eq!(previous["uniqueClients"], expected.clients, "{query}");
         assert_eq!(previous["usageByPurpose"], purposes(expected.by_purpose), "{query}");
+        let parts = totals_by_trust(&within(&rows, from, to));
+        assert_eq!(previous["byTrust"], parts, "{query}");
     }
     let query = "from=2026-03-29&to=2026-03-30&tz=Europe/Berlin";
     let plain = stack.ok(&format!("/api/v1/analytics/dashboard?{query}")).await;
@@ -76,6 +78,9 @@ pub(crate) async fn dashboards(stack: &Stack) {
         text.starts_with("measure,key,label,value,previous\r\ntotalReceipts,,,7,1\r\n"),
         "{text}"
     );
+    let parts = "\r\ntotalReceipts,proven,,3,1\r\nuniqueClients,proven,,1,1\r\n\
+                 totalReceipts,unproven,,4,0\r\nuniqueClients,unproven,,3,0\r\n";
+    assert!(text.contains(parts), "{text}");
 }
 
 fn values(points: &Value) -> Vec<u64> {
@@ -122,11 +127,11 @@ pub(crate) async fn series(stack: &Stack) {
         .await;
     let text = answer.text();
     assert!(
-        text.starts_with("period,purpose,start,local,value\r\ncurrent,"),
+        text.starts_with("period,purpose,start,local,value,proven,unproven\r\ncurrent,"),
         "{text}"
     );
     assert!(
-        text.contains("\r\nprevious,training,2026-03-27T23:00:00.000Z,2026-03-28T00:00:00.000+01:00,1\r\n"),
+        text.contains("\r\nprevious,training,2026-03-27T23:00:00.000Z,2026-03-28T00:00:00.000+01:00,1,1,0\r\n"),
         "{text}"
     );
 }

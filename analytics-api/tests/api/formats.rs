@@ -185,7 +185,8 @@ pub(crate) async fn words_of_strangers(stack: &Stack) {
         text.contains(",\"'=HYPERLINK(\"\"http://x.example\"\",\"\"a\"\")\","),
         "{text}"
     );
-    assert!(text.contains(",\"'+1, \"\"two\"\"\u{2028}lines\","), "{text}");
+    // A separator of lines that isn't one of CSV's.
+    assert!(text.contains(",\"'+1, \"\"two\"\"\\u{2028}lines\","), "{text}");
     assert!(text.contains(",<script>alert(1)</script>,"), "{text}");
     // Nobody takes it for a page.
     assert_eq!(csv.header("x-content-type-options"), "nosniff");

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::numbers::ours;
-use crate::rows::{BULK_RECEIPTS, Known, NEWS, client, entry, model, payload_hash_text, refused, sums, url};
+use crate::rows::{
+    BULK_RECEIPTS, FOREIGN_OPERATOR, Known, NEWS, client, entry, key_text, model, payload_hash_text, receipts_by_trust,
+    refused, sums, url,
+};
 use crate::stack::Stack;
 
 const RECEIPTS: &str = "/api/v1/analytics/receipts";
@@ -17,7 +20,8 @@ pub(crate) async fn content_clients_purposes_models(stack: &Stack) {
     assert_eq!(
         answer["content"][0],
         json!({
-            "entryId": entry(1).to_string(), "title": url(entry(1)), "url": url(entry(1)), "receiptCount": 5, "uniqueClients": 3,
+            "entryId": entry(1).to_string(), "title": url(entry(1)), "url": url(entry(1)), "receiptCount": 5,
+            "byTrust": {"proven": 3, "unproven": 2}, "uniqueClients": 3,
             "lastSeen": "2026-03-29T22:00:00.000Z", "unknownEntry": true
         })
     );
@@ -32,8 +36,9 @@ pub(crate) async fn content_clients_purposes_models(stack: &Stack) {
     assert_eq!(
         answer["clients"][0],
         json!({
-            "clientId": client(1).to_string(), "name": "client 1", "organization": "Organization", "receiptCount": 5,
-            "lastSeen": "2026-03-29T21:59:59.999Z"
+            "clientId": client(1).to_string(), "keyFingerprint": key_text(1), "operator": null, "trust": "unproven",
+            "name": "client 1", "organization": "Organization", "receiptCount": 5,
+            "byTrust": {"proven": 4, "unproven": 1}, "lastSeen": "2026-03-29T21:59:59.999Z"
         })
     );
 
@@ -41,10 +46,13 @@ pub(crate) async fn content_clients_purposes_models(stack: &Stack) {
     for one in answer["purposes"].as_array().unwrap() {
         let expected = sums(rows.iter().filter(|row| one["purpose"] == row.purpose));
         assert_eq!(one["receiptCount"], expected.receipts);
+        let parts = receipts_by_trust(rows.iter().filter(|row| one["purpose"] == row.purpose));
+        assert_eq!(one["byTrust"], parts);
         assert_eq!(one["uniqueClients"], expected.clients);
     }
     let answer = stack.ok("/api/v1/analytics/purposes?from=2100-01-01").await;
-    let zero = |purpose: &str| json!({"purpose": purpose, "receiptCount": 0, "uniqueClients": 0});
+    let nothing = receipts_by_trust([]);
+    let zero = |purpose: &str| json!({"purpose": purpose, "receiptCount": 0, "byTrust": nothing, "uniqueClients": 0});
     assert_eq!(
         answer["purposes"],
         json!([zero("training"), zero("inference"), zero("research")])
@@ -56,6 +64,8 @@ pub(crate) async fn content_clients_purposes_models(stack: &Stack) {
         let name = one["modelId"].as_str().unwrap_or_default();
         let expected = sums(rows.iter().filter(|row| model(row.client_id) == name));
         assert_eq!(one["receiptCount"], expected.receipts, "{name}");
+        let parts = receipts_by_trust(rows.iter().filter(|row| model(row.client_id) == name));
+        assert_eq!(one["byTrust"], parts, "{name}");
     }
 }
 
@@ -116,7 +126,8 @@ pub(crate) async fn receipts_page_by_page(stack: &Stack) {
             "receivedAt": "2026-03-30T19:46:40.000Z", "publisher": NEWS, "entryId": entry(1).to_string(), "title": url(entry(1)),
             "url": url(entry(1)), "clientId": client(3).to_string(), "clientName": "client 3", "clientVersion": "1.0",
             "organization": "Organization", "purpose": "training", "context": "tests", "datasetId": null, "modelId": "=model(3)",
-            "payloadHash": payload_hash_text(expected[0].receipt_id, 1), "occurrences": 2, "signatureAlgorithm": "Ed25519"
+            "payloadHash": payload_hash_text(expected[0].receipt_id, 1), "occurrences": 2, "signatureAlgorithm": "Ed25519",
+            "keyFingerprint": key_text(3), "operator": FOREIGN_OPERATOR, "trust": "proven"
         })
     );
     let day = "from=2026-03-29&to=2026-03-30&tz=Europe/Berlin&purpose=inference";

@@ -13,6 +13,7 @@ mod queries;
 mod rows;
 mod stack;
 mod titles;
+mod trust;
 
 use std::sync::Arc;
 
@@ -58,6 +59,12 @@ async fn the_api_over_the_real_engine() {
         lists::a_stream_of_many_pages,
         lists::refusals_page_by_page,
         lists::only_receipts_of_a_model,
+        trust::filters,
+        trust::operators_and_keys_are_read_in_any_form,
+        trust::bad_values,
+        trust::strangers_cannot_rename_a_client,
+        trust::parts_add_up,
+        trust::rows,
         compared::dashboards,
         compared::series,
         compared::a_series_of_models,

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::rows::{BLOG, Known, NEWS, client, entry, known, ms, payload_hash_text, receipt, refused, sums, url};
+use crate::rows::{
+    BLOG, Known, NEWS, OPERATOR, client, entry, key_text, known, ms, payload_hash_text, receipt, receipts_by_trust,
+    refused, split, sums, totals_by_trust, url,
+};
 use crate::stack::Stack;
 
 /// The key of NEWS and BLOG sees these.
@@ -23,14 +26,18 @@ pub(crate) async fn dashboard(stack: &Stack) {
     assert_eq!(answer["totalReceipts"], expected.receipts);
     assert_eq!(answer["uniqueClients"], expected.clients);
     assert_eq!(answer["usageByPurpose"], purposes(expected.by_purpose));
+    assert_eq!(answer["byTrust"], totals_by_trust(&ours()));
     assert_eq!((&answer["from"], &answer["to"]), (&Value::Null, &Value::Null));
-    let top = |number: u8, count: u64| {
+    let top = |number: u8, proven: u64, unproven: u64| {
         let url = url(entry(number));
-        json!({"entryId": entry(number).to_string(), "url": url, "title": url, "receiptCount": count, "unknownEntry": true})
+        json!({
+            "entryId": entry(number).to_string(), "url": url, "title": url, "receiptCount": proven + unproven,
+            "byTrust": {"proven": proven, "unproven": unproven}, "unknownEntry": true
+        })
     };
-    assert_eq!(answer["topContent"], json!([top(1, 5), top(2, 4), top(3, 1)]));
+    assert_eq!(answer["topContent"], json!([top(1, 3, 2), top(2, 3, 1), top(3, 0, 1)]));
     let answer = stack.ok("/api/v1/analytics/dashboard?limit=1").await;
-    assert_eq!(answer["topContent"], json!([top(1, 5)]));
+    assert_eq!(answer["topContent"], json!([top(1, 3, 2)]));
 }
 
 pub(crate) async fn dashboard_selections(stack: &Stack) {
@@ -66,6 +73,8 @@ pub(crate) async fn dashboard_selections(stack: &Stack) {
         assert_eq!(answer["totalReceipts"], expected.receipts, "{query}");
         assert_eq!(answer["uniqueClients"], expected.clients, "{query}");
         assert_eq!(answer["usageByPurpose"], purposes(expected.by_purpose), "{query}");
+        let parts = totals_by_trust(rows.iter().filter(|row| select(row)));
+        assert_eq!(answer["byTrust"], parts, "{query}");
     }
     for (query, select) in [
         (format!("clientId={}", client(1)), 0_u8),
@@ -92,6 +101,7 @@ fn expect_points(answer: &Value, edges: &[&str], value: impl Fn(&[&Known]) -> u6
             .collect();
         assert_eq!(ms(point["start"].as_str().unwrap()), ms(edge[0]));
         assert_eq!(point["value"], value(&bucket), "{}", edge[0]);
+        assert_eq!(point["byTrust"], split(bucket, &value), "{}", edge[0]);
     }
 }
 
@@ -244,9 +254,9 @@ pub(crate) async fn csv(stack: &Stack) {
     assert_eq!(answer.header("x-complete-through"), stack.complete_through());
     assert_eq!(
         answer.text(),
-        "start,local,value\r\n\
-         2026-03-28T23:00:00.000Z,2026-03-29T00:00:00.000+01:00,7\r\n\
-         2026-03-29T22:00:00.000Z,2026-03-30T00:00:00.000+02:00,1\r\n"
+        "start,local,value,proven,unproven\r\n\
+         2026-03-28T23:00:00.000Z,2026-03-29T00:00:00.000+01:00,7,3,4\r\n\
+         2026-03-29T22:00:00.000Z,2026-03-30T00:00:00.000+02:00,1,1,0\r\n"
     );
     let answer = stack
         .get("/api/v1/analytics/refusals?limit=3", &[("accept", "text/csv")])
@@ -262,6 +272,7 @@ pub(crate) async fn content(stack: &Stack) {
     assert_eq!(answer["totalReceipts"], expected.receipts);
     assert_eq!(answer["uniqueClients"], expected.clients);
     assert_eq!(answer["usageByPurpose"], purposes(expected.by_purpose));
+    assert_eq!(answer["byTrust"], totals_by_trust(&rows));
     assert_eq!(answer["urls"], json!([url(entry(1))]));
     assert_eq!(answer["firstSeen"], "2026-03-28T22:59:59.999Z");
     assert_eq!(answer["lastSeen"], "2026-03-29T22:00:00.000Z");
@@ -269,7 +280,9 @@ pub(crate) async fn content(stack: &Stack) {
     assert_eq!(
         top[0],
         json!({
-            "clientId": client(1).to_string(), "name": "client 1", "organization": "Organization", "receiptCount": 3
+            "clientId": client(1).to_string(), "keyFingerprint": key_text(1), "operator": null, "trust": "unproven",
+            "name": "client 1", "organization": "Organization", "receiptCount": 3,
+            "byTrust": {"proven": 2, "unproven": 1}
         })
     );
     assert_eq!(top.as_array().unwrap().len(), 3);
@@ -306,6 +319,15 @@ pub(crate) async fn clients(stack: &Stack) {
     let expected = sums(rows.iter());
     assert_eq!(answer["totalReceipts"], expected.receipts);
     assert_eq!(answer["uniqueContent"], expected.entries);
+    assert_eq!(answer["byTrust"], totals_by_trust(&rows));
+    // Its newest receipt came when the operator listed the key no longer.
+    assert_eq!(
+        answer["keys"],
+        json!([{
+            "keyFingerprint": key_text(1), "operator": null, "trust": "unproven", "receiptCount": 5,
+            "byTrust": receipts_by_trust(&rows), "lastSeen": "2026-03-29T21:59:59.999Z"
+        }])
+    );
     assert_eq!(answer["usageByPurpose"], purposes(expected.by_purpose));
     assert_eq!(
         (answer["name"].as_str(), answer["versions"][0].as_str()),
@@ -381,7 +403,8 @@ pub(crate) async fn receipts(stack: &Stack) {
         json!([{
             "payloadHash": hash, "occurrences": 3, "timestamp": "2026-03-28T23:00:00.000Z",
             "receivedAt": "2026-03-30T19:46:40.000Z", "publisher": NEWS, "entryId": entry(1).to_string(),
-            "clientId": client(1).to_string(), "purpose": "training", "signatureAlgorithm": "Ed25519"
+            "clientId": client(1).to_string(), "purpose": "training", "signatureAlgorithm": "Ed25519",
+            "keyFingerprint": key_text(1), "operator": OPERATOR, "trust": "proven"
         }])
     );
 

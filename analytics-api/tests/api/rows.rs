@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use blocks::{AcceptedRow, RejectedRow, Rows};
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use usage::Usage;
 use uuid::Uuid;
 use warehouse::Warehouse;
@@ -14,6 +15,13 @@ pub(crate) const RIVAL: &str = "rival.example";
 /// Of it there are more receipts than a page has.
 pub(crate) const BULK: &str = "bulk.example";
 pub(crate) const BULK_RECEIPTS: u32 = 2_500;
+/// Its receipts have signers of every kind.
+pub(crate) const SIGNED: &str = "signed.example";
+
+pub(crate) const OPERATOR: &str = "ai.example";
+pub(crate) const FOREIGN_OPERATOR: &str = "xn--knstlich-65a.example";
+/// Whose key it is by the time of duplicates, which changes nothing.
+pub(crate) const LATER_OPERATOR: &str = "later.example";
 
 /// One payload, seen `occurrences` times.
 #[derive(Debug, Clone)]
@@ -22,6 +30,11 @@ pub(crate) struct Known {
     pub(crate) receipt_id: Uuid,
     pub(crate) entry_id: Uuid,
     pub(crate) client_id: Uuid,
+    pub(crate) name: String,
+    /// Every byte of the key's fingerprint.
+    pub(crate) key: u8,
+    /// On the first arrival; empty if it was nobody's.
+    pub(crate) operator: &'static str,
     pub(crate) timestamp_ms: i64,
     pub(crate) purpose: &'static str,
     pub(crate) payload: u8,
@@ -50,7 +63,14 @@ pub(crate) fn ms(text: &str) -> i64 {
 
 pub(crate) const RECEIVED_MS: i64 = 1_774_900_000_000;
 
-/// Around the day of 23 hours in Berlin (2026-03-29), at the edges of buckets.
+impl Known {
+    pub(crate) fn is_proven(&self) -> bool {
+        !self.operator.is_empty()
+    }
+}
+
+/// Around the day of 23 hours in Berlin (2026-03-29), at the edges of buckets; every client has a
+/// key of its own.
 pub(crate) fn known() -> Vec<Known> {
     let rows = [
         // publisher, receipt, entry, client, timestamp, purpose, payload, occurrences
@@ -68,12 +88,22 @@ pub(crate) fn known() -> Vec<Known> {
         (RIVAL, 10, 4, 5, "2026-03-29T12:00:00.000Z", "training", 1, 1),
         (RIVAL, 11, 4, 1, "2026-03-29T12:30:00.000Z", "training", 1, 4),
     ];
+    let operator = |receipt_no, client_no| match (receipt_no, client_no) {
+        // Its key isn't listed any more.
+        (5, 1) => "",
+        (_, 1) => OPERATOR,
+        (_, 3) => FOREIGN_OPERATOR,
+        _ => "",
+    };
     rows.map(
         |(publisher, receipt_no, entry_no, client_no, timestamp, purpose, payload, occurrences)| Known {
             publisher,
             receipt_id: receipt(receipt_no),
             entry_id: entry(entry_no),
             client_id: client(client_no),
+            name: format!("client {client_no}"),
+            key: client_no,
+            operator: operator(receipt_no, client_no),
             timestamp_ms: ms(timestamp),
             purpose,
             payload,
@@ -81,6 +111,79 @@ pub(crate) fn known() -> Vec<Known> {
         },
     )
     .into()
+}
+
+/// Receipts of [`SIGNED`]: a client with strangers under its ID, one whose key was listed in
+/// between, and one that nobody answers for.
+pub(crate) fn signed() -> Vec<Known> {
+    let rows = [
+        // receipt, client, key, operator, name, timestamp, purpose, entry
+        (30, 1, 1, OPERATOR, "Known AI", "2026-03-20T10:00:00Z", "training", 1),
+        (31, 1, 1, OPERATOR, "Known AI", "2026-03-21T10:00:00Z", "inference", 2),
+        (32, 1, 7, "", "A stranger", "2026-03-22T10:00:00Z", "training", 1),
+        (33, 1, 8, "", "Another stranger", "2026-03-23T10:00:00Z", "research", 1),
+        (34, 1, 8, "", "Another stranger", "2026-03-24T10:00:00Z", "research", 2),
+        (35, 1, 8, "", "Another stranger", "2026-03-24T11:15:00Z", "research", 2),
+        (36, 6, 6, "", "Künstlich", "2026-03-19T10:00:00Z", "training", 3),
+        (
+            37,
+            6,
+            6,
+            FOREIGN_OPERATOR,
+            "Künstlich 2",
+            "2026-03-21T10:00:00Z",
+            "training",
+            3,
+        ),
+        (38, 9, 9, "", "Nobody", "2026-03-25T10:00:00Z", "inference", 3),
+    ];
+    let row =
+        |(receipt_no, client_no, key, operator, name, timestamp, purpose, entry_no): (_, _, _, _, &str, _, _, _)| {
+            Known {
+                publisher: SIGNED,
+                receipt_id: receipt(receipt_no),
+                entry_id: entry(entry_no),
+                client_id: client(client_no),
+                name: name.to_owned(),
+                key,
+                operator,
+                timestamp_ms: ms(timestamp),
+                purpose,
+                payload: 1,
+                occurrences: 1 + u16::from(receipt_no % 3),
+            }
+        };
+    rows.map(row).into()
+}
+
+/// The fingerprint as answered.
+pub(crate) fn key_text(key: u8) -> String {
+    hex::encode([key; 32])
+}
+
+/// A number over the proven rows, and over the others.
+pub(crate) fn split<'a>(rows: impl IntoIterator<Item = &'a Known>, number: impl Fn(&[&Known]) -> u64) -> Value {
+    let (proven, unproven): (Vec<&Known>, Vec<&Known>) = rows.into_iter().partition(|row| row.is_proven());
+    json!({"proven": number(&proven), "unproven": number(&unproven)})
+}
+
+/// Receipts by trust.
+pub(crate) fn receipts_by_trust<'a>(rows: impl IntoIterator<Item = &'a Known>) -> Value {
+    split(rows, |part| part.len() as u64)
+}
+
+/// Totals by trust.
+pub(crate) fn totals_by_trust<'a>(rows: impl IntoIterator<Item = &'a Known>) -> Value {
+    let (proven, unproven): (Vec<&Known>, Vec<&Known>) = rows.into_iter().partition(|row| row.is_proven());
+    let [proven, unproven] = [proven, unproven].map(|part| {
+        let sums = sums(part.into_iter());
+        let [training, inference, research] = sums.by_purpose;
+        json!({
+            "totalReceipts": sums.receipts, "uniqueClients": sums.clients,
+            "usageByPurpose": {"training": training, "inference": inference, "research": research}
+        })
+    });
+    json!({"proven": proven, "unproven": unproven})
 }
 
 /// The payload's hash; as a real one it differs between receipts, in its first 16 bytes too.
@@ -192,7 +295,7 @@ pub(crate) async fn insert(warehouse: &Warehouse) {
     let mut rows = Rows::default();
     push_bulk(&mut rows);
     let mut position = 1_u128 << 96;
-    for known in known() {
+    for known in known().into_iter().chain(signed()) {
         for occurrence in 0..known.occurrences {
             position += 1 << 16;
             rows.push_accepted(&AcceptedRow {
@@ -203,7 +306,13 @@ pub(crate) async fn insert(warehouse: &Warehouse) {
                 position,
                 received_at_ms: RECEIVED_MS + i64::from(occurrence),
                 url: &url(known.entry_id),
-                client_name: &format!("client {}", known.client_id.as_bytes()[15]),
+                client_name: &known.name,
+                key_fingerprint: &[known.key; 32],
+                operator: if occurrence == 0 {
+                    known.operator
+                } else {
+                    LATER_OPERATOR
+                },
                 purpose: known.purpose,
                 ..row(known.client_id, known.entry_id)
             });

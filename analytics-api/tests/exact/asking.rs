@@ -69,10 +69,42 @@ pub(crate) enum Question {
 }
 
 const ALL: &[&str] = &[
-    "from", "to", "tz", "purpose", "clientId", "entryId", "modelId", "domain",
+    "from",
+    "to",
+    "tz",
+    "purpose",
+    "clientId",
+    "entryId",
+    "modelId",
+    "trust",
+    "operator",
+    "keyFingerprint",
+    "domain",
 ];
-const WITHOUT_ENTRY: &[&str] = &["from", "to", "tz", "purpose", "clientId", "modelId", "domain"];
-const WITHOUT_CLIENT: &[&str] = &["from", "to", "tz", "purpose", "entryId", "modelId", "domain"];
+const WITHOUT_ENTRY: &[&str] = &[
+    "from",
+    "to",
+    "tz",
+    "purpose",
+    "clientId",
+    "modelId",
+    "trust",
+    "operator",
+    "keyFingerprint",
+    "domain",
+];
+const WITHOUT_CLIENT: &[&str] = &[
+    "from",
+    "to",
+    "tz",
+    "purpose",
+    "entryId",
+    "modelId",
+    "trust",
+    "operator",
+    "keyFingerprint",
+    "domain",
+];
 const RANGE: &[&str] = &["from", "to", "tz", "domain"];
 
 const GROUPS: [(Group, &str); 4] = [

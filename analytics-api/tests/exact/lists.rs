@@ -6,7 +6,8 @@ use crate::asking::{Expected, View};
 use crate::calendar::utc_text;
 use crate::making::PURPOSES;
 use crate::model::{Fact, Stored, distinct, grouped, largest, newest};
-use crate::selecting::Selection;
+use crate::selecting::{Selection, hex};
+use crate::trust;
 
 fn ranged(selection: &Selection, mut answer: Value) -> Expected {
     let (from, to) = selection.range_texts();
@@ -33,6 +34,7 @@ pub(crate) fn content(view: &View<'_>, selection: &Selection, most: usize) -> Ex
             "title": title,
             "url": url,
             "receiptCount": facts.len(),
+            "byTrust": trust::receipts(&facts),
             "uniqueClients": distinct(&facts, |fact| fact.client_id),
             "lastSeen": last_seen(&facts),
             "unknownEntry": unknown,
@@ -44,16 +46,18 @@ pub(crate) fn content(view: &View<'_>, selection: &Selection, most: usize) -> Ex
 
 pub(crate) fn clients(view: &View<'_>, selection: &Selection, most: usize) -> Expected {
     let facts = selection.matching(view.model, view.reader);
-    let groups = grouped(&facts, |fact| fact.client_id);
+    let groups = grouped(&facts, |fact| (fact.client_id, fact.key));
     let total = groups.len();
-    let shown = largest(groups, most).into_iter().map(|(id, facts)| {
-        json!({
+    let shown = largest(groups, most).into_iter().map(|((id, _), facts)| {
+        let client = json!({
             "clientId": id.to_string(),
             "name": newest(&facts, |fact| &fact.name),
             "organization": newest(&facts, |fact| &fact.organization),
             "receiptCount": facts.len(),
+            "byTrust": trust::receipts(&facts),
             "lastSeen": last_seen(&facts),
-        })
+        });
+        trust::signed(client, &facts)
     });
     let shown: Value = shown.collect();
     ranged(selection, json!({"totalClients": total, "clients": shown}))
@@ -65,7 +69,8 @@ pub(crate) fn purposes(view: &View<'_>, selection: &Selection) -> Expected {
         let mut facts = facts.clone();
         facts.retain(|fact| fact.purpose == *purpose);
         json!({
-            "purpose": purpose, "receiptCount": facts.len(), "uniqueClients": distinct(&facts, |fact| fact.client_id)
+            "purpose": purpose, "receiptCount": facts.len(), "byTrust": trust::receipts(&facts),
+            "uniqueClients": distinct(&facts, |fact| fact.client_id)
         })
     });
     let shown: Value = shown.collect();
@@ -80,6 +85,7 @@ pub(crate) fn models(view: &View<'_>, selection: &Selection, most: usize) -> Exp
         json!({
             "modelId": Some(model).filter(|model| !model.is_empty()),
             "receiptCount": facts.len(),
+            "byTrust": trust::receipts(&facts),
             "uniqueClients": distinct(&facts, |fact| fact.client_id),
         })
     });
@@ -109,10 +115,9 @@ fn shown(view: &View<'_>, stored: &Stored) -> Value {
         .reader
         .label(fact.entry_id)
         .map_or(fact.url.clone(), |(title, _)| title);
-    let hash: String = fact.payload_hash.iter().map(|byte| format!("{byte:02x}")).collect();
     let erased = fact.client_id.is_nil();
     let stated = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    json!({
+    let receipt = json!({
         "receiptId": fact.receipt_id.to_string(),
         "timestamp": utc_text(fact.timestamp_ms),
         "receivedAt": utc_text(stored.received_ms),
@@ -128,8 +133,9 @@ fn shown(view: &View<'_>, stored: &Stored) -> Value {
         "context": (!erased).then_some("tests"),
         "datasetId": null,
         "modelId": stated(&fact.model_id),
-        "payloadHash": format!("sha256:{hash}"),
+        "payloadHash": format!("sha256:{}", hex(&fact.payload_hash)),
         "occurrences": stored.positions.len(),
         "signatureAlgorithm": "Ed25519",
-    })
+    });
+    trust::signed(receipt, &[fact])
 }

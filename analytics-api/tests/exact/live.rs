@@ -20,6 +20,7 @@ use crate::world::{Place, World, write_receipts, write_the_line, write_the_rest}
 
 const BLOCKS: usize = 12;
 const READERS: u64 = 2;
+const PARTS: [&str; 2] = ["proven", "unproven"];
 
 /// What was known after each block, and how far the blocks are.
 struct History {
@@ -158,16 +159,35 @@ fn counts(answer: &Value) -> BTreeMap<String, u64> {
     for (purpose, count) in answer["usageByPurpose"].as_object().into_iter().flatten() {
         tell(purpose.clone(), count);
     }
+    for part in PARTS {
+        let totals = &answer["byTrust"][part];
+        for name in ["totalReceipts", "uniqueClients"] {
+            tell(format!("{part} {name}"), &totals[name]);
+        }
+        for (purpose, count) in totals["usageByPurpose"].as_object().into_iter().flatten() {
+            tell(format!("{part} {purpose}"), count);
+        }
+    }
     for one in answer["purposes"].as_array().into_iter().flatten() {
         tell(one["purpose"].to_string(), &one["receiptCount"]);
         tell(format!("clients {}", one["purpose"]), &one["uniqueClients"]);
+        for part in PARTS {
+            tell(format!("{part} {}", one["purpose"]), &one["byTrust"][part]);
+        }
     }
     for point in answer["points"].as_array().into_iter().flatten() {
         tell(point["start"].to_string(), &point["value"]);
+        for part in PARTS {
+            tell(format!("{part} {}", point["start"]), &point["byTrust"][part]);
+        }
     }
     for one in answer["series"].as_array().into_iter().flatten() {
         for point in one["points"].as_array().into_iter().flatten() {
-            tell(format!("{} {}", one["key"], point["start"]), &point["value"]);
+            let name = format!("{} {}", one["key"], point["start"]);
+            for part in PARTS {
+                tell(format!("{part} {name}"), &point["byTrust"][part]);
+            }
+            tell(name, &point["value"]);
         }
     }
     found

@@ -18,6 +18,7 @@ mod selecting;
 mod series;
 mod single;
 mod totals;
+mod trust;
 mod world;
 
 use rand::rngs::StdRng;

@@ -41,6 +41,23 @@ pub(crate) const PURPOSES: [&str; 3] = ["training", "inference", "research"];
 pub(crate) const PARTITIONS: u32 = 3;
 const MODELS: [&str; 5] = ["", "m-large-3", "m-small-1", "m \"quoted\", 3", "mödel"];
 const REASONS: [&str; 4] = ["bad_signature", "malformed", "bad_content_hash", "client_key_unknown"];
+/// Keys of signers, their operators, and the milliseconds after [`RECEIVED_MS`] from and to which
+/// the operators list them.
+const KEYS: [(u8, &str, std::ops::Range<i64>); 5] = [
+    (1, "ai.example", 0..i64::MAX),
+    (2, "ai.example", 150_000..i64::MAX),
+    (3, "xn--knstlich-65a.example", 100_000..400_000),
+    (4, "", 0..0),
+    (5, "", 0..0),
+];
+/// Operators as queries write them.
+const OPERATORS: [(&str, &str); 5] = [
+    ("ai.example", "ai.example"),
+    ("AI.Example.", "ai.example"),
+    ("künstlich.example", "xn--knstlich-65a.example"),
+    ("XN--knstlich-65a.example", "xn--knstlich-65a.example"),
+    ("nobody.example", "nobody.example"),
+];
 const ENTRIES: u128 = 30;
 const CLIENTS: u128 = 12;
 /// When the gateway took the first record.
@@ -67,6 +84,24 @@ pub(crate) fn any_client(rng: &mut StdRng) -> Uuid {
 
 pub(crate) fn any_model(rng: &mut StdRng) -> &'static str {
     MODELS[1..].choose(rng).unwrap()
+}
+
+/// The operator of a key at an instant; empty if it is nobody's.
+fn operator_of(key: &[u8; 32], received_ms: i64) -> &'static str {
+    let listed = KEYS
+        .iter()
+        .find(|(number, _, when)| *number == key[0] && when.contains(&(received_ms - RECEIVED_MS)));
+    listed.map_or("", |(_, operator, _)| *operator)
+}
+
+/// An operator as a query writes it, and its domain.
+pub(crate) fn any_operator(rng: &mut StdRng) -> (&'static str, &'static str) {
+    *OPERATORS.choose(rng).unwrap()
+}
+
+/// A signer's key; the last one is nobody's.
+pub(crate) fn any_key(rng: &mut StdRng) -> [u8; 32] {
+    [rng.random_range(1..=6); 32]
 }
 
 pub(crate) fn any_reason(rng: &mut StdRng) -> &'static str {
@@ -181,6 +216,12 @@ impl Maker {
             payload_hash,
             url: format!("https://x.example/{entry_number}?v={}&ü='", rng.random_range(0..3)),
             client_id: client(client_number),
+            // Most receipts of a client have one key, and others use its ID.
+            key: match rng.random_range(0..4) {
+                0 => [KEYS.choose(rng).unwrap().0; 32],
+                _ => [KEYS[usize::try_from(client_number).unwrap() % KEYS.len()].0; 32],
+            },
+            operator: "",
             name: format!("client 'n°{client_number}' {}", rng.random_range(0..2)),
             version: format!("1.{}", rng.random_range(0..4)),
             organization: format!("org \"{}\"", client_number / 2),
@@ -217,7 +258,7 @@ impl Maker {
             for index in 0..rng.random_range(1..5_u128) {
                 let position =
                     (u128::from(EPOCH) << 96) | (u128::from(partition) << 64) | (u128::from(offset) << 16) | index;
-                let fact = match rng.random_range(0..20) {
+                let mut fact = match rng.random_range(0..20) {
                     0 | 1 if !self.made.is_empty() => self.made.choose(rng).unwrap().clone(),
                     2 if !self.made.is_empty() => {
                         let other = self.made.choose(rng).unwrap().receipt_id;
@@ -232,6 +273,7 @@ impl Maker {
                     }
                     _ => self.fact(rng),
                 };
+                fact.operator = operator_of(&fact.key, self.received_ms);
                 self.made.push(fact.clone());
                 accepted.push((fact, position, self.received_ms));
             }

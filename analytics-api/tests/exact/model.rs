@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-/// A receipt as its client states it.
+/// A receipt as its client states it, and who signed it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fact {
     pub(crate) publisher: &'static str,
@@ -14,6 +14,9 @@ pub(crate) struct Fact {
     pub(crate) payload_hash: [u8; 32],
     pub(crate) url: String,
     pub(crate) client_id: Uuid,
+    pub(crate) key: [u8; 32],
+    /// Whose key it was on its first arrival; empty if nobody's.
+    pub(crate) operator: &'static str,
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) organization: String,
@@ -59,7 +62,8 @@ impl Model {
         self.refused.values()
     }
 
-    /// One more occurrence of a receipt. What was erased of an earlier one stays erased.
+    /// One more occurrence of a receipt. What was erased of an earlier one stays erased, and the
+    /// first one's operator stays.
     pub(crate) fn take(&mut self, fact: &Fact, position: u128, received_ms: i64) {
         let stored = self
             .receipts
@@ -83,6 +87,8 @@ impl Model {
             let fact = &mut stored.fact;
             if mine(fact.publisher) && (fact.timestamp_ms < before_ms || stored.received_ms < before_ms) {
                 fact.client_id = Uuid::nil();
+                fact.key = [0; 32];
+                fact.operator = "";
                 for text in [&mut fact.name, &mut fact.version, &mut fact.organization] {
                     text.clear();
                 }
@@ -96,6 +102,12 @@ impl Model {
             }
         }
     }
+}
+
+/// The proven ones and the others.
+pub(crate) fn parts<'a>(facts: &[&'a Fact]) -> [Vec<&'a Fact>; 2] {
+    let (proven, unproven) = facts.iter().partition(|fact| !fact.operator.is_empty());
+    [proven, unproven]
 }
 
 /// The text of the newest; of equally new ones the greatest.

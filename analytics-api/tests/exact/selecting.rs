@@ -7,9 +7,11 @@ use rand::seq::IndexedRandom;
 use uuid::Uuid;
 
 use crate::calendar::{at, first_instant, local_text, utc_text};
-use crate::making::{Maker, PURPOSES, ZONES, any_client, any_entry, any_model, zone};
+use crate::making::{Maker, PURPOSES, ZONES, any_client, any_entry, any_key, any_model, any_operator, zone};
 use crate::model::{Fact, Model, Refused};
 use crate::world::Reader;
+
+const TRUSTS: [&str; 3] = ["proven", "unproven", "all"];
 
 /// An instant, and how the query writes it.
 #[derive(Debug, Clone)]
@@ -28,6 +30,11 @@ pub(crate) struct Selection {
     pub(crate) client: Option<Uuid>,
     pub(crate) entry: Option<Uuid>,
     pub(crate) model: Option<&'static str>,
+    /// `proven`, `unproven` or `all`.
+    pub(crate) trust: Option<&'static str>,
+    /// As the query writes it, and the domain.
+    pub(crate) operator: Option<(&'static str, &'static str)>,
+    pub(crate) key: Option<[u8; 32]>,
     pub(crate) domain: Option<&'static str>,
 }
 
@@ -76,6 +83,9 @@ impl Selection {
             client: rng.random_bool(0.2).then(|| any_client(rng)),
             entry: rng.random_bool(0.2).then(|| any_entry(rng)),
             model: rng.random_bool(0.2).then(|| any_model(rng)),
+            trust: rng.random_bool(0.2).then(|| *TRUSTS.choose(rng).unwrap()),
+            operator: rng.random_bool(0.1).then(|| any_operator(rng)),
+            key: rng.random_bool(0.1).then(|| any_key(rng)),
             domain: None,
         }
         .within(rng, reader)
@@ -103,6 +113,9 @@ impl Selection {
             ("clientId", self.client.map(|id| id.to_string())),
             ("entryId", self.entry.map(|id| id.to_string())),
             ("modelId", self.model.map(escaped)),
+            ("trust", self.trust.map(str::to_owned)),
+            ("operator", self.operator.map(|(written, _)| escaped(written))),
+            ("keyFingerprint", self.key.map(|key| hex(&key))),
             ("domain", self.domain.map(str::to_owned)),
         ];
         let given = all.into_iter().filter(|(name, _)| names.contains(name));
@@ -126,6 +139,15 @@ impl Selection {
         }
         if !has("modelId") {
             only.model = None;
+        }
+        if !has("trust") {
+            only.trust = None;
+        }
+        if !has("operator") {
+            only.operator = None;
+        }
+        if !has("keyFingerprint") {
+            only.key = None;
         }
         only
     }
@@ -154,6 +176,13 @@ impl Selection {
             && self.client.is_none_or(|id| id == fact.client_id)
             && self.entry.is_none_or(|id| id == fact.entry_id)
             && self.model.is_none_or(|model| model == fact.model_id)
+            && match self.trust {
+                Some("proven") => !fact.operator.is_empty(),
+                Some("unproven") => fact.operator.is_empty(),
+                _ => true,
+            }
+            && self.operator.is_none_or(|(_, operator)| operator == fact.operator)
+            && self.key.is_none_or(|key| key == fact.key)
     }
 
     /// All its receipts with times in `[from_ms, to_ms)`.
@@ -178,6 +207,11 @@ impl Selection {
         };
         model.refused().filter(within).collect()
     }
+}
+
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A value of a query string.

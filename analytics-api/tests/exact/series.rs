@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::asking::{Expected, Group, Series, View};
 use crate::calendar::{Every, before, local_text, milliseconds, starts, utc_text};
 use crate::making::PURPOSES;
-use crate::model::{Fact, distinct, grouped, largest};
+use crate::model::{Fact, distinct, grouped, largest, parts};
 
 pub(crate) fn timeseries(view: &View<'_>, series: &Series, answered: &Value) -> Expected {
     let selection = &series.selection;
@@ -77,22 +77,28 @@ impl Asked<'_> {
             return None;
         }
         let values = |facts: &[&Fact]| -> Vec<u64> { values(&starts, to_ms, facts, self.metric) };
-        let points = |values: &[u64]| -> Value {
-            let points = starts.iter().zip(values).map(|(start_ms, value)| {
-                json!({"start": utc_text(*start_ms), "local": local_text(*start_ms, self.tz), "value": value})
+        let points = |facts: &[&Fact]| -> Value {
+            let [proven, unproven] = parts(facts).map(|part| values(&part));
+            let parts = proven.into_iter().zip(unproven);
+            let points = starts.iter().zip(values(facts)).zip(parts);
+            let points = points.map(|((start_ms, value), (proven, unproven))| {
+                json!({
+                    "start": utc_text(*start_ms), "local": local_text(*start_ms, self.tz), "value": value,
+                    "byTrust": {"proven": proven, "unproven": unproven},
+                })
             });
             points.collect()
         };
         let mut answer = json!({"from": utc_text(from_ms), "to": utc_text(to_ms)});
         match self.group {
-            None => answer["points"] = points(&values(facts)),
+            None => answer["points"] = points(facts),
             Some(group) => {
                 let mut groups = groups(facts, group, self.limit);
                 groups.sort_by_key(|(key, facts)| (Reverse(values(facts).iter().sum::<u64>()), key.clone()));
                 let named = |key: &String| Some(key.clone()).filter(|key| !key.is_empty());
                 let series = groups
                     .iter()
-                    .map(|(key, facts)| json!({"key": named(key), "points": points(&values(facts))}));
+                    .map(|(key, facts)| json!({"key": named(key), "points": points(facts)}));
                 answer["series"] = series.collect();
             }
         }

@@ -6,7 +6,8 @@ use uuid::Uuid;
 use crate::asking::{Expected, View};
 use crate::calendar::utc_text;
 use crate::model::{Refused, Stored};
-use crate::selecting::Selection;
+use crate::selecting::{Selection, hex};
+use crate::trust;
 
 /// All of them, as if they were one page.
 pub(crate) fn refusals(view: &View<'_>, selection: &Selection, reason: Option<&str>) -> Expected {
@@ -53,18 +54,10 @@ pub(crate) fn receipt(view: &View<'_>, id: Uuid, selection: &Selection) -> Expec
         .refused()
         .filter(|one| one.receipt_id == Some(id) && seen(one.publisher))
         .collect();
-    let hash = |stored: &Stored| {
-        let hex: String = stored
-            .fact
-            .payload_hash
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        format!("sha256:{hex}")
-    };
+    let hash = |stored: &Stored| format!("sha256:{}", hex(&stored.fact.payload_hash));
     let payload = |stored: &&Stored| {
         let fact = &stored.fact;
-        json!({
+        let payload = json!({
             "payloadHash": hash(stored),
             "occurrences": stored.positions.len(),
             "timestamp": utc_text(fact.timestamp_ms),
@@ -74,7 +67,8 @@ pub(crate) fn receipt(view: &View<'_>, id: Uuid, selection: &Selection) -> Expec
             "clientId": fact.client_id.to_string(),
             "purpose": fact.purpose,
             "signatureAlgorithm": "Ed25519",
-        })
+        });
+        trust::signed(payload, &[fact])
     };
     let rejection =
         |one: &&Refused| json!({"reason": one.reason, "detail": one.detail, "receivedAt": utc_text(one.received_ms)});

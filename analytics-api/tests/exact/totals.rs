@@ -6,8 +6,9 @@ use uuid::Uuid;
 use crate::asking::{Expected, View};
 use crate::calendar::{before, utc_text};
 use crate::making::zone;
-use crate::model::{Fact, distinct, grouped, largest, newest};
+use crate::model::{Fact, distinct, grouped, largest, newest, parts};
 use crate::selecting::Selection;
+use crate::trust;
 
 /// Texts of one list: URLs and versions.
 const TEXTS_MAX: usize = 100;
@@ -27,23 +28,47 @@ pub(crate) fn top_content(view: &View<'_>, facts: &[&Fact], most: usize) -> Valu
             let url = newest(&facts, |fact| &fact.url).to_owned();
             let (title, url) = label.unwrap_or((url.clone(), url));
             json!({
-                "entryId": id.to_string(), "title": title, "url": url, "receiptCount": facts.len(), "unknownEntry": unknown
+                "entryId": id.to_string(), "title": title, "url": url, "receiptCount": facts.len(),
+                "byTrust": trust::receipts(&facts), "unknownEntry": unknown
             })
         })
         .collect()
 }
 
-/// The clients that used most.
+/// Texts of several keys' receipts: of the newest proven one, or of the newest if none is proven.
+fn most_trusted<'a>(facts: &[&'a Fact], text: impl Fn(&'a Fact) -> &'a str) -> &'a str {
+    let [proven, _] = parts(facts);
+    newest(if proven.is_empty() { facts } else { &proven }, text)
+}
+
+/// The keys of clients that used most.
 pub(crate) fn top_clients(facts: &[&Fact], most: usize) -> Value {
-    let top = largest(grouped(facts, |fact| fact.client_id), most);
+    let top = largest(grouped(facts, |fact| (fact.client_id, fact.key)), most);
     top.into_iter()
-        .map(|(id, facts)| {
-            json!({
+        .map(|((id, _), facts)| {
+            let client = json!({
                 "clientId": id.to_string(),
                 "name": newest(&facts, |fact| &fact.name),
                 "organization": newest(&facts, |fact| &fact.organization),
                 "receiptCount": facts.len(),
-            })
+                "byTrust": trust::receipts(&facts),
+            });
+            trust::signed(client, &facts)
+        })
+        .collect()
+}
+
+/// The keys that signed a client's receipts.
+fn keys(facts: &[&Fact]) -> Value {
+    let keys = largest(grouped(facts, |fact| fact.key), TEXTS_MAX);
+    keys.into_iter()
+        .map(|(_, facts)| {
+            let key = json!({
+                "receiptCount": facts.len(),
+                "byTrust": trust::receipts(&facts),
+                "lastSeen": seen(&facts).1,
+            });
+            trust::signed(key, &facts)
         })
         .collect()
 }
@@ -67,6 +92,7 @@ pub(crate) fn dashboard(view: &View<'_>, selection: &Selection, most: usize, com
         "uniqueClients": distinct(&facts, |fact| fact.client_id),
         "topContent": top_content(view, &facts, most),
         "usageByPurpose": by_purpose(&facts),
+        "byTrust": trust::totals(&facts),
         "from": from,
         "to": to,
     });
@@ -82,6 +108,7 @@ pub(crate) fn dashboard(view: &View<'_>, selection: &Selection, most: usize, com
             "totalReceipts": facts.len(),
             "uniqueClients": distinct(&facts, |fact| fact.client_id),
             "usageByPurpose": by_purpose(&facts),
+            "byTrust": trust::totals(&facts),
         });
     }
     Expected::Ok(answer)
@@ -111,6 +138,7 @@ pub(crate) fn content(view: &View<'_>, id: Uuid, selection: &Selection, most: us
         "totalReceipts": facts.len(),
         "uniqueClients": distinct(&facts, |fact| fact.client_id),
         "usageByPurpose": by_purpose(&facts),
+        "byTrust": trust::totals(&facts),
         "topClients": top_clients(&facts, most),
         "firstSeen": first_seen,
         "lastSeen": last_seen,
@@ -131,12 +159,14 @@ pub(crate) fn client(view: &View<'_>, id: Uuid, selection: &Selection, most: usi
     let (from, to) = selection.range_texts();
     Expected::Ok(json!({
         "clientId": id.to_string(),
-        "name": newest(&facts, |fact| &fact.name),
-        "organization": newest(&facts, |fact| &fact.organization),
+        "name": most_trusted(&facts, |fact| &fact.name),
+        "organization": most_trusted(&facts, |fact| &fact.organization),
+        "keys": keys(&facts),
         "versions": texts(&facts, |fact| &fact.version),
         "totalReceipts": facts.len(),
         "uniqueContent": distinct(&facts, |fact| fact.entry_id),
         "usageByPurpose": by_purpose(&facts),
+        "byTrust": trust::totals(&facts),
         "topContent": top_content(view, &facts, most),
         "firstSeen": first_seen,
         "lastSeen": last_seen,

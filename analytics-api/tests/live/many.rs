@@ -9,7 +9,7 @@ use tokio::sync::Barrier;
 use uuid::Uuid;
 
 use crate::stream::{client, listen, open};
-use crate::world::{Delivered, World};
+use crate::world::{Delivered, World, is_proven};
 
 const LISTENERS: usize = 2_000;
 /// Streams of one h2c connection.
@@ -59,6 +59,10 @@ pub(crate) async fn two_thousand_listeners_share_one_question(world: &World) {
                 let last = stream.next_of("totals").await;
                 assert_eq!(last.data["totalReceipts"], all.len());
                 assert_eq!(last.data["uniqueClients"], 3);
+                let proven = all.iter().filter(|id| is_proven(**id)).count();
+                let parts = &last.data["byTrust"];
+                assert_eq!(parts["proven"]["totalReceipts"], proven);
+                assert_eq!(parts["unproven"]["totalReceipts"], all.len() - proven);
             }));
         }
     }

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::world::{Publisher, Server};
+use crate::world::{Publisher, Server, is_proven};
 
 pub(crate) type HttpClient = Client<HttpConnector, Empty<Bytes>>;
 
@@ -144,5 +144,7 @@ pub(crate) fn take(told: &mut BTreeSet<Uuid>, event: &Event) {
     for receipt in event.data["receipts"].as_array().unwrap() {
         let id: Uuid = receipt["receiptId"].as_str().unwrap().parse().unwrap();
         assert!(told.insert(id), "{id} twice");
+        let trust = if is_proven(id) { "proven" } else { "unproven" };
+        assert_eq!(receipt["trust"], trust, "{id}");
     }
 }

@@ -12,8 +12,12 @@ export type Completeness = Schemas['Completeness'];
 export type PurposeCounts = Schemas['PurposeCounts'];
 export type ContentCount = Schemas['ContentCount'];
 export type ClientCount = Schemas['ClientCount'];
+export type Signer = Schemas['Signer'];
+export type TotalsByTrust = Schemas['TotalsByTrust'];
+export type ByTrust = Schemas['ByTrust'];
 export type ModelUsage = Schemas['ModelUsage'];
 export type LiveReceipt = Schemas['ListedReceipt'];
 
 /** Of an event of the stream, which the document tells in words only. */
-export type LiveTotals = Completeness & Pick<Dashboard, 'totalReceipts' | 'uniqueClients' | 'usageByPurpose'>;
+export type LiveTotals = Completeness &
+  Pick<Dashboard, 'totalReceipts' | 'uniqueClients' | 'usageByPurpose' | 'byTrust'>;

@@ -30,7 +30,7 @@ export interface paths {
         };
         /**
          * Top clients
-         * @description The clients with the most receipts, those with equally many in order of their id.
+         * @description The keys of clients with the most receipts, those with equally many in order of their ids.
          */
         get: operations["clients"];
         put?: never;
@@ -134,7 +134,7 @@ export interface paths {
          * @description Server-sent events (WHATWG HTML, section 9.2), without end. Each has the id of a moment; a request with `Last-Event-ID` goes on from it
          *     and is told every receipt since, once.
          *
-         *     - `totals`: `totalReceipts`, `uniqueClients`, `usageByPurpose` of the current day in `tz` (the one that `completeThrough` lies in), its `from`
+         *     - `totals`: `totalReceipts`, `uniqueClients`, `usageByPurpose`, `byTrust` of the current day in `tz` (the one that `completeThrough` lies in), its `from`
          *       and `to`, `completeThrough`; at once, after each change, and each second as `completeThrough` moves
          *     - `receipts`: `receipts`, newest first, each as in the list of receipts, since the event before; `leftOut`, how many more came than are told
          *     - `reload`: more came, or changed, than is told one by one: load what is shown anew, in your own time (others are told the same); the
@@ -320,8 +320,22 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description A number by trust. Receipts are in one part. Clients and entries can be in both. */
+        ByTrust: {
+            /**
+             * Format: int64
+             * @description With receipts whose key was an operator's on arrival.
+             */
+            proven: number;
+            /**
+             * Format: int64
+             * @description With other receipts.
+             */
+            unproven: number;
+        };
         /** @description One client's activity. */
         ClientActivity: {
+            byTrust: components["schemas"]["TotalsByTrust"];
             /** Format: uuid */
             clientId: string;
             /**
@@ -331,14 +345,19 @@ export interface components {
             firstSeen: string | null;
             /** Format: date-time */
             from: string | null;
+            /** @description The keys that signed its receipts, those with the most receipts first, 100 at most. */
+            keys: components["schemas"]["ClientKey"][];
             /**
              * Format: date-time
              * @description That of its last.
              */
             lastSeen: string | null;
-            /** @description As its newest receipt in the selection says. */
+            /**
+             * @description As its newest receipt in the selection says, a proven one if there are any: anybody can
+             *     claim a client's ID.
+             */
             name: string;
-            /** @description As its newest receipt in the selection says. */
+            /** @description As the same receipt says. */
             organization: string;
             /** Format: date-time */
             to: string | null;
@@ -352,35 +371,49 @@ export interface components {
             /** @description Those that its receipts name, 100 at most. */
             versions: string[];
         };
-        /** @description One client and how much it used. */
-        ClientCount: {
+        /** @description One key of a client and how much it used. */
+        ClientCount: components["schemas"]["Signer"] & {
+            byTrust: components["schemas"]["ByTrust"];
             /** Format: uuid */
             clientId: string;
-            /** @description As its newest receipt says. */
+            /** @description As the key's newest receipt says. */
             name: string;
-            /** @description As its newest receipt says. */
+            /** @description As the key's newest receipt says. */
             organization: string;
             /** Format: int64 */
             receiptCount: number;
         };
-        /** @description One client and how much it used. */
-        ClientUsage: {
+        /** @description A key that signed a client's receipts. */
+        ClientKey: components["schemas"]["Signer"] & {
+            byTrust: components["schemas"]["ByTrust"];
+            /**
+             * Format: date-time
+             * @description The timestamp of the key's last receipt in the selection.
+             */
+            lastSeen: string;
+            /** Format: int64 */
+            receiptCount: number;
+        };
+        /** @description One key of a client and how much it used. Whoever claims another's client ID has another key. */
+        ClientUsage: components["schemas"]["Signer"] & {
+            byTrust: components["schemas"]["ByTrust"];
             /** Format: uuid */
             clientId: string;
             /**
              * Format: date-time
-             * @description The timestamp of its last receipt in the selection.
+             * @description The timestamp of the key's last receipt in the selection.
              */
             lastSeen: string;
-            /** @description As its newest receipt in the selection says. */
+            /** @description As the key's newest receipt in the selection says. */
             name: string;
-            /** @description As its newest receipt in the selection says. */
+            /** @description As the key's newest receipt in the selection says. */
             organization: string;
             /** Format: int64 */
             receiptCount: number;
         };
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_ClientActivity: {
+            byTrust: components["schemas"]["TotalsByTrust"];
             /** Format: uuid */
             clientId: string;
             /**
@@ -390,14 +423,19 @@ export interface components {
             firstSeen: string | null;
             /** Format: date-time */
             from: string | null;
+            /** @description The keys that signed its receipts, those with the most receipts first, 100 at most. */
+            keys: components["schemas"]["ClientKey"][];
             /**
              * Format: date-time
              * @description That of its last.
              */
             lastSeen: string | null;
-            /** @description As its newest receipt in the selection says. */
+            /**
+             * @description As its newest receipt in the selection says, a proven one if there are any: anybody can
+             *     claim a client's ID.
+             */
             name: string;
-            /** @description As its newest receipt in the selection says. */
+            /** @description As the same receipt says. */
             organization: string;
             /** Format: date-time */
             to: string | null;
@@ -413,6 +451,7 @@ export interface components {
         } & components["schemas"]["Completeness"];
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_Dashboard: {
+            byTrust: components["schemas"]["TotalsByTrust"];
             /** Format: date-time */
             from: string | null;
             /** @description Only with `compare=previous`. */
@@ -429,6 +468,7 @@ export interface components {
         } & components["schemas"]["Completeness"];
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_Entry: {
+            byTrust: components["schemas"]["TotalsByTrust"];
             /** Format: uuid */
             entryId: string;
             /**
@@ -447,7 +487,7 @@ export interface components {
             title: string;
             /** Format: date-time */
             to: string | null;
-            /** @description The clients with the most receipts. */
+            /** @description The keys of clients with the most receipts. */
             topClients: components["schemas"]["ClientCount"][];
             /** Format: int64 */
             totalReceipts: number;
@@ -567,7 +607,7 @@ export interface components {
             to: string | null;
             /**
              * Format: int64
-             * @description How many clients there are in all.
+             * @description How many rows there are in all: keys of clients.
              */
             totalClients: number;
         } & components["schemas"]["Completeness"];
@@ -599,6 +639,7 @@ export interface components {
         };
         /** @description One entry and how often it was used. */
         ContentCount: {
+            byTrust: components["schemas"]["ByTrust"];
             /** Format: uuid */
             entryId: string;
             /** Format: int64 */
@@ -612,6 +653,7 @@ export interface components {
         };
         /** @description One entry and how it was used. */
         ContentUsage: {
+            byTrust: components["schemas"]["ByTrust"];
             /** Format: uuid */
             entryId: string;
             /**
@@ -632,6 +674,7 @@ export interface components {
         };
         /** @description The totals of a range. */
         Dashboard: {
+            byTrust: components["schemas"]["TotalsByTrust"];
             /** Format: date-time */
             from: string | null;
             /** @description Only with `compare=previous`. */
@@ -648,6 +691,7 @@ export interface components {
         };
         /** @description One entry's usage. */
         Entry: {
+            byTrust: components["schemas"]["TotalsByTrust"];
             /** Format: uuid */
             entryId: string;
             /**
@@ -666,7 +710,7 @@ export interface components {
             title: string;
             /** Format: date-time */
             to: string | null;
-            /** @description The clients with the most receipts. */
+            /** @description The keys of clients with the most receipts. */
             topClients: components["schemas"]["ClientCount"][];
             /** Format: int64 */
             totalReceipts: number;
@@ -694,7 +738,7 @@ export interface components {
             service: string;
         };
         /** @description One receipt. What it didn't state, or what an erasure has taken, is null. */
-        ListedReceipt: {
+        ListedReceipt: components["schemas"]["Signer"] & {
             /** Format: uuid */
             clientId: string | null;
             clientName: string | null;
@@ -747,6 +791,7 @@ export interface components {
         };
         /** @description One model and how much it used. */
         ModelUsage: {
+            byTrust: components["schemas"]["ByTrust"];
             /** @description As the receipts name it; null for those that name none. */
             modelId: string | null;
             /** Format: int64 */
@@ -755,7 +800,7 @@ export interface components {
             uniqueClients: number;
         };
         /** @description One payload stored under the id. */
-        Payload: {
+        Payload: components["schemas"]["Signer"] & {
             clientId: string;
             entryId: string;
             /** Format: int64 */
@@ -771,6 +816,7 @@ export interface components {
         };
         /** @description One bucket: `[start, the next one's start)`, the last one to `to`. */
         Point: {
+            byTrust: components["schemas"]["ByTrust"];
             /**
              * Format: date-time
              * @description The same instant with the time zone's offset.
@@ -793,6 +839,7 @@ export interface components {
         };
         /** @description The totals of the period before. */
         PreviousTotals: {
+            byTrust: components["schemas"]["TotalsByTrust"];
             /** Format: date-time */
             from: string;
             /** Format: date-time */
@@ -844,6 +891,7 @@ export interface components {
         };
         /** @description One purpose and how much it was. */
         PurposeUsage: {
+            byTrust: components["schemas"]["ByTrust"];
             /** @description `training`, `inference` or `research`. */
             purpose: string;
             /** Format: int64 */
@@ -935,6 +983,15 @@ export interface components {
             key: string | null;
             points: components["schemas"]["Point"][];
         };
+        /** @description Who signed: the key, and the operator whose key it was on arrival. */
+        Signer: {
+            /** @description SHA-256 of the key's SPKI in hexadecimal; null if it was erased. */
+            keyFingerprint: string | null;
+            /** @description The operator's domain; null for unproven receipts. */
+            operator: string | null;
+            /** @description `proven` or `unproven`. */
+            trust: string;
+        };
         /** @description Values over time: `points`, or with `groupBy` `series` and `seriesMax`. */
         Timeseries: components["schemas"]["Values"] & {
             /** Format: date-time */
@@ -968,7 +1025,7 @@ export interface components {
             to: string | null;
             /**
              * Format: int64
-             * @description How many clients there are in all.
+             * @description How many rows there are in all: keys of clients.
              */
             totalClients: number;
         };
@@ -984,6 +1041,24 @@ export interface components {
              * @description How many entries there are in all.
              */
             totalContent: number;
+        };
+        /** @description Totals by trust. */
+        TotalsByTrust: {
+            /** @description Of receipts whose key was an operator's on arrival. */
+            proven: components["schemas"]["TrustTotals"];
+            /** @description Of other receipts. */
+            unproven: components["schemas"]["TrustTotals"];
+        };
+        /** @description Totals of one part. */
+        TrustTotals: {
+            /** Format: int64 */
+            totalReceipts: number;
+            /**
+             * Format: int64
+             * @description Clients with receipts of this part.
+             */
+            uniqueClients: number;
+            usageByPurpose: components["schemas"]["PurposeCounts"];
         };
         /** @description The values of one period. */
         Values: {
@@ -1046,6 +1121,12 @@ export interface operations {
                 entryId?: string;
                 /** @description Only receipts that name this model */
                 modelId?: string;
+                /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
+                trust?: "proven" | "unproven" | "all";
+                /** @description Only receipts that were proven by this operator, a domain */
+                operator?: string;
+                /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
+                keyFingerprint?: string;
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
@@ -1248,6 +1329,12 @@ export interface operations {
                 entryId?: string;
                 /** @description Only receipts that name this model */
                 modelId?: string;
+                /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
+                trust?: "proven" | "unproven" | "all";
+                /** @description Only receipts that were proven by this operator, a domain */
+                operator?: string;
+                /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
+                keyFingerprint?: string;
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
@@ -1474,6 +1561,12 @@ export interface operations {
                 entryId?: string;
                 /** @description Only receipts that name this model */
                 modelId?: string;
+                /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
+                trust?: "proven" | "unproven" | "all";
+                /** @description Only receipts that were proven by this operator, a domain */
+                operator?: string;
+                /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
+                keyFingerprint?: string;
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
@@ -1676,6 +1769,12 @@ export interface operations {
                 clientId?: string;
                 /** @description Only receipts that name this model */
                 modelId?: string;
+                /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
+                trust?: "proven" | "unproven" | "all";
+                /** @description Only receipts that were proven by this operator, a domain */
+                operator?: string;
+                /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
+                keyFingerprint?: string;
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
@@ -1902,6 +2001,12 @@ export interface operations {
                 entryId?: string;
                 /** @description Only receipts that name this model */
                 modelId?: string;
+                /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
+                trust?: "proven" | "unproven" | "all";
+                /** @description Only receipts that were proven by this operator, a domain */
+                operator?: string;
+                /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
+                keyFingerprint?: string;
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long `topContent` is; 10 if it isn't given, and 0 leaves it empty */
@@ -2263,6 +2368,12 @@ export interface operations {
                 entryId?: string;
                 /** @description Only receipts that name this model */
                 modelId?: string;
+                /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
+                trust?: "proven" | "unproven" | "all";
+                /** @description Only receipts that were proven by this operator, a domain */
+                operator?: string;
+                /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
+                keyFingerprint?: string;
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
@@ -2467,6 +2578,12 @@ export interface operations {
                 entryId?: string;
                 /** @description Only receipts that name this model */
                 modelId?: string;
+                /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
+                trust?: "proven" | "unproven" | "all";
+                /** @description Only receipts that were proven by this operator, a domain */
+                operator?: string;
+                /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
+                keyFingerprint?: string;
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
             };
@@ -2669,6 +2786,12 @@ export interface operations {
                 entryId?: string;
                 /** @description Only receipts that name this model */
                 modelId?: string;
+                /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
+                trust?: "proven" | "unproven" | "all";
+                /** @description Only receipts that were proven by this operator, a domain */
+                operator?: string;
+                /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
+                keyFingerprint?: string;
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How many receipts: as JSON at most 1,000, and 100 if it isn't given; as CSV or lines of JSON all there are up to the maximum if it isn't given */
@@ -3081,6 +3204,12 @@ export interface operations {
                 entryId?: string;
                 /** @description Only receipts that name this model */
                 modelId?: string;
+                /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
+                trust?: "proven" | "unproven" | "all";
+                /** @description Only receipts that were proven by this operator, a domain */
+                operator?: string;
+                /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
+                keyFingerprint?: string;
                 /** @description One series for each purpose, or for each of the clients, entries or models with the most receipts */
                 groupBy?: "purpose" | "client" | "content" | "model";
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */

@@ -6,7 +6,7 @@ const HOUR_MS = 3_600_000;
 const points = (values: number[]) =>
   values.map((value, at) => {
     const start = new Date(at * HOUR_MS).toISOString();
-    return { start, local: start, value };
+    return { start, local: start, value, byTrust: { proven: 0, unproven: value } };
   });
 const answer = (rest: Partial<Timeseries>): Timeseries =>
   ({

@@ -185,9 +185,10 @@ function Zone() {
 
 const ZONES = allZones();
 
-const FILTERS: { name: keyof Place & ('purpose' | 'modelId' | 'domain'); label: string }[] = [
+const FILTERS: { name: keyof Place & ('purpose' | 'modelId' | 'trust' | 'domain'); label: string }[] = [
   { name: 'purpose', label: 'Purpose' },
   { name: 'modelId', label: 'Model' },
+  { name: 'trust', label: 'Only' },
   { name: 'domain', label: 'Domain' },
 ];
 

@@ -8,6 +8,7 @@ import { clock, count, plural } from '../format';
 import * as feed from '../live/feed';
 import { linkTo } from '../place';
 import { bare } from './lists';
+import { Badge } from './Trust';
 
 /** Screen readers are told of arrivals this often at most. */
 const SPOKEN_MS = 20_000;
@@ -34,7 +35,8 @@ export function Live({ tz, domain }: { tz: string; domain: string | null }) {
           {today ? (
             <>
               <b>{count(today.totalReceipts)}</b> {today.totalReceipts === 1 ? 'receipt' : 'receipts'} today by{' '}
-              <b>{count(today.uniqueClients)}</b> {today.uniqueClients === 1 ? 'client' : 'clients'}
+              <b>{count(today.uniqueClients)}</b> {today.uniqueClients === 1 ? 'client' : 'clients'},{' '}
+              <b>{count(today.byTrust.proven.totalReceipts)}</b> of them proven
             </>
           ) : (
             'Today so far: –'
@@ -62,7 +64,7 @@ function Line({ receipt, tz }: { receipt: LiveReceipt; tz: string }) {
       <span class="by">
         <i class={`swatch ${receipt.purpose}`} />
         {receipt.purpose}
-        {receipt.clientName && <> · {receipt.clientName}</>}
+        {receipt.clientName && <> · {receipt.clientName}</>} <Badge trust={receipt.trust} />
       </span>
     </li>
   );

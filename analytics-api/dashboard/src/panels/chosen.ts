@@ -25,6 +25,7 @@ export function chosen(place: Place): Chosen {
       tz: place.tz,
       purpose: place.purpose ?? undefined,
       modelId: place.modelId ?? undefined,
+      trust: place.trust ?? undefined,
       domain: place.domain ?? undefined,
     },
   };

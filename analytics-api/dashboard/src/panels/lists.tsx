@@ -8,6 +8,7 @@ import { linkTo } from '../place';
 import type { Chosen } from './chosen';
 import { Panel } from './Panel';
 import { type Ranked, Ranking } from './Ranking';
+import { Badge, signerText } from './Trust';
 
 const ROWS = 8;
 /** What a download asks for: as many as the API gives at once. */
@@ -172,7 +173,7 @@ export function NewestReceipts({ chosen, filter }: { chosen: Chosen; filter: Pic
                 <small>
                   <i class={`swatch ${receipt.purpose}`} />
                   {receipt.purpose}
-                  {receipt.modelId && ` · ${receipt.modelId}`}
+                  {receipt.modelId && ` · ${receipt.modelId}`} <Badge trust={receipt.trust} />
                 </small>
               </li>
             ))}
@@ -207,9 +208,9 @@ export const rankedEntry = (entry: ContentCount): Ranked => ({
 });
 
 export const rankedClient = (client: ClientCount): Ranked => ({
-  key: client.clientId,
+  key: `${client.clientId} ${client.keyFingerprint}`,
   name: client.name || client.clientId,
-  note: client.organization,
+  note: [client.organization, signerText(client)].filter(Boolean).join(' · '),
   count: client.receiptCount,
   href: linkTo({ view: { name: 'client', id: client.clientId } }),
 });

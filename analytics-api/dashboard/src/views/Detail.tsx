@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
-import type { Client, Entry, PurposeCounts } from '../api/answers';
+import type { Client, Entry, PurposeCounts, TotalsByTrust } from '../api/answers';
 import { address, client, entry } from '../api/questions';
 import { useAsk } from '../ask';
 import { count, dateTime, PURPOSES, share, words } from '../format';
@@ -11,9 +11,12 @@ import { CSV_ROWS, NewestReceipts, rankedClient, rankedEntry } from '../panels/l
 import { OverTime } from '../panels/OverTime';
 import { Panel } from '../panels/Panel';
 import { Ranking } from '../panels/Ranking';
+import { Badge } from '../panels/Trust';
 import { linkTo } from '../place';
 
 const ROWS = 12;
+/** Keys of a client that its title names. */
+const KEYS_MAX = 4;
 
 export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
   const query = { ...chosen.query, limit: ROWS };
@@ -27,6 +30,7 @@ export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
         {(data) => (
           <Facts
             total={data.totalReceipts}
+            trust={data.byTrust}
             others={['Clients', data.uniqueClients]}
             purposes={data.usageByPurpose}
             of={data}
@@ -71,6 +75,7 @@ export function ClientView({ id, chosen }: { id: string; chosen: Chosen }) {
         {(data) => (
           <Facts
             total={data.totalReceipts}
+            trust={data.byTrust}
             others={['Entries', data.uniqueContent]}
             purposes={data.usageByPurpose}
             of={data}
@@ -138,7 +143,7 @@ function Title({
 function EntryFacts({ of }: { of: Entry }) {
   return (
     <>
-      {of.url && <Outside url={of.url} />}
+      {of.url && (of.unknownEntry === false ? <Outside url={of.url} /> : <span>{of.url}</span>)}
       {of.unknownEntry && <span class="soft">Not among your listed entries</span>}
       {of.urls.length > 1 && <span class="soft">Receipts name {count(of.urls.length)} addresses</span>}
     </>
@@ -149,6 +154,12 @@ function ClientFacts({ of }: { of: Client }) {
   return (
     <>
       {of.organization && <span>{of.organization}</span>}
+      {of.keys.slice(0, KEYS_MAX).map((key) => (
+        <span key={key.keyFingerprint} title={key.keyFingerprint ?? ''}>
+          <Badge trust={key.trust} /> {key.operator} key {key.keyFingerprint?.slice(0, 8)}: {count(key.receiptCount)}
+        </span>
+      ))}
+      {of.keys.length > KEYS_MAX && <span class="soft">and {count(of.keys.length - KEYS_MAX)} keys more</span>}
       {of.versions.length > 0 && (
         <span class="soft">
           {of.versions.length === 1 ? 'Version' : 'Versions'} {of.versions.slice(0, 8).join(', ')}
@@ -172,19 +183,22 @@ function Outside({ url }: { url: string }) {
 
 interface FactsProps {
   total: number;
+  trust: TotalsByTrust;
   others: [string, number];
   purposes: PurposeCounts;
   of: Pick<Entry, 'firstSeen' | 'lastSeen'>;
   tz: string;
 }
 
-function Facts({ total, others, purposes, of, tz }: FactsProps) {
+function Facts({ total, trust, others, purposes, of, tz }: FactsProps) {
   const seen = (at: string | null | undefined) => (!at ? '–' : dateTime(Date.parse(at), tz));
   return (
     <>
       <dl class="figures">
         <div class="figure first">
-          <dt>Receipts</dt>
+          <dt>
+            Receipts <span class="part">{count(trust.proven.totalReceipts)} proven</span>
+          </dt>
           <dd class="value">{count(total)}</dd>
         </div>
         <div class="figure">

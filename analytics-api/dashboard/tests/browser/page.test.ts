@@ -261,7 +261,12 @@ describe('the numbers', () => {
       const places: (string | undefined)[] = [];
       await page.route(`**${API}/live**`, async (route) => {
         places.push(route.request().headers()['last-event-id']);
-        const totals = { totalReceipts: places.length, uniqueClients: 1, completeThrough: new Date().toISOString() };
+        const totals = {
+          totalReceipts: places.length,
+          uniqueClients: 1,
+          byTrust: { proven: { totalReceipts: 0 }, unproven: { totalReceipts: places.length } },
+          completeThrough: new Date().toISOString(),
+        };
         const body = `retry: 100\n\nid: place-${places.length}\nevent: totals\ndata: ${JSON.stringify(totals)}\n\nid: torn`;
         await route.fulfill({ contentType: 'text/event-stream', body });
       });

@@ -1,0 +1,29 @@
+// Proven and unproven: whether the key of a receipt was an operator's when the receipt arrived.
+
+import type { ByTrust, Signer } from '../api/answers';
+import { count } from '../format';
+import { linkTo, place } from '../place';
+
+/** Who signed, in few words: the operator, or the beginning of an unproven key. */
+export const signerText = (signer: Signer): string => {
+  const key = signer.keyFingerprint?.slice(0, 8);
+  if (signer.operator) return `proven: ${signer.operator}`;
+  return key ? `unproven · key ${key}` : 'unproven';
+};
+
+export function Badge({ trust }: { trust: string }) {
+  return <span class={`trust ${trust}`}>{trust}</span>;
+}
+
+/** The other part of a headline, with a link to it alone. */
+export function OtherPart({ receipts, shown }: { receipts: ByTrust; shown: 'proven' | 'unproven' }) {
+  const other = shown === 'proven' ? 'unproven' : 'proven';
+  if (place.value.trust || receipts[other] === 0) return null;
+  return (
+    <>
+      {' '}
+      Beside them are <a href={linkTo({ trust: other })}>{`${count(receipts[other])} ${other} receipts`}</a>
+      {other === 'unproven' && ', whose senders haven’t proven who they are'}.
+    </>
+  );
+}

@@ -1,0 +1,494 @@
+//! Trust: proven and unproven parts, who signed, and the filters by them.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::numbers::purposes;
+use crate::rows::{
+    FOREIGN_OPERATOR, Known, LATER_OPERATOR, OPERATOR, client, entry, key_text, ms, receipt, receipts_by_trust, signed,
+    sums, totals_by_trust,
+};
+use crate::stack::Stack;
+
+/// The answer to the publisher whose receipts have signers of every kind.
+async fn ok(stack: &Stack, path: &str) -> Value {
+    let answer = stack.server.get(path, &stack.keys.signed, &[]).await;
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    answer.json()
+}
+
+async fn csv(stack: &Stack, path: &str) -> String {
+    let headers = [("accept", "text/csv")];
+    let answer = stack.server.get(path, &stack.keys.signed, &headers).await;
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    answer.text()
+}
+
+fn items<'a>(answer: &'a Value, list: &str) -> &'a [Value] {
+    answer[list].as_array().unwrap_or_else(|| panic!("no {list}: {answer}"))
+}
+
+type Select = fn(&Known) -> bool;
+
+/// Queries, and the receipts that they select.
+fn selections() -> Vec<(String, Select)> {
+    vec![
+        ("trust=all".to_owned(), |_| true),
+        ("trust=proven".to_owned(), Known::is_proven),
+        ("trust=unproven".to_owned(), |row| !row.is_proven()),
+        (format!("operator={OPERATOR}"), |row| row.operator == OPERATOR),
+        (format!("operator={FOREIGN_OPERATOR}"), |row| {
+            row.operator == FOREIGN_OPERATOR
+        }),
+        // Neither a subdomain's nor a parent's, nor that of a duplicate.
+        (format!("operator=www.{OPERATOR}"), |_| false),
+        (format!("operator={LATER_OPERATOR}"), |_| false),
+        (format!("keyFingerprint={}", key_text(8)), |row| row.key == 8),
+        (format!("keyFingerprint={}", key_text(6)), |row| row.key == 6),
+        (format!("keyFingerprint={}", key_text(99)), |_| false),
+        (format!("trust=unproven&keyFingerprint={}", key_text(6)), |row| {
+            row.key == 6 && !row.is_proven()
+        }),
+        (format!("trust=unproven&operator={OPERATOR}"), |_| false),
+        (format!("trust=proven&clientId={}", client(1)), |row| {
+            row.is_proven() && row.client_id == client(1)
+        }),
+        ("trust=unproven&purpose=research".to_owned(), |row| {
+            !row.is_proven() && row.purpose == "research"
+        }),
+    ]
+}
+
+/// A whole range, and one whose ends are inside of days and half hours.
+const RANGES: [(&str, &str); 2] = [
+    ("2026-03-01T00:00:00Z", "2026-04-01T00:00:00Z"),
+    ("2026-03-20T10:00:00.000Z", "2026-03-24T11:07:30.000Z"),
+];
+
+/// Each filter at every address.
+pub(crate) async fn filters(stack: &Stack) {
+    for (filter, select) in selections() {
+        for (from, to) in RANGES {
+            let mut rows = signed();
+            rows.retain(|row| select(row) && (ms(from)..ms(to)).contains(&row.timestamp_ms));
+            let query = format!("from={from}&to={to}&{filter}");
+            totals(stack, &query, &rows).await;
+            lists(stack, &query, &rows).await;
+            if !filter.contains("clientId") {
+                of_client(stack, &query, &rows).await;
+            }
+        }
+    }
+}
+
+async fn totals(stack: &Stack, query: &str, rows: &[Known]) {
+    let answer = ok(stack, &format!("/api/v1/analytics/dashboard?{query}")).await;
+    let expected = sums(rows.iter());
+    assert_eq!(answer["totalReceipts"], expected.receipts, "{query}");
+    assert_eq!(answer["uniqueClients"], expected.clients, "{query}");
+    assert_eq!(answer["usageByPurpose"], purposes(expected.by_purpose), "{query}");
+    assert_eq!(answer["byTrust"], totals_by_trust(rows), "{query}");
+    let answer = ok(stack, &format!("/api/v1/analytics/content/{}?{query}", entry(1))).await;
+    let of_entry: Vec<&Known> = rows.iter().filter(|row| row.entry_id == entry(1)).collect();
+    assert_eq!(answer["totalReceipts"], of_entry.len(), "{query}");
+    assert_eq!(answer["byTrust"], totals_by_trust(of_entry), "{query}");
+    for (metric, group) in [("receipts", ""), ("receipts", "&groupBy=client"), ("clients", "")] {
+        let path = format!("/api/v1/analytics/timeseries?metric={metric}&interval=month{group}&{query}");
+        let answer = ok(stack, &path).await;
+        let points: Vec<&Value> = if group.is_empty() {
+            items(&answer, "points").iter().collect()
+        } else {
+            let series = items(&answer, "series").iter();
+            series.flat_map(|one| items(one, "points")).collect()
+        };
+        let sum = |value: &dyn Fn(&Value) -> &Value| points.iter().map(|point| value(point).as_u64().unwrap()).sum();
+        let found: [u64; 3] = [
+            sum(&|point| &point["value"]),
+            sum(&|point| &point["byTrust"]["proven"]),
+            sum(&|point| &point["byTrust"]["unproven"]),
+        ];
+        let (proven, unproven): (Vec<&Known>, Vec<&Known>) = rows.iter().partition(|row| row.is_proven());
+        // One bucket, so distinct clients add up too.
+        let number = |rows: &[&Known]| match metric {
+            "receipts" => rows.len() as u64,
+            _ => sums(rows.iter().copied()).clients,
+        };
+        let all: Vec<&Known> = rows.iter().collect();
+        assert_eq!(found, [number(&all), number(&proven), number(&unproven)], "{path}");
+    }
+}
+
+async fn lists(stack: &Stack, query: &str, rows: &[Known]) {
+    let answer = ok(stack, &format!("/api/v1/analytics/receipts?{query}")).await;
+    let found: BTreeSet<&str> = items(&answer, "receipts")
+        .iter()
+        .map(|row| row["receiptId"].as_str().unwrap())
+        .collect();
+    let expected: BTreeSet<String> = rows.iter().map(|row| row.receipt_id.to_string()).collect();
+    assert!(found.into_iter().eq(expected.iter().map(String::as_str)), "{query}");
+    for row in items(&answer, "receipts") {
+        let known = rows
+            .iter()
+            .find(|known| row["receiptId"] == known.receipt_id.to_string());
+        let known = known.unwrap();
+        let operator = Some(known.operator).filter(|operator| !operator.is_empty());
+        assert_eq!(row["keyFingerprint"], key_text(known.key), "{query}");
+        assert_eq!(row["operator"], json!(operator), "{query}");
+        let trust = if known.is_proven() { "proven" } else { "unproven" };
+        assert_eq!(row["trust"], trust, "{query}");
+    }
+    for (address, list) in [
+        ("content", "content"),
+        ("clients", "clients"),
+        ("purposes", "purposes"),
+        ("models", "models"),
+    ] {
+        let answer = ok(stack, &format!("/api/v1/analytics/{address}?{query}")).await;
+        let sum = |value: &dyn Fn(&Value) -> &Value| -> u64 {
+            let items = items(&answer, list).iter();
+            items.map(|item| value(item).as_u64().unwrap()).sum()
+        };
+        let parts = json!({
+            "proven": sum(&|item| &item["byTrust"]["proven"]), "unproven": sum(&|item| &item["byTrust"]["unproven"])
+        });
+        assert_eq!(parts, receipts_by_trust(rows), "{address} {query}");
+        assert_eq!(
+            sum(&|item| &item["receiptCount"]),
+            rows.len() as u64,
+            "{address} {query}"
+        );
+    }
+    let answer = ok(stack, &format!("/api/v1/analytics/clients?{query}")).await;
+    let keys: BTreeSet<_> = rows.iter().map(|row| (row.client_id, row.key)).collect();
+    assert_eq!(answer["totalClients"], keys.len(), "{query}");
+}
+
+async fn of_client(stack: &Stack, query: &str, rows: &[Known]) {
+    let answer = ok(stack, &format!("/api/v1/analytics/clients/{}?{query}", client(1))).await;
+    let rows: Vec<&Known> = rows.iter().filter(|row| row.client_id == client(1)).collect();
+    assert_eq!(answer["totalReceipts"], rows.len(), "{query}");
+    assert_eq!(answer["byTrust"], totals_by_trust(rows.iter().copied()), "{query}");
+    let keys: BTreeSet<u8> = rows.iter().map(|row| row.key).collect();
+    let found: BTreeSet<&str> = items(&answer, "keys")
+        .iter()
+        .map(|key| key["keyFingerprint"].as_str().unwrap())
+        .collect();
+    let expected: BTreeSet<String> = keys.into_iter().map(key_text).collect();
+    assert!(found.into_iter().eq(expected.iter().map(String::as_str)), "{query}");
+}
+
+pub(crate) async fn operators_and_keys_are_read_in_any_form(stack: &Stack) {
+    let rows = signed();
+    let of = |operator: &str| rows.iter().filter(|row| row.operator == operator).count();
+    let of_key = rows.iter().filter(|row| row.key == 0x08).count();
+    for (query, expected) in [
+        ("operator=AI.Example".to_owned(), of(OPERATOR)),
+        ("operator=ai.example.".to_owned(), of(OPERATOR)),
+        ("operator=%20ai.example".to_owned(), of(OPERATOR)),
+        ("operator=k%C3%BCnstlich.example".to_owned(), of(FOREIGN_OPERATOR)),
+        ("operator=K%C3%9CNSTLICH.Example".to_owned(), of(FOREIGN_OPERATOR)),
+        // The u with its dots as a character of its own.
+        ("operator=ku%CC%88nstlich.example".to_owned(), of(FOREIGN_OPERATOR)),
+        (
+            format!("operator={}", FOREIGN_OPERATOR.to_uppercase()),
+            of(FOREIGN_OPERATOR),
+        ),
+        (format!("keyFingerprint={}", key_text(8)), of_key),
+    ] {
+        assert_ne!(expected, 0);
+        let answer = ok(stack, &format!("/api/v1/analytics/dashboard?{query}")).await;
+        assert_eq!(answer["totalReceipts"], expected, "{query}");
+    }
+}
+
+pub(crate) async fn bad_values(stack: &Stack) {
+    let addresses = [
+        "/api/v1/analytics/dashboard".to_owned(),
+        "/api/v1/analytics/timeseries".to_owned(),
+        "/api/v1/analytics/content".to_owned(),
+        format!("/api/v1/analytics/content/{}", entry(1)),
+        "/api/v1/analytics/clients".to_owned(),
+        format!("/api/v1/analytics/clients/{}", client(1)),
+        "/api/v1/analytics/purposes".to_owned(),
+        "/api/v1/analytics/models".to_owned(),
+        "/api/v1/analytics/receipts".to_owned(),
+    ];
+    let digits = "64 hexadecimal digits";
+    let (short, long) = (key_text(8)[1..].to_owned(), format!("{}0", key_text(8)));
+    let (odd, prefixed) = (
+        format!("{}x", &key_text(8)[1..]),
+        format!("sha256:{}", &key_text(8)[..57]),
+    );
+    let long_label = format!("{}.example", "a".repeat(64));
+    let long_name = format!("{}example", "a.".repeat(130));
+    for (name, value, detail) in [
+        ("trust", "verified", "proven, unproven, all"),
+        ("trust", "Proven", "proven, unproven, all"),
+        ("trust", "proven,unproven", "proven, unproven, all"),
+        ("trust", "", "empty"),
+        ("operator", "", "empty"),
+        ("operator", "example", "at least one dot"),
+        ("operator", "https://ai.example", "the name alone"),
+        ("operator", "ai.example:443", "the name alone"),
+        ("operator", "ai..example", "1 to 63 characters"),
+        ("operator", "-ai.example", "hyphen"),
+        ("operator", "192.0.2.1", "addresses"),
+        ("operator", "ai_1.example", "letters, digits, hyphens and dots"),
+        ("operator", "*.example", "letters, digits, hyphens and dots"),
+        (
+            "operator",
+            "ai.example%27%20OR%201=1",
+            "letters, digits, hyphens and dots",
+        ),
+        ("operator", "%FF.example", "UTF-8"),
+        ("operator", &long_label, "1 to 63 characters"),
+        ("operator", &long_name, "253 bytes"),
+        ("keyFingerprint", "", "empty"),
+        ("keyFingerprint", "08", digits),
+        ("keyFingerprint", &short, digits),
+        ("keyFingerprint", &long, digits),
+        ("keyFingerprint", &odd, digits),
+        ("keyFingerprint", &prefixed, digits),
+    ] {
+        for path in &addresses {
+            let path = format!("{path}?{name}={value}");
+            let answer = stack.server.get(&path, &stack.keys.signed, &[]).await;
+            let body = answer.json();
+            assert_eq!(
+                (answer.status, &body["code"], &body["errors"][0]["pointer"]),
+                (400, &json!("invalid_query"), &json!(name)),
+                "{path}: {body}"
+            );
+            let text = body["errors"][0]["detail"].as_str().unwrap();
+            assert!(text.contains(detail), "{path}: {text}");
+        }
+    }
+    // Neither refusals nor single receipts are selected by trust.
+    for path in [
+        "/api/v1/analytics/refusals".to_owned(),
+        format!("/api/v1/receipts/{}", receipt(30)),
+    ] {
+        for query in ["trust=all".to_owned(), format!("keyFingerprint={}", key_text(8))] {
+            let path = format!("{path}?{query}");
+            let answer = stack.server.get(&path, &stack.keys.signed, &[]).await;
+            assert_eq!(answer.status, 400, "{path}: {}", answer.text());
+        }
+    }
+}
+
+/// Key, operator and name of each row.
+fn rows_of(clients: &[Value]) -> Vec<(String, Value, &str, u64)> {
+    clients
+        .iter()
+        .map(|one| {
+            (
+                one["keyFingerprint"].as_str().unwrap().to_owned(),
+                one["operator"].clone(),
+                one["name"].as_str().unwrap(),
+                one["receiptCount"].as_u64().unwrap(),
+            )
+        })
+        .collect()
+}
+
+pub(crate) async fn strangers_cannot_rename_a_client(stack: &Stack) {
+    let mine = |key: u8, operator: &str, name: &'static str, count: u64| {
+        let operator = Some(operator).filter(|operator| !operator.is_empty());
+        (key_text(key), json!(operator), name, count)
+    };
+    // Each key of a client is a row with its own name; rows of equal size in order of ID and key.
+    let answer = ok(stack, "/api/v1/analytics/clients").await;
+    assert_eq!(answer["totalClients"], 5);
+    assert_eq!(
+        rows_of(items(&answer, "clients")),
+        [
+            mine(8, "", "Another stranger", 3),
+            mine(1, OPERATOR, "Known AI", 2),
+            mine(6, FOREIGN_OPERATOR, "Künstlich 2", 2),
+            mine(7, "", "A stranger", 1),
+            mine(9, "", "Nobody", 1),
+        ]
+    );
+    let ids: Vec<&Value> = items(&answer, "clients").iter().map(|one| &one["clientId"]).collect();
+    let expected = [1, 1, 6, 1, 9].map(|number| json!(client(number).to_string()));
+    assert!(ids.into_iter().eq(&expected));
+    let answer = ok(stack, "/api/v1/analytics/clients?limit=2").await;
+    assert_eq!(
+        (answer["totalClients"].as_u64(), items(&answer, "clients").len()),
+        (Some(5), 2)
+    );
+    let answer = ok(stack, &format!("/api/v1/analytics/content/{}", entry(1))).await;
+    assert_eq!(answer["uniqueClients"], 1, "one ID");
+    assert_eq!(
+        rows_of(items(&answer, "topClients")),
+        [
+            mine(1, OPERATOR, "Known AI", 1),
+            mine(7, "", "A stranger", 1),
+            mine(8, "", "Another stranger", 1),
+        ]
+    );
+    // The strangers' receipts are newer and more.
+    let path = format!("/api/v1/analytics/clients/{}", client(1));
+    let answer = ok(stack, &path).await;
+    assert_eq!(answer["name"], "Known AI");
+    assert_eq!(answer["lastSeen"], "2026-03-24T11:15:00.000Z");
+    assert_eq!(
+        answer["keys"],
+        json!([
+            {
+                "keyFingerprint": key_text(8), "operator": null, "trust": "unproven", "receiptCount": 3,
+                "byTrust": {"proven": 0, "unproven": 3}, "lastSeen": "2026-03-24T11:15:00.000Z"
+            },
+            {
+                "keyFingerprint": key_text(1), "operator": OPERATOR, "trust": "proven", "receiptCount": 2,
+                "byTrust": {"proven": 2, "unproven": 0}, "lastSeen": "2026-03-21T10:00:00.000Z"
+            },
+            {
+                "keyFingerprint": key_text(7), "operator": null, "trust": "unproven", "receiptCount": 1,
+                "byTrust": {"proven": 0, "unproven": 1}, "lastSeen": "2026-03-22T10:00:00.000Z"
+            },
+        ])
+    );
+    // Also where the range ends within a day or has no proven receipt at all.
+    for (query, name) in [
+        ("to=2026-03-24T10:30:00Z", "Known AI"),
+        ("from=2026-03-21T09:59:00.001Z&to=2026-03-24T11:14:59Z", "Known AI"),
+        ("from=2026-03-22", "Another stranger"),
+        ("from=2026-03-22&to=2026-03-22T12:01:00Z", "A stranger"),
+        ("trust=unproven", "Another stranger"),
+        ("trust=proven", "Known AI"),
+    ] {
+        let answer = ok(stack, &format!("{path}?{query}")).await;
+        assert_eq!(answer["name"], name, "{query}");
+    }
+    // A key that was listed in between has one row, and its name is its newest.
+    let answer = ok(stack, &format!("/api/v1/analytics/clients/{}", client(6))).await;
+    assert_eq!(
+        (&answer["name"], items(&answer, "keys").len()),
+        (&json!("Künstlich 2"), 1)
+    );
+    assert_eq!(answer["keys"][0]["byTrust"], json!({"proven": 1, "unproven": 1}));
+    assert_eq!(answer["keys"][0]["operator"], FOREIGN_OPERATOR);
+}
+
+/// Checks every number beside its parts, wherever it is in an answer; how many there were.
+fn check(path: &str, value: &Value) -> usize {
+    let below: usize = match value {
+        Value::Object(members) => members.values().map(|member| check(path, member)).sum(),
+        Value::Array(items) => items.iter().map(|item| check(path, item)).sum(),
+        _ => return 0,
+    };
+    let parts = &value["byTrust"];
+    if parts.is_null() {
+        return below;
+    }
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{path}: {value}"));
+    let (proven, unproven) = (&parts["proven"], &parts["unproven"]);
+    if proven.is_u64() {
+        let is_distinct = path.contains("metric=clients") || path.contains("metric=content");
+        let total = ["receiptCount", "value"].map(|name| &value[name]);
+        let total = number(total.into_iter().find(|total| !total.is_null()).unwrap());
+        let (proven, unproven) = (number(proven), number(unproven));
+        let sum = proven + unproven;
+        let fits = sum == total || is_distinct && sum > total && proven.max(unproven) <= total;
+        assert!(fits, "{path}: {value}");
+    } else {
+        let of = |name: &str| (number(&proven[name]), number(&unproven[name]));
+        let (proven_receipts, unproven_receipts) = of("totalReceipts");
+        assert_eq!(value["totalReceipts"], proven_receipts + unproven_receipts, "{path}");
+        for purpose in ["training", "inference", "research"] {
+            let of = |totals: &Value| number(&totals["usageByPurpose"][purpose]);
+            assert_eq!(of(value), of(proven) + of(unproven), "{path} {purpose}");
+        }
+        for part in [proven, unproven] {
+            let by_purpose = part["usageByPurpose"].as_object().unwrap().values();
+            assert_eq!(part["totalReceipts"], by_purpose.map(number).sum::<u64>(), "{path}");
+        }
+        let (proven_clients, unproven_clients) = of("uniqueClients");
+        let clients = value
+            .get("uniqueClients")
+            .map_or(proven_clients.max(unproven_clients), number);
+        assert!(proven_clients.max(unproven_clients) <= clients, "{path}");
+        assert!(clients <= proven_clients + unproven_clients, "{path}");
+    }
+    below + 1
+}
+
+pub(crate) async fn parts_add_up(stack: &Stack) {
+    let series = "/api/v1/analytics/timeseries?from=2026-03-18&to=2026-03-31";
+    let mut paths = vec![
+        "/api/v1/analytics/dashboard".to_owned(),
+        "/api/v1/analytics/dashboard?compare=previous&from=2026-03-22&to=2026-03-29T12:00:00Z".to_owned(),
+        "/api/v1/analytics/content".to_owned(),
+        "/api/v1/analytics/clients".to_owned(),
+        "/api/v1/analytics/purposes".to_owned(),
+        "/api/v1/analytics/models".to_owned(),
+        format!("/api/v1/analytics/content/{}", entry(1)),
+        format!("/api/v1/analytics/clients/{}", client(1)),
+    ];
+    for metric in ["receipts", "clients", "content"] {
+        for group in ["purpose", "client", "content", "model"] {
+            paths.push(format!("{series}&metric={metric}&groupBy={group}&compare=previous"));
+        }
+        paths.push(format!("{series}&metric={metric}&tz=Asia/Kathmandu&compare=previous"));
+        paths.push(format!("{series}&metric={metric}&interval=week"));
+    }
+    for path in paths {
+        for trust in ["", "trust=all", "trust=proven", "trust=unproven"] {
+            let mark = if path.contains('?') { '&' } else { '?' };
+            let path = format!("{path}{mark}{trust}");
+            let path = path.trim_end_matches(['&', '?']);
+            for key in [&stack.keys.signed, &stack.keys.publisher] {
+                let answer = stack.server.get(path, key, &[]).await;
+                assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+                assert_ne!(check(path, &answer.json()), 0, "{path}");
+            }
+        }
+    }
+}
+
+pub(crate) async fn rows(stack: &Stack) {
+    let text = csv(stack, "/api/v1/analytics/clients?limit=2").await;
+    let (other, known) = (key_text(8), key_text(1));
+    let id = client(1);
+    assert_eq!(
+        text,
+        format!(
+            "clientId,keyFingerprint,operator,trust,name,organization,receiptCount,provenReceiptCount,lastSeen\r\n\
+             {id},{other},,unproven,Another stranger,Organization,3,0,2026-03-24T11:15:00.000Z\r\n\
+             {id},{known},{OPERATOR},proven,Known AI,Organization,2,2,2026-03-21T10:00:00.000Z\r\n"
+        )
+    );
+    let text = csv(stack, "/api/v1/analytics/purposes").await;
+    assert_eq!(
+        text,
+        "purpose,receiptCount,provenReceiptCount,uniqueClients\r\n\
+         training,4,2,2\r\ninference,2,1,2\r\nresearch,3,0,1\r\n"
+    );
+    let text = csv(stack, "/api/v1/analytics/models").await;
+    assert!(
+        text.starts_with("modelId,receiptCount,provenReceiptCount,uniqueClients\r\nmodel-one,6,2,1\r\n"),
+        "{text}"
+    );
+    let text = csv(stack, "/api/v1/analytics/content?limit=1").await;
+    assert!(
+        text.starts_with("entryId,title,url,receiptCount,provenReceiptCount,uniqueClients,lastSeen,unknownEntry\r\n"),
+        "{text}"
+    );
+    assert!(text.contains(",3,1,1,2026-03-23T10:00:00.000Z,true\r\n"), "{text}");
+    let parts = "\r\ntotalReceipts,proven,,3\r\nuniqueClients,proven,,2\r\n\
+                 totalReceipts,unproven,,6\r\nuniqueClients,unproven,,3\r\n";
+    let text = csv(stack, "/api/v1/analytics/dashboard").await;
+    assert!(text.contains(parts), "{text}");
+    let text = csv(stack, "/api/v1/analytics/receipts?limit=1").await;
+    let lines: Vec<&str> = text.split_terminator("\r\n").collect();
+    assert!(
+        lines[0].ends_with(",signatureAlgorithm,keyFingerprint,operator,trust,cursor"),
+        "{text}"
+    );
+    let signer = format!(",Ed25519,{},,unproven,", key_text(9));
+    assert!(lines[1].contains(&signer), "{text}");
+    let text = csv(stack, "/api/v1/analytics/receipts?trust=proven").await;
+    assert_eq!(text.matches(",proven,").count(), 3, "{text}");
+}
