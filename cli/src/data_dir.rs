@@ -1,8 +1,8 @@
 //! The data directory: what lies where in it, and who holds it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -110,6 +110,19 @@ impl DataDir {
         }
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.root);
         made.map_err(|e| Failure::Input(format!("{} can't be created: {e}", self.root.display())))
+    }
+
+    /// Names who else can read the directory; `None` if nobody can.
+    ///
+    /// # Errors
+    /// The directory can't be looked at.
+    pub fn readers(&self) -> io::Result<Option<&'static str>> {
+        let mode = fs::metadata(&self.root)?.permissions().mode();
+        Ok(match (mode & 0o050, mode & 0o005) {
+            (0, 0) => None,
+            (_, 0) => Some("its group"),
+            _ => Some("everybody on this machine"),
+        })
     }
 
     /// Fails if nothing lives here: a command that only looks must not create what it looks at.

@@ -4,7 +4,7 @@ use receipt::{Arrival, CheckResult, Explanation, Judge};
 
 use crate::failure::{Answer, Failure};
 use crate::input::InputArg;
-use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, mark, paint};
+use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, is_hidden, mark, paint, visible};
 use crate::verify::Arrived;
 
 const AFTER_HELP: &str = "\
@@ -72,7 +72,7 @@ impl Explain {
 fn lines(explanation: &Explanation, with_bytes: bool) -> Vec<String> {
     let good = explanation.outcome == "verified";
     let what = match (&explanation.batch_id, &explanation.receipt_id) {
-        (Some(id), _) => format!("batch {id}"),
+        (Some(id), _) => format!("batch {}", visible(id)),
         (None, Some(id)) => format!("receipt {id}"),
         (None, None) => "no receipt could be read".to_owned(),
     };
@@ -88,11 +88,12 @@ fn lines(explanation: &Explanation, with_bytes: bool) -> Vec<String> {
         paint(HEAD, what)
     )];
     for check in &explanation.checks {
+        let detail = visible(&check.detail);
         let (sign, detail) = match check.result {
-            CheckResult::Passed => (mark(true), check.detail.clone()),
-            CheckResult::Failed => (mark(false), check.detail.clone()),
-            CheckResult::Skipped if check.detail.is_empty() => (paint(FAINT, "-"), "not checked".to_owned()),
-            CheckResult::Skipped => (paint(FAINT, "-"), format!("not checked: {}", check.detail)),
+            CheckResult::Passed => (mark(true), detail),
+            CheckResult::Failed => (mark(false), detail),
+            CheckResult::Skipped if detail.is_empty() => (paint(FAINT, "-"), "not checked".to_owned()),
+            CheckResult::Skipped => (paint(FAINT, "-"), format!("not checked: {detail}")),
         };
         lines.push(format!("  {sign} {:<18} {}", check.check, paint(FAINT, detail)));
     }
@@ -105,7 +106,13 @@ fn lines(explanation: &Explanation, with_bytes: bool) -> Vec<String> {
                 "  canonical     {} bytes, signed by the signature:",
                 canonical.len()
             ));
-            lines.push(format!("  {canonical}"));
+            lines.push(format!("  {}", visible(canonical)));
+            if canonical.contains(is_hidden) {
+                lines.push(paint(
+                    FAINT,
+                    "  (\\u{...} is written for a character that isn't shown; --json has the bytes)",
+                ));
+            }
         }
         Some(canonical) => {
             lines.push(format!(

@@ -61,7 +61,10 @@ pub fn main() -> ExitCode {
         Ok(answer) => answer.into(),
         Err(failure @ failure::Failure::OutputClosed) => ExitCode::from(failure.exit_code()),
         Err(failure) => {
-            terminal::note(format_args!("{} {failure}", terminal::paint(terminal::BAD, "error:")));
+            // Texts of input are in it.
+            let lines: Vec<String> = failure.to_string().lines().map(terminal::visible).collect();
+            let text = lines.join("\n");
+            terminal::note(format_args!("{} {text}", terminal::paint(terminal::BAD, "error:")));
             ExitCode::from(failure.exit_code())
         }
     }

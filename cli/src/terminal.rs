@@ -1,6 +1,6 @@
 //! What people see: styles, ticks, tables. Colours go away by themselves where the output isn't a terminal.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
@@ -21,6 +21,28 @@ pub const HEAD: Style = Style::new().bold();
 /// `text` in `style`.
 pub fn paint(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
+}
+
+/// `text` on one line, with control characters and marks that change the direction of writing as
+/// escapes: what strangers wrote can't move the cursor or show something else than it is.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        if is_hidden(c) {
+            // Writing into a String can't fail.
+            let _ = write!(out, "{}", c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+        out
+    })
+}
+
+/// Whether a terminal would act on a character instead of showing it.
+#[must_use]
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// A tick or a cross.

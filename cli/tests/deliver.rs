@@ -230,6 +230,13 @@ fn what_a_receiver_took_is_counted_by_a_verifier_on_its_directory() {
     assert_eq!(summary["refused"][0]["code"], "entry_unknown");
     create_entry(&up.url("publisher"), &api_key, &signed[7]["content"]);
     deliver(&hook, &[], &signed[7..]).expect(0);
+    // The entry is news.example's, and nobody else's.
+    let mut foreign = receipt(&public);
+    foreign["content"]["entryId"] = signed[7]["content"]["entryId"].clone();
+    foreign["content"]["publisher"] = json!("other.example");
+    foreign["content"]["url"] = json!("https://other.example/lead");
+    let summary = deliver(&hook, &[], &sign(&path, &[foreign])).expect(1).json();
+    assert_eq!(summary["refused"][0]["code"], "entry_unknown");
     running::until("the verifier", || {
         on(&data, &["audit", "--json"]).expect(0).json()["partitions"][0]["committedOffset"] == json!(9)
     });

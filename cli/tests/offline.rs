@@ -177,6 +177,22 @@ fn explain_shows_the_signed_bytes_and_each_check() {
         "{shown}"
     );
     assert!(!shown.contains('\u{1b}'), "no colours into a pipe");
+    // What a stranger wrote doesn't act on the terminal.
+    for hidden in ['\u{9b}', '\u{7f}', '\u{202e}', '\u{2066}'] {
+        tampered["client"]["name"] = json!(format!("a{hidden}b"));
+        tampered[format!("member{hidden}")] = json!(1);
+        let text = tampered.to_string();
+        let shown = receipts(&["explain"], text.as_bytes()).expect(1).stdout;
+        let escaped = hidden.escape_unicode().to_string();
+        assert!(!shown.contains(hidden) && shown.contains(&escaped), "{shown}");
+        let repeated = text.replacen('{', &format!("{{\"member{hidden}\":1,"), 1);
+        let failed = receipts(&["sign", "--key", path.to_str().unwrap()], repeated.as_bytes()).expect(2);
+        assert!(
+            !failed.stderr.contains(hidden) && failed.stderr.contains(&escaped),
+            "{}",
+            failed.stderr
+        );
+    }
     receipts(&["explain"], b"").expect(2);
 }
 

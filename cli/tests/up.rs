@@ -634,6 +634,44 @@ fn the_configuration_in_effect_is_printed_as_one_that_can_be_read_again() {
 }
 
 #[test]
+fn the_data_directory_is_its_owners_alone_and_readers_are_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+    fn files(folder: &Path, found: &mut Vec<(PathBuf, u32)>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            let metadata = entry.metadata().unwrap();
+            if metadata.is_symlink() {
+                // ClickHouse links its tables by name. A link's mode is always 777: symlink(7).
+                continue;
+            }
+            found.push((entry.path(), metadata.permissions().mode() & 0o077));
+            if metadata.is_dir() {
+                files(&entry.path(), found);
+            }
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (data, log) = (dir.path().join("data"), dir.path().join("log"));
+    let told = || std::fs::read_to_string(&log).unwrap();
+    let start = || Up::start_told(&data, &[], std::fs::File::create(&log).unwrap().into());
+    let up = start();
+    let mut found = Vec::new();
+    files(&data, &mut found);
+    assert!(found.len() > 20);
+    found.retain(|(_, others)| *others != 0);
+    assert_eq!(found, []);
+    assert_eq!(up.stop(), 0);
+    assert!(!told().contains("chmod 700"), "{}", told());
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(start().stop(), 0);
+    assert!(
+        told().contains("can be read by everybody on this machine: chmod 700"),
+        "{}",
+        told()
+    );
+}
+
+#[test]
 fn a_missing_engine_is_told_before_anything_is_made() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");

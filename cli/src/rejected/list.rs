@@ -4,13 +4,13 @@ use serde_json::json;
 use service::instant::rfc3339_ms;
 use warehouse::{Rejected, RejectedCursor, RejectedOrder};
 
-use super::rendering::{count, visible};
+use super::rendering::count;
 use super::selection::{Cursor, Selection};
 use super::{on_runtime, position, to_json};
 use crate::failure::{Answer, Failure};
 use crate::inspection::{Inspection, Purpose};
 use crate::settings::SettingsArgs;
-use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, note, paint};
+use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, note, paint, visible};
 
 /// Rows asked for at a time.
 const PAGE_ROWS: u64 = 500;

@@ -72,7 +72,7 @@ impl PresentPolicy {
         if self.policy.entries == EntryPolicy::Required {
             let entries: HashSet<Uuid> = payloads.iter().map(|payload| payload.entry_id).collect();
             let entries: Vec<Uuid> = entries.into_iter().collect();
-            found.entries = self.accounts.existing_entries(&entries).await?;
+            found.entries = self.accounts.existing_entries(&entries).await?.into_keys().collect();
         }
         Ok(found)
     }

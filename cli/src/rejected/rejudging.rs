@@ -73,8 +73,8 @@ pub fn ranges(payloads: &[&Payload]) -> Option<(RangeInclusive<String>, RangeInc
     ))
 }
 
-/// Judges it by what is kept with it. `None` if that isn't enough: a receipt out of a batch whose signature wasn't good
-/// needs the batch, and a row of an earlier version its record.
+/// Judges it by what is kept with it. `None` if that isn't enough: a row of an earlier version
+/// needs its record.
 #[must_use]
 pub fn judge_alone(judge: &Judge, rejected: &Rejected, raw: &Bytes) -> Option<Verdict> {
     let whole = rejected.origin == Origin::Record.as_str();

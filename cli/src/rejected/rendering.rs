@@ -2,27 +2,10 @@
 
 use std::fmt::Write as _;
 
+use crate::terminal::{is_hidden, visible};
+
 /// Text shown of one body, in bytes.
 const SHOWN_BYTES_MAX: usize = 64 << 10;
-
-/// `text` on one line, with control characters and marks that change the direction of writing as escapes.
-#[must_use]
-pub fn visible(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
-        if hidden(c) {
-            // Writing into a String can't fail.
-            let _ = write!(out, "{}", c.escape_unicode());
-        } else {
-            out.push(c);
-        }
-        out
-    })
-}
-
-fn hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
 
 /// A body for reading: JSON indented, other text as it is, other bytes escaped; only the beginning of a long one.
 #[must_use]
@@ -59,7 +42,7 @@ fn indented(json: &str) -> String {
     };
     while let Some(c) = tokens.next() {
         if in_string {
-            if hidden(c) {
+            if is_hidden(c) {
                 let _ = write!(out, "\\u{:04x}", u32::from(c));
             } else {
                 out.push(c);

@@ -10,12 +10,12 @@ use service::instant::rfc3339_ms;
 use uuid::Uuid;
 use warehouse::{Rejected, RejectedCursor, RejectedFilter, RejectedOrder};
 
-use super::rendering::{body, visible};
+use super::rendering::body;
 use super::{on_runtime, position, sha256, to_json};
 use crate::failure::{Answer, Failure};
 use crate::inspection::{Inspection, Purpose};
 use crate::settings::SettingsArgs;
-use crate::terminal::{BAD, FAINT, HEAD, Output, RawOutput, note, paint};
+use crate::terminal::{BAD, FAINT, HEAD, Output, RawOutput, note, paint, visible};
 
 /// Rejected receipts shown under one receipt id.
 const SHOWN_MAX: u64 = 100;
@@ -170,7 +170,6 @@ fn members(row: &Rejected) -> Vec<(&'static str, String)> {
         ("record", "batch") => "the whole body of a batch",
         ("record", _) => "the whole body of a request",
         ("signed_batch", _) => "one receipt of a batch whose signature is good",
-        ("batch", _) => "one receipt of a batch whose signature isn't good",
         _ => "stored by an earlier version: a receipt, or the whole body",
     };
     let replayed = row.replay.as_ref().map(|replay| {

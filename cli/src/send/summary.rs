@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::retrying::{Outcome, Refusal};
 use super::submission::Submission;
-use crate::terminal::{BAD, FAINT, GOOD, WARN, mark, paint};
+use crate::terminal::{BAD, FAINT, GOOD, WARN, mark, paint, visible};
 
 /// Requests, and the receipts in them.
 #[derive(Debug, Default, Clone, Copy)]
@@ -148,14 +148,15 @@ impl Summary {
             let place = if whole_body {
                 "the body"
             } else {
-                refused.first.pointer.as_str()
+                &visible(&refused.first.pointer)
             };
             lines.push(format!(
-                "{} refused  {}  {status} {code}: first on line {}, at {place}: {}",
+                "{} refused  {}  {status} {}: first on line {}, at {place}: {}",
                 mark(false),
                 number(BAD, refused.count.receipts),
+                visible(code),
                 refused.line,
-                refused.first.detail,
+                visible(&refused.first.detail),
             ));
         }
         if self.unknown.requests > 0 {

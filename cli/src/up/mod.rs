@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use warehouse::EmbeddedEngine;
 
-use crate::data_dir::Addresses;
+use crate::data_dir::{Addresses, DataDir};
 use crate::failure::{Answer, Failure};
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{FAINT, HEAD, Output, paint};
@@ -76,7 +76,10 @@ impl Up {
             // Before anything is made: without it nothing can start.
             EmbeddedEngine::load(&settings.warehouse).map_err(Failure::unavailable)?;
         }
+        // Everything in the data directory is its owner's alone, also what libraries create.
+        rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
         settings.data.create()?;
+        warn_of_readers(&settings.data);
         let Some(lock) = settings.data.lock()? else {
             let (root, holder) = (settings.data.root().display(), settings.data.holder());
             return Err(Failure::Unavailable(format!("{root} is in use: {holder} has it open")));
@@ -93,6 +96,15 @@ impl Up {
         drop(runtime);
         drop(lock);
         ended.map(|()| Answer::Good)
+    }
+}
+
+fn warn_of_readers(data: &DataDir) {
+    let root = data.root().display();
+    match data.readers() {
+        Ok(None) => {}
+        Ok(Some(who)) => tracing::warn!("the data directory {root} can be read by {who}: chmod 700 {root}"),
+        Err(error) => tracing::warn!(%error, "the data directory {root} can't be looked at"),
     }
 }
 

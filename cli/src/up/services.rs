@@ -167,15 +167,16 @@ impl Services {
         let gateway_cpu = pool("gateway", GATEWAY_QUEUE_MAX)?;
         let registry_stop = CancellationToken::new();
         let policy = settings.policy.policy();
-        // One cache for gateway and verifier; an open policy needs none.
-        let registry = (!policy.is_open()).then(|| {
-            RegistryCache::start(
-                engines.accounts.clone(),
-                settings.policy.registry(),
-                registry_stop.clone(),
-            )
+        // One cache for gateway and verifier.
+        let registry = RegistryCache::start(
+            engines.accounts.clone(),
+            settings.policy.registry(),
+            registry_stop.clone(),
+        );
+        let policies = Some(Policies {
+            policy,
+            registry: registry.clone(),
         });
-        let policies = registry.clone().map(|registry| Policies { policy, registry });
         let has_shards = settings.kafka.is_given();
         let shard_map = has_shards.then(|| ShardMapCache::start(engines.accounts.clone(), registry_stop.clone()));
         let verifier_deps = verifier::Deps {
@@ -230,9 +231,7 @@ impl Services {
             health: health.clone(),
             routes: gateway::Routes::All,
             entries: Some(Arc::new(StoredEntries(engines.accounts.clone()))),
-            registry: registry
-                .clone()
-                .filter(|_| settings.policy.clients == ClientPolicy::Registered),
+            registry: Some(registry).filter(|_| settings.policy.clients == ClientPolicy::Registered),
         };
         let ServicePorts {
             gateway: gateway_port,
