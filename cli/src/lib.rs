@@ -27,6 +27,7 @@ pub mod config;
 pub mod data_dir;
 pub mod deliver;
 pub mod dev_token;
+pub mod evidence;
 pub mod explain;
 pub mod failure;
 pub mod idle;

@@ -5,6 +5,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::blocks::map_in_order;
+use crate::evidence;
 use crate::failure::{Answer, Failure};
 use crate::input::{DOCUMENT_BYTES_MAX, Document, InputArg};
 use crate::terminal::{RawOutput, note};
@@ -17,9 +18,13 @@ Writes a line {\"receiptId\",\"outcome\",\"reason\"} for each receipt, those of 
 `verified` or `rejected`. The rules are the service's, for a receipt that arrives now: --received-at moves that \
 instant for receipts of another time, and `any` leaves the timestamp's age out of the verdict.
 
+Evidence (the answer of /api/v1/receipts/{receiptId}/evidence, or a receipt of an export) is accepted, too. Its \
+receipts may be of any age, and everything in the file must be consistent with their bytes.
+
 Examples:
   receipts verify receipt.json
   receipts verify --received-at 2025-03-01T00:00:00Z archive.ndjson
+  receipts verify evidence.json
   receipts sign --key client.key batch.json | receipts verify --detail
 
 Exit codes:
@@ -69,22 +74,20 @@ impl Arrived {
     /// The time of arrival in milliseconds since the Unix epoch, and the limits that go with it.
     #[must_use]
     pub fn with_limits(&self) -> (i64, Limits) {
-        let limits = Limits::default();
         match self.received_at {
-            ReceivedAt::At(at) => (at, limits),
-            ReceivedAt::Any => {
-                // Wide enough for every year RFC 3339 can write, and far from overflow.
-                let ever_ms = 1 << 60;
-                (
-                    0,
-                    Limits {
-                        timestamp_ahead_ms_max: ever_ms,
-                        timestamp_behind_ms_max: ever_ms,
-                        ..limits
-                    },
-                )
-            }
+            ReceivedAt::At(at) => (at, Limits::default()),
+            ReceivedAt::Any => (0, limits_of_any_age()),
         }
+    }
+}
+
+fn limits_of_any_age() -> Limits {
+    // Wide enough for every year RFC 3339 can write, and far from overflow.
+    let ever_ms = 1 << 60;
+    Limits {
+        timestamp_ahead_ms_max: ever_ms,
+        timestamp_behind_ms_max: ever_ms,
+        ..Limits::default()
     }
 }
 
@@ -104,12 +107,19 @@ impl Verify {
     pub fn run(self) -> Result<Answer, Failure> {
         let (received_at_ms, limits) = self.arrived.with_limits();
         let judge = Judge::new(limits, KEYS_MAX);
+        let judge_of_evidence = Judge::new(limits_of_any_age(), KEYS_MAX);
         let documents = self.input.open()?.documents();
         let mut out = RawOutput::stdout();
         let (mut verified, mut rejected, mut out_of_time) = (0_u64, 0_u64, 0_u64);
         let result = map_in_order(
             documents,
-            |document| verdicts(&judge, &document, received_at_ms),
+            |document| match document.bytes.as_deref().and_then(evidence::payloads) {
+                Some(payloads) => payloads
+                    .iter()
+                    .map(|payload| verdict_on_evidence(&judge_of_evidence, payload))
+                    .collect(),
+                None => verdicts(&judge, &document, received_at_ms),
+            },
             |verdicts| {
                 for mut verdict in verdicts {
                     match verdict.reason {
@@ -137,6 +147,21 @@ impl Verify {
     }
 }
 
+fn verdict_on_evidence(judge: &Judge, payload: &evidence::Payload) -> Verdict {
+    let rejected = |detail| Verdict {
+        receipt_id: None,
+        outcome: "rejected",
+        reason: Some(RejectReason::Malformed),
+        detail: Some(detail),
+    };
+    match payload.receipt() {
+        Ok(receipt) => judged(judge, BodyKind::Receipt, &receipt, 0)
+            .pop()
+            .unwrap_or_else(|| rejected("there is no receipt".to_owned())),
+        Err(contradiction) => rejected(contradiction),
+    }
+}
+
 fn verdicts(judge: &Judge, document: &Document, received_at_ms: i64) -> Vec<Verdict> {
     let Some(body) = &document.bytes else {
         let detail = format!("line {} is longer than {DOCUMENT_BYTES_MAX} bytes", document.line);
@@ -149,13 +174,19 @@ fn verdicts(judge: &Judge, document: &Document, received_at_ms: i64) -> Vec<Verd
         }];
     };
     let kind = document.kind();
+    let verdicts = judged(judge, kind, body, received_at_ms);
+    debug_assert!(kind == BodyKind::Batch || verdicts.len() == 1);
+    verdicts
+}
+
+fn judged(judge: &Judge, kind: BodyKind, body: &[u8], received_at_ms: i64) -> Vec<Verdict> {
     let arrival = Arrival {
         kind,
         body,
         request_signature: None,
         received_at_ms,
     };
-    let verdicts = judge.judge(&arrival, &|_, judged| match judged {
+    judge.judge(&arrival, &|_, judged| match judged {
         Judged::Verified(verified) => Verdict {
             receipt_id: Some(verified.receipt.receipt_id),
             outcome: "verified",
@@ -168,7 +199,5 @@ fn verdicts(judge: &Judge, document: &Document, received_at_ms: i64) -> Vec<Verd
             reason: Some(rejected.reason),
             detail: Some(rejected.detail),
         },
-    });
-    debug_assert!(kind == BodyKind::Batch || verdicts.len() == 1);
-    verdicts
+    })
 }

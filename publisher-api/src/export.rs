@@ -13,16 +13,18 @@ pub(crate) mod tar;
 use std::sync::Arc;
 
 use accounts::{COLLECTIONS, Cell, ExportedRow, Principal};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use warehouse::{ExportedReceipt, Rejected, RejectedFilter, RejectedOrder};
+use warehouse::{ExportedReceipt, ReceiptCursor, Rejected, RejectedFilter, RejectedOrder, StoredEvidence};
 use web::{Failure, rfc3339_ms};
 
 use crate::Deps;
 use crate::erasing::scope;
 use cursor::{After, Place};
 
-/// Receipts in one page; the longest possible one is 50 KB.
-const RECEIPTS_MAX: u64 = 500;
+/// Receipts in one page; the longest possible one is 150 KB with its evidence.
+const RECEIPTS_MAX: u64 = 200;
 /// Rows of another collection in one page.
 const ROWS_MAX: i64 = 500;
 
@@ -31,7 +33,7 @@ pub(crate) const RECEIPTS: &str = "receipts";
 /// Rejected receipts that name a domain of the publisher's, without their bytes: those are whoever sent them's word.
 pub(crate) const REFUSALS: &str = "refusals";
 
-const RECEIPT_COLUMNS: [&str; 24] = [
+const RECEIPT_COLUMNS: [&str; 27] = [
     "receiptId",
     "publisher",
     "timestamp",
@@ -56,6 +58,9 @@ const RECEIPT_COLUMNS: [&str; 24] = [
     "sessionId",
     "studyId",
     "researcherId",
+    "receivedBytes",
+    "batchPayloadHash",
+    "batchSignature",
 ];
 const REFUSAL_COLUMNS: [&str; 10] = [
     "position",
@@ -169,7 +174,13 @@ impl Walk {
         let scope = scope(&self.principal.coverage());
         let page = self.deps.warehouse.export_receipts(&scope, after, RECEIPTS_MAX).await?;
         let after = page.last().map(|receipt| After::Receipt(receipt.key.clone()));
-        Ok((page.into_iter().map(receipt).collect(), after))
+        let keys: Vec<ReceiptCursor> = page.iter().map(|receipt| receipt.key.clone()).collect();
+        let mut evidence = self.deps.warehouse.export_evidence(&keys).await?;
+        let rows = page.into_iter().map(|stored| {
+            let evidence = evidence.remove(&(stored.key.receipt_id, stored.key.payload_hash));
+            receipt(stored, evidence.unwrap_or_default())
+        });
+        Ok((rows.collect(), after))
     }
 
     async fn refusals(&self, place: &Place) -> Result<(Vec<Vec<Value>>, Option<After>), Failure> {
@@ -218,8 +229,10 @@ fn value(cell: Cell) -> Value {
     }
 }
 
-/// In the order of [`RECEIPT_COLUMNS`]; an empty text is an absent one.
-fn receipt(receipt: ExportedReceipt) -> Vec<Value> {
+/// In the order of [`RECEIPT_COLUMNS`]; an empty text is an absent one. Bytes of evidence are in base64.
+fn receipt(receipt: ExportedReceipt, evidence: StoredEvidence) -> Vec<Value> {
+    let batch = evidence.batch.as_ref();
+    let signature = batch.and_then(|batch| hex::decode(&batch.signature_hex).ok());
     let text = |text: String| if text.is_empty() { Value::Null } else { text.into() };
     vec![
         receipt.key.receipt_id.to_string().into(),
@@ -246,6 +259,9 @@ fn receipt(receipt: ExportedReceipt) -> Vec<Value> {
         text(receipt.session_id),
         text(receipt.study_id),
         text(receipt.researcher_id),
+        text(STANDARD.encode(evidence.received)),
+        json!(batch.map(|batch| hex::encode(batch.payload_hash))),
+        json!(signature.map(|signature| STANDARD.encode(signature))),
     ]
 }
 

@@ -303,6 +303,7 @@ fn accepted_row<'a>(
     client_address: &'a str,
 ) -> AcceptedRow<'a> {
     let text = |text| receipt.texts.get(text);
+    let batch = receipt.batch.as_deref();
     AcceptedRow {
         position: logged.position.receipt(index),
         publisher: text(Text::Publisher),
@@ -334,6 +335,8 @@ fn accepted_row<'a>(
         request_signature: logged.record.request_signature.as_deref().unwrap_or_default(),
         origin: receipt.origin,
         operator: receipt.operator.as_deref().unwrap_or_default(),
+        batch_signature: batch.map_or(&[], |batch| &batch.signature),
+        batch_hash: batch.map_or(&[0; 32], |batch| &batch.payload_hash),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rayon::prelude::*;
-use receipt::{Arrival, BodyKind, Judge, Judged, RejectReason, RejectedReceipt, VerifiedReceipt};
+use receipt::{Arrival, BatchSignature, BodyKind, Judge, Judged, RejectReason, RejectedReceipt, VerifiedReceipt};
 use receipt_log::{LoggedRecord, RecordKind};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -109,6 +109,8 @@ pub struct AcceptedReceipt {
     pub raw: Bytes,
     /// Part of its record that `raw` is, see [`receipt::Origin`].
     pub origin: &'static str,
+    /// The signature of the batch that it came in, if it came in one.
+    pub batch: Option<Arc<BatchSignature>>,
 }
 
 /// A receipt, or a record that is none, that failed a check.
@@ -262,6 +264,7 @@ fn accepted(body: &Bytes, verified: &VerifiedReceipt<'_>) -> AcceptedReceipt {
         ]),
         raw: body.slice_ref(verified.raw),
         origin: verified.origin.as_str(),
+        batch: verified.batch.clone(),
     }
 }
 

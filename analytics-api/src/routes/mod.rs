@@ -5,6 +5,7 @@ pub(crate) mod clients;
 pub(crate) mod content;
 pub(crate) mod dashboard;
 pub(crate) mod entry;
+pub(crate) mod evidence;
 pub(crate) mod index;
 pub(crate) mod models;
 pub(crate) mod purposes;
@@ -47,10 +48,11 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(refusals::refusals))
         .routes(routes!(receipts::receipts))
         .routes(routes!(receipt::receipt))
+        .routes(routes!(evidence::evidence))
 }
 
 /// Which parameters each of them takes.
-pub(crate) const QUERIES: [(&str, &[Query]); 11] = [
+pub(crate) const QUERIES: [(&str, &[Query]); 12] = [
     (dashboard::PATH, dashboard::PARAMETERS),
     (timeseries::PATH, timeseries::PARAMETERS),
     (content::PATH, content::PARAMETERS),
@@ -62,6 +64,7 @@ pub(crate) const QUERIES: [(&str, &[Query]); 11] = [
     (refusals::PATH, refusals::PARAMETERS),
     (receipts::PATH, receipts::PARAMETERS),
     (receipt::PATH, receipt::PARAMETERS),
+    (evidence::PATH, evidence::PARAMETERS),
 ];
 
 /// How long a list is to be.

@@ -88,6 +88,15 @@ pub(crate) fn write_object(tape: &Tape, id: NodeId, text: &str, skip: &[&str], o
 /// # Errors
 /// JSON that isn't an I-JSON object within the limits.
 pub fn payload_hash(json: &[u8], limits: &Limits, scratch: &mut Scratch) -> Result<[u8; 32], FormatError> {
+    write_receipt(json, limits, scratch)?;
+    Ok(sha256(&scratch.canonical))
+}
+
+/// Replaces `scratch.canonical` by a receipt's canonical bytes: those that its signature is over.
+///
+/// # Errors
+/// JSON that isn't an I-JSON object within the limits.
+pub(crate) fn write_receipt(json: &[u8], limits: &Limits, scratch: &mut Scratch) -> Result<(), FormatError> {
     receipt::check_size(json.len(), limits)?;
     let text = utf8(json)?;
     let Scratch { tape, canonical, .. } = scratch;
@@ -98,5 +107,5 @@ pub fn payload_hash(json: &[u8], limits: &Limits, scratch: &mut Scratch) -> Resu
     }
     canonical.clear();
     write_object(tape, 0, text, &SIGNATURE_MEMBERS, canonical);
-    Ok(sha256(canonical))
+    Ok(())
 }

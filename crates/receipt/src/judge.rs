@@ -1,6 +1,7 @@
 //! The verdict on a record: every receipt in it ends in exactly one outcome.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
@@ -10,13 +11,14 @@ use uuid::Uuid;
 use crate::batch::{self, Batch};
 use crate::canonical::{SIGNATURE_MEMBERS, write_object, write_value};
 use crate::fault::{FaultCode, FormatError};
+use crate::key::sha256;
 use crate::outer::{BadOuterSignature, check_request};
 use crate::reason::{describe, reason_of, summary};
 use crate::receipt::{self, Receipt, Unreadable};
 use crate::scan::{Scanner, utf8};
 use crate::scratch::{self, Scratch};
 use crate::tape::Kind;
-use crate::verdict::{Judged, Origin, RejectReason, RejectedReceipt, VerifiedReceipt};
+use crate::verdict::{BatchSignature, Judged, Origin, RejectReason, RejectedReceipt, VerifiedReceipt};
 use crate::{KeyCache, Limits, PublicKey};
 
 /// Receipts of a batch are judged this many at a time: about half a millisecond of one core.
@@ -113,7 +115,7 @@ impl Judge {
         };
         let header = arrival.request_signature;
         let examined = scratch::with(|scratch| self.examine(text, arrival.received_at_ms, header, scratch));
-        examined.judged(Origin::Record)
+        examined.judged(None)
     }
 
     fn judge_batch<R: Send>(&self, arrival: &Arrival<'_>, each: &(impl Fn(u16, Judged<'_>) -> R + Sync)) -> Vec<R> {
@@ -136,6 +138,10 @@ impl Judge {
         if let Err((reason, detail)) = self.check_batch_signature(&batch, &payload) {
             return vec![each(0, not_sent(arrival.body, reason, detail))];
         }
+        let signature = Arc::new(BatchSignature {
+            signature: batch.signature.to_vec(),
+            payload_hash: sha256(&payload),
+        });
         let judge = |range: &std::ops::Range<usize>, scratch: &mut Scratch| {
             self.examine(&text[range.clone()], arrival.received_at_ms, None, scratch)
         };
@@ -150,7 +156,7 @@ impl Judge {
                 let indices = (chunk * CHUNK..).map(|index| u16::try_from(index).unwrap_or(u16::MAX));
                 indices
                     .zip(examined)
-                    .map(|(index, examined)| each(index, examined.judged(Origin::SignedBatch)))
+                    .map(|(index, examined)| each(index, examined.judged(Some(&signature))))
                     .collect()
             })
             .collect();
@@ -249,8 +255,13 @@ impl Judge {
 }
 
 impl<'a> Examined<'a> {
-    /// The outcome.
-    pub(crate) fn judged(self, origin: Origin) -> Judged<'a> {
+    /// The outcome, of a receipt in a batch if it was signed.
+    pub(crate) fn judged(self, batch: Option<&Arc<BatchSignature>>) -> Judged<'a> {
+        let origin = if batch.is_some() {
+            Origin::SignedBatch
+        } else {
+            Origin::Record
+        };
         let Self {
             raw,
             payload_hash,
@@ -265,6 +276,7 @@ impl<'a> Examined<'a> {
                     key_fingerprint: *key.fingerprint(),
                     raw,
                     origin,
+                    batch: batch.map(Arc::clone),
                 });
             }
             (State::Good(receipt, _) | State::Unsigned(receipt), _) => {

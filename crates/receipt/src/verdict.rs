@@ -1,6 +1,6 @@
 //! What becomes of a receipt: verified, or rejected with one reason of a closed list.
 
-use std::{borrow::Cow, fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
@@ -103,6 +103,17 @@ pub struct VerifiedReceipt<'a> {
     pub raw: &'a [u8],
     /// What `raw` is of its record.
     pub origin: Origin,
+    /// The signature of the batch that it came in, if it came in one.
+    pub batch: Option<Arc<BatchSignature>>,
+}
+
+/// A verified signature of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchSignature {
+    /// `signature`, decoded.
+    pub signature: Vec<u8>,
+    /// SHA-256 of the batch's canonical bytes, which the signature is over.
+    pub payload_hash: [u8; 32],
 }
 
 impl<'a> VerifiedReceipt<'a> {

@@ -29,6 +29,7 @@ pub(crate) const TIME: &str = "DateTime64(3, 'UTC')";
 const TEXT: &str = "String";
 const HASH: &str = "FixedString(32)";
 const STAMP: &str = "Tuple(DateTime64(3, 'UTC'), String)";
+const BATCH: &str = "Tuple(FixedString(32), String)";
 
 /// Table with one row per valid occurrence of a receipt.
 pub(crate) static RECEIPTS: ArrowTable = ArrowTable {
@@ -71,6 +72,7 @@ pub(crate) static EVIDENCE: ArrowTable = ArrowTable {
         ("payload_hash", HASH),
         ("received_at", TIME),
         ("raw", TEXT),
+        ("batch", BATCH),
     ],
 };
 
@@ -155,6 +157,10 @@ impl ArrowTable {
                 STAMP => tuples(vec![
                     Arc::clone(source("received_at")?),
                     Arc::clone(source("operator")?),
+                ])?,
+                BATCH => tuples(vec![
+                    Arc::clone(source("batch_hash")?),
+                    Arc::clone(source("batch_signature")?),
                 ])?,
                 kind if kind.starts_with("Nullable") => with_nulls(source(name)?)?,
                 _ => Arc::clone(source(name)?),

@@ -35,8 +35,8 @@ pub use queries::{
     ExportedReceipt, FINAL_SETTINGS, Filter, Irreplaceable, LogBegin, MetadataErasure, MetadataRows, NewOffsets,
     NewestCursor, OPERATOR, Part, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, ReceiptCursor, ReceiptFacts, Refusal,
     RefusalCursor, RefusalFilter, RefusalStats, Rejected, RejectedCursor, RejectedFilter, RejectedOrder,
-    RejectedReceipt, Replay, Scope, SectionOffsets, StandingPayload, StandingRejection, StoredReceipt, StreamChanges,
-    StreamPosition, Totals, Trust,
+    RejectedReceipt, Replay, Scope, SectionOffsets, StandingPayload, StandingRejection, StoredBatchSignature,
+    StoredEvidence, StoredReceipt, StreamChanges, StreamPosition, Totals, Trust,
 };
 pub use receipt_clickhouse::{Call, Client, EngineError, Password, Remedy, Target, WarehouseConfig, WarehouseError};
 pub use row::{LedgerRow, ReplayRow};

@@ -186,6 +186,8 @@ ORDER BY (publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_has
 };
 
 /// Exact bytes of accepted receipts, with signature and key, for everybody who verifies one again.
+/// `batch` has the hash of the canonical bytes and the signature of the batch, empty for single
+/// receipts.
 /// The key is that of a receipt in `receipts`. Of its occurrences, whose bytes may differ, one is
 /// kept. All other columns are united by `min`, so that what was erased doesn't come back with a
 /// duplicate.
@@ -198,6 +200,7 @@ pub(crate) static EVIDENCE: Table = Table {
     payload_hash FixedString(32) CODEC(NONE),
     received_at SimpleAggregateFunction(min, DateTime64(3, 'UTC')) CODEC(Delta(8), ZSTD(1)),
     raw SimpleAggregateFunction(min, String) CODEC(ZSTD(3)),
+    batch SimpleAggregateFunction(min, Tuple(FixedString(32), String)) CODEC(ZSTD(3)),
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1",
     engine: "AggregatingMergeTree",
     keys: "

@@ -39,6 +39,8 @@ fn assert_accepted(columns: &Columns, row: usize, expected: &AcceptedRow<'_>) {
         request_signature,
         origin,
         operator,
+        batch_signature,
+        batch_hash,
     } = *expected;
     assert_eq!(columns.position.value(row), position.to_le_bytes());
     assert_eq!(columns.timestamp.value(row), timestamp_ms);
@@ -76,6 +78,8 @@ fn assert_accepted(columns: &Columns, row: usize, expected: &AcceptedRow<'_>) {
         assert_eq!(column.value(row), text);
     }
     assert_eq!(columns.raw.value(row), raw);
+    assert_eq!(columns.batch_signature.value(row), batch_signature);
+    assert_eq!(columns.batch_hash.value(row), batch_hash);
 }
 
 fn assert_rejected(columns: &Columns, row: usize, expected: &RejectedRow<'_>) {
@@ -305,6 +309,8 @@ impl Values {
             request_signature: text(6),
             origin: text(7),
             operator: text(8),
+            batch_signature: &self.raw,
+            batch_hash: &self.hashes[1],
         }
     }
 

@@ -202,7 +202,7 @@ fn columns_that_differ() {
     let mut missing = Parts::new();
     missing.fields.pop();
     missing.columns.pop();
-    assert_damaged(missing.record(), "it has no column operator");
+    assert_damaged(missing.record(), "it has no column batch_hash");
 
     let mut swapped = Parts::new();
     swapped.fields.swap(3, 4);

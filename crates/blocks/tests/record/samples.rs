@@ -79,6 +79,8 @@ pub(crate) fn accepted(number: u128) -> AcceptedRow<'static> {
         request_signature: "c2ln",
         origin: "signed_batch",
         operator: "ai.example",
+        batch_signature: b"\x00signature\xff",
+        batch_hash: &[4; 32],
     }
 }
 

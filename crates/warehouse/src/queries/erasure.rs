@@ -60,7 +60,7 @@ const RECEIPT_BLANKS: [Blank; 11] = [
 ];
 
 /// The bytes have everything.
-const EVIDENCE_BLANKS: [Blank; 1] = [("raw", "''")];
+const EVIDENCE_BLANKS: [Blank; 2] = [("raw", "''"), ("batch", "(toFixedString('', 32), '')")];
 
 /// The bytes hold everything, and what was found may quote them.
 const REJECTED_BLANKS: [Blank; 6] = [

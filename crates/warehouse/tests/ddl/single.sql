@@ -57,6 +57,7 @@ CREATE TABLE IF NOT EXISTS `receipts`.evidence
     payload_hash FixedString(32) CODEC(NONE),
     received_at SimpleAggregateFunction(min, DateTime64(3, 'UTC')) CODEC(Delta(8), ZSTD(1)),
     raw SimpleAggregateFunction(min, String) CODEC(ZSTD(3)),
+    batch SimpleAggregateFunction(min, Tuple(FixedString(32), String)) CODEC(ZSTD(3)),
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree

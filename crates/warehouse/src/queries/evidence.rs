@@ -1,0 +1,118 @@
+//! Evidence of receipts: their bytes as they were received, and signatures of their batches.
+
+use std::collections::HashMap;
+
+use clickhouse::Row;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::{FINAL_SETTINGS, ReceiptCursor, Scope};
+use crate::{Call, Warehouse, WarehouseError};
+
+/// Payloads of a receipt whose evidence one query returns.
+const PAYLOADS_MAX: u32 = 10;
+
+/// Evidence of one payload.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoredEvidence {
+    /// `content.publisher`.
+    pub publisher: String,
+    /// SHA-256 of the canonical bytes.
+    pub payload_hash: [u8; 32],
+    /// When the gateway first received it, milliseconds since the Unix epoch.
+    pub received_at_ms: i64,
+    /// The receipt as it was received; empty if an erasure has blanked it.
+    pub received: String,
+    /// Signature of the batch that the receipt came in, if it came in one.
+    pub batch: Option<StoredBatchSignature>,
+}
+
+/// Signature of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredBatchSignature {
+    /// SHA-256 of the batch's canonical bytes, which the signature is over.
+    pub payload_hash: [u8; 32],
+    /// In hexadecimal.
+    pub signature_hex: String,
+}
+
+#[derive(Row, Deserialize)]
+struct EvidenceRow {
+    name: String,
+    #[serde(with = "clickhouse::serde::uuid")]
+    id: Uuid,
+    hash: [u8; 32],
+    received_ms: i64,
+    received: String,
+    batch_hash: [u8; 32],
+    batch_signature: String,
+}
+
+const COLUMNS: &str = "publisher AS name, receipt_id AS id, payload_hash AS hash,
+    toUnixTimestamp64Milli(received_at) AS received_ms, toString(raw) AS received,
+    CAST(tupleElement(batch, 1) AS FixedString(32)) AS batch_hash, hex(tupleElement(batch, 2)) AS batch_signature";
+
+impl Warehouse {
+    /// Returns the evidence of a receipt: one element per payload, at most 10.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn evidence(&self, scope: &Scope, receipt_id: Uuid) -> Result<Vec<StoredEvidence>, WarehouseError> {
+        if scope.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sql = format!(
+            "SELECT {COLUMNS} FROM evidence FINAL
+             WHERE {} AND receipt_id = {{receipt_id:UUID}} ORDER BY received_ms, hash LIMIT {PAYLOADS_MAX} {FINAL_SETTINGS}",
+            scope.condition()
+        );
+        let call = scope.bind(Call::new(sql)).with("receipt_id", receipt_id.to_string());
+        let rows: Vec<EvidenceRow> = self.rows("evidence", call).await?;
+        Ok(rows.into_iter().map(StoredEvidence::from).collect())
+    }
+
+    /// Returns the evidence of a page of an export, by receipt and payload.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn export_evidence(
+        &self,
+        page: &[ReceiptCursor],
+    ) -> Result<HashMap<(Uuid, [u8; 32]), StoredEvidence>, WarehouseError> {
+        let times = || page.iter().map(|key| key.timestamp_ms);
+        let (Some(from_ms), Some(to_ms)) = (times().min(), times().max()) else {
+            return Ok(HashMap::new());
+        };
+        let mut publishers: Vec<String> = page.iter().map(|key| key.publisher.clone()).collect();
+        publishers.dedup();
+        let sql = format!(
+            "SELECT {COLUMNS} FROM evidence FINAL
+             WHERE publisher IN {{publishers:Array(String)}}
+                AND timestamp >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
+                AND timestamp <= fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')
+                AND receipt_id IN {{ids:Array(UUID)}} {FINAL_SETTINGS}"
+        );
+        let ids: Vec<String> = page.iter().map(|key| key.receipt_id.to_string()).collect();
+        let call = Call::new(sql).with("publishers", publishers).with("ids", ids);
+        let call = call.with("from_ms", from_ms).with("to_ms", to_ms);
+        let rows: Vec<EvidenceRow> = self.rows("export_evidence", call).await?;
+        let keyed = rows.into_iter().map(|row| ((row.id, row.hash), row.into()));
+        Ok(keyed.collect())
+    }
+}
+
+impl From<EvidenceRow> for StoredEvidence {
+    fn from(row: EvidenceRow) -> Self {
+        let batch = StoredBatchSignature {
+            payload_hash: row.batch_hash,
+            signature_hex: row.batch_signature,
+        };
+        Self {
+            publisher: row.name,
+            payload_hash: row.hash,
+            received_at_ms: row.received_ms,
+            received: row.received,
+            batch: Some(batch).filter(|batch| !batch.signature_hex.is_empty()),
+        }
+    }
+}
