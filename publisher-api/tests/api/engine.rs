@@ -1,5 +1,6 @@
 //! The embedded engine, one for the whole process (libchdb has no more), with a database of its own for each test.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -59,7 +60,19 @@ pub(crate) fn position(offset: u64) -> u128 {
 }
 
 /// Counted receipts of `publisher` at `timestamp_ms`, numbered; each at the offset of its number.
-pub(crate) async fn insert(warehouse: &Warehouse, publisher: &str, timestamp_ms: i64, numbers: std::ops::Range<u64>) {
+pub(crate) async fn insert(warehouse: &Warehouse, publisher: &str, timestamp_ms: i64, numbers: Range<u64>) {
+    let usage = Usage::new(warehouse.clone());
+    let (accepted, _) = accepted(publisher, timestamp_ms, numbers).batches().unwrap();
+    usage.insert_counted(&[accepted]).await.unwrap();
+}
+
+/// Evidence of such receipts: they came in a batch.
+pub(crate) async fn insert_evidence(warehouse: &Warehouse, publisher: &str, timestamp_ms: i64, numbers: Range<u64>) {
+    let (accepted, _) = accepted(publisher, timestamp_ms, numbers).batches().unwrap();
+    warehouse.insert_evidence(&[accepted]).await.unwrap();
+}
+
+fn accepted(publisher: &str, timestamp_ms: i64, numbers: Range<u64>) -> Rows {
     let mut rows = Rows::default();
     for number in numbers {
         let mut payload_hash = [1; 32];
@@ -87,12 +100,12 @@ pub(crate) async fn insert(warehouse: &Warehouse, publisher: &str, timestamp_ms:
             kind: "receipt",
             raw: b"{}",
             origin: "record",
+            batch_signature: b"\xff\x00signature",
+            batch_hash: &[5; 32],
             ..AcceptedRow::default()
         });
     }
-    let (accepted, _) = rows.batches().unwrap();
-    let usage = Usage::new(warehouse.clone());
-    usage.insert_counted(&[accepted]).await.unwrap();
+    rows
 }
 
 /// A rejected receipt.
