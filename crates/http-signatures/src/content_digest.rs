@@ -10,7 +10,7 @@ use crate::signature::{dictionary, error};
 /// SHA-512, and each of these must be the content's. Other algorithms are passed over.
 ///
 /// # Errors
-/// What doesn't hold, in a sentence for the sender.
+/// [`SignatureError`], in a sentence for the sender.
 pub fn check_content_digest(field: &str, content: &[u8]) -> Result<(), SignatureError> {
     let mut compared = false;
     for (algorithm, digest) in dictionary("Content-Digest", field)? {

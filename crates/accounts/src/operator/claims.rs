@@ -13,8 +13,8 @@ use crate::{Accounts, AccountsError};
 pub const OPERATOR_CLIENTS_MAX: i64 = 1_000;
 
 impl Accounts {
-    /// Claims a client ID for an operator. Several operators may claim the same. `false` if this one
-    /// claims it already.
+    /// Claims a client ID for an operator. Several operators may claim the same. `false` if this
+    /// one claims it already.
     ///
     /// # Errors
     /// [`OperatorError`]; nothing is changed then.
