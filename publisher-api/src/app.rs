@@ -10,6 +10,7 @@ use web::envelope::Envelope;
 
 use crate::config::PublisherConfig;
 use crate::export::stream::Places;
+use crate::operators::Directories;
 use crate::verification::Looker;
 use crate::{Deps, identity, openapi, routes};
 
@@ -23,6 +24,10 @@ pub(crate) struct App {
     pub(crate) erasures_wanted: Arc<Notify>,
     /// Looks at domains.
     pub(crate) looker: Looker,
+    /// Fetches operators' key directories.
+    pub(crate) directories: Directories,
+    /// The address at which clients reach the API.
+    pub(crate) public_url: String,
     /// Whether mails about verifications that end can be sent.
     pub(crate) expiry_mails: bool,
 }
@@ -33,6 +38,7 @@ pub(crate) fn with_api_key() -> OpenApiRouter<Arc<App>> {
         .merge(routes::data::routes())
         .merge(routes::entries::routes())
         .merge(routes::erasures::routes())
+        .merge(routes::operators::routes())
         .merge(routes::verification::routes())
 }
 

@@ -12,6 +12,9 @@ use web::serve::Connections;
 pub struct PublisherConfig {
     /// Address and port.
     pub listen: SocketAddr,
+    /// The address at which clients reach the API, which a signed request names: scheme, host and port. `http://` and the listening
+    /// address if it isn't given.
+    pub public_url: Option<String>,
     /// Connections at one time; more wait to be accepted.
     pub connections_max: usize,
     /// The part of them that one address may have, in percent; more are closed. 100 behind a proxy.
@@ -42,6 +45,8 @@ pub struct PublisherConfig {
     pub looks_per_minute: u32,
     /// Pause between two looks for verifications that end, and for mails to send, in milliseconds.
     pub expiry_interval_ms: u64,
+    /// Pause between two rounds of fetching operators' key directories, in milliseconds.
+    pub directory_interval_ms: u64,
     /// Pause between two looks at the engines, for readiness, in milliseconds.
     pub health_interval_ms: u64,
     /// Time to finish requests after a shutdown signal, in milliseconds.
@@ -52,6 +57,7 @@ impl Default for PublisherConfig {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8082)),
+            public_url: None,
             connections_max: 1_000,
             address_share_percent_max: 50,
             head_bytes_max: 16 << 10,
@@ -67,6 +73,7 @@ impl Default for PublisherConfig {
             looks_max: 16,
             looks_per_minute: 60,
             expiry_interval_ms: 60_000,
+            directory_interval_ms: 10_000,
             health_interval_ms: 2_000,
             drain_ms_max: 10_000,
         }
@@ -90,6 +97,12 @@ impl PublisherConfig {
 
 impl Validate for PublisherConfig {
     fn validate(&self, faults: &mut Faults) {
+        if self.public_url.as_deref().is_some_and(|url| !is_origin(url)) {
+            faults.push(
+                "public_url",
+                "must be http:// or https:// with a host in lower case, and nothing behind its port",
+            );
+        }
         faults.range("connections_max", self.connections_max, 1..=1_000_000);
         faults.range("address_share_percent_max", self.address_share_percent_max, 1..=100);
         // Below 8 KiB hyper's own buffer would refuse first, without a problem body.
@@ -108,9 +121,20 @@ impl Validate for PublisherConfig {
         // One request may name 20 domains, each with tokens in three places.
         faults.range("looks_per_minute", self.looks_per_minute, 60..=1_000_000);
         faults.range("expiry_interval_ms", self.expiry_interval_ms, 10..=3_600_000);
+        faults.range("directory_interval_ms", self.directory_interval_ms, 10..=3_600_000);
         faults.range("health_interval_ms", self.health_interval_ms, 10..=600_000);
         faults.range("drain_ms_max", self.drain_ms_max, 0..=600_000);
     }
+}
+
+/// Whether a URL is a scheme and an authority, as a signed request's target begins.
+fn is_origin(url: &str) -> bool {
+    let authority = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let is_lower = |authority: &str| !authority.chars().any(|c| c.is_ascii_uppercase());
+    authority.is_some_and(|authority| {
+        let parsed = authority.parse::<http::uri::Authority>();
+        parsed.is_ok_and(|parsed| !parsed.host().is_empty() && !authority.contains('@')) && is_lower(authority)
+    })
 }
 
 #[cfg(test)]
@@ -130,5 +154,22 @@ mod tests {
         let _: PublisherConfig = source.section("publisher");
         let text = source.finish().unwrap_err().to_string();
         assert!(text.contains("publisher.head_bytes_max"), "{text}");
+    }
+
+    #[test]
+    fn a_public_url_is_an_origin() {
+        for good in ["https://api.example", "http://127.0.0.1:8082", "https://[::1]:8443"] {
+            assert!(is_origin(good), "{good}");
+        }
+        for wrong in [
+            "",
+            "api.example",
+            "https://",
+            "https://API.example",
+            "https://api.example/",
+            "https://a@b.example",
+        ] {
+            assert!(!is_origin(wrong), "{wrong}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! - [`config`]: the section `[publisher]`
 //! - `app`: what handlers share, and which address leads to which; `routes`: one file a noun
 //! - `export`: everything that is stored of a publisher, page by page; [`erasing`]: erasures carried out
+//! - `operators`: key directories of AI operators, and proofs of possession
 //! - `openapi`: the document of all of them (OpenAPI 3.1), made from the code
 //! - [`jwt`]: tokens of an identity provider; `identity`: the user behind one
 //! - `readiness`: whether the engines answer
@@ -20,6 +21,7 @@ mod export;
 mod identity;
 pub mod jwt;
 mod openapi;
+mod operators;
 mod readiness;
 mod routes;
 mod tasks;
@@ -43,6 +45,8 @@ pub use erasing::Eraser;
 pub use expiry::{Postman, SmtpConfig};
 pub use jwt::{AuthConfig, Authority};
 pub use openapi::document;
+use operators::Directories;
+pub use operators::operator_key;
 
 /// What the API stands on.
 #[derive(Clone)]
@@ -79,11 +83,20 @@ pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shu
     let pause = Duration::from_millis(config.erasure_interval_ms);
     let postman = Postman::new(deps.accounts.clone(), deps.smtp.clone());
     let expiry_pause = Duration::from_millis(config.expiry_interval_ms);
+    let directories = Directories {
+        accounts: deps.accounts.clone(),
+        client: deps.outbound.clone(),
+        cpu: deps.cpu.clone(),
+    };
+    let directory_pause = Duration::from_millis(config.directory_interval_ms);
+    let local = listener.local_addr().unwrap_or(config.listen);
     let app = Arc::new(app::App {
         exports: export::stream::Places::new(config.exports_max),
         erasures_wanted: Arc::new(Notify::new()),
         looker: Looker::new(deps.outbound.clone(), deps.cpu.clone(), config.looks_max),
         expiry_mails: deps.smtp.host().is_some(),
+        public_url: config.public_url.clone().unwrap_or_else(|| format!("http://{local}")),
+        directories: directories.clone(),
         config,
         deps,
     });
@@ -98,6 +111,7 @@ pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shu
                 .await
         })
     };
+    let directories = tokio::spawn(operators::watch(directories, directory_pause));
     let posting = tokio::spawn(expiry::watch(postman, expiry_pause, shutdown.clone()));
     let connections = app.config.connections();
     let serving = web::serve(listener, app::router(&app), &connections, &shutdown);
@@ -107,6 +121,7 @@ pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shu
     watching.abort();
     fetching.abort();
     erasing.abort();
+    directories.abort();
     if let Err(late) = posted {
         tracing::warn!(%late, "a mail was still being sent at the end");
     }

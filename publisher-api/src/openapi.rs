@@ -20,6 +20,7 @@ use crate::routes;
     tags(
         (name = "keys", description = "API keys"),
         (name = "verification", description = "Which domains are yours"),
+        (name = "operators", description = "AI operators: your signing keys and client IDs"),
         (name = "entries", description = "The content you list"),
         (name = "data", description = "Access, portability, erasure"),
         (name = "user", description = "The person behind a JWT"),

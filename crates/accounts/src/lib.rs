@@ -82,8 +82,8 @@ pub use key::{IssuedKey, KEYS_MAX, KeyInfo, KeyWish, Revocation};
 pub use lifetime::{Lifetime, LifetimeError, Overlap, OverlapError};
 pub use mail::{ClaimedMail, MailKind, Outbox};
 pub use operator::{
-    DirectoryState, DueDirectory, KeyAddition, KeySource, NewOperatorKey, OPERATOR_CLIENTS_MAX, OPERATOR_KEYS_MAX,
-    OPERATORS_MAX, Operator, OperatorError, OperatorKey,
+    DirectoryState, DueDirectory, KeySource, NewOperatorKey, OPERATOR_CLIENTS_MAX, OPERATOR_KEYS_MAX, OPERATORS_MAX,
+    Operator, OperatorError, OperatorKey,
 };
 pub use page::{Cursor, CursorError, Page};
 pub use policy::{ClientPolicy, EntryPolicy, Policy, PolicyConfig};

@@ -17,7 +17,8 @@ use crate::{Accounts, AccountsError, Domain};
 
 pub use claims::OPERATOR_CLIENTS_MAX;
 pub use directory::{DirectoryState, DueDirectory};
-pub use keys::{KeyAddition, KeySource, NewOperatorKey, OPERATOR_KEYS_MAX, OperatorKey};
+use keys::PEM_BYTES_MAX;
+pub use keys::{KeySource, NewOperatorKey, OPERATOR_KEYS_MAX, OperatorKey};
 
 /// The most operators of an account.
 pub const OPERATORS_MAX: i64 = 100;
@@ -39,7 +40,7 @@ pub struct Operator {
     pub directory: DirectoryState,
 }
 
-/// Why an operator isn't created.
+/// Why an operator isn't created or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
     /// The account's verification of the domain doesn't hold.
@@ -48,6 +49,18 @@ pub enum OperatorError {
     /// The account has as many operators as it may have.
     #[error("the account has {OPERATORS_MAX} operators, as many as it may have")]
     TooMany,
+    /// Another operator has the key.
+    #[error("another operator has this key: it must end its period there first, or you sign with a key of your own")]
+    KeyHeldElsewhere,
+    /// The operator has as many open keys as it may have.
+    #[error("the operator has {OPERATOR_KEYS_MAX} keys, as many as it may have: end the period of one first")]
+    TooManyKeys,
+    /// The operator claims as many client IDs as it may.
+    #[error("the operator claims {OPERATOR_CLIENTS_MAX} client IDs, as many as it may: release one first")]
+    TooManyClients,
+    /// The PEM is longer than any key's.
+    #[error("a public key in PEM has at most {PEM_BYTES_MAX} bytes")]
+    KeyTooLong,
     /// The store fails.
     #[error(transparent)]
     Store(#[from] AccountsError),
@@ -55,7 +68,8 @@ pub enum OperatorError {
 
 const COLUMNS: &str = "operators.operator_id, operators.account_id, operators.domain, operators.created_at_ms,
     CASE WHEN domains.revoked_at_ms IS NULL AND domains.expires_at_ms > $1 THEN 1 ELSE 0 END,
-    operators.directory_at_ms, operators.directory_next_at_ms, operators.directory_failure";
+    operators.directory_at_ms, operators.directory_next_at_ms, operators.directory_failures,
+    operators.directory_failure";
 const TABLES: &str = "operators LEFT JOIN domains
     ON domains.domain = operators.domain AND domains.account_id = operators.account_id";
 
@@ -78,8 +92,8 @@ impl Accounts {
                     return Ok(Err(OperatorError::DomainNotProven(domain.clone())));
                 }
                 let insert = "INSERT INTO operators (operator_id, account_id, domain, created_at_ms, directory_at_ms,
-                        directory_next_at_ms, directory_etag, directory_failure)
-                    VALUES ($1, $2, $3, $4, 0, $4, '', '') ON CONFLICT (account_id, domain) DO NOTHING";
+                        directory_next_at_ms, directory_etag, directory_failures, directory_failure)
+                    VALUES ($1, $2, $3, $4, 0, $4, '', 0, '') ON CONFLICT (account_id, domain) DO NOTHING";
                 let id = Uuid::now_v7().to_string();
                 let insert = sqlx::query(insert).bind(&id).bind(account_id);
                 let insert = insert.bind(domain.as_str()).bind(now_ms);
@@ -109,6 +123,19 @@ impl Accounts {
         created.ok_or_else(|| AccountsError::Store("the new operator is gone".to_owned()).into())
     }
 
+    /// Returns the account whose verification of a domain holds.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn domain_account(&self, domain: &Domain) -> Result<Option<String>, AccountsError> {
+        let query = "SELECT account_id FROM domains
+            WHERE domain = $1 AND revoked_at_ms IS NULL AND expires_at_ms > $2";
+        let query = sqlx::query(query).bind(domain.as_str()).bind(self.now_ms());
+        let work = async { Ok(query.fetch_optional(&self.pool).await?) };
+        let row = self.timed("domain_account", work).await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?)
+    }
+
     /// Returns the operators of an account or of all, by domain, at most 10,000.
     ///
     /// # Errors
@@ -136,6 +163,28 @@ impl Accounts {
         let found = self.timed("operator", work).await?;
         let found = found.as_ref().map(read).transpose()?;
         Ok(found.filter(|one| account_id.is_none_or(|account_id| one.account_id == account_id)))
+    }
+}
+
+impl Accounts {
+    /// Records that stored receipts of an operator's key get another operator.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn note_reattribution(
+        &self,
+        operator: &Operator,
+        actor: &str,
+        detail: &str,
+    ) -> Result<(), AccountsError> {
+        let work = async {
+            let mut transaction = self.begin().await?;
+            let action = "operator.key.reattribute";
+            note(&mut transaction, operator, actor, action, detail, self.now_ms()).await?;
+            transaction.commit().await?;
+            Ok(())
+        };
+        self.timed("operator_reattribution_note", work).await
     }
 }
 
@@ -181,7 +230,8 @@ fn read(row: &AnyRow) -> Result<Operator, AccountsError> {
         directory: DirectoryState {
             fetched_at_ms: row.try_get(5)?,
             next_at_ms: row.try_get(6)?,
-            failure: row.try_get(7)?,
+            failures: u32::try_from(row.try_get::<i64, _>(7)?).unwrap_or(u32::MAX),
+            failure: row.try_get(8)?,
         },
     })
 }

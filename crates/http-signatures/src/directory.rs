@@ -111,17 +111,9 @@ pub fn parse_directory(body: &[u8], keys_max: usize) -> Result<Vec<DirectoryKey>
     }
     let keys = set.keys.into_iter().filter_map(|member| {
         let jwk: Jwk = serde_json::from_value(member).ok()?;
-        DirectoryKey::from_spki(&spki(&jwk.algorithm)?).ok()
+        DirectoryKey::from_jwk(&jwk).ok()
     });
-    Ok(keys
-        .filter(|key| !is_published_test_key(key.key.fingerprint()))
-        .collect())
-}
-
-/// Whether this is the fingerprint of one of RFC 9421's published test keys.
-#[must_use]
-pub fn is_published_test_key(fingerprint: &[u8; 32]) -> bool {
-    PUBLISHED_TEST_KEYS.contains(fingerprint)
+    Ok(keys.collect())
 }
 
 impl DirectoryKey {
@@ -129,7 +121,7 @@ impl DirectoryKey {
     ///
     /// # Errors
     /// Why it is no key of the three kinds. An RSA exponent other than 65,537 is refused too,
-    /// because a directory couldn't list it.
+    /// because a directory couldn't list it, and so are RFC 9421's published test keys.
     pub fn from_pem(pem: &str) -> Result<Self, String> {
         let lines = pem.lines().filter(|line| !line.starts_with("-----"));
         let base64: String = lines.map(str::trim).collect();
@@ -138,9 +130,26 @@ impl DirectoryKey {
         Self::from_spki(&der)
     }
 
+    /// A key from its JWK.
+    ///
+    /// # Errors
+    /// Why it is no key of the three kinds, as with [`DirectoryKey::from_pem`].
+    pub fn from_jwk(jwk: &Jwk) -> Result<Self, String> {
+        let der = spki(&jwk.algorithm).ok_or(
+            "the JWK is no public key of the three kinds: OKP with Ed25519, EC with P-256, or RSA with 2048 bits \
+             and the exponent AQAB",
+        )?;
+        Self::from_spki(&der)
+    }
+
     fn from_spki(der: &[u8]) -> Result<Self, String> {
         let pem = pem(der);
         let key = PublicKey::from_pem(&pem).map_err(|error| error.to_string())?;
+        if PUBLISHED_TEST_KEYS.contains(key.fingerprint()) {
+            return Err(
+                "it is a test key that RFC 9421 publishes with its private half: anybody can sign with it".into(),
+            );
+        }
         let jwk = Jwk {
             common: CommonParameters::default(),
             algorithm: parameters(&key, der).ok_or("the RSA exponent must be 65,537")?,
@@ -245,6 +254,9 @@ mod tests {
             "7",
         ];
         assert!(parse_directory(&set(&others), 32).unwrap().is_empty());
+        let published: Jwk = serde_json::from_str(others[5]).unwrap();
+        let der = spki(&published.algorithm).unwrap();
+        assert!(DirectoryKey::from_pem(&pem(&der)).unwrap_err().contains("test key"));
         let mut all = others.to_vec();
         all.push(ED25519);
         assert_eq!(parse_directory(&set(&all), 32).unwrap().len(), 1);

@@ -17,7 +17,7 @@ const CLOCK_AHEAD_S: i64 = 60;
 #[error("{0}")]
 pub struct SignatureError(String);
 
-fn error(detail: impl Into<String>) -> SignatureError {
+pub(crate) fn error(detail: impl Into<String>) -> SignatureError {
     SignatureError(detail.into())
 }
 
@@ -210,7 +210,7 @@ fn serialized(entry: ListEntry) -> Result<String, SignatureError> {
     vec![entry].serialize().ok_or_else(|| error("nothing to serialize"))
 }
 
-fn dictionary(field: &str, value: &str) -> Result<Dictionary, SignatureError> {
+pub(crate) fn dictionary(field: &str, value: &str) -> Result<Dictionary, SignatureError> {
     if value.len() > FIELD_BYTES_MAX {
         return Err(error(format!("{field} has at most {FIELD_BYTES_MAX} bytes")));
     }

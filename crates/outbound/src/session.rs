@@ -40,6 +40,16 @@ impl Session {
         result
     }
 
+    /// `GET` with these headers; otherwise as [`Session::post`].
+    ///
+    /// # Errors
+    /// Every [`Error`] but those of redirects. A status is no error.
+    pub async fn get(&mut self, headers: HeaderMap, bytes_max: usize) -> Result<Fetched, Error> {
+        let result = self.request(Method::GET, headers, Bytes::new(), bytes_max).await;
+        self.client.count("get", result.as_ref().err());
+        result
+    }
+
     async fn request(
         &mut self,
         method: Method,

@@ -266,11 +266,17 @@ pub const METRICS: &[MetricDoc] = &[
         &["outcome"],
         "Times the identity provider's keys were asked for: ok, failed.",
     ),
+    counter(
+        "receipts_publisher_directory_fetches_total",
+        "fetches",
+        &["outcome"],
+        "Fetches of operators' key directories: fetched, unchanged (304), failed.",
+    ),
     gauge(
         "receipts_publisher_task_good_timestamp_seconds",
         "seconds",
         &["task"],
-        "When this replica last came to the end of a round of looking for verifications that end, or of erasures, since the Unix epoch.",
+        "When this replica last came to the end of a round of looking for verifications that end, of erasures, or of key directories, since the Unix epoch.",
     ),
     gauge(
         "receipts_publisher_erasures_failing",

@@ -100,6 +100,8 @@ kinds! {
     ClientKeyUnknown = FORBIDDEN, "client_key_unknown", "The client's key isn't registered";
     /// A client's key that is revoked, where only registered ones may sign.
     ClientKeyRevoked = FORBIDDEN, "client_key_revoked", "The client's key is revoked";
+    /// A key to be registered whose possession the request doesn't prove.
+    KeyNotProven = FORBIDDEN, "key_not_proven", "The request doesn't prove possession of the key";
     /// Nothing here.
     NotFound = NOT_FOUND, "not_found", "There is nothing at this address";
     /// A receipt for an entry that isn't here, where entries are required.
@@ -120,6 +122,10 @@ kinds! {
     KeyEnded = CONFLICT, "key_ended", "The API key has come to its end";
     /// The account has as many keys as it may have.
     TooManyKeys = CONFLICT, "too_many_keys", "The account has as many API keys as it may have";
+    /// Another operator has the key.
+    OperatorKeyHeldElsewhere = CONFLICT, "operator_key_held_elsewhere", "Another operator has the key";
+    /// The account or the operator has as many of these as it may have.
+    TooManyOperatorItems = CONFLICT, "too_many_operator_items", "As many operators, keys or client IDs as allowed";
     /// There is no deletion to take back.
     NoDeletionPending = CONFLICT, "no_deletion_pending", "The account isn't to be deleted";
     /// The time to take a deletion back is over.

@@ -5,6 +5,7 @@ pub(crate) mod entries;
 pub(crate) mod erasures;
 pub(crate) mod index;
 pub(crate) mod keys;
+pub(crate) mod operators;
 mod paging;
 pub(crate) mod user;
 pub(crate) mod verification;

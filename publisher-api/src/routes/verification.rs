@@ -249,7 +249,7 @@ fn answer(issued: Vec<IssuedToken>) -> Result<Json<GenerateAnswer>, Failure> {
 }
 
 /// Outbound work is counted by account, whichever of its keys asks.
-async fn take_looks(app: &App, principal: &Principal, looks: usize) -> Result<(), Failure> {
+pub(super) async fn take_looks(app: &App, principal: &Principal, looks: usize) -> Result<(), Failure> {
     if looks == 0 {
         return Ok(());
     }
@@ -331,7 +331,7 @@ fn methods(challenges: &[Challenge]) -> Vec<VerificationMethod> {
     methods
 }
 
-fn actor(principal: &Principal) -> String {
+pub(super) fn actor(principal: &Principal) -> String {
     format!("key:{}", principal.key_id)
 }
 

@@ -4,7 +4,7 @@
 use sqlx::Row;
 use uuid::Uuid;
 
-use super::{Operator, note};
+use super::{Operator, OperatorError, note};
 use crate::client::uuid;
 use crate::registry::{Subject, increment};
 use crate::{Accounts, AccountsError};
@@ -13,12 +13,12 @@ use crate::{Accounts, AccountsError};
 pub const OPERATOR_CLIENTS_MAX: i64 = 1_000;
 
 impl Accounts {
-    /// Claims a client ID for an operator. Several operators may claim the same. `false` if it has
-    /// as many as it may have.
+    /// Claims a client ID for an operator. Several operators may claim the same. `false` if this
+    /// one claims it already.
     ///
     /// # Errors
-    /// The store fails; nothing is changed then.
-    pub async fn claim_client(&self, operator: &Operator, actor: &str, client_id: Uuid) -> Result<bool, AccountsError> {
+    /// [`OperatorError`]; nothing is changed then.
+    pub async fn claim_client(&self, operator: &Operator, actor: &str, client_id: Uuid) -> Result<bool, OperatorError> {
         let work = async {
             let mut transaction = self.begin().await?;
             increment(&mut transaction, Subject::Operators).await?;
@@ -27,11 +27,11 @@ impl Accounts {
                 ON CONFLICT (client_id, operator_id) DO NOTHING";
             let insert = sqlx::query(insert).bind(client_id.to_string()).bind(&id).bind(now_ms);
             if insert.execute(&mut *transaction).await?.rows_affected() == 0 {
-                return Ok(true);
+                return Ok(Ok(false));
             }
             let count = sqlx::query("SELECT COUNT(*) FROM operator_clients WHERE operator_id = $1").bind(&id);
             if count.fetch_one(&mut *transaction).await?.try_get::<i64, _>(0)? > OPERATOR_CLIENTS_MAX {
-                return Ok(false);
+                return Ok(Err(OperatorError::TooManyClients));
             }
             let detail = client_id.to_string();
             note(
@@ -44,9 +44,9 @@ impl Accounts {
             )
             .await?;
             transaction.commit().await?;
-            Ok(true)
+            Ok(Ok(true))
         };
-        self.timed("operator_client_claim", work).await
+        self.timed("operator_client_claim", work).await?
     }
 
     /// Gives up a claim. `false` if there is none.

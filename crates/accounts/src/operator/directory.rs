@@ -15,7 +15,9 @@ pub struct DirectoryState {
     pub fetched_at_ms: i64,
     /// The next fetch.
     pub next_at_ms: i64,
-    /// Why the last fetch failed; empty if it succeeded.
+    /// Fetches that have failed since one succeeded.
+    pub failures: u32,
+    /// Why the last fetch failed, or what of its answer wasn't used; empty if all is well.
     pub failure: String,
 }
 
@@ -73,9 +75,10 @@ impl Accounts {
         state: &DirectoryState,
         etag: Option<&str>,
     ) -> Result<(), AccountsError> {
-        let update = "UPDATE operators SET directory_at_ms = $1, directory_next_at_ms = $2, directory_failure = $3,
-                directory_etag = COALESCE($4, directory_etag) WHERE operator_id = $5";
+        let update = "UPDATE operators SET directory_at_ms = $1, directory_next_at_ms = $2, directory_failures = $3,
+                directory_failure = $4, directory_etag = COALESCE($5, directory_etag) WHERE operator_id = $6";
         let update = sqlx::query(update).bind(state.fetched_at_ms).bind(state.next_at_ms);
+        let update = update.bind(i64::from(state.failures));
         let update = update.bind(&state.failure).bind(etag).bind(operator.id.to_string());
         let work = async { Ok(update.execute(&self.pool).await?) };
         self.timed("operator_directory_store", work).await?;

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use sqlx::{Any, Row, Transaction};
 
-use super::{Operator, note};
+use super::{Operator, OperatorError, note};
 use crate::client::fingerprint;
 use crate::registry::{Subject, increment};
 use crate::{Accounts, AccountsError, Fingerprint};
@@ -12,7 +12,7 @@ use crate::{Accounts, AccountsError, Fingerprint};
 /// The most keys of an operator that are open.
 pub const OPERATOR_KEYS_MAX: i64 = 100;
 /// The longest PEM, in bytes.
-const PEM_BYTES_MAX: usize = 4_096;
+pub(super) const PEM_BYTES_MAX: usize = 4_096;
 
 /// Where a key of an operator comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,32 +73,19 @@ pub struct OperatorKey {
     pub until_ms: Option<i64>,
 }
 
-/// Result of adding a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyAddition {
-    /// A period has begun.
-    Added,
-    /// The operator has the key already.
-    Present,
-    /// Another operator has the key.
-    HeldElsewhere,
-    /// The operator has [`OPERATOR_KEYS_MAX`] open keys.
-    TooMany,
-}
-
 impl Accounts {
-    /// Begins a period of a key, now.
+    /// Begins a period of a key, now. `false` if the operator has the key already.
     ///
     /// # Errors
-    /// The PEM is too long, or the store fails. Nothing is changed then.
+    /// [`OperatorError`]; nothing is changed then.
     pub async fn add_operator_key(
         &self,
         operator: &Operator,
         actor: &str,
         key: &NewOperatorKey,
-    ) -> Result<KeyAddition, AccountsError> {
+    ) -> Result<bool, OperatorError> {
         if key.pem.len() > PEM_BYTES_MAX {
-            return Err(AccountsError::ClientKeyTooLong);
+            return Err(OperatorError::KeyTooLong);
         }
         let work = async {
             let mut transaction = self.begin().await?;
@@ -106,9 +93,9 @@ impl Accounts {
             let id = operator.id.to_string();
             if let Some(holder) = holder(&mut transaction, key.fingerprint).await? {
                 return Ok(if holder == id {
-                    KeyAddition::Present
+                    Ok(false)
                 } else {
-                    KeyAddition::HeldElsewhere
+                    Err(OperatorError::KeyHeldElsewhere)
                 });
             }
             // Periods of a key don't overlap, and two of one millisecond would have the same key.
@@ -126,14 +113,14 @@ impl Accounts {
             let count = "SELECT COUNT(*) FROM operator_keys WHERE operator_id = $1 AND until_ms IS NULL";
             let count = sqlx::query(count).bind(&id);
             if count.fetch_one(&mut *transaction).await?.try_get::<i64, _>(0)? > OPERATOR_KEYS_MAX {
-                return Ok(KeyAddition::TooMany);
+                return Ok(Err(OperatorError::TooManyKeys));
             }
             let detail = format!("{} {}", key.source.as_str(), key.fingerprint);
             note(&mut transaction, operator, actor, "operator.key.add", &detail, from_ms).await?;
             transaction.commit().await?;
-            Ok(KeyAddition::Added)
+            Ok(Ok(true))
         };
-        self.timed("operator_key_add", work).await
+        self.timed("operator_key_add", work).await?
     }
 
     /// Ends the open period of an operator's key, now. `false` if it has none.
@@ -166,13 +153,15 @@ impl Accounts {
         self.timed("operator_key_end", work).await
     }
 
-    /// Returns the periods of an operator's keys, newest first, at most 1,000.
+    /// Returns the periods of an operator's keys: those that are open, then the others, each newest
+    /// first, at most 1,000.
     ///
     /// # Errors
     /// The store fails.
     pub async fn operator_keys(&self, operator: &Operator) -> Result<Vec<OperatorKey>, AccountsError> {
         let query = "SELECT fingerprint, thumbprint, pem, algorithm, source, from_ms, until_ms FROM operator_keys
-            WHERE operator_id = $1 ORDER BY from_ms DESC, fingerprint LIMIT 1000";
+            WHERE operator_id = $1
+            ORDER BY CASE WHEN until_ms IS NULL THEN 0 ELSE 1 END, from_ms DESC, fingerprint LIMIT 1000";
         let query = sqlx::query(query).bind(operator.id.to_string());
         let work = async { Ok(query.fetch_all(&self.pool).await?) };
         let rows = self.timed("operator_keys", work).await?;

@@ -9,6 +9,7 @@ pub(super) const STATEMENTS: &[&str] = &[
         directory_at_ms BIGINT NOT NULL,
         directory_next_at_ms BIGINT NOT NULL,
         directory_etag TEXT NOT NULL,
+        directory_failures BIGINT NOT NULL,
         directory_failure TEXT NOT NULL,
         UNIQUE (account_id, domain)
     )",

@@ -43,6 +43,7 @@ mod exports;
 mod jobs;
 mod keys;
 mod mails;
+mod operators;
 mod own_keys;
 mod registry;
 mod shard_map;
@@ -57,6 +58,7 @@ nouns! {
     jobs,
     keys,
     mails,
+    operators,
     own_keys,
     registry,
     shard_map,

@@ -105,7 +105,12 @@ pub const LABELS: &[(&str, &str, Values)] = &[
         "outcome",
         OneOf(&["ok", "failed"]),
     ),
-    ("", "task", OneOf(&["expiry", "erasure"])),
+    (
+        "receipts_publisher_directory_fetches_total",
+        "outcome",
+        OneOf(&["fetched", "unchanged", "failed"]),
+    ),
+    ("", "task", OneOf(&["expiry", "erasure", "directories"])),
     ("", "api", OneOf(&["analytics", "publisher"])),
     (
         "receipts_api_requests_total",
