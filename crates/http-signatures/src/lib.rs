@@ -9,5 +9,7 @@
 mod directory;
 mod signature;
 
-pub use directory::{DirectoryError, DirectoryKey, MEDIA_TYPE, PATH, TAG, is_published_test_key, parse_directory};
+pub use directory::{
+    DirectoryError, DirectoryKey, MEDIA_TYPE, PATH, TAG, is_published_test_key, key_set, parse_directory,
+};
 pub use signature::{Message, MessageSignature, SIGNATURES_MAX, SignatureError};
