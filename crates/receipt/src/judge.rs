@@ -55,8 +55,9 @@ pub struct Judge {
 pub(crate) struct Examined<'a> {
     pub(crate) raw: &'a [u8],
     pub(crate) payload_hash: Option<[u8; 32]>,
-    /// Whether the signature of the request is the key's. `Ok` where there is none to check.
-    pub(crate) outer: Result<(), BadOuterSignature>,
+    /// Fingerprint of the key if the signature of the request is the key's; `None` where there is
+    /// no signature to check.
+    pub(crate) outer: Result<Option<[u8; 32]>, BadOuterSignature>,
     pub(crate) state: State<'a>,
 }
 
@@ -113,7 +114,7 @@ impl Judge {
         };
         let header = arrival.request_signature;
         let examined = scratch::with(|scratch| self.examine(text, arrival.received_at_ms, header, scratch));
-        examined.judged(Origin::Record)
+        examined.judged(Origin::Record, None)
     }
 
     fn judge_batch<R: Send>(&self, arrival: &Arrival<'_>, each: &(impl Fn(u16, Judged<'_>) -> R + Sync)) -> Vec<R> {
@@ -133,9 +134,10 @@ impl Judge {
                 return vec![each(0, judged)];
             }
         };
-        if let Err((reason, detail)) = self.check_batch_signature(&batch, &payload) {
-            return vec![each(0, not_sent(arrival.body, reason, detail))];
-        }
+        let sender = match self.check_batch_signature(&batch, &payload) {
+            Ok(key_fingerprint) => key_fingerprint,
+            Err((reason, detail)) => return vec![each(0, not_sent(arrival.body, reason, detail))],
+        };
         let judge = |range: &std::ops::Range<usize>, scratch: &mut Scratch| {
             self.examine(&text[range.clone()], arrival.received_at_ms, None, scratch)
         };
@@ -150,7 +152,7 @@ impl Judge {
                 let indices = (chunk * CHUNK..).map(|index| u16::try_from(index).unwrap_or(u16::MAX));
                 indices
                     .zip(examined)
-                    .map(|(index, examined)| each(index, examined.judged(Origin::SignedBatch)))
+                    .map(|(index, examined)| each(index, examined.judged(Origin::SignedBatch, Some(sender))))
                     .collect()
             })
             .collect();
@@ -212,7 +214,7 @@ impl Judge {
             return Examined {
                 raw,
                 payload_hash: None,
-                outer: Ok(()),
+                outer: Ok(None),
                 state: State::Unreadable(Box::new(error.into())),
             };
         }
@@ -228,8 +230,8 @@ impl Judge {
         };
         let read = receipt::read(tape, text, received_at_ms, &self.limits, &mut key_kind);
         let outer = match (&key, request_signature) {
-            (Some(key), Some(header)) => check_request(key, raw, header),
-            _ => Ok(()),
+            (Some(key), Some(header)) => check_request(key, raw, header).map(|()| Some(*key.fingerprint())),
+            _ => Ok(None),
         };
         let state = match (read, key, &hash) {
             (Ok(receipt), ..) if outer.is_err() => State::Unsigned(Box::new(receipt)),
@@ -249,8 +251,8 @@ impl Judge {
 }
 
 impl<'a> Examined<'a> {
-    /// The outcome.
-    pub(crate) fn judged(self, origin: Origin) -> Judged<'a> {
+    /// The outcome of a receipt. `batch_key` is the fingerprint of the key that signed its batch.
+    pub(crate) fn judged(self, origin: Origin, batch_key: Option<[u8; 32]>) -> Judged<'a> {
         let Self {
             raw,
             payload_hash,
@@ -288,9 +290,9 @@ impl<'a> Examined<'a> {
                 (reason_of(&error), summary(&error), ids)
             }
         };
-        let (reason, detail) = match outer {
-            Ok(()) => (reason, detail),
-            Err(bad) => (bad.reason, bad.to_string()),
+        let (reason, detail, request_key) = match outer {
+            Ok(request_key) => (reason, detail, request_key),
+            Err(bad) => (bad.reason, bad.to_string(), None),
         };
         Judged::Rejected(RejectedReceipt {
             reason,
@@ -300,6 +302,7 @@ impl<'a> Examined<'a> {
             client_id: ids.client_id,
             entry_id: ids.entry_id,
             payload_hash,
+            key_fingerprint: batch_key.or(request_key),
             raw,
             origin,
         })
@@ -341,6 +344,7 @@ fn not_sent(body: &[u8], reason: RejectReason, detail: String) -> Judged<'_> {
         client_id: None,
         entry_id: None,
         payload_hash: None,
+        key_fingerprint: None,
         raw: body,
         origin: Origin::Record,
     })

@@ -99,6 +99,7 @@ pub(crate) async fn insert(warehouse: &Warehouse, publisher: &str, timestamp_ms:
 pub(crate) async fn refuse(warehouse: &Warehouse, publisher: &str, received_at_ms: i64, offset: u64) {
     let mut rows = Rows::default();
     rows.push_rejected(&RejectedRow {
+        key_fingerprint: &[0; 32],
         position: position(offset),
         reason: "bad_signature",
         detail: "the signature isn't the key's",
