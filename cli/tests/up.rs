@@ -781,7 +781,10 @@ fn a_configuration_that_can_not_work_starts_nothing() {
         ran.stderr
     );
     std::fs::write(&file, "[kafka]\nbrokers = \"127.0.0.1:9092\"\n").unwrap();
-    for command in [&["config", "check", "--config", config][..], &["up", "--config", config]] {
+    for command in [
+        &["config", "check", "--config", config][..],
+        &["up", "--config", config],
+    ] {
         let ran = on(&data, command).expect(2);
         let is_named = ran.stderr.contains("gateway.acknowledgement_keys") && ran.stderr.contains("receipts keygen");
         assert!(is_named, "{}", ran.stderr);

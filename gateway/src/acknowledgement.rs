@@ -134,7 +134,7 @@ pub(crate) struct Stored {
     pub(crate) received_at_ms: i64,
 }
 
-/// What is acknowledged.
+/// Receipt or batch that is acknowledged.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 pub(crate) enum Subject {
