@@ -314,8 +314,9 @@ export interface paths {
         /**
          * What became of a receipt
          * @description An id that nothing is known of is `unknown`, and so is another publisher's: until `completeThrough` passes the moment of its
-         *     acknowledgement, a receipt may still be on its way. `Prefer: wait=N` (RFC 7240) waits up to N seconds, 30 at most, until more is
-         *     known. A sender who signs the request with the key of its receipts sees those of the key, whatever publisher they name.
+         *     acknowledgement, a receipt may still be on its way. `Prefer: wait=N` (RFC 7240) waits up to N
+         *     seconds, 30 at most, until more is known. A sender who signs the request with the key of its
+         *     receipts sees those of the key, whatever publisher they name.
          */
         get: operations["receipt"];
         put?: never;
