@@ -167,6 +167,13 @@ fn told(lines: &[Value]) -> Vec<(String, String, u64, u64)> {
     lines.iter().map(one).collect()
 }
 
+/// Publishes progress, and waits until readings from before aren't used any more.
+async fn publish(stack: &Stack, next_offset: u64) {
+    stack.progress.next_offset.store(next_offset, Ordering::SeqCst);
+    let age_max = AnalyticsConfig::default().watermark_age_ms_max;
+    tokio::time::sleep(Duration::from_millis(age_max + 50)).await;
+}
+
 pub(crate) async fn outcomes(stack: &Stack) {
     let warehouse = &stack.deps.warehouse;
     let key = fingerprint(&KEY);
@@ -186,7 +193,7 @@ pub(crate) async fn outcomes(stack: &Stack) {
     insert_rejected(warehouse, key, receipt(44), "entry_unknown", position(0, 60)).await;
     // Stored, but not published.
     insert_rejected(warehouse, key, receipt(45), "entry_unknown", position(1, 70)).await;
-    stack.progress.next_offset.store(70, Ordering::SeqCst);
+    publish(stack, 70).await;
 
     let expected = [
         ("rejected", "entry_unknown", 0, 60),
@@ -231,8 +238,7 @@ pub(crate) async fn outcomes(stack: &Stack) {
     // Behind the end, only what is published later.
     let path = format!("{OUTCOMES}?after={}", end["cursor"].as_str().unwrap());
     assert_eq!(lines(&get(&stack.server, &KEY, &path).await).len(), 1);
-    stack.progress.next_offset.store(71, Ordering::SeqCst);
-    tokio::time::sleep(Duration::from_millis(250)).await;
+    publish(stack, 71).await;
     let later = lines(&get(&stack.server, &KEY, &path).await);
     assert_eq!(
         told(&later[..1]),
