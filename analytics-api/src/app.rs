@@ -14,8 +14,10 @@ use crate::completeness::Completeness;
 use crate::config::AnalyticsConfig;
 use crate::gate::Gate;
 use crate::live::Live;
+use crate::sender::{self, SenderGate};
 use crate::snapshot::Snapshot;
 use crate::streams::Streams;
+use crate::waiting::Waiting;
 use crate::watermark::Watermark;
 use crate::{Deps, cost, live, openapi, routes};
 use web::Failure;
@@ -30,12 +32,13 @@ pub(crate) struct App {
     pub(crate) watermark: Watermark,
     pub(crate) streams: Streams,
     pub(crate) live: Live,
+    pub(crate) waiting: Waiting,
     usage: Usage,
     gate: Gate,
 }
 
 impl App {
-    /// Live streams end with `closing`.
+    /// Live streams and waiting requests end with `closing`.
     pub(crate) fn new(config: AnalyticsConfig, deps: Deps, closing: CancellationToken) -> Self {
         let age_max = Duration::from_millis(config.watermark_age_ms_max);
         let wait_max = Duration::from_millis(config.query_wait_ms_max);
@@ -43,7 +46,8 @@ impl App {
             watermark: Watermark::new(Arc::clone(&deps.progress), age_max),
             usage: Usage::new(deps.warehouse.clone()),
             streams: Streams::new(config.streams_max),
-            live: Live::new(&config, closing),
+            live: Live::new(&config, closing.clone()),
+            waiting: Waiting::new(config.waiting_receipts_max, closing),
             gate: Gate::new(config.concurrent_queries_max, config.waiting_queries_max, wait_max),
             config,
             deps,
@@ -83,6 +87,16 @@ pub(crate) fn with_api_key() -> OpenApiRouter<Arc<App>> {
     routes::routes().merge(live::route::routes())
 }
 
+/// All addresses that need an API key or a sender's signature.
+pub(crate) fn signed_or_keyed() -> OpenApiRouter<Arc<App>> {
+    routes::of_receipts()
+}
+
+/// All addresses that need a sender's signature.
+pub(crate) fn signed() -> OpenApiRouter<Arc<App>> {
+    routes::of_senders()
+}
+
 /// All addresses that need none.
 pub(crate) fn open() -> OpenApiRouter<Arc<App>> {
     routes::index::routes()
@@ -100,8 +114,14 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         api: "analytics",
         head_bytes_max: app.config.head_bytes_max,
     };
+    let (per_minute, public_url) = (app.config.sender_requests_per_minute, app.config.public_url.as_deref());
+    let gate = SenderGate::new(per_minute, public_url, cost::of_request);
+    let either = (gate.clone(), gatekeeper.clone());
     let keyed = with_api_key().route_layer(middleware::from_fn_with_state(gatekeeper, web::access::api_key));
-    let (routes, document) = openapi::router().merge(keyed).merge(open()).split_for_parts();
+    let either = signed_or_keyed().route_layer(middleware::from_fn_with_state(either, sender::signed_or_keyed));
+    let signed = signed().route_layer(middleware::from_fn_with_state(gate, sender::signed));
+    let all = openapi::router().merge(keyed).merge(either).merge(signed).merge(open());
+    let (routes, document) = all.split_for_parts();
     let docs = web::docs::router(openapi::finished(document, &app.config));
     routes
         .merge(docs)

@@ -38,6 +38,14 @@ pub struct AnalyticsConfig {
     pub waiting_queries_max: usize,
     /// How old the reading of a `completeThrough` may be when it is asked for, in milliseconds.
     pub watermark_age_ms_max: u64,
+    /// Scheme, host and port by which clients reach this API: `@target-uri` of senders' signatures
+    /// begins with it. Without it that is `http://` and the request's `Host`.
+    pub public_url: Option<String>,
+    /// Requests a minute by one sender's key, counted by each replica.
+    pub sender_requests_per_minute: u32,
+    /// Requests at one time that wait for a receipt's outcome (`Prefer: wait`); more are answered
+    /// at once.
+    pub waiting_receipts_max: usize,
     /// Connections at one time; more wait to be accepted.
     pub connections_max: usize,
     /// The part of them that one address may have, in percent; more are closed. 100 behind a proxy.
@@ -75,6 +83,9 @@ impl Default for AnalyticsConfig {
             concurrent_queries_max: 8,
             waiting_queries_max: 64,
             watermark_age_ms_max: 200,
+            public_url: None,
+            sender_requests_per_minute: 300,
+            waiting_receipts_max: 256,
             connections_max: 10_000,
             address_share_percent_max: 50,
             head_bytes_max: 16 << 10,
@@ -127,6 +138,23 @@ impl Validate for AnalyticsConfig {
         faults.range("watermark_age_ms_max", self.watermark_age_ms_max, 0..=60_000);
         faults.range("connections_max", self.connections_max, 1..=1_000_000);
         faults.range("address_share_percent_max", self.address_share_percent_max, 1..=100);
+        let is_base = |url: &String| {
+            let uri: Result<http::Uri, _> = url.parse();
+            uri.is_ok_and(|uri| {
+                matches!(uri.scheme_str(), Some("http" | "https")) && uri.path() == "/" && uri.query().is_none()
+            })
+        };
+        faults.require(
+            "public_url",
+            self.public_url.as_ref().is_none_or(is_base),
+            "must be scheme, host and port alone, as in https://receipts.example.com",
+        );
+        faults.range(
+            "sender_requests_per_minute",
+            self.sender_requests_per_minute,
+            1..=1_000_000,
+        );
+        faults.range("waiting_receipts_max", self.waiting_receipts_max, 0..=100_000);
         // Below 8 KiB hyper's own buffer would refuse first, without a problem body.
         faults.range("head_bytes_max", self.head_bytes_max, 8 << 10..=1 << 20);
         faults.range("head_wait_ms_max", self.head_wait_ms_max, 1..=600_000);

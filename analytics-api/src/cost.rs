@@ -11,6 +11,7 @@
 //! | a page of more than 250 receipts, of more than 500 | + 1, 3 |
 //! | receipts streamed as rows (CSV, NDJSON): up to 1,000 rows, then each further 1,000 | + 1, 1 |
 //! | a live stream, once | 5 |
+//! | `Prefer: wait` on a receipt: each 10 s begun | + 1 |
 //!
 //! `from` alone is a range up to now, `to` alone one of more than five years; of a time series it is as many intervals as it has by itself.
 //!
@@ -24,6 +25,7 @@ use jiff::tz::TimeZone;
 
 use crate::buckets::{INTERVALS, Interval};
 use crate::format::{ALL, Format};
+use crate::waiting::preferred_wait_s;
 
 /// The most that one question costs.
 pub const COST_MAX: u32 = 20;
@@ -36,7 +38,12 @@ const DAY_S: i64 = 86_400;
 /// The units of a request, 1 to [`COST_MAX`]. What can't be answered costs as much as a question of the same form could.
 #[must_use]
 pub fn of_request<B>(request: &Request<B>) -> u32 {
-    units(request.uri(), wants_rows(request.headers()), Timestamp::now())
+    let waits = if request.uri().path().starts_with("/api/v1/receipts/") {
+        preferred_wait_s(request.headers()).map_or(0, |wait_s| wait_s.div_ceil(10))
+    } else {
+        0
+    };
+    units(request.uri(), wants_rows(request.headers()), Timestamp::now()) + waits
 }
 
 /// The same by the address, whether rows are wanted rather than JSON, and what time it is.
@@ -220,6 +227,19 @@ mod tests {
                 request = request.header("accept", *line);
             }
             assert_eq!(of_request(&request.body(()).unwrap()), cost, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn waiting_costs_by_its_time() {
+        for (path, wait, cost) in [
+            ("/api/v1/receipts/x", "wait=0", 1),
+            ("/api/v1/receipts/x", "wait=10", 2),
+            ("/api/v1/receipts/x", "wait=60", 4),
+            ("/api/v1/analytics/dashboard", "wait=60", 1),
+        ] {
+            let request = Request::get(path).header("prefer", wait).body(()).unwrap();
+            assert_eq!(of_request(&request), cost, "{path} {wait}");
         }
     }
 

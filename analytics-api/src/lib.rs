@@ -1,6 +1,8 @@
 //! What publishers ask: dashboard, content, clients, time series, receipt lookup. JSON over HTTP/1.1 and h2c, on axum.
 //!
 //! - [`config`]: the section `[analytics]`
+//! - `hints`: what a sender should change; `log_cursor`: positions in all partitions of the log
+//! - `sender`: callers who prove a key; `waiting`: requests that wait for an outcome
 //! - `access`: the domains a caller may see; keys, quotas and the envelope of answers are the crate `web`'s
 //! - `app`: what handlers share, and which address leads to which; `routes`: one file an address
 //! - [`range`], `selection`: the times and the filter of a query string
@@ -35,8 +37,10 @@ mod cursor;
 pub mod format;
 mod freshness;
 pub mod gate;
+mod hints;
 mod labels;
 mod live;
+mod log_cursor;
 mod openapi;
 mod page;
 mod parameters;
@@ -45,10 +49,12 @@ pub mod range;
 mod readiness;
 mod routes;
 mod selection;
+mod sender;
 mod snapshot;
 mod streams;
 mod trust;
 mod usage_check;
+mod waiting;
 pub mod watermark;
 
 use std::sync::Arc;

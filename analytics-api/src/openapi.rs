@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use utoipa::openapi::path::{ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{Header, OpenApi as Document, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
@@ -13,7 +14,7 @@ use web::openapi::{ProblemBody, ProblemError, bearer, problem, tell_headers, tex
 use crate::app::{self, App};
 use crate::config::AnalyticsConfig;
 use crate::live::route as live;
-use crate::routes::QUERIES;
+use crate::routes::{QUERIES, SENDER_QUERIES};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -25,6 +26,7 @@ use crate::routes::QUERIES;
     tags(
         (name = "analytics", description = "Numbers"),
         (name = "receipts", description = "Single receipts"),
+        (name = "sender", description = "What became of a sender's receipts"),
         (name = "service", description = "The service itself"),
     ),
 )]
@@ -54,6 +56,7 @@ pub(crate) fn finished(mut document: Document, config: &AnalyticsConfig) -> Docu
     let components = document.components.get_or_insert_default();
     let what = "An API key with the scope read";
     components.add_security_scheme("apiKey", bearer("rcpt_...", what));
+    components.add_security_scheme("messageSignature", message_signature());
     if let Some(live) = document
         .paths
         .paths
@@ -87,8 +90,22 @@ pub(crate) fn finished(mut document: Document, config: &AnalyticsConfig) -> Docu
             tell_completeness(numbers);
         }
     }
+    for (path, parameters) in SENDER_QUERIES {
+        if let Some(get) = document.paths.paths.get_mut(path).and_then(|item| item.get.as_mut()) {
+            let told = get.parameters.get_or_insert_default();
+            told.extend(parameters.iter().map(|one| RefOr::T(one.documented(config))));
+        }
+    }
     tell_headers(&mut document);
     document
+}
+
+/// Signatures of senders, which OpenAPI has no type of its own for.
+fn message_signature() -> SecurityScheme {
+    let description = "An RFC 9421 signature over `@method` and `@target-uri` by the key that sent the receipts, \
+        with `created` and `expires` at most 300 s apart: `Signature-Input`, `Signature`, and the key's SPKI DER in base64 \
+        as `X-Client-Public-Key`";
+    SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description("Signature", description)))
 }
 
 fn tell_completeness(response: &mut Response) {
@@ -118,7 +135,11 @@ fn tell_completeness(response: &mut Response) {
 /// The whole document, as `GET /openapi.json` answers it with the default configuration.
 #[must_use]
 pub fn document() -> Document {
-    let all = router().merge(app::with_api_key()).merge(app::open());
+    let all = router()
+        .merge(app::with_api_key())
+        .merge(app::signed_or_keyed())
+        .merge(app::signed())
+        .merge(app::open());
     finished(all.into_openapi(), &AnalyticsConfig::default())
 }
 
@@ -142,10 +163,19 @@ mod tests {
         );
     }
 
+    #[test]
+    fn every_address_for_senders_documents_its_parameters() {
+        let paths = crate::routes::of_senders().into_openapi().paths.paths;
+        let documented: Vec<&str> = SENDER_QUERIES.iter().map(|(path, _)| *path).collect();
+        assert!(paths.keys().map(String::as_str).eq(documented));
+    }
+
     /// Else a handler would read parameters that the document doesn't tell.
     #[test]
     fn every_address_of_numbers_tells_its_parameters() {
-        let numbers = crate::routes::routes().into_openapi();
+        let numbers = crate::routes::routes()
+            .merge(crate::routes::of_receipts())
+            .into_openapi();
         let told: Vec<&str> = QUERIES.iter().map(|(path, _)| *path).collect();
         let mut paths: Vec<&str> = numbers.paths.paths.keys().map(String::as_str).collect();
         paths.sort_unstable();

@@ -7,6 +7,8 @@ use web::params::{InvalidQuery, Params};
 
 use crate::buckets::INTERVALS;
 use crate::config::AnalyticsConfig;
+use crate::log_cursor;
+use crate::routes::outcomes;
 use crate::selection::{MODEL_BYTES_MAX, PURPOSES};
 
 /// A parameter of the query string.
@@ -112,6 +114,21 @@ pub(crate) const CURSOR: Query = Query {
     name: "cursor",
     description: "Where to go on: what came with the page or row before",
     schema: |_| text().min_length(Some(1)).max_length(Some(CURSOR_BYTES_MAX)),
+};
+pub(crate) const AFTER: Query = Query {
+    name: "after",
+    description: "The cursor to continue with: of a line or of the last line. Without it the list begins with the last million records \
+                  of each partition of the log",
+    schema: |_| {
+        text()
+            .min_length(Some(1))
+            .max_length(Some(log_cursor::CURSOR_BYTES_MAX))
+    },
+};
+pub(crate) const OUTCOMES_LIMIT: Query = Query {
+    name: "limit",
+    description: "How many outcomes a page has; 100 if it isn't given",
+    schema: |_| integer(outcomes::PAGE_MAX),
 };
 pub(crate) const TOP_LIMIT: Query = Query {
     name: "limit",

@@ -44,6 +44,7 @@ fn accepted_row<'a>(hash: &'a [u8; 32], position: u128, raw: &'a [u8]) -> Accept
 
 fn rejected_row<'a>(hash: &'a [u8; 32], position: u128, raw: &'a [u8]) -> RejectedRow<'a> {
     RejectedRow {
+        key_fingerprint: &[0; 32],
         position,
         reason: "bad_signature",
         detail: "the signature doesn't verify",

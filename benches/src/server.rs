@@ -131,6 +131,7 @@ async fn gateway(listener: TcpListener, log: &std::path::Path) -> Result<()> {
         routes: gateway::Routes::All,
         entries: None,
         registry: None,
+        acknowledgement_keys: Arc::new(gateway::AcknowledgementKeys::generate()?),
     };
     gateway::run(listener, config, deps, shutdown).await?;
     Ok(())

@@ -75,6 +75,7 @@ impl Config {
 impl Check {
     fn run(self) -> Result<Answer, Failure> {
         let settings = self.settings.load()?;
+        settings.has_shared_keys()?;
         let mut out = Output::stdout();
         out.line(format_args!("{} the configuration can be used", mark(true)))?;
         for (name, value) in [

@@ -220,6 +220,18 @@ impl Settings {
         }
         Ok(())
     }
+
+    /// Checks that gateways on Kafka have keys to sign acknowledgements with. Commands that run no
+    /// gateway don't need them.
+    ///
+    /// # Errors
+    /// No key is listed.
+    pub fn has_shared_keys(&self) -> Result<(), Failure> {
+        if !self.kafka.is_given() {
+            return Ok(());
+        }
+        self.gateway.has_shared_keys().map_err(Failure::Input)
+    }
 }
 
 /// Bytes of the verdicts on bodies of `body_bytes`: rows hold the receipt as received and its

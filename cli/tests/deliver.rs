@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use service::cpu::CpuPool;
 use service::health::Health;
 use tokio_util::sync::CancellationToken;
-use webhook::{Deps, GatewayConfig, GatewayError, Routes};
+use webhook::{AcknowledgementKeys, Deps, GatewayConfig, GatewayError, Routes};
 
 fn deliver(url: &str, more: &[&str], documents: &[Value]) -> Ran {
     let args = [
@@ -175,6 +175,7 @@ fn with_receiver(data: &Path, then: impl FnOnce(&str)) {
         routes: Routes::All,
         entries: None,
         registry: None,
+        acknowledgement_keys: Arc::new(AcknowledgementKeys::generate().unwrap()),
     };
     let shutdown = CancellationToken::new();
     let (url, ended) = runtime.block_on(async {

@@ -780,6 +780,15 @@ fn a_configuration_that_can_not_work_starts_nothing() {
         "{}",
         ran.stderr
     );
+    std::fs::write(&file, "[kafka]\nbrokers = \"127.0.0.1:9092\"\n").unwrap();
+    for command in [
+        &["config", "check", "--config", config][..],
+        &["up", "--config", config],
+    ] {
+        let ran = on(&data, command).expect(2);
+        let is_named = ran.stderr.contains("gateway.acknowledgement_keys") && ran.stderr.contains("receipts keygen");
+        assert!(is_named, "{}", ran.stderr);
+    }
     assert!(!data.exists());
     let long = dir.path().join("x".repeat(120));
     assert!(on(&long, &["up"]).expect(2).stderr.contains("shorter path"));
@@ -788,7 +797,9 @@ fn a_configuration_that_can_not_work_starts_nothing() {
 }
 
 /// Keys that have no default: the example shows them with something that could be given.
-const WITHOUT_DEFAULT: [&str; 16] = [
+const WITHOUT_DEFAULT: [&str; 18] = [
+    "public_url",
+    "acknowledgement_keys",
     "webhook_entries_file",
     "host",
     "from",

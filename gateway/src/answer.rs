@@ -1,14 +1,13 @@
-//! Answers: the few JSON bodies of success, written by hand, and every refusal as a problem.
+//! Answers: headers of success, and every refusal as a problem.
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use receipt::{BatchHead, FaultCode, FormatError};
+use receipt::{FaultCode, FormatError};
 use receipt_log::AppendError;
 use service::cpu::CpuError;
 use service::problem::{Kind, Problem};
-use uuid::Uuid;
 
 /// What every handler returns.
 pub(crate) type Answer = Response<Full<Bytes>>;
@@ -56,42 +55,23 @@ impl From<CpuError> for Refusal {
     }
 }
 
-/// 202 for one receipt.
-pub(crate) fn receipt_queued(receipt_id: &Uuid) -> Answer {
-    let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
-    let id = receipt_id.hyphenated().encode_lower(&mut text);
-    accepted(
-        [r#"{"receiptId":""#, id, r#"","status":"queued"}"#]
-            .concat()
-            .into_bytes(),
-    )
-}
-
-/// 202 for a batch.
-pub(crate) fn batch_queued(batch: &BatchHead) -> Answer {
-    // A string can't fail to be written as JSON.
-    let id = serde_json::to_string(&batch.batch_id).unwrap_or_default();
-    let count = batch.receipt_count.to_string();
-    accepted(
-        [
-            r#"{"batchId":"#,
-            &id,
-            r#","receiptCount":"#,
-            &count,
-            r#","status":"queued"}"#,
-        ]
-        .concat()
-        .into_bytes(),
-    )
-}
-
 /// 200 with a JSON body.
 pub(crate) fn json(body: Bytes) -> Answer {
     with_status(StatusCode::OK, body)
 }
 
-fn accepted(body: Vec<u8>) -> Answer {
+/// 202 with its acknowledgement.
+pub(crate) fn accepted(body: Vec<u8>) -> Answer {
     with_status(StatusCode::ACCEPTED, Bytes::from(body))
+}
+
+/// 200 with the JWK Set of the acknowledgement keys. Caches may keep it while keys overlap.
+pub(crate) fn published_keys(key_set: Bytes) -> Answer {
+    let mut answer = json(key_set);
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/jwk-set+json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
+    answer
 }
 
 fn with_status(status: StatusCode, body: Bytes) -> Answer {
@@ -177,28 +157,7 @@ fn is_json_fault(code: FaultCode) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
-    use http_body_util::BodyExt;
-
     use super::*;
-
-    async fn body(answer: Answer) -> serde_json::Value {
-        serde_json::from_slice(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap()
-    }
-
-    #[tokio::test]
-    async fn bodies_written_by_hand_are_json() {
-        let id = Uuid::from_u128(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
-        let wanted = serde_json::json!({"receiptId": "01234567-89ab-cdef-0123-456789abcdef", "status": "queued"});
-        assert_eq!(body(receipt_queued(&id)).await, wanted);
-        let strange = "a\"b\\c\u{1}\u{1f600}";
-        let batch = BatchHead {
-            batch_id: strange.to_owned(),
-            receipt_count: 12,
-            client_id: id,
-        };
-        let wanted = serde_json::json!({"batchId": strange, "receiptCount": 12, "status": "queued"});
-        assert_eq!(body(batch_queued(&batch)).await, wanted);
-    }
 
     #[test]
     fn a_log_that_refuses_may_be_tried_again_unless_the_record_is_too_large() {

@@ -64,6 +64,9 @@ pub struct GatewayConfig {
     pub webhook_entries: WebhookEntries,
     /// The entries there are, an id a line; read again when it changes. Not given: those of the account store, where there is one.
     pub webhook_entries_file: Option<PathBuf>,
+    /// Private keys that sign acknowledgements: PKCS#8 PEM files of Ed25519. The first one signs,
+    /// all are published. Empty: a key in the data directory, which is created there.
+    pub acknowledgement_keys: Vec<PathBuf>,
     /// Receipts a second from one address (IPv6: one /64), 0 for no limit.
     pub rate_address_receipts_per_s: u32,
     /// Receipts a second of one client (`client.id`), 0 for no limit.
@@ -96,6 +99,7 @@ impl Default for GatewayConfig {
             drain_ms_max: 10_000,
             webhook_entries: WebhookEntries::Any,
             webhook_entries_file: None,
+            acknowledgement_keys: Vec::new(),
             rate_address_receipts_per_s: 100_000,
             rate_client_receipts_per_s: 50_000,
             rate_burst_s: 2,
@@ -106,6 +110,9 @@ impl Default for GatewayConfig {
 
 /// An hour: no wait here is meant to be longer.
 const WAIT_MS_MAX: u64 = 3_600_000;
+
+/// More keys than an overlap of two rotations needs.
+const ACKNOWLEDGEMENT_KEYS_MAX: usize = 16;
 
 /// Each is looked at for every connection.
 const TRUSTED_PROXIES_MAX: usize = 256;
@@ -119,6 +126,11 @@ impl Validate for GatewayConfig {
                 format!("{given} are given, at most {TRUSTED_PROXIES_MAX} may be"),
             );
         }
+        faults.require(
+            "acknowledgement_keys",
+            self.acknowledgement_keys.len() <= ACKNOWLEDGEMENT_KEYS_MAX,
+            "at most 16 files may be given",
+        );
         faults.range("connections_max", self.connections_max, 1..=1_000_000);
         faults.range("requests_max", self.requests_max, 1..=10_000_000);
         faults.range("streams_max", self.streams_max, 1..=10_000);
@@ -174,6 +186,21 @@ impl GatewayConfig {
                  limits.batch_bytes_max: {}",
                 self.address_share_percent_max, limits.batch_bytes_max
             ));
+        }
+        Ok(())
+    }
+
+    /// Gateways on Kafka sign with the same keys, so a key that one of them creates won't do.
+    ///
+    /// # Errors
+    /// A sentence that names the setting and the command that makes a key.
+    pub fn has_shared_keys(&self) -> Result<(), String> {
+        if self.acknowledgement_keys.is_empty() {
+            return Err(
+                "gateway.acknowledgement_keys is empty, and with kafka.brokers all gateways need the same keys: run \
+                 `receipts keygen --algorithm Ed25519 --out acknowledgement.key` and list the file"
+                    .to_owned(),
+            );
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use service::request_id::{self, RequestId};
 use service::telemetry::is_slow;
 use service::trace::{self, TraceParent};
 
-use crate::answer::{Answer, Refusal, overloaded};
+use crate::answer::{Answer, Refusal, overloaded, published_keys};
 use crate::body::Upload;
 use crate::call::{Call, Spent};
 use crate::connection::Line;
@@ -134,6 +134,7 @@ async fn handle(call: &mut Call<'_>, route: Route, head: &Parts, upload: &mut Up
         Route::Batch => Box::pin(submit::batch(call, &head.headers, upload)).await,
         Route::Explain => Box::pin(explain::explain(call, &head.headers, upload)).await,
         Route::Webhook => Box::pin(webhook::receive(call, &head.headers, upload)).await,
+        Route::Keys => Ok(published_keys(call.shared.acknowledgement_keys.key_set())),
         Route::Live => Ok(call.shared.health.liveness_response()),
         Route::Ready | Route::Unknown => Ok(call.shared.health.readiness_response()),
     }

@@ -9,10 +9,12 @@
 //! | `explain`, `webhook`, `entry_book` | other addresses that take receipts |
 //! | `body`, `encoding`, `inflate`, `admission`, `buffer` | from the socket to decoded bytes, bounded in bytes, time and pace |
 //! | `sender`, `rate`, `source` | who sends, receipts a second for each address and client, what one address may hold unfinished |
+//! | `acknowledgement` | the signed part of a 202, and the keys that sign it |
 //! | `answer`, `written`, `outgoing`, `meters` | what goes out: answers, problems, metrics |
 //! | [`process`] | all of it as a process of its own |
 #![forbid(unsafe_code)]
 
+mod acknowledgement;
 mod admission;
 mod answer;
 mod append;
@@ -56,6 +58,7 @@ use tokio_util::sync::CancellationToken;
 use entry_book::EntryFile;
 use shared::Shared;
 
+pub use acknowledgement::{AcknowledgementKeyError, AcknowledgementKeys};
 pub use config::{GatewayConfig, WebhookEntries};
 pub use entry_book::{EntryBook, NamedEntry};
 pub use route::Routes;
@@ -94,6 +97,8 @@ pub struct Deps {
     pub entries: Option<Arc<dyn EntryBook>>,
     /// Registered client keys, for `[policy] clients = "registered"`; `None`: any key may sign.
     pub registry: Option<RegistryCache>,
+    /// Sign acknowledgements, and are published.
+    pub acknowledgement_keys: Arc<AcknowledgementKeys>,
 }
 
 /// Serves `listener` until `shutdown`, then drains for at most `drain_ms_max`. Says every second whether the log takes records.

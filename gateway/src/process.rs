@@ -1,5 +1,7 @@
 //! The gateway as a process of its own: configuration, engines, listeners, signals.
 
+use std::sync::Arc;
+
 use accounts::{Accounts, AccountsConfig, ClientPolicy, PolicyConfig, RegistryCache};
 use anyhow::Context;
 use receipt::Limits;
@@ -14,7 +16,7 @@ use service::telemetry::{PrometheusHandle, TelemetryConfig, init_logging, instal
 use service::{listen, shutdown};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Deps, GatewayConfig, Routes};
+use crate::{AcknowledgementKeys, Deps, GatewayConfig, Routes};
 
 /// The log's folder under the data directory.
 const LOG_FOLDER: &str = "log";
@@ -130,6 +132,9 @@ fn settings() -> anyhow::Result<Settings> {
 /// A fault of the configuration, an engine that doesn't open, a port that is taken, a drain that didn't end.
 pub fn run(routes: Routes) -> anyhow::Result<()> {
     let settings = settings()?;
+    if routes == Routes::All && settings.kafka.is_given() {
+        settings.gateway.has_shared_keys().map_err(anyhow::Error::msg)?;
+    }
     init_logging(&settings.telemetry)?;
     // Before the log, which takes its metrics' handles when it opens.
     let metrics = install_metrics()?;
@@ -157,6 +162,11 @@ async fn serve(settings: Settings, routes: Routes, log: Log, metrics: Prometheus
     let start = |accounts: &Accounts| {
         RegistryCache::start(accounts.clone(), settings.policy.registry(), admin_shutdown.clone())
     };
+    let acknowledgement_keys = match routes {
+        Routes::All => AcknowledgementKeys::open(&settings.gateway.acknowledgement_keys, &settings.data.dir)?,
+        // Its 200 has no acknowledgement: the sender knows the verdict.
+        Routes::Webhook => AcknowledgementKeys::generate()?,
+    };
     let deps = Deps {
         limits: settings.limits,
         log: log.writer()?,
@@ -165,6 +175,7 @@ async fn serve(settings: Settings, routes: Routes, log: Log, metrics: Prometheus
         routes,
         entries: None,
         registry: accounts.as_ref().map(start),
+        acknowledgement_keys: Arc::new(acknowledgement_keys),
     };
     let ended = crate::run(listener, settings.gateway, deps, shutdown).await;
     admin_shutdown.cancel();

@@ -35,6 +35,8 @@ pub(crate) enum Route {
     Explain,
     /// `POST /api/service/receipt`
     Webhook,
+    /// `GET /.well-known/receipts-keys.json`
+    Keys,
     /// `GET /healthz`
     Live,
     /// `GET /readyz`
@@ -44,11 +46,12 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Receipt,
         Self::Batch,
         Self::Explain,
         Self::Webhook,
+        Self::Keys,
         Self::Live,
         Self::Ready,
         Self::Unknown,
@@ -61,12 +64,13 @@ impl Route {
             "/api/v1/receipts/batch" => Self::Batch,
             "/api/v1/receipts/explain" => Self::Explain,
             "/api/service/receipt" => Self::Webhook,
+            "/.well-known/receipts-keys.json" => Self::Keys,
             "/healthz" => Self::Live,
             "/readyz" => Self::Ready,
             _ => Self::Unknown,
         };
         match (routes, route) {
-            (Routes::Webhook, Self::Receipt | Self::Batch | Self::Explain) => Self::Unknown,
+            (Routes::Webhook, Self::Receipt | Self::Batch | Self::Explain | Self::Keys) => Self::Unknown,
             _ => route,
         }
     }
@@ -78,6 +82,7 @@ impl Route {
             Self::Batch => "batch",
             Self::Explain => "explain",
             Self::Webhook => "webhook",
+            Self::Keys => "keys",
             Self::Live => "healthz",
             Self::Ready => "readyz",
             Self::Unknown => "unknown",
@@ -139,6 +144,7 @@ mod tests {
             ("/api/v1/receipts", Route::Unknown),
             ("/api/v1/receipts/batch", Route::Unknown),
             ("/api/v1/receipts/explain", Route::Unknown),
+            ("/.well-known/receipts-keys.json", Route::Unknown),
         ] {
             assert_eq!(Route::of(path, Routes::Webhook), route, "{path}");
         }

@@ -11,6 +11,7 @@ use service::health::Health;
 use tokio::sync::Semaphore;
 
 use crate::Deps;
+use crate::acknowledgement::AcknowledgementKeys;
 use crate::admission::Admission;
 use crate::body::Bounds;
 use crate::config::GatewayConfig;
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) entries: Option<Arc<dyn EntryBook>>,
     /// Registered client keys, if only those may sign.
     pub(crate) registry: Option<RegistryCache>,
+    pub(crate) acknowledgement_keys: Arc<AcknowledgementKeys>,
     pub(crate) judge: Judge,
     pub(crate) admission: Arc<Admission>,
     pub(crate) address_rate: Option<Rate>,
@@ -63,6 +65,7 @@ impl Shared {
             routes,
             entries: _,
             registry,
+            acknowledgement_keys,
         } = deps;
         let connections_max = service::listen::connections_within("gateway", config.connections_max, FILES_PERCENT);
         let rate = |per_s| Rate::new(per_s, config.rate_burst_s, config.rate_keys_max);
@@ -84,6 +87,7 @@ impl Shared {
             routes,
             entries,
             registry,
+            acknowledgement_keys,
         }
     }
 

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderMap, HeaderName};
 use receipt::{Algorithm, NotSigned, RejectReason, check_request_signature};
-use receipt_log::{Record, RecordKind, TraceText};
+use receipt_log::{Position, Record, RecordKind, TraceText};
 use service::problem::{Kind, Problem};
 use tokio::time::timeout;
 
-use crate::answer::{Answer, Refusal, batch_queued, malformed, not_stored, receipt_queued};
+use crate::acknowledgement::{Stored, Subject};
+use crate::answer::{Answer, Refusal, accepted, malformed, not_stored};
 use crate::append::Append;
 use crate::body::{Held, Upload};
 use crate::call::{Call, Spent};
@@ -27,16 +29,19 @@ pub(crate) async fn receipt(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
         let checked = checking
             .judge
             .check_signed_receipt(body.as_ref(), arrived_ms, &signature);
+        let checked = checked.map(|(head, signer)| (head, signer, sha256(body.as_ref())));
         (body, signature, checked)
     };
     // It waits, because the limits on requests and their bytes bound how many wait.
     let (body, signature, checked) = shared.cpu.run_waiting(check).await?;
-    let (head, signer) = checked.map_err(receipt_not_signed)?;
+    let (head, signer, body_sha256) = checked.map_err(receipt_not_signed)?;
     require_registered(call, signer).await?;
     call.charge_client(head.client_id, 1)?;
-    store(call, RecordKind::Receipt, body, Some(signature)).await?;
+    let position = store(call, RecordKind::Receipt, body, Some(signature)).await?;
+    let receipt_id = head.receipt_id;
+    let answer = acknowledge(call, Subject::Receipt { receipt_id }, body_sha256, position).await?;
     shared.meters.acknowledged(RecordKind::Receipt, 1);
-    Ok(receipt_queued(&head.receipt_id))
+    Ok(answer)
 }
 
 /// `POST /api/v1/receipts/batch`. Its signature is inside; `X-Service-Signature` is ignored.
@@ -47,16 +52,52 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
     let checking = Arc::clone(&shared);
     let check = move || {
         let checked = checking.judge.check_signed_batch(body.as_ref(), arrived_ms);
+        let checked = checked.map(|(head, signer)| (head, signer, sha256(body.as_ref())));
         (body, checked)
     };
     let (body, checked) = shared.cpu.run_waiting(check).await?;
-    let (head, signer) = checked.map_err(batch_not_signed)?;
+    let (head, signer, body_sha256) = checked.map_err(batch_not_signed)?;
     call.charge_more(head.receipt_count)?;
     require_registered(call, signer).await?;
     call.charge_client(head.client_id, head.receipt_count)?;
-    store(call, RecordKind::Batch, body, None).await?;
-    shared.meters.acknowledged(RecordKind::Batch, head.receipt_count);
-    Ok(batch_queued(&head))
+    let position = store(call, RecordKind::Batch, body, None).await?;
+    let receipt_count = head.receipt_count;
+    let subject = Subject::Batch {
+        batch_id: head.batch_id,
+        receipt_count,
+    };
+    let answer = acknowledge(call, subject, body_sha256, position).await?;
+    shared.meters.acknowledged(RecordKind::Batch, receipt_count);
+    Ok(answer)
+}
+
+fn sha256(body: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest(&SHA256, body).as_ref());
+    hash
+}
+
+/// 202 with a signed acknowledgement of what is at `position`.
+async fn acknowledge(
+    call: &Call<'_>,
+    subject: Subject,
+    body_sha256: [u8; 32],
+    position: Position,
+) -> Result<Answer, Refusal> {
+    let stored = Stored {
+        subject,
+        body_sha256,
+        position,
+        received_at_ms: call.arrived_ms,
+    };
+    let keys = Arc::clone(&call.shared.acknowledgement_keys);
+    let signed = call.shared.cpu.run_waiting(move || keys.queued(stored)).await?;
+    let body = signed.map_err(|error| {
+        tracing::error!(%error, request_id = %call.id, "a stored record isn't acknowledged");
+        let detail = "it is stored, but the acknowledgement couldn't be signed; the same bytes sent again count once";
+        Refusal::from(Problem::new(Kind::Internal, detail))
+    })?;
+    Ok(accepted(body))
 }
 
 /// The text of `X-Service-Signature`, if there is one.
@@ -119,7 +160,7 @@ pub(crate) async fn store(
     kind: RecordKind,
     body: Held,
     request_signature: Option<String>,
-) -> Result<(), Refusal> {
+) -> Result<Position, Refusal> {
     let (body, reservation) = body.into_parts();
     let record = Record {
         kind,
@@ -133,7 +174,7 @@ pub(crate) async fn store(
     let append = Append::new(Arc::clone(&call.shared.log), record, reservation);
     let appended = timeout(call.shared.config.append_wait(), append);
     match Spent::on(&call.spent.log_us, appended).await {
-        Ok(Ok(_position)) => Ok(()),
+        Ok(Ok(position)) => Ok(position),
         Ok(Err(error)) => {
             tracing::debug!(%error, request_id = %call.id, "not stored");
             Err(not_stored(Some(&error)))

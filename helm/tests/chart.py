@@ -29,6 +29,7 @@ SERVICES = list(DRAINS_S)
 ENGINES = {
     "config": {"kafka": {"brokers": "kafka:9092"}, "warehouse": {"url": "http://clickhouse:8123"}},
     "secrets": {"accountsUrl": "postgres://receipts:hunter-accounts@postgres/receipts"},
+    "gateway": {"acknowledgementKeysSecret": "acknowledgement"},
 }
 EVERYTHING = {
     **ENGINES,
@@ -45,7 +46,7 @@ EVERYTHING = {
     },
     "mounts": [{"name": "tls", "secret": "tls", "path": "/etc/receipts/tls"}, {"name": "ids", "configMap": "ids", "path": "/ids"}],
     "gateway": {
-        "autoscaling": {"enabled": True}, "service": {"type": "LoadBalancer", "externalTrafficPolicy": "Local"},
+        "acknowledgementKeysSecret": "acknowledgement", "autoscaling": {"enabled": True}, "service": {"type": "LoadBalancer", "externalTrafficPolicy": "Local"},
         "extraEnv": [{"name": "RUST_BACKTRACE", "value": "1"}], "nodeSelector": {"disk": "ssd"}, "priorityClassName": "high",
         "tolerations": [{"key": "a", "operator": "Exists"}], "podLabels": {"x": "y"}, "podAnnotations": {"x": "y"},
     },
@@ -352,6 +353,19 @@ def check_registered(chart):
         assert (5432 in reached) is needed, (clients, reached)
 
 
+def check_acknowledgement_keys(chart):
+    """Only gateways get the private keys; the configuration lists the files."""
+    mounted = {"name": "acknowledgement", "mountPath": "/etc/receipts/acknowledgement", "readOnly": True}
+    for values in (ENGINES, {"mode": "allInOne", "gateway": ENGINES["gateway"]}):
+        objects = chart.template(values)
+        has_keys = {name for name, pod in pods(objects) if mounted in pod["spec"]["containers"][0]["volumeMounts"]}
+        assert has_keys in ({"gateway"}, {"all-in-one"}), has_keys
+        assert find(objects, "secretName") == ["acknowledgement"], find(objects, "secretName")
+        keys = whole(objects)["gateway"]["acknowledgement_keys"]
+        assert keys == ["/etc/receipts/acknowledgement/acknowledgement.key"], keys
+    assert "acknowledgement_keys" not in whole(chart.template({"mode": "allInOne"}))["gateway"]
+
+
 def find(tree, key):
     """Every value of a key in a tree."""
     if isinstance(tree, list):
@@ -447,7 +461,7 @@ def check_refusals(chart):
     ]:
         error = chart.refuses(ENGINES, values)
         assert told in error, f"{values}: {error}"
-    for missing, told in [("config", "brokers"), ("secrets", "PostgreSQL")]:
+    for missing, told in [("config", "brokers"), ("secrets", "PostgreSQL"), ("gateway", "keygen")]:
         assert told in chart.refuses({key: value for key, value in ENGINES.items() if key != missing})
 
 
@@ -539,7 +553,7 @@ def main():
     check_scaling(chart)
     check_graces(chart)
     check_restarts(chart)
-    for check in (check_runbook_urls, check_notes, check_image_variables, check_tools, check_small, check_accounts, check_registered):
+    for check in (check_runbook_urls, check_notes, check_image_variables, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys):
         check(chart)
     check_every_key(chart, runpy.run_path(str(HELM_FOLDER / "config-schema")))
     print(f"helm/check: {count + len(objects)} objects fit, and the chart keeps what it promises")

@@ -355,6 +355,7 @@ fn rejected_row<'a>(
         client_id: receipt.ids.client,
         entry_id: receipt.ids.entry,
         payload_hash: &receipt.payload_hash,
+        key_fingerprint: &receipt.key_fingerprint,
         timestamp_ms: 0,
         received_at_ms: logged.record.received_at_ms,
         request_id: &logged.record.request_id,
@@ -391,6 +392,7 @@ mod tests {
             publisher: String::new(),
             ids: ReceiptIds::default(),
             payload_hash: [0; 32],
+            key_fingerprint: [0; 32],
             raw: Bytes::from(vec![b'x'; bytes]),
             origin: "record",
         };

@@ -126,6 +126,9 @@ pub struct RejectedReceiptBytes {
     pub ids: ReceiptIds,
     /// SHA-256 of the canonical bytes; zero if there are none.
     pub payload_hash: [u8; 32],
+    /// SHA-256 of the SPKI of the key whose signature was verified
+    /// (see [`receipt::RejectedReceipt`]); zero if none was.
+    pub key_fingerprint: [u8; 32],
     /// Bytes as received, or the whole body where no receipt could be told apart.
     pub raw: Bytes,
     /// Part of its record that `raw` is, see [`receipt::Origin`].
@@ -151,6 +154,7 @@ impl AcceptedReceipt {
             publisher: self.texts.get(Text::Publisher).to_owned(),
             ids: self.ids,
             payload_hash: self.payload_hash,
+            key_fingerprint: self.key_fingerprint,
             raw: self.raw,
             origin: self.origin,
         }
@@ -279,6 +283,7 @@ fn rejected(body: &Bytes, rejected: RejectedReceipt<'_>) -> RejectedReceiptBytes
             entry: rejected.entry_id.unwrap_or_default(),
         },
         payload_hash: rejected.payload_hash.unwrap_or_default(),
+        key_fingerprint: rejected.key_fingerprint.unwrap_or_default(),
         raw: body.slice_ref(rejected.raw),
         origin: rejected.origin.as_str(),
     }

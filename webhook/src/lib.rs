@@ -15,7 +15,9 @@
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-pub use gateway::{Deps, EntryBook, GatewayConfig, GatewayError, NamedEntry, Routes, WebhookEntries};
+pub use gateway::{
+    AcknowledgementKeys, Deps, EntryBook, GatewayConfig, GatewayError, NamedEntry, Routes, WebhookEntries,
+};
 
 /// The process, until it is told to end.
 ///

@@ -158,6 +158,7 @@ pub fn as_rejected(refused: &[RefusedRow]) -> Result<Vec<RecordBatch>, BlockErro
             client_id: uuid(columns.client_id.value(0)),
             entry_id: uuid(columns.entry_id.value(0)),
             payload_hash: columns.payload_hash.value(0).try_into().unwrap_or(&[0; 32]),
+            key_fingerprint: columns.key_fingerprint.value(0).try_into().unwrap_or(&[0; 32]),
             timestamp_ms: columns.timestamp.value(0),
             received_at_ms: columns.received_at.value(0),
             request_id: columns.request_id.value(0),
@@ -220,6 +221,7 @@ mod tests {
             entry_id: Uuid::from_u128(1),
             receipt_id: Uuid::from_u128(2),
             payload_hash: &[3; 32],
+            key_fingerprint: &[6; 32],
             received_at_ms: 4,
             client_id: Uuid::from_u128(5),
             request_id: "request",
@@ -283,6 +285,7 @@ mod tests {
         let columns = Columns::new(&rejected[0]).unwrap();
         assert_eq!(columns.reason.value(1), REFUSED_BY_WAREHOUSE);
         assert_eq!(columns.publisher.value(1), "news.example");
+        assert_eq!(columns.key_fingerprint.value(1), [6; 32]);
         assert_eq!(uuid(columns.receipt_id.value(1)), Uuid::from_u128(2));
         assert_eq!(
             (columns.kind.value(1), columns.origin.value(1)),

@@ -8,10 +8,12 @@ pub(crate) mod entry;
 pub(crate) mod evidence;
 pub(crate) mod index;
 pub(crate) mod models;
+pub(crate) mod outcomes;
 pub(crate) mod purposes;
 pub(crate) mod receipt;
 pub(crate) mod receipts;
 pub(crate) mod refusals;
+pub(crate) mod sender_summary;
 mod summary;
 pub(crate) mod timeseries;
 
@@ -47,9 +49,26 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(models::models))
         .routes(routes!(refusals::refusals))
         .routes(routes!(receipts::receipts))
-        .routes(routes!(receipt::receipt))
         .routes(routes!(evidence::evidence))
 }
+
+/// The address of a single receipt, which needs an API key or a sender's signature.
+pub(crate) fn of_receipts() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(receipt::receipt))
+}
+
+/// Addresses for senders, who sign their requests.
+pub(crate) fn of_senders() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(outcomes::outcomes))
+        .routes(routes!(sender_summary::sender_summary))
+}
+
+/// Parameters of the addresses for senders.
+pub(crate) const SENDER_QUERIES: [(&str, &[Query]); 2] = [
+    (outcomes::PATH, outcomes::PARAMETERS),
+    (sender_summary::PATH, sender_summary::PARAMETERS),
+];
 
 /// Which parameters each of them takes.
 pub(crate) const QUERIES: [(&str, &[Query]); 12] = [

@@ -11,19 +11,23 @@ use http::{HeaderMap, Uri};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use warehouse::{ReceiptFacts, RejectedReceipt, StoredReceipt};
+use warehouse::{ReceiptFacts, ReceiptsOf, RejectedReceipt, StoredReceipt, StreamPosition};
 
-use crate::access::Access;
 use crate::app::App;
 use crate::format::reply::{Complete, Reply};
 use crate::openapi::Refusals;
 use crate::parameters::{self, DOMAIN, Query};
+use crate::sender::Caller;
 use crate::trust::Signer;
-use web::params::parse_uuid;
+use crate::waiting::PREFERENCE_APPLIED;
+use web::params::{InvalidQuery, parse_uuid};
 use web::{Failure, rfc3339_ms};
 
 pub(crate) const PATH: &str = "/api/v1/receipts/{receiptId}";
 pub(crate) const PARAMETERS: &[Query] = &[DOMAIN];
+
+/// The status of a receipt that isn't in the tables.
+const UNKNOWN: &str = "unknown";
 
 /// The answer. The single members are those of the first payload, or of the first refusal if none was valid.
 #[derive(Debug, Serialize, ToSchema)]
@@ -131,7 +135,7 @@ impl ReceiptStatus {
         let status = match (first, refusal) {
             (Some(_), _) => "verified",
             (None, Some(_)) => "rejected",
-            (None, None) => "unknown",
+            (None, None) => UNKNOWN,
         };
         Self {
             receipt_id: receipt_id.to_string(),
@@ -155,29 +159,56 @@ impl ReceiptStatus {
 /// What became of a receipt
 ///
 /// An id that nothing is known of is `unknown`, and so is another publisher's: until `completeThrough` passes the moment of its
-/// acknowledgement, a receipt may still be on its way.
+/// acknowledgement, a receipt may still be on its way. `Prefer: wait=N` (RFC 7240) waits up to N
+/// seconds, 30 at most, until more is known. A sender who signs the request with the key of its
+/// receipts sees those of the key, whatever publisher they name.
 #[utoipa::path(
-    get, path = PATH, tag = "receipts", security(("apiKey" = [])),
-    params(("receiptId" = String, Path, format = "uuid", description = "The receipt")),
+    get, path = PATH, tag = "receipts", security(("apiKey" = []), ("messageSignature" = [])),
+    params(
+        ("receiptId" = String, Path, format = "uuid", description = "The receipt"),
+        ("Prefer" = Option<String>, Header, description = "`wait=N`: wait up to N seconds for the outcome"),
+    ),
     responses((status = 200, description = "What is known", body = Complete<ReceiptStatus>), Refusals),
 )]
 pub(crate) async fn receipt(
     State(app): State<Arc<App>>,
-    access: Access,
+    caller: Caller,
     Path(receipt_id): Path<String>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
+    let mut wait = app.waiting.begin(caller.account_id(), &headers);
     let reply = Reply::json(headers)?;
     let params = parameters::read(&uri, PARAMETERS)?;
     let receipt_id = parse_uuid("receiptId", &receipt_id)?;
-    let scope = access.scope(&params)?;
-    let (completeness, facts) = app
-        .ask(access.account_id(), async |_| {
-            app.warehouse().receipt(&scope, receipt_id).await
-        })
-        .await?;
-    Ok(reply.object(ReceiptStatus::new(receipt_id, facts), completeness))
+    let of = match &caller {
+        Caller::Publisher(access) => ReceiptsOf::Publisher(access.scope(&params)?),
+        Caller::Sender(_) if params.get("domain").is_some() => {
+            return Err(InvalidQuery::new("domain", "is for API keys; a signature selects the key's receipts").into());
+        }
+        Caller::Sender(sender) => ReceiptsOf::Key(sender.key_fingerprint),
+    };
+    let (status, completeness) = loop {
+        let (completeness, (before, facts)) = app
+            .ask(caller.account_id(), async |snapshot| {
+                let before = StreamPosition::new(&snapshot.reading.shards);
+                Ok((before, app.warehouse().receipt(&of, receipt_id).await?))
+            })
+            .await?;
+        let status = ReceiptStatus::new(receipt_id, facts);
+        if status.status == UNKNOWN
+            && let Some(wait) = &mut wait
+            && wait.for_progress(&app, &before).await
+        {
+            continue;
+        }
+        break (status, completeness);
+    };
+    let mut response = reply.object(status, completeness);
+    if let Some(applied) = wait.and_then(|wait| wait.applied()) {
+        response.headers_mut().insert(PREFERENCE_APPLIED, applied);
+    }
+    Ok(response)
 }
 
 /// `sha256:<hex>`, as receipts write their content hash.

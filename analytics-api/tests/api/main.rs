@@ -11,6 +11,7 @@ mod numbers;
 mod progress;
 mod queries;
 mod rows;
+mod sender;
 mod stack;
 mod titles;
 mod trust;
@@ -83,6 +84,13 @@ async fn the_api_over_the_real_engine() {
         authorisation::keys,
         authorisation::domains,
         authorisation::quotas,
+        sender::outcomes,
+        sender::receipts,
+        sender::summary,
+        sender::signatures,
+        sender::quotas_by_key,
+        sender::waiting,
+        sender::waiting_ends_with_the_process,
         availability::watermark,
         availability::published_progress,
         availability::the_watermark_is_read_before_the_query,

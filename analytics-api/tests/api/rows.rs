@@ -321,6 +321,7 @@ pub(crate) async fn insert(warehouse: &Warehouse) {
     for (number, (publisher, receipt_id, reason, detail)) in (0_u8..).zip(refused()) {
         position += 1 << 16;
         rows.push_rejected(&RejectedRow {
+            key_fingerprint: &[0; 32],
             position,
             reason,
             detail,

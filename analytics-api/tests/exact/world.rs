@@ -374,6 +374,7 @@ fn row(fact: &Fact, position: u128, received_at_ms: i64) -> AcceptedRow<'_> {
 
 fn refused_row(refused: &Refused) -> RejectedRow<'_> {
     RejectedRow {
+        key_fingerprint: &[0; 32],
         position: refused.position,
         reason: refused.reason,
         detail: &refused.detail,

@@ -71,6 +71,7 @@ impl Up {
         ] {
             *setting = flag.unwrap_or(*setting);
         }
+        settings.has_shared_keys()?;
         telemetry::init_logging(&settings.telemetry).map_err(Failure::input)?;
         if settings.warehouse.url.is_none() {
             // Before anything is made: without it nothing can start.

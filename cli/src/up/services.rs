@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use accounts::{ClientPolicy, RegistryCache, ShardMapCache};
+use gateway::AcknowledgementKeys;
 use publisher_api::Authority;
 use receipt::Judge;
 use receipt_log::{InspectError, LogOpenError, PartitionState};
@@ -224,6 +225,9 @@ impl Services {
         let (gateway_config, verifier_config) = (settings.gateway.clone(), settings.verifier.clone());
         let writer_config = settings.writer.clone();
         let analytics_config = settings.analytics.clone();
+        let acknowledgement_keys =
+            AcknowledgementKeys::open(&settings.gateway.acknowledgement_keys, settings.data.root())
+                .map_err(Failure::input)?;
         let gateway_deps = gateway::Deps {
             limits: settings.limits.clone(),
             log: blocking(|| engines.log.writer())?,
@@ -232,6 +236,7 @@ impl Services {
             routes: gateway::Routes::All,
             entries: Some(Arc::new(StoredEntries(engines.accounts.clone()))),
             registry: Some(registry).filter(|_| settings.policy.clients == ClientPolicy::Registered),
+            acknowledgement_keys: Arc::new(acknowledgement_keys),
         };
         let ServicePorts {
             gateway: gateway_port,

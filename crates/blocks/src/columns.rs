@@ -188,8 +188,13 @@ columns! {
         client_version: String,
         /// `client.organization`.
         organization: String,
-        /// SHA-256 of the client's SPKI.
-        key_fingerprint: Hash,
+    }
+    common {
+        /// SHA-256 of the SPKI of the key that signed. Of a rejected row the key whose signature of
+        /// the request or batch was verified; zero if none was.
+        key_fingerprint as key_fingerprint: Hash,
+    }
+    accepted {
         /// `signatureAlgorithm`.
         algorithm: String,
         /// `usage.purpose`.

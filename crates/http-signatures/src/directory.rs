@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jsonwebtoken::jwk::{
-    AlgorithmParameters, CommonParameters, EllipticCurve, EllipticCurveKeyParameters, Jwk, OctetKeyPairParameters,
-    RSAKeyParameters, ThumbprintHash,
+    AlgorithmParameters, CommonParameters, EllipticCurve, EllipticCurveKeyParameters, Jwk, JwkSet,
+    OctetKeyPairParameters, PublicKeyUse, RSAKeyParameters, ThumbprintHash,
 };
 use receipt::{Algorithm, PublicKey};
 use serde::Deserialize;
@@ -69,6 +69,7 @@ pub struct DirectoryKey {
     pub pem: String,
     /// RFC 7638 thumbprint with SHA-256, base64url without padding.
     pub thumbprint: String,
+    jwk: Jwk,
 }
 
 /// Why a directory can't be used.
@@ -116,6 +117,21 @@ pub fn parse_directory(body: &[u8], keys_max: usize) -> Result<Vec<DirectoryKey>
     Ok(keys.collect())
 }
 
+/// Returns the JWK Set (RFC 7517) of these keys, each with its thumbprint as `kid`.
+///
+/// # Errors
+/// If memory runs out.
+pub fn key_set<'a>(keys: impl IntoIterator<Item = &'a DirectoryKey>) -> Result<String, String> {
+    let named = |key: &DirectoryKey| {
+        let mut jwk = key.jwk.clone();
+        jwk.common.key_id = Some(key.thumbprint.clone());
+        jwk.common.public_key_use = Some(PublicKeyUse::Signature);
+        jwk
+    };
+    let keys = keys.into_iter().map(named).collect();
+    serde_json::to_string(&JwkSet { keys }).map_err(|error| error.to_string())
+}
+
 impl DirectoryKey {
     /// A key from its SPKI in PEM.
     ///
@@ -157,7 +173,12 @@ impl DirectoryKey {
         let thumbprint = jwk
             .thumbprint(ThumbprintHash::SHA256)
             .map_err(|error| error.to_string())?;
-        Ok(Self { key, pem, thumbprint })
+        Ok(Self {
+            key,
+            pem,
+            thumbprint,
+            jwk,
+        })
     }
 }
 
@@ -238,6 +259,17 @@ mod tests {
         let again = DirectoryKey::from_pem(&keys[0].pem).unwrap();
         assert_eq!(again.thumbprint, keys[0].thumbprint);
         assert_eq!(again.key.fingerprint(), keys[0].key.fingerprint());
+    }
+
+    #[test]
+    fn a_published_set_is_read_again_with_its_key_ids() {
+        let keys = parse_directory(&set(&[ED25519]), 32).unwrap();
+        let published = key_set(&keys).unwrap();
+        let again = parse_directory(published.as_bytes(), 32).unwrap();
+        assert_eq!(again[0].key.fingerprint(), keys[0].key.fingerprint());
+        let published: Value = serde_json::from_str(&published).unwrap();
+        assert_eq!(published["keys"][0]["kid"], keys[0].thumbprint.as_str());
+        assert_eq!(published["keys"][0]["use"], "sig");
     }
 
     #[test]

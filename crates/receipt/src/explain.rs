@@ -155,7 +155,7 @@ impl Judge {
             format!("{} receipts", batch.receipts.len()),
         );
         explanation.batch_id = Some(batch.batch_id.clone().into_owned());
-        let signed = self.check_batch_signature(&batch, &payload);
+        let signed = self.check_batch_signature(&batch, &payload).map(|_| ());
         explanation.signature("batch_signature", signed);
         explanation.payload_hash = Some(hex::encode(aws_lc_rs::digest::digest(
             &aws_lc_rs::digest::SHA256,
@@ -185,7 +185,7 @@ impl Judge {
         });
         explanation.payload_hash = examined.payload_hash.map(hex::encode);
         let is_sent = examined.outer.is_ok();
-        let outer = examined.outer.map_err(|bad| (bad.reason, bad.to_string()));
+        let outer = examined.outer.map(|_| ()).map_err(|bad| (bad.reason, bad.to_string()));
         match examined.state {
             State::Unreadable(unreadable) => {
                 explanation.receipt_id = unreadable.receipt_id;

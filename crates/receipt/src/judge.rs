@@ -57,8 +57,9 @@ pub struct Judge {
 pub(crate) struct Examined<'a> {
     pub(crate) raw: &'a [u8],
     pub(crate) payload_hash: Option<[u8; 32]>,
-    /// Whether the signature of the request is the key's. `Ok` where there is none to check.
-    pub(crate) outer: Result<(), BadOuterSignature>,
+    /// Fingerprint of the key if the signature of the request is the key's; `None` where there is
+    /// no signature to check.
+    pub(crate) outer: Result<Option<[u8; 32]>, BadOuterSignature>,
     pub(crate) state: State<'a>,
 }
 
@@ -135,12 +136,14 @@ impl Judge {
                 return vec![each(0, judged)];
             }
         };
-        if let Err((reason, detail)) = self.check_batch_signature(&batch, &payload) {
-            return vec![each(0, not_sent(arrival.body, reason, detail))];
-        }
+        let key_fingerprint = match self.check_batch_signature(&batch, &payload) {
+            Ok(key_fingerprint) => key_fingerprint,
+            Err((reason, detail)) => return vec![each(0, not_sent(arrival.body, reason, detail))],
+        };
         let signature = Arc::new(BatchSignature {
             signature: batch.signature.to_vec(),
             payload_hash: sha256(&payload),
+            key_fingerprint,
         });
         let judge = |range: &std::ops::Range<usize>, scratch: &mut Scratch| {
             self.examine(&text[range.clone()], arrival.received_at_ms, None, scratch)
@@ -218,7 +221,7 @@ impl Judge {
             return Examined {
                 raw,
                 payload_hash: None,
-                outer: Ok(()),
+                outer: Ok(None),
                 state: State::Unreadable(Box::new(error.into())),
             };
         }
@@ -234,8 +237,8 @@ impl Judge {
         };
         let read = receipt::read(tape, text, received_at_ms, &self.limits, &mut key_kind);
         let outer = match (&key, request_signature) {
-            (Some(key), Some(header)) => check_request(key, raw, header),
-            _ => Ok(()),
+            (Some(key), Some(header)) => check_request(key, raw, header).map(|()| Some(*key.fingerprint())),
+            _ => Ok(None),
         };
         let state = match (read, key, &hash) {
             (Ok(receipt), ..) if outer.is_err() => State::Unsigned(Box::new(receipt)),
@@ -300,9 +303,9 @@ impl<'a> Examined<'a> {
                 (reason_of(&error), summary(&error), ids)
             }
         };
-        let (reason, detail) = match outer {
-            Ok(()) => (reason, detail),
-            Err(bad) => (bad.reason, bad.to_string()),
+        let (reason, detail, request_key) = match outer {
+            Ok(request_key) => (reason, detail, request_key),
+            Err(bad) => (bad.reason, bad.to_string(), None),
         };
         Judged::Rejected(RejectedReceipt {
             reason,
@@ -312,6 +315,7 @@ impl<'a> Examined<'a> {
             client_id: ids.client_id,
             entry_id: ids.entry_id,
             payload_hash,
+            key_fingerprint: batch.map(|batch| batch.key_fingerprint).or(request_key),
             raw,
             origin,
         })
@@ -353,6 +357,7 @@ fn not_sent(body: &[u8], reason: RejectReason, detail: String) -> Judged<'_> {
         client_id: None,
         entry_id: None,
         payload_hash: None,
+        key_fingerprint: None,
         raw: body,
         origin: Origin::Record,
     })

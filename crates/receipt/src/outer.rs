@@ -172,7 +172,7 @@ impl Judge {
         Ok((head, signer))
     }
 
-    /// Checks a batch's signature over its canonical bytes.
+    /// Checks a batch's signature over its canonical bytes, and returns the key's fingerprint.
     ///
     /// # Errors
     /// The reason, which is `bad_public_key` where no receipt carries a usable key, and its explanation.
@@ -180,7 +180,7 @@ impl Judge {
         &self,
         batch: &Batch<'_>,
         payload: &[u8],
-    ) -> Result<(), (RejectReason, String)> {
+    ) -> Result<[u8; 32], (RejectReason, String)> {
         let no_key = |detail| (RejectReason::BadPublicKey, detail);
         let Some(pem) = batch.key_pem.as_deref() else {
             return Err(no_key(
@@ -188,7 +188,10 @@ impl Judge {
             ));
         };
         let key = self.keys.get(pem).map_err(|error| no_key(error.detail))?;
-        check_batch(&key, batch, payload).map_err(|bad| (bad.reason, bad.to_string()))
+        match check_batch(&key, batch, payload) {
+            Ok(()) => Ok(*key.fingerprint()),
+            Err(bad) => Err((bad.reason, bad.to_string())),
+        }
     }
 
     fn key(&self, pem: &str, pointer: &str) -> Result<PublicKey, FormatError> {

@@ -114,6 +114,8 @@ pub struct BatchSignature {
     pub signature: Vec<u8>,
     /// SHA-256 of the batch's canonical bytes, which the signature is over.
     pub payload_hash: [u8; 32],
+    /// SHA-256 of the SPKI DER of the key that made it.
+    pub key_fingerprint: [u8; 32],
 }
 
 impl<'a> VerifiedReceipt<'a> {
@@ -128,6 +130,7 @@ impl<'a> VerifiedReceipt<'a> {
             client_id: Some(self.receipt.client_id),
             entry_id: Some(self.receipt.entry_id),
             payload_hash: Some(self.payload_hash),
+            key_fingerprint: Some(self.key_fingerprint),
             raw: self.raw,
             origin: self.origin,
         }
@@ -174,6 +177,9 @@ pub struct RejectedReceipt<'a> {
     pub entry_id: Option<Uuid>,
     /// SHA-256 of the canonical bytes, where the receipt is a JSON object.
     pub payload_hash: Option<[u8; 32]>,
+    /// SHA-256 of the SPKI of the key whose signature of the request or batch was verified. Without
+    /// such a signature, that of the receipt's own key if its signature was verified.
+    pub key_fingerprint: Option<[u8; 32]>,
     /// The receipt as it came; the whole body where no receipt could be told apart.
     pub raw: &'a [u8],
     /// What `raw` is of its record.

@@ -80,6 +80,10 @@ kinds! {
     BadSignature = UNAUTHORIZED, "bad_signature", "A receipt's signature doesn't verify";
     /// A batch's signature that doesn't verify.
     BadBatchSignature = UNAUTHORIZED, "bad_batch_signature", "The batch's signature doesn't verify";
+    /// No signature of RFC 9421, where one proves a key.
+    MissingMessageSignature = UNAUTHORIZED, "missing_message_signature", "A message signature is required";
+    /// A signature of RFC 9421 that doesn't hold.
+    InvalidMessageSignature = UNAUTHORIZED, "invalid_message_signature", "The message signature isn't valid";
     /// No API key.
     MissingApiKey = UNAUTHORIZED, "missing_api_key", "An API key is required";
     /// An API key that is malformed, unknown or revoked.

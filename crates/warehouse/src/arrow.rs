@@ -88,6 +88,7 @@ pub(crate) static REJECTED: ArrowTable = ArrowTable {
         ("client_id", "Nullable(UUID)"),
         ("entry_id", "Nullable(UUID)"),
         ("payload_hash", "Nullable(FixedString(32))"),
+        ("key_fingerprint", HASH),
         ("received_at", TIME),
         ("request_id", TEXT),
         ("client_address", TEXT),

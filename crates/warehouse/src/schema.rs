@@ -210,7 +210,8 @@ ORDER BY (publisher, toStartOfHour(timestamp), receipt_id, payload_hash, timesta
     settings: &["index_granularity = 1024"],
 };
 
-/// One row is one refused occurrence; its position makes it one.
+/// One row is one refused occurrence; its position makes it one. `key_fingerprint` is the key whose
+/// signature of the request or batch was verified, and so the sender's; zero if none was.
 pub(crate) static REJECTED: Table = Table {
     name: "rejected",
     columns: "
@@ -222,6 +223,7 @@ pub(crate) static REJECTED: Table = Table {
     client_id Nullable(UUID) CODEC(ZSTD(1)),
     entry_id Nullable(UUID) CODEC(ZSTD(1)),
     payload_hash Nullable(FixedString(32)) CODEC(LZ4),
+    key_fingerprint FixedString(32) CODEC(ZSTD(1)),
     received_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
     request_id String CODEC(ZSTD(1)),
     client_address String CODEC(ZSTD(1)),
@@ -229,6 +231,7 @@ pub(crate) static REJECTED: Table = Table {
     raw String CODEC(ZSTD(3)),
     request_signature Nullable(String) CODEC(ZSTD(1)),
     origin LowCardinality(String),
+    INDEX key_fingerprint_bloom key_fingerprint TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX position_minmax (position, CAST(position, 'UInt64')) TYPE minmax GRANULARITY 1",
     engine: "ReplacingMergeTree",

@@ -20,9 +20,10 @@ async fn a_receipt_is_queued_and_the_record_carries_all_that_is_known() {
     fields.push(("x-request-id", "my-id-1"));
     let before = service::instant::now_ms();
     let answer = gateway.post(RECEIPTS, &fields, &body).await;
+    let json = answer.json();
     assert_eq!(
-        (answer.status, answer.json()),
-        (202, json!({"receiptId": id, "status": "queued"}))
+        (answer.status, &json["receiptId"], &json["status"]),
+        (202, &json!(id), &json!("queued"))
     );
     assert_eq!(answer.field("content-type"), "application/json");
     assert_eq!(answer.field("x-request-id"), "my-id-1");
@@ -42,8 +43,10 @@ async fn a_batch_is_queued_whole() {
     let body = batch(1_000);
     assert!(body.len() > 800_000);
     let answer = gateway.post(BATCH, JSON, &body).await;
+    let mut json = answer.json();
+    json.as_object_mut().unwrap().remove("acknowledgement").unwrap();
     let wanted = json!({"batchId": "batch \u{201c}7\u{201d}", "receiptCount": 1_000, "status": "queued"});
-    assert_eq!((answer.status, answer.json()), (202, wanted));
+    assert_eq!((answer.status, json), (202, wanted));
     let record = gateway.records().remove(0);
     assert_eq!((record.kind, record.request_signature), (RecordKind::Batch, None));
     assert!(record.body == body);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use accounts::RegistryCache;
-use gateway::{Deps, EntryBook, GatewayConfig, GatewayError, Routes};
+use gateway::{AcknowledgementKeys, Deps, EntryBook, GatewayConfig, GatewayError, Routes};
 use receipt::Limits;
 use receipt_log::{LogWriter, Record};
 use service::cpu::CpuPool;
@@ -24,6 +24,7 @@ fn deps(log: Arc<dyn LogWriter>, limits: Limits) -> Deps {
         routes: Routes::All,
         entries: None,
         registry: None,
+        acknowledgement_keys: Arc::new(AcknowledgementKeys::generate().unwrap()),
     }
 }
 

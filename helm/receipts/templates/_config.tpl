@@ -7,10 +7,16 @@
   "analytics" (dict "listen" "0.0.0.0:8081")
   "publisher" (dict "listen" "0.0.0.0:8082")
 -}}
+{{- if .Values.gateway.acknowledgementKeysSecret -}}
+{{- $_ := set $defaults.gateway "acknowledgement_keys" (list "/etc/receipts/acknowledgement/acknowledgement.key") -}}
+{{- end -}}
 {{- $config := mergeOverwrite $defaults (deepCopy .Values.config) -}}
 {{- if eq .Values.mode "services" -}}
 {{- $_ := required "config.kafka.brokers: the services need Kafka (mode: allInOne does without)" (($config.kafka).brokers) -}}
 {{- $_ := required "config.warehouse.url: the services need ClickHouse (mode: allInOne does without)" (($config.warehouse).url) -}}
+{{- if and .Values.gateway.enabled (not $config.gateway.acknowledgement_keys) -}}
+{{- fail "gateway.acknowledgementKeysSecret: name a Secret with acknowledgement.key, which `receipts keygen --algorithm Ed25519` makes" -}}
+{{- end -}}
 {{- if not (or .Values.secrets.existingSecret .Values.secrets.accountsUrl) -}}
 {{- fail "secrets.accountsUrl or secrets.existingSecret: the services need PostgreSQL (mode: allInOne does without)" -}}
 {{- end -}}

@@ -108,6 +108,9 @@ spec:
         {{- if eq .component "all-in-one" }}
         - {name: data, mountPath: {{ (include "receipts.config" $root | fromYaml).data.dir | quote }}}
         {{- end }}
+        {{- if and $root.Values.gateway.acknowledgementKeysSecret (has .component (list "gateway" "all-in-one")) }}
+        - {name: acknowledgement, mountPath: /etc/receipts/acknowledgement, readOnly: true}
+        {{- end }}
         {{- include "receipts.mountsIn" $root | nindent 8 }}
   volumes:
     - name: config
@@ -117,6 +120,10 @@ spec:
           - {key: {{ .component }}.toml, path: receipts.toml}
     - name: tmp
       emptyDir: {sizeLimit: 256Mi}
+    {{- with and (has .component (list "gateway" "all-in-one")) $root.Values.gateway.acknowledgementKeysSecret }}
+    - name: acknowledgement
+      secret: {secretName: {{ . }}, defaultMode: 0440}
+    {{- end }}
     {{- include "receipts.mountVolumes" $root | nindent 4 }}
 {{- end -}}
 

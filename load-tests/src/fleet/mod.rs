@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use receipt::{Algorithm, SigningKey};
 use test_engines::{Folder, Kafka, Postgres, Redis};
 
 use crate::http::{HttpClient, client};
@@ -140,6 +141,7 @@ impl Fleet {
             warehouse.address()
         };
         let mut environment = variables(&kafka, &redis, &postgres, reached, shape);
+        environment.push(acknowledgement_keys(folder.path())?);
         environment.extend(shape.environment.iter().cloned());
 
         let place = Place {
@@ -350,6 +352,15 @@ fn reads(service: &str, variable: &str) -> bool {
         _ => &[],
     };
     !engines.iter().any(|prefix| variable.starts_with(prefix))
+}
+
+/// Makes the key that all gateways sign acknowledgements with, and returns the setting.
+fn acknowledgement_keys(folder: &Path) -> Result<(String, String)> {
+    let path = folder.join("acknowledgement.key");
+    let key = SigningKey::generate(Algorithm::Ed25519)?;
+    std::fs::write(&path, key.to_pkcs8_pem()?)?;
+    let setting = "RECEIPTS_GATEWAY_ACKNOWLEDGEMENT_KEYS".to_owned();
+    Ok((setting, serde_json::json!([path]).to_string()))
 }
 
 fn start_engines(shape: &Shape) -> Result<(Kafka, Redis, Postgres)> {

@@ -112,6 +112,7 @@ fn accepted(publisher: &str, timestamp_ms: i64, numbers: Range<u64>) -> Rows {
 pub(crate) async fn refuse(warehouse: &Warehouse, publisher: &str, received_at_ms: i64, offset: u64) {
     let mut rows = Rows::default();
     rows.push_rejected(&RejectedRow {
+        key_fingerprint: &[0; 32],
         position: position(offset),
         reason: "bad_signature",
         detail: "the signature isn't the key's",

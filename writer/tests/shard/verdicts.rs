@@ -175,6 +175,7 @@ fn push_accepted(rows: &mut Rows, position: u128, number: u128) {
 
 fn rejected(position: u128) -> RejectedRow<'static> {
     RejectedRow {
+        key_fingerprint: &[0; 32],
         position,
         publisher: "",
         timestamp_ms: 0,

@@ -261,6 +261,49 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/client/outcomes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Outcomes of a sender's receipts
+         * @description Receipts that the signing key sent and that are rejected, duplicates, or conflict with another receipt of the same ID: one line each,
+         *     in the order of each partition of the log, and a last line with `completeThrough` and the cursor to continue with. Everything is
+         *     covered that the cursor passes, through the last million records of each partition. What a replay has accepted since is left out.
+         */
+        get: operations["outcomes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/client/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Summary of a sender's rejections
+         * @description Receipts that the signing key sent in the last 30 days and that are rejected: how many for each
+         *     reason, and the newest one of each.
+         */
+        get: operations["sender_summary"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/receipts/{receiptId}": {
         parameters: {
             query?: never;
@@ -271,7 +314,9 @@ export interface paths {
         /**
          * What became of a receipt
          * @description An id that nothing is known of is `unknown`, and so is another publisher's: until `completeThrough` passes the moment of its
-         *     acknowledgement, a receipt may still be on its way.
+         *     acknowledgement, a receipt may still be on its way. `Prefer: wait=N` (RFC 7240) waits up to N
+         *     seconds, 30 at most, until more is known. A sender who signs the request with the key of its
+         *     receipts sees those of the key, whatever publisher they name.
          */
         get: operations["receipt"];
         put?: never;
@@ -575,6 +620,21 @@ export interface components {
             totalRefused: number;
         } & components["schemas"]["Completeness"];
         /** @description An answer in JSON: its own members, then those of its completeness. */
+        Complete_SenderSummary: {
+            /** @description Most first. */
+            byReason: components["schemas"]["RejectedFor"][];
+            /**
+             * Format: date-time
+             * @description Receipts that the gateway took from this instant on are counted.
+             */
+            from: string;
+            /**
+             * Format: int64
+             * @description Receipts rejected, without those that a replay has accepted since.
+             */
+            rejected: number;
+        } & components["schemas"]["Completeness"];
+        /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_Timeseries: (components["schemas"]["Values"] & {
             /** Format: date-time */
             from: string;
@@ -689,6 +749,15 @@ export interface components {
             uniqueClients: number;
             usageByPurpose: components["schemas"]["PurposeCounts"];
         };
+        /** @description The last line. */
+        EndLine: components["schemas"]["Completeness"] & {
+            /** @description Continues behind this page. */
+            cursor: string;
+            /** @description Whether there may be more now. */
+            more: boolean;
+            /** @description Whether outcomes behind `after` are left out, because they are too old. */
+            truncated: boolean;
+        };
         /** @description One entry's usage. */
         Entry: {
             byTrust: components["schemas"]["TotalsByTrust"];
@@ -776,6 +845,20 @@ export interface components {
             /** @description The receipt's own. */
             url: string;
         };
+        /**
+         * @description Position of a receipt in the log `receipts`; that of its acknowledgement, and the index in the
+         *     batch.
+         */
+        LogPosition: {
+            /** Format: int32 */
+            epoch: number;
+            /** Format: int32 */
+            index: number;
+            /** Format: int64 */
+            offset: number;
+            /** Format: int32 */
+            partition: number;
+        };
         /** @description The models with the most receipts, most first. */
         ModelList: {
             /** Format: date-time */
@@ -798,6 +881,43 @@ export interface components {
             receiptCount: number;
             /** Format: int64 */
             uniqueClients: number;
+        };
+        /** @description The newest receipt rejected for a reason. */
+        NewestRejection: {
+            detail: string;
+            /**
+             * Format: uuid
+             * @description Null where it couldn't be read.
+             */
+            receiptId: string | null;
+            /** Format: date-time */
+            receivedAt: string;
+        };
+        /** @description A line: one occurrence of a receipt. */
+        OutcomeLine: {
+            /** @description Continues behind this line. */
+            cursor: string;
+            /** @description What was found. */
+            detail?: string;
+            /** @description What to change. */
+            hint: string;
+            logPosition: components["schemas"]["LogPosition"];
+            /** @description `rejected`, `duplicate` or `conflict`. */
+            outcome: string;
+            /** @description Why it was rejected: a stable name. */
+            reason?: string;
+            /**
+             * Format: uuid
+             * @description Null where it couldn't be read.
+             */
+            receiptId: string | null;
+            /**
+             * Format: date-time
+             * @description When the gateway took it, if it was rejected.
+             */
+            receivedAt?: string;
+            /** @description The request's ID, if it was rejected. */
+            requestId?: string;
         };
         /** @description One payload stored under the id. */
         Payload: components["schemas"]["Signer"] & {
@@ -965,6 +1085,16 @@ export interface components {
             receivedAt: string;
             requestId: string;
         };
+        /** @description Receipts rejected for one reason. */
+        RejectedFor: {
+            /** @description What to change. */
+            hint: string;
+            newest: components["schemas"]["NewestRejection"];
+            /** @description A stable name. */
+            reason: string;
+            /** Format: int64 */
+            receipts: number;
+        };
         /** @description One refusal of something that carries the id. */
         Rejection: {
             detail: string;
@@ -976,6 +1106,21 @@ export interface components {
              * @description When it was replayed, after which it counts as verified.
              */
             replayedAt?: string;
+        };
+        /** @description Rejections of a key. */
+        SenderSummary: {
+            /** @description Most first. */
+            byReason: components["schemas"]["RejectedFor"][];
+            /**
+             * Format: date-time
+             * @description Receipts that the gateway took from this instant on are counted.
+             */
+            from: string;
+            /**
+             * Format: int64
+             * @description Receipts rejected, without those that a replay has accepted since.
+             */
+            rejected: number;
         };
         /** @description One group's points. */
         Series: {
@@ -3401,6 +3546,305 @@ export interface operations {
             };
         };
     };
+    outcomes: {
+        parameters: {
+            query?: {
+                /** @description The cursor to continue with: of a line or of the last line. Without it the list begins with the last million records of each partition of the log */
+                after?: string;
+                /** @description How many outcomes a page has; 100 if it isn't given */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The outcomes, and a last line */
+            200: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": components["schemas"]["EndLine"];
+                };
+            };
+            /** @description The request is malformed, or a value in it can't be */
+            400: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description No credential, or one that doesn't hold */
+            401: {
+                headers: {
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description The credential doesn't allow this */
+            403: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description Accept takes none of the media types there are */
+            406: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description More requests than the quota allows; Retry-After says when to come again */
+            429: {
+                headers: {
+                    /** @description When to come again, in seconds; not with every 503 */
+                    "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description The request head is too large; a problem, or no body at all */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description An engine can't answer now; Retry-After says when to come again */
+            503: {
+                headers: {
+                    /** @description When to come again, in seconds; not with every 503 */
+                    "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+        };
+    };
+    sender_summary: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rejections */
+            200: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Complete_SenderSummary"];
+                };
+            };
+            /** @description The request is malformed, or a value in it can't be */
+            400: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description No credential, or one that doesn't hold */
+            401: {
+                headers: {
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description The credential doesn't allow this */
+            403: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description Accept takes none of the media types there are */
+            406: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description More requests than the quota allows; Retry-After says when to come again */
+            429: {
+                headers: {
+                    /** @description When to come again, in seconds; not with every 503 */
+                    "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description The request head is too large; a problem, or no body at all */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description An engine can't answer now; Retry-After says when to come again */
+            503: {
+                headers: {
+                    /** @description When to come again, in seconds; not with every 503 */
+                    "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+        };
+    };
     receipt: {
         parameters: {
             query?: {
@@ -3408,6 +3852,8 @@ export interface operations {
                 domain?: string;
             };
             header?: {
+                /** @description `wait=N`: wait up to N seconds for the outcome */
+                Prefer?: string | null;
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
                 "If-None-Match"?: string;
             };

@@ -92,6 +92,7 @@ fn assert_rejected(columns: &Columns, row: usize, expected: &RejectedRow<'_>) {
         client_id,
         entry_id,
         payload_hash,
+        key_fingerprint,
         timestamp_ms,
         received_at_ms,
         request_id,
@@ -101,6 +102,7 @@ fn assert_rejected(columns: &Columns, row: usize, expected: &RejectedRow<'_>) {
         request_signature,
         origin,
     } = *expected;
+    assert_eq!(columns.key_fingerprint.value(row), key_fingerprint);
     assert_eq!(columns.position.value(row), position.to_le_bytes());
     assert_eq!(columns.timestamp.value(row), timestamp_ms);
     assert_eq!(columns.entry_id.value(row), entry_id.as_bytes());
@@ -325,6 +327,7 @@ impl Values {
             client_id: Uuid::from_u128(self.ids[1]),
             entry_id: Uuid::from_u128(self.ids[2]),
             payload_hash: &self.hashes[0],
+            key_fingerprint: &self.hashes[1],
             timestamp_ms: self.times[0],
             received_at_ms: self.times[1],
             request_id: text(3),

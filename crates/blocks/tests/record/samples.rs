@@ -86,6 +86,7 @@ pub(crate) fn accepted(number: u128) -> AcceptedRow<'static> {
 
 pub(crate) fn rejected(number: u128) -> RejectedRow<'static> {
     RejectedRow {
+        key_fingerprint: &[0; 32],
         position: (3 << 96) | (11 << 64) | (number << 16),
         reason: "bad_signature",
         detail: "the signature isn't one of the key",

@@ -126,7 +126,7 @@ pub const LABELS: &[(&str, &str, Values)] = &[
         "",
         "route",
         OneOf(&[
-            "receipts", "batch", "explain", "webhook", "healthz", "readyz", "unknown",
+            "receipts", "batch", "explain", "webhook", "keys", "healthz", "readyz", "unknown",
         ]),
     ),
     ("", "status", Named("an HTTP status that the service answers")),

@@ -63,8 +63,9 @@ const RECEIPT_BLANKS: [Blank; 11] = [
 const EVIDENCE_BLANKS: [Blank; 2] = [("raw", "''"), ("batch", "(toFixedString('', 32), '')")];
 
 /// The bytes hold everything, and what was found may quote them.
-const REJECTED_BLANKS: [Blank; 6] = [
+const REJECTED_BLANKS: [Blank; 7] = [
     ("client_id", "NULL"),
+    ("key_fingerprint", "toFixedString('', 32)"),
     ("detail", "''"),
     ("request_id", "''"),
     ("client_address", "''"),

@@ -18,6 +18,7 @@ mod refusals;
 mod refused;
 mod rejected;
 mod scope;
+mod sender;
 mod totals;
 
 use crate::Call;
@@ -31,13 +32,14 @@ pub use export::{ExportedReceipt, ReceiptCursor};
 pub use listing::NewestCursor;
 pub use live::{ARRIVALS_MAX, NewOffsets, StreamChanges, StreamPosition};
 pub use parts::{Irreplaceable, LogBegin, Part};
-pub use receipt::{ReceiptFacts, RejectedReceipt, StoredReceipt};
+pub use receipt::{ReceiptFacts, ReceiptsOf, RejectedReceipt, StoredReceipt};
 pub use refusals::{Refusal, RefusalCursor, RefusalFilter, RefusalStats};
 pub use refused::{REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE};
 pub use rejected::{
     Rejected, RejectedCursor, RejectedFilter, RejectedOrder, Replay, StandingPayload, StandingRejection,
 };
 pub use scope::{Below, Scope};
+pub use sender::{LogRanges, ReasonSummary, SenderOccurrence, SenderOutcome, SenderPage};
 pub use totals::Totals;
 
 /// Which of them: a half-open range of receipt timestamps, and optional members.
@@ -175,8 +177,7 @@ impl Filter {
             call = call.with("operator", operator.clone());
         }
         if let Some(key) = &self.key_fingerprint {
-            let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-            call = call.with("key_fingerprint", hex);
+            call = sender::bind_key(call, key);
         }
         call
     }

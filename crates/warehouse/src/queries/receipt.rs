@@ -4,8 +4,38 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
+use super::sender::{OF_KEY, bind_key};
 use super::{FINAL_SETTINGS, OPERATOR, REJECTED_SETTINGS, Replay, Scope};
 use crate::{Call, Warehouse, WarehouseError};
+
+/// Receipts that an ID is looked up among.
+#[derive(Debug, Clone)]
+pub enum ReceiptsOf {
+    /// Receipts that name a publisher's domains.
+    Publisher(Scope),
+    /// Receipts that this key sent: SHA-256 of its SPKI.
+    Key([u8; 32]),
+}
+
+impl ReceiptsOf {
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Publisher(scope) if scope.is_empty())
+    }
+
+    fn condition(&self) -> &'static str {
+        match self {
+            Self::Publisher(scope) => scope.condition(),
+            Self::Key(_) => OF_KEY,
+        }
+    }
+
+    fn bind(&self, call: Call) -> Call {
+        match self {
+            Self::Publisher(scope) => scope.bind(call),
+            Self::Key(key) => bind_key(call, key),
+        }
+    }
+}
 
 /// One payload stored under a receipt's id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,12 +134,12 @@ impl Warehouse {
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn receipt(&self, scope: &Scope, receipt_id: Uuid) -> Result<ReceiptFacts, WarehouseError> {
-        if scope.is_empty() {
+    pub async fn receipt(&self, of: &ReceiptsOf, receipt_id: Uuid) -> Result<ReceiptFacts, WarehouseError> {
+        if of.is_empty() {
             return Ok(ReceiptFacts::default());
         }
-        let whose = scope.condition();
-        let call = |sql: String| scope.bind(Call::new(sql)).with("receipt_id", receipt_id.to_string());
+        let whose = of.condition();
+        let call = |sql: String| of.bind(Call::new(sql)).with("receipt_id", receipt_id.to_string());
         let sql = format!(
             "SELECT payload_hash AS hash, length(positions) AS occurrences, arrayMin(positions) AS first_position,
                 toUnixTimestamp64Milli(received_at) AS received_ms, toUnixTimestamp64Milli(timestamp) AS timestamp_ms,

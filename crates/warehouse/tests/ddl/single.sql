@@ -78,6 +78,7 @@ CREATE TABLE IF NOT EXISTS `receipts`.rejected
     client_id Nullable(UUID) CODEC(ZSTD(1)),
     entry_id Nullable(UUID) CODEC(ZSTD(1)),
     payload_hash Nullable(FixedString(32)) CODEC(LZ4),
+    key_fingerprint FixedString(32) CODEC(ZSTD(1)),
     received_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
     request_id String CODEC(ZSTD(1)),
     client_address String CODEC(ZSTD(1)),
@@ -85,6 +86,7 @@ CREATE TABLE IF NOT EXISTS `receipts`.rejected
     raw String CODEC(ZSTD(3)),
     request_signature Nullable(String) CODEC(ZSTD(1)),
     origin LowCardinality(String),
+    INDEX key_fingerprint_bloom key_fingerprint TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX position_minmax (position, CAST(position, 'UInt64')) TYPE minmax GRANULARITY 1
 )

@@ -1,7 +1,7 @@
 //! Counting is exact: retries, rewritten blocks, conflicts, before and after merges.
 
 use uuid::Uuid;
-use warehouse::Scope;
+use warehouse::{ReceiptsOf, Scope};
 
 use crate::harness::{NOON_MS, Receipt, fresh, insert, insert_rejected, position, rejected, run, sql};
 
@@ -48,7 +48,10 @@ fn retries_rewrites_and_conflicts_count_once_before_and_after_merges() {
             assert_eq!(totals.rejected_by_reason, [("bad_signature".to_owned(), 1)]);
 
             let scope = Scope::of(vec!["news.example".to_owned()]);
-            let facts = warehouse.receipt(&scope, Uuid::from_u128(5)).await.unwrap();
+            let facts = warehouse
+                .receipt(&ReceiptsOf::Publisher(scope.clone()), Uuid::from_u128(5))
+                .await
+                .unwrap();
             assert!(facts.conflict());
             let of = |hash: [u8; 32]| facts.stored.iter().find(|one| one.payload_hash == hash).unwrap();
             assert_eq!(of(Receipt::new(5).payload_hash).occurrences, 2);
@@ -59,7 +62,10 @@ fn retries_rewrites_and_conflicts_count_once_before_and_after_merges() {
                 "the first time stays"
             );
             assert_eq!(of([9; 32]).occurrences, 1);
-            let single = warehouse.receipt(&scope, Uuid::from_u128(50)).await.unwrap();
+            let single = warehouse
+                .receipt(&ReceiptsOf::Publisher(scope.clone()), Uuid::from_u128(50))
+                .await
+                .unwrap();
             assert!(!single.conflict() && single.stored.len() == 1 && single.rejected.is_empty());
         }
     });

@@ -212,6 +212,7 @@ impl Receipt {
 
 pub(crate) fn rejected(position: u128, reason: &'static str) -> RejectedRow<'static> {
     RejectedRow {
+        key_fingerprint: &[0; 32],
         position,
         reason,
         detail: "detail",

@@ -2,7 +2,9 @@
 
 use blocks::RejectedRow;
 use uuid::Uuid;
-use warehouse::{RejectedCursor, RejectedFilter, RejectedOrder, ReplayRow, Scope, StandingPayload, Warehouse};
+use warehouse::{
+    ReceiptsOf, RejectedCursor, RejectedFilter, RejectedOrder, ReplayRow, Scope, StandingPayload, Warehouse,
+};
 
 use crate::harness::{NOON_MS, Receipt, fresh, insert, insert_rejected, position, rejected, run, sql};
 
@@ -199,7 +201,10 @@ fn what_was_replayed_is_no_refusal_any_more_and_stays_in_the_books() {
         assert_eq!(refusals.by_reason, [("bad_signature".to_owned(), 2)]);
         let newest: Vec<u128> = refusals.newest.iter().map(|refusal| refusal.position).collect();
         assert_eq!(newest, [rows[2].position, rows[0].position]);
-        let facts = warehouse.receipt(&scope, Uuid::from_u128(7)).await.unwrap();
+        let facts = warehouse
+            .receipt(&ReceiptsOf::Publisher(scope.clone()), Uuid::from_u128(7))
+            .await
+            .unwrap();
         let replayed: Vec<_> = facts.rejected.iter().map(|one| one.replayed_at_ms).collect();
         assert_eq!(replayed, [None, Some(NOON_MS + 5), None]);
 

@@ -58,6 +58,7 @@ struct TypedRejected {
     #[serde(with = "clickhouse::serde::uuid::option")]
     entry_id: Option<Uuid>,
     payload_hash: Option<[u8; 32]>,
+    key_fingerprint: [u8; 32],
     received_at: i64,
     request_id: String,
     client_address: String,
@@ -128,6 +129,7 @@ impl From<RejectedRow<'_>> for TypedRejected {
             client_id: id(row.client_id),
             entry_id: id(row.entry_id),
             payload_hash: (*row.payload_hash != [0; 32]).then_some(*row.payload_hash),
+            key_fingerprint: *row.key_fingerprint,
             received_at: row.received_at_ms,
             request_id: row.request_id.to_owned(),
             client_address: row.client_address.to_owned(),

@@ -1,0 +1,187 @@
+//! `GET /api/v1/client/outcomes`: what became of a sender's receipts, other than `verified`.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, Uri, header};
+use serde::Serialize;
+use utoipa::ToSchema;
+use warehouse::{SenderOccurrence, SenderOutcome};
+
+use crate::app::App;
+use crate::completeness::Completeness;
+use crate::format::Format;
+use crate::hints::hint;
+use crate::log_cursor::{self, LogCursor};
+use crate::openapi::Refusals;
+use crate::parameters::{self, AFTER, OUTCOMES_LIMIT, Query};
+use crate::sender::Sender;
+use web::{Failure, rfc3339_ms};
+
+pub(crate) const PATH: &str = "/api/v1/client/outcomes";
+pub(crate) const PARAMETERS: &[Query] = &[AFTER, OUTCOMES_LIMIT];
+
+/// Outcomes of a page: without `limit`, and at most.
+const PAGE: u32 = 100;
+pub(crate) const PAGE_MAX: u32 = 1_000;
+
+/// A line: one occurrence of a receipt.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OutcomeLine {
+    /// `rejected`, `duplicate` or `conflict`.
+    #[schema(pattern = "^(rejected|duplicate|conflict)$")]
+    outcome: &'static str,
+    /// Null where it couldn't be read.
+    #[schema(format = "uuid", required = true)]
+    receipt_id: Option<String>,
+    log_position: LogPosition,
+    /// Why it was rejected: a stable name.
+    #[schema(nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// What was found.
+    #[schema(nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    /// What to change.
+    hint: &'static str,
+    /// When the gateway took it, if it was rejected.
+    #[schema(format = DateTime, nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    received_at: Option<String>,
+    /// The request's ID, if it was rejected.
+    #[schema(nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
+    /// Continues behind this line.
+    cursor: String,
+}
+
+/// Position of a receipt in the log `receipts`; that of its acknowledgement, and the index in the
+/// batch.
+#[derive(Debug, Serialize, ToSchema)]
+struct LogPosition {
+    epoch: u32,
+    partition: u32,
+    offset: u64,
+    index: u16,
+}
+
+/// The last line.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EndLine {
+    /// Continues behind this page.
+    cursor: String,
+    /// Whether there may be more now.
+    more: bool,
+    /// Whether outcomes behind `after` are left out, because they are too old.
+    truncated: bool,
+    #[serde(flatten)]
+    completeness: Completeness,
+}
+
+impl OutcomeLine {
+    fn new(one: SenderOccurrence, cursor: &LogCursor) -> Self {
+        let (epoch, partition, offset, index) = log_cursor::parts(one.position);
+        let outcome = match one.outcome {
+            SenderOutcome::Rejected { .. } => "rejected",
+            SenderOutcome::Duplicate => "duplicate",
+            SenderOutcome::Conflict => "conflict",
+        };
+        let mut line = Self {
+            outcome,
+            receipt_id: one.receipt_id.map(|id| id.to_string()),
+            log_position: LogPosition {
+                epoch,
+                partition,
+                offset,
+                index,
+            },
+            reason: None,
+            detail: None,
+            hint: hint(outcome),
+            received_at: None,
+            request_id: None,
+            cursor: cursor.to_text(),
+        };
+        if let SenderOutcome::Rejected {
+            reason,
+            detail,
+            request_id,
+            received_at_ms,
+        } = one.outcome
+        {
+            line.hint = hint(&reason);
+            line.reason = Some(reason);
+            line.detail = Some(detail);
+            line.received_at = Some(rfc3339_ms(received_at_ms));
+            line.request_id = Some(request_id);
+        }
+        line
+    }
+}
+
+/// Outcomes of a sender's receipts
+///
+/// Receipts that the signing key sent and that are rejected, duplicates, or conflict with another receipt of the same ID: one line each,
+/// in the order of each partition of the log, and a last line with `completeThrough` and the cursor to continue with. Everything is
+/// covered that the cursor passes, through the last million records of each partition. What a replay has accepted since is left out.
+#[utoipa::path(
+    get, path = PATH, tag = "sender", security(("messageSignature" = [])),
+    responses((status = 200, description = "The outcomes, and a last line", content((OutcomeLine = "application/x-ndjson"), (EndLine = "application/x-ndjson"))), Refusals),
+)]
+pub(crate) async fn outcomes(
+    State(app): State<Arc<App>>,
+    sender: Sender,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Response, Failure> {
+    Format::of(&headers, &[Format::Ndjson])?;
+    let params = parameters::read(&uri, PARAMETERS)?;
+    let mut cursor = params
+        .get("after")
+        .map(LogCursor::read)
+        .transpose()?
+        .unwrap_or_default();
+    let limit = params.count("limit", PAGE_MAX)?.unwrap_or(PAGE);
+    let (completeness, (search, page)) = app
+        .ask(sender.account_id(), async |snapshot| {
+            let search = cursor.search(&snapshot.reading.shards);
+            let key = &sender.key_fingerprint;
+            let page = app.warehouse().sender_outcomes(key, &search.ranges, limit).await?;
+            Ok((search, page))
+        })
+        .await?;
+    let mut lines = Vec::new();
+    for one in page.occurrences {
+        cursor.pass(one.position);
+        push(&mut lines, &OutcomeLine::new(one, &cursor))?;
+    }
+    cursor.finish(&search.ranges, page.next);
+    let end = EndLine {
+        cursor: cursor.to_text(),
+        more: page.next.is_some(),
+        truncated: search.is_truncated,
+        completeness,
+    };
+    push(&mut lines, &end)?;
+    let mut response = ([(header::CONTENT_TYPE, Format::Ndjson.content_type())], lines).into_response();
+    let cache = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(header::CACHE_CONTROL, cache);
+    Ok(response)
+}
+
+fn push<T: Serialize>(lines: &mut Vec<u8>, line: &T) -> Result<(), Failure> {
+    serde_json::to_writer(&mut *lines, line).map_err(|error| {
+        tracing::error!(%error, "a line can't be written as JSON");
+        Failure::new(
+            service::problem::Kind::Internal,
+            "the request id finds the cause in the log",
+        )
+    })?;
+    lines.push(b'\n');
+    Ok(())
+}

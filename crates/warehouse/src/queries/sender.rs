@@ -1,0 +1,286 @@
+//! Outcomes of a sender's receipts, by the key that made the verified signature of its requests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use clickhouse::Row;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::FINAL_SETTINGS;
+use crate::{Call, Warehouse, WarehouseError};
+
+/// Occurrences of a key's accepted receipts that one page covers: each is compared with the others
+/// of its ID.
+const OCCURRENCES_MAX: usize = 1_000;
+
+/// A condition over the key's column.
+pub(super) const OF_KEY: &str = "key_fingerprint = toFixedString(unhex({key_fingerprint:String}), 32)";
+
+/// A condition over `position`, which [`LogRanges::bind`] fills.
+const IN_RANGES: &str = "arrayExists((first, end) -> position >= toUInt128(first) AND position < toUInt128(end),
+    {firsts:Array(String)}, {ends:Array(String)})";
+
+/// Ranges of positions in the log `receipts`, at most one of each partition.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogRanges(pub Vec<Range<u128>>);
+
+impl LogRanges {
+    fn bind(&self, call: Call) -> Call {
+        let texts = |position: fn(&Range<u128>) -> u128| -> Vec<String> {
+            self.0.iter().map(|range| position(range).to_string()).collect()
+        };
+        call.with("firsts", texts(|range| range.start))
+            .with("ends", texts(|range| range.end))
+    }
+
+    /// The least offset and index of the ranges: the low 64 bits of a position, which an index of
+    /// the table covers.
+    fn least_offset(&self) -> u64 {
+        // The low 64 bits are what is wanted.
+        #[allow(clippy::cast_possible_truncation)]
+        let low = |range: &Range<u128>| range.start as u64;
+        self.0.iter().map(low).min().unwrap_or(0)
+    }
+}
+
+/// The outcome of one occurrence, other than `verified`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SenderOutcome {
+    /// The receipt was rejected, and no replay has accepted it since.
+    Rejected {
+        /// The reason, from the closed list in ARCHITECTURE.md.
+        reason: String,
+        /// Finding in detail.
+        detail: String,
+        /// The request's ID.
+        request_id: String,
+        /// When the gateway took it, milliseconds since the Unix epoch.
+        received_at_ms: i64,
+    },
+    /// The same payload occurred before.
+    Duplicate,
+    /// Another payload of the key has the same ID, and occurred before.
+    Conflict,
+}
+
+/// An occurrence in the log `receipts` and its outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SenderOccurrence {
+    /// Position in the log.
+    pub position: u128,
+    /// `receiptId`, where it could be read.
+    pub receipt_id: Option<Uuid>,
+    /// The outcome.
+    pub outcome: SenderOutcome,
+}
+
+/// A page of outcomes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SenderPage {
+    /// In order of position.
+    pub occurrences: Vec<SenderOccurrence>,
+    /// The position at which the page ends, if it doesn't cover the ranges.
+    pub next: Option<u128>,
+}
+
+/// Rejections of a key by reason, most first, and the newest one of each.
+#[derive(Debug, Clone, PartialEq, Eq, Row, Deserialize)]
+pub struct ReasonSummary {
+    /// The reason.
+    pub reason_text: String,
+    /// Receipts rejected for it.
+    pub receipts: u64,
+    /// `receiptId` of the newest, where it could be read.
+    #[serde(with = "clickhouse::serde::uuid::option")]
+    pub newest_id: Option<Uuid>,
+    /// Finding of the newest.
+    pub newest_detail: String,
+    /// When the gateway took the newest, milliseconds since the Unix epoch.
+    pub newest_ms: i64,
+}
+
+#[derive(Row, Deserialize)]
+struct RejectedRow {
+    position: u128,
+    reason_text: String,
+    detail: String,
+    #[serde(with = "clickhouse::serde::uuid::option")]
+    receipt_id: Option<Uuid>,
+    received_ms: i64,
+    request_id: String,
+}
+
+#[derive(Row, Deserialize)]
+struct OccurrenceRow {
+    position: u128,
+    #[serde(with = "clickhouse::serde::uuid")]
+    id: Uuid,
+    hash: [u8; 32],
+}
+
+#[derive(Row, Deserialize)]
+struct FirstRow {
+    #[serde(with = "clickhouse::serde::uuid")]
+    id: Uuid,
+    hash: [u8; 32],
+    first_position: u128,
+}
+
+impl Warehouse {
+    /// At most `limit` outcomes of a key within ranges of the log, in order of position.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn sender_outcomes(
+        &self,
+        key: &[u8; 32],
+        ranges: &LogRanges,
+        limit: u32,
+    ) -> Result<SenderPage, WarehouseError> {
+        if ranges.0.is_empty() {
+            return Ok(SenderPage::default());
+        }
+        let (accepted, accepted_end) = self.sender_repeats(key, ranges).await?;
+        let rejected = self.sender_rejections(key, ranges, limit).await?;
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        // As many as asked for: there may be more behind the last one.
+        let rejected_end = rejected.get(limit.saturating_sub(1)).map(|last| last.position + 1);
+        let end = [accepted_end, rejected_end].into_iter().flatten().min();
+        let mut occurrences: Vec<_> = accepted.into_iter().chain(rejected).collect();
+        occurrences.retain(|one| end.is_none_or(|end| one.position < end));
+        occurrences.sort_by_key(|one| one.position);
+        if occurrences.len() > limit {
+            let next = occurrences[limit].position;
+            occurrences.truncate(limit);
+            return Ok(SenderPage {
+                occurrences,
+                next: Some(next),
+            });
+        }
+        Ok(SenderPage { occurrences, next: end })
+    }
+
+    async fn sender_rejections(
+        &self,
+        key: &[u8; 32],
+        ranges: &LogRanges,
+        limit: u32,
+    ) -> Result<Vec<SenderOccurrence>, WarehouseError> {
+        // Without FINAL, so that the index of the key is used; rows of one position are equal, but
+        // for what an erasure blanks, which is the key, too.
+        let sql = format!(
+            "SELECT position, toString(reason) AS reason_text, detail, receipt_id,
+                toUnixTimestamp64Milli(received_at) AS received_ms, request_id
+             FROM rejected
+             WHERE {OF_KEY} AND {IN_RANGES} AND position NOT IN (SELECT position FROM replays)
+             ORDER BY position LIMIT 1 BY position LIMIT {{limit:UInt32}}"
+        );
+        let call = ranges.bind(of_key(sql, key)).with("limit", limit);
+        let rows: Vec<RejectedRow> = self.rows("sender_rejections", call).await?;
+        let occurrence = |row: RejectedRow| SenderOccurrence {
+            position: row.position,
+            receipt_id: row.receipt_id,
+            outcome: SenderOutcome::Rejected {
+                reason: row.reason_text,
+                detail: row.detail,
+                request_id: row.request_id,
+                received_at_ms: row.received_ms,
+            },
+        };
+        Ok(rows.into_iter().map(occurrence).collect())
+    }
+
+    /// Duplicates and conflicts among the first occurrences of the ranges, and the position behind
+    /// those if there are more.
+    async fn sender_repeats(
+        &self,
+        key: &[u8; 32],
+        ranges: &LogRanges,
+    ) -> Result<(Vec<SenderOccurrence>, Option<u128>), WarehouseError> {
+        // Copies that aren't merged yet have positions of their own, so FINAL isn't needed.
+        let sql = format!(
+            "SELECT position, receipt_id AS id, payload_hash AS hash
+             FROM receipts ARRAY JOIN positions AS position
+             WHERE {OF_KEY} AND arrayMax(CAST(positions, 'Array(UInt64)')) >= {{least:UInt64}} AND {IN_RANGES}
+             ORDER BY position LIMIT 1 BY position LIMIT {{limit:UInt32}}"
+        );
+        let limit = u32::try_from(OCCURRENCES_MAX).unwrap_or(u32::MAX);
+        let call = ranges.bind(of_key(sql, key)).with("limit", limit);
+        let call = call.with("least", ranges.least_offset());
+        let rows: Vec<OccurrenceRow> = self.rows("sender_occurrences", call).await?;
+        let end = rows.get(OCCURRENCES_MAX - 1).map(|last| last.position + 1);
+        let firsts = self.first_positions(key, &rows).await?;
+        let occurrence = |row: OccurrenceRow| {
+            let of_id = firsts.get(&row.id)?;
+            let outcome = if of_id.get(&row.hash).is_some_and(|first| *first < row.position) {
+                SenderOutcome::Duplicate
+            } else if of_id
+                .iter()
+                .any(|(hash, first)| *hash != row.hash && *first < row.position)
+            {
+                SenderOutcome::Conflict
+            } else {
+                return None;
+            };
+            Some(SenderOccurrence {
+                position: row.position,
+                receipt_id: Some(row.id),
+                outcome,
+            })
+        };
+        Ok((rows.into_iter().filter_map(occurrence).collect(), end))
+    }
+
+    /// The first position of each payload of the key under the IDs of these rows.
+    async fn first_positions(
+        &self,
+        key: &[u8; 32],
+        rows: &[OccurrenceRow],
+    ) -> Result<BTreeMap<Uuid, BTreeMap<[u8; 32], u128>>, WarehouseError> {
+        let ids: BTreeSet<String> = rows.iter().map(|row| row.id.to_string()).collect();
+        let mut firsts: BTreeMap<Uuid, BTreeMap<_, _>> = BTreeMap::new();
+        if ids.is_empty() {
+            return Ok(firsts);
+        }
+        let sql = format!(
+            "SELECT receipt_id AS id, payload_hash AS hash, arrayMin(positions) AS first_position
+             FROM receipts FINAL
+             WHERE receipt_id IN (SELECT toUUID(arrayJoin({{ids:Array(String)}}))) AND {OF_KEY} {FINAL_SETTINGS}"
+        );
+        let call = of_key(sql, key).with("ids", ids.into_iter().collect::<Vec<_>>());
+        let found: Vec<FirstRow> = self.rows("sender_firsts", call).await?;
+        for row in found {
+            firsts.entry(row.id).or_default().insert(row.hash, row.first_position);
+        }
+        Ok(firsts)
+    }
+
+    /// Rejections of a key since an instant, by reason.
+    ///
+    /// # Errors
+    /// [`WarehouseError`].
+    pub async fn sender_reasons(&self, key: &[u8; 32], from_ms: i64) -> Result<Vec<ReasonSummary>, WarehouseError> {
+        let sql = format!(
+            "SELECT toString(reason) AS reason_text, uniqExact(position) AS receipts,
+                argMax(tuple(receipt_id), position).1 AS newest_id, argMax(detail, position) AS newest_detail,
+                toUnixTimestamp64Milli(argMax(received_at, position)) AS newest_ms
+             FROM rejected
+             WHERE {OF_KEY} AND received_at >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
+                AND position NOT IN (SELECT position FROM replays)
+             GROUP BY reason_text ORDER BY receipts DESC, reason_text"
+        );
+        self.rows("sender_reasons", of_key(sql, key).with("from_ms", from_ms))
+            .await
+    }
+}
+
+/// A call with the parameter of [`OF_KEY`] bound.
+pub(super) fn of_key(sql: String, key: &[u8; 32]) -> Call {
+    bind_key(Call::new(sql), key)
+}
+
+pub(super) fn bind_key(call: Call, key: &[u8; 32]) -> Call {
+    let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    call.with("key_fingerprint", hex)
+}
