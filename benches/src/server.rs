@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 /// Old segments go at this size, so that a long run needs little disk.
 const RETENTION_BYTES_MAX: u64 = 1 << 30;
 /// No rate in these measurements gets near it; the limiter still runs for each request.
-const RATE_RECEIPTS_PER_S: u32 = 1_000_000_000;
+const RATE_PER_S: u32 = 1_000_000_000;
 
 /// Which server, and where its log is.
 #[derive(Debug, Args)]
@@ -112,8 +112,9 @@ async fn gateway(listener: TcpListener, log: &std::path::Path) -> Result<()> {
     };
     let log = EmbeddedLog::open(log, settings)?;
     let config = GatewayConfig {
-        rate_address_receipts_per_s: RATE_RECEIPTS_PER_S,
-        rate_client_receipts_per_s: RATE_RECEIPTS_PER_S,
+        rate_address_verifications_per_s: RATE_PER_S,
+        rate_address_bytes_per_s: RATE_PER_S,
+        rate_key_receipts_per_s: RATE_PER_S,
         ..GatewayConfig::default()
     };
     let cpu = CpuPool::new("gateway", 0, 1_024)?;

@@ -9,13 +9,12 @@ use http::HeaderMap;
 use service::problem::{Kind, Problem};
 use service::request_id::RequestId;
 use service::trace::TraceParent;
-use uuid::Uuid;
 
 use crate::answer::Refusal;
 use crate::body::{Held, Upload};
 use crate::encoding;
 use crate::inflate::inflate;
-use crate::rate::{Exceeded, Rate, Standing};
+use crate::rate::{Exceeded, Standing};
 use crate::sender::Sender;
 use crate::shared::Shared;
 use crate::source::Source;
@@ -63,71 +62,54 @@ impl Spent {
 }
 
 impl Call<'_> {
-    /// Charges the address with the request itself: one receipt, before anything of the body is known.
-    pub(crate) fn charge_address(&mut self) -> Result<(), Refusal> {
-        self.charge(
-            self.shared.address_rate.as_ref(),
-            self.sender.key,
-            1,
-            0,
-            "from this address",
-        )
+    /// Charges the address with the verifications that its request costs whatever is in the body.
+    pub(crate) fn charge_request(&mut self, verifications: u32) -> Result<(), Refusal> {
+        let charged = self.shared.charge_verifications(self.sender.key, verifications, 0);
+        self.charged(charged)
     }
 
-    /// Charges the address with the further receipts of a batch.
-    pub(crate) fn charge_more(&mut self, receipts: u32) -> Result<(), Refusal> {
-        if receipts <= 1 {
-            return Ok(());
-        }
-        self.standing = None;
-        self.charge(
-            self.shared.address_rate.as_ref(),
-            self.sender.key,
-            receipts - 1,
-            1,
-            "from this address",
-        )
+    /// Charges the key that made the outer signature, once that has been verified.
+    pub(crate) fn charge_key(&mut self, fingerprint: &[u8; 32], receipts: u32) -> Result<(), Refusal> {
+        // Half of a SHA-256 tells keys apart.
+        let half = fingerprint.first_chunk().copied().unwrap_or_default();
+        let rate = self.shared.key_rate.as_ref();
+        let charged = rate.map(|rate| rate.charge(u128::from_be_bytes(half), receipts, 0));
+        self.charged(charged.transpose())
     }
 
-    /// Charges the client that the body names.
-    pub(crate) fn charge_client(&mut self, client_id: Uuid, receipts: u32) -> Result<(), Refusal> {
-        self.charge(
-            self.shared.client_rate.as_ref(),
-            client_id.as_u128(),
-            receipts,
-            0,
-            "of this client",
-        )
+    fn charge_bytes(&mut self, bytes: usize) -> Result<(), Refusal> {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let rate = self.shared.address_bytes_rate.as_ref();
+        let charged = rate.map(|rate| rate.charge(self.sender.key, bytes, 0));
+        self.charged(charged.transpose())
     }
 
-    fn charge(
-        &mut self,
-        rate: Option<&Rate>,
-        key: u128,
-        receipts: u32,
-        before: u32,
-        whose: &str,
-    ) -> Result<(), Refusal> {
-        let Some(rate) = rate else { return Ok(()) };
-        match rate.charge(key, receipts, before) {
+    /// Takes over the outcome of a charge.
+    pub(crate) fn charged(&mut self, charged: Result<Option<Standing>, Exceeded>) -> Result<(), Refusal> {
+        match charged {
             Ok(standing) => {
-                self.standing = Some(standing.nearer(self.standing));
+                self.standing = standing.map_or(self.standing, |standing| Some(standing.nearer(self.standing)));
                 Ok(())
             }
-            Err(Exceeded { standing, wait }) => {
-                self.standing = Some(standing);
-                let wait_s = u32::try_from(wait.as_millis().div_ceil(1_000))
-                    .unwrap_or(u32::MAX)
-                    .max(1);
-                let detail = format!("too many receipts {whose}; send it again in {wait_s} s");
-                Err(Problem::new(Kind::RateLimited, detail).retry_after_s(wait_s).into())
-            }
+            Err(exceeded) => Err(self.over(exceeded)),
         }
     }
 
-    /// The body, read and decoded: at most `bytes_max` either way.
+    /// The 429 of a sender over its limit.
+    pub(crate) fn over(&mut self, exceeded: Exceeded) -> Refusal {
+        let Exceeded { standing, what, wait } = exceeded;
+        self.standing = Some(standing);
+        let wait_s = u32::try_from(wait.as_millis().div_ceil(1_000))
+            .unwrap_or(u32::MAX)
+            .max(1);
+        let detail = format!("too many {what}; send it again in {wait_s} s");
+        Problem::new(Kind::RateLimited, detail).retry_after_s(wait_s).into()
+    }
+
+    /// The body, read and decoded: at most `bytes_max` either way. The address is charged with the
+    /// decoded bytes.
     pub(crate) async fn receive(
-        &self,
+        &mut self,
         headers: &HeaderMap,
         upload: &mut Upload,
         bytes_max: usize,
@@ -136,6 +118,8 @@ impl Call<'_> {
         let reading = upload.read(self.shared.bounds(bytes_max), &self.shared.admission, self.source);
         let body = Spent::on(&self.spent.body_us, reading).await?;
         self.shared.meters.body_read(body.as_ref().len());
-        inflate(encoding, body, bytes_max, &self.shared.cpu).await
+        let body = inflate(encoding, body, bytes_max, &self.shared.cpu).await?;
+        self.charge_bytes(body.as_ref().len())?;
+        Ok(body)
     }
 }

@@ -126,7 +126,7 @@ async fn handle(call: &mut Call<'_>, route: Route, head: &Parts, upload: &mut Up
         return Err(Problem::new(Kind::MethodNotAllowed, detail).header(ALLOW, allow).into());
     }
     if route.takes_receipts() {
-        call.charge_address()?;
+        call.charge_request(route.verifications())?;
     }
     match route {
         Route::Receipt => submit::receipt(call, &head.headers, upload).await,

@@ -9,8 +9,9 @@ use service::problem::{Kind, Problem};
 use crate::answer::{Answer, Refusal, overloaded};
 use crate::body::Upload;
 use crate::call::Call;
+use crate::route::Route;
 use crate::submit::optional_signature;
-use crate::webhook::kind_of;
+use crate::webhook::{kind_of, receipt_count};
 use crate::written::written;
 
 /// The explanation as JSON. A body that is no receipt is explained too, not refused.
@@ -23,10 +24,12 @@ pub(crate) async fn explain(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
         return Err(overloaded());
     };
     let received_at_ms = call.arrived_ms;
-    let judge = Arc::clone(&shared);
+    let (judge, address) = (Arc::clone(&shared), call.sender.key);
     let explained = shared.cpu.run(move || {
         let body = body.as_ref();
         let kind = kind_of(body);
+        let charged =
+            judge.charge_verifications(address, receipt_count(body), Route::Explain.verifications())?;
         let request_signature = signature.as_deref();
         let request_signature = request_signature.filter(|_| kind == BodyKind::Receipt);
         let explanation = judge.judge.explain(&Arrival {
@@ -35,9 +38,11 @@ pub(crate) async fn explain(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
             request_signature,
             received_at_ms,
         });
-        serde_json::to_vec(&explanation)
+        Ok((charged, serde_json::to_vec(&explanation)))
     });
-    let text = explained.await?.map_err(|error| {
+    let (standing, text) = explained.await?.map_err(|exceeded| call.over(exceeded))?;
+    call.charged(Ok(standing))?;
+    let text = text.map_err(|error| {
         tracing::error!(%error, "an explanation can't be written as JSON");
         Refusal::from(Problem::new(Kind::Internal, "the explanation could not be written"))
     })?;

@@ -178,7 +178,8 @@ impl Dependency {
 fn keep_house(shared: &Shared, connections: usize, round: u64) {
     shared.meters.under_way(connections, shared.admission.bytes());
     if round.is_multiple_of(FORGET_ROUNDS) {
-        for rate in [&shared.address_rate, &shared.client_rate].into_iter().flatten() {
+        let rates = [&shared.address_rate, &shared.address_bytes_rate, &shared.key_rate];
+        for rate in rates.into_iter().flatten() {
             rate.forget_rested();
         }
     }

@@ -1,8 +1,9 @@
-//! Rate limits: receipts a second for each address and each client, by `governor`'s GCRA.
+//! Rate limits by `governor`'s GCRA: signature verifications and decoded bytes a second of each
+//! address, receipts a second of each key.
 //!
-//! They keep one sender from taking the gateway's whole throughput; a publisher's quota is another thing. Nothing proves at
-//! this point that a request comes from the client it names, so the limit by client is fairness among honest ones, not
-//! protection; that is what the limit by address is for.
+//! Limits by address are charged before the work that they pay for, so they protect the gateway and
+//! the verifier from anyone. The limit by key is charged once the outer signature has been verified,
+//! so nobody can use up another sender's. Quotas of publishers are separate.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -22,10 +23,11 @@ const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// Receipts a second for each of many senders.
+/// Units a second for each of many senders.
 pub(crate) struct Rate<C: Clock = DefaultClock> {
     limiter: RateLimiter<u128, Keys, C, StateInformationMiddleware>,
     clock: C,
+    what: &'static str,
     per_s: u32,
     burst: NonZeroU32,
 }
@@ -33,9 +35,9 @@ pub(crate) struct Rate<C: Clock = DefaultClock> {
 /// Where a sender stands against its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// Receipts that may come at once after a rest.
+    /// Units that a full bucket has.
     limit: u32,
-    /// Receipts that may come at once now.
+    /// Units that the bucket has now.
     remaining: u32,
     /// Time until `remaining` is `limit` again.
     full_in: Duration,
@@ -45,35 +47,39 @@ pub(crate) struct Standing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exceeded {
     pub(crate) standing: Standing,
+    /// Units that were too many.
+    pub(crate) what: &'static str,
     /// When the same request would fit.
     pub(crate) wait: Duration,
 }
 
 impl Rate {
-    /// `None` for a rate of 0, which is no limit.
-    pub(crate) fn new(per_s: u32, burst_s: u32, keys_max: usize) -> Option<Self> {
-        Self::with_clock(per_s, burst_s, keys_max, DefaultClock::default())
+    /// A limit on `what`; `None` for a rate of 0, which is no limit.
+    pub(crate) fn new(what: &'static str, per_s: u32, burst_s: u32, keys_max: usize) -> Option<Self> {
+        Self::with_clock(what, per_s, burst_s, keys_max, DefaultClock::default())
     }
 }
 
 impl<C: Clock + Clone> Rate<C> {
-    fn with_clock(per_s: u32, burst_s: u32, keys_max: usize, clock: C) -> Option<Self> {
+    fn with_clock(what: &'static str, per_s: u32, burst_s: u32, keys_max: usize, clock: C) -> Option<Self> {
         let burst = NonZeroU32::new(per_s.saturating_mul(burst_s))?;
         let quota = Quota::per_second(NonZeroU32::new(per_s)?).allow_burst(burst);
         let limiter = RateLimiter::new(quota, Keys::new(keys_max), clock.clone());
         Some(Self {
             limiter,
             clock,
+            what,
             per_s,
             burst,
         })
     }
 
-    /// Charges `receipts` to `key`. `before` of them were charged already: more than a full bucket is never asked for in
-    /// all, so that a batch larger than the burst passes when the sender has rested, and takes all there is.
-    pub(crate) fn charge(&self, key: u128, receipts: u32, before: u32) -> Result<Standing, Exceeded> {
+    /// Charges `units` to `key`, beside `before` units that the same request was charged already.
+    /// One request is charged at most a full bucket in all: a batch larger than the burst passes when
+    /// the sender has rested, and empties the bucket.
+    pub(crate) fn charge(&self, key: u128, units: u32, before: u32) -> Result<Standing, Exceeded> {
         let most = self.burst.get().saturating_sub(before).max(1);
-        let cost = NonZeroU32::new(receipts.min(most)).unwrap_or(NonZeroU32::MIN);
+        let cost = NonZeroU32::new(units.min(most)).unwrap_or(NonZeroU32::MIN);
         match self.limiter.check_key_n(&key, cost) {
             Ok(Ok(state)) => Ok(self.standing(state.remaining_burst_capacity())),
             Ok(Err(refused)) => {
@@ -86,6 +92,7 @@ impl<C: Clock + Clone> Rate<C> {
                 let remaining = u128::from(cost.get()).saturating_sub(missing);
                 Err(Exceeded {
                     standing: self.standing(u32::try_from(remaining).unwrap_or(0)),
+                    what: self.what,
                     wait,
                 })
             }
@@ -112,10 +119,11 @@ impl<C: Clock + Clone> Rate<C> {
 }
 
 impl Standing {
-    /// The one of the two that will refuse first.
+    /// The limit of the two with the smaller part remaining.
     pub(crate) fn nearer(self, other: Option<Self>) -> Self {
+        let part = |one: Self, another: Self| u64::from(one.remaining) * u64::from(another.limit);
         match other {
-            Some(other) if other.remaining < self.remaining => other,
+            Some(other) if part(other, self) < part(self, other) => other,
             _ => self,
         }
     }
@@ -213,7 +221,7 @@ mod tests {
     fn rate(per_s: u32, burst_s: u32, keys_max: usize) -> (Rate<FakeRelativeClock>, FakeRelativeClock) {
         let clock = FakeRelativeClock::default();
         (
-            Rate::with_clock(per_s, burst_s, keys_max, clock.clone()).unwrap(),
+            Rate::with_clock("receipts", per_s, burst_s, keys_max, clock.clone()).unwrap(),
             clock,
         )
     }
@@ -296,7 +304,20 @@ mod tests {
     }
 
     #[test]
+    fn the_nearer_limit_is_the_one_with_the_smaller_part_remaining() {
+        let standing = |limit, remaining| Standing {
+            limit,
+            remaining,
+            full_in: Duration::ZERO,
+        };
+        let (bytes, receipts) = (standing(80_000_000, 1_000_000), standing(100, 50));
+        assert_eq!(bytes.nearer(Some(receipts)), bytes);
+        assert_eq!(receipts.nearer(Some(bytes)), bytes);
+        assert_eq!(receipts.nearer(None), receipts);
+    }
+
+    #[test]
     fn no_rate_is_no_limit() {
-        assert!(Rate::new(0, 2, 64).is_none());
+        assert!(Rate::new("receipts", 0, 2, 64).is_none());
     }
 }

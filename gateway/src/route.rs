@@ -94,6 +94,22 @@ impl Route {
         matches!(self, Self::Receipt | Self::Batch | Self::Explain | Self::Webhook)
     }
 
+    /// Signature verifications that a request costs the gateway and the verifier, beside those of the
+    /// receipts in a batch.
+    pub(crate) fn verifications(self) -> u32 {
+        match self {
+            // The request's: both. The receipt's: the verifier.
+            Self::Receipt => 3,
+            // The batch's: both.
+            Self::Batch => 2,
+            // A receipt's, or else the batch's: both.
+            Self::Webhook => 2,
+            // Here only: the receipt's and the request's.
+            Self::Explain => 2,
+            Self::Keys | Self::Live | Self::Ready | Self::Unknown => 0,
+        }
+    }
+
     /// The methods it has, as in `Allow`.
     pub(crate) fn allow(self) -> &'static str {
         if self.takes_receipts() { "POST" } else { "GET, HEAD" }

@@ -17,7 +17,7 @@ use crate::body::Bounds;
 use crate::config::GatewayConfig;
 use crate::entry_book::EntryBook;
 use crate::meters::Meters;
-use crate::rate::Rate;
+use crate::rate::{Exceeded, Rate, Standing};
 use crate::route::Routes;
 use crate::source::Sources;
 
@@ -42,8 +42,12 @@ pub(crate) struct Shared {
     pub(crate) acknowledgement_keys: Arc<AcknowledgementKeys>,
     pub(crate) judge: Judge,
     pub(crate) admission: Arc<Admission>,
+    /// Signature verifications by address.
     pub(crate) address_rate: Option<Rate>,
-    pub(crate) client_rate: Option<Rate>,
+    /// Decoded bytes by address.
+    pub(crate) address_bytes_rate: Option<Rate>,
+    /// Receipts by key.
+    pub(crate) key_rate: Option<Rate>,
     pub(crate) meters: Meters,
     /// How many connections are really taken.
     pub(crate) connections_max: usize,
@@ -68,12 +72,16 @@ impl Shared {
             acknowledgement_keys,
         } = deps;
         let connections_max = service::listen::connections_within("gateway", config.connections_max, FILES_PERCENT);
-        let rate = |per_s| Rate::new(per_s, config.rate_burst_s, config.rate_keys_max);
+        let rate = |what, per_s| Rate::new(what, per_s, config.rate_burst_s, config.rate_keys_max);
         Self {
             judge: Judge::new(limits.clone(), KEYS_CACHED_MAX),
             admission: Arc::new(Admission::new(config.inflight_bytes_max, config.inflight_wait())),
-            address_rate: rate(config.rate_address_receipts_per_s),
-            client_rate: rate(config.rate_client_receipts_per_s),
+            address_rate: rate(
+                "signatures to verify from this address",
+                config.rate_address_verifications_per_s,
+            ),
+            address_bytes_rate: rate("decoded bytes from this address", config.rate_address_bytes_per_s),
+            key_rate: rate("receipts signed with this key", config.rate_key_receipts_per_s),
             meters: Meters::new(),
             connections_max,
             sources: Arc::new(Sources::new(&config, connections_max)),
@@ -89,6 +97,18 @@ impl Shared {
             registry,
             acknowledgement_keys,
         }
+    }
+
+    /// Charges an address with signature verifications, beside `before` that the same request was
+    /// charged already.
+    pub(crate) fn charge_verifications(
+        &self,
+        address: u128,
+        verifications: u32,
+        before: u32,
+    ) -> Result<Option<Standing>, Exceeded> {
+        let rate = self.address_rate.as_ref().filter(|_| verifications > 0);
+        rate.map(|rate| rate.charge(address, verifications, before)).transpose()
     }
 
     /// How a body of up to `bytes_max` may come.

@@ -15,6 +15,7 @@ use crate::append::Append;
 use crate::body::{Held, Upload};
 use crate::call::{Call, Spent};
 use crate::registered::require_registered;
+use crate::route::Route;
 
 const SIGNATURE: HeaderName = HeaderName::from_static("x-service-signature");
 
@@ -35,8 +36,8 @@ pub(crate) async fn receipt(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
     // It waits, because the limits on requests and their bytes bound how many wait.
     let (body, signature, checked) = shared.cpu.run_waiting(check).await?;
     let (head, signer, body_sha256) = checked.map_err(receipt_not_signed)?;
+    call.charge_key(&signer.key_fingerprint, 1)?;
     require_registered(call, signer).await?;
-    call.charge_client(head.client_id, 1)?;
     let position = store(call, RecordKind::Receipt, body, Some(signature)).await?;
     let receipt_id = head.receipt_id;
     let answer = acknowledge(call, Subject::Receipt { receipt_id }, body_sha256, position).await?;
@@ -49,17 +50,26 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
     let shared = Arc::clone(call.shared);
     let body = call.receive(headers, upload, shared.limits.batch_bytes_max).await?;
     let arrived_ms = call.arrived_ms;
-    let checking = Arc::clone(&shared);
+    let (checking, address) = (Arc::clone(&shared), call.sender.key);
     let check = move || {
-        let checked = checking.judge.check_signed_batch(body.as_ref(), arrived_ms);
-        let checked = checked.map(|(head, signer)| (head, signer, sha256(body.as_ref())));
+        let read = checking.judge.read_signed_batch(body.as_ref(), arrived_ms);
+        // Each receipt has a signature, which the verifier will check. None is verified before the charge.
+        let charged = read.as_ref().map_or(Ok(None), |batch| {
+            checking.charge_verifications(address, batch.receipt_count(), Route::Batch.verifications())
+        });
+        let checked = charged.map(|standing| {
+            let verified = read.and_then(|batch| checking.judge.verify_batch(batch));
+            let verified = verified.map(|(head, signer)| (head, signer, sha256(body.as_ref())));
+            (standing, verified)
+        });
         (body, checked)
     };
     let (body, checked) = shared.cpu.run_waiting(check).await?;
-    let (head, signer, body_sha256) = checked.map_err(batch_not_signed)?;
-    call.charge_more(head.receipt_count)?;
+    let (standing, verified) = checked.map_err(|exceeded| call.over(exceeded))?;
+    call.charged(Ok(standing))?;
+    let (head, signer, body_sha256) = verified.map_err(batch_not_signed)?;
+    call.charge_key(&signer.key_fingerprint, head.receipt_count)?;
     require_registered(call, signer).await?;
-    call.charge_client(head.client_id, head.receipt_count)?;
     let position = store(call, RecordKind::Batch, body, None).await?;
     let receipt_count = head.receipt_count;
     let subject = Subject::Batch {

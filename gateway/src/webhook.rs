@@ -28,6 +28,7 @@ use crate::answer::{Answer, Refusal, json, malformed};
 use crate::body::{Held, Upload};
 use crate::call::Call;
 use crate::entry_book::NamedEntry;
+use crate::route::Route;
 use crate::submit::store;
 use crate::written::written;
 
@@ -35,6 +36,18 @@ use crate::written::written;
 #[derive(Deserialize)]
 struct Shape {
     receipts: Option<IgnoredAny>,
+}
+
+/// Members of a batch that has some.
+#[derive(Deserialize)]
+struct Receipts {
+    receipts: Vec<IgnoredAny>,
+}
+
+/// Receipts in a body, 0 if it isn't a batch.
+pub(crate) fn receipt_count(body: &[u8]) -> u32 {
+    let batch: Option<Receipts> = serde_json::from_slice(body).ok();
+    batch.map_or(0, |batch| u32::try_from(batch.receipts.len()).unwrap_or(u32::MAX))
 }
 
 /// Whether a body is meant as a receipt or as a batch.
@@ -61,17 +74,18 @@ impl Head {
         }
     }
 
-    fn client_id(&self) -> Uuid {
-        match self {
-            Self::Receipt(head) => head.client_id,
-            Self::Batch(head) => head.client_id,
-        }
-    }
-
     fn receipts(&self) -> u32 {
         match self {
             Self::Receipt(_) => 1,
             Self::Batch(head) => head.receipt_count,
+        }
+    }
+
+    /// Signatures that are verified here and by the verifier, beside the outer one.
+    fn further_verifications(&self) -> u32 {
+        match self {
+            Self::Receipt(_) => 0,
+            Self::Batch(head) => head.receipt_count.saturating_mul(2),
         }
     }
 }
@@ -79,6 +93,8 @@ impl Head {
 /// A receipt whose every check passed.
 struct Good {
     receipt_id: Uuid,
+    /// Of a batch, all receipts have one key.
+    key_fingerprint: [u8; 32],
     entry: NamedEntry,
 }
 
@@ -95,10 +111,14 @@ pub(crate) async fn receive(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
     let body = call.receive(headers, upload, shared.limits.batch_bytes_max).await?;
     let (body, head) = check(call, body).await?;
     // Before the signatures: they are what costs.
-    call.charge_more(head.receipts())?;
+    let (verifications, before) = (head.further_verifications(), Route::Webhook.verifications());
+    let charged = shared.charge_verifications(call.sender.key, verifications, before);
+    call.charged(charged)?;
     let (body, verdicts) = judge(call, body, head.kind()).await?;
     let good = verdicts.map_err(|bad| refusal(head.kind(), &bad))?;
-    call.charge_client(head.client_id(), head.receipts())?;
+    if let Some(Good { key_fingerprint, .. }) = good.first() {
+        call.charge_key(key_fingerprint, head.receipts())?;
+    }
     require_entries(call, head.kind(), &good).await?;
     // A long answer takes its place before the record is stored: there must be one then.
     let text = text(&head, &good);
@@ -144,6 +164,7 @@ async fn judge(call: &Call<'_>, body: Held, kind: BodyKind) -> Result<(Held, Res
         let verdicts = shared.judge.judge(&arrival, &|index, judged| match judged {
             Judged::Verified(verified) => Ok(Good {
                 receipt_id: verified.receipt.receipt_id,
+                key_fingerprint: verified.key_fingerprint,
                 entry: NamedEntry {
                     id: verified.receipt.entry_id,
                     publisher: verified.receipt.publisher.into_owned(),

@@ -60,7 +60,7 @@ pub use judge::{Arrival, BodyKind, Judge};
 pub use key::{KeyError, PublicKey};
 pub use key_cache::KeyCache;
 pub use limits::Limits;
-pub use outer::{BadOuterSignature, ImpossibleLength, NotSigned, Signer};
+pub use outer::{BadOuterSignature, ImpossibleLength, NotSigned, Signer, UnverifiedBatch};
 pub use receipt::{Receipt, SignatureBytes, parse_receipt};
 pub use scratch::Scratch;
 pub use sign::{SignError, sign_batch, sign_receipt};

@@ -1,5 +1,6 @@
 //! The outer signature: of the request that brought a receipt, or of the batch. Whoever made it sent the bytes.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use uuid::Uuid;
@@ -12,7 +13,7 @@ use crate::judge::{Arrival, BodyKind, Judge};
 use crate::key::sha256;
 use crate::reason::describe;
 use crate::verdict::RejectReason;
-use crate::{Algorithm, PublicKey, parse_receipt, rules, scratch};
+use crate::{Algorithm, PublicKey, SignatureBytes, parse_receipt, rules, scratch};
 
 /// Whose key made an outer signature, and for whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,26 @@ pub struct Signer {
     pub key_fingerprint: [u8; 32],
     /// Distinct `client.id`s of the receipts, in ascending order; at least one. They are claims.
     pub client_ids: Vec<Uuid>,
+}
+
+/// A well-formed batch whose signature isn't verified yet.
+#[derive(Debug)]
+#[must_use = "its signature must be verified"]
+pub struct UnverifiedBatch {
+    head: BatchHead,
+    client_ids: Vec<Uuid>,
+    algorithm: Algorithm,
+    key_pem: String,
+    payload: Vec<u8>,
+    signature: SignatureBytes,
+}
+
+impl UnverifiedBatch {
+    /// Number of receipts in the batch, each with a signature of its own.
+    #[must_use]
+    pub fn receipt_count(&self) -> u32 {
+        self.head.receipt_count
+    }
 }
 
 /// An outer signature that isn't the key's. Its text names the bytes that were verified and the key, so that the sender
@@ -130,12 +151,12 @@ impl Judge {
         })
     }
 
-    /// Checks that a body is one well-formed batch, as [`check_batch`](crate::check_batch) does, and that it is signed by
-    /// its receipts' key.
+    /// Reads a body as one well-formed batch, as [`check_batch`](crate::check_batch) does, without
+    /// verifying a signature.
     ///
     /// # Errors
-    /// [`NotSigned`].
-    pub fn check_signed_batch(&self, body: &[u8], received_at_ms: i64) -> Result<(BatchHead, Signer), NotSigned> {
+    /// [`NotSigned`], never for its signature.
+    pub fn read_signed_batch(&self, body: &[u8], received_at_ms: i64) -> Result<UnverifiedBatch, NotSigned> {
         let text = self.text(&Arrival {
             kind: BodyKind::Batch,
             body,
@@ -158,18 +179,52 @@ impl Judge {
             Ok::<_, FormatError>(read)
         })?;
         ImpossibleLength::check(batch.algorithm, batch.signature.len())?;
-        let key = self.key(
-            batch.key_pem.as_deref().unwrap_or_default(),
-            "/receipts/0/client/publicKey",
-        )?;
-        check_batch(&key, &batch, &payload)?;
         client_ids.sort_unstable();
         client_ids.dedup();
+        let Batch {
+            algorithm,
+            signature,
+            key_pem,
+            ..
+        } = batch;
+        Ok(UnverifiedBatch {
+            head,
+            client_ids,
+            algorithm,
+            key_pem: key_pem.map(Cow::into_owned).unwrap_or_default(),
+            payload,
+            signature,
+        })
+    }
+
+    /// Verifies the signature of a batch, which its receipts' key must have made.
+    ///
+    /// # Errors
+    /// [`NotSigned`].
+    pub fn verify_batch(&self, batch: UnverifiedBatch) -> Result<(BatchHead, Signer), NotSigned> {
+        let UnverifiedBatch {
+            head,
+            client_ids,
+            algorithm,
+            key_pem,
+            payload,
+            signature,
+        } = batch;
+        let key = self.key(&key_pem, "/receipts/0/client/publicKey")?;
+        check_batch(&key, algorithm, &signature, &payload)?;
         let signer = Signer {
             key_fingerprint: *key.fingerprint(),
             client_ids,
         };
         Ok((head, signer))
+    }
+
+    /// Checks that a body is one well-formed batch that its receipts' key signed.
+    ///
+    /// # Errors
+    /// [`NotSigned`].
+    pub fn check_signed_batch(&self, body: &[u8], received_at_ms: i64) -> Result<(BatchHead, Signer), NotSigned> {
+        self.verify_batch(self.read_signed_batch(body, received_at_ms)?)
     }
 
     /// Checks a batch's signature over its canonical bytes, and returns the key's fingerprint.
@@ -188,7 +243,7 @@ impl Judge {
             ));
         };
         let key = self.keys.get(pem).map_err(|error| no_key(error.detail))?;
-        match check_batch(&key, batch, payload) {
+        match check_batch(&key, batch.algorithm, &batch.signature, payload) {
             Ok(()) => Ok(*key.fingerprint()),
             Err(bad) => Err((bad.reason, bad.to_string())),
         }
@@ -201,8 +256,13 @@ impl Judge {
     }
 }
 
-fn check_batch(key: &PublicKey, batch: &Batch<'_>, payload: &[u8]) -> Result<(), BadOuterSignature> {
-    if key.algorithm() == batch.algorithm && key.verify(payload, &batch.signature) {
+fn check_batch(
+    key: &PublicKey,
+    algorithm: Algorithm,
+    signature: &[u8],
+    payload: &[u8],
+) -> Result<(), BadOuterSignature> {
+    if key.algorithm() == algorithm && key.verify(payload, signature) {
         return Ok(());
     }
     Err(BadOuterSignature::new(RejectReason::BadBatchSignature, payload, key))

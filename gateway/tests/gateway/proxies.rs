@@ -52,7 +52,7 @@ async fn the_address_is_the_one_the_nearest_proxies_vouch_for() {
 async fn the_rate_is_that_of_each_sender_on_one_connection() {
     let gateway = Running::with(|config| {
         trusting(config);
-        config.rate_address_receipts_per_s = 1;
+        config.rate_address_verifications_per_s = 1;
         config.rate_burst_s = 100;
     })
     .await;

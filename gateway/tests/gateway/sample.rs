@@ -11,6 +11,7 @@ use uuid::Uuid;
 pub const RECEIPTS: &str = "/api/v1/receipts";
 pub const BATCH: &str = "/api/v1/receipts/batch";
 pub const EXPLAIN: &str = "/api/v1/receipts/explain";
+pub const WEBHOOK: &str = "/api/service/receipt";
 
 /// Base64 of 64 bytes that aren't a signature. [`head_of`](crate::client::head_of) sends the body's
 /// signature instead.

@@ -7,9 +7,8 @@ use receipt_log::{EmbeddedConfig, EmbeddedLog, LogInspector};
 
 use crate::log::{MemoryLog, Mood};
 use crate::running::Running;
-use crate::sample::{BATCH, FIELDS, JSON, RECEIPTS, batch, receipt};
+use crate::sample::{BATCH, FIELDS, JSON, RECEIPTS, WEBHOOK, batch, receipt};
 
-const WEBHOOK: &str = "/api/service/receipt";
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 /// `fields` and these traceparents.

@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 use crate::client::Answer;
 use crate::log::{MemoryLog, Mood};
 use crate::running::Running;
-use crate::sample::{BATCH, EXPLAIN, JSON, RECEIPTS, batch, batch_value, plain, receipt, signed, value};
+use crate::sample::{
+    BATCH, EXPLAIN, JSON, RECEIPTS, WEBHOOK, batch, batch_value, plain, receipt, signed, value,
+};
 
-const WEBHOOK: &str = "/api/service/receipt";
 const ENTRY: &str = "7d0f4b1e-3c11-4b6e-9a6b-0d6f3c7b9a10";
 
 fn bytes(value: &Value) -> Vec<u8> {
@@ -156,7 +157,7 @@ async fn a_batch_is_refused_whole_and_each_fault_is_named() {
 
 #[tokio::test]
 async fn what_cannot_be_stored_is_503_and_what_is_too_much_429() {
-    let gateway = Running::with(|config| config.rate_address_receipts_per_s = 5).await;
+    let gateway = Running::with(|config| config.rate_address_verifications_per_s = 5).await;
     let (body, _) = receipt();
     gateway.log.set(Mood::Unavailable);
     let answer = gateway.post(WEBHOOK, JSON, &body).await;
