@@ -156,7 +156,10 @@ impl Validate for GatewayConfig {
         faults.range("answer_wait_ms_max", self.answer_wait_ms_max, 1..=WAIT_MS_MAX);
         faults.range("drain_ms_max", self.drain_ms_max, 0..=WAIT_MS_MAX);
         for (key, rate) in [
-            ("rate_address_verifications_per_s", self.rate_address_verifications_per_s),
+            (
+                "rate_address_verifications_per_s",
+                self.rate_address_verifications_per_s,
+            ),
             ("rate_address_bytes_per_s", self.rate_address_bytes_per_s),
             ("rate_key_receipts_per_s", self.rate_key_receipts_per_s),
         ] {

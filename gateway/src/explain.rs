@@ -28,8 +28,7 @@ pub(crate) async fn explain(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
     let explained = shared.cpu.run(move || {
         let body = body.as_ref();
         let kind = kind_of(body);
-        let charged =
-            judge.charge_verifications(address, receipt_count(body), Route::Explain.verifications())?;
+        let charged = judge.charge_verifications(address, receipt_count(body), Route::Explain.verifications())?;
         let request_signature = signature.as_deref();
         let request_signature = request_signature.filter(|_| kind == BodyKind::Receipt);
         let explanation = judge.judge.explain(&Arrival {

@@ -67,6 +67,8 @@ codes! {
     InvalidContentHash = "invalid_content_hash",
     /// Not an http or https URL with a host.
     InvalidUrl = "invalid_url",
+    /// A URL on another host than the publisher's.
+    UrlOutsidePublisher = "url_outside_publisher",
     /// Not training, inference or research.
     InvalidPurpose = "invalid_purpose",
     /// Not a DNS host name.

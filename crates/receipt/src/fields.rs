@@ -121,14 +121,23 @@ impl<'a> Fields<'_, 'a> {
         Some(ms)
     }
 
-    pub(crate) fn url(&mut self, id: NodeId, limits: &Limits) -> Option<Cow<'a, str>> {
+    /// Reads `content.url`. Its host is compared with the publisher if that is known.
+    pub(crate) fn url(&mut self, id: NodeId, publisher: Option<&str>, limits: &Limits) -> Option<Cow<'a, str>> {
         let url = self.string(id, "/content/url")?;
         if url.len() > limits.url_bytes_max {
             let detail = format!("shorten the URL to {} bytes", limits.url_bytes_max);
             self.faults.push("/content/url".to_owned(), FaultCode::TooLong, detail);
-        } else if !rules::is_url(&url) {
-            let detail = "must be an http or https URL with a host, without whitespace or control characters";
+            return Some(url);
+        }
+        let Some(host) = rules::url_host(&url) else {
+            let detail =
+                "must be an http or https URL with a host, without user name, whitespace or control characters";
             self.fault("/content/url", FaultCode::InvalidUrl, detail);
+            return Some(url);
+        };
+        if publisher.is_some_and(|publisher| !rules::is_within(host, publisher)) {
+            let detail = "its host must be content.publisher or a subdomain of it, in ASCII form";
+            self.fault("/content/url", FaultCode::UrlOutsidePublisher, detail);
         }
         Some(url)
     }

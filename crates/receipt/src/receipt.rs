@@ -186,9 +186,11 @@ pub(crate) fn read<'a>(
         .unwrap_or_default();
     let has_content = fields.is_object(content);
     let entry_id = has_content.then(|| fields.uuid(entry_id, "/content/entryId")).flatten();
-    let url = has_content.then(|| fields.url(url, limits)).flatten();
-    let content_hash = has_content.then(|| fields.content_hash(content_hash)).flatten();
     let publisher = has_content.then(|| fields.publisher(publisher)).flatten();
+    let url = has_content
+        .then(|| fields.url(url, publisher.as_deref(), limits))
+        .flatten();
+    let content_hash = has_content.then(|| fields.content_hash(content_hash)).flatten();
 
     let [client_id, client_name, organization, public_key, client_version] = fields
         .object(

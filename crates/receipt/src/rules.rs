@@ -78,8 +78,9 @@ pub(crate) fn is_host_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(label)
 }
 
-/// Whether a text is an http or https URL with a host (RFC 3986 section 3), free of whitespace and control characters.
-pub(crate) fn is_url(text: &str) -> bool {
+/// Returns the host of an http or https URL (RFC 3986 section 3) without userinfo, free of whitespace and control
+/// characters. `None` if the text isn't such a URL.
+pub(crate) fn url_host(text: &str) -> Option<&str> {
     let scheme_is = |scheme: &str| {
         text.get(..scheme.len())
             .is_some_and(|head| head.eq_ignore_ascii_case(scheme))
@@ -89,7 +90,7 @@ pub(crate) fn is_url(text: &str) -> bool {
     } else if scheme_is("http://") {
         &text["http://".len()..]
     } else {
-        return false;
+        return None;
     };
     // Without an early exit, so that it compiles to vector instructions.
     let (bad, all) = text
@@ -97,11 +98,10 @@ pub(crate) fn is_url(text: &str) -> bool {
         .fold((false, 0), |(bad, all), b| (bad | (b <= b' ') | (b == 0x7f), all | b));
     let beyond_ascii = |c: char| !c.is_ascii() && (c.is_whitespace() || c.is_control());
     if bad || (all >= 0x80 && text.contains(beyond_ascii)) {
-        return false;
+        return None;
     }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host_and_port = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let (host, port) = match host_and_port.strip_prefix('[') {
+    let (host, port) = match authority.strip_prefix('[') {
         Some(literal) => match literal.split_once(']') {
             Some((address, after)) if address.parse::<std::net::Ipv6Addr>().is_ok() => (
                 address,
@@ -111,24 +111,33 @@ pub(crate) fn is_url(text: &str) -> bool {
                     after.strip_prefix(':')
                 },
             ),
-            _ => return false,
+            _ => return None,
         },
         None => {
-            let (host, port) = host_and_port.split_once(':').unwrap_or((host_and_port, ""));
+            let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
             (host, Some(port))
         }
     };
     let port_is_good =
         port.is_some_and(|p| p.is_empty() || (p.bytes().all(|b| b.is_ascii_digit()) && p.parse::<u16>().is_ok()));
     let host_is_good = !host.is_empty() && host.bytes().all(is_host_byte);
-    port_is_good && host_is_good
+    (port_is_good && host_is_good).then_some(host)
 }
 
-/// Leaves out what no host may hold; letters beyond ASCII are in (RFC 3987).
+/// Whether a host is a domain or a subdomain of it. The domain is in lower case.
+pub(crate) fn is_within(host: &str, domain: &str) -> bool {
+    let Some(start) = host.len().checked_sub(domain.len()) else {
+        return false;
+    };
+    let ends_alike = host.get(start..).is_some_and(|end| end.eq_ignore_ascii_case(domain));
+    ends_alike && (start == 0 || host.as_bytes()[start - 1] == b'.')
+}
+
+/// Leaves out what no host may contain, `@` of userinfo included; letters beyond ASCII are in (RFC 3987).
 const fn is_host_byte(byte: u8) -> bool {
     !matches!(
         byte,
-        b'\\' | b'<' | b'>' | b'"' | b'^' | b'`' | b'{' | b'|' | b'}' | b'[' | b']'
+        b'\\' | b'@' | b'<' | b'>' | b'"' | b'^' | b'`' | b'{' | b'|' | b'}' | b'[' | b']'
     )
 }
 
@@ -142,14 +151,13 @@ mod tests {
             "http://a",
             "https://example.com",
             "HTTPS://Example.com:8443/a?b#c",
-            "https://user:pw@example.com/",
             "http://[::1]:80/x",
             "http://[2001:db8::1]",
             "https://bücher.example/ä",
             "https://a?b",
             "http://a:",
         ] {
-            assert!(is_url(good), "{good}");
+            assert!(url_host(good).is_some(), "{good}");
         }
         for bad in [
             "",
@@ -161,6 +169,9 @@ mod tests {
             "http://#",
             "http://:80",
             "http://u@",
+            "http://u@a",
+            "https://user:pw@example.com/",
+            "https://news.example:pw@other.example/",
             "http://a b",
             "http://a/b c",
             "http://a\t",
@@ -178,7 +189,26 @@ mod tests {
             "https://a\\b",
             "http\u{e9}://a",
         ] {
-            assert!(!is_url(bad), "{bad}");
+            assert!(url_host(bad).is_none(), "{bad}");
+        }
+        assert_eq!(url_host("HTTPS://Example.com:8443/a?b#c@d"), Some("Example.com"));
+        assert_eq!(url_host("http://[::1]:80/x"), Some("::1"));
+    }
+
+    #[test]
+    fn hosts_within_domains() {
+        for good in ["news.example", "NEWS.Example", "www.news.example", "a.b.news.example"] {
+            assert!(is_within(good, "news.example"), "{good}");
+        }
+        for bad in [
+            "",
+            "example",
+            "fakenews.example",
+            "news.example.org",
+            "ews.example",
+            "n\u{e9}ws.example",
+        ] {
+            assert!(!is_within(bad, "news.example"), "{bad}");
         }
     }
 

@@ -188,6 +188,9 @@ fn values_keep_their_rules() {
         ("/timestamp", "2025-06-30T12:34:60.000Z", InvalidTimestamp),
         ("/content/url", "ftp://example.com/", InvalidUrl),
         ("/content/url", "https://example.com/a b", InvalidUrl),
+        ("/content/url", "https://user@news.example.com/a", InvalidUrl),
+        ("/content/url", "https://example.com/a", UrlOutsidePublisher),
+        ("/content/url", "https://fakenews.example.com/a", UrlOutsidePublisher),
         ("/content/contentHash", "sha256:00", InvalidContentHash),
         (
             "/content/contentHash",
@@ -364,7 +367,7 @@ fn strings_are_limited_exactly() {
         })
     };
     let too_long = |pointer| Err(one(pointer, FaultCode::TooLong));
-    let url = |length: usize| format!("https://example.com/{}", "a".repeat(length - 20));
+    let url = |length: usize| format!("https://news.example.com/{}", "a".repeat(length - 25));
     assert!(check("/content/url", &url(2048)).is_ok());
     assert_eq!(check("/content/url", &url(2049)), too_long("/content/url"));
     assert_eq!(check("/content/url", &url(5000)), too_long("/content/url"));
@@ -603,7 +606,7 @@ fn codes_are_stable() {
         "invalid_json invalid_utf8 byte_order_mark trailing_data duplicate_member lone_surrogate too_deep \
          number_out_of_range missing_member wrong_type invalid_uuid invalid_timestamp timestamp_out_of_range \
          unsupported_version unsupported_algorithm invalid_base64 invalid_public_key key_algorithm_mismatch \
-         invalid_content_hash invalid_url invalid_purpose invalid_publisher too_long receipt_too_large batch_too_large \
+         invalid_content_hash invalid_url url_outside_publisher invalid_purpose invalid_publisher too_long receipt_too_large batch_too_large \
          empty_batch_id empty_batch too_many_receipts mixed_keys"
     );
 }

@@ -68,7 +68,10 @@ async fn a_request_costs_the_signatures_that_will_be_verified() {
         let answer = gateway.post(path, FIELDS, &body).await;
         assert!(answer.status < 300, "{path}: {}", answer.status);
         let remaining = 3_600 - number(&answer, "x-ratelimit-remaining");
-        assert!((cost - 1..=cost).contains(&remaining), "{path}: {remaining} and not {cost}");
+        assert!(
+            (cost - 1..=cost).contains(&remaining),
+            "{path}: {remaining} and not {cost}"
+        );
         gateway.stop().await;
     }
 }
@@ -81,10 +84,15 @@ async fn a_batch_is_charged_before_its_signature_is_verified() {
     })
     .await;
     let mut client = gateway.connect().await;
-    let bad = String::from_utf8(batch(15)).unwrap().replacen("\"batchId\":\"", "\"batchId\":\"x", 1);
+    let bad = String::from_utf8(batch(15))
+        .unwrap()
+        .replacen("\"batchId\":\"", "\"batchId\":\"x", 1);
     let answer = client.post(BATCH, JSON, bad.as_bytes()).await;
     answer.refused(401, "bad_batch_signature");
-    client.post(BATCH, JSON, bad.as_bytes()).await.refused(429, "rate_limited");
+    client
+        .post(BATCH, JSON, bad.as_bytes())
+        .await
+        .refused(429, "rate_limited");
     gateway.stop().await;
 }
 
@@ -106,7 +114,10 @@ async fn an_address_has_a_rate_of_decoded_bytes() {
     assert_eq!(client.post(BATCH, &zstd, &short).await.status, 202);
     let refused = client.post(BATCH, &zstd, &short).await;
     refused.refused(429, "rate_limited");
-    assert!(detail(&refused).contains("decoded bytes from this address"), "{refused:?}");
+    assert!(
+        detail(&refused).contains("decoded bytes from this address"),
+        "{refused:?}"
+    );
     assert!(number(&refused, "retry-after") >= 1);
     let mut other = Client::connect_from(Ipv4Addr::new(127, 0, 0, 7), gateway.address).await;
     assert_eq!(other.post(BATCH, &zstd, &short).await.status, 202, "another address");
@@ -133,7 +144,10 @@ async fn a_key_has_a_rate_of_its_own_whatever_client_it_names() {
     answer.refused(429, "rate_limited");
     assert!(detail(&answer).contains("receipts signed with this key"), "{answer:?}");
     // The webhook charges the same count.
-    client.post(WEBHOOK, JSON, &receipt().0).await.refused(429, "rate_limited");
+    client
+        .post(WEBHOOK, JSON, &receipt().0)
+        .await
+        .refused(429, "rate_limited");
     let mut other = plain();
     other["client"]["id"] = json!("11111111-2222-4333-8444-555555555555");
     let renamed = client.post(WEBHOOK, JSON, &signed(&other)).await;
@@ -149,7 +163,9 @@ async fn a_key_is_charged_for_verified_signatures_only() {
     })
     .await;
     let mut client = gateway.connect().await;
-    let forged = String::from_utf8(batch(10)).unwrap().replacen("\"batchId\":\"", "\"batchId\":\"x", 1);
+    let forged = String::from_utf8(batch(10))
+        .unwrap()
+        .replacen("\"batchId\":\"", "\"batchId\":\"x", 1);
     for path in [BATCH, WEBHOOK] {
         let answer = client.post(path, JSON, forged.as_bytes()).await;
         answer.refused(401, "bad_batch_signature");

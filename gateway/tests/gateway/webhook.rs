@@ -12,9 +12,7 @@ use serde_json::{Value, json};
 use crate::client::Answer;
 use crate::log::{MemoryLog, Mood};
 use crate::running::Running;
-use crate::sample::{
-    BATCH, EXPLAIN, JSON, RECEIPTS, WEBHOOK, batch, batch_value, plain, receipt, signed, value,
-};
+use crate::sample::{BATCH, EXPLAIN, JSON, RECEIPTS, WEBHOOK, batch, batch_value, plain, receipt, signed, value};
 
 const ENTRY: &str = "7d0f4b1e-3c11-4b6e-9a6b-0d6f3c7b9a10";
 
@@ -219,6 +217,7 @@ async fn an_entry_that_is_not_there_is_404_where_entries_are_required() {
     assert_eq!(pointers(&answer), ["/content/entryId"]);
     let mut of_another_publisher = plain();
     of_another_publisher["content"]["publisher"] = json!("other.example");
+    of_another_publisher["content"]["url"] = json!("https://other.example/a");
     let answer = gateway.post(WEBHOOK, JSON, &signed(&of_another_publisher)).await;
     answer.refused(404, "entry_unknown");
     // A bad signature is told before anything about entries is.
