@@ -33,10 +33,10 @@ pub use progress::{PartitionProgress, ShardProgress, VerdictsPosition};
 pub use queries::{
     ARRIVALS_MAX, AuditFinding, AuditPartition, AuditState, AuditSums, AuditedSection, Below, CommittedOffset,
     ExportedReceipt, FINAL_SETTINGS, Filter, Irreplaceable, LogBegin, MetadataErasure, MetadataRows, NewOffsets,
-    NewestCursor, OPERATOR, Part, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, ReceiptCursor, ReceiptFacts, Refusal,
-    RefusalCursor, RefusalFilter, RefusalStats, Rejected, RejectedCursor, RejectedFilter, RejectedOrder,
-    RejectedReceipt, Replay, Scope, SectionOffsets, StandingPayload, StandingRejection, StoredReceipt, StreamChanges,
-    StreamPosition, Totals, Trust,
+    NewestCursor, OPERATOR, Part, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, ReattributedPublisher, Reattribution,
+    ReceiptCursor, ReceiptFacts, Refusal, RefusalCursor, RefusalFilter, RefusalStats, Rejected, RejectedCursor,
+    RejectedFilter, RejectedOrder, RejectedReceipt, Replay, Scope, SectionOffsets, StandingPayload, StandingRejection,
+    StoredReceipt, StreamChanges, StreamPosition, Totals, Trust,
 };
 pub use receipt_clickhouse::{Call, Client, EngineError, Password, Remedy, Target, WarehouseConfig, WarehouseError};
 pub use row::{LedgerRow, ReplayRow};
