@@ -13,7 +13,7 @@ use crate::failure::{Answer, Failure};
 use crate::settings::SettingsArgs;
 use crate::terminal::Output;
 
-/// Who acts here, in the audit trail: whoever runs the deployment.
+/// The actor in the audit trail: whoever runs the deployment.
 const ACTOR: &str = "operator";
 
 /// Register AI operators, whose keys make receipts proven

@@ -1,4 +1,4 @@
-//! `receipts operators`: what is registered is shown, what is refused says why, and nothing else changes.
+//! `receipts operators`: what is registered is shown, and what is refused says why.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod command;

@@ -1,5 +1,5 @@
-//! `receipts operators reattribute`: stamps of receipts that arrived after a key was compromised, or
-//! before it was registered.
+//! `receipts operators reattribute`: stamps of receipts that arrived after a key was compromised,
+//! or before it was registered.
 
 use accounts::OperatorKey;
 use serde_json::json;
@@ -73,7 +73,7 @@ pub(super) struct Reattribute {
     json: bool,
 }
 
-/// What was done.
+/// Result of a correction.
 struct Corrected {
     rows: u64,
     publishers: Vec<String>,

@@ -1,4 +1,4 @@
-//! How long a directory's answer is used, by its own headers (RFC 9111, section 4.2), within limits.
+//! Freshness of a directory's answer, by its headers (RFC 9111, section 4.2) within limits.
 
 use http::{HeaderMap, header};
 use jiff::fmt::rfc2822::DateTimeParser;

@@ -12,7 +12,8 @@ use crate::world::{Page, World};
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// The world, the API, and the operator of `lab.test`, whose directory is fetched when a test says so.
+/// The world, the API, and the operator of `lab.test`, whose directory is fetched when a test says
+/// so.
 struct Lab {
     world: World,
     stack: Stack,

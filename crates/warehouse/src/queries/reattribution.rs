@@ -37,16 +37,16 @@ pub struct Reattribution {
 /// A publisher with receipts of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Row, Deserialize)]
 pub struct ReattributedPublisher {
-    /// Its domain.
+    /// The domain.
     pub publisher: String,
     /// The newest timestamp of these receipts, milliseconds since the Unix epoch.
     pub newest_ms: i64,
 }
 
 impl Warehouse {
-    /// Returns publishers with receipts of the key that arrived in the range, whatever operator they
-    /// have, behind the publisher `after` in their order, and not more than fit into an answer. A
-    /// repeated reattribution finds them again.
+    /// Returns publishers with receipts of the key that arrived in the range, whatever operator
+    /// they have, behind the publisher `after` in their order, and not more than fit into an
+    /// answer. A repeated reattribution finds them again.
     ///
     /// # Errors
     /// [`WarehouseError`].
