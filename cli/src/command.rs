@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::failure::{Answer, EXIT_CODES, Failure};
 use crate::{
     audit, canonicalize, check_signature, clients, config, deliver, dev_token, explain, idle, keygen, keys, migrate,
-    rejected, repair, rewind, send, shards, sign, size, up, usage, verify,
+    operators, rejected, repair, rewind, send, shards, sign, size, up, usage, verify,
 };
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
@@ -30,6 +30,7 @@ enum Command {
     Keys(keys::Keys),
     DevToken(dev_token::DevToken),
     Clients(clients::Clients),
+    Operators(operators::Operators),
     Audit(audit::Audit),
     Rejected(rejected::RejectedCommand),
     Repair(repair::Repair),
@@ -61,6 +62,7 @@ impl Cli {
             Command::Keys(command) => command.run(),
             Command::DevToken(command) => command.run(),
             Command::Clients(command) => command.run(),
+            Command::Operators(command) => command.run(),
             Command::Audit(command) => command.run(),
             Command::Rejected(command) => command.run(),
             Command::Repair(command) => command.run(),

@@ -5,8 +5,8 @@
 //!   [`check_signature`]
 //! - against a gateway: [`send`]; against a publisher's webhook: [`deliver`]
 //! - on a data directory: [`up`] (all services in one process), [`keys`], [`dev_token`],
-//!   [`clients`], [`audit`], [`repair`], [`rewind`], [`rejected`] (list, show, replay),
-//!   [`usage`](mod@usage) (check, rebuild), [`config`]
+//!   [`clients`], [`operators`], [`audit`], [`repair`], [`rewind`],
+//!   [`rejected`] (list, show, replay), [`usage`](mod@usage) (check, rebuild), [`config`]
 //! - on servers: [`migrate`]; on nothing: [`size`], what a load needs;
 //!   [`idle`], which does nothing, for pods
 //! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in parallel),
@@ -37,6 +37,7 @@ pub mod key_file;
 pub mod keygen;
 pub mod keys;
 pub mod migrate;
+pub mod operators;
 pub mod rejected;
 pub mod repair;
 pub mod rewind;

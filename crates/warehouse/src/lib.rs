@@ -33,11 +33,11 @@ pub use progress::{PartitionProgress, ShardProgress, VerdictsPosition};
 pub use queries::{
     ARRIVALS_MAX, AuditFinding, AuditPartition, AuditState, AuditSums, AuditedSection, Below, CommittedOffset,
     ExportedReceipt, FINAL_SETTINGS, Filter, Irreplaceable, LogBegin, LogRanges, MetadataErasure, MetadataRows,
-    NewOffsets, NewestCursor, OPERATOR, Part, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, ReasonSummary, ReceiptCursor,
-    ReceiptFacts, ReceiptsOf, Refusal, RefusalCursor, RefusalFilter, RefusalStats, Rejected, RejectedCursor,
-    RejectedFilter, RejectedOrder, RejectedReceipt, Replay, Scope, SectionOffsets, SenderOccurrence, SenderOutcome,
-    SenderPage, StandingPayload, StandingRejection, StoredBatchSignature, StoredEvidence, StoredReceipt, StreamChanges,
-    StreamPosition, Totals, Trust,
+    NewOffsets, NewestCursor, OPERATOR, Part, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, ReasonSummary,
+    ReattributedPublisher, Reattribution, ReceiptCursor, ReceiptFacts, ReceiptsOf, Refusal, RefusalCursor,
+    RefusalFilter, RefusalStats, Rejected, RejectedCursor, RejectedFilter, RejectedOrder, RejectedReceipt, Replay,
+    Scope, SectionOffsets, SenderOccurrence, SenderOutcome, SenderPage, StandingPayload, StandingRejection,
+    StoredBatchSignature, StoredEvidence, StoredReceipt, StreamChanges, StreamPosition, Totals, Trust,
 };
 pub use receipt_clickhouse::{Call, Client, EngineError, Password, Remedy, Target, WarehouseConfig, WarehouseError};
 pub use row::{LedgerRow, ReplayRow};

@@ -1,4 +1,4 @@
-//! One fetch of a key directory, and what it changes.
+//! Key directories: a fetch, and the changes that follow from it.
 //!
 //! A key is stored only if the response has a signature by it. Only a directory that was read
 //! without fault ends periods, and only of keys that came from it. A failed fetch changes no key.
@@ -32,7 +32,7 @@ const SIGNATURE_SECONDS_MAX: i64 = FRESH_MS_MAX / 1_000;
 const PAUSE_MS_MIN: i64 = 60_000;
 /// The longest pause.
 const PAUSE_MS_MAX: i64 = 6 * 3_600_000;
-/// Who acts here, in the audit trail.
+/// The actor in the audit trail.
 const ACTOR: &str = "service";
 
 /// Fetches key directories and stores their keys.
@@ -66,7 +66,7 @@ struct Listing {
     all: HashSet<Fingerprint>,
 }
 
-/// What a directory changed.
+/// Changes by a directory.
 #[derive(Default)]
 struct Applied {
     added: usize,

@@ -1,4 +1,4 @@
-//! How long a directory's answer is used, by its own headers (RFC 9111, section 4.2), within limits.
+//! Freshness of a directory's answer, by its headers (RFC 9111, section 4.2) within limits.
 
 use http::{HeaderMap, header};
 use jiff::fmt::rfc2822::DateTimeParser;
@@ -86,7 +86,7 @@ mod tests {
             (&[("expires", IN_AN_HOUR), ("date", IN_AN_HOUR)], 5),
             (&[("expires", "0")], 5),
             (&[("expires", IN_AN_HOUR), ("cache-control", "max-age=600")], 10),
-            (&[("expires", "Sun, 06 Nov 2094 08:49:37 GMT")], 24 * 60),
+            (&[("expires", "Sat, 06 Nov 2094 08:49:37 GMT")], 24 * 60),
         ];
         for (fields, minutes) in cases {
             assert_eq!(fresh_min(fields), *minutes, "{fields:?}");

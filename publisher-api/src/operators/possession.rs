@@ -5,7 +5,7 @@ use http::HeaderMap;
 use http::request::Parts;
 use http_signatures::{DirectoryKey, Message, MessageSignature, check_content_digest};
 
-/// What the signature must cover: all of the request that matters.
+/// Components that the signature must cover: all of the request that matters.
 pub(crate) const COMPONENTS: [&str; 3] = ["@method", "@target-uri", "content-digest"];
 /// The longest time between `created` and `expires`.
 const SECONDS_MAX: i64 = 300;
@@ -15,7 +15,7 @@ const VERIFIED_MAX: usize = 4;
 /// Checks that the key signed the request, whose target is at `public_url`.
 ///
 /// # Errors
-/// What to change, in a sentence.
+/// A sentence that says what to change.
 pub(crate) fn check(head: &Parts, body: &[u8], public_url: &str, key: &DirectoryKey, now_s: i64) -> Result<(), String> {
     let input = field(&head.headers, "signature-input")?;
     let signature = field(&head.headers, "signature")?;

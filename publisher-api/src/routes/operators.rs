@@ -37,7 +37,8 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
 
 /// Become the operator of a domain
 ///
-/// The account must have verified the domain. Its key directory is fetched from then on. An operator that exists is answered.
+/// The account must have verified the domain. Its key directory is fetched from then on. An
+/// operator that exists is answered.
 #[utoipa::path(
     post, path = "/api/v1/operators", tag = "operators", security(("apiKey" = [])), request_body = NewOperatorBody,
     responses(
@@ -77,7 +78,7 @@ async fn list(
     }))
 }
 
-/// One operator
+/// An operator of yours
 ///
 /// With the periods of its keys, up to 1,000, and the client IDs that it claims.
 #[utoipa::path(
@@ -100,9 +101,10 @@ async fn one(
 
 /// Register a signing key
 ///
-/// The request proves possession: it carries a signature by this very key (RFC 9421) over `"@method"`, `"@target-uri"` and
-/// `"content-digest"` (RFC 9530), with `created` and `expires` at most 300 seconds apart. Receipts that arrive from now on and are signed
-/// with the key are the operator's.
+/// The request proves possession: it carries a signature by this very key (RFC 9421) over
+/// `"@method"`, `"@target-uri"` and `"content-digest"` (RFC 9530), with `created` and `expires` at
+/// most 300 seconds apart. Receipts that arrive from now on and are signed with the key are the
+/// operator's.
 #[utoipa::path(
     post, path = "/api/v1/operators/{id}/keys", tag = "operators", security(("apiKey" = [])), request_body = NewKeyBody,
     params(
@@ -145,8 +147,9 @@ async fn add_key(
 
 /// End the period of a key
 ///
-/// Receipts that arrive from now on and are signed with the key are unproven; what arrived before stays proven. Remove the key from your
-/// directory first: a directory that lists a key adds it again. Ending a period that has ended changes nothing.
+/// Receipts that arrive from now on and are signed with the key are unproven; what arrived before
+/// stays proven. Remove the key from your directory first: a directory that lists a key adds it
+/// again. Ending a period that has ended changes nothing.
 #[utoipa::path(
     delete, path = "/api/v1/operators/{id}/keys/{thumbprint}", tag = "operators", security(("apiKey" = [])),
     params(
@@ -173,8 +176,8 @@ async fn end_key(
 
 /// Claim a client ID
 ///
-/// Receipts that arrive from now on with this `client.id` are rejected unless an operator's key signed them. Several operators may claim
-/// one ID.
+/// Receipts that arrive from now on with this `client.id` are rejected unless an operator's key
+/// signed them. Several operators may claim one ID.
 #[utoipa::path(
     put, path = "/api/v1/operators/{id}/clients/{clientId}", tag = "operators", security(("apiKey" = [])),
     params(
@@ -232,7 +235,8 @@ async fn release(
 
 /// Fetch the key directory now
 ///
-/// Counts as one look for a verification token in the account's limit of these. `directory.failure` says what is wrong, if anything is.
+/// Counts as one look for a verification token in the account's limit of these. `directory.failure`
+/// says what is wrong, if anything is.
 #[utoipa::path(
     post, path = "/api/v1/operators/{id}/directory/fetch", tag = "operators", security(("apiKey" = [])),
     params(("id" = String, Path, description = "The operatorId")),

@@ -10,7 +10,10 @@ mod erasures;
 mod interop;
 mod jwks_url;
 mod keys;
+mod operators;
 mod provider;
+#[allow(dead_code)]
+mod signer;
 mod stack;
 mod tokens;
 mod user;

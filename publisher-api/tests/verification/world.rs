@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use outbound::{Client, Config};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -16,13 +17,27 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// Hosts that the web server has a certificate for.
-const HOSTS: [&str; 3] = ["file.test", "page.test", "shop.test"];
+const HOSTS: [&str; 5] = ["file.test", "lab.test", "other.test", "page.test", "shop.test"];
 
-type Pages = Arc<Mutex<HashMap<String, (u16, String)>>>;
+/// Heads of requests.
+type Heads = Arc<Mutex<Vec<String>>>;
+type Pages = Arc<Mutex<HashMap<String, Page>>>;
+
+/// An answer.
+#[derive(Clone, Default)]
+pub(crate) struct Page {
+    pub(crate) status: u16,
+    /// Fields, each with its line's end.
+    pub(crate) fields: String,
+    pub(crate) body: String,
+    /// Time before the answer.
+    pub(crate) delay: Duration,
+}
 
 pub(crate) struct World {
     pub(crate) dns: Dns,
     pages: Pages,
+    heads: Heads,
     port: u16,
     serving: JoinHandle<()>,
     folder: TempDir,
@@ -38,10 +53,17 @@ impl World {
         let pages = Pages::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let serving = tokio::spawn(serve(listener, acceptor(&authority), Arc::clone(&pages)));
+        let heads = Heads::default();
+        let serving = tokio::spawn(serve(
+            listener,
+            acceptor(&authority),
+            Arc::clone(&pages),
+            Arc::clone(&heads),
+        ));
         let world = Self {
             dns: Dns::start("").unwrap(),
             pages,
+            heads,
             port,
             serving,
             folder,
@@ -59,8 +81,22 @@ impl World {
 
     /// What `host` answers at `path`.
     pub(crate) fn page(&self, host: &str, path: &str, status: u16, body: &str) {
-        let mut pages = self.pages.lock().unwrap();
-        pages.insert(format!("{host}{path}"), (status, body.to_owned()));
+        let page = Page {
+            status,
+            body: body.to_owned(),
+            ..Page::default()
+        };
+        self.answer(host, path, page);
+    }
+
+    /// Sets an answer whole.
+    pub(crate) fn answer(&self, host: &str, path: &str, page: Page) {
+        self.pages.lock().unwrap().insert(format!("{host}{path}"), page);
+    }
+
+    /// Heads of the requests since the last time.
+    pub(crate) fn heads(&self) -> Vec<String> {
+        std::mem::take(&mut *self.heads.lock().unwrap())
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -100,11 +136,11 @@ fn acceptor(authority: &CertifiedIssuer<'static, KeyPair>) -> TlsAcceptor {
 }
 
 /// One request a connection, which is how checks ask.
-async fn serve(listener: TcpListener, tls: TlsAcceptor, pages: Pages) {
+async fn serve(listener: TcpListener, tls: TlsAcceptor, pages: Pages, heads: Heads) {
     let mut under_way = tokio::task::JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        let (tls, pages) = (tls.clone(), Arc::clone(&pages));
+        let (tls, pages, heads) = (tls.clone(), Arc::clone(&pages), Arc::clone(&heads));
         under_way.spawn(async move {
             let Ok(mut socket) = tls.accept(stream).await else {
                 return;
@@ -122,9 +158,20 @@ async fn serve(listener: TcpListener, tls: TlsAcceptor, pages: Pages) {
                 .find_map(|line| line.to_ascii_lowercase().strip_prefix("host: ").map(str::to_owned));
             let wanted = format!("{}{path}", host.unwrap_or_default().trim_end_matches(":443"));
             let page = pages.lock().unwrap().get(&wanted).cloned();
-            let (status, body) = page.unwrap_or((404, String::new()));
+            heads.lock().unwrap().push(head);
+            let missing = || Page {
+                status: 404,
+                ..Page::default()
+            };
+            let Page {
+                status,
+                fields,
+                body,
+                delay,
+            } = page.unwrap_or_else(missing);
+            tokio::time::sleep(delay).await;
             let answer = format!(
-                "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n{fields}\r\n{body}",
                 body.len()
             );
             let _ = socket.write_all(answer.as_bytes()).await;

@@ -205,7 +205,8 @@ fn below(below: &Below) -> String {
     format!("{}{}", under(&below.parent), except.collect::<String>())
 }
 
-fn literal(name: &str) -> String {
+/// Text as its bytes, for statements that take no parameters.
+pub(super) fn literal(name: &str) -> String {
     let hex: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
     format!("unhex('{hex}')")
 }

@@ -16,7 +16,13 @@ pub(super) enum Noun {
     Key,
     Domain,
     Erasure,
+    /// With a key and a claimed client ID.
+    Operator,
 }
+
+/// The thumbprint of every operator's key, and the client ID that each one claims.
+pub(super) const THUMBPRINT: &str = "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k";
+pub(super) const CLIENT: &str = "018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10";
 
 /// A status, and the problem's code; none for what isn't a problem.
 pub(super) type Expected = (u16, &'static str);
@@ -31,6 +37,8 @@ pub(super) struct Row {
     pub(super) path: &'static str,
     pub(super) query: &'static str,
     pub(super) body: &'static str,
+    /// Whether the request registers a key, which has signed it.
+    pub(super) is_signed: bool,
     pub(super) access: Access,
     pub(super) noun: Noun,
     /// To whom may ask, about what is their own.
@@ -48,6 +56,7 @@ impl Row {
             path,
             query: "",
             body: "",
+            is_signed: false,
             access,
             noun: Noun::Nothing,
             good,
@@ -68,6 +77,13 @@ impl Row {
         Self { body, ..self }
     }
 
+    fn signed(self) -> Self {
+        Self {
+            is_signed: true,
+            ..self
+        }
+    }
+
     fn unverified(self, unverified: Expected) -> Self {
         Self { unverified, ..self }
     }
@@ -79,6 +95,7 @@ impl Row {
     /// The path with its query, and the body, about `id`.
     pub(super) fn request(&self, id: &str) -> (String, String) {
         let path = self.path.replace("{domain}", "{id}") + self.query;
+        let path = path.replace("{thumbprint}", THUMBPRINT).replace("{clientId}", CLIENT);
         (path.replace("{id}", id), self.body.replace("{id}", id))
     }
 }
@@ -103,6 +120,8 @@ pub(super) fn rows() -> Vec<Row> {
     const ENTRIES: &str = "/api/v1/publisher/entries";
     const ENTRY: &str = "/api/v1/publisher/entries/{id}";
     const ERASURES: &str = "/api/v1/publisher/erasures";
+    const OPERATORS: &str = "/api/v1/operators";
+    const CLAIM: &str = "/api/v1/operators/{id}/clients/{clientId}";
     vec![
         open("/"),
         open("/healthz"),
@@ -149,6 +168,24 @@ pub(super) fn rows() -> Vec<Row> {
             .about(Noun::Entry)
             .foreign((202, "")),
         key("GET", "/api/v1/publisher/erasures/{id}", 200).about(Noun::Erasure),
+        key("GET", OPERATORS, 200),
+        key("POST", OPERATORS, 200)
+            .json(r#"{"domain": "{id}"}"#)
+            .about(Noun::Domain)
+            .unverified(NOT_VERIFIED)
+            .foreign(NOT_VERIFIED),
+        key("GET", "/api/v1/operators/{id}", 200).about(Noun::Operator),
+        key("POST", "/api/v1/operators/{id}/keys", 200)
+            .signed()
+            .about(Noun::Operator)
+            .unverified(NOT_VERIFIED),
+        // What is one's own can always be ended.
+        key("DELETE", "/api/v1/operators/{id}/keys/{thumbprint}", 204).about(Noun::Operator),
+        key("PUT", CLAIM, 204).about(Noun::Operator).unverified(NOT_VERIFIED),
+        key("DELETE", CLAIM, 204).about(Noun::Operator),
+        key("POST", "/api/v1/operators/{id}/directory/fetch", 200)
+            .about(Noun::Operator)
+            .unverified(NOT_VERIFIED),
         key("GET", "/api/v1/verification/status", 200),
         key("GET", "/api/v1/verification/status", 200)
             .query("?domain={id}")

@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use accounts::{
     COLLECTIONS, Cell as Shown, ChallengeWish, EntriesWish, EntryAuthors, EntryContent, EntryTitle, EntryUrl,
-    ErasureWish, ExportedRow, KeyWish, NewEntry, RequestedErasure, Scope, VerificationMethod,
+    ErasureWish, ExportedRow, Fingerprint, KeySource, KeyWish, NewEntry, NewOperatorKey, RequestedErasure, Scope,
+    VerificationMethod,
 };
 use publisher_api::{Authority, PublisherConfig};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::questions::Questions;
-use super::table::{Noun, Row};
+use super::table::{CLIENT, Noun, Row, THUMBPRINT};
 use crate::engine;
 use crate::provider::{Provider, claims};
+use crate::signer::Signer;
 use crate::stack::{Answer, BOTH, DAY_MS, READ, START_MS, Stack};
 
 const WRITE: &[Scope] = &[Scope::Write];
@@ -51,6 +53,8 @@ pub(super) struct Account {
     /// Whether a new domain can be had for each request.
     verifies: bool,
     erasure: String,
+    /// An operator, of who can't have a new one for each request.
+    operator: String,
 }
 
 /// An answer, and what was asked of the store for it.
@@ -70,6 +74,7 @@ impl World {
         }
         let config = PublisherConfig {
             health_interval_ms: 600_000,
+            directory_interval_ms: 600_000,
             ..PublisherConfig::default()
         };
         let stack = Stack::start_with(config, |deps| {
@@ -77,6 +82,13 @@ impl World {
             let authority = Authority::new(&provider.config(), dir.parent().unwrap(), &deps.outbound);
             deps.authority = Arc::new(authority.unwrap());
             deps.warehouse = warehouse;
+            // Nobody answers there: a key directory's name isn't found, and that at once.
+            let nowhere = outbound::Config {
+                dns_ms_max: 10,
+                test_resolver: Some("127.0.0.1:9".parse().unwrap()),
+                ..outbound::Config::default()
+            };
+            deps.outbound = outbound::Client::new(&nowhere).unwrap();
             deps.quotas.free_per_minute = 100_000;
             deps.quotas.free_per_day = 0;
         })
@@ -85,17 +97,19 @@ impl World {
         for name in ["anna", "bert", "lotte", "gary"] {
             accounts.push(Account::new(&stack, &provider, name).await);
         }
-        let [anna, bert, lotte, gary] = <[Account; 4]>::try_from(accounts).ok().unwrap();
+        let [anna, bert, mut lotte, mut gary] = <[Account; 4]>::try_from(accounts).ok().unwrap();
         let expired = anna.make_key(&stack, BOTH, 30).await;
         let revoked = anna.make_key(&stack, BOTH, 800).await;
         let store = &stack.deps.accounts;
         let revoked_id = revoked.split('_').nth(1).unwrap();
         store.revoke_key(Some(&anna.id), revoked_id, "user:test").await.unwrap();
         lotte.verify(&stack, &lotte.domain).await;
+        lotte.operator = lotte.make_operator(&stack, &lotte.domain, 1).await;
         stack.pass_ms(NOW_MS - START_MS);
         for account in [&anna, &bert, &gary] {
             account.verify(&stack, &account.domain).await;
         }
+        gary.operator = gary.make_operator(&stack, &gary.domain, 2).await;
         let given_back = gary.domain.parse().unwrap();
         assert!(
             store
@@ -121,7 +135,19 @@ impl World {
 
     /// The row's request about `id`.
     pub(super) async fn ask(&self, row: &Row, id: &str, authorization: &[String]) -> Asked {
-        let (path, body) = row.request(id);
+        let (path, mut body) = row.request(id);
+        let mut proof = Vec::new();
+        if row.is_signed {
+            self.next.set(self.next.get() + 1);
+            let (signer, now_s) = (
+                Signer::new(self.next.get().into()),
+                self.stack.deps.accounts.now_ms() / 1_000,
+            );
+            body = json!({"jwk": signer.jwk()}).to_string();
+            let target = format!("http://{}{path}", self.stack.server.address);
+            let times = format!(";created={now_s};expires={}", now_s + 60);
+            proof.extend(signer.sign_request(&target, &body, &times));
+        }
         let mut headers: Vec<(&str, &str)> = authorization
             .iter()
             .map(|value| ("authorization", value.as_str()))
@@ -129,6 +155,7 @@ impl World {
         if !body.is_empty() {
             headers.push(("content-type", "application/json"));
         }
+        headers.extend(proof.iter().map(|(name, value)| (*name, value.as_str())));
         self.questions.take();
         let answer = self.stack.server.send(row.method, &path, &headers, &body).await;
         Asked {
@@ -170,6 +197,12 @@ impl World {
             }
             Noun::Domain => account.domain.clone(),
             Noun::Erasure => account.erasure.clone(),
+            Noun::Operator if account.verifies => {
+                let domain = format!("d{number}.{}", account.domain);
+                account.verify(&self.stack, &domain).await;
+                account.make_operator(&self.stack, &domain, number + 2).await
+            }
+            Noun::Operator => account.operator.clone(),
         }
     }
 
@@ -179,7 +212,7 @@ impl World {
         let text = id.simple().to_string();
         match noun {
             Noun::Nothing => String::new(),
-            Noun::Entry => id.to_string(),
+            Noun::Entry | Noun::Operator => id.to_string(),
             Noun::Key => text[16..].to_owned(),
             Noun::Domain => format!("d{}.nobody.example", &text[20..]),
             Noun::Erasure => format!("era_{text}"),
@@ -240,6 +273,7 @@ impl Account {
             domain: format!("{name}.example"),
             verifies: ["anna", "bert"].contains(&name),
             erasure: String::new(),
+            operator: String::new(),
         };
         account.key = account.make_key(stack, BOTH, 800).await;
         account.reader = account.make_key(stack, READ, 800).await;
@@ -266,6 +300,30 @@ impl Account {
             expires_at_ms: store.now_ms() + days * DAY_MS,
         };
         store.create_key(&self.id, wish, "user:test").await.unwrap().api_key
+    }
+
+    /// The operator of a domain of the account's, with a key of this number and a client ID.
+    async fn make_operator(&self, stack: &Stack, domain: &str, number: u32) -> String {
+        let (store, actor) = (&stack.deps.accounts, "user:test");
+        let mut fingerprint = [0; 32];
+        fingerprint[..4].copy_from_slice(&number.to_le_bytes());
+        let created = store.create_operator(&self.id, actor, &domain.parse().unwrap()).await;
+        let operator = created.unwrap();
+        let key = NewOperatorKey {
+            fingerprint: Fingerprint(fingerprint),
+            thumbprint: THUMBPRINT.to_owned(),
+            pem: String::new(),
+            algorithm: "Ed25519".to_owned(),
+            source: KeySource::Registered,
+        };
+        assert!(store.add_operator_key(&operator, actor, &key).await.unwrap());
+        assert!(
+            store
+                .claim_client(&operator, actor, CLIENT.parse().unwrap())
+                .await
+                .unwrap()
+        );
+        operator.id.to_string()
     }
 
     async fn verify(&self, stack: &Stack, domain: &str) {

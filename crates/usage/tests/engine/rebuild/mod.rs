@@ -3,4 +3,5 @@
 mod checks;
 mod erasures;
 mod harness;
+mod reattributions;
 mod rebuilds;

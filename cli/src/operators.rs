@@ -1,0 +1,157 @@
+//! `receipts operators`: AI operators, their keys in periods, and the client IDs that they claim.
+
+mod claiming;
+mod keys;
+mod listing;
+mod reattributing;
+
+use accounts::{Accounts, AccountsError, Domain, Operator, OperatorError, OperatorKey};
+use uuid::Uuid;
+
+use crate::account_store;
+use crate::failure::{Answer, Failure};
+use crate::settings::SettingsArgs;
+use crate::terminal::Output;
+
+/// The actor in the audit trail: whoever runs the deployment.
+const ACTOR: &str = "operator";
+
+/// Register AI operators, whose keys make receipts proven
+#[derive(Debug, clap::Args)]
+pub struct Operators {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    List(listing::List),
+    Show(listing::Show),
+    Create(listing::Create),
+    AddKey(keys::AddKey),
+    EndKey(keys::EndKey),
+    Claim(claiming::Claim),
+    Release(claiming::Release),
+    Reattribute(reattributing::Reattribute),
+}
+
+/// An operator by its ID or its domain.
+#[derive(Debug, clap::Args)]
+struct OperatorArgs {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// The operator's ID or its domain, as `receipts operators list` shows them
+    #[arg(value_name = "OPERATOR")]
+    operator: String,
+}
+
+impl Operators {
+    /// Runs the command.
+    pub fn run(self) -> Result<Answer, Failure> {
+        // The embedded engine needs threads beside this one.
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("operators")
+            .enable_all()
+            .build()
+            .map_err(Failure::unavailable)?;
+        runtime.block_on(async {
+            match self.command {
+                Command::List(command) => command.run().await,
+                Command::Show(command) => command.run().await,
+                Command::Create(command) => command.run().await,
+                Command::AddKey(command) => command.run().await,
+                Command::EndKey(command) => command.run().await,
+                Command::Claim(command) => command.run().await,
+                Command::Release(command) => command.run().await,
+                Command::Reattribute(command) => command.run().await,
+            }
+        })
+    }
+}
+
+/// Runs `work` on the account store, and closes the store afterwards.
+async fn with_store<T>(
+    settings: &SettingsArgs,
+    work: impl AsyncFnOnce(&Accounts) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let accounts = account_store::open(&settings.load()?).await?;
+    let done = work(&accounts).await;
+    accounts.close().await;
+    done
+}
+
+impl OperatorArgs {
+    /// Runs `work` on the store and the operator.
+    async fn with_operator<T>(
+        &self,
+        work: impl AsyncFnOnce(&Accounts, &Operator) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        with_store(&self.settings, async |accounts| {
+            work(accounts, &find(accounts, &self.operator).await?).await
+        })
+        .await
+    }
+}
+
+/// The operator with this ID or domain. Of several with one domain, the one whose proof holds.
+async fn find(accounts: &Accounts, text: &str) -> Result<Operator, Failure> {
+    let unknown = || {
+        Failure::Input(format!(
+            "there is no operator {text}: `receipts operators list` shows all"
+        ))
+    };
+    if let Ok(id) = text.parse::<Uuid>() {
+        return accounts
+            .operator(id, None)
+            .await
+            .map_err(store_failure)?
+            .ok_or_else(unknown);
+    }
+    let domain: Domain = text
+        .parse()
+        .map_err(|error| Failure::Input(format!("{text} is neither an operator's ID nor a domain: {error}")))?;
+    let operators = accounts.operators(None).await.map_err(store_failure)?;
+    let mut of_domain: Vec<Operator> = operators
+        .into_iter()
+        .filter(|one| one.domain == domain.as_str())
+        .collect();
+    if of_domain.len() > 1 {
+        of_domain.retain(|one| one.is_domain_proven);
+    }
+    of_domain.pop().ok_or_else(unknown)
+}
+
+/// The newest period of the operator's key with this thumbprint or fingerprint.
+async fn find_key(accounts: &Accounts, operator: &Operator, text: &str) -> Result<OperatorKey, Failure> {
+    let periods = accounts.operator_keys(operator).await.map_err(store_failure)?;
+    let mut found = periods
+        .into_iter()
+        .filter(|period| period.key.thumbprint == text || period.key.fingerprint.to_string() == text);
+    found.next().ok_or_else(|| {
+        let domain = &operator.domain;
+        Failure::Input(format!(
+            "{domain} has never had a key with the thumbprint or fingerprint {text}: `receipts operators show {domain}` \
+             lists its keys"
+        ))
+    })
+}
+
+fn store_failure(error: AccountsError) -> Failure {
+    Failure::unavailable(error)
+}
+
+fn failure(error: OperatorError) -> Failure {
+    match error {
+        OperatorError::Store(error) => store_failure(error),
+        refused => Failure::input(refused),
+    }
+}
+
+/// Prints one line about what was done.
+fn report(line: &str, answer: Answer) -> Result<Answer, Failure> {
+    let mut out = Output::stdout();
+    out.line(line)?;
+    out.flush()?;
+    Ok(answer)
+}
