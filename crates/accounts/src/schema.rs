@@ -189,7 +189,7 @@ mod tests {
                 "c2dafaec12a1296b7c65942d0bcc8101d37bc835722411016ec49dfe663c5f7b",
                 "d093cfaf7474a0bd86e38e6f19b47d418edde4aac7178693da27263ed30bca95",
                 "5819819b264fc041b90f0fd38bae8302b8ad9e43d7bb19bcb3d7b54afb93a169",
-                "bc56916964b86825fb05b47e97531fbd4d1fe7dbe50e8eb9d0a6deff594ea2f7",
+                "31d4cd1996b85b962408d540fa1d59f860997880d487868f73f40b6859758c0a",
             ]
         );
     }

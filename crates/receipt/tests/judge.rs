@@ -137,7 +137,8 @@ fn changed_members_have_their_reasons() {
         ("/timestamp", json!("2024-06-30T12:44:56.789Z"), TimestampOutOfRange),
         ("/timestamp", json!("2024-06-30"), Malformed),
         ("/version", json!("1.0.1"), UnsupportedVersion),
-        ("/content/url", json!("https://example.com/"), BadSignature),
+        ("/content/url", json!("https://news.example.com/"), BadSignature),
+        ("/content/url", json!("https://example.com/"), Malformed),
         ("/content/url", json!("example.com"), Malformed),
         (
             "/content/contentHash",
