@@ -343,9 +343,17 @@ async fn a_store_that_is_away_is_waited_for() {
         0,
         "stopping appends nothing without a verdict"
     );
-    // An open policy doesn't need the store.
+    // An open policy waits, too: stamps need the operators.
     case.world.policies = Some(policies(&away, OPEN, &case.shutdown));
-    case.world.run_until_caught_up().await;
+    let verifier = case.world.spawn();
+    wait_until("readiness says what is waited for", || {
+        verifier.reason().contains("policy")
+    })
+    .await;
+    verifier.stop().await;
+    assert_eq!(case.world.contiguous_to(0).await.blocks.len(), 0);
+    case.demand(OPEN);
+    case.run().await;
     case.expect(2, &[]).await;
     case.demand(REGISTERED);
     case.append(2, &key, 4).await;

@@ -327,6 +327,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/receipts/{receiptId}/evidence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Evidence of a receipt
+         * @description The exact bytes, signature and key of a verified receipt, and a command that verifies them.
+         */
+        get: operations["evidence"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -365,6 +385,15 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * @description Signature of a batch, made with the receipt's key. The batch itself isn't stored: its sender can
+         *     prove with it what else was in the batch.
+         */
+        BatchEvidence: {
+            /** @description `sha256:` and the SHA-256 of the batch's canonical bytes. */
+            payloadHash: string;
+            signature: string;
+        };
         /** @description A number by trust. Receipts are in one part. Clients and entries can be in both. */
         ByTrust: {
             /**
@@ -566,6 +595,13 @@ export interface components {
             purposes: components["schemas"]["PurposeUsage"][];
             /** Format: date-time */
             to: string | null;
+        } & components["schemas"]["Completeness"];
+        /** @description An answer in JSON: its own members, then those of its completeness. */
+        Complete_ReceiptEvidence: {
+            /** @description One element per payload: more than one is a conflict. */
+            evidence: components["schemas"]["PayloadEvidence"][];
+            /** Format: uuid */
+            receiptId: string;
         } & components["schemas"]["Completeness"];
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_ReceiptList: {
@@ -934,6 +970,31 @@ export interface components {
             /** Format: date-time */
             timestamp: string;
         };
+        /** @description Evidence of one payload. Bytes are in base64 (RFC 4648 section 4). */
+        PayloadEvidence: {
+            /** @description Signature of the batch that the receipt came in; absent for single receipts. */
+            batch?: components["schemas"]["BatchEvidence"];
+            /** @description SHA-256 of the key's SPKI in hexadecimal. */
+            keyFingerprint: string;
+            /** @description Shell command that verifies the signature with OpenSSL 3. It contains all that it needs. */
+            opensslCommand: string;
+            /** @description `sha256:` and the SHA-256 of the signed bytes. */
+            payloadHash: string;
+            /** @description The client's key, SPKI in PEM. */
+            publicKey: string;
+            publisher: string;
+            /** Format: date-time */
+            receivedAt: string;
+            /** @description The receipt as it was received. */
+            receivedBytes: string;
+            signature: string;
+            signatureAlgorithm: string;
+            /**
+             * @description The bytes that the signature is over: the receipt's canonical form (RFC 8785) without
+             *     `signature` and `signatureAlgorithm`.
+             */
+            signedBytes: string;
+        };
         /** @description One bucket: `[start, the next one's start)`, the last one to `to`. */
         Point: {
             byTrust: components["schemas"]["ByTrust"];
@@ -1018,6 +1079,13 @@ export interface components {
             receiptCount: number;
             /** Format: int64 */
             uniqueClients: number;
+        };
+        /** @description Evidence of a receipt. `receipts verify` accepts this answer as a file. */
+        ReceiptEvidence: {
+            /** @description One element per payload: more than one is a conflict. */
+            evidence: components["schemas"]["PayloadEvidence"][];
+            /** Format: uuid */
+            receiptId: string;
         };
         /** @description A page of receipts, newest first. */
         ReceiptList: {
@@ -3965,6 +4033,212 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["ProblemBody"];
                 };
+            };
+            /** @description Accept takes none of the media types there are */
+            406: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description More requests than the quota allows; Retry-After says when to come again */
+            429: {
+                headers: {
+                    /** @description When to come again, in seconds; not with every 503 */
+                    "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description The request head is too large; a problem, or no body at all */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description An engine can't answer now; Retry-After says when to come again */
+            503: {
+                headers: {
+                    /** @description When to come again, in seconds; not with every 503 */
+                    "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+        };
+    };
+    evidence: {
+        parameters: {
+            query?: {
+                /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
+                domain?: string;
+            };
+            header?: {
+                /** @description ETags of answers that you have; 304 if one of them is the present one's */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The receipt */
+                receiptId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The evidence */
+            200: {
+                headers: {
+                    /** @description `private, no-cache`; `no-store` on a stream */
+                    "Cache-Control"?: string;
+                    /** @description Over the numbers, not over completeThrough: weak for JSON, which has that in its body, strong for the others; none on a stream */
+                    ETag?: string;
+                    /** @description As completeThrough: everything acknowledged before this instant is counted */
+                    "X-Complete-Through"?: string;
+                    /** @description `true` while receipts are known to be missing; not there otherwise */
+                    "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Complete_ReceiptEvidence"];
+                };
+            };
+            /** @description You have these numbers already; the headers say up to when they are complete now */
+            304: {
+                headers: {
+                    /** @description `private, no-cache`; `no-store` on a stream */
+                    "Cache-Control"?: string;
+                    /** @description Over the numbers, not over completeThrough: weak for JSON, which has that in its body, strong for the others; none on a stream */
+                    ETag?: string;
+                    /** @description As completeThrough: everything acknowledged before this instant is counted */
+                    "X-Complete-Through"?: string;
+                    /** @description `true` while receipts are known to be missing; not there otherwise */
+                    "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is malformed, or a value in it can't be */
+            400: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description No credential, or one that doesn't hold */
+            401: {
+                headers: {
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description The credential doesn't allow this */
+            403: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description No evidence is stored: the receipt isn't verified, or its data was erased */
+            404: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Accept takes none of the media types there are */
             406: {
