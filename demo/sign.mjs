@@ -147,7 +147,8 @@ for (const signer of signers) {
 // Another publisher's receipts must not show in ours.
 for (let n = 0; n < 3; n++) {
   const foreign = receipt(signers[0].client);
-  foreign.content = { ...foreign.content, publisher: `other-${publisher}` };
+  const other = `other-${publisher}`;
+  foreign.content = { ...foreign.content, publisher: other, url: `https://${other}/lead` };
   single('another publisher', signers[0], foreign);
 }
 
