@@ -20,7 +20,9 @@ use uuid::Uuid;
 use web::openapi::{BodyRefusals, ProblemBody, Refusals};
 use web::{Failure, JsonBody, json};
 
-use self::shape::{KeyBody, NewKeyBody, NewOperatorBody, OperatorBody, OperatorDetailBody, OperatorsBody};
+use self::shape::{
+    NewOperatorBody, NewOperatorKeyBody, OperatorBody, OperatorDetailBody, OperatorKeyBody, OperatorsBody,
+};
 use super::verification::{actor, take_looks};
 use crate::app::App;
 use crate::operators::{operator_key, possession};
@@ -106,7 +108,7 @@ async fn one(
 /// most 300 seconds apart. Receipts that arrive from now on and are signed with the key are the
 /// operator's.
 #[utoipa::path(
-    post, path = "/api/v1/operators/{id}/keys", tag = "operators", security(("apiKey" = [])), request_body = NewKeyBody,
+    post, path = "/api/v1/operators/{id}/keys", tag = "operators", security(("apiKey" = [])), request_body = NewOperatorKeyBody,
     params(
         ("id" = String, Path, description = "The operatorId"),
         ("Signature-Input" = String, Header, description = "What the signature covers, and when"),
@@ -114,7 +116,7 @@ async fn one(
         ("Content-Digest" = String, Header, description = "SHA-256 or SHA-512 of the body"),
     ),
     responses(
-        (status = 200, description = "The key, in its present period", body = KeyBody),
+        (status = 200, description = "The key, in its present period", body = OperatorKeyBody),
         (status = 404, description = "You have no such operator", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "Another operator has the key, or yours has 100 keys", body = ProblemBody, content_type = "application/problem+json"),
         Refusals, BodyRefusals,
@@ -125,12 +127,12 @@ async fn add_key(
     Extension(principal): Extension<Arc<Principal>>,
     Path(id): Path<String>,
     request: Request,
-) -> Result<Json<KeyBody>, Failure> {
+) -> Result<Json<OperatorKeyBody>, Failure> {
     let operator = find_proven(&app, &principal, &id).await?;
     let (head, body) = request.into_parts();
     json::media(&head.headers, "application/json")?;
     let body = json::read(body, json::BYTES_MAX).await?;
-    let key = json::parse::<NewKeyBody>(&body)?.key()?;
+    let key = json::parse::<NewOperatorKeyBody>(&body)?.key()?;
     let accounts = &app.deps.accounts;
     let now_s = accounts.now_ms().div_euclid(1_000);
     possession::check(&head, &body, &app.public_url, &key, now_s).map_err(|why| {
@@ -142,7 +144,7 @@ async fn add_key(
     let added = accounts.add_operator_key(&operator, &actor(&principal), &new).await;
     added.map_err(refusal)?;
     let period = newest_period(&app, &operator, &key.thumbprint).await?;
-    Ok(Json(KeyBody::from(&period)))
+    Ok(Json(OperatorKeyBody::from(&period)))
 }
 
 /// End the period of a key
@@ -301,7 +303,7 @@ fn client(text: &str) -> Result<Uuid, Failure> {
     parsed.ok_or_else(|| Failure::new(Kind::BadRequest, "the client ID must be a UUID, neither nil nor max"))
 }
 
-impl NewKeyBody {
+impl NewOperatorKeyBody {
     fn key(self) -> Result<DirectoryKey, Failure> {
         match (self.public_key, self.jwk) {
             (Some(pem), None) => DirectoryKey::from_pem(&pem).map_err(|error| faulty("/publicKey", error)),

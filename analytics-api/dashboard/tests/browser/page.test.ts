@@ -17,10 +17,12 @@ const base = service.addresses.analytics;
 const total = (page: Page) => page.locator('.figure.first .value').innerText();
 const number = (text: string) => Number(text.replaceAll(',', ''));
 
-/** What the API says to the request that the page itself made last. */
+/** What the API says to the request that the page itself made last, but for its search for proven receipts. */
 async function asked(page: Page, path: string, act: () => Promise<unknown>) {
+  const isAsked = ({ pathname, searchParams }: URL) =>
+    pathname === `${API}${path}` && searchParams.get('limit') !== '0';
   const [response] = await Promise.all([
-    page.waitForResponse((response) => new URL(response.url()).pathname === `${API}${path}` && response.ok()),
+    page.waitForResponse((response) => isAsked(new URL(response.url())) && response.ok()),
     act(),
   ]);
   return { url: new URL(response.url()), body: await response.json() };

@@ -18,7 +18,7 @@ pub(super) struct NewOperatorBody {
 /// A signing key, in one of two forms.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct NewKeyBody {
+pub(super) struct NewOperatorKeyBody {
     /// SPKI in PEM, as `client.publicKey` of receipts.
     #[schema(max_length = 4096)]
     pub(super) public_key: Option<String>,
@@ -69,7 +69,7 @@ pub(super) struct OperatorDetailBody {
     #[serde(flatten)]
     operator: OperatorBody,
     /// Periods of keys: those that are open first, then the others, each newest first.
-    keys: Vec<KeyBody>,
+    keys: Vec<OperatorKeyBody>,
     /// Client IDs that the operator claims.
     client_ids: Vec<String>,
 }
@@ -77,7 +77,7 @@ pub(super) struct OperatorDetailBody {
 /// A key in one of its periods.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct KeyBody {
+pub(super) struct OperatorKeyBody {
     /// RFC 7638, SHA-256.
     thumbprint: String,
     /// SHA-256 of the SPKI DER, in hexadecimal digits.
@@ -118,13 +118,13 @@ impl OperatorDetailBody {
     pub(super) fn new(operator: &Operator, keys: &[OperatorKey], client_ids: &[Uuid]) -> Self {
         Self {
             operator: operator.into(),
-            keys: keys.iter().map(KeyBody::from).collect(),
+            keys: keys.iter().map(OperatorKeyBody::from).collect(),
             client_ids: client_ids.iter().map(Uuid::to_string).collect(),
         }
     }
 }
 
-impl From<&OperatorKey> for KeyBody {
+impl From<&OperatorKey> for OperatorKeyBody {
     fn from(period: &OperatorKey) -> Self {
         Self {
             thumbprint: period.key.thumbprint.clone(),
