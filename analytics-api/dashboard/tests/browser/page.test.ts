@@ -20,7 +20,7 @@ const number = (text: string) => Number(text.replaceAll(',', ''));
 /** What the API says to the request that the page itself made last, but for its search for proven receipts. */
 async function asked(page: Page, path: string, act: () => Promise<unknown>) {
   const isAsked = ({ pathname, searchParams }: URL) =>
-    pathname === `${API}${path}` && searchParams.get('limit') !== '0';
+    pathname === `${API}${path}` && searchParams.get('trust') !== 'proven';
   const [response] = await Promise.all([
     page.waitForResponse((response) => isAsked(new URL(response.url())) && response.ok()),
     act(),
