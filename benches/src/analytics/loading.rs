@@ -47,26 +47,29 @@ pub(super) const GRAINS: [Grain; 5] = [
     Grain {
         name: "all",
         time: DAY,
-        columns: "publisher, entry_id, half_hour, client_id, purpose, model_id",
-        values: "publisher, entry_id, intDiv(toUnixTimestamp(timestamp) % 86400, 1800), client_id, purpose, model_id",
+        columns: "publisher, entry_id, half_hour, client_id, purpose, model_id, operator, key_fingerprint",
+        values: "publisher, entry_id, intDiv(toUnixTimestamp(timestamp) % 86400, 1800), client_id, purpose, model_id,
+            tupleElement(stamp, 2), key_fingerprint",
     },
     Grain {
         name: "purpose",
         time: "toUnixTimestamp(timestamp) - toUnixTimestamp(timestamp) % 1800",
-        columns: "publisher, purpose",
-        values: "publisher, purpose",
+        columns: "publisher, purpose, operator",
+        values: "publisher, purpose, tupleElement(stamp, 2)",
     },
     Grain {
         name: "client",
         time: DAY,
-        columns: "publisher, client_id, purpose, model_id, client_name, organization, client_version",
-        values: "publisher, client_id, purpose, model_id, client_name, organization, client_version",
+        columns: "publisher, client_id, purpose, model_id, client_name, organization, client_version, operator,
+            key_fingerprint",
+        values: "publisher, client_id, purpose, model_id, client_name, organization, client_version,
+            tupleElement(stamp, 2), key_fingerprint",
     },
     Grain {
         name: "entry",
         time: DAY,
-        columns: "publisher, entry_id, url",
-        values: "publisher, entry_id, url",
+        columns: "publisher, entry_id, url, operator",
+        values: "publisher, entry_id, url, tupleElement(stamp, 2)",
     },
 ];
 

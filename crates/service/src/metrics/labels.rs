@@ -82,7 +82,7 @@ pub const LABELS: &[(&str, &str, Values)] = &[
         OneOf(&["ok", "malformed", "unknown", "expired", "revoked", "unavailable"]),
     ),
     ("", "query", Named("the question's name in the code")),
-    ("", "subject", OneOf(&["clients", "entries"])),
+    ("", "subject", OneOf(&["clients", "entries", "operators"])),
     (
         "receipts_registry_lookups_total",
         "outcome",
