@@ -6,6 +6,10 @@ use std::{
     time::Duration,
 };
 
+use rand::SeedableRng;
+use rand::distr::{Alphanumeric, SampleString};
+use rand::rngs::StdRng;
+
 use super::{DirectIo, EmbeddedConfig, EmbeddedLog, faults::Faults, segment_file::segment_bases};
 use crate::{
     Topic,
@@ -13,10 +17,15 @@ use crate::{
     traits::{AppendError, Commit, CommitError, LogInspector, LogProcessor, LogWriter},
 };
 
+/// Text that can hardly be compressed.
+fn noise(number: usize, bytes: usize) -> String {
+    Alphanumeric.sample_string(&mut StdRng::seed_from_u64(number as u64), bytes)
+}
+
 fn record(number: usize) -> Record {
     Record {
         kind: RecordKind::Receipt,
-        body: format!("{number} {}", "x".repeat(number * 31 % 3000)).into(),
+        body: format!("{number} {}", noise(number, number * 31 % 3000)).into(),
         request_signature: None,
         request_id: number.to_string(),
         received_at_ms: 0,

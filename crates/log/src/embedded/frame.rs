@@ -8,7 +8,8 @@
 //! | 0 | 4 | length of everything from byte 8 to the end of the body; 0 is "no frame here" |
 //! | 4 | 4 | CRC32C of those bytes |
 //! | 8 | 4 | epoch |
-//! | 12 | 1 | kind: 1 receipt, 2 batch, 3 verdicts; plus 128 if the append continues |
+//! | 12 | 1 | kind: 1 receipt, 2 batch, 3 verdicts; plus 64 if the body is compressed, plus 128 if
+//! the append continues |
 //! | 13 | 1 | length of the address: 0, 4 or 16 |
 //! | 14 | 2 | length of the request id |
 //! | 16 | 8 | offset |
@@ -16,8 +17,12 @@
 //! | 32 | 8 | appended at, ms |
 //! | 40 | 8 | received at, ms |
 //! | 48 | 4 | length of the request signature, `u32::MAX` for none |
-//! | 52 | 4 | length of the body |
-//! | 56 | | address, request id, request signature, body; zeros up to a multiple of 8 |
+//! | 52 | 4 | length of the stored body |
+//! | 56 | 4 | length of the body: another one only if it is stored compressed |
+//! | 60 | | address, request id, request signature, stored body; zeros up to a multiple of 8 |
+//!
+//! A body from [`COMPRESS_BYTES_MIN`] on is stored as a zstd frame where that is shorter. So a
+//! sender that compresses its requests can't fill the disk with more than it sends.
 //!
 //! A record with a `traceparent` has it behind its request id, after a space, and counted in the id's length: ids have no spaces. So programs of
 //! before read such a record whole, with a longer id, and going back to one costs nothing; a bit of the head would have been damage to them.
@@ -28,6 +33,7 @@
 //! The group base is what tells a torn tail from damage: a group is written only after every earlier one was
 //! synced, so a valid frame whose group base is above an offset proves that the offset was durable.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytes::Bytes;
@@ -36,7 +42,7 @@ use super::aligned::AlignedBuffer;
 use crate::record::{LoggedRecord, Position, Record, RecordKind, TRACE_BYTES, TraceText};
 
 /// Bytes before the variable part.
-pub(super) const HEAD: usize = 56;
+pub(super) const HEAD: usize = 60;
 /// Frames start on multiples of it.
 pub(super) const FRAME_ALIGN: usize = 8;
 /// The part of the head that the CRC doesn't cover: length and CRC.
@@ -47,6 +53,12 @@ const NO_SIGNATURE: u32 = u32::MAX;
 const TRACE_MARK: u8 = b' ';
 /// Set in the kind's byte if the next record belongs to the same append.
 const CONTINUES: u8 = 0x80;
+/// Set in the kind's byte if the body is compressed.
+const COMPRESSED: u8 = 0x40;
+/// Shorter bodies, as single receipts are, gain too little for 10 us of the writing thread each.
+pub(super) const COMPRESS_BYTES_MIN: usize = 2_048;
+/// The fastest of zstd's ordinary levels.
+const COMPRESSION_LEVEL: i32 = 1;
 /// Offsets have 48 bits in a receipt's place.
 const OFFSET_MAX: u64 = (1 << 48) - 1;
 /// No frame is longer, whatever the settings were when it was written.
@@ -63,7 +75,39 @@ pub(super) struct Stamp {
     pub(super) continues: bool,
 }
 
-/// How many bytes of a segment the record takes, or `None` if a field is longer than its length can say.
+/// Makes frames. Its memory is reused from record to record.
+pub(super) struct Encoder {
+    zstd: zstd::bulk::Compressor<'static>,
+    compressed: Vec<u8>,
+}
+
+impl Encoder {
+    /// An encoder without buffers.
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            zstd: zstd::bulk::Compressor::new(COMPRESSION_LEVEL)?,
+            compressed: Vec::new(),
+        })
+    }
+
+    /// The body compressed, if that makes it shorter.
+    fn compressed(&mut self, body: &[u8]) -> Option<&[u8]> {
+        if body.len() < COMPRESS_BYTES_MIN {
+            return None;
+        }
+        // One byte less than the body: a frame that doesn't fit isn't worth it, and is an error
+        // here.
+        let room = body.len() - 1;
+        if self.compressed.len() < room {
+            self.compressed.resize(room, 0);
+        }
+        let length = self.zstd.compress_to_buffer(body, &mut self.compressed[..room]).ok()?;
+        Some(&self.compressed[..length])
+    }
+}
+
+/// Bytes of a segment that the record takes at most, or `None` if a field is too long for its
+/// length.
 pub(super) fn encoded_len(record: &Record) -> Option<usize> {
     let signature = record.request_signature.as_ref().map_or(0, String::len);
     let id = id_len(record);
@@ -85,17 +129,20 @@ fn address_len(address: Option<IpAddr>) -> usize {
     }
 }
 
-/// Appends the record's frame. The record was measured by [`encoded_len`]; this is the one copy of its body.
+/// Appends the record's frame. The record was measured by [`encoded_len`].
 #[allow(clippy::cast_possible_truncation)] // encoded_len has refused every length that doesn't fit
-pub(super) fn encode(buffer: &mut AlignedBuffer, record: &Record, stamp: Stamp) {
+pub(super) fn encode(encoder: &mut Encoder, buffer: &mut AlignedBuffer, record: &Record, stamp: Stamp) {
     let start = buffer.len();
+    let compressed = encoder.compressed(&record.body);
+    let stored = compressed.unwrap_or(&record.body);
     let mut head = [0_u8; HEAD];
     head[8..12].copy_from_slice(&stamp.epoch.to_le_bytes());
     head[12] = match record.kind {
         RecordKind::Receipt => 1,
         RecordKind::Batch => 2,
         RecordKind::Verdicts => 3,
-    } | if stamp.continues { CONTINUES } else { 0 };
+    } | if compressed.is_some() { COMPRESSED } else { 0 }
+        | if stamp.continues { CONTINUES } else { 0 };
     head[13] = address_len(record.client_address) as u8;
     head[14..16].copy_from_slice(&(id_len(record) as u16).to_le_bytes());
     head[16..24].copy_from_slice(&stamp.offset.to_le_bytes());
@@ -105,7 +152,8 @@ pub(super) fn encode(buffer: &mut AlignedBuffer, record: &Record, stamp: Stamp) 
     let signature = record.request_signature.as_deref();
     let signature_len = signature.map_or(NO_SIGNATURE, |text| text.len() as u32);
     head[48..52].copy_from_slice(&signature_len.to_le_bytes());
-    head[52..56].copy_from_slice(&(record.body.len() as u32).to_le_bytes());
+    head[52..56].copy_from_slice(&(stored.len() as u32).to_le_bytes());
+    head[56..60].copy_from_slice(&(record.body.len() as u32).to_le_bytes());
     buffer.extend(&head);
     match record.client_address {
         None => {}
@@ -118,7 +166,7 @@ pub(super) fn encode(buffer: &mut AlignedBuffer, record: &Record, stamp: Stamp) 
         buffer.extend(trace.as_str().as_bytes());
     }
     buffer.extend(signature.unwrap_or_default().as_bytes());
-    buffer.extend(&record.body);
+    buffer.extend(stored);
 
     let frame = &mut buffer.bytes_mut()[start..];
     let length = (frame.len() - UNCOVERED) as u32;
@@ -138,7 +186,9 @@ pub(super) struct Head {
     address_len: usize,
     request_id_len: usize,
     signature_len: Option<usize>,
+    stored_len: usize,
     body_len: usize,
+    is_compressed: bool,
 }
 
 impl Head {
@@ -151,7 +201,7 @@ impl Head {
         if length == 0 {
             return Err("no record stands here");
         }
-        let kind = match head[12] & !CONTINUES {
+        let kind = match head[12] & !(CONTINUES | COMPRESSED) {
             1 => RecordKind::Receipt,
             2 => RecordKind::Batch,
             3 => RecordKind::Verdicts,
@@ -172,12 +222,21 @@ impl Head {
             address_len: usize::from(head[13]),
             request_id_len: usize::from(u16::from_le_bytes([head[14], head[15]])),
             signature_len: (signature_len != NO_SIGNATURE).then_some(signature_len as usize),
-            body_len: u32_at(head, 52) as usize,
+            stored_len: u32_at(head, 52) as usize,
+            body_len: u32_at(head, 56) as usize,
+            is_compressed: head[12] & COMPRESSED != 0,
         };
         if !matches!(parsed.address_len, 0 | 4 | 16) {
             return Err("the record's address has an impossible length");
         }
         if parsed.end() != length + UNCOVERED || parsed.end() > FRAME_BYTES_MAX {
+            return Err("the record's lengths contradict each other");
+        }
+        let is_shorter = parsed.stored_len < parsed.body_len;
+        if parsed.body_len > FRAME_BYTES_MAX
+            || is_shorter != parsed.is_compressed
+            || parsed.stored_len > parsed.body_len
+        {
             return Err("the record's lengths contradict each other");
         }
         if parsed.stamp.group_base > parsed.stamp.offset || parsed.stamp.offset > OFFSET_MAX {
@@ -188,7 +247,7 @@ impl Head {
 
     /// Bytes from the frame's start to the end of its body.
     pub(super) fn end(&self) -> usize {
-        HEAD + self.address_len + self.request_id_len + self.signature_len.unwrap_or(0) + self.body_len
+        HEAD + self.address_len + self.request_id_len + self.signature_len.unwrap_or(0) + self.stored_len
     }
 
     /// Bytes from the frame's start to the next frame's.
@@ -196,7 +255,7 @@ impl Head {
         self.end().next_multiple_of(FRAME_ALIGN)
     }
 
-    /// Bytes of the body.
+    /// Bytes of the body, not compressed.
     pub(super) fn body_len(&self) -> usize {
         self.body_len
     }
@@ -208,7 +267,8 @@ impl Head {
             .is_some_and(|covered| crc32c::crc32c(covered) == self.crc)
     }
 
-    /// The record of a frame that [`Head::holds`]; its body is a slice of `frame`.
+    /// The record of a frame that [`Head::holds`]; its body is a slice of `frame` unless it is
+    /// compressed.
     pub(super) fn record(&self, frame: &Bytes) -> Result<LoggedRecord, &'static str> {
         let mut at = HEAD;
         let mut take = |length: usize| {
@@ -228,7 +288,14 @@ impl Head {
         let (id, trace) = id_and_trace(&id);
         let request_id = text(id)?;
         let request_signature = self.signature_len.map(|length| text(&take(length))).transpose()?;
-        let body = take(self.body_len);
+        let mut body = take(self.stored_len);
+        if self.is_compressed {
+            let decompressed = zstd::bulk::decompress(&body, self.body_len).ok();
+            body = decompressed
+                .filter(|bytes| bytes.len() == self.body_len)
+                .ok_or("the record's body can't be decompressed")?
+                .into();
+        }
         Ok(LoggedRecord {
             position: Position {
                 epoch: self.stamp.epoch,
@@ -285,7 +352,12 @@ mod tests {
             any::<u32>().prop_map(|bits| Some(IpAddr::V4(bits.into()))),
             any::<u128>().prop_map(|bits| Some(IpAddr::V6(bits.into()))),
         ];
-        let body = prop::collection::vec(any::<u8>(), 0..300);
+        let body = prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..300),
+            prop::collection::vec(any::<u8>(), 500..2_000),
+            // Some of it repeats, so that it is stored compressed.
+            (prop::collection::vec(any::<u8>(), 1..100), 10..40_usize).prop_map(|(part, times)| part.repeat(times)),
+        ];
         let kind = prop::sample::select(vec![RecordKind::Receipt, RecordKind::Batch, RecordKind::Verdicts]);
         (
             kind,
@@ -330,7 +402,7 @@ mod tests {
             continues: false,
         };
         let mut buffer = AlignedBuffer::new(16);
-        encode(&mut buffer, record, stamp);
+        encode(&mut Encoder::new().unwrap(), &mut buffer, record, stamp);
         Bytes::copy_from_slice(buffer.bytes())
     }
 
@@ -343,7 +415,7 @@ mod tests {
         for number in [2_u64, 1, 3, 4] {
             covered.extend(number.to_le_bytes());
         }
-        for length in [4_u32, 2] {
+        for length in [4_u32, 2, 2] {
             covered.extend(length.to_le_bytes());
         }
         covered.extend([192, 0, 2, 1]);
@@ -385,6 +457,52 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_body_is_compressed_if_that_makes_it_shorter() {
+        let with_body = |body: Vec<u8>| Record {
+            body: body.into(),
+            ..record("id-1", None)
+        };
+        let noise: Vec<u8> = (0..2_000_u32)
+            .flat_map(|number| crc32c::crc32c(&number.to_le_bytes()).to_le_bytes())
+            .collect();
+        for (body, is_compressed) in [
+            (vec![b'x'; COMPRESS_BYTES_MIN - 1], false),
+            (vec![b'x'; COMPRESS_BYTES_MIN], true),
+            (vec![b'x'; 1 << 20], true),
+            (noise, false),
+        ] {
+            let record = with_body(body);
+            let frame = encoded(&record);
+            let head = Head::parse(&frame).unwrap();
+            assert_eq!(
+                (head.is_compressed, head.body_len()),
+                (is_compressed, record.body.len())
+            );
+            assert_eq!(frame.len() < encoded_len(&record).unwrap(), is_compressed);
+            assert!(head.holds(&frame));
+            assert_eq!(head.record(&frame).unwrap().record, record);
+        }
+    }
+
+    #[test]
+    fn a_compressed_body_of_another_length_is_damage() {
+        let record = Record {
+            body: vec![b'x'; 4_096].into(),
+            ..record("id-1", None)
+        };
+        for length in [4_095_u32, 4_097, u32::MAX] {
+            let mut frame = encoded(&record).to_vec();
+            frame[56..60].copy_from_slice(&length.to_le_bytes());
+            let end = Head::parse(&encoded(&record)).unwrap().end();
+            let crc = crc32c::crc32c(&frame[UNCOVERED..end]);
+            frame[4..8].copy_from_slice(&crc.to_le_bytes());
+            let frame = Bytes::from(frame);
+            let read = Head::parse(&frame).and_then(|head| head.record(&frame));
+            assert!(read.is_err(), "{length}");
+        }
+    }
+
     proptest! {
         #[test]
         fn reads_back_what_it_wrote_and_sees_any_changed_byte(
@@ -392,8 +510,9 @@ mod tests {
         ) {
             let stamp = Stamp { epoch: 7, offset, group_base: offset / 2, appended_at_ms: -5, continues };
             let mut buffer = AlignedBuffer::new(16);
-            encode(&mut buffer, &record, stamp);
-            prop_assert_eq!(buffer.len(), encoded_len(&record).unwrap());
+            encode(&mut Encoder::new().unwrap(), &mut buffer, &record, stamp);
+            prop_assert!(buffer.len() <= encoded_len(&record).unwrap());
+            prop_assert!(record.body.len() >= COMPRESS_BYTES_MIN || buffer.len() == encoded_len(&record).unwrap());
             let bytes = Bytes::copy_from_slice(buffer.bytes());
             let head = Head::parse(&bytes).unwrap();
             prop_assert!(head.holds(&bytes));

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{error::OpenError, segment_file::sync_dir};
 
 const FILE: &str = "log.json";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Identity {

@@ -13,7 +13,7 @@ use crossbeam_channel::Sender;
 use super::{
     aligned::{AlignedBuffer, BLOCK, blocks_down},
     catalog::Segment,
-    frame::{self, Stamp},
+    frame::{self, Encoder, Stamp},
     queue::{Group, Grouped, Took},
     recovery::{Tail, partial_block},
     scan::INDEX_STEP_BYTES,
@@ -56,6 +56,7 @@ pub(super) struct Writer {
     active: Option<Active>,
     /// With direct I/O it begins with the durable bytes of the block that the next frame starts in.
     buffer: AlignedBuffer,
+    encoder: Encoder,
     group: Group,
     probe_pause: Duration,
 }
@@ -85,6 +86,7 @@ impl Writer {
             sealed,
             active,
             buffer,
+            encoder: Encoder::new()?,
             group: Group::default(),
             probe_pause: PROBE_PAUSE_MIN,
         };
@@ -141,7 +143,7 @@ impl Writer {
                 appended_at_ms,
                 continues: grouped.continues,
             };
-            frame::encode(&mut self.buffer, &grouped.record, stamp);
+            frame::encode(&mut self.encoder, &mut self.buffer, &grouped.record, stamp);
         }
         let framed = self.buffer.len();
         let end_at = active.end_at + framed as u64 - carried;

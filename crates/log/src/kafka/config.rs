@@ -100,6 +100,8 @@ pub struct KafkaConfig {
     pub statistics_interval_ms: u64,
     /// How connections are secured.
     pub security_protocol: SecurityProtocol,
+    /// Whether the login's password may go to another machine without TLS.
+    pub allow_plaintext: bool,
     /// PEM file with the authorities to trust; empty: the system's.
     pub ssl_ca: String,
     /// PEM file with the client's certificate; empty: none.
@@ -144,6 +146,7 @@ impl Default for KafkaConfig {
             request_wait_ms_max: 10_000,
             statistics_interval_ms: 5_000,
             security_protocol: SecurityProtocol::Plaintext,
+            allow_plaintext: false,
             ssl_ca: String::new(),
             ssl_certificate: String::new(),
             ssl_key: String::new(),
@@ -259,6 +262,16 @@ impl KafkaConfig {
 
     fn check_security(&self, check: &mut impl FnMut(&'static str, bool, &str)) {
         let protocol = self.security_protocol;
+        let mut brokers = self.brokers.split(',').map(str::trim);
+        let is_here = brokers.all(|broker| {
+            let host = broker.rsplit_once(':').map_or(broker, |(host, _)| host);
+            matches!(host, "" | "localhost" | "127.0.0.1" | "[::1]")
+        });
+        check(
+            "security_protocol",
+            protocol != SecurityProtocol::SaslPlaintext || is_here || self.allow_plaintext,
+            "must be sasl_ssl where a password goes to another machine; allow_plaintext = true allows it without TLS",
+        );
         for (key, path) in [
             ("ssl_ca", &self.ssl_ca),
             ("ssl_certificate", &self.ssl_certificate),
@@ -351,6 +364,24 @@ mod tests {
             (&shown["sasl_password"], &shown["sasl_mechanism"]),
             (&"***".into(), &"SCRAM-SHA-512".into())
         );
+    }
+
+    #[test]
+    fn a_password_goes_to_another_machine_in_tls() {
+        let mut config = KafkaConfig {
+            brokers: "127.0.0.1:9092, [::1]:9092,localhost:9092".to_owned(),
+            security_protocol: SecurityProtocol::SaslPlaintext,
+            sasl_username: "u".to_owned(),
+            sasl_password: "hunter2".into(),
+            ..KafkaConfig::default()
+        };
+        assert_eq!(config.validate(), Ok(()));
+        config.brokers += ",kafka:9092";
+        let faults = config.validate().unwrap_err();
+        assert_eq!(faults.len(), 1);
+        assert_eq!(faults[0].0, "security_protocol");
+        config.allow_plaintext = true;
+        assert_eq!(config.validate(), Ok(()));
     }
 
     #[test]

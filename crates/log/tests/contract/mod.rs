@@ -8,6 +8,9 @@ use std::{
 };
 
 use futures_util::future::join_all;
+use rand::SeedableRng;
+use rand::distr::{Alphanumeric, SampleString};
+use rand::rngs::StdRng;
 use receipt_log::{
     AppendError, Assignment, Commit, CommitError, ConsumeError, InspectError, LogConsumer, LogInspector, LogWriter,
     LoggedRecord, PollLimits, Position, Record, RecordKind, TraceText,
@@ -83,13 +86,22 @@ pub fn record(number: usize) -> Record {
         } else {
             RecordKind::Receipt
         },
-        body: format!("{{\"number\":{number},\"pad\":\"{}\"}}", "x".repeat(number * 37 % 1500)).into(),
+        body: format!(
+            "{{\"number\":{number},\"pad\":\"{}\"}}",
+            noise(number, number * 37 % 1500)
+        )
+        .into(),
         request_signature: (number % 2 == 1).then(|| format!("signature-{number}")),
         request_id: format!("request-{number}"),
         received_at_ms: number as i64 - 3,
         client_address: address,
         trace: (number % 3 == 1).then(|| trace(number)),
     }
+}
+
+/// Text that can hardly be compressed, so that segments fill up.
+pub fn noise(number: usize, bytes: usize) -> String {
+    Alphanumeric.sample_string(&mut StdRng::seed_from_u64(number as u64), bytes)
 }
 
 pub fn now_ms() -> i64 {
