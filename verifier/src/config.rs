@@ -18,6 +18,9 @@ pub struct VerifierConfig {
     /// Values of one record of `verdicts`, in bytes. The verdicts on one source record always fit
     /// into one record.
     pub record_bytes_max: usize,
+    /// Rejected receipts of one key, publisher and UTC day that are stored with their bytes.
+    /// Further ones are only counted.
+    pub rejected_kept_per_day_max: u32,
     /// Pause between idle records of a partition, in milliseconds.
     pub idle_interval_ms: u64,
     /// The first pause after a log failed, in milliseconds; it doubles up to `retry_wait_ms_max`.
@@ -36,6 +39,7 @@ impl Default for VerifierConfig {
             block_records_max: 20_000,
             key_cache_entries_max: 10_000,
             record_bytes_max: 1 << 20,
+            rejected_kept_per_day_max: 10_000,
             idle_interval_ms: 5_000,
             retry_wait_ms_min: 50,
             retry_wait_ms_max: 5_000,

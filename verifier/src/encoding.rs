@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use accounts::ShardMap;
 use blocks::{AcceptedRow, BlockError, Counts, Header, RejectedRow, Rows, SourceIndex, SourceRange};
+use receipt::Origin;
 use receipt_log::{LoggedRecord, Record, RecordKind};
 use tokio::time::Instant;
 
 use crate::assignment::{Claim, Settled};
 use crate::judging::{AcceptedReceipt, JudgedPartition, JudgedRecord, RejectedReceiptBytes, Text, Verdict};
+use crate::kept::KeptRejections;
 use crate::rejections::Tallies;
 use crate::stamping::StampedBlock;
 use crate::traces::Traces;
@@ -71,7 +73,8 @@ impl EncodedBlock {
     }
 }
 
-/// Encodes a block. `source_partitions` is the number of partitions of `receipts`.
+/// Encodes a block. `source_partitions` is the number of partitions of `receipts`; `kept` decides
+/// which rejections are stored with their bytes.
 ///
 /// # Errors
 /// [`BlockError`]: rows of one source record that no Arrow column can hold (2 GiB of text).
@@ -80,6 +83,7 @@ pub fn encode(
     shard_map: &ShardMap,
     block: StampedBlock,
     source_partitions: u32,
+    kept: &mut KeptRejections,
 ) -> Result<EncodedBlock, BlockError> {
     let mut encoded = EncodedBlock::empty(block.0.opened);
     encoded.traces = block.0.traces;
@@ -95,7 +99,8 @@ pub fn encode(
                 }
             }
         }
-        let partition = PartitionEncoder::new(encoding, shard_map, source_partitions, &part).run(&part.records)?;
+        let partition =
+            PartitionEncoder::new(encoding, shard_map, source_partitions, &part).run(&part.records, kept)?;
         encoded.partitions.push(partition);
     }
     Ok(encoded)
@@ -178,14 +183,26 @@ impl<'a> PartitionEncoder<'a> {
         }
     }
 
-    fn run(mut self, records: &[JudgedRecord]) -> Result<EncodedPartition, BlockError> {
+    fn run(mut self, records: &[JudgedRecord], kept: &mut KeptRejections) -> Result<EncodedPartition, BlockError> {
         let mut next_offset = self.first_offset;
         for JudgedRecord { logged, verdicts } in records {
             let mut rows = open(self.shard_map);
+            let mut not_kept = BTreeMap::new();
             for (index, verdict) in (0_u16..).zip(verdicts) {
-                push(&mut rows[self.shard(logged, verdict)], logged, index, verdict);
+                let shard = self.shard(logged, verdict);
+                match verdict {
+                    Verdict::Rejected(receipt) if !is_kept(logged, receipt, kept) => {
+                        let group = (shard, receipt.key_fingerprint, &receipt.publisher, receipt.reason);
+                        not_kept.entry(group).or_insert((index, 0_u32)).1 += 1;
+                    }
+                    _ => push(&mut rows[shard], logged, index, verdict),
+                }
             }
-            let is_begun = self.open.iter().any(|rows| rows.accepted() + rows.rejected() > 0);
+            for ((shard, key_fingerprint, publisher, reason), (first, receipts)) in not_kept {
+                let not_kept = RejectedReceiptBytes::not_kept(reason, publisher.clone(), key_fingerprint);
+                push_rejected(&mut rows[shard], logged, first, &not_kept, receipts);
+            }
+            let is_begun = self.open.iter().any(|rows| !rows.is_empty());
             if is_begun && bytes(&self.open) + bytes(&rows) > self.encoding.record_bytes_max {
                 self.close(logged.position.offset)?;
                 self.first_appended_at_ms = logged.appended_at_ms;
@@ -223,7 +240,7 @@ impl<'a> PartitionEncoder<'a> {
     fn close(&mut self, next_offset: u64) -> Result<(), BlockError> {
         let shards = std::mem::replace(&mut self.open, open(self.shard_map));
         let accepted = shards.iter().map(|rows| rows.accepted() as u64).sum();
-        let rejected = shards.iter().map(|rows| rows.rejected() as u64).sum();
+        let rejected = shards.iter().map(Rows::rejected).sum();
         let counts = Counts {
             received: accepted + rejected,
             accepted,
@@ -281,12 +298,34 @@ fn bytes(shards: &[Rows]) -> usize {
 }
 
 fn push(rows: &mut Rows, logged: &LoggedRecord, index: u16, verdict: &Verdict) {
-    let address = logged.record.client_address.map(|address| address.to_string());
-    let address = address.as_deref().unwrap_or_default();
     match verdict {
-        Verdict::Accepted(receipt) => rows.push_accepted(&accepted_row(logged, index, receipt, address)),
-        Verdict::Rejected(receipt) => rows.push_rejected(&rejected_row(logged, index, receipt, address)),
+        Verdict::Accepted(receipt) => rows.push_accepted(&accepted_row(logged, index, receipt, &address(logged))),
+        Verdict::Rejected(receipt) => push_rejected(rows, logged, index, receipt, 1),
     }
+}
+
+fn address(logged: &LoggedRecord) -> String {
+    logged
+        .record
+        .client_address
+        .map_or_else(String::new, |address| address.to_string())
+}
+
+/// Adds a row that counts so many receipts, of which the first has the index.
+fn push_rejected(rows: &mut Rows, logged: &LoggedRecord, index: u16, receipt: &RejectedReceiptBytes, receipts: u32) {
+    rows.push_rejected(&rejected_row(logged, index, receipt, receipts, &address(logged)));
+}
+
+/// Whether a rejected receipt is stored with its bytes. A batch that is rejected as a whole always
+/// is: its one row says that its receipts weren't judged. The gateway refuses such batches.
+fn is_kept(logged: &LoggedRecord, receipt: &RejectedReceiptBytes, kept: &mut KeptRejections) -> bool {
+    let is_whole_batch = logged.record.kind == RecordKind::Batch && receipt.origin == Origin::Record.as_str();
+    is_whole_batch
+        || kept.keeps(
+            &receipt.key_fingerprint,
+            &receipt.publisher,
+            logged.record.received_at_ms,
+        )
 }
 
 fn kind(logged: &LoggedRecord) -> &'static str {
@@ -344,6 +383,7 @@ fn rejected_row<'a>(
     logged: &'a LoggedRecord,
     index: u16,
     receipt: &'a RejectedReceiptBytes,
+    receipts: u32,
     client_address: &'a str,
 ) -> RejectedRow<'a> {
     RejectedRow {
@@ -364,6 +404,7 @@ fn rejected_row<'a>(
         raw: &receipt.raw,
         request_signature: logged.record.request_signature.as_deref().unwrap_or_default(),
         origin: receipt.origin,
+        receipts,
     }
 }
 
@@ -420,7 +461,13 @@ mod tests {
             partitions: vec![JudgedPartition { claim: CLAIM, records }],
             opened: Instant::now(),
         };
-        let encoded = encode(&encoding, &ShardMap::default(), StampedBlock(block), 12);
+        let encoded = encode(
+            &encoding,
+            &ShardMap::default(),
+            StampedBlock(block),
+            12,
+            &mut KeptRejections::new(1_000),
+        );
         encoded.unwrap().partitions.remove(0)
     }
 
@@ -499,7 +546,14 @@ mod tests {
             partitions: vec![JudgedPartition { claim: CLAIM, records }],
             opened: Instant::now(),
         };
-        let encoded = encode(&encoding, &map, StampedBlock(block), 12).unwrap();
+        let encoded = encode(
+            &encoding,
+            &map,
+            StampedBlock(block),
+            12,
+            &mut KeptRejections::new(1_000),
+        )
+        .unwrap();
         let part = &encoded.partitions[0];
         assert_eq!((part.ranges.len(), part.records.len(), part.counts.rejected), (2, 6, 6));
         let mut rows = [0; 3];
@@ -557,7 +611,82 @@ mod tests {
             partitions: vec![JudgedPartition { claim: CLAIM, records }],
             opened: Instant::now(),
         };
-        let encoded = encode(&encoding, &ShardMap::default(), StampedBlock(block), 1).unwrap();
+        let encoded = encode(
+            &encoding,
+            &ShardMap::default(),
+            StampedBlock(block),
+            1,
+            &mut KeptRejections::new(1),
+        )
+        .unwrap();
         assert_eq!(encoded.reasons, BTreeMap::from([("malformed", 3)]));
+    }
+
+    #[test]
+    fn rejections_beyond_the_cap_are_one_row_of_their_record() {
+        let encoding = Encoding {
+            verifier: "test".to_owned(),
+            record_bytes_max: 1 << 20,
+        };
+        let mut records = vec![judged(5, 4, 10), judged(6, 3, 10), judged(7, 1, 10)];
+        for (record, publishers) in records
+            .iter_mut()
+            .zip([&["a", "b", "a", "a"][..], &["a", "b", "a"], &["a"]])
+        {
+            record.logged.record.kind = RecordKind::Batch;
+            for (verdict, publisher) in record.verdicts.iter_mut().zip(publishers) {
+                let Verdict::Rejected(receipt) = verdict else { continue };
+                receipt.publisher = (*publisher).to_owned();
+                receipt.origin = "signed_batch";
+                receipt.key_fingerprint = [9; 32];
+            }
+        }
+        // A batch that was rejected as a whole.
+        if let Some(Verdict::Rejected(receipt)) = records[2].verdicts.first_mut() {
+            receipt.origin = "record";
+        }
+        let block = JudgedBlock {
+            traces: Traces::default(),
+            partitions: vec![JudgedPartition { claim: CLAIM, records }],
+            opened: Instant::now(),
+        };
+        let mut kept = KeptRejections::new(2);
+        let encoded = encode(&encoding, &ShardMap::default(), StampedBlock(block), 1, &mut kept).unwrap();
+        assert_eq!(encoded.reasons, BTreeMap::from([("malformed", 8)]));
+        let block = Block::decode(&encoded.partitions[0].records[0].1.body).unwrap();
+        assert_eq!(
+            (block.header.block.rejected, encoded.partitions[0].counts.rejected),
+            (8, 8)
+        );
+        let columns = block.columns();
+        let rows: Vec<_> = (0..block.rejected().num_rows())
+            .map(|row| {
+                let position = u128::from_le_bytes(columns.position.value(row).try_into().unwrap());
+                (
+                    u16::try_from((position >> 16) & 0xffff).unwrap(),
+                    u16::try_from(position & 0xffff).unwrap(),
+                    columns.publisher.value(row).to_owned(),
+                    columns.origin.value(row).to_owned(),
+                    columns.raw.value(row).len(),
+                    columns.receipts.value(row),
+                )
+            })
+            .collect();
+        let row = |offset, index, publisher: &str, origin: &str, bytes, receipts| {
+            (offset, index, publisher.to_owned(), origin.to_owned(), bytes, receipts)
+        };
+        assert_eq!(
+            rows,
+            [
+                row(5, 0, "a", "signed_batch", 10, 1),
+                row(5, 1, "b", "signed_batch", 10, 1),
+                row(5, 2, "a", "signed_batch", 10, 1),
+                row(5, 3, "a", "not_kept", 0, 1),
+                row(6, 1, "b", "signed_batch", 10, 1),
+                row(6, 0, "a", "not_kept", 0, 2),
+                row(7, 0, "a", "record", 10, 1),
+            ]
+        );
+        assert!((0..7).all(|row| columns.key_fingerprint.value(row) == [9; 32]));
     }
 }

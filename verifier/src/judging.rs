@@ -131,8 +131,27 @@ pub struct RejectedReceiptBytes {
     pub key_fingerprint: [u8; 32],
     /// Bytes as received, or the whole body where no receipt could be told apart.
     pub raw: Bytes,
-    /// Part of its record that `raw` is, see [`receipt::Origin`].
+    /// Part of its record that `raw` is, see [`receipt::Origin`]; `not_kept` without bytes.
     pub origin: &'static str,
+}
+
+impl RejectedReceiptBytes {
+    /// Rejected receipts beyond what is stored of a key, in one row: with what they have in common.
+    #[must_use]
+    pub(crate) fn not_kept(reason: RejectReason, publisher: String, key_fingerprint: [u8; 32]) -> Self {
+        Self {
+            reason,
+            detail: "its bytes aren't stored: the key has more rejected receipts of this publisher today than \
+                     verifier.rejected_kept_per_day_max"
+                .to_owned(),
+            publisher,
+            ids: ReceiptIds::default(),
+            payload_hash: [0; 32],
+            key_fingerprint,
+            raw: Bytes::new(),
+            origin: blocks::NOT_KEPT,
+        }
+    }
 }
 
 /// The outcome of one receipt.

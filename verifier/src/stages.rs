@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use accounts::{ShardMap, ShardMapCache};
 use blocks::BlockError;
 use metrics::histogram;
+use parking_lot::Mutex;
 use receipt::Judge;
 use service::cpu::CpuPool;
 use service::retry::{Retry, Stopped};
@@ -18,9 +19,11 @@ use crate::encoding::{self, EncodedBlock, EncodedPartition, Encoding};
 use crate::error::VerifierError;
 use crate::gathering::PolledBlock;
 use crate::judging::{self, JudgedBlock};
+use crate::kept::KeptRejections;
 use crate::stamping::{Policies, StampedBlock, stamp};
 
-/// Dependencies of the stages. Clones share the number of source partitions.
+/// Dependencies of the stages. Clones share the number of source partitions and the stored
+/// rejections.
 #[derive(Clone)]
 pub struct Stages {
     policies: Option<Policies>,
@@ -29,6 +32,7 @@ pub struct Stages {
     judge: Arc<Judge>,
     encoding: Arc<Encoding>,
     source_partitions: Arc<AtomicU32>,
+    kept: Arc<Mutex<KeptRejections>>,
     retry: Retry,
 }
 
@@ -54,6 +58,7 @@ impl Stages {
                 record_bytes_max: config.record_bytes_max,
             }),
             source_partitions: Arc::default(),
+            kept: Arc::new(Mutex::new(KeptRejections::new(config.rejected_kept_per_day_max))),
             retry,
         }
     }
@@ -136,8 +141,9 @@ impl Stages {
             Arc::clone(&self.encoding),
             self.source_partitions.load(Ordering::Relaxed),
         );
+        let kept = Arc::clone(&self.kept);
         let encoded = self.on_cpu("encode", move || {
-            encoding::encode(&encoding, &shard_map, block, partitions)
+            encoding::encode(&encoding, &shard_map, block, partitions, &mut kept.lock())
         });
         encoded
             .await?

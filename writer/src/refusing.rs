@@ -167,9 +167,10 @@ pub fn as_rejected(refused: &[RefusedRow]) -> Result<Vec<RecordBatch>, BlockErro
             raw: columns.raw.value(0),
             request_signature: columns.request_signature.value(0),
             origin: columns.origin.value(0),
+            receipts: columns.receipts.value(0),
         });
     }
-    let rejected = rows.rejected() as u64;
+    let rejected = rows.rejected();
     let counts = Counts {
         received: rejected,
         accepted: 0,
@@ -232,6 +233,7 @@ mod tests {
             origin: "signed_batch",
             reason: "malformed",
             detail: "",
+            receipts: 1,
         });
         let counts = Counts {
             received: 1,

@@ -24,16 +24,9 @@ impl Block {
     /// else that a verifier doesn't write.
     pub fn decode(bytes: &Bytes) -> Result<Self, BlockError> {
         let (header, batch) = stream::decode(bytes)?;
-        if header.shard_counts.received != batch.num_rows() as u64 {
-            return Err(BlockError::Damaged(format!(
-                "its header counts {} rows, and it has {}",
-                header.shard_counts.received,
-                batch.num_rows()
-            )));
-        }
-        // No more than the rows.
-        let accepted = usize::try_from(header.shard_counts.accepted).unwrap_or(usize::MAX);
         let columns = Columns::new(&batch)?;
+        // A damaged count is more than the rows.
+        let accepted = usize::try_from(header.shard_counts.accepted).unwrap_or(usize::MAX);
         for (row, offsets) in columns.reason.value_offsets().windows(2).enumerate() {
             if (offsets[0] == offsets[1]) != (row < accepted) {
                 return Err(BlockError::Damaged(format!(
@@ -41,6 +34,22 @@ impl Block {
                      one; row {row} doesn't fit"
                 )));
             }
+        }
+        let counted = |receipts: &[u32]| receipts.iter().copied().map(u64::from).sum::<u64>();
+        let (of_accepted, of_rejected) = columns.receipts.values().split_at_checked(accepted).ok_or_else(|| {
+            BlockError::Damaged(format!("its header counts {accepted} accepted rows, and it has fewer"))
+        })?;
+        if of_accepted.iter().any(|receipts| *receipts != 1) || of_rejected.contains(&0) {
+            return Err(BlockError::Damaged(
+                "an accepted row counts one receipt and a rejected one at least one; a row doesn't".to_owned(),
+            ));
+        }
+        if header.shard_counts.rejected != counted(of_rejected) {
+            return Err(BlockError::Damaged(format!(
+                "its header counts {} rejected receipts, and its rows count {}",
+                header.shard_counts.rejected,
+                counted(of_rejected)
+            )));
         }
         Ok(Self {
             header,

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use arrow_array::types::{BinaryType, ByteArrayType, Utf8Type};
-use arrow_array::{Array, FixedSizeBinaryArray, GenericByteArray, TimestampMillisecondArray};
+use arrow_array::{Array, FixedSizeBinaryArray, GenericByteArray, TimestampMillisecondArray, UInt32Array};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 
@@ -76,6 +76,45 @@ impl Column for Millis {
 
     fn finish(self) -> Result<TimestampMillisecondArray, ArrowError> {
         Ok(TimestampMillisecondArray::new(ScalarBuffer::from(self.0), None).with_timezone("UTC"))
+    }
+}
+
+/// Numbers.
+#[derive(Default)]
+pub(crate) struct Counter(Vec<u32>);
+
+impl Counter {
+    pub(crate) fn sum(&self) -> u64 {
+        self.0.iter().copied().map(u64::from).sum()
+    }
+
+    pub(crate) fn has_zero(&self) -> bool {
+        self.0.contains(&0)
+    }
+}
+
+impl Column for Counter {
+    type Value<'a> = u32;
+    type Array = UInt32Array;
+
+    fn data_type() -> DataType {
+        DataType::UInt32
+    }
+
+    fn push(&mut self, value: u32) {
+        self.0.push(value);
+    }
+
+    fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.len() * size_of::<u32>()
+    }
+
+    fn finish(self) -> Result<UInt32Array, ArrowError> {
+        Ok(UInt32Array::new(ScalarBuffer::from(self.0), None))
     }
 }
 

@@ -3,12 +3,12 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_array::{BinaryArray, FixedSizeBinaryArray, StringArray, TimestampMillisecondArray};
+use arrow_array::{BinaryArray, FixedSizeBinaryArray, StringArray, TimestampMillisecondArray, UInt32Array};
 use arrow_schema::{ArrowError, Field, Fields, Schema, SchemaRef};
 use uuid::Uuid;
 
 use crate::BlockError;
-use crate::column::{Column, Fixed, Millis, Raw, Text};
+use crate::column::{Column, Counter, Fixed, Millis, Raw, Text};
 
 /// Kinds of columns: a row's type, its value where there is none, that as the builder takes it, the
 /// builder, and Arrow's type.
@@ -19,12 +19,14 @@ macro_rules! kind {
     (row Time) => { i64 };
     (row String) => { &'a str };
     (row Bytes) => { &'a [u8] };
+    (row Count) => { u32 };
     (empty Position) => { 0 };
     (empty Id) => { Uuid::nil() };
     (empty Hash) => { &[0; 32] };
     (empty Time) => { 0 };
     (empty String) => { "" };
     (empty Bytes) => { &[] };
+    (empty Count) => { 1 };
     (value Position $value:expr) => { $value.to_le_bytes() };
     (value Id $value:expr) => { $value.into_bytes() };
     (value Hash $value:expr) => { *$value };
@@ -35,21 +37,25 @@ macro_rules! kind {
     (builder Time) => { Millis };
     (builder String) => { Text };
     (builder Bytes) => { Raw };
+    (builder Count) => { Counter };
     (array Time) => { TimestampMillisecondArray };
     (array String) => { StringArray };
     (array Bytes) => { BinaryArray };
+    (array Count) => { UInt32Array };
     (array $fixed:ident) => { FixedSizeBinaryArray };
 }
 
 /// Columns in their order: those of all rows with the name of the row's field, those of accepted
-/// rows, those of rejected ones, and those of accepted rows that were added later.
+/// rows, those of rejected ones, those of accepted rows that were added later, and those of
+/// rejected rows that were added later, which have their empty value in accepted rows.
 macro_rules! columns {
     ($(
         common { $($(#[$common_doc:meta])+ $common:ident as $field:ident: $common_kind:ident,)+ }
         accepted { $($(#[$accepted_doc:meta])+ $accepted:ident: $accepted_kind:ident,)* }
     )+
     rejected { $($(#[$rejected_doc:meta])+ $rejected:ident: $rejected_kind:ident,)+ }
-    added { $($(#[$added_doc:meta])+ $added:ident: $added_kind:ident,)+ }) => {
+    added { $($(#[$added_doc:meta])+ $added:ident: $added_kind:ident,)+ }
+    counted { $($(#[$counted_doc:meta])+ $counted:ident: $counted_kind:ident,)+ }) => {
         /// A valid receipt. An empty text is an absent one.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub struct AcceptedRow<'a> {
@@ -73,6 +79,7 @@ macro_rules! columns {
         pub struct RejectedRow<'a> {
             $($($(#[$common_doc])+ pub $field: kind!(row $common_kind),)+)+
             $($(#[$rejected_doc])+ pub $rejected: kind!(row $rejected_kind),)+
+            $($(#[$counted_doc])+ pub $counted: kind!(row $counted_kind),)+
         }
 
         columns! {
@@ -80,6 +87,7 @@ macro_rules! columns {
             $($(#[$accepted_doc])+ $accepted: $accepted_kind,)*)+
             $($(#[$rejected_doc])+ $rejected: $rejected_kind,)+
             $($(#[$added_doc])+ $added: $added_kind,)+
+            $($(#[$counted_doc])+ $counted: $counted_kind,)+
         }
 
         impl Builders {
@@ -88,6 +96,7 @@ macro_rules! columns {
                 $(self.$accepted.push(kind!(value $accepted_kind row.$accepted));)*)+
                 $(self.$rejected.push(Default::default());)+
                 $(self.$added.push(kind!(value $added_kind row.$added));)+
+                $(self.$counted.push(kind!(empty $counted_kind));)+
             }
 
             pub(crate) fn push_rejected(&mut self, row: &RejectedRow<'_>) {
@@ -95,6 +104,7 @@ macro_rules! columns {
                 $(self.$accepted.push(Default::default());)*)+
                 $(self.$rejected.push(kind!(value $rejected_kind row.$rejected));)+
                 $(self.$added.push(Default::default());)+
+                $(self.$counted.push(kind!(value $counted_kind row.$counted));)+
             }
         }
     };
@@ -225,7 +235,7 @@ columns! {
         raw as raw: Bytes,
         /// `X-Service-Signature` of the request, empty without one.
         request_signature as request_signature: String,
-        /// Part of its record that `raw` is: `record` or `signed_batch`.
+        /// Part of its record that `raw` is: `record` or `signed_batch`; `not_kept` without bytes.
         origin as origin: String,
     }
     accepted {}
@@ -244,7 +254,14 @@ columns! {
         /// SHA-256 of the batch's canonical bytes; zeros for single receipts.
         batch_hash: Hash,
     }
+    counted {
+        /// Number of receipts that the row counts: 1, unless its `origin` is `not_kept`.
+        receipts: Count,
+    }
 }
+
+/// `origin` of a row that counts rejected receipts whose bytes aren't stored.
+pub const NOT_KEPT: &str = "not_kept";
 
 /// The schema of a record's batch, without the header.
 #[must_use]

@@ -39,10 +39,16 @@ impl Rows {
         self.accepted.reason.len()
     }
 
-    /// Number of rejected rows.
+    /// Number of rejected receipts. A row may count several.
     #[must_use]
-    pub fn rejected(&self) -> usize {
-        self.rejected.reason.len()
+    pub fn rejected(&self) -> u64 {
+        self.rejected.receipts.sum()
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.accepted() == 0 && self.rejected.reason.len() == 0
     }
 
     /// Bytes of the columns. The record is larger by its header, schema and padding: less than
@@ -55,17 +61,17 @@ impl Rows {
     /// Makes the record. `header.shard_counts` is set from the rows.
     ///
     /// # Errors
-    /// The header contradicts itself or the rows, a rejected row has no reason, or a column has
-    /// more than 2 GiB.
+    /// The header contradicts itself or the rows, a rejected row has no reason or counts no
+    /// receipt, or a column has more than 2 GiB.
     pub fn encode(self, mut header: Header) -> Result<Bytes, BlockError> {
-        let (accepted, rejected) = (self.accepted() as u64, self.rejected() as u64);
+        let (accepted, rejected) = (self.accepted() as u64, self.rejected());
         header.shard_counts = Counts {
             received: accepted + rejected,
             accepted,
             rejected,
         };
         header.check().map_err(BlockError::Invalid)?;
-        self.check_reasons()?;
+        self.check_rejected()?;
         let mut columns = self.accepted;
         columns.append(self.rejected);
         let schema = Schema::new_with_metadata(schema().fields().clone(), Metadata::from_iter(header.metadata()));
@@ -75,15 +81,18 @@ impl Rows {
     /// The accepted and the rejected rows with all columns, as [`Block`](crate::Block) has them.
     ///
     /// # Errors
-    /// A rejected row has no reason, or a column has more than 2 GiB.
+    /// A rejected row has no reason or counts no receipt, or a column has more than 2 GiB.
     pub fn batches(self) -> Result<(RecordBatch, RecordBatch), BlockError> {
-        self.check_reasons()?;
+        self.check_rejected()?;
         Ok((batch(schema(), self.accepted)?, batch(schema(), self.rejected)?))
     }
 
-    fn check_reasons(&self) -> Result<(), BlockError> {
+    fn check_rejected(&self) -> Result<(), BlockError> {
         if self.rejected.reason.has_empty_value() {
             return Err(BlockError::Invalid("a rejected row has no reason".to_owned()));
+        }
+        if self.rejected.receipts.has_zero() {
+            return Err(BlockError::Invalid("a rejected row counts no receipt".to_owned()));
         }
         Ok(())
     }

@@ -164,6 +164,9 @@ fn decode_schema(message: &Message<'_>) -> Result<Header, BlockError> {
 /// Whether a field has the type of one of our columns.
 fn is_type(field: &arrow_ipc::Field<'_>, ours: &Field) -> bool {
     match ours.data_type() {
+        DataType::UInt32 => field
+            .type_as_int()
+            .is_some_and(|found| found.bitWidth() == 32 && !found.is_signed()),
         DataType::Utf8 => field.type_type() == Type::Utf8,
         DataType::Binary => field.type_type() == Type::Binary,
         DataType::FixedSizeBinary(width) => field

@@ -96,6 +96,7 @@ pub(crate) static REJECTED: ArrowTable = ArrowTable {
         ("raw", TEXT),
         ("request_signature", "Nullable(String)"),
         ("origin", TEXT),
+        ("receipts", "UInt32"),
     ],
 };
 

@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 
 use crate::schema::{
-    AUDIT, EVIDENCE, EVIDENCE_PROGRESS, LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Step, Table, USAGE,
+    AUDIT, EVIDENCE, EVIDENCE_PROGRESS, LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Retention, Step, Table, USAGE,
     USAGE_REBUILDS, VERSIONS, WRITERS,
 };
 use crate::{Call, Warehouse, WarehouseError};
 
 /// The schema's version. Databases of development versions before it can't be read.
-const VERSION: u32 = 11;
+const VERSION: u32 = 12;
 
 static TABLES: [&Table; 11] = [
     &RECEIPTS,
@@ -31,10 +31,10 @@ static TABLES: [&Table; 11] = [
 
 /// By which column rows get old.
 const RETENTION: [Step; 4] = [
-    Step::Retain(&RECEIPTS, "timestamp"),
-    Step::Retain(&EVIDENCE, "timestamp"),
-    Step::Retain(&REJECTED, "received_at"),
-    Step::Retain(&USAGE, "time"),
+    Step::Retain(&RECEIPTS, "timestamp", Retention::Receipts),
+    Step::Retain(&EVIDENCE, "timestamp", Retention::Receipts),
+    Step::Retain(&REJECTED, "received_at", Retention::Rejected),
+    Step::Retain(&USAGE, "time", Retention::Receipts),
 ];
 
 /// All steps of the schema, in order.
@@ -156,13 +156,15 @@ impl Warehouse {
     async fn keep_retention(&self) -> Result<(), WarehouseError> {
         let layout = self.layout();
         for step in &RETENTION {
-            let Step::Retain(table, column) = step else { continue };
+            let Step::Retain(table, column, retention) = *step else {
+                continue;
+            };
             let call = Call::new(
                 "SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = {name:String}",
             )
             .with("name", table.name);
             let found: Vec<String> = self.rows("migrate", call).await?;
-            let expiry = format!("TTL {} ", layout.expiry(column));
+            let expiry = format!("TTL {} ", layout.expiry(column, retention));
             if found.iter().all(|engine| format!("{engine} ").contains(&expiry)) {
                 continue;
             }
@@ -171,8 +173,8 @@ impl Warehouse {
             }
             tracing::info!(
                 table = table.name,
-                days = layout.receipts_days_max,
-                "receipts are kept so long from now on"
+                days = layout.days_max(retention),
+                "rows are retained so long from now on"
             );
         }
         Ok(())
@@ -256,6 +258,7 @@ pub(crate) mod tests {
             is_replicated: false,
             fsync: true,
             receipts_days_max: 2_557,
+            rejected_days_max: 90,
         };
         assert_snapshot("single", &ddl(layout));
     }
@@ -267,6 +270,7 @@ pub(crate) mod tests {
             is_replicated: true,
             fsync: false,
             receipts_days_max: 2_557,
+            rejected_days_max: 90,
         };
         assert_snapshot("replicated", &ddl(layout));
     }

@@ -23,8 +23,17 @@ pub(crate) struct Table {
 pub(crate) enum Step {
     /// A new table.
     Create(&'static Table),
-    /// Lets go of a part once the youngest of its rows, by this column, is as old as receipts may get.
-    Retain(&'static Table, &'static str),
+    /// Drops a part once the youngest of its rows, by this column, is as old as its rows may get.
+    Retain(&'static Table, &'static str, Retention),
+}
+
+/// Age at which rows expire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Retention {
+    /// As old as receipts.
+    Receipts,
+    /// As old as rejected receipts.
+    Rejected,
 }
 
 /// How tables are laid out.
@@ -38,6 +47,8 @@ pub(crate) struct Layout<'a> {
     pub(crate) fsync: bool,
     /// How old receipts may get, in days.
     pub(crate) receipts_days_max: u64,
+    /// Age at which rejected receipts expire, in days.
+    pub(crate) rejected_days_max: u64,
 }
 
 /// Without all four, a commit doesn't survive power loss: merged parts are synced by settings of their own.
@@ -56,11 +67,11 @@ impl Layout<'_> {
     pub(crate) fn statements(&self, step: &Step) -> Vec<String> {
         match step {
             Step::Create(table) => vec![self.create(table)],
-            Step::Retain(table, column) => self.let_go(table, &self.expiry(column)),
+            Step::Retain(table, column, retention) => self.retain(table, &self.expiry(column, *retention)),
         }
     }
 
-    fn let_go(&self, table: &Table, expiry: &str) -> Vec<String> {
+    fn retain(&self, table: &Table, expiry: &str) -> Vec<String> {
         let alter = format!("ALTER TABLE {}", self.name(table));
         vec![
             // Whole parts: deleting row by row would write the oldest month again every few hours.
@@ -69,9 +80,17 @@ impl Layout<'_> {
         ]
     }
 
-    /// When a row may go, by its column of time.
-    pub(crate) fn expiry(&self, column: &str) -> String {
-        format!("toDateTime({column}) + toIntervalDay({})", self.receipts_days_max)
+    /// When a row expires, by its column of time.
+    pub(crate) fn expiry(&self, column: &str, retention: Retention) -> String {
+        format!("toDateTime({column}) + toIntervalDay({})", self.days_max(retention))
+    }
+
+    /// Age at which rows expire, in days.
+    pub(crate) fn days_max(&self, retention: Retention) -> u64 {
+        match retention {
+            Retention::Receipts => self.receipts_days_max,
+            Retention::Rejected => self.rejected_days_max,
+        }
     }
 
     /// The table with its database.
@@ -210,7 +229,8 @@ ORDER BY (publisher, toStartOfHour(timestamp), receipt_id, payload_hash, timesta
     settings: &["index_granularity = 1024"],
 };
 
-/// One row is one refused occurrence; its position makes it one. `key_fingerprint` is the key whose
+/// Rejected occurrences. A row is one, or several beyond what is stored of a key (`origin` is
+/// `not_kept`), of which the first has the row's position. `key_fingerprint` is the key whose
 /// signature of the request or batch was verified, and so the sender's; zero if none was.
 pub(crate) static REJECTED: Table = Table {
     name: "rejected",
@@ -231,6 +251,7 @@ pub(crate) static REJECTED: Table = Table {
     raw String CODEC(ZSTD(3)),
     request_signature Nullable(String) CODEC(ZSTD(1)),
     origin LowCardinality(String),
+    receipts UInt32 CODEC(T64, ZSTD(1)),
     INDEX key_fingerprint_bloom key_fingerprint TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX position_minmax (position, CAST(position, 'UInt64')) TYPE minmax GRANULARITY 1",

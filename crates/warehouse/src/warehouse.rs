@@ -27,6 +27,7 @@ pub struct Warehouse {
     shards: Arc<[Warehouse]>,
     fsync: bool,
     receipts_days_max: u64,
+    rejected_days_max: u64,
 }
 
 /// Statements are the client's.
@@ -60,6 +61,7 @@ impl Warehouse {
             is_replicated: config.replicated,
             fsync: config.fsync || !client.is_server(),
             receipts_days_max: config.receipts_days_max,
+            rejected_days_max: config.rejected_days_max,
             client,
         })
     }
@@ -88,6 +90,7 @@ impl Warehouse {
             is_replicated: self.is_replicated,
             fsync: self.fsync,
             receipts_days_max: self.receipts_days_max,
+            rejected_days_max: self.rejected_days_max,
         }
     }
 
@@ -129,5 +132,11 @@ impl Warehouse {
     #[must_use]
     pub fn receipts_days_max(&self) -> u64 {
         self.receipts_days_max
+    }
+
+    /// Returns the age at which rejected receipts are deleted, in days.
+    #[must_use]
+    pub fn rejected_days_max(&self) -> u64 {
+        self.rejected_days_max
     }
 }

@@ -41,7 +41,8 @@ impl Case {
         let accounts = Accounts::open(&AccountsConfig::default(), data.path()).await.unwrap();
         let wish = accounts::NewKey {
             domains: vec!["example.com".parse().unwrap()],
-            tier: None,
+            account_id: None,
+            is_limited: false,
             name: "test".to_owned(),
             scopes: vec![Scope::Write],
             expires_at_ms: i64::MAX,

@@ -60,6 +60,8 @@ fn config() -> WarehouseConfig {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     WarehouseConfig {
         database: format!("w_{}", NEXT.fetch_add(1, Ordering::Relaxed)),
+        // The rows of these tests are of fixed days.
+        rejected_days_max: 2_557,
         ..WarehouseConfig::default()
     }
 }

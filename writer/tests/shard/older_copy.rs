@@ -48,8 +48,8 @@ fn a_log_that_begins_behind_an_older_copy_is_out_of_its_reach() {
         world.append(source.singles(0..3)).await;
         world.run_until_caught_up().await;
         let copy = world.copy().await;
-        for round in 1..20 {
-            world.append(source.singles(round * 100..round * 100 + 100)).await;
+        for round in 1..60 {
+            world.append(source.singles(round * 250..round * 250 + 250)).await;
         }
         world.run_until_caught_up().await;
         world.truncate_log().await;

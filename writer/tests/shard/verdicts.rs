@@ -103,7 +103,7 @@ impl Source {
             }
         }
         let mut header = self.header(records.len() as u64);
-        let (accepted, rejected) = (rows.accepted() as u64, rows.rejected() as u64);
+        let (accepted, rejected) = (rows.accepted() as u64, rows.rejected());
         header.block = Counts {
             received: accepted + rejected,
             accepted,
@@ -192,5 +192,6 @@ fn rejected(position: u128) -> RejectedRow<'static> {
         origin: "record",
         reason: "malformed",
         detail: "not JSON",
+        receipts: 1,
     }
 }

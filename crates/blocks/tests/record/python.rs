@@ -119,6 +119,7 @@ fn the_documented_columns_are_pyarrows() {
             "Utf8" => "string".to_owned(),
             "Binary" => "binary".to_owned(),
             "Timestamp(ms, UTC)" => "timestamp[ms, tz=UTC]".to_owned(),
+            "UInt32" => "uint32".to_owned(),
             fixed => fixed
                 .replace("FixedSizeBinary(", "fixed_size_binary[")
                 .replace(')', "]"),

@@ -101,8 +101,8 @@ fn assert_rejected(columns: &Columns, row: usize, expected: &RejectedRow<'_>) {
         raw,
         request_signature,
         origin,
+        receipts,
     } = *expected;
-    assert_eq!(columns.key_fingerprint.value(row), key_fingerprint);
     assert_eq!(columns.position.value(row), position.to_le_bytes());
     assert_eq!(columns.timestamp.value(row), timestamp_ms);
     assert_eq!(columns.entry_id.value(row), entry_id.as_bytes());
@@ -137,6 +137,8 @@ fn assert_rejected(columns: &Columns, row: usize, expected: &RejectedRow<'_>) {
         assert_eq!(column.value(row), text);
     }
     assert_eq!(columns.content_hash.value(row), [0; 32]);
+    assert_eq!(columns.key_fingerprint.value(row), key_fingerprint);
+    assert_eq!(columns.receipts.value(row), receipts);
 }
 
 #[test]
@@ -252,6 +254,7 @@ struct Values {
     times: [i64; 2],
     ids: [u128; 3],
     hashes: [[u8; 32]; 3],
+    receipts: u32,
 }
 
 impl Values {
@@ -265,8 +268,9 @@ impl Values {
             any::<[i64; 2]>(),
             any::<[u128; 3]>(),
             any::<[[u8; 32]; 3]>(),
+            1..=u32::MAX,
         );
-        fields.prop_map(|(accepted, position, texts, raw, times, ids, hashes)| Self {
+        fields.prop_map(|(accepted, position, texts, raw, times, ids, hashes, receipts)| Self {
             accepted,
             position,
             texts,
@@ -274,6 +278,7 @@ impl Values {
             times,
             ids,
             hashes,
+            receipts,
         })
     }
 
@@ -335,6 +340,7 @@ impl Values {
             raw: &self.raw,
             request_signature: text(6),
             origin: text(7),
+            receipts: self.receipts,
         }
     }
 }
@@ -353,7 +359,8 @@ proptest! {
                 rows.push_rejected(&values.rejected());
             }
         }
-        let mut header = samples::header(accepted.len() as u64, rejected.len() as u64);
+        let rejected_receipts = rejected.iter().map(|values| u64::from(values.receipts)).sum();
+        let mut header = samples::header(accepted.len() as u64, rejected_receipts);
         header.verifier = verifier;
         header.shard_map = map;
         let block = Block::decode(&rows.encode(header.clone()).unwrap()).unwrap();

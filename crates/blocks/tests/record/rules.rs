@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
-use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray, UInt32Array};
 use arrow_schema::{DataType, Field, Schema};
 use blocks::{Block, BlockError, Header, Rows, SourceIndex, encode_stream, schema};
 use bytes::Bytes;
@@ -151,8 +151,33 @@ fn counts_that_contradict() {
     }
     let more = Parts::new().set("block_received", "1").set("block_accepted", "0");
     assert_damaged(more.record(), "more than the whole block's 0 and 1");
-    let fewer = Parts::new().set("shard_received", "2").set("shard_accepted", "1");
-    assert_damaged(fewer.record(), "its header counts 2 rows, and it has 3");
+    let fewer = Parts::new().set("shard_received", "2").set("shard_rejected", "0");
+    assert_damaged(
+        fewer.record(),
+        "its header counts 0 rejected receipts, and its rows count 1",
+    );
+}
+
+#[test]
+fn receipts_that_rows_count() {
+    let counting = |values: [u32; 3], rejected: &str, received: &str| {
+        let field = Field::new("receipts", DataType::UInt32, false);
+        Parts::new()
+            .replace("receipts", field, Arc::new(UInt32Array::from(values.to_vec())))
+            .set("shard_rejected", rejected)
+            .set("shard_received", received)
+            .set("block_rejected", rejected)
+            .set("block_received", received)
+            .record()
+    };
+    let block = Block::decode(&counting([1, 1, 5], "5", "7")).unwrap();
+    assert_eq!(
+        (block.header.shard_counts.rejected, block.rejected().num_rows()),
+        (5, 1)
+    );
+    assert_damaged(counting([1, 1, 5], "4", "6"), "its rows count 5");
+    assert_damaged(counting([1, 1, 0], "1", "3"), "a row doesn't");
+    assert_damaged(counting([1, 2, 1], "1", "3"), "a row doesn't");
 }
 
 #[test]
@@ -202,7 +227,7 @@ fn columns_that_differ() {
     let mut missing = Parts::new();
     missing.fields.pop();
     missing.columns.pop();
-    assert_damaged(missing.record(), "it has no column batch_hash");
+    assert_damaged(missing.record(), "it has no column receipts");
 
     let mut swapped = Parts::new();
     swapped.fields.swap(3, 4);
@@ -303,6 +328,13 @@ fn a_rejected_row_has_a_reason() {
         ..samples::rejected(0)
     });
     assert_invalid(rows, samples::header(0, 1), "no reason");
+
+    let mut rows = Rows::default();
+    rows.push_rejected(&blocks::RejectedRow {
+        receipts: 0,
+        ..samples::rejected(0)
+    });
+    assert_invalid(rows, samples::header(0, 1), "counts no receipt");
 }
 
 #[test]

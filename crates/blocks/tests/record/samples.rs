@@ -103,6 +103,7 @@ pub(crate) fn rejected(number: u128) -> RejectedRow<'static> {
         raw: b"{\xff\0}",
         request_signature: "",
         origin: "record",
+        receipts: 1,
     }
 }
 

@@ -35,6 +35,9 @@ pub struct AuditPartition {
     /// The first offset whose receipts are all within their retention. Of earlier blocks only the
     /// ledger is checked.
     pub begin: u64,
+    /// The first offset whose rejected receipts are all within their retention, which is a shorter
+    /// one.
+    pub rejected_begin: u64,
     /// End of the committed offsets.
     pub end: u64,
 }
@@ -64,9 +67,11 @@ pub struct AuditSums {
     pub accepted: u64,
     /// Rejected, by the ledger.
     pub rejected: u64,
+    /// Of these, rejected so long ago that they may have reached their retention.
+    pub rejected_past: u64,
     /// Valid occurrences in `receipts`.
     pub stored_occurrences: u64,
-    /// Rows of `rejected`.
+    /// Rejected receipts that rows of `rejected` count, within their retention.
     pub stored_rejected: u64,
     /// Distinct receipts in `receipts`, of all positions.
     pub receipts: u64,
@@ -98,6 +103,7 @@ impl AuditSums {
         self.receipts_in += more.receipts_in;
         self.accepted += more.accepted;
         self.rejected += more.rejected;
+        self.rejected_past += more.rejected_past;
         self.stored_occurrences += more.stored_occurrences;
         self.stored_rejected += more.stored_rejected;
         self.receipts += more.receipts;
@@ -131,6 +137,10 @@ fn position(epoch: u32, partition: u32, offset: u64) -> u128 {
 /// Days that a block must be younger than the oldest receipts: a receipt may be 30 days
 /// older than its arrival, and arrive as long before its block is committed.
 const LEFT_OUT_DAYS: u64 = 60;
+
+/// Days of rejected receipts that aren't compared: a row expires by its arrival, and its block may
+/// be committed so much later.
+const REJECTED_LEFT_OUT_DAYS: u64 = 30;
 
 impl Warehouse {
     /// [`Self::audit_with`] without progress.
@@ -205,17 +215,23 @@ impl Warehouse {
     pub async fn audit_partitions(&self, committed: &[CommittedOffset]) -> Result<Vec<AuditPartition>, WarehouseError> {
         // A line that a repair wrote since is as old as those behind it.
         let sql = "SELECT epoch, partition, max(last_offset) + 1,
-                maxIf(last_offset + 1, committed_at < now64(3) - toIntervalDay({days:UInt64}))
+                maxIf(last_offset + 1, committed_at < now64(3) - toIntervalDay({days:UInt64})),
+                maxIf(last_offset + 1, committed_at < now64(3) - toIntervalDay({rejected_days:UInt64}))
              FROM ledger GROUP BY epoch, partition";
         let days = self.receipts_days_max().saturating_sub(LEFT_OUT_DAYS);
-        let call = Call::new(sql).slow().with("days", days);
-        let rows: Vec<(u32, u32, u64, u64)> = self.rows("audit", call).await?;
+        let rejected_days = self.rejected_days_max().saturating_sub(REJECTED_LEFT_OUT_DAYS);
+        let call = Call::new(sql)
+            .slow()
+            .with("days", days)
+            .with("rejected_days", rejected_days);
+        let rows: Vec<(u32, u32, u64, u64, u64)> = self.rows("audit", call).await?;
         let mut partitions = BTreeMap::new();
-        for (epoch, partition, end, begin) in rows {
+        for (epoch, partition, end, begin, rejected_begin) in rows {
             let offsets = AuditPartition {
                 epoch,
                 partition,
                 begin,
+                rejected_begin,
                 end,
             };
             partitions.insert((epoch, partition), offsets);
@@ -225,6 +241,7 @@ impl Warehouse {
                 epoch: one.epoch,
                 partition: one.partition,
                 begin: 0,
+                rejected_begin: 0,
                 end: 0,
             });
             offsets.end = one.next_offset;

@@ -71,7 +71,7 @@ pub struct RefusalStats {
 #[derive(Row, Deserialize)]
 struct ReasonRow {
     reason_text: String,
-    receipts: u64,
+    counted: u64,
 }
 
 #[derive(Row, Deserialize)]
@@ -142,8 +142,8 @@ impl Warehouse {
             call
         };
         let sql = format!(
-            "SELECT toString(reason) AS reason_text, count() AS receipts FROM rejected FINAL WHERE {condition}
-             GROUP BY reason_text ORDER BY receipts DESC, reason_text {FINAL_SETTINGS}"
+            "SELECT toString(reason) AS reason_text, sum(receipts) AS counted FROM rejected FINAL WHERE {condition}
+             GROUP BY reason_text ORDER BY counted DESC, reason_text {FINAL_SETTINGS}"
         );
         let reasons: Vec<ReasonRow> = self.rows("refusals", call(sql)).await?;
         if reasons.is_empty() {
@@ -168,7 +168,7 @@ impl Warehouse {
         }
         let newest: Vec<RefusalRow> = self.rows("refusals_newest", call).await?;
         Ok(RefusalStats {
-            by_reason: reasons.into_iter().map(|row| (row.reason_text, row.receipts)).collect(),
+            by_reason: reasons.into_iter().map(|row| (row.reason_text, row.counted)).collect(),
             newest: newest.into_iter().map(refusal).collect(),
         })
     }

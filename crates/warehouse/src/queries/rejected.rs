@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use blocks::NOT_KEPT;
 use clickhouse::Row;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -38,7 +39,7 @@ pub struct RejectedFilter {
     pub from_ms: Option<i64>,
     /// Received before, milliseconds since the Unix epoch.
     pub to_ms: Option<i64>,
-    /// Only those that no replay has made good.
+    /// Only those that no replay has appended again, and whose bytes are stored.
     pub waiting: bool,
 }
 
@@ -96,6 +97,10 @@ pub struct Rejected {
     pub origin: String,
     /// The size of its bytes.
     pub raw_bytes: u64,
+    /// Fingerprint of the key whose outer signature was verified.
+    pub key_fingerprint: Option<[u8; 32]>,
+    /// Receipts that the row counts; several only where `origin` is `not_kept`.
+    pub receipts: u32,
     /// Where it counts, if a replay made it good.
     pub replay: Option<Replay>,
 }
@@ -125,6 +130,8 @@ pub struct StandingRejection {
     /// Whether judging it again is expected to say otherwise: it was replayed, or only the warehouse or a policy
     /// refused it.
     pub passes_now: bool,
+    /// Receipts that the row counts, and of which it has the first position.
+    pub receipts: u32,
 }
 
 /// A payload, named by what it hashes, and where it counts.
@@ -159,6 +166,8 @@ struct RejectedRow {
     request_signature: Option<String>,
     origin_text: String,
     raw_bytes: u64,
+    fingerprint: [u8; 32],
+    counted: u32,
 }
 
 #[derive(Row, Deserialize)]
@@ -202,7 +211,10 @@ impl RejectedFilter {
             (self.client_id.is_some(), " AND client_id = {client_id:UUID}"),
             (self.receipt_id.is_some(), " AND receipt_id = {receipt_id:UUID}"),
             (self.position.is_some(), " AND position = {position:UInt128}"),
-            (self.waiting, " AND position NOT IN (SELECT position FROM replays)"),
+            (
+                self.waiting,
+                &format!(" AND origin != '{NOT_KEPT}' AND position NOT IN (SELECT position FROM replays)"),
+            ),
         ] {
             if wanted {
                 condition.push_str(text);
@@ -256,7 +268,7 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn rejected_count(&self, filter: &RejectedFilter) -> Result<u64, WarehouseError> {
         let condition = filter.condition();
-        let sql = format!("SELECT count() FROM rejected FINAL WHERE {condition} {REJECTED_SETTINGS}");
+        let sql = format!("SELECT sum(receipts) FROM rejected FINAL WHERE {condition} {REJECTED_SETTINGS}");
         self.one("rejected_count", filter.call(sql)).await
     }
 
@@ -313,7 +325,8 @@ impl Warehouse {
     pub async fn rejected(&self, keys: &[RejectedCursor]) -> Result<Vec<Rejected>, WarehouseError> {
         let sql = "SELECT position, toString(reason) AS reason_text, detail, publisher, receipt_id, client_id, entry_id,
                 payload_hash, toUnixTimestamp64Milli(received_at) AS received_ms, request_id, client_address,
-                toString(kind) AS kind_text, request_signature, toString(origin) AS origin_text, length(raw) AS raw_bytes";
+                toString(kind) AS kind_text, request_signature, toString(origin) AS origin_text, length(raw) AS raw_bytes,
+                CAST(key_fingerprint AS FixedString(32)) AS fingerprint, receipts AS counted";
         let mut all = Vec::with_capacity(keys.len());
         for keys in keys.chunks(NAMED_MAX) {
             let rows: Vec<RejectedRow> = self.rows("rejected", at(keys, sql)).await?;
@@ -364,7 +377,8 @@ impl Warehouse {
     pub async fn standing_rejections(&self, first: u128, last: u128) -> Result<Vec<StandingRejection>, WarehouseError> {
         let sql = format!(
             "SELECT position, toBool(origin = 'record' AND kind = 'batch') AS whole_batch,
-                toBool(reason IN ('{REFUSED_BY_WAREHOUSE}', '{}') OR position IN (SELECT position FROM replays)) AS passes_now
+                toBool(reason IN ('{REFUSED_BY_WAREHOUSE}', '{}') OR position IN (SELECT position FROM replays)) AS passes_now,
+                receipts
              FROM rejected FINAL WHERE position >= {{first:UInt128}} AND position <= {{last:UInt128}}
              ORDER BY position {REJECTED_SETTINGS}",
             REFUSED_BY_POLICY.join("', '")
@@ -447,6 +461,8 @@ fn rejected(row: RejectedRow, replays: &mut HashMap<u128, Replay>) -> Rejected {
         request_signature: row.request_signature,
         origin: row.origin_text,
         raw_bytes: row.raw_bytes,
+        key_fingerprint: Some(row.fingerprint).filter(|fingerprint| *fingerprint != [0; 32]),
+        receipts: row.counted,
         replay: replays.remove(&row.position),
     }
 }

@@ -57,6 +57,8 @@ pub enum SenderOutcome {
         request_id: String,
         /// When the gateway took it, milliseconds since the Unix epoch.
         received_at_ms: i64,
+        /// Receipts that it counts; several only where they are beyond what is stored of a key.
+        receipts: u32,
     },
     /// The same payload occurred before.
     Duplicate,
@@ -109,6 +111,7 @@ struct RejectedRow {
     receipt_id: Option<Uuid>,
     received_ms: i64,
     request_id: String,
+    receipts: u32,
 }
 
 #[derive(Row, Deserialize)]
@@ -171,7 +174,7 @@ impl Warehouse {
         // for what an erasure blanks, which is the key, too.
         let sql = format!(
             "SELECT position, toString(reason) AS reason_text, detail, receipt_id,
-                toUnixTimestamp64Milli(received_at) AS received_ms, request_id
+                toUnixTimestamp64Milli(received_at) AS received_ms, request_id, receipts
              FROM rejected
              WHERE {OF_KEY} AND {IN_RANGES} AND position NOT IN (SELECT position FROM replays)
              ORDER BY position LIMIT 1 BY position LIMIT {{limit:UInt32}}"
@@ -186,6 +189,7 @@ impl Warehouse {
                 detail: row.detail,
                 request_id: row.request_id,
                 received_at_ms: row.received_ms,
+                receipts: row.receipts,
             },
         };
         Ok(rows.into_iter().map(occurrence).collect())
@@ -262,12 +266,14 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn sender_reasons(&self, key: &[u8; 32], from_ms: i64) -> Result<Vec<ReasonSummary>, WarehouseError> {
         let sql = format!(
-            "SELECT toString(reason) AS reason_text, uniqExact(position) AS receipts,
+            "SELECT toString(reason) AS reason_text, sum(counted) AS receipts,
                 argMax(tuple(receipt_id), position).1 AS newest_id, argMax(detail, position) AS newest_detail,
                 toUnixTimestamp64Milli(argMax(received_at, position)) AS newest_ms
-             FROM rejected
-             WHERE {OF_KEY} AND received_at >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
-                AND position NOT IN (SELECT position FROM replays)
+             FROM (
+                SELECT position, reason, receipt_id, detail, received_at, receipts AS counted FROM rejected
+                WHERE {OF_KEY} AND received_at >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
+                    AND position NOT IN (SELECT position FROM replays)
+                LIMIT 1 BY position)
              GROUP BY reason_text ORDER BY receipts DESC, reason_text"
         );
         self.rows("sender_reasons", of_key(sql, key).with("from_ms", from_ms))

@@ -30,7 +30,7 @@ struct ReceiptsRow {
 #[derive(Row, Deserialize)]
 struct ReasonRow {
     reason_text: String,
-    receipts: u64,
+    counted: u64,
 }
 
 impl Warehouse {
@@ -44,7 +44,7 @@ impl Warehouse {
         );
         let stored: ReceiptsRow = self.one("totals", Call::new(sql).slow()).await?;
         let sql = format!(
-            "SELECT toString(reason) AS reason_text, count() AS receipts FROM rejected FINAL
+            "SELECT toString(reason) AS reason_text, sum(receipts) AS counted FROM rejected FINAL
              GROUP BY reason_text ORDER BY reason_text {FINAL_SETTINGS}"
         );
         let reasons: Vec<ReasonRow> = self.rows("totals_rejected", Call::new(sql).slow()).await?;
@@ -55,8 +55,8 @@ impl Warehouse {
         Ok(Totals {
             receipts: stored.receipts,
             occurrences: stored.occurrences,
-            rejected: reasons.iter().map(|row| row.receipts).sum(),
-            rejected_by_reason: reasons.into_iter().map(|row| (row.reason_text, row.receipts)).collect(),
+            rejected: reasons.iter().map(|row| row.counted).sum(),
+            rejected_by_reason: reasons.into_iter().map(|row| (row.reason_text, row.counted)).collect(),
             conflicts,
         })
     }

@@ -80,6 +80,7 @@ CREATE TABLE IF NOT EXISTS `receipts_1`.rejected
     raw String CODEC(ZSTD(3)),
     request_signature Nullable(String) CODEC(ZSTD(1)),
     origin LowCardinality(String),
+    receipts UInt32 CODEC(T64, ZSTD(1)),
     INDEX key_fingerprint_bloom key_fingerprint TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX position_minmax (position, CAST(position, 'UInt64')) TYPE minmax GRANULARITY 1
@@ -222,7 +223,7 @@ ALTER TABLE `receipts_1`.evidence MODIFY TTL toDateTime(timestamp) + toIntervalD
 
 ALTER TABLE `receipts_1`.rejected MODIFY SETTING ttl_only_drop_parts = 1;
 
-ALTER TABLE `receipts_1`.rejected MODIFY TTL toDateTime(received_at) + toIntervalDay(2557);
+ALTER TABLE `receipts_1`.rejected MODIFY TTL toDateTime(received_at) + toIntervalDay(90);
 
 ALTER TABLE `receipts_1`.usage MODIFY SETTING ttl_only_drop_parts = 1;
 

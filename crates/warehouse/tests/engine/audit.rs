@@ -53,6 +53,7 @@ fn a_sound_ledger_has_no_findings() {
             receipts_in: 13,
             accepted: 12,
             rejected: 1,
+            rejected_past: 0,
             stored_occurrences: 12,
             stored_rejected: 1,
             receipts: 12,
@@ -282,6 +283,7 @@ fn positions_outside_of_a_section_do_not_count_in_it() {
             epoch: 1,
             partition: 0,
             begin: 0,
+            rejected_begin: 0,
             end,
         };
         for merges in [false, true] {

@@ -61,6 +61,8 @@ pub(crate) fn config() -> WarehouseConfig {
     let database = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
     WarehouseConfig {
         database,
+        // The rows of these tests are of fixed days.
+        rejected_days_max: 2_557,
         ..WarehouseConfig::default()
     }
 }
@@ -229,6 +231,7 @@ pub(crate) fn rejected(position: u128, reason: &'static str) -> RejectedRow<'sta
         raw: b"{}",
         request_signature: "",
         origin: "record",
+        receipts: 1,
     }
 }
 

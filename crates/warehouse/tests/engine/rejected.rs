@@ -262,3 +262,41 @@ fn standing_payloads_are_found_by_what_they_hash() {
         assert_eq!(elsewhere.unwrap(), []);
     });
 }
+
+#[test]
+fn a_row_counts_all_receipts_that_are_not_kept() {
+    run(async {
+        let warehouse = fresh().await;
+        let not_kept = RejectedRow {
+            origin: blocks::NOT_KEPT,
+            key_fingerprint: &[8; 32],
+            raw: b"",
+            receipts: 40,
+            ..rejected(position(0, 2, 5), "bad_signature")
+        };
+        insert_rejected(&warehouse, &[rejected(position(0, 1, 0), "bad_signature"), not_kept]).await;
+        let scope = Scope::of(vec!["news.example".to_owned()]);
+        let refusals = warehouse.refusals(&scope, 0, NOON_MS * 2, 10).await.unwrap();
+        assert_eq!(refusals.by_reason, [("bad_signature".to_owned(), 41)]);
+        assert_eq!(refusals.newest.len(), 2);
+        let totals = warehouse.totals().await.unwrap();
+        assert_eq!(totals.rejected, 41);
+        let all = RejectedFilter::default();
+        assert_eq!(warehouse.rejected_count(&all).await.unwrap(), 41);
+        let keys = warehouse
+            .rejected_keys(&all, RejectedOrder::Stored, None, 10)
+            .await
+            .unwrap();
+        let rows = warehouse.rejected(&keys).await.unwrap();
+        let counted: Vec<_> = rows.iter().map(|row| (row.receipts, row.key_fingerprint)).collect();
+        assert_eq!(counted, [(1, None), (40, Some([8; 32]))]);
+        // It has no bytes that a replay could judge.
+        let waiting = RejectedFilter { waiting: true, ..all };
+        assert_eq!(warehouse.rejected_count(&waiting).await.unwrap(), 1);
+        let standing = warehouse
+            .standing_rejections(position(0, 2, 0), position(0, 2, 9))
+            .await
+            .unwrap();
+        assert_eq!(standing[0].receipts, 40);
+    });
+}

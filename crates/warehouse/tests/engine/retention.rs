@@ -18,6 +18,7 @@ fn days_ago_ms(days: i64) -> i64 {
 async fn keeping(days: u64, config: &WarehouseConfig) -> Warehouse {
     let config = WarehouseConfig {
         receipts_days_max: days,
+        rejected_days_max: 100.min(days),
         ..config.clone()
     };
     let warehouse = Warehouse::new(&Target::Socket(socket().to_owned()), &config).unwrap();
@@ -72,14 +73,15 @@ fn old_receipts_go_and_are_not_missed() {
         let totals = warehouse.totals().await.unwrap();
         assert_eq!(
             (totals.receipts, totals.rejected),
-            (2, 2),
-            "those of 360 days and of one"
+            (2, 1),
+            "receipts of 360 days and of one, and the rejected one of one day"
         );
         let after = warehouse.audit(&[end]).await.unwrap();
         assert_eq!(
             (after.findings.as_slice(), after.blocks_past, after.accepted),
             (&[][..], 3, 1)
         );
+        assert_eq!((after.rejected, after.rejected_past, after.stored_rejected), (1, 0, 1));
         // What is lost among the young ones still shows, and so does a hole among the old lines.
         sql(warehouse.database(), "TRUNCATE TABLE receipts").await;
         sql(
@@ -106,10 +108,36 @@ fn another_retention_is_taken_over_at_the_next_start() {
         let totals = warehouse.totals().await.unwrap();
         assert_eq!((totals.receipts, totals.rejected), (0, 0));
         let tables = "SELECT name FROM system.tables WHERE database = currentDatabase()
-            AND engine_full LIKE '%toIntervalDay(400)%' AND engine_full LIKE '%ttl_only_drop_parts = 1%' ORDER BY name";
+            AND engine_full LIKE if(name = 'rejected', '%toIntervalDay(100)%', '%toIntervalDay(400)%') AND engine_full LIKE '%ttl_only_drop_parts = 1%' ORDER BY name";
         assert_eq!(
             sql(warehouse.database(), tables).await,
             "evidence\nreceipts\nrejected\nusage\n"
         );
+    });
+}
+
+#[test]
+fn rejected_receipts_go_earlier_and_are_not_missed() {
+    run(async {
+        let warehouse = keeping(400, &config()).await;
+        for (number, days) in [(0, 200), (1, 80), (2, 1)] {
+            block(&warehouse, number, days_ago_ms(days)).await;
+        }
+        let end = CommittedOffset {
+            epoch: 1,
+            partition: 0,
+            next_offset: 3,
+        };
+        let_go(&warehouse).await;
+        let totals = warehouse.totals().await.unwrap();
+        assert_eq!((totals.receipts, totals.rejected), (3, 2));
+        let audit = warehouse.audit(&[end]).await.unwrap();
+        assert_eq!(audit.findings, []);
+        // 70 days are compared: 100 less those between an arrival and its block's commit.
+        assert_eq!((audit.rejected, audit.rejected_past, audit.stored_rejected), (3, 2, 1));
+        sql(warehouse.database(), "TRUNCATE TABLE rejected").await;
+        let lost = warehouse.audit(&[end]).await.unwrap();
+        let kinds: Vec<_> = lost.findings.iter().map(|finding| finding.kind).collect();
+        assert_eq!(kinds, ["rejected_sum"]);
     });
 }

@@ -66,6 +66,7 @@ struct TypedRejected {
     raw: String,
     request_signature: Option<String>,
     origin: String,
+    receipts: u32,
 }
 
 #[derive(Row, Serialize, Deserialize, Debug, PartialEq, Clone)]
@@ -137,6 +138,7 @@ impl From<RejectedRow<'_>> for TypedRejected {
             raw: String::from_utf8(row.raw.to_vec()).unwrap(),
             request_signature: (!row.request_signature.is_empty()).then(|| row.request_signature.to_owned()),
             origin: row.origin.to_owned(),
+            receipts: row.receipts,
         }
     }
 }
@@ -237,6 +239,7 @@ fn rejected_and_ledger_rows_are_what_the_official_client_writes() {
             raw: long.as_bytes(),
             request_signature: "c2ln",
             origin: "signed_batch",
+            receipts: 7,
             ..rejected(position(1, 2, 3), "bad_signature")
         };
         let bare = rejected(position(1, 2, 4), "bad_signature");

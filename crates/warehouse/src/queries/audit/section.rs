@@ -65,10 +65,13 @@ impl Warehouse {
         if from < end {
             let range = at(from)..at(end);
             sums.stored_occurrences = self.stored_occurrences(range.clone()).await?;
-            sums.stored_rejected = self.stored_rejected(range.clone()).await?;
+            let rejected_from = from.max(partition.rejected_begin);
+            if rejected_from < end {
+                sums.stored_rejected = self.stored_rejected(at(rejected_from)..at(end)).await?;
+            }
             for (kind, counted, stored) in [
                 ("accepted_sum", sums.accepted, sums.stored_occurrences),
-                ("rejected_sum", sums.rejected, sums.stored_rejected),
+                ("rejected_sum", sums.rejected - sums.rejected_past, sums.stored_rejected),
             ] {
                 if counted != stored {
                     sums.off_by += counted.abs_diff(stored);
@@ -117,7 +120,7 @@ impl Warehouse {
         let sql = format!(
             "SELECT sum(stored) FROM (
                 SELECT sum(arrayCount(position -> {WITHIN}, positions)) AS stored FROM receipts WHERE {receipts}
-                UNION ALL SELECT count() FROM rejected WHERE {rejected})"
+                UNION ALL SELECT sum(receipts) FROM rejected WHERE {rejected})"
         );
         self.one("audit_uncommitted", within(sql, &positions)).await
     }
@@ -147,7 +150,11 @@ impl Warehouse {
 
     async fn stored_rejected(&self, positions: Range<u128>) -> Result<u64, WarehouseError> {
         let Indexed { rejected, .. } = Indexed::of(&positions);
-        let sql = format!("SELECT uniqExact(position, publisher, received_at) FROM rejected WHERE {rejected}");
+        let sql = format!(
+            "SELECT sum(counted) FROM (
+                SELECT any(receipts) AS counted FROM rejected WHERE {rejected}
+                GROUP BY position, publisher, received_at)"
+        );
         self.one("audit_rejected", within(sql, &positions)).await
     }
 
@@ -272,6 +279,9 @@ impl Ledger {
                 sums.receipts_in += block.receipts_in;
                 sums.accepted += block.accepted;
                 sums.rejected += block.rejected;
+                if block.first_offset < partition.rejected_begin {
+                    sums.rejected_past += block.rejected;
+                }
             }
             receipts += block.receipts_in;
             end = end.max(block.last_offset.saturating_add(1));
@@ -302,6 +312,7 @@ mod tests {
         epoch: 1,
         partition: 0,
         begin: 0,
+        rejected_begin: 0,
         end: 40,
     };
 
