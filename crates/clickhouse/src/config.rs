@@ -17,6 +17,8 @@ pub struct WarehouseConfig {
     pub user: Option<String>,
     /// Password of the server.
     pub password: Option<Password>,
+    /// Whether the password may go to another machine without TLS.
+    pub allow_plaintext: bool,
     /// With `https`: PEM certificates of those who may have signed the server's; none means the system's.
     pub tls_ca_file: Option<PathBuf>,
     /// With `https`: our own certificate chain in PEM, where the server asks for one.
@@ -39,9 +41,11 @@ pub struct WarehouseConfig {
     /// Whether tables of a server are made so that an insert is synced to disk before it counts, as in the embedded
     /// engine. Counts when the tables are made.
     pub fsync: bool,
-    /// How old receipts may get, rejected ones too, in days. Tables let go of whole months, each once its last receipt is so old; the
-    /// audit looks only at what is younger.
+    /// Age at which receipts expire, in days. Tables drop whole months, each once its last receipt
+    /// is so old; the audit checks only what is younger.
     pub receipts_days_max: u64,
+    /// Age at which rejected receipts expire, in days from their arrival.
+    pub rejected_days_max: u64,
     /// Connections to a server at a time; more statements wait for one.
     pub connections_max: usize,
     /// Time one connection may take to be made, in milliseconds.
@@ -78,6 +82,7 @@ impl Default for WarehouseConfig {
             url: None,
             user: None,
             password: None,
+            allow_plaintext: false,
             tls_ca_file: None,
             tls_certificate_file: None,
             tls_key_file: None,
@@ -88,6 +93,7 @@ impl Default for WarehouseConfig {
             insert_quorum: 0,
             fsync: true,
             receipts_days_max: 2_557,
+            rejected_days_max: 90,
             connections_max: 32,
             connect_wait_ms_max: 5_000,
             library: None,
@@ -145,6 +151,14 @@ impl WarehouseConfig {
             if text.is_some_and(|text| HeaderValue::from_str(text).is_err()) {
                 faults.push(format!("warehouse.{key} must be visible ASCII: it is sent in a header"));
             }
+        }
+        let servers = self.url.iter().chain(&self.shards);
+        if self.password.is_some() && !self.allow_plaintext && servers.into_iter().any(|url| is_plaintext_away(url)) {
+            faults.push(
+                "warehouse.url and warehouse.shards must start with https:// where a password goes to another machine; \
+                 warehouse.allow_plaintext = true allows it without TLS"
+                    .to_owned(),
+            );
         }
         let files = [&self.tls_ca_file, &self.tls_certificate_file, &self.tls_key_file];
         if self.tls_certificate_file.is_some() != self.tls_key_file.is_some() {
@@ -226,6 +240,9 @@ impl WarehouseConfig {
         if !(120..=36_500).contains(&self.receipts_days_max) {
             faults.push("warehouse.receipts_days_max must be from 120 to 36500".to_owned());
         }
+        if !(60..=self.receipts_days_max).contains(&self.rejected_days_max) {
+            faults.push("warehouse.rejected_days_max must be from 60 to warehouse.receipts_days_max".to_owned());
+        }
         for (name, value, max) in [
             ("threads", self.threads, 64),
             ("connections_max", self.connections_max, 4_096),
@@ -257,6 +274,13 @@ fn is_name(text: &str) -> bool {
 /// Whether an address asks for TLS.
 pub(crate) fn is_https(url: &str) -> bool {
     url.starts_with("https://")
+}
+
+/// Whether an address is another machine's, without TLS.
+fn is_plaintext_away(url: &str) -> bool {
+    let uri = url.parse::<Uri>();
+    let host = uri.as_ref().ok().and_then(Uri::host);
+    !is_https(url) && host.is_some_and(|host| !matches!(host, "localhost" | "127.0.0.1" | "[::1]"))
 }
 
 fn check_url(url: &str) -> Result<(), &'static str> {
@@ -413,6 +437,29 @@ mod tests {
             config.tls_ca_file = Some("/nowhere/ca.pem".into());
         });
         assert!(found.contains("https://"), "{found}");
+    }
+
+    #[test]
+    fn a_password_goes_to_another_machine_in_tls() {
+        for (url, is_good) in [
+            ("http://a:8123", false),
+            ("https://a:8443", true),
+            ("http://127.0.0.1:8123", true),
+            ("http://[::1]:8123", true),
+        ] {
+            let with_password = |config: &mut WarehouseConfig| {
+                config.url = Some(url.to_owned());
+                config.password = Some("hunter2".into());
+            };
+            let found = faults(with_password);
+            assert_eq!(found.contains("warehouse.allow_plaintext"), !is_good, "{url}: {found}");
+            assert!(!found.contains("hunter2"));
+            let allowed = faults(|config| {
+                with_password(config);
+                config.allow_plaintext = true;
+            });
+            assert_eq!(allowed, "", "{url}");
+        }
     }
 
     #[test]

@@ -276,7 +276,7 @@ pub const METRICS: &[MetricDoc] = &[
         "receipts_publisher_task_good_timestamp_seconds",
         "seconds",
         &["task"],
-        "When this replica last came to the end of a round of looking for verifications that end, of erasures, or of key directories, since the Unix epoch.",
+        "When this replica last came to the end of a round of looking for verifications that end, of erasures, of key directories, or of checking published proofs of domains, since the Unix epoch.",
     ),
     gauge(
         "receipts_publisher_erasures_failing",

@@ -100,6 +100,8 @@ kinds! {
     InsufficientScope = FORBIDDEN, "insufficient_scope", "The API key lacks a scope";
     /// The key's account hasn't verified the domain this is about.
     DomainNotVerified = FORBIDDEN, "domain_not_verified", "The domain isn't verified for this account";
+    /// The key is limited to other domains of its account.
+    KeyDomains = FORBIDDEN, "key_domains", "The API key is for other domains";
     /// A client's key that isn't registered, where only registered ones may sign.
     ClientKeyUnknown = FORBIDDEN, "client_key_unknown", "The client's key isn't registered";
     /// A client's key that is revoked, where only registered ones may sign.
@@ -114,14 +116,14 @@ kinds! {
     EntryConflict = CONFLICT, "entry_conflict", "The entry's id is used";
     /// The account has as many entries as it may have.
     TooManyEntries = CONFLICT, "too_many_entries", "The account has as many entries as it may have";
-    /// Another account's verification of the domain holds.
-    DomainHeldElsewhere = CONFLICT, "domain_held_elsewhere", "The domain is verified by another account";
     /// The account has as many open verification tokens as it may have.
     TooManyChallenges = CONFLICT, "too_many_tokens", "Too many verification tokens wait to be found";
     /// The account has as many domains as it may have.
     TooManyDomains = CONFLICT, "too_many_domains", "The account has as many domains as it may have";
     /// The account has as many erasures under way as it may have.
     TooManyErasures = CONFLICT, "too_many_erasures", "Too many erasures are under way";
+    /// The erasure to be cancelled has begun.
+    ErasureBegun = CONFLICT, "erasure_begun", "The erasure has begun";
     /// The key to be rotated doesn't work any more, or has been replaced.
     KeyEnded = CONFLICT, "key_ended", "The API key has come to its end";
     /// The account has as many keys as it may have.

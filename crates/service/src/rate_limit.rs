@@ -1,4 +1,6 @@
 //! Rate limits: requests a minute and a day for each key, in fixed windows of UTC time, and the headers that tell about them.
+//! A key names whom the quota belongs to: the APIs count by account, whatever API key a request
+//! has.
 //!
 //! Fixed windows, because N replicas can share them in one atomic step of a store, and because `X-RateLimit-Reset` then
 //! means exactly one instant. A refused request takes nothing.
@@ -42,10 +44,10 @@ pub trait RateLimiter: Send + Sync {
 /// What `config` says can't be used.
 pub async fn limiter(
     config: &RedisConfig,
-    keys_max: usize,
+    accounts_max: usize,
     health: &Health,
 ) -> Result<Arc<dyn RateLimiter>, RedisError> {
-    let local = InProcessLimiter::new(keys_max);
+    let local = InProcessLimiter::new(accounts_max);
     if config.url().is_none() {
         return Ok(Arc::new(local));
     }

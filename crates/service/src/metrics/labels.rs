@@ -110,7 +110,7 @@ pub const LABELS: &[(&str, &str, Values)] = &[
         "outcome",
         OneOf(&["fetched", "unchanged", "failed"]),
     ),
-    ("", "task", OneOf(&["expiry", "erasure", "directories"])),
+    ("", "task", OneOf(&["expiry", "erasure", "directories", "proofs"])),
     ("", "api", OneOf(&["analytics", "publisher"])),
     (
         "receipts_api_requests_total",

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Faults, Validate};
 
-/// How much a key may ask.
+/// Numbers of requests that an account may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     /// Requests a minute.
@@ -13,7 +13,7 @@ pub struct Quota {
     pub per_day: Option<u32>,
 }
 
-/// The section `[quotas]`: quotas by tier, per API key.
+/// The section `[quotas]`: requests by tier, of an account. Its API keys share them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QuotasConfig {
@@ -29,8 +29,9 @@ pub struct QuotasConfig {
     pub enterprise_per_minute: u32,
     /// Requests a day, tier enterprise; 0: no limit.
     pub enterprise_per_day: u32,
-    /// API keys counted one by one; further ones share one count until others fall idle. About 100 bytes each.
-    pub keys_max: usize,
+    /// Accounts counted one by one; further ones share one count until others fall idle. About 100
+    /// bytes each.
+    pub accounts_max: usize,
 }
 
 impl Default for QuotasConfig {
@@ -42,7 +43,7 @@ impl Default for QuotasConfig {
             pro_per_day: 100_000,
             enterprise_per_minute: 6_000,
             enterprise_per_day: 0,
-            keys_max: 100_000,
+            accounts_max: 100_000,
         }
     }
 }
@@ -56,7 +57,7 @@ impl Validate for QuotasConfig {
         ] {
             faults.range(key, value, 1..=1_000_000_000);
         }
-        faults.range("keys_max", self.keys_max, 1..=10_000_000);
+        faults.range("accounts_max", self.accounts_max, 1..=10_000_000);
     }
 }
 

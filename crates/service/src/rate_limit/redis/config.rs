@@ -19,6 +19,8 @@ pub struct RedisConfig {
     /// The password, serialized as `***`.
     #[serde(serialize_with = "masked")]
     pub password: Option<String>,
+    /// Whether the password may go to another machine without TLS.
+    pub allow_plaintext: bool,
     /// PEM certificates of the authorities to trust instead of the system's.
     pub tls_ca_file: Option<PathBuf>,
     /// What every key begins with.
@@ -37,6 +39,7 @@ impl Default for RedisConfig {
             url: None,
             user: None,
             password: None,
+            allow_plaintext: false,
             tls_ca_file: None,
             prefix: "receipts:limit:".to_owned(),
             connect_ms_max: 1_000,
@@ -89,6 +92,11 @@ impl Validate for RedisConfig {
                 Ok(info) if self.tls_ca_file.is_some() && !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) => {
                     faults.push("tls_ca_file", "needs a url that begins with rediss://");
                 }
+                Ok(info) if !self.allow_plaintext && has_plaintext_password(&info) => faults.push(
+                    "url",
+                    "must begin with rediss:// where a password goes to another machine; allow_plaintext = true \
+                     allows it without TLS",
+                ),
                 Ok(_) => {}
             }
         }
@@ -101,6 +109,14 @@ impl Validate for RedisConfig {
     }
 }
 
+fn has_plaintext_password(info: &ConnectionInfo) -> bool {
+    let ConnectionAddr::Tcp(host, _) = info.addr() else {
+        return false;
+    };
+    let is_here = matches!(host.as_str(), "localhost" | "127.0.0.1" | "::1" | "[::1]");
+    !is_here && info.redis_settings().password().is_some()
+}
+
 fn masked<S: Serializer>(password: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
     password.as_ref().map(|_| "***").serialize(serializer)
 }
@@ -111,6 +127,7 @@ impl fmt::Debug for RedisConfig {
             .field("url", &self.url().map(|_| "redis://..."))
             .field("user", &self.user)
             .field("password", &self.password.as_ref().map(|_| "..."))
+            .field("allow_plaintext", &self.allow_plaintext)
             .field("tls_ca_file", &self.tls_ca_file)
             .field("prefix", &self.prefix)
             .field("connect_ms_max", &self.connect_ms_max)
@@ -165,6 +182,10 @@ mod tests {
         ] {
             assert_eq!(faults(&of(bad)).len(), 1, "{bad}");
         }
+        let mut away = of("redis://:secret@h");
+        assert!(faults(&away)[0].contains("rediss://"));
+        away.allow_plaintext = true;
+        assert_eq!(faults(&away), [""; 0]);
     }
 
     #[test]
