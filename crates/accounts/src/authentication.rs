@@ -6,6 +6,8 @@ use metrics::counter;
 use sqlx::Row;
 
 use crate::api_key::SecretHash;
+use crate::coverage::{KeyDomains, is_below};
+use crate::domain::is_public_suffix;
 use crate::scope::parse_scopes;
 use crate::{Accounts, AccountsError, ApiKey, DOMAINS_MAX, Inherited, Scope, Tier};
 
@@ -27,6 +29,9 @@ pub struct Principal {
     pub domains: Vec<String>,
     /// Those of them whose subdomains are covered with them, in order.
     pub inherited: Vec<Inherited>,
+    /// The key's limit, of which `domains` and `inherited` are the verified part; `None`
+    /// speaks for the whole account.
+    pub limit: Option<KeyDomains>,
 }
 
 impl Principal {
@@ -67,6 +72,7 @@ pub(crate) struct CheckedKey {
     tier: Tier,
     scopes: Vec<Scope>,
     domains: Vec<HeldDomain>,
+    limit: Option<KeyDomains>,
 }
 
 /// A verified domain that wasn't revoked when it was read.
@@ -125,7 +131,7 @@ impl Accounts {
 
     /// The key as stored, if there is one and its secret is this one.
     async fn read_key(&self, key: &ApiKey, hash: SecretHash, now_ms: i64) -> Result<Option<CheckedKey>, AccountsError> {
-        let question = "SELECT k.secret_hash, k.scopes, k.expires_at_ms, k.revoked_at_ms, a.id, a.tier
+        let question = "SELECT k.secret_hash, k.scopes, k.expires_at_ms, k.revoked_at_ms, a.id, a.tier, k.domains
             FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.id = $1";
         let row = sqlx::query(question).bind(key.id()).fetch_optional(&self.pool).await?;
         let stored = match &row {
@@ -143,7 +149,14 @@ impl Accounts {
             .parse()
             .map_err(|error: crate::TierError| unreadable(error.to_string()))?;
         let account_id: String = row.try_get(4)?;
-        let domains = self.held_domains(&account_id, now_ms).await?;
+        let mut domains = self.held_domains(&account_id, now_ms).await?;
+        let limit = match row.try_get::<Option<&str>, _>(6)? {
+            None => None,
+            Some(words) => Some(self.key_domains(&account_id, words).await?),
+        };
+        if let Some(limit) = &limit {
+            domains.retain(|held| limit.domains.contains(&held.domain));
+        }
         Ok(Some(CheckedKey {
             hash,
             read_at_ms: now_ms,
@@ -153,7 +166,29 @@ impl Accounts {
             tier,
             scopes,
             domains,
+            limit,
         }))
+    }
+
+    /// The limit of a key, as it is stored with commas. Its exceptions are the account's other
+    /// domains below, verified or not: entries of domains that have ended are there too.
+    async fn key_domains(&self, account_id: &str, words: &str) -> Result<KeyDomains, AccountsError> {
+        let mut limit = KeyDomains {
+            domains: words.split(',').map(str::to_owned).collect(),
+            except: Vec::new(),
+        };
+        for domain in limit.domains.clone() {
+            let question = "SELECT d.domain FROM domain_ancestors a JOIN domains d ON d.domain = a.domain
+                WHERE a.ancestor = $1 AND d.account_id = $2 ORDER BY d.domain LIMIT $3";
+            let question = sqlx::query(question).bind(domain).bind(account_id).bind(DOMAINS_MAX);
+            for row in question.fetch_all(&self.pool).await? {
+                let other: String = row.try_get(0)?;
+                if !limit.domains.contains(&other) && !limit.except.contains(&other) {
+                    limit.except.push(other);
+                }
+            }
+        }
+        Ok(limit)
     }
 
     async fn held_domains(&self, account_id: &str, now_ms: i64) -> Result<Vec<HeldDomain>, AccountsError> {
@@ -162,10 +197,13 @@ impl Accounts {
         let question = sqlx::query(question).bind(account_id).bind(now_ms).bind(DOMAINS_MAX);
         let mut held = Vec::new();
         for row in question.fetch_all(&self.pool).await? {
+            let domain: String = row.try_get(0)?;
+            // Earlier releases let public suffixes include their subdomains.
+            let is_covering = row.try_get::<i64, _>(2)? != 0 && !is_public_suffix(&domain);
             held.push(HeldDomain {
-                domain: row.try_get(0)?,
+                domain,
                 expires_at_ms: row.try_get(1)?,
-                others: (row.try_get::<i64, _>(2)? != 0).then(Vec::new),
+                others: is_covering.then(Vec::new),
             });
         }
         if held.iter().all(|domain| domain.others.is_none()) {
@@ -211,9 +249,12 @@ impl CheckedKey {
             domains.push(held.domain.clone());
             if let Some(others) = &held.others {
                 let others = others.iter().filter(|(_, expires_at_ms)| holding(*expires_at_ms));
+                let others = others.map(|(domain, _)| domain.clone());
+                let own = self.limit.iter().flat_map(|limit| limit.except.iter().cloned());
+                let own = own.filter(|other| is_below(other, &held.domain));
                 inherited.push(Inherited {
                     parent: held.domain.clone(),
-                    except: others.map(|(domain, _)| domain.clone()).collect(),
+                    except: others.chain(own).collect(),
                 });
             }
         }
@@ -224,6 +265,7 @@ impl CheckedKey {
             scopes: self.scopes.clone(),
             domains,
             inherited,
+            limit: self.limit.clone(),
         })
     }
 

@@ -60,7 +60,7 @@ pub struct ChallengeWish<'a> {
 pub struct Challenge {
     pub(crate) id: String,
     pub(crate) account_id: String,
-    token_hash: SecretHash,
+    pub(crate) token_hash: SecretHash,
     /// What is to be proven.
     pub domain: Domain,
     /// Where the token will be.
@@ -94,9 +94,14 @@ impl Accounts {
     /// Makes a challenge for each domain. Open ones stay, up to [`CHALLENGES_PER_DOMAIN_MAX`] of a domain.
     ///
     /// # Errors
-    /// [`AccountsError::TooManyChallenges`], or the store fails. Nothing is stored then.
+    /// [`AccountsError::PublicSuffix`], [`AccountsError::TooManyChallenges`], or the store fails.
+    /// On an error the store is unchanged.
     pub async fn create_challenges(&self, wish: &ChallengeWish<'_>) -> Result<Vec<IssuedChallenge>, AccountsError> {
         let now_ms = self.now_ms();
+        let suffix = wish.domains.iter().find(|domain| domain.is_public_suffix());
+        if let Some(suffix) = suffix.filter(|_| wish.include_subdomains) {
+            return Err(AccountsError::PublicSuffix(suffix.to_string()));
+        }
         self.timed("create_challenges", async {
             let mut transaction = self.begin().await?;
             lock(&mut transaction, wish.account_id).await?;

@@ -3,6 +3,10 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use sqlx::ConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
+
+use crate::Tier;
 
 /// Where accounts are stored, and the bounds of asking.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,24 +14,55 @@ use serde::{Deserialize, Serialize};
 pub struct AccountsConfig {
     /// `postgres://user:password@host:port/database`; not given or empty: SQLite in `accounts.sqlite` of the data directory.
     pub url: Option<String>,
+    /// Whether a password may go to another machine without TLS.
+    pub allow_plaintext: bool,
     /// Connections to the database.
     pub connections_max: u32,
     /// Time for one question, waiting for a connection included, in milliseconds.
     pub wait_ms_max: u64,
     /// API keys kept in memory once they were checked.
     pub cache_entries_max: usize,
-    /// How long a checked key is taken from memory, in milliseconds: as long a revocation elsewhere may stay unseen. 0: not at all.
+    /// Time in which a checked key is taken from memory, in milliseconds: as long a revocation or a
+    /// new tier elsewhere may stay unseen. 0: not at all.
     pub cache_ms_max: u64,
+    /// Active API keys of an account, tier free.
+    pub free_keys_max: u32,
+    /// Active API keys of an account, tier pro.
+    pub pro_keys_max: u32,
+    /// Active API keys of an account, tier enterprise.
+    pub enterprise_keys_max: u32,
+}
+
+/// Limits of active API keys of an account, by tier. As many replaced keys may work beside them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeysMax {
+    free: u32,
+    pro: u32,
+    enterprise: u32,
+}
+
+impl KeysMax {
+    pub(crate) fn of(self, tier: Tier) -> u32 {
+        match tier {
+            Tier::Free => self.free,
+            Tier::Pro => self.pro,
+            Tier::Enterprise => self.enterprise,
+        }
+    }
 }
 
 impl Default for AccountsConfig {
     fn default() -> Self {
         Self {
             url: None,
+            allow_plaintext: false,
             connections_max: 8,
             wait_ms_max: 5_000,
             cache_entries_max: 10_000,
             cache_ms_max: 2_000,
+            free_keys_max: 5,
+            pro_keys_max: 25,
+            enterprise_keys_max: 100,
         }
     }
 }
@@ -47,6 +82,13 @@ impl AccountsConfig {
                 "url",
                 "must start with postgres://, or be empty for SQLite in the data directory".to_owned(),
             ));
+        } else if !self.allow_plaintext && self.postgres_url().is_some_and(has_plaintext_password) {
+            faults.push((
+                "url",
+                "must have ?sslmode=verify-full (or verify-ca, require) where a password goes to another machine; \
+                 allow_plaintext = true allows it without TLS"
+                    .to_owned(),
+            ));
         }
         let mut range = |key, value: u64, min: u64, max: u64| {
             if !(min..=max).contains(&value) {
@@ -57,7 +99,22 @@ impl AccountsConfig {
         range("wait_ms_max", self.wait_ms_max, 100, 600_000);
         range("cache_entries_max", self.cache_entries_max as u64, 1, 10_000_000);
         range("cache_ms_max", self.cache_ms_max, 0, 60_000);
+        for (key, value) in [
+            ("free_keys_max", self.free_keys_max),
+            ("pro_keys_max", self.pro_keys_max),
+            ("enterprise_keys_max", self.enterprise_keys_max),
+        ] {
+            range(key, value.into(), 1, 10_000);
+        }
         faults
+    }
+
+    pub(crate) fn keys_max(&self) -> KeysMax {
+        KeysMax {
+            free: self.free_keys_max,
+            pro: self.pro_keys_max,
+            enterprise: self.enterprise_keys_max,
+        }
     }
 
     pub(crate) fn postgres_url(&self) -> Option<&str> {
@@ -65,14 +122,32 @@ impl AccountsConfig {
     }
 }
 
+/// Whether the login's password may go to another machine without TLS. An address that can't be
+/// read isn't connected to.
+fn has_plaintext_password(url: &str) -> bool {
+    let Ok(options) = url.parse::<PgConnectOptions>() else {
+        return false;
+    };
+    let is_here = options.get_socket().is_some() || matches!(options.get_host(), "localhost" | "127.0.0.1" | "::1");
+    let has_tls = matches!(
+        options.get_ssl_mode(),
+        PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull
+    );
+    !is_here && !has_tls && options.to_url_lossy().password().is_some()
+}
+
 impl fmt::Debug for AccountsConfig {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("AccountsConfig")
             .field("url", &self.postgres_url().map(|_| "postgres://..."))
+            .field("allow_plaintext", &self.allow_plaintext)
             .field("connections_max", &self.connections_max)
             .field("wait_ms_max", &self.wait_ms_max)
             .field("cache_entries_max", &self.cache_entries_max)
             .field("cache_ms_max", &self.cache_ms_max)
+            .field("free_keys_max", &self.free_keys_max)
+            .field("pro_keys_max", &self.pro_keys_max)
+            .field("enterprise_keys_max", &self.enterprise_keys_max)
             .finish()
     }
 }
@@ -89,6 +164,22 @@ mod tests {
             ..AccountsConfig::default()
         };
         assert_eq!((empty.faults(), empty.postgres_url()), (vec![], None));
+        for (url, is_good) in [
+            ("postgres://u:secret@db/receipts", false),
+            ("postgres://u:secret@db/receipts?sslmode=prefer", false),
+            ("postgres://u:secret@db/receipts?sslmode=require", true),
+            ("postgres://u@db/receipts", true),
+            ("postgres://u:secret@127.0.0.1/receipts", true),
+            ("postgres://u:secret@localhost/receipts?host=/run/postgresql", true),
+        ] {
+            let of = |allow_plaintext| AccountsConfig {
+                url: Some(url.to_owned()),
+                allow_plaintext,
+                ..AccountsConfig::default()
+            };
+            assert_eq!(of(false).faults().is_empty(), is_good, "{url}");
+            assert_eq!(of(true).faults(), [], "{url}");
+        }
         let wrong = AccountsConfig {
             url: Some("mysql://u:secret@h".to_owned()),
             connections_max: 0,

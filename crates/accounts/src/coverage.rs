@@ -4,6 +4,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::Principal;
 
+/// The domains of its account that a key is limited to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyDomains {
+    /// The domains, lower-case, in order, verified or not.
+    pub domains: Vec<String>,
+    /// Domains of the account below them that the key isn't for.
+    pub except: Vec<String>,
+}
+
+impl KeyDomains {
+    /// Whether the key may act on `name`, a host in lower case: one of its domains, or below one of
+    /// them, and not on another of the account's. Whether that is verified is another question.
+    #[must_use]
+    pub fn allow(&self, name: &str) -> bool {
+        let within = |domains: &[String]| domains.iter().any(|domain| name == domain || is_below(name, domain));
+        within(&self.domains) && !within(&self.except)
+    }
+}
+
+impl Principal {
+    /// Whether the key may act on `name`: any key but one that is limited to other domains. Whether
+    /// the account speaks for `name` is another question ([`Principal::covers`]).
+    #[must_use]
+    pub fn may_act_on(&self, name: &str) -> bool {
+        let allows = |limit: &KeyDomains| limit.allow(&name.to_ascii_lowercase());
+        self.limit.as_ref().is_none_or(allows)
+    }
+}
+
 /// A verified domain whose subdomains are covered with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inherited {
@@ -32,7 +61,7 @@ impl Principal {
 }
 
 /// Whether `name` is a subdomain of `parent`, at any depth.
-fn is_below(name: &str, parent: &str) -> bool {
+pub(crate) fn is_below(name: &str, parent: &str) -> bool {
     name.strip_suffix(parent)
         .and_then(|rest| rest.strip_suffix('.'))
         .is_some_and(|labels| !labels.is_empty())
@@ -62,6 +91,7 @@ mod tests {
                 "example.org".to_owned(),
                 "own.blog.example.com".to_owned(),
             ],
+            limit: None,
             inherited: vec![
                 Inherited {
                     parent: "example.com".to_owned(),
@@ -90,6 +120,25 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(principal.covers(name), covered, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_limited_key_acts_on_its_domains_and_below_but_not_on_other_domains_there() {
+        let limit = KeyDomains {
+            domains: vec!["example.com".to_owned()],
+            except: vec!["shop.example.com".to_owned()],
+        };
+        for (name, allowed) in [
+            ("example.com", true),
+            ("a.example.com", true),
+            ("shop.example.com", false),
+            ("a.shop.example.com", false),
+            ("myshop.example.com", true),
+            ("badexample.com", false),
+            ("com", false),
+        ] {
+            assert_eq!(limit.allow(name), allowed, "{name}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use sqlx::Row;
 
-use crate::trail::{self, Change};
+use crate::trail::note_action;
 use crate::{Accounts, AccountsError, Deletion};
 
 /// What became of the wish to keep an account after all.
@@ -38,7 +38,15 @@ impl Accounts {
                 .bind(now_ms.saturating_add(grace_ms.max(0)));
             let planned = plan.bind(account_id).execute(&mut *transaction).await?;
             if planned.rows_affected() > 0 {
-                note(&mut transaction, account_id, actor, "account.delete", now_ms).await?;
+                note_action(
+                    &mut transaction,
+                    account_id,
+                    actor,
+                    "account.delete",
+                    account_id,
+                    now_ms,
+                )
+                .await?;
             }
             let question = "SELECT deletion_requested_at_ms, erase_after_ms FROM accounts WHERE id = $1";
             let question = sqlx::query(question).bind(account_id);
@@ -67,7 +75,7 @@ impl Accounts {
                 WHERE id = $1 AND erase_after_ms > $2";
             let keep = sqlx::query(keep).bind(account_id).bind(now_ms);
             if keep.execute(&mut *transaction).await?.rows_affected() > 0 {
-                note(&mut transaction, account_id, actor, "account.keep", now_ms).await?;
+                note_action(&mut transaction, account_id, actor, "account.keep", account_id, now_ms).await?;
                 transaction.commit().await?;
                 return Ok(Cancellation::Done);
             }
@@ -100,22 +108,4 @@ impl Accounts {
         let ids: Result<Vec<String>, sqlx::Error> = rows.iter().map(|row| row.try_get(0)).collect();
         Ok(ids?)
     }
-}
-
-async fn note(
-    transaction: &mut sqlx::Transaction<'static, sqlx::Any>,
-    account_id: &str,
-    actor: &str,
-    action: &str,
-    at_ms: i64,
-) -> Result<(), AccountsError> {
-    let change = Change {
-        account_id,
-        actor,
-        action,
-        subject: account_id,
-        detail: "",
-        at_ms,
-    };
-    trail::note(transaction, &change).await
 }

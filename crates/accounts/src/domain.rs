@@ -28,6 +28,25 @@ impl Domain {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether names below it are registered by different people: `co.uk`, `github.io`
+    /// (publicsuffix.org, both of its parts).
+    #[must_use]
+    pub fn is_public_suffix(&self) -> bool {
+        is_public_suffix(&self.0)
+    }
+
+    /// Whether `host`, a lower-case name without a dot at its end, belongs to the same registrable
+    /// domain. A public suffix has none: only the suffix itself does.
+    #[must_use]
+    pub fn is_same_site(&self, host: &str) -> bool {
+        host == self.0 || psl::domain_str(&self.0).is_some_and(|own| psl::domain_str(host) == Some(own))
+    }
+}
+
+/// [`Domain::is_public_suffix`] of a domain's text.
+pub(crate) fn is_public_suffix(name: &str) -> bool {
+    psl::suffix_str(name) == Some(name)
 }
 
 /// A domain's text has the same order and equality, so maps by domain are searched by text.
@@ -138,6 +157,51 @@ mod tests {
             (longest.as_str(), longest.as_str()),
         ] {
             assert_eq!(text.parse::<Domain>().unwrap().as_str(), name);
+        }
+    }
+
+    #[test]
+    fn public_suffixes_are_known() {
+        let is_suffix = |name: &str| name.parse::<Domain>().unwrap().is_public_suffix();
+        for suffix in ["co.uk", "com.au", "github.io", "anything.ck", "xn--55qx5d.cn"] {
+            assert!(is_suffix(suffix), "{suffix}");
+        }
+        for name in [
+            "example.co.uk",
+            "example.com",
+            "me.github.io",
+            "www.ck",
+            "shop.test",
+            "a.shop.test",
+        ] {
+            assert!(!is_suffix(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_site_is_a_registrable_domain() {
+        for (domain, host, same) in [
+            ("example.com", "example.com", true),
+            ("example.com", "www.example.com", true),
+            ("a.example.com", "example.com", true),
+            ("a.example.co.uk", "b.c.example.co.uk", true),
+            ("example.com", "example.org", false),
+            ("example.com", "badexample.com", false),
+            ("one.co.uk", "two.co.uk", false),
+            ("one.github.io", "two.github.io", false),
+            ("one.github.io", "github.io", false),
+            ("github.io", "github.io", true),
+            ("github.io", "one.github.io", false),
+            ("example.com", "com", false),
+            ("example.com", "127.0.0.1", false),
+            ("a.shop.test", "shop.test", true),
+            ("shop.test", "file.test", false),
+        ] {
+            assert_eq!(
+                domain.parse::<Domain>().unwrap().is_same_site(host),
+                same,
+                "{domain} {host}"
+            );
         }
     }
 

@@ -1,10 +1,18 @@
 //! Erasures: what is to go, how far it is, and the certificate at the end.
 //!
-//! An erasure goes through [`ErasureState`]s, in steps that any replica may do and that may be done again: `stepping` takes rows out of this
-//! store, its caller takes clients' metadata out of the warehouse, and the certificate ends it. The row stays as the proof; no personal
-//! data is in it.
+//! ```text
+//! scheduled -> store -> warehouse -> done -> settled
+//!     |-> cancelled
+//! ```
+//!
+//! An erasure goes through [`ErasureState`]s, in steps that any replica may do and that may be done
+//! again. Nothing is erased while it is scheduled, and until then it can be cancelled
+//! (`scheduling`). `stepping` takes rows out of this store, its caller takes clients' metadata out
+//! of the warehouse, and the certificate ends it. The row stays as the proof; no personal data is
+//! in it.
 
 mod requesting;
+mod scheduling;
 mod stepping;
 
 use std::collections::BTreeMap;
@@ -17,6 +25,7 @@ use uuid::Uuid;
 use crate::{AccountsError, Inherited, Principal};
 
 pub use requesting::{ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, RequestedErasure};
+pub use scheduling::CancelledErasure;
 
 /// What is to be erased. What isn't named stays.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -53,6 +62,10 @@ pub struct Coverage {
 /// How far an erasure is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErasureState {
+    /// Requested: nothing is erased yet, and it can be cancelled.
+    Scheduled,
+    /// Cancelled before it began: nothing was erased.
+    Cancelled,
     /// Rows of this store are going.
     Store,
     /// They are gone; clients' metadata is going out of the warehouse, if that was asked for.
@@ -74,6 +87,10 @@ pub struct Erasure {
     pub actor: String,
     /// When, in milliseconds since the Unix epoch.
     pub requested_at_ms: i64,
+    /// When it begins, in milliseconds since the Unix epoch. Until then it can be cancelled.
+    pub execute_at_ms: i64,
+    /// When it was cancelled, in milliseconds since the Unix epoch.
+    pub cancelled_at_ms: Option<i64>,
     /// What was asked for.
     pub wish: ErasureWish,
     /// Whether the account itself goes, with all that is its.
@@ -104,6 +121,8 @@ impl Principal {
 impl ErasureState {
     fn as_str(self) -> &'static str {
         match self {
+            Self::Scheduled => "scheduled",
+            Self::Cancelled => "cancelled",
             Self::Store => "store",
             Self::Warehouse => "warehouse",
             Self::Done => "done",
@@ -112,10 +131,28 @@ impl ErasureState {
     }
 
     fn read(text: &str) -> Result<Self, AccountsError> {
-        [Self::Store, Self::Warehouse, Self::Done, Self::Settled]
+        use ErasureState::{Cancelled, Done, Scheduled, Settled, Store, Warehouse};
+        [Scheduled, Cancelled, Store, Warehouse, Done, Settled]
             .into_iter()
             .find(|state| state.as_str() == text)
             .ok_or_else(|| AccountsError::Store(format!("`{text}` is no state of an erasure")))
+    }
+}
+
+impl ErasureWish {
+    /// Short text of what is to go, without names: `all entries, personal data`.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let entries = match &self.entries {
+            EntriesWish::None => None,
+            EntriesWish::All => Some("all entries".to_owned()),
+            EntriesWish::These(ids) => Some(format!("{} entries", ids.len())),
+        };
+        let personal = self.personal_data.then(|| "personal data".to_owned());
+        let receipts = self.receipt_metadata.as_ref();
+        let receipts = receipts.map(|_| "receipts' client metadata".to_owned());
+        let parts = [entries, personal, receipts];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -147,14 +184,15 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT id, account_id, actor, requested_at_ms, entries, personal_data, coverage, whole_account, state, counts, problem,
-                finished_at_ms, certificate, certificate_sha256 FROM erasures ",
+                finished_at_ms, certificate, certificate_sha256, execute_at_ms, cancelled_at_ms FROM erasures ",
             $rest
         )
     };
 }
-use select;
+pub(crate) use select;
 
-fn read(row: &AnyRow) -> Result<Erasure, AccountsError> {
+/// A row of [`select`].
+pub(crate) fn read(row: &AnyRow) -> Result<Erasure, AccountsError> {
     let unreadable = |error: serde_json::Error| AccountsError::Store(format!("an erasure can't be read: {error}"));
     let coverage: Option<String> = row.try_get(6)?;
     let (certificate, sum): (Option<String>, Option<String>) = (row.try_get(12)?, row.try_get(13)?);
@@ -163,6 +201,8 @@ fn read(row: &AnyRow) -> Result<Erasure, AccountsError> {
         account_id: row.try_get(1)?,
         actor: row.try_get(2)?,
         requested_at_ms: row.try_get(3)?,
+        execute_at_ms: row.try_get(14)?,
+        cancelled_at_ms: row.try_get(15)?,
         wish: ErasureWish {
             entries: EntriesWish::read(row.try_get(4)?)?,
             personal_data: row.try_get::<i64, _>(5)? != 0,

@@ -7,14 +7,14 @@ use sqlx::{Any, Row, Transaction};
 
 use crate::lifetime::DAY_MS;
 use crate::trail::{self, Change};
-use crate::{Accounts, AccountsError, MailKind};
+use crate::{Accounts, AccountsError, MailKind, mail};
 
 /// How long before the end the first warning is queued, in milliseconds.
 pub const WARNING_MS: i64 = 90 * DAY_MS;
 /// How long before the end the urgent one is.
 pub const URGENT_MS: i64 = 30 * DAY_MS;
-/// How long after the end its mail is still worth sending.
-pub(crate) const EXPIRED_MAIL_MS: i64 = 30 * DAY_MS;
+/// Age of an event, in milliseconds, up to which a mail about it is still worth sending.
+pub(crate) const OLD_NEWS_MS: i64 = 30 * DAY_MS;
 /// Ends noted in one look.
 const ENDS_MAX: i64 = 500;
 
@@ -118,19 +118,10 @@ async fn note_end(
         at_ms: now_ms,
     };
     trail::note(transaction, &change).await?;
-    if expires_at_ms.saturating_add(EXPIRED_MAIL_MS) > now_ms {
-        let queue = "INSERT INTO mails
-                (id, account_id, kind, domain, verification_id, created_at_ms, state, attempts, next_at_ms)
-            VALUES ($1, $2, $3, $4, $5, $6, 'queued', 0, $6) ON CONFLICT (id) DO NOTHING";
-        let kind = MailKind::Expired.as_str();
-        let queue = sqlx::query(queue)
-            .bind(format!("{verification_id}.{kind}"))
-            .bind(&account_id)
-            .bind(kind)
-            .bind(domain)
-            .bind(verification_id)
-            .bind(now_ms);
-        queue.execute(&mut **transaction).await?;
+    if expires_at_ms.saturating_add(OLD_NEWS_MS) > now_ms {
+        let kind = MailKind::Expired;
+        let id = format!("{verification_id}.{kind}");
+        mail::queue(transaction, &id, &account_id, kind, domain, verification_id, now_ms).await?;
     }
     Ok(true)
 }

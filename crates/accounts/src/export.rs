@@ -85,6 +85,7 @@ const fn flag(name: &'static str, sql: &'static str) -> Column {
 }
 
 const OWN: &str = "account_id = $1";
+const OF_OPERATOR: &str = "operator_id IN (SELECT operator_id FROM operators WHERE account_id = $1)";
 
 /// In the order in which they are exported.
 pub const COLLECTIONS: &[Collection] = &[
@@ -130,6 +131,27 @@ pub const COLLECTIONS: &[Collection] = &[
             instant("verifiedAt", "verified_at_ms"),
             instant("expiresAt", "expires_at_ms"),
             instant("revokedAt", "revoked_at_ms"),
+            Column {
+                name: "proofFailures",
+                sql: "proof_failures",
+                kind: Kind::Number,
+            },
+            instant("proofNextCheckAt", "proof_next_at_ms"),
+            instant("suspendedExpiresAt", "suspended_expires_at_ms"),
+        ],
+    },
+    Collection {
+        name: "domainClaims",
+        table: "domain_claims",
+        of_account: OWN,
+        order: ["claimed_at_ms", "id"],
+        columns: &[
+            text("claimId", "id"),
+            text("domain", "domain"),
+            text("method", "method"),
+            flag("includeSubdomains", "include_subdomains"),
+            instant("claimedAt", "claimed_at_ms"),
+            instant("until", "until_ms"),
         ],
     },
     Collection {
@@ -147,6 +169,45 @@ pub const COLLECTIONS: &[Collection] = &[
         ],
     },
     Collection {
+        name: "operators",
+        table: "operators",
+        of_account: OWN,
+        order: ["created_at_ms", "operator_id"],
+        columns: &[
+            text("operatorId", "operator_id"),
+            text("domain", "domain"),
+            instant("createdAt", "created_at_ms"),
+        ],
+    },
+    Collection {
+        name: "operatorKeys",
+        table: "operator_keys",
+        of_account: OF_OPERATOR,
+        // A key may have been an operator's several times.
+        order: ["from_ms", "fingerprint"],
+        columns: &[
+            text("operatorId", "operator_id"),
+            text("fingerprint", "fingerprint"),
+            text("thumbprint", "thumbprint"),
+            text("publicKey", "pem"),
+            text("algorithm", "algorithm"),
+            text("source", "source"),
+            instant("from", "from_ms"),
+            instant("until", "until_ms"),
+        ],
+    },
+    Collection {
+        name: "operatorClients",
+        table: "operator_clients",
+        of_account: OF_OPERATOR,
+        order: ["claimed_at_ms", "client_id || '.' || operator_id"],
+        columns: &[
+            text("operatorId", "operator_id"),
+            text("clientId", "client_id"),
+            instant("claimedAt", "claimed_at_ms"),
+        ],
+    },
+    Collection {
         name: "keys",
         table: "api_keys",
         of_account: OWN,
@@ -157,6 +218,11 @@ pub const COLLECTIONS: &[Collection] = &[
             Column {
                 name: "scope",
                 sql: "scopes",
+                kind: Kind::Words,
+            },
+            Column {
+                name: "domains",
+                sql: "domains",
                 kind: Kind::Words,
             },
             instant("createdAt", "created_at_ms"),
@@ -197,7 +263,8 @@ pub const COLLECTIONS: &[Collection] = &[
         columns: &[
             text("mailId", "id"),
             text("kind", "kind"),
-            text("domain", "domain"),
+            text("domain", "NULLIF(domain, '')"),
+            text("erasureId", "erasure_id"),
             text("state", "state"),
             instant("createdAt", "created_at_ms"),
             instant("endedAt", "ended_at_ms"),
@@ -213,6 +280,8 @@ pub const COLLECTIONS: &[Collection] = &[
             text("actor", "actor"),
             text("state", "state"),
             instant("requestedAt", "requested_at_ms"),
+            instant("executeAt", "execute_at_ms"),
+            instant("cancelledAt", "cancelled_at_ms"),
             instant("finishedAt", "finished_at_ms"),
             text("certificate", "certificate"),
             text("certificateSha256", "certificate_sha256"),

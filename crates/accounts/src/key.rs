@@ -1,15 +1,21 @@
 //! An account's API keys: made, listed, looked at, revoked.
 
+use std::collections::BTreeSet;
+
 use sqlx::any::AnyRow;
 use sqlx::{Any, Row, Transaction};
 
+use crate::account::read_tier;
+use crate::config::KeysMax;
 use crate::page::{Cursor, Page};
 use crate::scope::{joined, ordered, parse_scopes};
 use crate::trail::{self, Change};
-use crate::{Accounts, AccountsError, ApiKey, Scope};
+use crate::{Accounts, AccountsError, ApiKey, Domain, Scope, Tier};
 
-/// The most keys of one account that still work, and the most that the operator is shown.
-pub const KEYS_MAX: i64 = 1_000;
+/// The most keys that the operator is shown.
+pub const KEYS_LISTED_MAX: i64 = 1_000;
+/// The most domains that one key is limited to.
+pub const KEY_DOMAINS_MAX: usize = 100;
 /// The longest label, in characters.
 const NAME_CHARS_MAX: usize = 100;
 
@@ -20,6 +26,9 @@ pub struct KeyWish {
     pub name: String,
     /// What it may do.
     pub scopes: Vec<Scope>,
+    /// The verified domains of the account that it is limited to, 1 to [`KEY_DOMAINS_MAX`]; `None`
+    /// speaks for all of them, later ones included.
+    pub domains: Option<Vec<Domain>>,
     /// When it expires, in milliseconds since the Unix epoch.
     pub expires_at_ms: i64,
 }
@@ -31,12 +40,14 @@ pub struct IssuedKey {
     pub api_key: String,
     /// Its public half.
     pub key_id: String,
-    /// The account it belongs to. The key speaks for all of the account's domains.
+    /// The account it belongs to.
     pub account_id: String,
     /// Its label.
     pub name: String,
     /// What it may do, in order.
     pub scopes: Vec<Scope>,
+    /// The domains that it is limited to, in order; `None` speaks for all of the account's.
+    pub domains: Option<Vec<String>>,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
     /// When it expires.
@@ -54,6 +65,8 @@ pub struct KeyInfo {
     pub name: String,
     /// What it may do, in order.
     pub scopes: Vec<Scope>,
+    /// The domains that it is limited to, in order; `None` speaks for all of the account's.
+    pub domains: Option<Vec<String>>,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
     /// When it expires.
@@ -79,7 +92,7 @@ pub enum Revocation {
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT id, account_id, name, scopes, created_at_ms, expires_at_ms, revoked_at_ms, replaced_by FROM api_keys ",
+            "SELECT id, account_id, name, scopes, created_at_ms, expires_at_ms, revoked_at_ms, replaced_by, domains FROM api_keys ",
             $rest
         )
     };
@@ -96,6 +109,7 @@ impl Accounts {
         wish.check(now_ms)?;
         let work = async {
             let mut transaction = self.begin().await?;
+            check_room(&mut transaction, account_id, self.keys_max, now_ms).await?;
             let issued = make(&mut transaction, account_id, wish, actor, now_ms).await?;
             transaction.commit().await?;
             Ok(issued)
@@ -143,12 +157,12 @@ impl Accounts {
         row.as_ref().map(read).transpose()
     }
 
-    /// The keys of all accounts, newest first, [`KEYS_MAX`] at most: for the operator.
+    /// The keys of all accounts, newest first, [`KEYS_LISTED_MAX`] at most: for the operator.
     ///
     /// # Errors
     /// The store fails.
     pub async fn list_keys(&self) -> Result<Vec<KeyInfo>, AccountsError> {
-        let question = sqlx::query(select!("ORDER BY created_at_ms DESC, id DESC LIMIT $1")).bind(KEYS_MAX);
+        let question = sqlx::query(select!("ORDER BY created_at_ms DESC, id DESC LIMIT $1")).bind(KEYS_LISTED_MAX);
         let rows = self
             .timed("list_keys", async { Ok(question.fetch_all(&self.pool).await?) })
             .await?;
@@ -209,11 +223,69 @@ impl KeyWish {
         if self.name.trim().is_empty() || chars > NAME_CHARS_MAX || self.name.chars().any(char::is_control) {
             return Err(AccountsError::Name);
         }
+        let count = self.domains.as_ref().map_or(1, Vec::len);
+        if count == 0 || count > KEY_DOMAINS_MAX {
+            return Err(AccountsError::KeyDomainCount);
+        }
         Ok(())
     }
 }
 
-/// Stores a new key of an account that exists, and notes it.
+/// The account's tier, if there is room for one more active key: one that works and that no
+/// rotation has replaced. Nobody else makes a key for the account until the transaction ends.
+pub(crate) async fn check_room(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    keys_max: KeysMax,
+    now_ms: i64,
+) -> Result<Tier, AccountsError> {
+    let (tier, active) = count_working(transaction, account_id, "replaced_by IS NULL", now_ms).await?;
+    let max = keys_max.of(tier);
+    if active >= max.into() {
+        return Err(AccountsError::TooManyKeys { tier, max });
+    }
+    Ok(tier)
+}
+
+/// Refuses if as many replaced keys of the account work as its tier allows. A rotation leaves the
+/// number of active keys as it is, and so needs no other room: it works at the limit, and in an
+/// account whose tier was lowered.
+pub(crate) async fn check_room_for_replaced(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    keys_max: KeysMax,
+    now_ms: i64,
+) -> Result<(), AccountsError> {
+    let (tier, replaced) = count_working(transaction, account_id, "replaced_by IS NOT NULL", now_ms).await?;
+    let max = keys_max.of(tier);
+    if replaced >= max.into() {
+        return Err(AccountsError::TooManyReplacedKeys { tier, max });
+    }
+    Ok(())
+}
+
+/// The account's tier, and its keys that work and fulfil `condition`. The account's row stays
+/// locked until the transaction ends, so that keys made at one time are counted one after the
+/// other.
+async fn count_working(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    condition: &'static str,
+    now_ms: i64,
+) -> Result<(Tier, i64), AccountsError> {
+    let lock = sqlx::query("UPDATE accounts SET tier = tier WHERE id = $1").bind(account_id);
+    lock.execute(&mut **transaction).await?;
+    let query = format!(
+        "SELECT tier, (SELECT COUNT(*) FROM api_keys WHERE account_id = $1 AND revoked_at_ms IS NULL
+            AND expires_at_ms > $2 AND {condition}) FROM accounts WHERE id = $1"
+    );
+    let query = sqlx::query(sqlx::AssertSqlSafe(query)).bind(account_id).bind(now_ms);
+    let row = query.fetch_one(&mut **transaction).await?;
+    Ok((read_tier(&row, 0)?, row.try_get(1)?))
+}
+
+/// Stores a new key of an account that exists, and notes it. The caller has checked that there is
+/// room for it.
 pub(crate) async fn make(
     transaction: &mut Transaction<'static, Any>,
     account_id: &str,
@@ -223,22 +295,20 @@ pub(crate) async fn make(
 ) -> Result<IssuedKey, AccountsError> {
     let key = ApiKey::generate().map_err(|error| AccountsError::Randomness(error.to_string()))?;
     let scopes = ordered(wish.scopes);
-    // Holds the account's row until the end, so that keys made at one time are counted one after the other.
-    let hold = sqlx::query("UPDATE accounts SET tier = tier WHERE id = $1").bind(account_id);
-    hold.execute(&mut **transaction).await?;
-    let count = "SELECT COUNT(*) FROM api_keys WHERE account_id = $1 AND revoked_at_ms IS NULL AND expires_at_ms > $2";
-    let count = sqlx::query(count).bind(account_id).bind(now_ms);
-    if count.fetch_one(&mut **transaction).await?.try_get::<i64, _>(0)? >= KEYS_MAX {
-        return Err(AccountsError::TooManyKeys);
-    }
-    let insert = "INSERT INTO api_keys (id, account_id, name, secret_hash, scopes, created_at_ms, expires_at_ms)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    let domains = match wish.domains {
+        None => None,
+        Some(domains) => Some(own(transaction, account_id, domains, now_ms).await?),
+    };
+    let insert =
+        "INSERT INTO api_keys (id, account_id, name, secret_hash, scopes, created_at_ms, expires_at_ms, domains)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
     let insert = sqlx::query(insert).bind(key.id()).bind(account_id).bind(&wish.name);
     let insert = insert
         .bind(key.secret_hash().to_text())
         .bind(joined(&scopes))
         .bind(now_ms)
-        .bind(wish.expires_at_ms);
+        .bind(wish.expires_at_ms)
+        .bind(domains.as_ref().map(|domains| domains.join(",")));
     insert.execute(&mut **transaction).await?;
     let change = Change {
         account_id,
@@ -255,9 +325,32 @@ pub(crate) async fn make(
         account_id: account_id.to_owned(),
         name: wish.name,
         scopes,
+        domains,
         created_at_ms: now_ms,
         expires_at_ms: wish.expires_at_ms,
     })
+}
+
+/// `domains` in order, each once, if the account's verification of each holds.
+async fn own(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    domains: Vec<Domain>,
+    now_ms: i64,
+) -> Result<Vec<String>, AccountsError> {
+    for domain in &domains {
+        let question = "SELECT domain FROM domains
+            WHERE domain = $1 AND account_id = $2 AND revoked_at_ms IS NULL AND expires_at_ms > $3";
+        let question = sqlx::query(question)
+            .bind(domain.as_str())
+            .bind(account_id)
+            .bind(now_ms);
+        if question.fetch_optional(&mut **transaction).await?.is_none() {
+            return Err(AccountsError::KeyDomain(domain.clone()));
+        }
+    }
+    let domains: BTreeSet<String> = domains.iter().map(Domain::to_string).collect();
+    Ok(domains.into_iter().collect())
 }
 
 /// Revokes a key; `false` if it was before.
@@ -282,6 +375,9 @@ pub(crate) fn read(row: &AnyRow) -> Result<KeyInfo, AccountsError> {
         expires_at_ms: row.try_get(5)?,
         revoked_at_ms: row.try_get(6)?,
         replaced_by: row.try_get(7)?,
+        domains: row
+            .try_get::<Option<&str>, _>(8)?
+            .map(|words| words.split(',').map(str::to_owned).collect()),
     })
 }
 

@@ -5,6 +5,7 @@
 //! | [`Accounts`] | the store: SQLite in the data directory, or PostgreSQL, by the same SQL |
 //! | [`AccountsConfig`] | the section `[accounts]` |
 //! | [`Domain`], [`Tier`], [`Scope`], [`Lifetime`] | the words of the interface, checked |
+//! | [`AccountInfo`] | an account as whoever runs the deployment sees it |
 //! | [`ApiKey`] | the text of a key; only its hash is stored |
 //! | [`Principal`] | whom an API key speaks for |
 //! | [`User`] | who acts for an account by the word of an identity provider |
@@ -19,9 +20,11 @@
 //! No other crate knows SQL, and nothing here is seen in a function's type: errors carry text.
 #![forbid(unsafe_code)]
 
+mod account;
 mod api_key;
 mod authentication;
 mod challenge;
+mod claim;
 mod client;
 mod config;
 mod coverage;
@@ -38,9 +41,11 @@ mod key;
 mod lifetime;
 mod mail;
 mod operator;
+mod ownership;
 mod page;
 mod policy;
 mod preparation;
+mod proof;
 mod publisher_key;
 mod registry;
 mod rotation;
@@ -53,18 +58,20 @@ mod trail;
 mod user;
 mod verification;
 
+pub use account::{ACCOUNTS_LISTED_MAX, AccountInfo};
 pub use api_key::ApiKey;
 pub use authentication::{AuthError, Principal};
 pub use challenge::{
     CHALLENGE_MS, CHALLENGES_MAX, CHALLENGES_PER_DOMAIN_MAX, Challenge, ChallengeWish, IssuedChallenge, TOKEN_PREFIX,
     VerificationMethod, VerificationMethodError,
 };
+pub use claim::{CLAIM_MS, DueClaim};
 pub use client::{
     CLIENTS_LISTED_MAX, ClientInfo, ClientKey, ClientKeyState, Fingerprint, FingerprintError, KEYS_PER_CLIENT_MAX,
     NewClientKey, Revoked,
 };
 pub use config::AccountsConfig;
-pub use coverage::Inherited;
+pub use coverage::{Inherited, KeyDomains};
 pub use deletion::Cancellation;
 pub use domain::{Domain, DomainError};
 pub use entry::{
@@ -73,20 +80,23 @@ pub use entry::{
     Erased, NewEntry, Rectification, Rectified, Revision,
 };
 pub use erasure::{
-    Coverage, ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, EntriesWish, Erasure, ErasureState, ErasureWish, RequestedErasure,
+    CancelledErasure, Coverage, ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, EntriesWish, Erasure, ErasureState,
+    ErasureWish, RequestedErasure,
 };
 pub use error::AccountsError;
 pub use expiry::{Expiries, URGENT_MS, WARNING_MS};
 pub use export::{COLLECTIONS, Cell, Collection, Column, ExportedRow};
-pub use key::{IssuedKey, KEYS_MAX, KeyInfo, KeyWish, Revocation};
+pub use key::{IssuedKey, KEY_DOMAINS_MAX, KEYS_LISTED_MAX, KeyInfo, KeyWish, Revocation};
 pub use lifetime::{Lifetime, LifetimeError, Overlap, OverlapError};
-pub use mail::{ClaimedMail, MailKind, Outbox};
+pub use mail::{ClaimedMail, MailKind, MailSubject, Outbox};
 pub use operator::{
     DirectoryState, DueDirectory, KeySource, NewOperatorKey, OPERATOR_CLIENTS_MAX, OPERATOR_KEYS_MAX, OPERATORS_MAX,
     Operator, OperatorError, OperatorKey,
 };
+pub use ownership::{DOMAINS_LISTED_MAX, OwnedDomain, TransferError};
 pub use page::{Cursor, CursorError, Page};
 pub use policy::{ClientPolicy, EntryPolicy, Policy, PolicyConfig};
+pub use proof::{Proof, SUSPENDED_AFTER};
 pub use publisher_key::{DOMAINS_MAX, NewKey, PublisherKey};
 pub use registry::{KeyStatus, OperatorPeriod, RegistryCache, RegistryConfig, RegistryUnavailable, RegistryVersions};
 pub use rotation::{EndedKey, Rotation};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Milliseconds of an hour.
-const HOUR_MS: i64 = 3_600_000;
+pub(crate) const HOUR_MS: i64 = 3_600_000;
 /// Milliseconds of a day.
 pub(crate) const DAY_MS: i64 = 24 * HOUR_MS;
 /// Milliseconds of a year: 365 days, so that a lifetime doesn't depend on when it begins.

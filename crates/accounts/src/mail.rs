@@ -17,9 +17,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use sqlx::Row;
+use sqlx::{Any, Row, Transaction};
 
-use crate::expiry::{EXPIRED_MAIL_MS, URGENT_MS};
+use crate::erasure::{self, Erasure, ErasureState};
+use crate::expiry::{OLD_NEWS_MS, URGENT_MS};
 use crate::lifetime::DAY_MS;
 use crate::{Accounts, AccountsError};
 
@@ -41,6 +42,44 @@ pub enum MailKind {
     Urgent,
     /// It has ended.
     Expired,
+    /// The domain's proof isn't published any more: it is suspended.
+    Suspended,
+    /// To the owner: another account has proven the domain, and gets it in some days.
+    Contested,
+    /// To who has proven another's domain: it is theirs in some days.
+    Claimed,
+    /// To the owner of a contested domain: it stays theirs.
+    Kept,
+    /// To who claimed another's domain: it stays the other's.
+    ClaimEnded,
+    /// To the owner before: the domain is another account's.
+    Lost,
+    /// To the new owner: the domain is theirs.
+    Won,
+    /// An erasure was requested.
+    ErasureRequested,
+    /// An erasure was cancelled.
+    ErasureCancelled,
+    /// An erasure is done.
+    ErasureDone,
+}
+
+/// Subject of a mail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MailSubject {
+    /// A domain.
+    Domain {
+        /// The domain.
+        domain: String,
+        /// Identifier of its verification, or of the claim.
+        id: String,
+        /// The instant that the mail is about, in milliseconds since the Unix epoch: when the
+        /// verification ends or ended, when the domain was suspended, when the claim is met, or
+        /// when the mail was queued.
+        at_ms: i64,
+    },
+    /// An erasure, as it is now.
+    Erasure(Box<Erasure>),
 }
 
 /// A mail that its claimer may send now.
@@ -52,12 +91,8 @@ pub struct ClaimedMail {
     pub kind: MailKind,
     /// To whom.
     pub to: String,
-    /// About which domain.
-    pub domain: String,
-    /// Its verification.
-    pub verification_id: String,
-    /// When that ends or ended, in milliseconds since the Unix epoch.
-    pub expires_at_ms: i64,
+    /// Subject.
+    pub about: MailSubject,
     /// How often it was claimed, this time included.
     pub attempts: i64,
 }
@@ -111,25 +146,50 @@ impl Accounts {
 
     /// The claimed mail, or `None` and it is put away: for good if it isn't true any more, for a day if nobody can get it.
     async fn read_claimed(&self, id: &str, holder: &str, now_ms: i64) -> Result<Option<ClaimedMail>, AccountsError> {
-        let question = "SELECT m.kind, m.domain, m.verification_id, m.attempts, d.expires_at_ms,
+        let question =
+            "SELECT m.kind, m.domain, m.verification_id, m.attempts, d.expires_at_ms, d.suspended_expires_at_ms,
+                c.until_ms, m.created_at_ms,
                 (SELECT u.email FROM users u WHERE u.account_id = m.account_id AND u.email IS NOT NULL
-                    ORDER BY u.created_at_ms, u.id LIMIT 1)
+                    ORDER BY u.created_at_ms, u.id LIMIT 1), m.erasure_id
             FROM mails m LEFT JOIN domains d ON d.domain = m.domain AND d.account_id = m.account_id
                 AND d.verification_id = m.verification_id AND d.revoked_at_ms IS NULL
+            LEFT JOIN domain_claims c ON c.id = m.verification_id
             WHERE m.id = $1";
         let row = sqlx::query(question).bind(id).fetch_one(&self.pool).await?;
         let kind: MailKind = row
             .try_get::<&str, _>(0)?
             .parse()
             .map_err(|()| AccountsError::Store(format!("mail {id}: its kind")))?;
-        let expires_at_ms = row
-            .try_get::<Option<i64>, _>(4)?
-            .filter(|expires_at_ms| kind.is_true(*expires_at_ms, now_ms));
-        let Some(expires_at_ms) = expires_at_ms else {
+        let to: Option<String> = row.try_get(8)?;
+        let facts = Facts {
+            expires_at_ms: row.try_get(4)?,
+            is_suspended: row.try_get::<Option<i64>, _>(5)?.is_some(),
+            claim_until_ms: row.try_get(6)?,
+            queued_at_ms: row.try_get(7)?,
+        };
+        let about = match row.try_get::<Option<String>, _>(9)? {
+            // Who had no address when it was queued gets none, and who has none any more neither.
+            Some(_) if to.is_none() || facts.queued_at_ms.saturating_add(OLD_NEWS_MS) <= now_ms => None,
+            Some(erasure_id) => {
+                let query = sqlx::query(erasure::select!("WHERE id = $1")).bind(erasure_id);
+                let erasure = query.fetch_optional(&self.pool).await?.as_ref().map(erasure::read);
+                let erasure = erasure.transpose()?.filter(|erasure| kind.is_true_of(erasure));
+                erasure.map(|erasure| MailSubject::Erasure(Box::new(erasure)))
+            }
+            None => match kind.instant(&facts, now_ms) {
+                None => None,
+                Some(at_ms) => Some(MailSubject::Domain {
+                    domain: row.try_get(1)?,
+                    id: row.try_get(2)?,
+                    at_ms,
+                }),
+            },
+        };
+        let Some(about) = about else {
             self.end_mail(id, holder, "claimed", "moot", "").await?;
             return Ok(None);
         };
-        let Some(to) = row.try_get::<Option<String>, _>(5)? else {
+        let Some(to) = to else {
             let problem = "the account has no user with an e-mail address";
             self.requeue(id, holder, now_ms.saturating_add(NO_ADDRESS_MS), problem)
                 .await?;
@@ -139,9 +199,7 @@ impl Accounts {
             id: id.to_owned(),
             kind,
             to,
-            domain: row.try_get(1)?,
-            verification_id: row.try_get(2)?,
-            expires_at_ms,
+            about,
             attempts: row.try_get(3)?,
         }))
     }
@@ -264,29 +322,130 @@ impl Accounts {
     }
 }
 
+/// Queues the mail of this kind about an erasure, once, if the account exists and has an address:
+/// the erasure may have erased both.
+pub(crate) async fn queue_for_erasure(
+    transaction: &mut Transaction<'static, Any>,
+    kind: MailKind,
+    erasure: &Erasure,
+    now_ms: i64,
+) -> Result<(), AccountsError> {
+    let queue = "INSERT INTO mails
+            (id, account_id, kind, domain, verification_id, created_at_ms, state, attempts, next_at_ms, erasure_id)
+        SELECT $1, id, $2, '', '', $3, 'queued', 0, $3, $4 FROM accounts
+        WHERE id = $5 AND EXISTS (SELECT 1 FROM users WHERE users.account_id = accounts.id AND users.email IS NOT NULL)
+        ON CONFLICT (id) DO NOTHING";
+    let queue = sqlx::query(queue)
+        .bind(format!("{}.{kind}", erasure.id))
+        .bind(kind.as_str())
+        .bind(now_ms)
+        .bind(&erasure.id)
+        .bind(&erasure.account_id);
+    queue.execute(&mut **transaction).await?;
+    Ok(())
+}
+
 fn shortened(problem: &str) -> String {
     problem.chars().take(PROBLEM_CHARS_MAX).collect()
 }
 
+/// Stored state that a mail is about, read when it is to be sent.
+struct Facts {
+    /// The end of its verification, if the domain still has that one.
+    expires_at_ms: Option<i64>,
+    is_suspended: bool,
+    /// When its claim is met, if there still is one.
+    claim_until_ms: Option<i64>,
+    queued_at_ms: i64,
+}
+
+/// Adds a mail to the outbox, unless it has one with this `id`. `about` is the verification or the
+/// claim.
+pub(crate) async fn queue(
+    transaction: &mut Transaction<'static, Any>,
+    id: &str,
+    account_id: &str,
+    kind: MailKind,
+    domain: &str,
+    about: &str,
+    now_ms: i64,
+) -> Result<(), AccountsError> {
+    let queue = "INSERT INTO mails
+            (id, account_id, kind, domain, verification_id, created_at_ms, state, attempts, next_at_ms)
+        VALUES ($1, $2, $3, $4, $5, $6, 'queued', 0, $6) ON CONFLICT (id) DO NOTHING";
+    let queue = sqlx::query(queue)
+        .bind(id)
+        .bind(account_id)
+        .bind(kind.as_str())
+        .bind(domain)
+        .bind(about)
+        .bind(now_ms);
+    queue.execute(&mut **transaction).await?;
+    Ok(())
+}
+
 impl MailKind {
-    /// Whether it is so at `now_ms` of a verification that ends at `expires_at_ms`. A warning that comes so late that the
-    /// urgent one is due is the urgent one's.
-    fn is_true(self, expires_at_ms: i64, now_ms: i64) -> bool {
-        let left_ms = expires_at_ms.saturating_sub(now_ms);
+    const ALL: [Self; 13] = [
+        Self::Warning,
+        Self::Urgent,
+        Self::Expired,
+        Self::Suspended,
+        Self::Contested,
+        Self::Claimed,
+        Self::Kept,
+        Self::ClaimEnded,
+        Self::Lost,
+        Self::Won,
+        Self::ErasureRequested,
+        Self::ErasureCancelled,
+        Self::ErasureDone,
+    ];
+
+    /// The instant that the mail is about; `None` if what it says isn't so at `now_ms`. A warning
+    /// that comes so late that the urgent one is due is the urgent one's.
+    fn instant(self, facts: &Facts, now_ms: i64) -> Option<i64> {
+        let left_ms = |at_ms: i64| at_ms.saturating_sub(now_ms);
+        let is_recent = |at_ms: &i64| left_ms(*at_ms) > -OLD_NEWS_MS;
         match self {
-            MailKind::Warning => left_ms > URGENT_MS,
-            MailKind::Urgent => left_ms > 0,
-            MailKind::Expired => left_ms <= 0 && left_ms > -EXPIRED_MAIL_MS,
+            Self::Warning => facts.expires_at_ms.filter(|at_ms| left_ms(*at_ms) > URGENT_MS),
+            Self::Urgent => facts.expires_at_ms.filter(|at_ms| left_ms(*at_ms) > 0),
+            Self::Expired => {
+                let ended = facts
+                    .expires_at_ms
+                    .filter(|at_ms| left_ms(*at_ms) <= 0 && is_recent(at_ms));
+                ended.filter(|_| !facts.is_suspended)
+            }
+            Self::Suspended => facts.expires_at_ms.filter(|_| facts.is_suspended),
+            Self::Contested | Self::Claimed => facts.claim_until_ms,
+            Self::Kept | Self::ClaimEnded | Self::Lost | Self::Won => Some(facts.queued_at_ms).filter(is_recent),
+            // About an erasure: see `is_true_of`.
+            Self::ErasureRequested | Self::ErasureCancelled | Self::ErasureDone => None,
         }
     }
 
-    /// `warning`, `urgent` or `expired`.
+    /// Whether the mail is still worth sending: a request that was cancelled has a mail of its own
+    /// about that.
+    fn is_true_of(self, erasure: &Erasure) -> bool {
+        self != Self::ErasureRequested || erasure.state != ErasureState::Cancelled
+    }
+
+    /// The word of the kind in the store and in exports: `warning`, `claim_ended`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             MailKind::Warning => "warning",
             MailKind::Urgent => "urgent",
             MailKind::Expired => "expired",
+            MailKind::Suspended => "suspended",
+            MailKind::Contested => "contested",
+            MailKind::Claimed => "claimed",
+            MailKind::Kept => "kept",
+            MailKind::ClaimEnded => "claim_ended",
+            MailKind::Lost => "lost",
+            MailKind::Won => "won",
+            MailKind::ErasureRequested => "erasure_requested",
+            MailKind::ErasureCancelled => "erasure_cancelled",
+            MailKind::ErasureDone => "erasure_done",
         }
     }
 }
@@ -295,12 +454,7 @@ impl FromStr for MailKind {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        match text {
-            "warning" => Ok(MailKind::Warning),
-            "urgent" => Ok(MailKind::Urgent),
-            "expired" => Ok(MailKind::Expired),
-            _ => Err(()),
-        }
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or(())
     }
 }
 

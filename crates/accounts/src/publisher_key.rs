@@ -1,6 +1,6 @@
 //! A publisher's API key as the operator makes it on the machine itself: a new domain gets an account.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::{Any, Row, Transaction};
 use uuid::Uuid;
@@ -12,7 +12,7 @@ use crate::{Accounts, AccountsError, Domain, IssuedKey, Scope, Tier, verificatio
 /// The most domains that one account holds.
 pub const DOMAINS_MAX: i64 = 1_000;
 /// How a domain was verified whose key the operator made on the machine itself.
-const LOCAL: &str = "local";
+pub(crate) const LOCAL: &str = "local";
 /// The operator, in the trail.
 const OPERATOR: &str = "operator";
 
@@ -21,8 +21,11 @@ const OPERATOR: &str = "operator";
 pub struct NewKey {
     /// The domains it is for; 1 or more, all of one account or of none yet.
     pub domains: Vec<Domain>,
-    /// The account's tier from now on; `None` leaves a known account's as it is, and makes a new one free.
-    pub tier: Option<Tier>,
+    /// The account that the key is for: required if it owns one of the domains, and then those that
+    /// nobody owns become its own. `None` makes an account.
+    pub account_id: Option<String>,
+    /// Whether the key is limited to `domains`, instead of speaking for all of the account's.
+    pub is_limited: bool,
     /// A label, 1 to 100 characters.
     pub name: String,
     /// What it may do.
@@ -38,13 +41,15 @@ pub struct PublisherKey {
     pub issued: IssuedKey,
     /// The account's tier.
     pub tier: Tier,
-    /// The domains it was made for, in order. The key speaks for all of the account's.
+    /// The domains it was made for, in order. The key speaks for all of the account's, unless it is
+    /// limited to these.
     pub domains: Vec<String>,
 }
 
 impl Accounts {
-    /// Makes a key for a publisher, as the operator on the machine itself: a new domain gets an account, and every domain is
-    /// recorded as verified for a year by the method `local`.
+    /// Makes a key for a publisher, as the operator on the machine itself: domains that nobody owns
+    /// are recorded as verified for a year by the method `local`, for the account that `new` names
+    /// or for a new one of tier free. A domain that was proven keeps its proof.
     ///
     /// # Errors
     /// The wish can't be met ([`AccountsError`] says why), or the store fails. Nothing is stored then.
@@ -56,36 +61,27 @@ impl Accounts {
         let wish = KeyWish {
             name: new.name,
             scopes: new.scopes,
+            domains: new.is_limited.then(|| new.domains.clone()),
             expires_at_ms: new.expires_at_ms,
         };
         wish.check(now_ms)?;
         // In order, so that two transactions over the same domains never wait for each other in a circle.
         let domains = new.domains.into_iter().collect();
-        self.timed("create_publisher_key", self.store_key(domains, new.tier, wish, now_ms))
-            .await
+        let account_id = new.account_id;
+        let work = self.store_key(domains, account_id.as_deref(), wish, now_ms);
+        self.timed("create_publisher_key", work).await
     }
 
     async fn store_key(
         &self,
         domains: BTreeSet<Domain>,
-        tier: Option<Tier>,
+        named: Option<&str>,
         wish: KeyWish,
         now_ms: i64,
     ) -> Result<PublisherKey, AccountsError> {
         let mut transaction = self.begin().await?;
-        let account_id = claim(&mut transaction, &domains, now_ms).await?;
-        if let Some(tier) = tier {
-            let change = sqlx::query("UPDATE accounts SET tier = $1 WHERE id = $2")
-                .bind(tier.as_str())
-                .bind(&account_id);
-            change.execute(&mut *transaction).await?;
-        }
-        let question = sqlx::query("SELECT tier FROM accounts WHERE id = $1").bind(&account_id);
-        let row = question.fetch_one(&mut *transaction).await?;
-        let tier: Tier = row
-            .try_get::<&str, _>(0)?
-            .parse()
-            .map_err(|e: crate::TierError| AccountsError::Store(e.to_string()))?;
+        let account_id = claim(&mut transaction, &domains, named, now_ms).await?;
+        let tier = key::check_room(&mut transaction, &account_id, self.keys_max, now_ms).await?;
         let issued = key::make(&mut transaction, &account_id, wish, OPERATOR, now_ms).await?;
         transaction.commit().await?;
         Ok(PublisherKey {
@@ -108,14 +104,17 @@ impl Accounts {
     }
 }
 
-/// The one account of `domains`, made if none of them is anyone's; all are its own and verified for a year afterwards.
+/// The one account of `domains`, made if none of them is anyone's and none is `named`; all are its
+/// own afterwards, and verified.
 ///
-/// A domain is someone's while its verification holds, and beyond its end where the operator made it; afterwards it is as a new one, as
-/// for whoever proves it. It is claimed by inserting it: whoever comes second waits for the first and then finds the owner, in either
+/// A domain is someone's while its verification holds or is suspended, and beyond its end where the
+/// operator made it; afterwards it is as a new one, as for whoever proves it. It is claimed by
+/// inserting it: whoever comes second waits for the first and then finds the owner, in either
 /// database.
 async fn claim(
     transaction: &mut Transaction<'static, Any>,
     domains: &BTreeSet<Domain>,
+    named: Option<&str>,
     now_ms: i64,
 ) -> Result<String, AccountsError> {
     let candidate = format!("acc_{}", Uuid::now_v7().simple());
@@ -128,16 +127,18 @@ async fn claim(
         .bind(now_ms);
     insert.execute(&mut **transaction).await?;
     let expires_at_ms = now_ms.saturating_add(YEAR_MS);
-    let mut owners = BTreeSet::new();
+    let mut owners = BTreeMap::new();
     for domain in domains {
         let insert = "INSERT INTO domains (domain, account_id, method, verified_at_ms, expires_at_ms, verification_id)
             VALUES ($1, $2, $3, $4, $5, $6)
             ON CONFLICT (domain) DO UPDATE SET account_id = excluded.account_id, method = excluded.method,
                 verified_at_ms = excluded.verified_at_ms, expires_at_ms = excluded.expires_at_ms,
                 verification_id = excluded.verification_id, include_subdomains = 0,
-                revoked_at_ms = NULL, expiry_noted_at_ms = NULL
+                revoked_at_ms = NULL, expiry_noted_at_ms = NULL, token_hash = NULL, proof_next_at_ms = NULL,
+                proof_failures = 0, suspended_expires_at_ms = NULL
             WHERE domains.revoked_at_ms IS NOT NULL
-                OR (domains.expires_at_ms <= excluded.verified_at_ms AND domains.method <> $3)";
+                OR (COALESCE(domains.suspended_expires_at_ms, domains.expires_at_ms) <= excluded.verified_at_ms
+                    AND domains.method <> $3)";
         let insert = sqlx::query(insert)
             .bind(domain.as_str())
             .bind(&candidate)
@@ -149,19 +150,29 @@ async fn claim(
             verification::store_ancestors(transaction, domain).await?;
         }
         let question = sqlx::query("SELECT account_id FROM domains WHERE domain = $1").bind(domain.as_str());
-        owners.insert(question.fetch_one(&mut **transaction).await?.try_get::<String, _>(0)?);
+        let owner: String = question.fetch_one(&mut **transaction).await?.try_get(0)?;
+        owners.entry(owner).or_insert(domain);
     }
     owners.remove(&candidate);
-    let mut owners = owners.into_iter();
-    let Some(owner) = owners.next() else {
-        return Ok(candidate);
-    };
-    if owners.next().is_some() {
+    if owners.len() > 1 {
         let names = domains.iter().map(Domain::as_str).collect::<Vec<_>>().join(", ");
         return Err(AccountsError::DifferentAccounts(names));
     }
+    if let Some((owner, domain)) = owners.into_iter().find(|(owner, _)| named != Some(owner)) {
+        return Err(AccountsError::DomainOwned {
+            domain: domain.to_string(),
+            account_id: owner,
+        });
+    }
+    let Some(owner) = named else {
+        return Ok(candidate);
+    };
+    let question = sqlx::query("SELECT id FROM accounts WHERE id = $1").bind(owner);
+    if question.fetch_optional(&mut **transaction).await?.is_none() {
+        return Err(AccountsError::UnknownAccount(owner.to_owned()));
+    }
     let adopt = sqlx::query("UPDATE domains SET account_id = $1 WHERE account_id = $2")
-        .bind(&owner)
+        .bind(owner)
         .bind(&candidate);
     adopt.execute(&mut **transaction).await?;
     sqlx::query("DELETE FROM accounts WHERE id = $1")
@@ -169,10 +180,10 @@ async fn claim(
         .execute(&mut **transaction)
         .await?;
     for domain in domains {
-        // A verification that holds longer is left alone.
-        let renew = "UPDATE domains SET method = $1, verified_at_ms = $2, expires_at_ms = $3, verification_id = $5,
-                revoked_at_ms = NULL, expiry_noted_at_ms = NULL
-            WHERE domain = $4 AND (expires_at_ms < $3 OR revoked_at_ms IS NOT NULL)";
+        // The operator's own word is renewed, unless it holds longer. A proof is its owner's to
+        // renew.
+        let renew = "UPDATE domains SET verified_at_ms = $2, expires_at_ms = $3, verification_id = $5, expiry_noted_at_ms = NULL
+            WHERE domain = $4 AND method = $1 AND expires_at_ms < $3";
         let renew = sqlx::query(renew)
             .bind(LOCAL)
             .bind(now_ms)
@@ -181,8 +192,8 @@ async fn claim(
             .bind(verification::new_id());
         renew.execute(&mut **transaction).await?;
     }
-    if verification::held(transaction, &owner, now_ms).await? > DOMAINS_MAX {
+    if verification::held(transaction, owner, now_ms).await? > DOMAINS_MAX {
         return Err(AccountsError::DomainCount);
     }
-    Ok(owner)
+    Ok(owner.to_owned())
 }

@@ -9,7 +9,7 @@ use crate::{Accounts, AccountsError, IssuedKey, Lifetime, Overlap};
 pub enum Rotation {
     /// The new key.
     Done {
-        /// It has the old one's label and scopes.
+        /// The new key, with the old one's label, scopes and domains.
         issued: IssuedKey,
         /// When the old one ends, in milliseconds since the Unix epoch.
         old_until_ms: i64,
@@ -36,7 +36,7 @@ impl Accounts {
     /// lives for `lifetime`, or as long as the old one did from its beginning to its end.
     ///
     /// # Errors
-    /// The account has too many keys, or the store fails. Nothing has changed then.
+    /// Too many replaced keys of the account work, or the store fails. Nothing has changed then.
     pub async fn rotate_key(
         &self,
         account_id: &str,
@@ -73,10 +73,14 @@ impl Accounts {
         if let Some(ended) = ended(&old, now_ms) {
             return Ok(Rotation::Ended(ended));
         }
+        // A limit stays, also to domains that have ended meanwhile: a new key never speaks for more
+        // than the old one.
+        let limit = old.domains.map(|domains| domains.join(","));
         let lifetime_ms = lifetime.map_or(old.expires_at_ms - old.created_at_ms, Lifetime::as_ms);
         let wish = KeyWish {
             name: old.name,
             scopes: old.scopes,
+            domains: None,
             expires_at_ms: now_ms.saturating_add(lifetime_ms),
         };
         let old_until_ms = old.expires_at_ms.min(now_ms.saturating_add(overlap.as_ms()));
@@ -88,8 +92,14 @@ impl Accounts {
             .await?;
         if overlap.as_ms() == 0 {
             key::end(&mut transaction, key_id, now_ms).await?;
+        } else {
+            key::check_room_for_replaced(&mut transaction, account_id, self.keys_max, now_ms).await?;
         }
-        let issued = key::make(&mut transaction, account_id, wish, actor, now_ms).await?;
+        let mut issued = key::make(&mut transaction, account_id, wish, actor, now_ms).await?;
+        let restrict = sqlx::query("UPDATE api_keys SET domains = $1 WHERE id = $2");
+        let restrict = restrict.bind(&limit).bind(&issued.key_id);
+        restrict.execute(&mut *transaction).await?;
+        issued.domains = limit.map(|words| words.split(',').map(str::to_owned).collect());
         let replace = sqlx::query("UPDATE api_keys SET replaced_by = $1 WHERE id = $2");
         replace
             .bind(&issued.key_id)

@@ -1,5 +1,6 @@
 //! The tables, as versions that are applied once and in order. The SQL is of both databases: TEXT and BIGINT, `$1`.
 
+mod domains;
 mod entries;
 mod erasures;
 mod jobs;
@@ -7,6 +8,7 @@ mod keys;
 mod mail;
 mod operators;
 mod registry;
+mod scheduled_erasures;
 mod shard_map;
 mod trail;
 mod users;
@@ -83,6 +85,16 @@ const VERSIONS: &[Version] = &[
         number: 11,
         name: "operators",
         statements: operators::STATEMENTS,
+    },
+    Version {
+        number: 12,
+        name: "life cycle of domains",
+        statements: domains::STATEMENTS,
+    },
+    Version {
+        number: 13,
+        name: "scheduled erasures",
+        statements: scheduled_erasures::STATEMENTS,
     },
 ];
 
@@ -190,6 +202,8 @@ mod tests {
                 "d093cfaf7474a0bd86e38e6f19b47d418edde4aac7178693da27263ed30bca95",
                 "5819819b264fc041b90f0fd38bae8302b8ad9e43d7bb19bcb3d7b54afb93a169",
                 "31d4cd1996b85b962408d540fa1d59f860997880d487868f73f40b6859758c0a",
+                "f3b17e725c36316b7bc4d7f88f383000a1a1ea2038439be6836ab8d376e7519e",
+                "bbb7a2fbfe44e53e6cfa0e4b70c013c6939c9614a33b570a0eba02eed4949b8c",
             ]
         );
     }

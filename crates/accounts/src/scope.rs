@@ -5,34 +5,37 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What an API key may do. `write` doesn't include `read`.
+/// Permission of an API key. None includes another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// Ask for analytics, entries and data.
     Read,
-    /// Change entries, keys and verifications.
+    /// Change entries and verifications.
     Write,
+    /// Request and cancel erasures, and erase entries.
+    Erase,
 }
 
 /// Scopes that can't be given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScopeError {
     /// A word that is no scope.
-    #[error("`{0}` is no scope: read or write")]
+    #[error("`{0}` is no scope: read, write or erase")]
     Unknown(String),
     /// No word at all.
-    #[error("a key needs a scope: read, write or read,write")]
+    #[error("a key needs a scope: read, write or erase, or several of them with commas")]
     Empty,
 }
 
 impl Scope {
-    /// `read` or `write`.
+    /// `read`, `write` or `erase`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Scope::Read => "read",
             Scope::Write => "write",
+            Scope::Erase => "erase",
         }
     }
 }
@@ -44,6 +47,7 @@ impl FromStr for Scope {
         match text.trim().to_ascii_lowercase().as_str() {
             "read" => Ok(Scope::Read),
             "write" => Ok(Scope::Write),
+            "erase" => Ok(Scope::Erase),
             _ => Err(ScopeError::Unknown(text.trim().to_owned())),
         }
     }
@@ -87,6 +91,11 @@ mod tests {
     fn lists_are_ordered_and_each_scope_stands_once() {
         assert_eq!(parse_scopes("write, READ,read"), Ok(vec![Scope::Read, Scope::Write]));
         assert_eq!(joined(&[Scope::Read, Scope::Write]), "read,write");
+        assert_eq!(
+            parse_scopes("erase,read,write"),
+            Ok(vec![Scope::Read, Scope::Write, Scope::Erase])
+        );
+        assert_eq!(joined(&[Scope::Read, Scope::Erase]), "read,erase");
         assert_eq!(parse_scopes("read,admin"), Err(ScopeError::Unknown("admin".to_owned())));
         assert_eq!(parse_scopes("read,"), Err(ScopeError::Unknown(String::new())));
         assert_eq!(parse_scopes(" "), Err(ScopeError::Empty));

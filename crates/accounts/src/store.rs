@@ -9,6 +9,7 @@ use quick_cache::sync::Cache;
 use sqlx::{Any, AnyPool, Transaction};
 
 use crate::authentication::CheckedKey;
+use crate::config::KeysMax;
 use crate::engine::{self, Engine, Opened};
 use crate::preparation::Preparation;
 use crate::{AccountsConfig, AccountsError};
@@ -24,6 +25,7 @@ pub struct Accounts {
     pub(crate) pool: AnyPool,
     pub(crate) cache: Arc<Cache<String, Arc<CheckedKey>>>,
     pub(crate) cache_ms_max: i64,
+    pub(crate) keys_max: KeysMax,
     engine: Engine,
     preparation: Arc<Preparation>,
     wait_ms_max: u64,
@@ -63,6 +65,7 @@ impl Accounts {
             pool,
             cache: Arc::new(Cache::new(config.cache_entries_max)),
             cache_ms_max: i64::try_from(config.cache_ms_max).unwrap_or(i64::MAX),
+            keys_max: config.keys_max(),
             engine,
             preparation: Arc::new(Preparation::new(engine, url)),
             wait_ms_max: config.wait_ms_max,

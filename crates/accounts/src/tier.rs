@@ -1,4 +1,4 @@
-//! What an account pays for.
+//! Tier of an account, which decides its quotas and the number of its API keys.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
-    /// 60 requests a minute, 10,000 a day.
+    /// 60 requests a minute, 10,000 a day, 5 API keys.
     #[default]
     Free,
-    /// 300 a minute, 100,000 a day.
+    /// 300 a minute, 100,000 a day, 25 API keys.
     Pro,
     /// As configured.
     Enterprise,

@@ -55,6 +55,26 @@ pub(crate) async fn note(
     Ok(())
 }
 
+/// Adds a change that needs no detail to the trail of the account.
+pub(crate) async fn note_action(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    actor: &str,
+    action: &str,
+    subject: &str,
+    at_ms: i64,
+) -> Result<(), AccountsError> {
+    let change = Change {
+        account_id,
+        actor,
+        action,
+        subject,
+        detail: "",
+        at_ms,
+    };
+    note(transaction, &change).await
+}
+
 /// One change, as it is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrailEntry {

@@ -1,7 +1,8 @@
 //! Verified domains: taken, renewed and given back.
 //!
-//! A domain has one row: whose it is, and since when and until when its verification holds. While it holds nobody else gets the
-//! domain; afterwards whoever proves it does. The trail keeps what was before.
+//! A domain has one row: whose it is, and since when and until when its verification holds. While
+//! it holds, somebody else's proof is a claim (`claim`); afterwards whoever proves the domain has
+//! it. The trail keeps what was before.
 
 use sqlx::any::AnyRow;
 use sqlx::{Any, Row, Transaction};
@@ -11,7 +12,7 @@ use crate::coverage::ancestors;
 use crate::lifetime::YEAR_MS;
 use crate::registry::{self, increment};
 use crate::trail::{self, Change};
-use crate::{Accounts, AccountsError, Challenge, DOMAINS_MAX, Domain, challenge};
+use crate::{Accounts, AccountsError, Challenge, DOMAINS_MAX, Domain, challenge, claim, proof};
 
 /// How long a verification holds, in milliseconds: a year of 365 days.
 pub const VERIFICATION_MS: i64 = YEAR_MS;
@@ -29,8 +30,15 @@ pub struct Verification {
     pub include_subdomains: bool,
     /// When it was proven last, in milliseconds since the Unix epoch.
     pub verified_at_ms: i64,
-    /// Until when that holds.
+    /// Until when that holds. Of a suspended domain: since when it is.
     pub expires_at_ms: i64,
+    /// Of a suspended domain: the end that it has again once its proof is found.
+    pub suspended_expires_at_ms: Option<i64>,
+    /// Checks in a row that didn't find the published proof.
+    pub proof_failures: i64,
+    /// When another account gets the domain, which has proven it, unless its own proof is found
+    /// before.
+    pub contested_until_ms: Option<i64>,
     /// When it was given back before its time.
     pub revoked_at_ms: Option<i64>,
 }
@@ -38,9 +46,13 @@ pub struct Verification {
 /// Why a proof doesn't make a verification.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// Another account's verification holds.
-    #[error("the domain is verified by another account")]
-    HeldElsewhere,
+    /// Another account's verification holds. The proof is a claim now, which wins at this instant,
+    /// in milliseconds since the Unix epoch, unless the other's proof is found before.
+    #[error("the domain is verified by another account, and this proof is a pending claim")]
+    Pending {
+        /// Until when it is pending.
+        until_ms: i64,
+    },
     /// The challenge was met, replaced or withdrawn meanwhile, and the domain isn't verified.
     #[error("the token isn't open any more")]
     ChallengeGone,
@@ -52,14 +64,22 @@ pub enum VerifyError {
     Store(#[from] AccountsError),
 }
 
-const COLUMNS: &str =
-    "domain, method, verification_id, include_subdomains, verified_at_ms, expires_at_ms, revoked_at_ms";
+pub(crate) const COLUMNS: &str = "domain, method, verification_id, include_subdomains, verified_at_ms, expires_at_ms,
+    revoked_at_ms, suspended_expires_at_ms, proof_failures,
+    (SELECT MIN(domain_claims.until_ms) FROM domain_claims WHERE domain_claims.domain = domains.domain)";
 
 impl Verification {
     /// Whether it holds at `now_ms`.
     #[must_use]
     pub fn holds(&self, now_ms: i64) -> bool {
         self.revoked_at_ms.is_none() && self.expires_at_ms > now_ms
+    }
+
+    /// Whether it is suspended at `now_ms`: it doesn't hold, and does again once its proof is
+    /// found.
+    #[must_use]
+    pub fn is_suspended(&self, now_ms: i64) -> bool {
+        self.revoked_at_ms.is_none() && self.suspended_expires_at_ms.is_some_and(|end_ms| end_ms > now_ms)
     }
 }
 
@@ -101,11 +121,12 @@ impl Accounts {
         Ok(domains)
     }
 
-    /// Makes `challenge`, whose token was found, a verification for a year from now, and ends all open challenges of the domain. Where
-    /// another check has done so meanwhile, that check's verification is answered: they are one.
+    /// Makes `challenge`, whose token was found, a verification for a year from now, and ends all
+    /// open challenges of the domain. Claims of other accounts end too. Where another check has
+    /// done so meanwhile, that check's verification is answered: they are one.
     ///
     /// # Errors
-    /// [`VerifyError`]. Nothing is changed then.
+    /// [`VerifyError`]. Nothing is changed then, but for [`VerifyError::Pending`].
     pub async fn verify(&self, actor: &str, challenge: &Challenge) -> Result<Verification, VerifyError> {
         let verification = Verification {
             domain: challenge.domain.to_string(),
@@ -115,19 +136,25 @@ impl Accounts {
             verified_at_ms: self.now_ms(),
             expires_at_ms: self.now_ms().saturating_add(VERIFICATION_MS),
             revoked_at_ms: None,
+            suspended_expires_at_ms: None,
+            proof_failures: 0,
+            contested_until_ms: None,
         };
         let account_id = challenge.account_id.as_str();
         let done = self
             .timed("verify", async {
                 let mut transaction = self.begin().await?;
                 let outcome = meet(&mut transaction, actor, challenge, &verification).await?;
-                if outcome.is_ok() {
+                if matches!(outcome, Ok(_) | Err(VerifyError::Pending { .. })) {
                     transaction.commit().await?;
                 }
                 Ok(outcome)
             })
             .await?;
         self.forget(account_id);
+        if let Ok(Some(before)) = &done {
+            self.forget(before);
+        }
         match done {
             Err(VerifyError::ChallengeGone) => self
                 .verification(account_id, &challenge.domain)
@@ -135,12 +162,13 @@ impl Accounts {
                 .filter(|other| other.holds(self.now_ms()) && other.verified_at_ms >= challenge.created_at_ms)
                 .ok_or(VerifyError::ChallengeGone),
             Err(error) => Err(error),
-            Ok(()) => Ok(verification),
+            Ok(_) => Ok(verification),
         }
     }
 
-    /// Gives a domain back: its verification ends now, and its open challenges with it. `false` if none of the account's holds. Seen by other
-    /// processes after their `cache_ms_max`.
+    /// Gives a domain back: its verification ends now, and its open challenges with it; or
+    /// withdraws the account's claim of it. `false` if the account has neither a verification that
+    /// holds or is suspended, nor a claim. Seen by other processes after their `cache_ms_max`.
     ///
     /// # Errors
     /// The store fails.
@@ -156,9 +184,13 @@ impl Accounts {
                 let mut transaction = self.begin().await?;
                 challenge::lock(&mut transaction, account_id).await?;
                 let change = "UPDATE domains SET revoked_at_ms = $1
-                    WHERE domain = $2 AND account_id = $3 AND revoked_at_ms IS NULL AND expires_at_ms > $1";
+                    WHERE domain = $2 AND account_id = $3 AND revoked_at_ms IS NULL
+                        AND COALESCE(suspended_expires_at_ms, expires_at_ms) > $1";
                 let change = sqlx::query(change).bind(now_ms).bind(domain.as_str()).bind(account_id);
-                if change.execute(&mut *transaction).await?.rows_affected() == 0 {
+                let revoked = change.execute(&mut *transaction).await?.rows_affected();
+                let withdraw = sqlx::query("DELETE FROM domain_claims WHERE domain = $1 AND account_id = $2");
+                let withdraw = withdraw.bind(domain.as_str()).bind(account_id);
+                if revoked + withdraw.execute(&mut *transaction).await?.rows_affected() == 0 {
                     return Ok(false);
                 }
                 end_challenges(&mut transaction, account_id, domain).await?;
@@ -181,17 +213,18 @@ impl Accounts {
     }
 
     /// Reads the account's keys anew at their next use.
-    fn forget(&self, account_id: &str) {
+    pub(crate) fn forget(&self, account_id: &str) {
         self.cache.retain(|_, key| !key.is_of(account_id));
     }
 }
 
+/// Stores a verification. Returns the domain's owner before, if it had one.
 async fn meet(
     transaction: &mut Transaction<'static, Any>,
     actor: &str,
     challenge: &Challenge,
     new: &Verification,
-) -> Result<Result<(), VerifyError>, AccountsError> {
+) -> Result<Result<Option<String>, VerifyError>, AccountsError> {
     let (account_id, domain) = (challenge.account_id.as_str(), &challenge.domain);
     challenge::lock(transaction, account_id).await?;
     let open = "DELETE FROM challenges WHERE id = $1 AND account_id = $2 AND expires_at_ms > $3";
@@ -206,12 +239,14 @@ async fn meet(
     let before = before.fetch_optional(&mut **transaction).await?;
     let owner = before.map(|row| row.try_get::<String, _>(0)).transpose()?;
     let take = "INSERT INTO domains
-            (domain, account_id, method, verified_at_ms, expires_at_ms, verification_id, include_subdomains)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)
+            (domain, account_id, method, verified_at_ms, expires_at_ms, verification_id, include_subdomains, token_hash,
+                proof_next_at_ms)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
         ON CONFLICT (domain) DO UPDATE SET account_id = excluded.account_id, method = excluded.method,
             verified_at_ms = excluded.verified_at_ms, expires_at_ms = excluded.expires_at_ms,
             verification_id = excluded.verification_id, include_subdomains = excluded.include_subdomains,
-            revoked_at_ms = NULL, expiry_noted_at_ms = NULL
+            revoked_at_ms = NULL, expiry_noted_at_ms = NULL, token_hash = excluded.token_hash,
+            proof_next_at_ms = excluded.proof_next_at_ms, proof_failures = 0, suspended_expires_at_ms = NULL
         WHERE domains.account_id = excluded.account_id OR domains.revoked_at_ms IS NOT NULL
             OR domains.expires_at_ms <= excluded.verified_at_ms";
     let take = sqlx::query(take)
@@ -221,9 +256,16 @@ async fn meet(
         .bind(new.verified_at_ms)
         .bind(new.expires_at_ms)
         .bind(&new.id)
-        .bind(i64::from(new.include_subdomains));
+        .bind(i64::from(new.include_subdomains))
+        .bind(challenge.token_hash.to_text())
+        .bind(new.verified_at_ms.saturating_add(proof::WEEK_MS));
     if take.execute(&mut **transaction).await?.rows_affected() == 0 {
-        return Ok(Err(VerifyError::HeldElsewhere));
+        let until_ms = claim::begin(transaction, actor, challenge, new.verified_at_ms).await?;
+        end_challenges(transaction, account_id, domain).await?;
+        return Ok(Err(match until_ms {
+            Some(until_ms) => VerifyError::Pending { until_ms },
+            None => VerifyError::TooManyDomains,
+        }));
     }
     if held(transaction, account_id, new.verified_at_ms).await? > DOMAINS_MAX {
         return Ok(Err(VerifyError::TooManyDomains));
@@ -231,6 +273,8 @@ async fn meet(
     store_ancestors(transaction, domain).await?;
     increment(transaction, registry::Subject::Operators).await?;
     end_challenges(transaction, account_id, domain).await?;
+    let kept_by = owner.as_deref().filter(|owner| *owner == account_id);
+    claim::end_all(transaction, domain, kept_by, new.verified_at_ms).await?;
     let action = if owner.as_deref() == Some(account_id) {
         "domain.renew"
     } else {
@@ -246,7 +290,7 @@ async fn meet(
         at_ms: new.verified_at_ms,
     };
     trail::note(transaction, &change).await?;
-    Ok(Ok(()))
+    Ok(Ok(owner))
 }
 
 async fn end_challenges(
@@ -291,7 +335,8 @@ pub(crate) async fn store_ancestors(
     Ok(())
 }
 
-fn read(row: &AnyRow) -> Result<Verification, sqlx::Error> {
+/// Reads [`COLUMNS`].
+pub(crate) fn read(row: &AnyRow) -> Result<Verification, sqlx::Error> {
     Ok(Verification {
         domain: row.try_get(0)?,
         method: row.try_get(1)?,
@@ -300,5 +345,8 @@ fn read(row: &AnyRow) -> Result<Verification, sqlx::Error> {
         verified_at_ms: row.try_get(4)?,
         expires_at_ms: row.try_get(5)?,
         revoked_at_ms: row.try_get(6)?,
+        suspended_expires_at_ms: row.try_get(7)?,
+        proof_failures: row.try_get(8)?,
+        contested_until_ms: row.try_get(9)?,
     })
 }

@@ -23,7 +23,16 @@ fn the_example_shows_every_key_of_accounts_with_its_default() {
     assert_eq!(given.remove("url"), Some("".into()), "empty stands for SQLite");
     let config: AccountsConfig = given.clone().try_into().unwrap();
     assert_eq!(config, AccountsConfig::default());
-    for key in ["connections_max", "wait_ms_max", "cache_entries_max", "cache_ms_max"] {
+    for key in [
+        "allow_plaintext",
+        "connections_max",
+        "wait_ms_max",
+        "cache_entries_max",
+        "cache_ms_max",
+        "free_keys_max",
+        "pro_keys_max",
+        "enterprise_keys_max",
+    ] {
         assert!(given.remove(key).is_some(), "{key} is missing");
     }
     assert!(given.is_empty(), "{given:?}");

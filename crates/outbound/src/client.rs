@@ -121,7 +121,21 @@ impl Client {
     /// # Errors
     /// Every [`Error`] but [`Error::BadStatus`]: ask [`Fetched::success`].
     pub async fn get(&self, url: &str, bytes_max: usize) -> Result<Fetched, Error> {
-        let result = self.follow(url, bytes_max).await;
+        self.get_within(url, bytes_max, |_| true).await
+    }
+
+    /// [`Client::get`], whose redirects lead only to hosts that `may_follow` allows. A host is a
+    /// lower-case name without a dot at its end, or an address.
+    ///
+    /// # Errors
+    /// As [`Client::get`]; [`Error::Refused`] for a redirect to another host.
+    pub async fn get_within(
+        &self,
+        url: &str,
+        bytes_max: usize,
+        may_follow: impl Fn(&str) -> bool,
+    ) -> Result<Fetched, Error> {
+        let result = self.follow(url, bytes_max, may_follow).await;
         self.count("get", result.as_ref().err());
         result
     }
@@ -170,7 +184,7 @@ impl Client {
         result
     }
 
-    async fn follow(&self, url: &str, bytes_max: usize) -> Result<Fetched, Error> {
+    async fn follow(&self, url: &str, bytes_max: usize, may_follow: impl Fn(&str) -> bool) -> Result<Fetched, Error> {
         let config = self.config();
         let deadline = Deadline::of(config);
         let mut target = Target::parse(url, config)?;
@@ -185,7 +199,15 @@ impl Client {
                 .await?;
             match fetched.redirect() {
                 None => return Ok(fetched),
-                Some(location) => target = target.join(location?, config)?,
+                Some(location) => {
+                    let next = target.join(location?, config)?;
+                    if !may_follow(&next.host()) {
+                        let (from, to) = (target.host(), next.host());
+                        let why = format!("{from} redirects to {to}, which is no part of the same registrable domain");
+                        return Err(Error::Refused(why));
+                    }
+                    target = next;
+                }
             }
         }
         Err(Error::TooManyRedirects {

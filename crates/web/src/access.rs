@@ -1,4 +1,4 @@
-//! API keys: who asks, and how often they may.
+//! API keys: who asks, and how often their account may.
 
 use std::sync::Arc;
 
@@ -20,20 +20,31 @@ pub const COST: HeaderName = HeaderName::from_static("x-ratelimit-cost");
 pub struct Gatekeeper {
     /// Knows the keys.
     pub accounts: Accounts,
-    /// Counts their requests.
+    /// Counts the requests of each account: its keys share one quota.
     pub limiter: Arc<dyn RateLimiter>,
     /// The quota of each tier.
     pub quotas: QuotasConfig,
     /// How many requests a request counts for, at least 1: a function of its head.
     pub cost: fn(&Request) -> u32,
+    /// The scope that a request with this method needs.
+    pub scope: fn(&Method) -> Scope,
 }
 
-/// The layer of every address that needs an API key: authenticates, counts, asks for the scope that the method needs (`read` for GET
-/// and HEAD, `write` for anything else), and puts an `Arc<Principal>` beside the request. The quota's headers are on every answer to a
-/// valid key, whatever the answer is, and so is [`COST`].
+/// `read` for GET and HEAD, `write` for anything else.
+#[must_use]
+pub fn read_or_write(method: &Method) -> Scope {
+    match *method {
+        Method::GET | Method::HEAD => Scope::Read,
+        _ => Scope::Write,
+    }
+}
+
+/// The layer of every address that needs an API key: authenticates, counts, checks the scope that
+/// the method needs, and puts an `Arc<Principal>` beside the request. The quota is the account's:
+/// its keys share it. Its headers are on every answer to a valid key, and so is [`COST`].
 ///
-/// A request never costs more than the key may ask in a minute, or a day: at the beginning of the window it can be asked, and it is then
-/// all that can.
+/// A request never costs more than the account may ask in a minute, or a day: at the beginning of
+/// the window it can be asked, and it is then all that can.
 pub async fn api_key(State(gatekeeper): State<Gatekeeper>, mut request: Request, next: Next) -> Response {
     let principal = match gatekeeper.principal(request.headers()).await {
         Ok(principal) => principal,
@@ -41,10 +52,10 @@ pub async fn api_key(State(gatekeeper): State<Gatekeeper>, mut request: Request,
     };
     let quota = gatekeeper.quotas.quota(principal.tier.as_str());
     let cost = affordable((gatekeeper.cost)(&request), &quota);
-    let decision = gatekeeper.limiter.take(&principal.key_id, cost, &quota).await;
+    let decision = gatekeeper.limiter.take(&principal.account_id, cost, &quota).await;
     let mut response = match decision.problem(cost) {
         Some(problem) => Failure::from(problem).into_response(),
-        None => match may(&principal, request.method()) {
+        None => match may(&principal, (gatekeeper.scope)(request.method())) {
             Ok(()) => {
                 request.extensions_mut().insert(Arc::new(principal));
                 next.run(request).await
@@ -73,15 +84,11 @@ impl Gatekeeper {
     }
 }
 
-fn may(principal: &Principal, method: &Method) -> Result<(), Failure> {
-    let scope = match *method {
-        Method::GET | Method::HEAD => Scope::Read,
-        _ => Scope::Write,
-    };
+fn may(principal: &Principal, scope: Scope) -> Result<(), Failure> {
     if principal.can(scope) {
         return Ok(());
     }
-    let detail = format!("this API key lacks the scope {scope}");
+    let detail = format!("this API key lacks the scope {scope}: use a key that has it, or create one");
     Err(Failure::new(Kind::InsufficientScope, detail))
 }
 

@@ -7,7 +7,7 @@ use sqlx::{Any, AnyConnection, AssertSqlSafe, Executor, Row};
 use uuid::Uuid;
 
 use super::{Entry, Revision};
-use crate::{Accounts, AccountsError, Cursor, Page};
+use crate::{Accounts, AccountsError, Cursor, KeyDomains, Page};
 
 /// The most entries of a page.
 pub const ENTRY_PAGE_MAX: u32 = 1_000;
@@ -33,6 +33,8 @@ pub struct EntryFilter {
     pub created_to_ms: Option<i64>,
     /// Created or rectified at this instant or later.
     pub updated_from_ms: Option<i64>,
+    /// With a URL that a key of this limit may act on.
+    pub key: Option<KeyDomains>,
 }
 
 /// What to call an entry.
@@ -113,7 +115,8 @@ impl Accounts {
         filter: &EntryFilter,
         after: Option<&Cursor>,
     ) -> Result<Option<Cursor>, AccountsError> {
-        if filter.text.is_none() && filter.domain.is_none() && filter.updated_from_ms.is_none() {
+        if filter.text.is_none() && filter.domain.is_none() && filter.updated_from_ms.is_none() && filter.key.is_none()
+        {
             return Ok(None);
         }
         let mut within = Conditions::new(account_id);
@@ -259,16 +262,28 @@ impl Conditions {
             self.add("updated_at_ms >= $", [from.into()]);
         }
         if let Some(domain) = &filter.domain {
-            let below = format!("%.{}", escaped(domain));
-            self.add(
-                "(domain = $ OR domain LIKE $ ESCAPE '\\')",
-                [domain.clone().into(), below.into()],
-            );
+            self.within("", std::slice::from_ref(domain));
+        }
+        if let Some(key) = &filter.key {
+            self.within("", &key.domains);
+            if !key.except.is_empty() {
+                self.within("NOT ", &key.except);
+            }
         }
         if let Some(text) = &filter.text {
             let anywhere = format!("%{}%", escaped(&text.to_lowercase()));
             self.add("search LIKE $ ESCAPE '\\'", [anywhere.into()]);
         }
+    }
+
+    /// On one of `domains` or below it; `not` is empty or `NOT `.
+    fn within(&mut self, not: &str, domains: &[String]) {
+        let one = "domain = $ OR domain LIKE $ ESCAPE '\\'";
+        let any = vec![one; domains.len()].join(" OR ");
+        let values = domains
+            .iter()
+            .flat_map(|domain| [domain.clone().into(), format!("%.{}", escaped(domain)).into()]);
+        self.add(&format!("{not}({any})"), values);
     }
 
     fn ask(self, question: &str) -> sqlx::query::Query<'static, Any, sqlx::any::AnyArguments> {

@@ -7,19 +7,19 @@ use uuid::Uuid;
 
 use super::{EntriesWish, Erasure, ErasureState, ErasureWish, counts_text, read, select};
 use crate::trail::{self, Change};
-use crate::{Accounts, AccountsError};
+use crate::{Accounts, AccountsError, MailKind, mail};
 
 /// The most entries that one erasure names.
 pub const ERASURE_ENTRIES_MAX: usize = 1_000;
-/// The most erasures of one account that aren't done.
-pub const ERASURES_OPEN_MAX: i64 = 10;
+/// The most erasures of one account that are neither done nor cancelled.
+pub const ERASURES_OPEN_MAX: i64 = 100;
 /// Erasures that are looked for at a time.
 const FOUND_MAX: i64 = 100;
 
 /// What became of the wish to erase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestedErasure {
-    /// It will be done.
+    /// Stored: it will be done, unless it is cancelled.
     Taken(Box<Erasure>),
     /// The account has [`ERASURES_OPEN_MAX`] that aren't done.
     TooMany,
@@ -28,7 +28,8 @@ pub enum RequestedErasure {
 }
 
 impl Accounts {
-    /// Takes the wish of an account, on behalf of `actor`. It is written down, and done afterwards.
+    /// Takes the wish of an account, on behalf of `actor`. The erasure is stored, begins `delay_ms`
+    /// milliseconds from now, and can be cancelled until then. The account gets a mail.
     ///
     /// # Errors
     /// The store fails.
@@ -37,15 +38,19 @@ impl Accounts {
         account_id: &str,
         actor: &str,
         wish: ErasureWish,
+        delay_ms: i64,
     ) -> Result<RequestedErasure, AccountsError> {
+        let now_ms = self.now_ms();
         let erasure = Erasure {
             id: format!("era_{}", Uuid::now_v7().simple()),
             account_id: account_id.to_owned(),
             actor: actor.to_owned(),
-            requested_at_ms: self.now_ms(),
+            requested_at_ms: now_ms,
+            execute_at_ms: now_ms.saturating_add(delay_ms.max(0)),
+            cancelled_at_ms: None,
             wish,
             whole_account: false,
-            state: ErasureState::Store,
+            state: ErasureState::Scheduled,
             counts: BTreeMap::new(),
             problem: None,
             finished_at_ms: None,
@@ -58,7 +63,8 @@ impl Accounts {
             if hold.execute(&mut *transaction).await?.rows_affected() == 0 {
                 return Ok(RequestedErasure::Gone);
             }
-            let open = "SELECT COUNT(*) FROM erasures WHERE account_id = $1 AND state IN ('store', 'warehouse')";
+            let open = "SELECT COUNT(*) FROM erasures
+                WHERE account_id = $1 AND state IN ('scheduled', 'store', 'warehouse')";
             let open = sqlx::query(open).bind(account_id).fetch_one(&mut *transaction).await?;
             if open.try_get::<i64, _>(0)? >= ERASURES_OPEN_MAX {
                 return Ok(RequestedErasure::TooMany);
@@ -69,10 +75,11 @@ impl Accounts {
                 actor,
                 action: "erasure.request",
                 subject: &erasure.id,
-                detail: &named(&erasure.wish),
+                detail: &erasure.wish.summary(),
                 at_ms: erasure.requested_at_ms,
             };
             trail::note(&mut transaction, &change).await?;
+            mail::queue_for_erasure(&mut transaction, MailKind::ErasureRequested, &erasure, now_ms).await?;
             transaction.commit().await?;
             Ok(RequestedErasure::Taken(Box::new(erasure)))
         };
@@ -99,6 +106,8 @@ impl Accounts {
                 account_id: account_id.to_owned(),
                 actor: "service".to_owned(),
                 requested_at_ms: now_ms,
+                execute_at_ms: now_ms,
+                cancelled_at_ms: None,
                 wish: ErasureWish {
                     entries: EntriesWish::All,
                     personal_data: true,
@@ -131,7 +140,8 @@ impl Accounts {
         row.as_ref().map(read).transpose()
     }
 
-    /// Erasures that aren't done, those first that were looked at least recently; at most 100.
+    /// Erasures that have begun and aren't done, those first that were looked at least recently; at
+    /// most 100.
     ///
     /// # Errors
     /// The store fails.
@@ -166,8 +176,8 @@ async fn insert(
     erasure: &Erasure,
 ) -> Result<(), AccountsError> {
     let insert = "INSERT INTO erasures (id, account_id, actor, requested_at_ms, entries, personal_data, coverage, whole_account, state,
-            counts, looked_at_ms)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $4) ON CONFLICT (id) DO NOTHING";
+            counts, looked_at_ms, execute_at_ms)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $4, $11) ON CONFLICT (id) DO NOTHING";
     let coverage = erasure.wish.receipt_metadata.as_ref();
     let insert = sqlx::query(insert)
         .bind(&erasure.id)
@@ -179,24 +189,8 @@ async fn insert(
         .bind(coverage.map(|coverage| serde_json::json!(coverage).to_string()))
         .bind(i64::from(erasure.whole_account))
         .bind(erasure.state.as_str())
-        .bind(counts_text(&erasure.counts));
+        .bind(counts_text(&erasure.counts))
+        .bind(erasure.execute_at_ms);
     insert.execute(&mut **transaction).await?;
     Ok(())
-}
-
-/// What is to go, for the trail.
-fn named(wish: &ErasureWish) -> String {
-    let entries = match &wish.entries {
-        EntriesWish::None => None,
-        EntriesWish::All => Some("all entries".to_owned()),
-        EntriesWish::These(ids) => Some(format!("{} entries", ids.len())),
-    };
-    let personal = wish.personal_data.then(|| "personal data".to_owned());
-    let receipts = wish.receipt_metadata.as_ref();
-    let receipts = receipts.map(|_| "receipts' client metadata".to_owned());
-    [entries, personal, receipts]
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join(", ")
 }

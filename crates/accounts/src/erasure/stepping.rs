@@ -8,8 +8,9 @@ use sqlx::{Any, Row, Transaction};
 
 use super::{EntriesWish, Erasure, ErasureState, counts_text, read, read_counts, select};
 use crate::entry::erase_entries_of;
+use crate::registry::{Subject, increment};
 use crate::trail::{self, Change};
-use crate::{Accounts, AccountsError};
+use crate::{Accounts, AccountsError, MailKind, mail};
 
 /// Rows that one step takes out of a table that has many.
 const ROWS_MAX: i64 = 1_000;
@@ -30,11 +31,25 @@ const fn owned(table: &'static str, key: &'static str) -> Owned {
     Owned { table, key, of_account }
 }
 
+const OF_OPERATOR: &str = "operator_id IN (SELECT operator_id FROM operators WHERE account_id = $1)";
+
 /// What there may be many rows of, besides entries.
 const MANY: [Owned; 2] = [owned("trail", "id"), owned("mails", "id")];
 /// What a whole account loses at once, those that others refer to last.
-const FEW: [Owned; 6] = [
+const FEW: [Owned; 10] = [
     owned("challenges", "id"),
+    owned("domain_claims", "id"),
+    Owned {
+        table: "operator_clients",
+        key: "client_id",
+        of_account: OF_OPERATOR,
+    },
+    Owned {
+        table: "operator_keys",
+        key: "fingerprint",
+        of_account: OF_OPERATOR,
+    },
+    owned("operators", "operator_id"),
     Owned {
         table: "domain_ancestors",
         key: "domain",
@@ -116,7 +131,7 @@ impl Accounts {
     }
 
     /// Ends an erasure with its certificate, once: `false` if it was ended before, or isn't as far. `certificate` is made from the erasure
-    /// as it stands.
+    /// as it stands. The account gets a mail, if it still has an address.
     ///
     /// # Errors
     /// The store fails.
@@ -163,6 +178,7 @@ impl Accounts {
                 at_ms: now_ms,
             };
             trail::note(&mut transaction, &change).await?;
+            mail::queue_for_erasure(&mut transaction, MailKind::ErasureDone, &erasure, now_ms).await?;
             transaction.commit().await?;
             Ok(true)
         };
@@ -246,6 +262,8 @@ async fn step(
             let erased = delete(transaction, owned, account_id, None).await?;
             add(counts, owned.table, erased);
         }
+        // Its keys prove nothing from now on, and verifiers know them.
+        increment(transaction, Subject::Operators).await?;
     }
     Ok(false)
 }

@@ -50,6 +50,17 @@ impl Place {
         self.try_open().await.unwrap()
     }
 
+    /// A store in which an account may have so many active keys.
+    pub(crate) async fn open_with_keys(&self, free_keys_max: u32) -> Accounts {
+        let clock = Arc::clone(&self.clock);
+        let config = AccountsConfig {
+            free_keys_max,
+            ..self.config()
+        };
+        let accounts = Accounts::open_with_clock(&config, &self.data, move || clock.load(Ordering::Relaxed));
+        accounts.await.unwrap()
+    }
+
     pub(crate) fn pass_ms(&self, ms: i64) {
         self.clock.fetch_add(ms, Ordering::Relaxed);
     }
@@ -72,13 +83,25 @@ pub(crate) fn domains(names: &str) -> Vec<Domain> {
 pub(crate) fn wish(names: &str) -> NewKey {
     NewKey {
         domains: domains(names),
-        tier: None,
+        account_id: None,
+        is_limited: false,
         name: "test".to_owned(),
         scopes: vec![Scope::Read],
         expires_at_ms: START_MS + YEAR_MS,
     }
 }
 
+/// `new` for the account that owns one of its domains, if any does.
+pub(crate) async fn owned(accounts: &Accounts, new: NewKey) -> NewKey {
+    let mut account_id = None;
+    for domain in &new.domains {
+        account_id = account_id.or(accounts.account_of(domain).await.unwrap());
+    }
+    NewKey { account_id, ..new }
+}
+
+/// A key for the account that owns one of the domains, or for a new one.
 pub(crate) async fn issue(accounts: &Accounts, names: &str) -> IssuedKey {
-    accounts.create_publisher_key(wish(names)).await.unwrap().issued
+    let new = owned(accounts, wish(names)).await;
+    accounts.create_publisher_key(new).await.unwrap().issued
 }

@@ -37,6 +37,7 @@ macro_rules! nouns {
 }
 
 mod clients;
+mod domains;
 mod entries;
 mod erasures;
 mod exports;
@@ -52,6 +53,7 @@ mod verifications;
 
 nouns! {
     clients,
+    domains,
     entries,
     erasures,
     exports,

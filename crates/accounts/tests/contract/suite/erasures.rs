@@ -1,8 +1,9 @@
 //! Erasures: what was asked for goes, once, with its counts, and nothing else.
 
 use accounts::{
-    Accounts, Cancellation, Coverage, ERASURES_OPEN_MAX, EntriesWish, EntryAuthors, EntryContent, EntryTitle, EntryUrl,
-    Erasure, ErasureState, ErasureWish, KeyWish, NewEntry, RequestedErasure, Scope, Subject,
+    Accounts, COLLECTIONS, Cancellation, CancelledErasure, Cell, Coverage, ERASURES_OPEN_MAX, EntriesWish,
+    EntryAuthors, EntryContent, EntryTitle, EntryUrl, Erasure, ErasureState, ErasureWish, KeyWish, MailKind,
+    MailSubject, NewEntry, RequestedErasure, Scope, Subject, User, UserChange,
 };
 use sqlx::Row;
 use uuid::Uuid;
@@ -14,6 +15,11 @@ cases! {
     personal_data_goes_and_the_account_stays,
     all_entries_go_in_steps_and_are_counted_once,
     what_is_asked_of_the_warehouse_waits_for_it,
+    nothing_is_erased_before_its_time,
+    a_scheduled_erasure_is_cancelled_and_a_begun_one_isnt,
+    cancelled_and_begun_at_one_time_an_erasure_is_one_of_both,
+    each_step_of_an_erasure_sends_one_mail,
+    who_has_no_address_gets_no_mail,
     the_number_of_open_erasures_is_bounded,
     an_account_goes_whole_once_its_time_is_over,
     another_accounts_erasure_is_none,
@@ -41,11 +47,25 @@ async fn entries(accounts: &Accounts, account: &str, numbers: std::ops::Range<u6
     ids
 }
 
-async fn request(accounts: &Accounts, account: &str, wish: ErasureWish) -> Erasure {
-    match accounts.request_erasure(account, KEY, wish).await.unwrap() {
+/// Requests an erasure that begins `delay_ms` later.
+async fn schedule(accounts: &Accounts, account: &str, wish: ErasureWish, delay_ms: i64) -> Erasure {
+    match accounts.request_erasure(account, KEY, wish, delay_ms).await.unwrap() {
         RequestedErasure::Taken(erasure) => *erasure,
         refused => panic!("{refused:?}"),
     }
+}
+
+/// Requests an erasure, and begins it.
+async fn request(accounts: &Accounts, account: &str, wish: ErasureWish) -> Erasure {
+    let scheduled = schedule(accounts, account, wish, 0).await;
+    accounts.begin_scheduled_erasures().await.unwrap();
+    state(accounts, &scheduled).await
+}
+
+/// An erasure as it is stored.
+async fn state(accounts: &Accounts, erasure: &Erasure) -> Erasure {
+    let stored = accounts.erasure(&erasure.account_id, &erasure.id).await;
+    stored.unwrap().unwrap()
 }
 
 /// Goes through all steps in this store, and certifies.
@@ -110,6 +130,7 @@ async fn personal_data_goes_and_the_account_stays(place: Place) {
     };
     let user = accounts.sign_in(&subject).await.unwrap();
     let wish = KeyWish {
+        domains: None,
         name: "Ada's laptop".to_owned(),
         scopes: vec![Scope::Read],
         expires_at_ms: START_MS + YEAR_MS,
@@ -227,6 +248,218 @@ async fn what_is_asked_of_the_warehouse_waits_for_it(place: Place) {
     );
 }
 
+fn all_entries() -> ErasureWish {
+    ErasureWish {
+        entries: EntriesWish::All,
+        ..ErasureWish::default()
+    }
+}
+
+async fn nothing_is_erased_before_its_time(place: Place) {
+    let accounts = place.open().await;
+    let account = issue(&accounts, "example.com").await.account_id;
+    entries(&accounts, &account, 0..3).await;
+    let asked = schedule(&accounts, &account, all_entries(), 24 * HOUR_MS).await;
+    assert_eq!(
+        (asked.state, asked.execute_at_ms, asked.cancelled_at_ms),
+        (ErasureState::Scheduled, START_MS + 24 * HOUR_MS, None)
+    );
+    assert_eq!(state(&accounts, &asked).await, asked);
+    let untouched = async || {
+        assert_eq!(accounts.begin_scheduled_erasures().await.unwrap(), 0);
+        assert_eq!(accounts.open_erasures().await.unwrap(), []);
+        // Not even for who comes with its ID.
+        assert!(!accounts.erase_some(&asked.id).await.unwrap());
+        accounts.note_erased_rows(&asked.id, &[("receipts", 1)]).await.unwrap();
+        assert!(
+            !accounts
+                .certify_erasure(&asked.id, |_| panic!("too early"))
+                .await
+                .unwrap()
+        );
+        assert_eq!(rows(&place, "SELECT COUNT(*) FROM entries").await, 3);
+        assert_eq!(state(&accounts, &asked).await, asked);
+    };
+    untouched().await;
+    place.pass_ms(24 * HOUR_MS - 1);
+    untouched().await;
+    place.pass_ms(1);
+    assert_eq!(accounts.begin_scheduled_erasures().await.unwrap(), 1);
+    assert_eq!(accounts.begin_scheduled_erasures().await.unwrap(), 0, "once");
+    let done = finish(&accounts, &asked).await;
+    assert_eq!((done.counts["entries"], done.execute_at_ms), (3, asked.execute_at_ms));
+    assert_eq!(rows(&place, "SELECT COUNT(*) FROM entries").await, 0);
+}
+
+async fn a_scheduled_erasure_is_cancelled_and_a_begun_one_isnt(place: Place) {
+    let accounts = place.open().await;
+    let account = issue(&accounts, "example.com").await.account_id;
+    let other = issue(&accounts, "example.org").await.account_id;
+    entries(&accounts, &account, 0..3).await;
+    let asked = schedule(&accounts, &account, all_entries(), HOUR_MS).await;
+    for (account, id) in [(&other, asked.id.as_str()), (&account, "era_0")] {
+        let cancelled = accounts.cancel_erasure(account, id, KEY).await.unwrap();
+        assert_eq!(cancelled, CancelledErasure::Unknown);
+    }
+    place.pass_ms(1);
+    let expected = Erasure {
+        state: ErasureState::Cancelled,
+        cancelled_at_ms: Some(START_MS + 1),
+        ..asked.clone()
+    };
+    for _ in 0..2 {
+        let cancelled = accounts.cancel_erasure(&account, &asked.id, KEY).await.unwrap();
+        assert_eq!(cancelled, CancelledErasure::Cancelled(Box::new(expected.clone())));
+        place.pass_ms(1);
+    }
+    place.pass_ms(HOUR_MS);
+    assert_eq!(accounts.begin_scheduled_erasures().await.unwrap(), 0);
+    assert!(!accounts.erase_some(&asked.id).await.unwrap());
+    assert!(
+        !accounts
+            .certify_erasure(&asked.id, |_| panic!("cancelled"))
+            .await
+            .unwrap()
+    );
+    assert_eq!(rows(&place, "SELECT COUNT(*) FROM entries").await, 3);
+    let trail = accounts.trail_page(&account, None, 100).await.unwrap().items;
+    let of_erasures: Vec<_> = trail.iter().filter(|one| one.subject == asked.id).collect();
+    assert_eq!(
+        of_erasures.iter().map(|one| one.action.as_str()).collect::<Vec<_>>(),
+        ["erasure.cancel", "erasure.request"],
+        "each once"
+    );
+    let begun = request(&accounts, &account, all_entries()).await;
+    for _ in 0..2 {
+        let cancelled = accounts.cancel_erasure(&account, &begun.id, KEY).await.unwrap();
+        assert_eq!(cancelled, CancelledErasure::Begun);
+        finish_once(&accounts, &begun).await;
+    }
+}
+
+/// Goes through all steps in this store, and certifies, if that isn't done yet.
+async fn finish_once(accounts: &Accounts, erasure: &Erasure) {
+    while accounts.erase_some(&erasure.id).await.unwrap() {}
+    accounts
+        .certify_erasure(&erasure.id, |_| "certified".to_owned())
+        .await
+        .unwrap();
+}
+
+async fn cancelled_and_begun_at_one_time_an_erasure_is_one_of_both(place: Place) {
+    let stores = [place.open().await, place.open().await];
+    let account = issue(&stores[0], "example.com").await.account_id;
+    for _ in 0..20 {
+        let asked = schedule(&stores[0], &account, all_entries(), 0).await;
+        let (cancelling, beginning) = (stores[0].clone(), stores[1].clone());
+        let (owner, id) = (account.clone(), asked.id.clone());
+        let cancelling = tokio::spawn(async move { cancelling.cancel_erasure(&owner, &id, KEY).await.unwrap() });
+        let beginning = tokio::spawn(async move { beginning.begin_scheduled_erasures().await.unwrap() });
+        let (cancelled, begun) = (cancelling.await.unwrap(), beginning.await.unwrap());
+        let is_cancelled = matches!(cancelled, CancelledErasure::Cancelled(_));
+        assert_eq!(begun, u64::from(!is_cancelled), "{cancelled:?}");
+        let state = state(&stores[0], &asked).await.state;
+        let expected = if is_cancelled {
+            ErasureState::Cancelled
+        } else {
+            ErasureState::Store
+        };
+        assert_eq!(state, expected);
+        finish_once(&stores[0], &asked).await;
+    }
+}
+
+/// A user with this address, if any, at the first sign-in.
+async fn user(accounts: &Accounts, email: Option<&str>) -> User {
+    let subject = Subject {
+        issuer: "https://id.example".to_owned(),
+        subject: "ada".to_owned(),
+        email: email.map(|email| email.parse().unwrap()),
+        name: None,
+    };
+    accounts.sign_in(&subject).await.unwrap()
+}
+
+/// Kinds of the mails that can be sent now, each with the state of its erasure.
+async fn sent(accounts: &Accounts) -> Vec<(MailKind, ErasureState)> {
+    let mut sent = Vec::new();
+    while let Some(mail) = accounts.claim_mail("here", HOUR_MS).await.unwrap() {
+        assert_eq!(mail.to, "ada@example.com");
+        let MailSubject::Erasure(erasure) = mail.about else {
+            panic!("{mail:?}")
+        };
+        assert_eq!(mail.id, format!("{}.{}", erasure.id, mail.kind));
+        sent.push((mail.kind, erasure.state));
+        assert!(accounts.begin_sending(&mail.id, "here", HOUR_MS).await.unwrap());
+        accounts.mail_sent(&mail.id, "here").await.unwrap();
+    }
+    sent
+}
+
+async fn each_step_of_an_erasure_sends_one_mail(place: Place) {
+    use ErasureState::{Cancelled, Scheduled, Settled, Store};
+    use MailKind::{ErasureCancelled, ErasureDone, ErasureRequested};
+    let accounts = place.open().await;
+    let account = user(&accounts, Some("ada@example.com")).await.account_id;
+    let asked = schedule(&accounts, &account, all_entries(), HOUR_MS).await;
+    assert_eq!(sent(&accounts).await, [(ErasureRequested, Scheduled)]);
+    for _ in 0..2 {
+        accounts.cancel_erasure(&account, &asked.id, KEY).await.unwrap();
+    }
+    assert_eq!(sent(&accounts).await, [(ErasureCancelled, Cancelled)]);
+    let asked = request(&accounts, &account, all_entries()).await;
+    assert_eq!(sent(&accounts).await, [(ErasureRequested, Store)]);
+    finish(&accounts, &asked).await;
+    assert_eq!(sent(&accounts).await, [(ErasureDone, Settled)]);
+    // No server took the first mail: the cancellation's says enough.
+    let asked = schedule(&accounts, &account, all_entries(), HOUR_MS).await;
+    accounts.cancel_erasure(&account, &asked.id, KEY).await.unwrap();
+    assert_eq!(sent(&accounts).await, [(ErasureCancelled, Cancelled)]);
+    // Nor any mail for a long time.
+    schedule(&accounts, &account, all_entries(), HOUR_MS).await;
+    place.pass_ms(31 * 24 * HOUR_MS);
+    assert_eq!(sent(&accounts).await, []);
+    assert_eq!(accounts.outbox().await.unwrap().waiting, 0);
+    let exported = COLLECTIONS.iter().find(|one| one.name == "mails").unwrap();
+    let mails = accounts.collection_page(&account, exported, None, 100).await.unwrap();
+    assert_eq!(mails.len(), 7);
+    let column = |name: &str| exported.columns.iter().position(|one| one.name == name).unwrap();
+    let cells = &mails[0].cells;
+    assert!(
+        matches!(&cells[column("erasureId")], Cell::Text(id) if id.starts_with("era_")),
+        "{cells:?}"
+    );
+    assert_eq!(cells[column("domain")], Cell::Absent);
+}
+
+async fn who_has_no_address_gets_no_mail(place: Place) {
+    let accounts = place.open().await;
+    let account = user(&accounts, None).await.account_id;
+    let asked = request(&accounts, &account, all_entries()).await;
+    finish(&accounts, &asked).await;
+    let operators = issue(&accounts, "example.org").await.account_id;
+    schedule(&accounts, &operators, all_entries(), HOUR_MS).await;
+    assert_eq!(rows(&place, "SELECT COUNT(*) FROM mails").await, 0);
+    // An address that is erased gets the mail about the request, if it is sent in time, and no
+    // other.
+    let change = UserChange {
+        email: Some(Some("ada@example.com".parse().unwrap())),
+        name: None,
+    };
+    let user = user(&accounts, None).await;
+    accounts.change_user(&user.id, &change, KEY).await.unwrap();
+    let wish = ErasureWish {
+        personal_data: true,
+        ..ErasureWish::default()
+    };
+    let asked = request(&accounts, &account, wish).await;
+    assert_eq!(rows(&place, "SELECT COUNT(*) FROM mails").await, 1);
+    finish(&accounts, &asked).await;
+    assert_eq!(rows(&place, "SELECT COUNT(*) FROM mails").await, 1);
+    assert_eq!(sent(&accounts).await, []);
+    assert_eq!(accounts.outbox().await.unwrap().waiting, 0, "none waits for an address");
+}
+
 async fn the_number_of_open_erasures_is_bounded(place: Place) {
     let accounts = place.open().await;
     let account = issue(&accounts, "example.com").await.account_id;
@@ -238,7 +471,7 @@ async fn the_number_of_open_erasures_is_bounded(place: Place) {
     for _ in 0..ERASURES_OPEN_MAX + 3 {
         let (accounts, account, wish) = (accounts.clone(), account.clone(), wish.clone());
         tasks.push(tokio::spawn(async move {
-            accounts.request_erasure(&account, KEY, wish).await.unwrap()
+            accounts.request_erasure(&account, KEY, wish, HOUR_MS).await.unwrap()
         }));
     }
     let mut refused = 0;
@@ -246,9 +479,20 @@ async fn the_number_of_open_erasures_is_bounded(place: Place) {
         refused += i64::from(task.await.unwrap() == RequestedErasure::TooMany);
     }
     assert_eq!(refused, 3);
+    assert_eq!(accounts.open_erasures().await.unwrap(), [], "none has begun");
+    place.pass_ms(HOUR_MS);
+    accounts.begin_scheduled_erasures().await.unwrap();
     let first = accounts.open_erasures().await.unwrap().remove(0);
     finish(&accounts, &first).await;
-    request(&accounts, &account, wish).await;
+    let next = schedule(&accounts, &account, wish.clone(), HOUR_MS).await;
+    let full = accounts
+        .request_erasure(&account, KEY, wish.clone(), HOUR_MS)
+        .await
+        .unwrap();
+    assert_eq!(full, RequestedErasure::TooMany);
+    // A cancelled one makes room.
+    accounts.cancel_erasure(&account, &next.id, KEY).await.unwrap();
+    schedule(&accounts, &account, wish, HOUR_MS).await;
 }
 
 async fn an_account_goes_whole_once_its_time_is_over(place: Place) {
@@ -263,6 +507,7 @@ async fn an_account_goes_whole_once_its_time_is_over(place: Place) {
     let gone = user.account_id;
     let stays = issue(&accounts, "example.org,example.net").await;
     let wish = KeyWish {
+        domains: None,
         name: "a key".to_owned(),
         scopes: vec![Scope::Read],
         expires_at_ms: START_MS + YEAR_MS,
@@ -338,7 +583,7 @@ async fn an_account_goes_whole_once_its_time_is_over(place: Place) {
     assert_eq!(rows(&place, "SELECT COUNT(*) FROM entries").await, 2);
     // What was asked for before ends too, and a key that is in memory yet asks for nothing more.
     assert_eq!(finish(&accounts, &other).await.state, ErasureState::Settled);
-    let late = accounts.request_erasure(&gone, KEY, all_entries).await.unwrap();
+    let late = accounts.request_erasure(&gone, KEY, all_entries, 0).await.unwrap();
     assert_eq!(late, RequestedErasure::Gone);
     assert!(accounts.open_erasures().await.unwrap().is_empty());
     // Who comes again is new.

@@ -1,12 +1,12 @@
 //! Accounts, their domains and keys.
 
 use accounts::{
-    Accounts, AccountsError, AuthError, ChallengeWish, KEYS_MAX, Lifetime, NewKey, Revocation, Scope, Tier,
+    AccountInfo, Accounts, AccountsError, AuthError, ChallengeWish, Lifetime, NewKey, Revocation, Scope, Tier,
     VerificationMethod,
 };
 use sqlx::Row;
 
-use crate::{HOUR_MS, Place, START_MS, YEAR_MS, domains, issue, wish};
+use crate::{HOUR_MS, Place, START_MS, YEAR_MS, domains, issue, owned, wish};
 
 cases! {
     a_key_speaks_for_its_accounts_domains,
@@ -16,10 +16,13 @@ cases! {
     a_revocation_holds_here_at_once_and_elsewhere_after_the_cache,
     a_verification_ends_after_a_year_and_is_renewed,
     a_domain_belongs_to_one_account,
+    a_key_for_an_owned_domain_names_its_account,
+    a_proof_is_never_replaced_by_the_operators_word,
     a_domain_that_was_someone_elses_brings_no_key_to_them,
     the_tier_is_the_accounts,
+    accounts_are_listed_newest_first,
     wishes_that_cant_be_met_store_nothing,
-    keys_are_bounded,
+    keys_are_bounded_by_the_tier,
     keys_are_listed_newest_first,
     many_at_once_make_one_account,
     many_open_an_empty_store_at_once,
@@ -33,7 +36,6 @@ async fn a_key_speaks_for_its_accounts_domains(place: Place) {
     accounts.ping().await.unwrap();
     let new = NewKey {
         scopes: vec![Scope::Write, Scope::Read, Scope::Write],
-        tier: Some(Tier::Pro),
         expires_at_ms: "30d".parse::<Lifetime>().unwrap().end_ms(START_MS),
         ..wish("News.Example.com,example.org,news.example.com.")
     };
@@ -45,7 +47,7 @@ async fn a_key_speaks_for_its_accounts_domains(place: Place) {
     let principal = accounts.authenticate(&issued.api_key).await.unwrap();
     assert_eq!(principal.account_id, issued.account_id);
     assert_eq!(principal.key_id, issued.key_id);
-    assert_eq!(principal.tier, Tier::Pro);
+    assert_eq!(principal.tier, Tier::Free);
     assert_eq!(principal.scopes, [Scope::Read, Scope::Write]);
     assert_eq!(principal.domains, ["example.org", "news.example.com"]);
     let reader = issue(&accounts, "example.com").await;
@@ -171,7 +173,10 @@ async fn a_verification_ends_after_a_year_and_is_renewed(place: Place) {
         expires_at_ms: START_MS + 2 * YEAR_MS,
         ..wish("example.com")
     };
-    accounts.create_publisher_key(renewing).await.unwrap();
+    accounts
+        .create_publisher_key(owned(&accounts, renewing).await)
+        .await
+        .unwrap();
     place.pass_ms(HOUR_MS);
     assert_eq!(accounts.authenticate(&key).await.unwrap().domains, ["example.com"]);
 }
@@ -206,6 +211,72 @@ async fn a_domain_belongs_to_one_account(place: Place) {
     assert_eq!(left.get::<i64, _>(0), 2, "no account without a domain is left behind");
 }
 
+async fn a_key_for_an_owned_domain_names_its_account(place: Place) {
+    let accounts = place.open().await;
+    let first = issue(&accounts, "example.com").await;
+    let unnamed = accounts.create_publisher_key(wish("new.example,example.com")).await;
+    let told = unnamed.unwrap_err().to_string();
+    let (flag, name) = (format!("--account {}", first.account_id), "example.com belongs to");
+    assert!(told.contains(&flag) && told.contains(name), "{told}");
+    let named = |names: &str, account_id: &str| NewKey {
+        account_id: Some(account_id.to_owned()),
+        ..wish(names)
+    };
+    let other = issue(&accounts, "other.example").await;
+    let wrong = accounts
+        .create_publisher_key(named("example.com", &other.account_id))
+        .await;
+    assert!(
+        wrong.unwrap_err().to_string().contains(&flag),
+        "the account that owns it"
+    );
+    let unknown = accounts.create_publisher_key(named("new.example", "acc_nobody")).await;
+    assert!(matches!(unknown, Err(AccountsError::UnknownAccount(_))), "{unknown:?}");
+    assert_eq!(accounts.account_of(&domains("new.example")[0]).await.unwrap(), None);
+    assert_eq!(accounts.list_keys().await.unwrap().len(), 2, "nothing is stored");
+    // A domain that nobody owns becomes the named account's.
+    let made = accounts
+        .create_publisher_key(named("new.example,example.com", &first.account_id))
+        .await;
+    assert_eq!(made.unwrap().issued.account_id, first.account_id);
+    assert_eq!(
+        accounts.account_of(&domains("new.example")[0]).await.unwrap(),
+        Some(first.account_id)
+    );
+}
+
+async fn a_proof_is_never_replaced_by_the_operators_word(place: Place) {
+    let accounts = place.open().await;
+    let mine = issue(&accounts, "mine.test").await.account_id;
+    let names = domains("example.com");
+    let wish_of = ChallengeWish {
+        account_id: &mine,
+        actor: "key:test",
+        domains: &names,
+        method: VerificationMethod::Dns,
+        include_subdomains: true,
+    };
+    let issued = accounts.create_challenges(&wish_of).await.unwrap();
+    let proven = accounts.verify("key:test", &issued[0].challenge).await.unwrap();
+    place.pass_ms(HOUR_MS);
+    let unnamed = accounts.create_publisher_key(wish("example.com")).await;
+    assert!(matches!(unnamed, Err(AccountsError::DomainOwned { .. })), "{unnamed:?}");
+    let again = issue(&accounts, "example.com,mine.test").await;
+    assert_eq!(again.account_id, mine);
+    let now = accounts.verification(&mine, &names[0]).await.unwrap();
+    assert_eq!(now, Some(proven), "the proof, its end and its subdomains stay");
+    let own_word = accounts
+        .verification(&mine, &domains("mine.test")[0])
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        own_word.expires_at_ms,
+        START_MS + HOUR_MS + YEAR_MS,
+        "the operator's own word is renewed"
+    );
+}
+
 async fn a_domain_that_was_someone_elses_brings_no_key_to_them(place: Place) {
     let accounts = place.open().await;
     let theirs = issue(&accounts, "theirs.test").await.account_id;
@@ -230,7 +301,8 @@ async fn a_domain_that_was_someone_elses_brings_no_key_to_them(place: Place) {
             .await
             .unwrap()
     );
-    let mine = issue(&accounts, "revoked.example").await.account_id;
+    let made = accounts.create_publisher_key(wish("revoked.example")).await.unwrap();
+    let mine = made.issued.account_id;
     assert_ne!(mine, theirs);
     place.pass_ms(YEAR_MS);
     let new = NewKey {
@@ -248,23 +320,70 @@ async fn a_domain_that_was_someone_elses_brings_no_key_to_them(place: Place) {
 }
 
 async fn the_tier_is_the_accounts(place: Place) {
-    let accounts = place.open().await;
-    let first = accounts.create_publisher_key(wish("example.com")).await.unwrap();
+    let (here, elsewhere) = (place.open().await, place.open().await);
+    let first = here.create_publisher_key(wish("example.com")).await.unwrap();
     assert_eq!(first.tier, Tier::Free);
-    let raised = NewKey {
-        tier: Some(Tier::Enterprise),
-        ..wish("example.com")
+    let account_id = &first.issued.account_id;
+    let tier = async |accounts: &Accounts| accounts.authenticate(&first.issued.api_key).await.unwrap().tier;
+    assert_eq!((tier(&here).await, tier(&elsewhere).await), (Tier::Free, Tier::Free));
+    let before = here.set_tier(account_id, Tier::Enterprise, "operator").await.unwrap();
+    assert_eq!(before, Some(Tier::Free));
+    assert_eq!(tier(&here).await, Tier::Enterprise, "at once where it was set");
+    place.pass_ms(i64::try_from(place.config().cache_ms_max).unwrap() - 1);
+    assert_eq!(tier(&elsewhere).await, Tier::Free, "from the cache");
+    place.pass_ms(1);
+    assert_eq!(
+        tier(&elsewhere).await,
+        Tier::Enterprise,
+        "once the cache's time is over"
+    );
+    let again = owned(&elsewhere, wish("example.com")).await;
+    let again = elsewhere.create_publisher_key(again).await.unwrap();
+    assert_eq!(again.tier, Tier::Enterprise, "a new key leaves the tier as it is");
+    let before = here.set_tier(account_id, Tier::Enterprise, "operator").await.unwrap();
+    assert_eq!(before, Some(Tier::Enterprise));
+    assert_eq!(here.set_tier("acc_none", Tier::Pro, "operator").await.unwrap(), None);
+    let trail = here.trail_page(account_id, None, 10).await.unwrap().items;
+    let changes: Vec<_> = trail.iter().filter(|one| one.action == "account.set-tier").collect();
+    let [change] = &changes[..] else { panic!("{changes:?}") };
+    assert_eq!(
+        (change.actor.as_str(), change.detail.as_str()),
+        ("operator", "free to enterprise")
+    );
+}
+
+async fn accounts_are_listed_newest_first(place: Place) {
+    let accounts = place.open().await;
+    let first = issue(&accounts, "example.com,example.org").await;
+    place.pass_ms(1);
+    let second = issue(&accounts, "example.net").await.account_id;
+    let other = issue(&accounts, "example.com").await;
+    accounts.revoke_key(None, &other.key_id, "operator").await.unwrap();
+    let given_back = &domains("example.org")[0];
+    assert!(
+        accounts
+            .revoke_verification(&first.account_id, "operator", given_back)
+            .await
+            .unwrap()
+    );
+    accounts.set_tier(&second, Tier::Pro, "operator").await.unwrap();
+    let listed = accounts.list_accounts().await.unwrap();
+    let ids: Vec<_> = listed.iter().map(|one| one.account_id.as_str()).collect();
+    assert_eq!(ids, [second.as_str(), first.account_id.as_str()]);
+    assert_eq!((listed[0].tier, listed[1].tier), (Tier::Pro, Tier::Free));
+    let shown = accounts.account(&first.account_id).await.unwrap().unwrap();
+    assert_eq!(shown, listed[1]);
+    let expected = AccountInfo {
+        account_id: first.account_id,
+        name: "example.com".to_owned(),
+        tier: Tier::Free,
+        created_at_ms: START_MS,
+        deletion: None,
+        verified_domains: 1,
+        active_keys: 1,
     };
-    assert_eq!(
-        accounts.create_publisher_key(raised).await.unwrap().tier,
-        Tier::Enterprise
-    );
-    let again = accounts.create_publisher_key(wish("example.com")).await.unwrap();
-    assert_eq!(again.tier, Tier::Enterprise);
-    assert_eq!(
-        accounts.authenticate(&first.issued.api_key).await.unwrap().tier,
-        Tier::Enterprise
-    );
+    assert_eq!(shown, expected);
+    assert_eq!(accounts.account("acc_none").await.unwrap(), None);
 }
 
 async fn wishes_that_cant_be_met_store_nothing(place: Place) {
@@ -308,32 +427,51 @@ async fn wishes_that_cant_be_met_store_nothing(place: Place) {
     assert_eq!(accounts.list_keys().await.unwrap()[0].name, longest.name);
 }
 
-async fn keys_are_bounded(place: Place) {
+async fn keys_are_bounded_by_the_tier(place: Place) {
     let accounts = place.open().await;
-    let first = issue(&accounts, "example.com").await;
-    let mut others = place.raw().await.begin().await.unwrap();
-    for number in 1..KEYS_MAX {
-        let insert = "INSERT INTO api_keys (id, account_id, name, secret_hash, scopes, created_at_ms, expires_at_ms)
-            VALUES ($1, $2, 'other', '', 'read', $3, $4)";
-        let insert = sqlx::query(insert)
-            .bind(format!("other-{number}"))
-            .bind(&first.account_id)
-            .bind(START_MS)
-            .bind(START_MS + HOUR_MS);
-        insert.execute(&mut *others).await.unwrap();
-    }
-    others.commit().await.unwrap();
-    let refused = accounts.create_publisher_key(wish("example.com")).await;
-    assert!(matches!(refused, Err(AccountsError::TooManyKeys)), "{refused:?}");
+    let account_id = issue(&accounts, "example.com").await.account_id;
+    let full = async |tier: Tier, max: u32| {
+        let another = owned(&accounts, wish("example.com")).await;
+        let refused = accounts.create_publisher_key(another).await;
+        let is_told = |error: &AccountsError| matches!(error, AccountsError::TooManyKeys { tier: told, max: most } if (*told, *most) == (tier, max));
+        assert!(refused.as_ref().is_err_and(is_told), "{refused:?}");
+    };
+    // Those of another account don't count.
     issue(&accounts, "example.org").await;
-    let revoked = accounts.revoke_key(None, "other-1", "operator").await.unwrap();
-    assert_eq!(revoked, Revocation::Done);
+    let mut keys = Vec::new();
+    for _ in 1..5 {
+        keys.push(issue(&accounts, "example.com").await);
+    }
+    full(Tier::Free, 5).await;
+    accounts.set_tier(&account_id, Tier::Pro, "operator").await.unwrap();
+    for _ in 5..25 {
+        issue(&accounts, "example.com").await;
+    }
+    full(Tier::Pro, 25).await;
+    accounts
+        .set_tier(&account_id, Tier::Enterprise, "operator")
+        .await
+        .unwrap();
     issue(&accounts, "example.com").await;
-    let refused = accounts.create_publisher_key(wish("example.com")).await;
-    assert!(matches!(refused, Err(AccountsError::TooManyKeys)), "{refused:?}");
+    // A lower tier ends no key.
+    accounts.set_tier(&account_id, Tier::Pro, "operator").await.unwrap();
+    accounts.authenticate(&keys[0].api_key).await.unwrap();
+    full(Tier::Pro, 25).await;
+    for key in &keys[..2] {
+        let revoked = accounts.revoke_key(None, &key.key_id, "operator").await.unwrap();
+        assert_eq!(revoked, Revocation::Done);
+    }
+    let new = NewKey {
+        expires_at_ms: START_MS + HOUR_MS,
+        ..wish("example.com")
+    };
+    let new = owned(&accounts, new).await;
+    accounts.create_publisher_key(new).await.unwrap();
+    full(Tier::Pro, 25).await;
     // What has expired doesn't count.
     place.pass_ms(HOUR_MS);
     issue(&accounts, "example.com").await;
+    full(Tier::Pro, 25).await;
 }
 
 async fn keys_are_listed_newest_first(place: Place) {
@@ -361,8 +499,19 @@ async fn keys_are_listed_newest_first(place: Place) {
 }
 
 async fn many_at_once_make_one_account(place: Place) {
-    let stores = [place.open().await, place.open().await];
+    let stores = [place.open_with_keys(16).await, place.open_with_keys(16).await];
     let mut tasks = Vec::new();
+    // The first makes the account; the others get its ID in the error, and name it.
+    let make = async |store: &Accounts, names: &str| match store.create_publisher_key(wish(names)).await {
+        Err(AccountsError::DomainOwned { account_id, .. }) => {
+            let named = NewKey {
+                account_id: Some(account_id),
+                ..wish(names)
+            };
+            store.create_publisher_key(named).await.unwrap().issued
+        }
+        made => made.unwrap().issued,
+    };
     for number in 0..16 {
         let store: Accounts = stores[number % 2].clone();
         let names = if number % 3 == 0 {
@@ -370,7 +519,7 @@ async fn many_at_once_make_one_account(place: Place) {
         } else {
             "a.example,b.example"
         };
-        tasks.push(tokio::spawn(async move { issue(&store, names).await }));
+        tasks.push(tokio::spawn(async move { make(&store, names).await }));
     }
     let mut owners = std::collections::HashSet::new();
     for task in tasks {

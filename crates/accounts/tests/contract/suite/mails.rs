@@ -1,7 +1,7 @@
 //! When verifications warn and end, and what becomes of their mails.
 
 use accounts::{
-    Accounts, ChallengeWish, ClaimedMail, Expiries, MailKind, Outbox, Subject, URGENT_MS, VERIFICATION_MS,
+    Accounts, ChallengeWish, ClaimedMail, Expiries, MailKind, MailSubject, Outbox, Subject, URGENT_MS, VERIFICATION_MS,
     Verification, VerificationMethod, WARNING_MS,
 };
 use sqlx::Row;
@@ -115,9 +115,11 @@ async fn a_verification_warns_at_90_days_urges_at_30_and_ends(place: Place) {
             id: format!("{}.warning", verification.id),
             kind: MailKind::Warning,
             to: "owner@publisher.test".to_owned(),
-            domain: "example.com".to_owned(),
-            verification_id: verification.id.clone(),
-            expires_at_ms: START_MS + VERIFICATION_MS,
+            about: MailSubject::Domain {
+                domain: "example.com".to_owned(),
+                id: verification.id.clone(),
+                at_ms: START_MS + VERIFICATION_MS,
+            },
             attempts: 1,
         }
     );
@@ -183,7 +185,11 @@ async fn what_is_renewed_or_given_back_sends_nothing(place: Place) {
     // The renewed one warns again, a year on.
     place.pass_ms(VERIFICATION_MS - 2 * WARNING_MS);
     assert_eq!(look(&accounts).await, (1, 0, 0));
-    assert_eq!(claim(&accounts).await.unwrap().domain, "renewed.example");
+    let about = claim(&accounts).await.unwrap().about;
+    assert!(
+        matches!(&about, MailSubject::Domain { domain, .. } if domain == "renewed.example"),
+        "{about:?}"
+    );
 }
 
 async fn a_mail_is_claimed_by_one_and_passed_on_when_its_time_is_over(place: Place) {

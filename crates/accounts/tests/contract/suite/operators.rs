@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use accounts::{
-    Accounts, DirectoryState, Fingerprint, KeySource, NewOperatorKey, OPERATOR_CLIENTS_MAX, OPERATOR_KEYS_MAX,
-    Operator, OperatorError,
+    Accounts, COLLECTIONS, DirectoryState, Fingerprint, KeySource, NewOperatorKey, OPERATOR_CLIENTS_MAX,
+    OPERATOR_KEYS_MAX, Operator, OperatorError,
 };
 use sqlx::Row;
 use uuid::Uuid;
@@ -20,6 +20,7 @@ cases! {
     keys_and_claims_are_bounded,
     a_due_directory_is_taken_once,
     every_change_is_in_the_trail,
+    an_operator_is_exported_and_erased_with_its_account,
 }
 
 const ACTOR: &str = "key:test";
@@ -333,4 +334,47 @@ async fn every_change_is_in_the_trail(place: Place) {
         let noted: [String; 3] = [row.get(1), row.get(2), row.get(3)];
         assert_eq!(noted, [lab.account_id.clone(), ACTOR.to_owned(), lab.id.to_string()]);
     }
+}
+
+async fn an_operator_is_exported_and_erased_with_its_account(place: Place) {
+    let accounts = place.open().await;
+    let lab = operator(&accounts, "lab.example").await;
+    let other = operator(&accounts, "other.example").await;
+    for number in [1, 2] {
+        add(&accounts, &lab, number).await.unwrap();
+    }
+    add(&accounts, &other, 3).await.unwrap();
+    let client = Uuid::from_u128(7);
+    accounts.claim_client(&lab, ACTOR, client).await.unwrap();
+    let mut exported = Vec::new();
+    for collection in COLLECTIONS.iter().filter(|one| one.name.starts_with("operator")) {
+        let (account, mut after) = (&lab.account_id, None);
+        loop {
+            let page = accounts.collection_page(account, collection, after.as_ref(), 1).await;
+            let Some(row) = page.unwrap().pop() else { break };
+            exported.push(collection.name);
+            after = Some(row.place.to_string().parse().unwrap());
+        }
+        let rows = accounts.collection_rows(account, collection).await.unwrap();
+        let found = exported.iter().filter(|name| **name == collection.name).count();
+        assert_eq!(rows, found as u64, "{}", collection.name);
+    }
+    assert_eq!(
+        exported,
+        ["operators", "operatorKeys", "operatorKeys", "operatorClients"]
+    );
+
+    let before = accounts.registry_versions().await.unwrap().operators;
+    accounts.request_deletion(&lab.account_id, 0, ACTOR).await.unwrap();
+    assert!(accounts.begin_account_erasure(&lab.account_id).await.unwrap());
+    let erasure = accounts.open_erasures().await.unwrap().remove(0);
+    while accounts.erase_some(&erasure.id).await.unwrap() {}
+    assert!(accounts.registry_versions().await.unwrap().operators > before);
+    assert!(accounts.operator(lab.id, None).await.unwrap().is_none());
+    assert!(accounts.operator_clients(&lab).await.unwrap().is_empty());
+    assert_eq!(owner(&accounts, 1, START_MS + HOUR_MS).await, None);
+    // Its keys and its domain are free for others, whose own are untouched.
+    assert_eq!(accounts.operator_keys(&other).await.unwrap().len(), 1);
+    let heir = operator(&accounts, "lab.example").await;
+    assert!(add(&accounts, &heir, 1).await.unwrap());
 }

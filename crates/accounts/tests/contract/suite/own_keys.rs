@@ -1,15 +1,15 @@
 //! Keys that an account makes, rotates and revokes itself.
 
 use accounts::{
-    Accounts, AccountsError, AuthError, Cursor, EndedKey, IssuedKey, KEYS_MAX, KeyWish, Overlap, Revocation, Rotation,
-    Scope,
+    Accounts, AccountsError, AuthError, Cursor, EndedKey, IssuedKey, KeyWish, Overlap, Revocation, Rotation, Scope,
+    Tier,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use sqlx::Row;
 
-use crate::{HOUR_MS, Place, START_MS, issue};
+use crate::{HOUR_MS, Place, START_MS, domains, issue};
 
 const DAY_MS: i64 = 24 * HOUR_MS;
 const ME: &str = "user:usr_me";
@@ -23,12 +23,16 @@ cases! {
     a_key_that_ended_isnt_rotated,
     rotated_at_one_time_a_key_is_replaced_once,
     made_at_one_time_keys_stay_within_their_number,
+    keys_rotate_at_their_limit_and_replaced_ones_are_bounded,
     pages_show_each_key_once_whatever_is_made_between,
     changes_of_keys_stand_in_the_trail,
+    a_limited_key_speaks_for_its_domains_alone,
+    a_limit_is_to_verified_domains_of_the_account,
 }
 
 fn own(name: &str) -> KeyWish {
     KeyWish {
+        domains: None,
         name: name.to_owned(),
         scopes: vec![Scope::Write, Scope::Read],
         expires_at_ms: START_MS + 30 * DAY_MS,
@@ -48,6 +52,94 @@ fn done(rotation: Rotation) -> (IssuedKey, i64) {
         Rotation::Done { issued, old_until_ms } => (issued, old_until_ms),
         other => panic!("{other:?}"),
     }
+}
+
+fn limited(names: &str) -> KeyWish {
+    KeyWish {
+        domains: Some(domains(names)),
+        ..own("limited")
+    }
+}
+
+async fn a_limited_key_speaks_for_its_domains_alone(place: Place) {
+    let accounts = place.open().await;
+    let all = issue(&accounts, "example.com,example.net,shop.example.com").await;
+    let (account_id, net) = (all.account_id.as_str(), domains("example.net"));
+    let include = "UPDATE domains SET include_subdomains = 1 WHERE domain = 'example.com'";
+    sqlx::query(include).execute(&place.raw().await).await.unwrap();
+    let wish = limited("example.net,example.com,example.net");
+    let key = accounts.create_key(account_id, wish, ME).await.unwrap();
+    let names = vec!["example.com".to_owned(), "example.net".to_owned()];
+    assert_eq!(key.domains.as_ref(), Some(&names), "in order, each once");
+    let principal = accounts.authenticate(&key.api_key).await.unwrap();
+    assert_eq!(principal.domains, names);
+    for (name, covered, allowed) in [
+        ("example.com", true, true),
+        ("news.example.com", true, true),
+        ("shop.example.com", false, false),
+        ("a.shop.example.com", false, false),
+        ("example.net", true, true),
+        ("a.example.net", false, true),
+        ("example.org", false, false),
+    ] {
+        assert_eq!(
+            (principal.covers(name), principal.may_act_on(name)),
+            (covered, allowed),
+            "{name}"
+        );
+    }
+    // Other keys of the account, and keys from before, speak for all.
+    let everything = accounts.authenticate(&all.api_key).await.unwrap();
+    assert!(
+        everything.covers("shop.example.com") && everything.may_act_on("example.org") && everything.limit.is_none()
+    );
+    // What is verified later isn't the limited key's, and what ends isn't covered any more.
+    issue(&accounts, "late.example,example.com").await;
+    accounts.revoke_verification(account_id, ME, &net[0]).await.unwrap();
+    let principal = accounts.authenticate(&key.api_key).await.unwrap();
+    assert_eq!(principal.domains, ["example.com"]);
+    assert!(principal.may_act_on("example.net") && !principal.may_act_on("late.example"));
+    // A key that takes its place is limited as it was, also to what has ended.
+    let (rotated, _) = done(rotate(&accounts, &key, "1d").await);
+    assert_eq!(rotated.domains.as_ref(), Some(&names));
+    let principal = accounts.authenticate(&rotated.api_key).await.unwrap();
+    assert!(!principal.may_act_on("shop.example.com") && !principal.may_act_on("late.example"));
+    let listed = accounts.key(account_id, &rotated.key_id).await.unwrap().unwrap();
+    assert_eq!(listed.domains, Some(names));
+}
+
+async fn a_limit_is_to_verified_domains_of_the_account(place: Place) {
+    let accounts = place.open().await;
+    let mine = issue(&accounts, "example.com,gone.example").await.account_id;
+    issue(&accounts, "theirs.example").await;
+    accounts
+        .revoke_verification(&mine, ME, &domains("gone.example")[0])
+        .await
+        .unwrap();
+    for name in ["theirs.example", "gone.example", "none.example", "sub.example.com"] {
+        let refused = accounts
+            .create_key(&mine, limited(&format!("example.com,{name}")), ME)
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&refused, AccountsError::KeyDomain(domain) if domain.as_str() == name),
+            "{refused}"
+        );
+        assert!(refused.to_string().contains("verify it first"), "{refused}");
+    }
+    let none = KeyWish {
+        domains: Some(Vec::new()),
+        ..own("none")
+    };
+    let refused = accounts.create_key(&mine, none, ME).await;
+    assert!(matches!(refused, Err(AccountsError::KeyDomainCount)), "{refused:?}");
+    let many = vec![domains("example.com").remove(0); accounts::KEY_DOMAINS_MAX + 1];
+    let many = KeyWish {
+        domains: Some(many),
+        ..own("many")
+    };
+    let refused = accounts.create_key(&mine, many, ME).await;
+    assert!(matches!(refused, Err(AccountsError::KeyDomainCount)), "{refused:?}");
 }
 
 async fn a_key_of_ones_own_speaks_for_the_account(place: Place) {
@@ -249,27 +341,74 @@ async fn rotated_at_one_time_a_key_is_replaced_once(place: Place) {
 async fn made_at_one_time_keys_stay_within_their_number(place: Place) {
     let stores = [place.open().await, place.open().await];
     let account_id = issue(&stores[0], "example.com").await.account_id;
-    let mut others = place.raw().await.begin().await.unwrap();
-    for number in 0..KEYS_MAX - 3 {
-        let insert = "INSERT INTO api_keys (id, account_id, name, secret_hash, scopes, created_at_ms, expires_at_ms)
-            VALUES ($1, $2, 'other', '', 'read', $3, $4)";
-        let insert = sqlx::query(insert).bind(format!("other-{number}")).bind(&account_id);
-        let insert = insert.bind(START_MS).bind(START_MS + HOUR_MS);
-        insert.execute(&mut *others).await.unwrap();
-    }
-    others.commit().await.unwrap();
+    stores[0].create_key(&account_id, own("mine"), ME).await.unwrap();
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..8 {
         let (store, account_id) = (stores[number % 2].clone(), account_id.clone());
         tasks.spawn(async move { store.create_key(&account_id, own("more"), ME).await });
     }
     let (made, refused): (Vec<_>, Vec<_>) = tasks.join_all().await.into_iter().partition(Result::is_ok);
-    assert_eq!((made.len(), refused.len()), (2, 6));
+    assert_eq!((made.len(), refused.len()), (3, 5));
+    let is_told = |made: &Result<_, _>| {
+        matches!(
+            made,
+            Err(AccountsError::TooManyKeys {
+                tier: Tier::Free,
+                max: 5
+            })
+        )
+    };
+    assert!(refused.iter().all(is_told), "{refused:?}");
+}
+
+async fn keys_rotate_at_their_limit_and_replaced_ones_are_bounded(place: Place) {
+    let accounts = place.open().await;
+    let mut keys = vec![issue(&accounts, "example.com").await];
+    let account_id = keys[0].account_id.clone();
+    accounts.set_tier(&account_id, Tier::Pro, "operator").await.unwrap();
+    for _ in 1..7 {
+        keys.push(accounts.create_key(&account_id, own("mine"), ME).await.unwrap());
+    }
+    // More keys than the tier allows, which is 5.
+    accounts.set_tier(&account_id, Tier::Free, "operator").await.unwrap();
+    let mut newest = Vec::new();
+    for key in &keys[..5] {
+        newest.push(done(rotate(&accounts, key, "1d").await).0);
+    }
+    let again = async |key: &IssuedKey, overlap: &str| {
+        let overlap = overlap.parse().unwrap();
+        accounts.rotate_key(&account_id, &key.key_id, overlap, None, ME).await
+    };
+    let refused = again(&keys[5], "1h").await;
     assert!(
-        refused
-            .iter()
-            .all(|made| matches!(made, Err(AccountsError::TooManyKeys)))
+        matches!(
+            refused,
+            Err(AccountsError::TooManyReplacedKeys {
+                tier: Tier::Free,
+                max: 5
+            })
+        ),
+        "{refused:?}"
     );
+    let known = accounts.key(&account_id, &keys[5].key_id).await.unwrap().unwrap();
+    assert_eq!(
+        (known.expires_at_ms, known.replaced_by),
+        (keys[5].expires_at_ms, None),
+        "nothing has changed"
+    );
+    // Whoever has lost a key can always replace it.
+    done(again(&keys[5], "0h").await.unwrap());
+    // A replaced key that was revoked makes room for another.
+    accounts
+        .revoke_key(Some(&account_id), &keys[0].key_id, ME)
+        .await
+        .unwrap();
+    done(again(&newest[0], "1h").await.unwrap());
+    assert!(again(&newest[1], "1h").await.is_err());
+    place.pass_ms(HOUR_MS);
+    done(again(&newest[1], "1h").await.unwrap());
+    let active = accounts.account(&account_id).await.unwrap().unwrap().active_keys;
+    assert_eq!(active, 7, "rotations make none more");
 }
 
 /// What happens between two pages.
@@ -281,7 +420,7 @@ enum Step {
 }
 
 async fn pages_show_each_key_once_whatever_is_made_between(place: Place) {
-    let accounts = place.open().await;
+    let accounts = place.open_with_keys(1_000).await;
     let first = issue(&accounts, "example.com").await;
     let step = prop_oneof![
         Just(Step::Make),

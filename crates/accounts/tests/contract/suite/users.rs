@@ -76,6 +76,7 @@ async fn a_user_is_made_at_the_first_sign_in(place: Place) {
     };
     assert_eq!(accounts.sign_in(&later).await.unwrap(), user);
     let wish = KeyWish {
+        domains: None,
         name: "k".to_owned(),
         scopes: vec![Scope::Read],
         expires_at_ms: START_MS + HOUR_MS,

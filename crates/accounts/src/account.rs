@@ -1,0 +1,142 @@
+//! Accounts as whoever runs the deployment sees them: listed, shown, and moved to another tier.
+
+use sqlx::Row;
+use sqlx::any::AnyRow;
+
+use crate::trail::{self, Change};
+use crate::{Accounts, AccountsError, Deletion, Tier};
+
+/// The most accounts of a list.
+pub const ACCOUNTS_LISTED_MAX: i64 = 1_000;
+
+/// An account, without what belongs to people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountInfo {
+    /// `acc_` and 32 digits.
+    pub account_id: String,
+    /// First domain, or the ID of the user for whom it was made.
+    pub name: String,
+    /// Tier.
+    pub tier: Tier,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_at_ms: i64,
+    /// Whether it is to be deleted.
+    pub deletion: Option<Deletion>,
+    /// Number of domains that are verified now.
+    pub verified_domains: i64,
+    /// Number of API keys that count against the tier's limit.
+    pub active_keys: i64,
+}
+
+/// The columns that [`read`] reads, of the accounts that the rest of the statement names; `$1` is
+/// now.
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, name, tier, created_at_ms, deletion_requested_at_ms, erase_after_ms,
+                (SELECT COUNT(*) FROM domains WHERE domains.account_id = accounts.id
+                    AND domains.revoked_at_ms IS NULL AND domains.expires_at_ms > $1),
+                (SELECT COUNT(*) FROM api_keys WHERE api_keys.account_id = accounts.id
+                    AND api_keys.revoked_at_ms IS NULL AND api_keys.expires_at_ms > $1
+                    AND api_keys.replaced_by IS NULL)
+            FROM accounts ",
+            $rest
+        )
+    };
+}
+
+impl Accounts {
+    /// All accounts, newest first, [`ACCOUNTS_LISTED_MAX`] at most.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn list_accounts(&self) -> Result<Vec<AccountInfo>, AccountsError> {
+        let query = sqlx::query(select!("ORDER BY created_at_ms DESC, id DESC LIMIT $2"))
+            .bind(self.now_ms())
+            .bind(ACCOUNTS_LISTED_MAX);
+        let rows = self
+            .timed("list_accounts", async { Ok(query.fetch_all(&self.pool).await?) })
+            .await?;
+        rows.iter().map(read).collect()
+    }
+
+    /// An account; `None` if there is no account with this ID.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn account(&self, account_id: &str) -> Result<Option<AccountInfo>, AccountsError> {
+        let query = sqlx::query(select!("WHERE id = $2"))
+            .bind(self.now_ms())
+            .bind(account_id);
+        let row = self
+            .timed("account", async { Ok(query.fetch_optional(&self.pool).await?) })
+            .await?;
+        row.as_ref().map(read).transpose()
+    }
+
+    /// Moves an account to a tier, on behalf of `actor`, and returns the tier before; `None` if
+    /// there is no such account. In force at once in this process, in others after their
+    /// `cache_ms_max`.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn set_tier(&self, account_id: &str, tier: Tier, actor: &str) -> Result<Option<Tier>, AccountsError> {
+        let now_ms = self.now_ms();
+        let work = async {
+            let mut transaction = self.begin().await?;
+            // The account's row stays locked: of two changes at one time the second sees the
+            // first's tier.
+            let lock = sqlx::query("UPDATE accounts SET tier = tier WHERE id = $1").bind(account_id);
+            if lock.execute(&mut *transaction).await?.rows_affected() == 0 {
+                return Ok(None);
+            }
+            let query = sqlx::query("SELECT tier FROM accounts WHERE id = $1").bind(account_id);
+            let before = read_tier(&query.fetch_one(&mut *transaction).await?, 0)?;
+            if before == tier {
+                return Ok(Some(before));
+            }
+            let update = sqlx::query("UPDATE accounts SET tier = $1 WHERE id = $2");
+            let update = update.bind(tier.as_str()).bind(account_id);
+            update.execute(&mut *transaction).await?;
+            let change = Change {
+                account_id,
+                actor,
+                action: "account.set-tier",
+                subject: account_id,
+                detail: &format!("{before} to {tier}"),
+                at_ms: now_ms,
+            };
+            trail::note(&mut transaction, &change).await?;
+            transaction.commit().await?;
+            Ok(Some(before))
+        };
+        let before = self.timed("set_tier", work).await?;
+        self.cache.retain(|_, key| !key.is_of(account_id));
+        Ok(before)
+    }
+}
+
+/// The tier in a row's column.
+pub(crate) fn read_tier(row: &AnyRow, column: usize) -> Result<Tier, AccountsError> {
+    let tier = row.try_get::<&str, _>(column)?.parse();
+    tier.map_err(|error: crate::TierError| AccountsError::Store(error.to_string()))
+}
+
+fn read(row: &AnyRow) -> Result<AccountInfo, AccountsError> {
+    let requested_at_ms: Option<i64> = row.try_get(4)?;
+    let erase_after_ms: Option<i64> = row.try_get(5)?;
+    Ok(AccountInfo {
+        account_id: row.try_get(0)?,
+        name: row.try_get(1)?,
+        tier: read_tier(row, 2)?,
+        created_at_ms: row.try_get(3)?,
+        deletion: requested_at_ms
+            .zip(erase_after_ms)
+            .map(|(requested_at_ms, erase_after_ms)| Deletion {
+                requested_at_ms,
+                erase_after_ms,
+            }),
+        verified_domains: row.try_get(6)?,
+        active_keys: row.try_get(7)?,
+    })
+}

@@ -1,0 +1,74 @@
+//! The time between the request of an erasure and its beginning: cancelled in it, begun at its end.
+
+use super::{Erasure, ErasureState, read, select};
+use crate::trail::note_action;
+use crate::{Accounts, AccountsError, MailKind, mail};
+
+/// Result of the wish to cancel an erasure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CancelledErasure {
+    /// Cancelled, now or before.
+    Cancelled(Box<Erasure>),
+    /// Not cancelled: it has begun, and may be done.
+    Begun,
+    /// The account has no such erasure.
+    Unknown,
+}
+
+impl Accounts {
+    /// Cancels an erasure of an account that hasn't begun, on behalf of `actor`. The account gets a
+    /// mail. Nothing changes if it was cancelled before.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn cancel_erasure(
+        &self,
+        account_id: &str,
+        id: &str,
+        actor: &str,
+    ) -> Result<CancelledErasure, AccountsError> {
+        let now_ms = self.now_ms();
+        let work = async {
+            let mut transaction = self.begin().await?;
+            // Of this and the beginning at one time, one finds the row scheduled.
+            let cancel = "UPDATE erasures SET state = 'cancelled', cancelled_at_ms = $1
+                WHERE account_id = $2 AND id = $3 AND state = 'scheduled'";
+            let cancel = sqlx::query(cancel).bind(now_ms).bind(account_id).bind(id);
+            let is_cancelled_now = cancel.execute(&mut *transaction).await?.rows_affected() > 0;
+            let query = sqlx::query(select!("WHERE account_id = $1 AND id = $2"));
+            let row = query
+                .bind(account_id)
+                .bind(id)
+                .fetch_optional(&mut *transaction)
+                .await?;
+            let Some(erasure) = row.as_ref().map(read).transpose()? else {
+                return Ok(CancelledErasure::Unknown);
+            };
+            if erasure.state != ErasureState::Cancelled {
+                return Ok(CancelledErasure::Begun);
+            }
+            if is_cancelled_now {
+                note_action(&mut transaction, account_id, actor, "erasure.cancel", id, now_ms).await?;
+                mail::queue_for_erasure(&mut transaction, MailKind::ErasureCancelled, &erasure, now_ms).await?;
+                transaction.commit().await?;
+            }
+            Ok(CancelledErasure::Cancelled(Box::new(erasure)))
+        };
+        self.timed("cancel_erasure", work).await
+    }
+
+    /// Begins the scheduled erasures whose time has come. They can't be cancelled from then on.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn begin_scheduled_erasures(&self) -> Result<u64, AccountsError> {
+        let begin = "UPDATE erasures SET state = 'store' WHERE state = 'scheduled' AND execute_at_ms <= $1";
+        let begin = sqlx::query(begin).bind(self.now_ms());
+        let begun = self
+            .timed("begin_scheduled_erasures", async {
+                Ok(begin.execute(&self.pool).await?)
+            })
+            .await?;
+        Ok(begun.rows_affected())
+    }
+}

@@ -1,0 +1,421 @@
+//! The life cycle of domains: proofs that are checked again, suspensions, claims, transfers.
+
+use accounts::{
+    Accounts, CLAIM_MS, Challenge, ChallengeWish, Outbox, Proof, SUSPENDED_AFTER, Subject, TOKEN_PREFIX, TransferError,
+    Verification, VerificationMethod, VerifyError,
+};
+use sqlx::Row;
+
+use crate::{HOUR_MS, Place, START_MS, YEAR_MS, domains, issue};
+
+cases! {
+    a_proof_is_due_every_week_and_known_by_its_token,
+    three_missing_proofs_suspend_a_domain_and_one_found_restores_it,
+    a_result_counts_once,
+    a_suspended_domain_is_anybodys_who_proves_it,
+    what_has_no_stored_token_is_never_due,
+    a_claim_is_met_after_a_week,
+    a_claim_ends_when_the_owners_proof_is_found,
+    a_claim_without_its_token_ends_after_two_weeks,
+    the_operator_transfers_a_domain,
+    an_erased_account_leaves_no_claim,
+}
+
+const DAY_MS: i64 = 24 * HOUR_MS;
+const WEEK_MS: i64 = 7 * DAY_MS;
+
+/// An account with a person who gets mails, and a key of it.
+async fn account(accounts: &Accounts, name: &str) -> (String, String) {
+    let subject = Subject {
+        issuer: "https://id.example".to_owned(),
+        subject: name.to_owned(),
+        email: Some(format!("{name}@mail.test").parse().unwrap()),
+        name: None,
+    };
+    let account_id = accounts.sign_in(&subject).await.unwrap().account_id;
+    let wish = accounts::KeyWish {
+        domains: None,
+        name: "test".to_owned(),
+        scopes: vec![accounts::Scope::Read],
+        expires_at_ms: START_MS + YEAR_MS,
+    };
+    let key = accounts.create_key(&account_id, wish, "user:test").await.unwrap();
+    (account_id, key.api_key)
+}
+
+async fn challenge(accounts: &Accounts, account_id: &str, name: &str) -> (Challenge, String) {
+    let names = domains(name);
+    let wish = ChallengeWish {
+        account_id,
+        actor: "key:test",
+        domains: &names,
+        method: VerificationMethod::Dns,
+        include_subdomains: false,
+    };
+    let issued = accounts.create_challenges(&wish).await.unwrap().remove(0);
+    let token = issued.token.strip_prefix(TOKEN_PREFIX).unwrap().to_owned();
+    (issued.challenge, token)
+}
+
+/// Proves a domain; its token.
+async fn prove(accounts: &Accounts, account_id: &str, name: &str) -> String {
+    let (challenge, token) = challenge(accounts, account_id, name).await;
+    accounts.verify("key:test", &challenge).await.unwrap();
+    token
+}
+
+async fn claim(accounts: &Accounts, account_id: &str, name: &str) -> (i64, String) {
+    let (challenge, token) = challenge(accounts, account_id, name).await;
+    match accounts.verify("key:test", &challenge).await {
+        Err(VerifyError::Pending { until_ms }) => (until_ms, token),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn due(accounts: &Accounts) -> Vec<Proof> {
+    accounts.due_proofs(10).await.unwrap()
+}
+
+async fn known(accounts: &Accounts, account_id: &str) -> Option<Verification> {
+    let name = &domains("example.com")[0];
+    accounts.verification(account_id, name).await.unwrap()
+}
+
+async fn holds(accounts: &Accounts, key: &str) -> bool {
+    accounts.authenticate(key).await.unwrap().covers("example.com")
+}
+
+/// The mails there are of each kind, as kind and address of the account, in order.
+async fn mails(place: &Place) -> Vec<(String, String)> {
+    let query =
+        "SELECT m.kind, u.subject FROM mails m JOIN users u ON u.account_id = m.account_id ORDER BY m.kind, u.subject";
+    let rows = sqlx::query(query).fetch_all(&place.raw().await).await.unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+fn pairs(wanted: &[(&str, &str)]) -> Vec<(String, String)> {
+    let mut pairs: Vec<_> = wanted
+        .iter()
+        .map(|(one, other)| ((*one).to_owned(), (*other).to_owned()))
+        .collect();
+    pairs.sort();
+    pairs
+}
+
+/// Claims and sends all mails that are still true; their kinds in order.
+async fn sent(accounts: &Accounts) -> Vec<String> {
+    let mut kinds = Vec::new();
+    while let Some(mail) = accounts.claim_mail("postman", HOUR_MS).await.unwrap() {
+        assert!(accounts.begin_sending(&mail.id, "postman", HOUR_MS).await.unwrap());
+        accounts.mail_sent(&mail.id, "postman").await.unwrap();
+        kinds.push(mail.kind.to_string());
+    }
+    kinds.sort();
+    kinds
+}
+
+async fn a_proof_is_due_every_week_and_known_by_its_token(place: Place) {
+    let accounts = place.open().await;
+    let (mine, _) = account(&accounts, "mine").await;
+    let token = prove(&accounts, &mine, "example.com").await;
+    let other = prove(&accounts, &mine, "example.org").await;
+    place.pass_ms(WEEK_MS - 1);
+    assert!(due(&accounts).await.is_empty());
+    place.pass_ms(1);
+    let proofs = due(&accounts).await;
+    assert_eq!(proofs.len(), 2);
+    let proof = proofs
+        .iter()
+        .find(|proof| proof.domain.as_str() == "example.com")
+        .unwrap();
+    assert_eq!(
+        (proof.account_id.as_str(), proof.method),
+        (mine.as_str(), VerificationMethod::Dns)
+    );
+    assert!(proof.is_met_by(&token) && !proof.is_met_by(&other) && !proof.is_met_by(""));
+    assert!(accounts.proof_found(proof, "service").await.unwrap());
+    assert_eq!(due(&accounts).await.len(), 1, "the other one");
+    let witnesses = accounts.witness_proofs(10).await.unwrap();
+    let witnesses: Vec<_> = witnesses.iter().map(|proof| proof.domain.as_str()).collect();
+    assert_eq!(witnesses, ["example.com"]);
+    place.pass_ms(WEEK_MS);
+    assert_eq!(due(&accounts).await.len(), 2);
+    // A renewal brings another token, and is checked a week later.
+    let renewed = prove(&accounts, &mine, "example.com").await;
+    assert_eq!(due(&accounts).await.len(), 1);
+    let proof = accounts.proof(&domains("example.com")[0]).await.unwrap().unwrap();
+    assert!(proof.is_met_by(&renewed) && !proof.is_met_by(&token));
+}
+
+async fn three_missing_proofs_suspend_a_domain_and_one_found_restores_it(place: Place) {
+    let accounts = place.open().await;
+    let (mine, key) = account(&accounts, "mine").await;
+    prove(&accounts, &mine, "example.com").await;
+    let before = known(&accounts, &mine).await.unwrap();
+    place.pass_ms(WEEK_MS);
+    for turn in 1..=SUSPENDED_AFTER {
+        assert!(holds(&accounts, &key).await, "turn {turn}");
+        let proof = due(&accounts).await.remove(0);
+        let suspended = accounts.proof_missing(&proof, "dns: nothing").await.unwrap();
+        assert_eq!(suspended, turn == SUSPENDED_AFTER);
+        assert!(due(&accounts).await.is_empty(), "a day later");
+        place.pass_ms(DAY_MS);
+    }
+    assert!(!holds(&accounts, &key).await);
+    let now_ms = accounts.now_ms();
+    let suspended = known(&accounts, &mine).await.unwrap();
+    assert!(suspended.is_suspended(now_ms) && !suspended.holds(now_ms));
+    assert_eq!(suspended.suspended_expires_at_ms, Some(before.expires_at_ms));
+    assert_eq!(accounts.domain_account(&domains("example.com")[0]).await.unwrap(), None);
+    assert_eq!(accounts.look_for_expiries().await.unwrap().ended, 0, "it isn't expired");
+    assert_eq!(mails(&place).await, pairs(&[("suspended", "mine")]));
+    assert_eq!(sent(&accounts).await, ["suspended"]);
+    // It is still looked for, and what is found restores it to its own end.
+    let proof = due(&accounts).await.remove(0);
+    assert!(accounts.proof_found(&proof, "service").await.unwrap());
+    assert!(holds(&accounts, &key).await, "at once");
+    assert_eq!(known(&accounts, &mine).await, Some(before.clone()));
+    // A second time is mailed a second time, and two failures with a success between don't count.
+    place.pass_ms(WEEK_MS);
+    for missing in [true, true, false, true, true, true] {
+        let proof = due(&accounts).await.remove(0);
+        if missing {
+            accounts.proof_missing(&proof, "dns: nothing").await.unwrap();
+            place.pass_ms(DAY_MS);
+        } else {
+            accounts.proof_found(&proof, "service").await.unwrap();
+            assert!(holds(&accounts, &key).await);
+            place.pass_ms(WEEK_MS);
+        }
+    }
+    assert!(!holds(&accounts, &key).await);
+    assert_eq!(
+        mails(&place).await,
+        pairs(&[("suspended", "mine"), ("suspended", "mine")])
+    );
+    // Past its own end nothing restores it.
+    place.pass_ms(YEAR_MS);
+    assert!(due(&accounts).await.is_empty());
+    assert!(!accounts.proof_found(&proof, "service").await.unwrap());
+    let ended = known(&accounts, &mine).await.unwrap();
+    assert!(!ended.is_suspended(accounts.now_ms()) && !ended.holds(accounts.now_ms()));
+}
+
+async fn a_result_counts_once(place: Place) {
+    let accounts = place.open().await;
+    let (mine, _) = account(&accounts, "mine").await;
+    prove(&accounts, &mine, "example.com").await;
+    place.pass_ms(WEEK_MS);
+    let proof = due(&accounts).await.remove(0);
+    for _ in 0..5 {
+        assert!(!accounts.proof_missing(&proof, "dns: nothing").await.unwrap());
+    }
+    assert_eq!(known(&accounts, &mine).await.unwrap().proof_failures, 1);
+    place.pass_ms(DAY_MS);
+    let proof = due(&accounts).await.remove(0);
+    accounts.proof_postponed(&proof).await.unwrap();
+    assert!(due(&accounts).await.is_empty());
+    assert_eq!(
+        known(&accounts, &mine).await.unwrap().proof_failures,
+        1,
+        "that counts nothing"
+    );
+    place.pass_ms(HOUR_MS);
+    assert_eq!(due(&accounts).await.len(), 1);
+}
+
+async fn a_suspended_domain_is_anybodys_who_proves_it(place: Place) {
+    let accounts = place.open().await;
+    let (mine, _) = account(&accounts, "mine").await;
+    let (theirs, their_key) = account(&accounts, "theirs").await;
+    prove(&accounts, &mine, "example.com").await;
+    place.pass_ms(WEEK_MS);
+    for _ in 0..SUSPENDED_AFTER {
+        let proof = due(&accounts).await.remove(0);
+        accounts.proof_missing(&proof, "dns: nothing").await.unwrap();
+        place.pass_ms(DAY_MS);
+    }
+    prove(&accounts, &theirs, "example.com").await;
+    assert!(holds(&accounts, &their_key).await);
+    assert_eq!(known(&accounts, &mine).await, None);
+    assert_eq!(known(&accounts, &theirs).await.unwrap().suspended_expires_at_ms, None);
+    assert_eq!(
+        sent(&accounts).await,
+        [""; 0],
+        "that it is suspended isn't true any more"
+    );
+}
+
+async fn what_has_no_stored_token_is_never_due(place: Place) {
+    let accounts = place.open().await;
+    let vouched = issue(&accounts, "example.com").await.account_id;
+    let (mine, _) = account(&accounts, "mine").await;
+    prove(&accounts, &mine, "example.org").await;
+    // As a version before stored it.
+    let older = "UPDATE domains SET token_hash = NULL, proof_next_at_ms = NULL WHERE domain = 'example.org'";
+    sqlx::query(older).execute(&place.raw().await).await.unwrap();
+    place.pass_ms(2 * WEEK_MS);
+    assert!(due(&accounts).await.is_empty());
+    assert!(known(&accounts, &vouched).await.unwrap().holds(accounts.now_ms()));
+    assert!(accounts.proof(&domains("example.org")[0]).await.unwrap().is_none());
+}
+
+async fn a_claim_is_met_after_a_week(place: Place) {
+    let accounts = place.open().await;
+    let (mine, my_key) = account(&accounts, "mine").await;
+    let (theirs, their_key) = account(&accounts, "theirs").await;
+    prove(&accounts, &mine, "example.com").await;
+    let (until_ms, _) = claim(&accounts, &theirs, "example.com").await;
+    assert_eq!(until_ms, START_MS + CLAIM_MS);
+    assert_eq!(
+        accounts.claim_until(&theirs, &domains("example.com")[0]).await.unwrap(),
+        Some(until_ms)
+    );
+    assert_eq!(
+        known(&accounts, &mine).await.unwrap().contested_until_ms,
+        Some(until_ms)
+    );
+    assert_eq!(known(&accounts, &theirs).await, None);
+    assert_eq!(
+        mails(&place).await,
+        pairs(&[("contested", "mine"), ("claimed", "theirs")])
+    );
+    assert_eq!(sent(&accounts).await, ["claimed", "contested"], "at once");
+    // Proving it again brings another token, neither more time nor more mails.
+    place.pass_ms(DAY_MS);
+    let (again_ms, token) = claim(&accounts, &theirs, "example.com").await;
+    assert_eq!((again_ms, mails(&place).await.len()), (until_ms, 2));
+    place.pass_ms(CLAIM_MS - DAY_MS - 1);
+    assert!(accounts.due_claims(10).await.unwrap().is_empty());
+    assert!(holds(&accounts, &my_key).await && !holds(&accounts, &their_key).await);
+    place.pass_ms(1);
+    let due = accounts.due_claims(10).await.unwrap().remove(0);
+    assert!(due.is_met_by(&token) && !due.is_met_by("other"));
+    assert!(accounts.meet_claim(&due).await.unwrap());
+    assert!(!accounts.meet_claim(&due).await.unwrap(), "once");
+    assert!(!holds(&accounts, &my_key).await && holds(&accounts, &their_key).await);
+    let now = known(&accounts, &theirs).await.unwrap();
+    assert_eq!(
+        (now.expires_at_ms, now.contested_until_ms, now.method.as_str()),
+        (START_MS + CLAIM_MS + YEAR_MS, None, "dns")
+    );
+    let proof = accounts.proof(&domains("example.com")[0]).await.unwrap().unwrap();
+    assert!(
+        proof.is_met_by(&token),
+        "the claimant's proof is the one that is checked"
+    );
+    assert_eq!(sent(&accounts).await, ["lost", "won"]);
+}
+
+async fn a_claim_ends_when_the_owners_proof_is_found(place: Place) {
+    let accounts = place.open().await;
+    let (mine, my_key) = account(&accounts, "mine").await;
+    let (theirs, _) = account(&accounts, "theirs").await;
+    prove(&accounts, &mine, "example.com").await;
+    claim(&accounts, &theirs, "example.com").await;
+    place.pass_ms(DAY_MS);
+    let proof = accounts.proof(&domains("example.com")[0]).await.unwrap().unwrap();
+    assert!(accounts.proof_found(&proof, "key:test").await.unwrap());
+    assert_eq!(known(&accounts, &mine).await.unwrap().contested_until_ms, None);
+    assert_eq!(
+        sent(&accounts).await,
+        ["claim_ended", "kept"],
+        "what was to be told before isn't true any more"
+    );
+    place.pass_ms(CLAIM_MS);
+    assert!(accounts.due_claims(10).await.unwrap().is_empty());
+    assert!(holds(&accounts, &my_key).await);
+    // So does a new token of the owner's.
+    claim(&accounts, &theirs, "example.com").await;
+    prove(&accounts, &mine, "example.com").await;
+    assert_eq!(sent(&accounts).await, ["claim_ended", "kept"]);
+    // And the claimant may withdraw, which nobody needs to be told.
+    claim(&accounts, &theirs, "example.com").await;
+    assert!(
+        accounts
+            .revoke_verification(&theirs, "key:test", &domains("example.com")[0])
+            .await
+            .unwrap()
+    );
+    assert_eq!(known(&accounts, &mine).await.unwrap().contested_until_ms, None);
+    assert!(holds(&accounts, &my_key).await);
+}
+
+async fn a_claim_without_its_token_ends_after_two_weeks(place: Place) {
+    let accounts = place.open().await;
+    let (mine, my_key) = account(&accounts, "mine").await;
+    let (theirs, _) = account(&accounts, "theirs").await;
+    prove(&accounts, &mine, "example.com").await;
+    claim(&accounts, &theirs, "example.com").await;
+    sent(&accounts).await;
+    place.pass_ms(CLAIM_MS);
+    let due = accounts.due_claims(10).await.unwrap().remove(0);
+    accounts.postpone_claim(&due).await.unwrap();
+    assert!(accounts.due_claims(10).await.unwrap().is_empty(), "an hour later");
+    assert_eq!(sent(&accounts).await, [""; 0]);
+    place.pass_ms(CLAIM_MS);
+    let due = accounts.due_claims(10).await.unwrap().remove(0);
+    accounts.postpone_claim(&due).await.unwrap();
+    assert_eq!(sent(&accounts).await, ["claim_ended", "kept"]);
+    assert!(holds(&accounts, &my_key).await);
+    assert_eq!(known(&accounts, &mine).await.unwrap().contested_until_ms, None);
+}
+
+async fn the_operator_transfers_a_domain(place: Place) {
+    let accounts = place.open().await;
+    let (mine, my_key) = account(&accounts, "mine").await;
+    let (theirs, their_key) = account(&accounts, "theirs").await;
+    let (third, _) = account(&accounts, "third").await;
+    prove(&accounts, &mine, "example.com").await;
+    claim(&accounts, &third, "example.com").await;
+    sent(&accounts).await;
+    let name = &domains("example.com")[0];
+    let owned = accounts.owned_domain(name).await.unwrap().unwrap();
+    assert_eq!(
+        (&owned.account_id, &owned.claims),
+        (&mine, &vec![(third.clone(), START_MS + CLAIM_MS)])
+    );
+    assert!(
+        !accounts.transfer_domain(name, &mine, "operator").await.unwrap(),
+        "it is theirs"
+    );
+    assert!(accounts.transfer_domain(name, &theirs, "operator").await.unwrap());
+    assert!(!holds(&accounts, &my_key).await && holds(&accounts, &their_key).await);
+    assert_eq!(sent(&accounts).await, ["claim_ended", "lost", "won"]);
+    let owned = accounts.owned_domain(name).await.unwrap().unwrap();
+    assert_eq!(
+        (&owned.account_id, owned.claims.len(), owned.proof_next_at_ms),
+        (&theirs, 0, None)
+    );
+    assert_eq!(owned.verification.method, "local");
+    let unknown = accounts
+        .transfer_domain(&domains("none.example")[0], &mine, "operator")
+        .await;
+    assert!(matches!(unknown, Err(TransferError::UnknownDomain(_))), "{unknown:?}");
+    let nobody = accounts.transfer_domain(name, "acc_nobody", "operator").await;
+    assert!(nobody.unwrap_err().to_string().contains("acc_nobody"));
+    let listed = accounts.owned_domains(Some(&mine)).await.unwrap();
+    assert!(listed.is_empty());
+    assert_eq!(accounts.owned_domains(None).await.unwrap().len(), 1);
+    assert_eq!(accounts.outbox().await.unwrap(), Outbox::default());
+}
+
+async fn an_erased_account_leaves_no_claim(place: Place) {
+    let accounts = place.open().await;
+    let (mine, _) = account(&accounts, "mine").await;
+    let (theirs, _) = account(&accounts, "theirs").await;
+    prove(&accounts, &mine, "example.com").await;
+    claim(&accounts, &theirs, "example.com").await;
+    accounts.request_deletion(&theirs, 0, "user:test").await.unwrap();
+    place.pass_ms(1);
+    accounts.begin_account_erasure(&theirs).await.unwrap();
+    for erasure in accounts.open_erasures().await.unwrap() {
+        while accounts.erase_some(&erasure.id).await.unwrap() {}
+    }
+    let left = sqlx::query("SELECT COUNT(*) FROM domain_claims")
+        .fetch_one(&place.raw().await)
+        .await
+        .unwrap();
+    assert_eq!(left.get::<i64, _>(0), 0);
+    assert_eq!(known(&accounts, &mine).await.unwrap().contested_until_ms, None);
+}
