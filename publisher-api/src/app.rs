@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use accounts::Scope;
 use axum::{Router, middleware};
 use tokio::sync::Notify;
 use utoipa_axum::router::OpenApiRouter;
@@ -32,7 +33,7 @@ pub(crate) struct App {
     pub(crate) expiry_mails: bool,
 }
 
-/// All addresses that need an API key.
+/// All addresses that need an API key with the scope `read` or `write`.
 pub(crate) fn with_api_key() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .merge(routes::data::routes())
@@ -40,6 +41,13 @@ pub(crate) fn with_api_key() -> OpenApiRouter<Arc<App>> {
         .merge(routes::erasures::routes())
         .merge(routes::operators::routes())
         .merge(routes::verification::routes())
+}
+
+/// All addresses that need an API key with the scope `erase`.
+pub(crate) fn with_erase_scope() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .merge(routes::entries::erasing())
+        .merge(routes::erasures::erasing())
 }
 
 /// All addresses that need a JWT.
@@ -56,15 +64,22 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         limiter: Arc::clone(&app.deps.limiter),
         quotas: app.deps.quotas.clone(),
         cost: |_| 1,
+        scope: web::access::read_or_write,
+    };
+    let eraser = Gatekeeper {
+        scope: |_| Scope::Erase,
+        ..gatekeeper.clone()
     };
     let around = Envelope {
         api: "publisher",
         head_bytes_max: app.config.head_bytes_max,
     };
     let keyed = with_api_key().route_layer(middleware::from_fn_with_state(gatekeeper, web::access::api_key));
+    let erasing = with_erase_scope().route_layer(middleware::from_fn_with_state(eraser, web::access::api_key));
     let personal = with_jwt().route_layer(middleware::from_fn_with_state(Arc::clone(app), identity::identity));
     let (routes, document) = openapi::router()
         .merge(keyed)
+        .merge(erasing)
         .merge(personal)
         .merge(routes::index::routes())
         .split_for_parts();

@@ -33,6 +33,8 @@ pub struct PublisherConfig {
     pub exports_max: usize,
     /// Pause between two looks for erasures that other replicas were asked for, in milliseconds.
     pub erasure_interval_ms: u64,
+    /// Hours in which an erasure can be cancelled before it begins; 0: it begins at once.
+    pub erasure_delay_hours: u32,
     /// Days in which what an erasure took out of the warehouse is looked for again: longer than the log holds receipts.
     pub erasure_look_after_days: u32,
     /// Days that technical data of requests, which is client addresses, is kept with rejected receipts.
@@ -43,7 +45,8 @@ pub struct PublisherConfig {
     pub looks_max: usize,
     /// Places that one account may have looked at in a minute, beyond the quota of its keys.
     pub looks_per_minute: u32,
-    /// Pause between two looks for verifications that end, and for mails to send, in milliseconds.
+    /// Pause between two looks for verifications that end, proofs to check and mails to send, in
+    /// milliseconds.
     pub expiry_interval_ms: u64,
     /// Pause between two rounds of fetching operators' key directories, in milliseconds.
     pub directory_interval_ms: u64,
@@ -67,6 +70,7 @@ impl Default for PublisherConfig {
             bulk_bytes_max: 16 << 20,
             exports_max: 4,
             erasure_interval_ms: 30_000,
+            erasure_delay_hours: 24,
             erasure_look_after_days: 90,
             address_days_max: 90,
             deletion_grace_days: 30,
@@ -113,6 +117,8 @@ impl Validate for PublisherConfig {
         faults.range("bulk_bytes_max", self.bulk_bytes_max, 1..=1 << 30);
         faults.range("exports_max", self.exports_max, 1..=1_000);
         faults.range("erasure_interval_ms", self.erasure_interval_ms, 10..=3_600_000);
+        // The law gives a month.
+        faults.range("erasure_delay_hours", self.erasure_delay_hours, 0..=28 * 24);
         // A receipt may be 30 days old when it arrives, and it may be a duplicate.
         faults.range("erasure_look_after_days", self.erasure_look_after_days, 31..=3_650);
         faults.range("address_days_max", self.address_days_max, 1..=36_500);

@@ -14,12 +14,10 @@ use tokio::sync::Notify;
 use usage::Usage;
 use warehouse::{Below, MetadataErasure, MetadataRows, Scope, Warehouse, WarehouseError};
 
+use crate::lease::{self, Turn};
 use crate::tasks;
 use aggregates::AggregatesLeft;
 
-/// How long the lease is, and after what time it is renewed: a mutation of the warehouse takes longer.
-const LEASE_MS: i64 = 60_000;
-const RENEW_AFTER: Duration = Duration::from_secs(20);
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Accounts whose erasure is begun at a time.
 const ACCOUNTS_MAX: i64 = 100;
@@ -85,32 +83,15 @@ impl Eraser {
     /// # Errors
     /// What concerns all of them.
     pub async fn turn(&self) -> Result<(), EraseError> {
-        if !self.hold().await? {
-            return Ok(());
-        }
-        let done = tokio::select! {
-            done = self.work() => done,
-            () = self.keep() => Err(EraseError::LeaseLost),
+        let done = match lease::alone(&self.accounts, JOB, &self.holder, self.work()).await? {
+            Turn::Done(done) => done,
+            Turn::Elsewhere => return Ok(()),
+            Turn::Lost => Err(EraseError::LeaseLost),
         };
-        self.accounts.release(JOB, &self.holder).await?;
         if done.is_ok() {
             tasks::done("erasure");
         }
         done
-    }
-
-    /// Renews the lease, and ends when another replica has it. A store that is away is no reason: work there fails by itself.
-    async fn keep(&self) {
-        loop {
-            tokio::time::sleep(RENEW_AFTER).await;
-            if let Ok(false) = self.hold().await {
-                return;
-            }
-        }
-    }
-
-    async fn hold(&self) -> Result<bool, AccountsError> {
-        self.accounts.claim(JOB, &self.holder, LEASE_MS).await
     }
 
     async fn work(&self) -> Result<(), EraseError> {
@@ -118,6 +99,7 @@ impl Eraser {
         for account_id in self.accounts.accounts_due_for_erasure(now_ms, ACCOUNTS_MAX).await? {
             self.accounts.begin_account_erasure(&account_id).await?;
         }
+        self.accounts.begin_scheduled_erasures().await?;
         let mut failing: u32 = 0;
         for erasure in self.accounts.open_erasures().await? {
             if let Err(error) = self.carry_out(&erasure).await {

@@ -31,15 +31,23 @@ impl Identity {
     }
 }
 
-/// The layer of every address that needs a JWT: checks it, makes the user at the first time, counts the request by the user within the
-/// quota of the account's tier, and puts an `Arc<Identity>` beside it. The quota's headers are on every answer to a valid token.
+/// The layer of every address that needs a JWT: checks it, makes the user at the first time, counts
+/// the request by the account within the quota of its tier, and puts an `Arc<Identity>` beside it.
+/// The quota's headers are on every answer to a valid token.
+///
+/// The count is apart from that of the account's API keys: a key that uses up the quota can still
+/// be revoked.
 pub(crate) async fn identity(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let identity = match identified(&app, request.headers()).await {
         Ok(identity) => identity,
         Err(failure) => return failure.into_response(),
     };
     let quota = app.deps.quotas.quota(identity.user.tier.as_str());
-    let decision = app.deps.limiter.take(&identity.actor(), 1, &quota).await;
+    let decision = app
+        .deps
+        .limiter
+        .take(&format!("people:{}", identity.account_id()), 1, &quota)
+        .await;
     let mut response = match decision.problem(1) {
         Some(problem) => Failure::from(problem).into_response(),
         None => {

@@ -3,13 +3,16 @@
 //! - [`config`]: the section `[publisher]`
 //! - `app`: what handlers share, and which address leads to which; `routes`: one file a noun
 //! - `export`: everything that is stored of a publisher, page by page; [`erasing`]: erasures carried out
+//! - `proofs`: published proofs of domains, checked again; claims of other accounts, decided
+//! - `lease`: work that one replica does for all
 //! - `operators`: key directories of AI operators, and proofs of possession
 //! - `openapi`: the document of all of them (OpenAPI 3.1), made from the code
 //! - [`jwt`]: tokens of an identity provider; `identity`: the user behind one
 //! - `readiness`: whether the engines answer
 //!
-//! Whoever asks shows an API key, whose scope must be `read` for GET and `write` for anything else, or a JWT where the question is
-//! about a person and their keys. Someone else's row is 404, exactly as one that doesn't exist.
+//! Whoever asks shows an API key, whose scope must be `read` for GET, `erase` where something is
+//! erased, and `write` for anything else, or a JWT where the question is about a person and their
+//! keys. Someone else's row is 404, exactly as one that doesn't exist.
 
 #![forbid(unsafe_code)]
 
@@ -20,8 +23,10 @@ pub mod expiry;
 mod export;
 mod identity;
 pub mod jwt;
+mod lease;
 mod openapi;
 mod operators;
+mod proofs;
 mod readiness;
 mod routes;
 mod tasks;
@@ -55,7 +60,7 @@ pub struct Deps {
     pub accounts: Accounts,
     /// Receipts, for export and erasure.
     pub warehouse: Warehouse,
-    /// Counts requests by API key.
+    /// Counts requests by account.
     pub limiter: Arc<dyn RateLimiter>,
     /// The quota of each tier.
     pub quotas: QuotasConfig,
@@ -112,6 +117,7 @@ pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shu
         })
     };
     let directories = tokio::spawn(operators::watch(directories, directory_pause));
+    let proving = tokio::spawn(proofs::watch(Arc::clone(&app), expiry_pause));
     let posting = tokio::spawn(expiry::watch(postman, expiry_pause, shutdown.clone()));
     let connections = app.config.connections();
     let serving = web::serve(listener, app::router(&app), &connections, &shutdown);
@@ -122,6 +128,7 @@ pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shu
     fetching.abort();
     erasing.abort();
     directories.abort();
+    proving.abort();
     if let Err(late) = posted {
         tracing::warn!(%late, "a mail was still being sent at the end");
     }

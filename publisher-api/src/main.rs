@@ -96,7 +96,7 @@ async fn main() -> anyhow::Result<()> {
         cpu: CpuPool::new("publisher", 1, CPU_QUEUE_MAX)?,
         accounts: Accounts::open(&accounts, &data.dir).await?,
         warehouse: Warehouse::new(&Target::of(&warehouse, &data.dir), &warehouse)?,
-        limiter: limiter(&redis, quotas.keys_max, &health).await?,
+        limiter: limiter(&redis, quotas.accounts_max, &health).await?,
         quotas,
         health: health.clone(),
     };

@@ -39,7 +39,10 @@ pub(crate) fn finished(mut document: Document) -> Document {
     let components = document.components.get_or_insert_default();
     components.add_security_scheme(
         "apiKey",
-        bearer("rcpt_...", "An API key: scope read for GET, write for anything else"),
+        bearer(
+            "rcpt_...",
+            "An API key: scope read for GET, erase where something is erased, write for anything else",
+        ),
     );
     components.add_security_scheme(
         "jwt",
@@ -57,6 +60,7 @@ pub(crate) fn finished(mut document: Document) -> Document {
 pub fn document() -> Document {
     let all = router()
         .merge(app::with_api_key())
+        .merge(app::with_erase_scope())
         .merge(app::with_jwt())
         .merge(routes::index::routes());
     finished(all.into_openapi())

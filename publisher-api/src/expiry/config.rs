@@ -14,12 +14,15 @@ pub struct SmtpConfig {
     pub host: Option<String>,
     /// Its port: 587 for `starttls`, 465 for `implicit`, as a rule.
     pub port: u16,
-    /// `starttls`, `implicit` (RFC 8314, 3), or `none`, which is for a server on this machine.
+    /// `starttls`, `implicit` (RFC 8314, 3), or `none`, which is for a server on this machine or
+    /// without a password.
     pub tls: Tls,
     /// Who we are to it; not given or empty: it doesn't ask.
     pub user: Option<String>,
     /// And the password.
     pub password: Option<String>,
+    /// Whether the password may go to another machine without TLS.
+    pub allow_plaintext: bool,
     /// The sender: `name@example.com`, or `Name <name@example.com>`.
     pub from: Option<String>,
     /// Where publishers renew, for the mails' text; not given: the address of the API is left to them.
@@ -51,6 +54,7 @@ impl Default for SmtpConfig {
             tls: Tls::Starttls,
             user: None,
             password: None,
+            allow_plaintext: false,
             from: None,
             renew_url: None,
             wait_ms_max: 30_000,
@@ -94,11 +98,11 @@ impl Validate for SmtpConfig {
             "is missing for the user",
         );
         let here = matches!(host, "localhost" | "127.0.0.1" | "::1");
-        let safe = self.tls != Tls::None || self.user().is_none() || here;
+        let safe = self.tls != Tls::None || self.user().is_none() || here || self.allow_plaintext;
         faults.require(
             "tls",
             safe,
-            "must be starttls or implicit where a password goes to another machine",
+            "must be starttls or implicit where a password goes to another machine; allow_plaintext = true allows it without TLS",
         );
     }
 }

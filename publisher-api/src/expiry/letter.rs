@@ -1,10 +1,12 @@
 //! What a mail says.
 
-use accounts::{ClaimedMail, MailKind};
+use accounts::{ClaimedMail, MailKind, MailSubject};
 use lettre::Message;
 use lettre::address::Envelope;
 use lettre::message::Mailbox;
 use lettre::message::header::{ContentType, Header, HeaderName, HeaderValue};
+
+use super::erasure_letter;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -45,15 +47,16 @@ impl Letter {
             .to
             .parse()
             .map_err(|error| format!("the recipient's address: {error}"))?;
+        let (subject, text) = written(mail, renew_url, now_ms);
         let message = Message::builder()
             .from(from.clone())
             .to(to)
-            .subject(subject(mail, now_ms))
+            .subject(subject)
             // The same at every attempt, so that a server or reader that gets it twice can tell.
             .message_id(Some(format!("<{}@{}>", mail.id, from.email.domain())))
             .header(AutoSubmitted)
             .header(ContentType::TEXT_PLAIN)
-            .body(text(mail, renew_url, now_ms))
+            .body(text)
             .map_err(|error| error.to_string())?;
         Ok(Self {
             envelope: message.envelope().clone(),
@@ -62,9 +65,35 @@ impl Letter {
     }
 }
 
+/// A mail about a domain.
+struct DomainMail<'a> {
+    kind: MailKind,
+    domain: &'a str,
+    /// Identifier of its verification, or of the claim.
+    id: &'a str,
+    /// The instant that the mail is about.
+    at_ms: i64,
+}
+
+/// Subject and text.
+fn written(mail: &ClaimedMail, renew_url: Option<&str>, now_ms: i64) -> (String, String) {
+    match &mail.about {
+        MailSubject::Domain { domain, id, at_ms } => {
+            let mail = DomainMail {
+                kind: mail.kind,
+                domain,
+                id,
+                at_ms: *at_ms,
+            };
+            (subject(&mail, now_ms), text(&mail, renew_url, now_ms))
+        }
+        MailSubject::Erasure(erasure) => erasure_letter::written(mail.kind, erasure),
+    }
+}
+
 /// Whole days, at least 1 as long as there is time.
-fn days_left(mail: &ClaimedMail, now_ms: i64) -> i64 {
-    let left_ms = mail.expires_at_ms.saturating_sub(now_ms).max(0);
+fn days_left(mail: &DomainMail<'_>, now_ms: i64) -> i64 {
+    let left_ms = mail.at_ms.saturating_sub(now_ms).max(0);
     left_ms.saturating_add(DAY_MS - 1) / DAY_MS
 }
 
@@ -80,32 +109,105 @@ fn days(count: i64) -> String {
     }
 }
 
-fn subject(mail: &ClaimedMail, now_ms: i64) -> String {
-    let (domain, left) = (&mail.domain, days(days_left(mail, now_ms)));
+fn subject(mail: &DomainMail<'_>, now_ms: i64) -> String {
+    let (domain, left) = (mail.domain, days(days_left(mail, now_ms)));
     match mail.kind {
-        MailKind::Warning => format!("{domain}: the verification ends in {left}"),
         MailKind::Urgent => format!("Urgent: {domain}: the verification ends in {left}"),
         MailKind::Expired => format!("{domain} is not verified any more"),
+        MailKind::Suspended => format!("{domain} is suspended: its proof isn't published any more"),
+        MailKind::Contested => format!("Urgent: another account claims {domain}"),
+        MailKind::Claimed => format!("{domain}: your claim is pending"),
+        MailKind::Kept => format!("{domain} stays yours"),
+        MailKind::ClaimEnded => format!("{domain}: your claim has ended"),
+        MailKind::Lost => format!("{domain} belongs to another account now"),
+        MailKind::Won => format!("{domain} is yours"),
+        _ => format!("{domain}: the verification ends in {left}"),
     }
 }
 
-fn text(mail: &ClaimedMail, renew_url: Option<&str>, now_ms: i64) -> String {
-    let (domain, end) = (&mail.domain, day(mail.expires_at_ms));
-    let what = match mail.kind {
-        MailKind::Warning | MailKind::Urgent => format!(
-            "the verification of {domain} ends on {end}, in {}. From then on the domain shows nothing and is refused, until it\nis verified again.",
-            days(days_left(mail, now_ms))
-        ),
-        MailKind::Expired => format!(
-            "the verification of {domain} ended on {end}. The domain shows nothing and is refused, until it is verified again. Its\nreceipts and entries are kept."
-        ),
+/// Next step of the reader: a sentence that introduces the requests.
+enum Remedy {
+    Renew(&'static str),
+    Generate(&'static str),
+    Nothing,
+}
+
+fn text(mail: &DomainMail<'_>, renew_url: Option<&str>, now_ms: i64) -> String {
+    let (domain, end) = (mail.domain, day(mail.at_ms));
+    let yearly = "To verify it for another year, request a new token, publish it, and check it:";
+    let (what, remedy) = match mail.kind {
+        MailKind::Expired => {
+            let what = format!(
+                "the verification of {domain} ended on {end}. The domain shows nothing and is refused, until it is verified again. Its\n\
+                 receipts and entries are kept."
+            );
+            (what, Remedy::Renew(yearly))
+        }
+        MailKind::Suspended => {
+            let what = format!(
+                "the proof of {domain} was looked for several times and isn't published any more. The domain is suspended since {end}: it\n\
+                 shows nothing and is refused. Its receipts and entries are kept."
+            );
+            let how = "To restore it, publish the token again where it was: it is looked for every day, and at once when you check it.\n\
+                       Without that token, request a new one, publish it, and check it:";
+            (what, Remedy::Renew(how))
+        }
+        MailKind::Contested => {
+            let what = format!(
+                "another account has published a proof that it runs {domain}. The domain becomes that account's on {end}, unless your own\n\
+                 proof is found before."
+            );
+            let how = "To keep it, publish your token where it was and check it. Without that token, request a new one, publish it, and\n\
+                       check it:";
+            (what, Remedy::Renew(how))
+        }
+        MailKind::Claimed => {
+            let what = format!(
+                "your proof of {domain} was found. Another account has verified the domain, so it becomes yours on {end}, unless that\n\
+                 account's own proof is found before. Leave your token published until then."
+            );
+            (what, Remedy::Nothing)
+        }
+        MailKind::Kept => {
+            let what = format!("{domain} stays yours: the claim of another account came to nothing on {end}.");
+            (what, Remedy::Nothing)
+        }
+        MailKind::ClaimEnded => {
+            let what = format!("your claim of {domain} ended on {end}: the domain isn't yours.");
+            let how =
+                "If you run it, remove other accounts' tokens from it, request a new token, publish it, and check it:";
+            (what, Remedy::Generate(how))
+        }
+        MailKind::Lost => {
+            let what = format!("{domain} belongs to another account since {end}. It shows you nothing any more.");
+            let how =
+                "If you run it, remove other accounts' tokens from it, request a new token, publish it, and check it:";
+            (what, Remedy::Generate(how))
+        }
+        MailKind::Won => {
+            let what = format!("{domain} is yours since {end}, and verified for a year.");
+            (what, Remedy::Nothing)
+        }
+        _ => {
+            let left = days(days_left(mail, now_ms));
+            let what = format!(
+                "the verification of {domain} ends on {end}, in {left}. From then on the domain shows nothing and is refused, until it\n\
+                 is verified again."
+            );
+            (what, Remedy::Renew(yearly))
+        }
+    };
+    let id = mail.id;
+    let (how, operation) = match remedy {
+        Remedy::Renew(how) => (how, "renew"),
+        Remedy::Generate(how) => (how, "generate"),
+        Remedy::Nothing => return format!("Hello,\n\n{what}\n\nReference: {id}\n"),
     };
     let place = renew_url.map_or(String::new(), |url| format!("\n{url}\n"));
     format!(
-        "Hello,\n\n{what}\n\nTo verify it for another year, ask for a new token, publish it, and check it:\n{place}\n  \
-         POST /api/v1/verification/renew  {{\"domain\": \"{domain}\"}}\n  \
-         GET  /api/v1/verification/check?domain={domain}\n\nVerification: {}\n",
-        mail.verification_id
+        "Hello,\n\n{what}\n\n{how}\n{place}\n  \
+         POST /api/v1/verification/{operation}  {{\"domain\": \"{domain}\"}}\n  \
+         GET  /api/v1/verification/check?domain={domain}\n\nReference: {id}\n"
     )
 }
 
@@ -121,9 +223,11 @@ mod tests {
             id: format!("ver_1.{kind}"),
             kind,
             to: "owner@example.com".to_owned(),
-            domain: "example.com".to_owned(),
-            verification_id: "ver_1".to_owned(),
-            expires_at_ms: END_MS,
+            about: MailSubject::Domain {
+                domain: "example.com".to_owned(),
+                id: "ver_1".to_owned(),
+                at_ms: END_MS,
+            },
             attempts: 1,
         }
     }
@@ -160,6 +264,43 @@ mod tests {
                 "/api/v1/verification/renew",
                 "https://publishers.example/domains",
             ] {
+                assert!(letter.contains(wanted), "{wanted}: {letter}");
+            }
+        }
+    }
+
+    #[test]
+    fn mails_about_owners_say_what_becomes_of_the_domain() {
+        for (kind, wanted) in [
+            (
+                MailKind::Suspended,
+                ["is suspended since 2027-01-15", "/api/v1/verification/renew"],
+            ),
+            (
+                MailKind::Contested,
+                ["becomes that account's on 2027-01-15", "/api/v1/verification/renew"],
+            ),
+            (
+                MailKind::Claimed,
+                ["it becomes yours on 2027-01-15", "Leave your token published"],
+            ),
+            (MailKind::Kept, ["example.com stays yours", "on 2027-01-15"]),
+            (
+                MailKind::ClaimEnded,
+                ["ended on 2027-01-15", "/api/v1/verification/generate"],
+            ),
+            (
+                MailKind::Lost,
+                ["another account since 2027-01-15", "/api/v1/verification/generate"],
+            ),
+            (MailKind::Won, ["is yours since 2027-01-15", "verified for a year"]),
+        ] {
+            // The body of a long line is quoted-printable.
+            let letter = letter(kind, END_MS)
+                .replace("=\r\n", "")
+                .replace("\r\n", "\n")
+                .replace("=3D", "=");
+            for wanted in wanted {
                 assert!(letter.contains(wanted), "{wanted}: {letter}");
             }
         }

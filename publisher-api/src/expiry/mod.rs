@@ -1,11 +1,14 @@
-//! Verifications that end: noted, and told by mail before and after.
+//! Verifications that end: noted, and reported by mail before and after. The same postman sends the
+//! mails about erasures.
 //!
 //! - `config`: the section `[smtp]`
 //! - `postman`: one round of looking and sending, which any number of replicas may do at any time
-//! - `letter`: what a mail says
+//! - `letter`: a mail as it goes over the wire, and what one about a verification says
+//! - `erasure_letter`: what one about an erasure says
 //! - `server`: a mail to the server, step by step
 
 mod config;
+mod erasure_letter;
 mod letter;
 mod postman;
 mod server;

@@ -113,7 +113,7 @@ impl Postman {
         match outcome {
             Ok(()) => {
                 counted("sent");
-                tracing::info!(mail = id, domain = mail.domain, "mail sent");
+                tracing::info!(mail = id, "mail sent");
                 Ok(true)
             }
             Err(NotTaken::Never(what)) => {
@@ -178,7 +178,7 @@ impl Postman {
         if self.from.is_none() && outbox.waiting > 0 && outbox.waiting != before {
             tracing::warn!(
                 waiting = outbox.waiting,
-                "mails about verifications that end wait in the outbox: smtp.host isn't configured"
+                "mails about verifications that end and about erasures wait in the outbox: smtp.host isn't configured"
             );
         }
     }

@@ -139,6 +139,8 @@ fn in_time(ms: i64) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -199,6 +201,22 @@ mod tests {
             encoded(r#"{"c":"refusals","n":0,"a":{"refusal":["x",0,"-1"]}}"#),
         ] {
             assert_eq!(Place::from_text(&text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic_and_what_is_read_is_written_back(
+            text in prop_oneof![
+                "\\PC{0,60}".boxed(),
+                r#"\{"c":"(entries|receipts|refusals|trail)","n":[0-9]{1,11},"a":("start"|\{"(row|refusal)":\["[a-z]{0,3}",?-?[0-9]{1,19},"[0-9]{1,40}"\]\})\}"#
+                    .prop_map(|text| URL_SAFE_NO_PAD.encode(text))
+                    .boxed(),
+            ],
+        ) {
+            if let Some(place) = Place::from_text(&text) {
+                prop_assert_eq!(Place::from_text(&place.to_text()), Some(place));
+            }
         }
     }
 }

@@ -19,6 +19,7 @@ use warehouse::{Filter, RejectedFilter};
 use web::params::{InvalidQuery, Params};
 use web::{Failure, rfc3339_ms};
 
+use super::key_domains;
 use super::paging::cursor;
 use crate::app::App;
 use crate::erasing::scope;
@@ -118,6 +119,7 @@ async fn data(
     Extension(principal): Extension<Arc<Principal>>,
     uri: Uri,
 ) -> Result<Json<DataAnswer>, Failure> {
+    key_domains::allow_account(&principal, "this shows data of")?;
     Params::parse(&uri, &[])?;
     let (accounts, account_id) = (&app.deps.accounts, &principal.account_id);
     let mut collections = BTreeMap::new();
@@ -214,6 +216,7 @@ async fn export_all(
     Extension(principal): Extension<Arc<Principal>>,
     uri: Uri,
 ) -> Result<Response, Failure> {
+    key_domains::allow_account(&principal, "this shows data of")?;
     let params = Params::parse(&uri, &["format", "collection", "cursor"])?;
     let forms = [("ndjson", Form::Ndjson), ("csv", Form::Csv), ("tar", Form::Tar)];
     let form = params.choice("format", &forms)?.unwrap_or(Form::Ndjson);
@@ -276,6 +279,7 @@ async fn trail(
     Extension(principal): Extension<Arc<Principal>>,
     uri: Uri,
 ) -> Result<Json<TrailAnswer>, Failure> {
+    key_domains::allow_account(&principal, "this shows data of")?;
     let params = Params::parse(&uri, &["limit", "cursor"])?;
     let limit = params.count("limit", PAGE_MAX)?.unwrap_or(PAGE);
     let after = cursor(&params)?;

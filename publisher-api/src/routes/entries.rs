@@ -45,7 +45,12 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(list, create))
-        .routes(routes!(entry, rectify, erase))
+        .routes(routes!(entry, rectify))
+}
+
+/// Addresses that need the scope `erase`.
+pub(crate) fn erasing() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(erase))
 }
 
 /// List content
@@ -120,7 +125,10 @@ async fn list(
     let params = Params::parse(&uri, PARAMETERS)?;
     let limit = params.count("limit", accounts::ENTRY_PAGE_MAX)?.unwrap_or(PAGE);
     let after = cursor(&params)?;
-    let filter = filter(&params)?;
+    let filter = EntryFilter {
+        key: principal.limit.clone(),
+        ..filter(&params)?
+    };
     let accounts = &app.deps.accounts;
     let page = accounts
         .entry_page(&principal.account_id, &filter, after.as_ref(), limit)
@@ -155,7 +163,9 @@ async fn entry(
 ) -> Result<Response, Failure> {
     let id = parse_uuid("id", &id)?;
     let entry = app.deps.accounts.entry(&principal.account_id, id).await?;
-    let entry = entry.ok_or_else(unknown)?;
+    let entry = entry
+        .filter(|entry| principal.may_act_on(&entry.domain))
+        .ok_or_else(unknown)?;
     if has(&headers, entry.revision) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag(entry.revision))]).into_response());
     }
@@ -194,7 +204,10 @@ async fn rectify(
     let patch: EntryPatch = json::parse(&json::read(body, json::BYTES_MAX).await?)?;
     let right: Rectification = patch.checked()?;
     let accounts = &app.deps.accounts;
-    accounts.entry(&principal.account_id, id).await?.ok_or_else(unknown)?;
+    let entry = accounts.entry(&principal.account_id, id).await?;
+    entry
+        .filter(|entry| principal.may_act_on(&entry.domain))
+        .ok_or_else(unknown)?;
     if let Some(url) = &right.url {
         covered(&principal, url.host())?;
     }
@@ -211,8 +224,9 @@ async fn rectify(
 
 /// Erase an entry
 ///
-/// Nothing of it is kept but its id, in your audit trail. Receipts that name it stay yours, and are shown by their own URL. With `If-Match`
-/// only if it is in that state.
+/// At once, by a key with the scope `erase`. Nothing of it is kept but its id, in your audit trail.
+/// Receipts that name it stay yours, and are shown by their own URL. With `If-Match` only if it is
+/// in that state.
 #[utoipa::path(
     delete, path = "/api/v1/publisher/entries/{id}", tag = "entries", security(("apiKey" = [])),
     params(
@@ -235,6 +249,12 @@ async fn erase(
     let id = parse_uuid("id", &id)?;
     let states = if_match(&headers);
     let accounts = &app.deps.accounts;
+    if principal.limit.is_some() {
+        let entry = accounts.entry(&principal.account_id, id).await?;
+        entry
+            .filter(|entry| principal.may_act_on(&entry.domain))
+            .ok_or_else(unknown)?;
+    }
     let done = accounts
         .erase_entry(&principal.account_id, &actor(&principal), id, states.as_deref())
         .await?;
@@ -265,7 +285,7 @@ fn covered(principal: &Principal, host: &str) -> Result<(), Failure> {
     if principal.covers(host) {
         return Ok(());
     }
-    Err(shape::Refusal::not_verified(host).into())
+    Err(shape::Refusal::not_covered(principal, host).into())
 }
 
 fn shown(entry: Entry) -> Response {
@@ -327,6 +347,7 @@ fn filter(params: &Params) -> Result<EntryFilter, InvalidQuery> {
         created_from_ms: time(params, "createdFrom")?,
         created_to_ms: time(params, "createdTo")?,
         updated_from_ms: time(params, "updatedFrom")?,
+        key: None,
     })
 }
 

@@ -1,11 +1,12 @@
-//! `/api/v1/publisher/erasures`: what is to go, how far it is, and the certificate.
+//! `/api/v1/publisher/erasures`: what is to go, how far it is, the certificate, and the way back
+//! until it begins.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use accounts::{
-    ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, EntriesWish, Erasure, ErasureState, ErasureWish, Principal,
-    RequestedErasure,
+    CancelledErasure, ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, EntriesWish, Erasure, ErasureState, ErasureWish,
+    Principal, RequestedErasure,
 };
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
@@ -19,13 +20,20 @@ use utoipa_axum::routes;
 use web::params::parse_uuid;
 use web::{Failure, JsonBody, rfc3339_ms};
 
+use super::key_domains;
 use crate::app::App;
 use web::openapi::{BodyRefusals, ProblemBody, Refusals};
 
 const PATH: &str = "/api/v1/publisher/erasures";
+const HOUR_MS: i64 = 60 * 60 * 1_000;
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(request)).routes(routes!(erasure))
+    OpenApiRouter::new().routes(routes!(erasure))
+}
+
+/// Addresses that need the scope `erase`.
+pub(crate) fn erasing() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(request)).routes(routes!(cancel))
 }
 
 /// What is to be erased. At least one of them.
@@ -60,6 +68,11 @@ struct ErasureBody {
     state: StateWord,
     #[schema(format = DateTime)]
     requested_at: String,
+    /// When it begins. Until then nothing is erased, and it can be cancelled.
+    #[schema(format = DateTime)]
+    execute_at: String,
+    #[schema(format = DateTime)]
+    cancelled_at: Option<String>,
     /// Who asked: `key:<keyId>`.
     requested_by: String,
     /// Rows erased so far, by table.
@@ -75,6 +88,10 @@ struct ErasureBody {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 enum StateWord {
+    /// Requested: nothing is erased before `executeAt`, and it can be cancelled.
+    Scheduled,
+    /// Cancelled before it began: nothing was erased.
+    Cancelled,
     /// Under way.
     Running,
     /// All is gone; the certificate is there.
@@ -91,11 +108,14 @@ struct Certificate {
 
 /// Ask for an erasure
 ///
-/// It is done soon after; look at it for the certificate. Entries and names are gone for good.
+/// By a key with the scope `erase`. It begins 24 hours later, unless the operator has set another
+/// time, and can be cancelled until then; nothing is erased before. Look at it for the certificate.
+/// Then entries and names are gone permanently. The account gets a mail when an erasure is
+/// requested, cancelled and done.
 #[utoipa::path(
     post, path = PATH, tag = "data", security(("apiKey" = [])), request_body = ErasureRequest,
     responses(
-        (status = 202, description = "It will be done", body = ErasureBody, headers(("Location" = String, description = "Where to look at it"))),
+        (status = 202, description = "It will be done, unless it is cancelled", body = ErasureBody, headers(("Location" = String, description = "Where to look at it"))),
         (status = 409, description = "Too many erasures of yours aren't done", body = ProblemBody, content_type = "application/problem+json"),
         Refusals, BodyRefusals,
     ),
@@ -106,11 +126,17 @@ async fn request(
     JsonBody(body): JsonBody<ErasureRequest>,
 ) -> Result<Response, Failure> {
     let wish = wish(body, &principal)?;
+    own_domains(&app, &principal, &wish).await?;
     let actor = format!("key:{}", principal.key_id);
     let accounts = &app.deps.accounts;
-    match accounts.request_erasure(&principal.account_id, &actor, wish).await? {
+    let delay_ms = i64::from(app.config.erasure_delay_hours) * HOUR_MS;
+    match accounts
+        .request_erasure(&principal.account_id, &actor, wish, delay_ms)
+        .await?
+    {
         RequestedErasure::TooMany => {
-            let detail = format!("{ERASURES_OPEN_MAX} erasures of this account aren't done: wait for one");
+            let detail =
+                format!("{ERASURES_OPEN_MAX} erasures of this account aren't done: wait for one, or cancel one");
             Err(Failure::new(Kind::TooManyErasures, detail))
         }
         RequestedErasure::Gone => {
@@ -130,6 +156,39 @@ async fn request(
     }
 }
 
+/// Cancel an erasure
+///
+/// By a key with the scope `erase`, until it begins at `executeAt`. Nothing was erased then.
+/// Cancelling one that was cancelled before changes nothing.
+#[utoipa::path(
+    delete, path = "/api/v1/publisher/erasures/{id}", tag = "data", security(("apiKey" = [])),
+    params(("id" = String, Path, description = "The erasureId")),
+    responses(
+        (status = 200, description = "It is cancelled", body = ErasureBody),
+        (status = 404, description = "You have no such erasure", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It has begun, or is done", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals,
+    ),
+)]
+async fn cancel(
+    State(app): State<Arc<App>>,
+    Extension(principal): Extension<Arc<Principal>>,
+    Path(id): Path<String>,
+) -> Result<Json<ErasureBody>, Failure> {
+    let id = own_erasure(&app, &principal, id).await?.id;
+    let actor = format!("key:{}", principal.key_id);
+    let accounts = &app.deps.accounts;
+    match accounts.cancel_erasure(&principal.account_id, &id, &actor).await? {
+        CancelledErasure::Cancelled(erasure) => Ok(Json(ErasureBody::from(*erasure))),
+        CancelledErasure::Begun => {
+            let detail =
+                format!("the erasure has begun and can't be cancelled any more: GET {PATH}/{id} shows how far it is");
+            Err(Failure::new(Kind::ErasureBegun, detail))
+        }
+        CancelledErasure::Unknown => Err(unknown()),
+    }
+}
+
 /// An erasure
 #[utoipa::path(
     get, path = "/api/v1/publisher/erasures/{id}", tag = "data", security(("apiKey" = [])),
@@ -145,13 +204,44 @@ async fn erasure(
     Extension(principal): Extension<Arc<Principal>>,
     Path(id): Path<String>,
 ) -> Result<Json<ErasureBody>, Failure> {
-    let none = || Failure::not_found("you have no such erasure");
+    Ok(Json(own_erasure(&app, &principal, id).await?.into()))
+}
+
+/// An erasure of the principal's account. A limited key sees its own: another's may be about other
+/// domains.
+async fn own_erasure(app: &App, principal: &Principal, id: String) -> Result<Erasure, Failure> {
     // Any other text names none, and the database needn't be asked for it.
     if id.len() > 64 || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        return Err(none());
+        return Err(unknown());
     }
     let erasure = app.deps.accounts.erasure(&principal.account_id, &id).await?;
-    Ok(Json(erasure.ok_or_else(none)?.into()))
+    let is_own = |erasure: &Erasure| principal.limit.is_none() || erasure.actor == format!("key:{}", principal.key_id);
+    erasure.filter(is_own).ok_or_else(unknown)
+}
+
+fn unknown() -> Failure {
+    Failure::not_found("you have no such erasure")
+}
+
+/// That a limited key erases nothing beyond its domains. Metadata of receipts is that of the
+/// domains which the principal speaks for.
+async fn own_domains(app: &App, principal: &Principal, wish: &ErasureWish) -> Result<(), Failure> {
+    if wish.personal_data {
+        key_domains::allow_account(principal, "personalData erases from")?;
+    }
+    match &wish.entries {
+        EntriesWish::All => key_domains::allow_account(principal, "allEntries erases from"),
+        EntriesWish::These(ids) if principal.limit.is_some() => {
+            for id in ids {
+                // An entry that the account doesn't have is erased already.
+                if let Some(entry) = app.deps.accounts.entry(&principal.account_id, *id).await? {
+                    key_domains::allow(principal, &entry.domain)?;
+                }
+            }
+            Ok(())
+        }
+        EntriesWish::These(_) | EntriesWish::None => Ok(()),
+    }
 }
 
 fn wish(body: ErasureRequest, principal: &Principal) -> Result<ErasureWish, Failure> {
@@ -198,10 +288,14 @@ impl From<Erasure> for ErasureBody {
         Self {
             erasure_id: erasure.id,
             state: match erasure.state {
+                ErasureState::Scheduled => StateWord::Scheduled,
+                ErasureState::Cancelled => StateWord::Cancelled,
                 ErasureState::Store | ErasureState::Warehouse => StateWord::Running,
                 ErasureState::Done | ErasureState::Settled => StateWord::Done,
             },
             requested_at: rfc3339_ms(erasure.requested_at_ms),
+            execute_at: rfc3339_ms(erasure.execute_at_ms),
+            cancelled_at: erasure.cancelled_at_ms.map(rfc3339_ms),
             requested_by: erasure.actor,
             erased: erasure.counts,
             problem: erasure.problem,

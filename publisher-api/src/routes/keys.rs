@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use accounts::{AccountsError, EndedKey, IssuedKey, KeyInfo, KeyWish, Lifetime, Overlap, Revocation, Rotation, Scope};
+use accounts::{
+    AccountsError, Domain, EndedKey, IssuedKey, KeyInfo, KeyWish, Lifetime, Overlap, Revocation, Rotation, Scope,
+};
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -42,6 +44,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
 enum ScopeWord {
     Read,
     Write,
+    Erase,
 }
 
 /// A key to be made.
@@ -51,9 +54,14 @@ struct CreateWish {
     /// A label.
     #[schema(min_length = 1, max_length = 100, example = "dashboard")]
     name: String,
-    /// What it may do: `read` for GET, `write` for anything else. Neither includes the other.
+    /// Permissions: `read` for GET, `erase` for erasures and for deleting entries, `write` for
+    /// anything else. None includes another.
     #[schema(min_items = 1)]
     scope: Vec<ScopeWord>,
+    /// The verified domains of yours that it is limited to; all of your domains, later ones
+    /// included, if it isn't given.
+    #[schema(min_items = 1, max_items = 100, example = json!(["example.com"]))]
+    domains: Option<Vec<String>>,
     /// How long it lives: a number and a unit (h, d, w, y), from 1h to 10y.
     #[schema(pattern = "^[0-9]+[hdwy]$", max_length = 20, example = "30d")]
     expires_in: String,
@@ -79,6 +87,9 @@ struct NewKeyBody {
     api_key: String,
     key_id: String,
     scope: Vec<ScopeWord>,
+    /// The domains that it is limited to, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domains: Option<Vec<String>>,
     #[schema(format = DateTime)]
     expires_at: String,
 }
@@ -118,6 +129,9 @@ struct KeyBody {
     key_id: String,
     name: String,
     scope: Vec<ScopeWord>,
+    /// The domains that it is limited to, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domains: Option<Vec<String>>,
     status: KeyStatus,
     #[schema(format = DateTime)]
     created_at: String,
@@ -139,11 +153,14 @@ struct KeysBody {
 }
 
 /// Make an API key
+///
+/// The tier of the account limits the number of its active keys: those that work and that no
+/// rotation has replaced.
 #[utoipa::path(
     post, path = PATH, tag = "keys", security(("jwt" = [])), request_body = CreateWish,
     responses(
         (status = 201, description = "Made", body = NewKeyBody, headers(("Location" = String, description = "Its address"))),
-        (status = 409, description = "The account has 1,000 keys that work", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The account has as many active keys as its tier allows", body = ProblemBody, content_type = "application/problem+json"),
         Refusals, BodyRefusals,
     ),
 )]
@@ -154,10 +171,21 @@ async fn create(
 ) -> Result<Response, Failure> {
     let accounts = &app.deps.accounts;
     let wish = wish.checked(accounts.now_ms())?;
+    let domains = wish.domains.clone().unwrap_or_default();
     let made = accounts
         .create_key(identity.account_id(), wish, &identity.actor())
         .await;
-    let issued = made.map_err(refusal)?;
+    let issued = made.map_err(|error| match error {
+        AccountsError::KeyDomain(domain) => {
+            let at = domains.iter().position(|one| *one == domain).unwrap_or_default();
+            let what = AccountsError::KeyDomain(domain).to_string();
+            let problem = Problem::new(Kind::InvalidBody, what.clone());
+            problem
+                .fault(format!("/domains/{at}"), "domain_not_verified", what)
+                .into()
+        }
+        error => refusal(error),
+    })?;
     Ok(created(&issued.key_id.clone(), NewKeyBody::from(issued)))
 }
 
@@ -242,14 +270,16 @@ async fn revoke(
 
 /// Replace an API key
 ///
-/// Makes a key of the same label and scope. The old one goes on for the overlap, though never beyond its own time.
+/// Makes a key of the same label, scope and domains. The old one works until the overlap ends,
+/// though never beyond its own time. An account with as many active keys as its tier allows can
+/// rotate them.
 #[utoipa::path(
     post, path = "/api/v1/auth/keys/{id}/rotate", tag = "keys", security(("jwt" = [])), request_body = RotateWish,
     params(("id" = String, Path, description = "The keyId of the old one")),
     responses(
         (status = 201, description = "Made", body = RotatedKeyBody, headers(("Location" = String, description = "Its address"))),
         (status = 404, description = "You have no such key", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "The key doesn't work any more or has been replaced, or the account has 1,000 keys that work", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The key doesn't work any more or has been replaced, or as many replaced keys work as the tier allows", body = ProblemBody, content_type = "application/problem+json"),
         Refusals, BodyRefusals,
     ),
 )]
@@ -308,8 +338,11 @@ fn none() -> Failure {
 /// What the store refuses that isn't its own fault.
 fn refusal(error: AccountsError) -> Failure {
     match error {
-        AccountsError::TooManyKeys => Failure::new(Kind::TooManyKeys, error.to_string()),
+        AccountsError::TooManyKeys { .. } | AccountsError::TooManyReplacedKeys { .. } => {
+            Failure::new(Kind::TooManyKeys, error.to_string())
+        }
         AccountsError::Name => faulty([("/name", error.to_string())]),
+        AccountsError::KeyDomainCount => faulty([("/domains", error.to_string())]),
         AccountsError::NoScope => faulty([("/scope", error.to_string())]),
         other => other.into(),
     }
@@ -331,11 +364,24 @@ impl CreateWish {
             .parse()
             .map_err(|error: accounts::LifetimeError| faulty([("/expiresIn", error.to_string())]))?;
         Ok(KeyWish {
+            domains: self.domains.map(domains).transpose()?,
             name: self.name,
             scopes: self.scope.into_iter().map(Scope::from).collect(),
             expires_at_ms: lifetime.end_ms(now_ms),
         })
     }
+}
+
+/// The names of a key's limit, each checked.
+fn domains(names: Vec<String>) -> Result<Vec<Domain>, Failure> {
+    let parsed = names.iter().enumerate().map(|(at, name)| {
+        name.parse().map_err(|error: accounts::DomainError| {
+            let what = error.to_string();
+            let problem = Problem::new(Kind::InvalidBody, what.clone());
+            problem.fault(format!("/domains/{at}"), "invalid_domain", what).into()
+        })
+    });
+    parsed.collect()
 }
 
 impl RotateWish {
@@ -358,6 +404,7 @@ impl From<ScopeWord> for Scope {
         match word {
             ScopeWord::Read => Scope::Read,
             ScopeWord::Write => Scope::Write,
+            ScopeWord::Erase => Scope::Erase,
         }
     }
 }
@@ -367,6 +414,7 @@ impl From<Scope> for ScopeWord {
         match scope {
             Scope::Read => ScopeWord::Read,
             Scope::Write => ScopeWord::Write,
+            Scope::Erase => ScopeWord::Erase,
         }
     }
 }
@@ -377,6 +425,7 @@ impl From<IssuedKey> for NewKeyBody {
             api_key: issued.api_key,
             key_id: issued.key_id,
             scope: issued.scopes.into_iter().map(ScopeWord::from).collect(),
+            domains: issued.domains,
             expires_at: rfc3339_ms(issued.expires_at_ms),
         }
     }
@@ -393,6 +442,7 @@ impl KeyBody {
             key_id: key.key_id,
             name: key.name,
             scope: key.scopes.into_iter().map(ScopeWord::from).collect(),
+            domains: key.domains,
             status,
             created_at: rfc3339_ms(key.created_at_ms),
             expires_at: rfc3339_ms(key.expires_at_ms),

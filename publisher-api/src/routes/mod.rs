@@ -4,6 +4,7 @@ pub(crate) mod data;
 pub(crate) mod entries;
 pub(crate) mod erasures;
 pub(crate) mod index;
+mod key_domains;
 pub(crate) mod keys;
 pub(crate) mod operators;
 mod paging;

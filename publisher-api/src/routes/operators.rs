@@ -23,6 +23,7 @@ use web::{Failure, JsonBody, json};
 use self::shape::{
     NewOperatorBody, NewOperatorKeyBody, OperatorBody, OperatorDetailBody, OperatorKeyBody, OperatorsBody,
 };
+use super::key_domains;
 use super::verification::{actor, take_looks};
 use crate::app::App;
 use crate::operators::{operator_key, possession};
@@ -59,6 +60,7 @@ async fn create(
         .parse()
         .map_err(|error: accounts::DomainError| faulty("/domain", error.to_string()))?;
     let (accounts, actor) = (&app.deps.accounts, actor(&principal));
+    key_domains::allow(&principal, domain.as_str())?;
     let created = accounts.create_operator(&principal.account_id, &actor, &domain).await;
     Ok(Json(OperatorBody::from(&created.map_err(refusal)?)))
 }
@@ -74,7 +76,8 @@ async fn list(
     State(app): State<Arc<App>>,
     Extension(principal): Extension<Arc<Principal>>,
 ) -> Result<Json<OperatorsBody>, Failure> {
-    let operators = app.deps.accounts.operators(Some(&principal.account_id)).await?;
+    let mut operators = app.deps.accounts.operators(Some(&principal.account_id)).await?;
+    operators.retain(|operator| principal.may_act_on(&operator.domain));
     Ok(Json(OperatorsBody {
         operators: operators.iter().map(OperatorBody::from).collect(),
     }))
@@ -269,6 +272,7 @@ async fn find(app: &App, principal: &Principal, id: &str) -> Result<Operator, Fa
     let none = || Failure::not_found("you have no such operator; GET /api/v1/operators lists yours");
     let id: Uuid = id.parse().map_err(|_| none())?;
     let found = app.deps.accounts.operator(id, Some(&principal.account_id)).await?;
+    let found = found.filter(|operator| principal.may_act_on(&operator.domain));
     found.ok_or_else(none)
 }
 

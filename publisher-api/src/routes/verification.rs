@@ -1,17 +1,20 @@
 //! `/api/v1/verification`: which domains are yours, and proving it.
 //!
 //! Asking for a token tells nothing about a domain: everybody gets one. Only who has published it learns that another account holds the
-//! domain, and not which. A domain that is someone else's is answered exactly as one that nobody has.
+//! domain, and not which: the proof is then a claim, which is met after a week. A domain that is
+//! someone else's is answered exactly as one that nobody has.
 
 mod shape;
 
 use std::sync::Arc;
 
-use accounts::{Challenge, ChallengeWish, Domain, Principal, Verification, VerificationMethod, VerifyError};
+use accounts::{
+    Accounts, Challenge, ChallengeWish, Domain, Principal, Proof, Scope, Verification, VerificationMethod, VerifyError,
+};
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use futures_util::future::try_join_all;
-use http::{StatusCode, Uri};
+use http::{Method as HttpMethod, StatusCode, Uri};
 use service::problem::{Kind, Problem};
 use service::rate_limit::Quota;
 use utoipa_axum::router::OpenApiRouter;
@@ -23,6 +26,7 @@ use self::shape::{
     Attempt, CheckAnswer, DomainCheck, DomainStatus, GenerateAnswer, GenerateBody, IssuedToken, RenewBody,
     StatusAnswer, Unproven,
 };
+use super::key_domains;
 use crate::app::App;
 use crate::verification::{self, Outcome};
 use web::openapi::{BodyRefusals, ProblemBody, Refusals};
@@ -58,6 +62,7 @@ async fn generate(
     JsonBody(body): JsonBody<GenerateBody>,
 ) -> Result<Json<GenerateAnswer>, Failure> {
     let domains = body_domains(&body.domain)?;
+    allowed(&principal, &domains)?;
     let wish = ChallengeWish {
         account_id: &principal.account_id,
         actor: &actor(&principal),
@@ -88,6 +93,7 @@ async fn renew(
     JsonBody(body): JsonBody<RenewBody>,
 ) -> Result<Json<GenerateAnswer>, Failure> {
     let domains = body_domains(&body.domain)?;
+    allowed(&principal, &domains)?;
     let mut known = Vec::with_capacity(domains.len());
     for domain in &domains {
         let verification = app.deps.accounts.verification(&principal.account_id, domain).await?;
@@ -113,43 +119,51 @@ async fn renew(
 
 /// Look for the tokens
 ///
-/// Looks where each open token of the domain should be. What is found makes the domain yours for a year; where nothing is, the answer says
-/// what was looked for, what was there, and what to change. Without an open token the answer is what is known. Several domains,
-/// separated by commas, are looked at side by side: `verified` is whether all are then, and `domains` has each of them.
+/// With a key that has the scopes `read` and `write`, looks where each open token of the domain
+/// should be. What is found makes the domain yours for a year; where nothing is, the answer says
+/// what was looked for, what was there, and what to change. Without an open token the answer is
+/// what is known. The published proof of a domain that is suspended or claimed by another account
+/// is looked for too, and finding it makes the domain yours as before. A token of a domain that
+/// another account has verified makes a claim: `claim_pending` is the reason then, and
+/// `pendingUntil` when the domain becomes yours unless the other's proof is found before. Several
+/// domains, separated by commas, are looked at side by side: `verified` is whether all are then,
+/// and `domains` has each of them.
+///
+/// A key with the scope `read` alone, and a HEAD request, change nothing and send no request to the
+/// domain: the answer is the stored state, and `not_checked` is the reason where an open token
+/// waits.
 #[utoipa::path(
     get, path = "/api/v1/verification/check", tag = "verification", security(("apiKey" = [])),
     params(("domain" = String, Query, description = "A domain, or up to 20 separated by commas", max_length = 5_200)),
     responses(
         (status = 200, description = "What was found", body = CheckAnswer),
-        (status = 409, description = "The token is there, but another account's verification of the domain holds", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The account has 1,000 domains or claims", body = ProblemBody, content_type = "application/problem+json"),
         Refusals,
     ),
 )]
 async fn check(
     State(app): State<Arc<App>>,
     Extension(principal): Extension<Arc<Principal>>,
+    method: HttpMethod,
     uri: Uri,
 ) -> Result<Json<CheckAnswer>, Failure> {
     let params = Params::parse(&uri, &["domain"])?;
     let domains = query_domains(&params)?.ok_or_else(|| InvalidQuery::new("domain", "name the domain to check"))?;
+    allowed(&principal, &domains)?;
     let accounts = &app.deps.accounts;
     let account_id = principal.account_id.as_str();
-    let known = try_join_all(domains.iter().map(|domain| async move {
-        let challenges = accounts.open_challenges(account_id, Some(domain)).await?;
-        let verification = accounts.verification(account_id, domain).await?;
-        Ok::<_, Failure>((domain, challenges, verification))
-    }));
-    let known = known.await?;
-    let looks: usize = known.iter().map(|(_, challenges, _)| methods(challenges).len()).sum();
-    take_looks(&app, &principal, looks).await?;
-    let checks = known
-        .into_iter()
-        .map(|(domain, challenges, verification)| check_one(&app, &principal, domain, challenges, verification));
-    let mut checks = try_join_all(checks).await?;
-    if let [only] = checks.as_mut_slice() {
-        if only.reason == Some(Unproven::HeldElsewhere) {
-            return Err(Failure::new(Kind::DomainHeldElsewhere, shape::HELD_ELSEWHERE));
-        }
+    let known = domains.iter().map(|domain| Known::read(accounts, account_id, domain));
+    let known = try_join_all(known).await?;
+    // A check changes what is stored, and sends requests: HEAD is safe (RFC 9110, 9.2.1), and so is
+    // a key that may only read.
+    let mut checks = if method == HttpMethod::HEAD || !principal.can(Scope::Write) {
+        known.iter().map(|known| known.stored(accounts.now_ms())).collect()
+    } else {
+        let looks: usize = known.iter().map(|known| known.methods().len()).sum();
+        take_looks(&app, &principal, looks).await?;
+        try_join_all(known.into_iter().map(|known| check_one(&app, &principal, known))).await?
+    };
+    if checks.len() == 1 {
         return Ok(Json(CheckAnswer::One(Box::new(checks.remove(0)))));
     }
     Ok(Json(CheckAnswer::Many {
@@ -178,10 +192,13 @@ async fn status(
 ) -> Result<Json<StatusAnswer>, Failure> {
     let params = Params::parse(&uri, &["domain"])?;
     let wanted = query_domains(&params)?;
+    allowed(&principal, wanted.as_deref().unwrap_or_default())?;
     let accounts = &app.deps.accounts;
     let verifications = accounts.verifications(&principal.account_id).await?;
+    let claims = accounts.claims_of(&principal.account_id).await?;
     let challenges = accounts.open_challenges(&principal.account_id, None).await?;
-    let mut domains = DomainStatus::of_all(verifications, challenges, accounts.now_ms());
+    let mut domains = DomainStatus::of_all(verifications, claims, challenges, accounts.now_ms());
+    domains.retain(|known| principal.may_act_on(&known.domain));
     if let Some(wanted) = wanted {
         domains.retain(|known| wanted.iter().any(|domain| domain.as_str() == known.domain));
         if let Some(missing) = wanted
@@ -199,7 +216,8 @@ async fn status(
 
 /// Give a domain back
 ///
-/// Its verification ends at once, for every replica within seconds, and its open tokens with it.
+/// The verification and the open tokens of the domain end at once, for every replica within
+/// seconds. A pending claim is withdrawn.
 #[utoipa::path(
     delete, path = "/api/v1/verification/{domain}", tag = "verification", security(("apiKey" = [])),
     params(("domain" = String, Path, description = "The domain")),
@@ -217,6 +235,7 @@ async fn revoke(
     let domain: Domain = domain
         .parse()
         .map_err(|error: accounts::DomainError| Failure::new(Kind::BadRequest, error.to_string()))?;
+    key_domains::allow(&principal, domain.as_str())?;
     let accounts = &app.deps.accounts;
     if accounts
         .revoke_verification(&principal.account_id, &actor(&principal), &domain)
@@ -228,10 +247,15 @@ async fn revoke(
 }
 
 async fn issue(app: &App, wish: &ChallengeWish<'_>) -> Result<Vec<IssuedToken>, Failure> {
-    use accounts::AccountsError::TooManyChallenges;
+    use accounts::AccountsError::{PublicSuffix, TooManyChallenges};
     let now_ms = app.deps.accounts.now_ms();
     match app.deps.accounts.create_challenges(wish).await {
         Ok(issued) => Ok(issued.into_iter().map(|one| IssuedToken::new(one, now_ms)).collect()),
+        Err(error @ PublicSuffix(_)) => {
+            let what = error.to_string();
+            let problem = Problem::new(Kind::InvalidBody, what.clone());
+            Err(problem.fault("/includeSubdomains", "public_suffix", what).into())
+        }
         Err(error @ TooManyChallenges) => Err(Failure::new(Kind::TooManyChallenges, error.to_string())),
         Err(error) => Err(error.into()),
     }
@@ -275,64 +299,137 @@ pub(super) async fn take_looks(app: &App, principal: &Principal, looks: usize) -
         .into())
 }
 
-async fn check_one(
-    app: &App,
-    principal: &Principal,
-    domain: &Domain,
+/// Stored state of an account's domain before a check.
+struct Known<'a> {
+    domain: &'a Domain,
     challenges: Vec<Challenge>,
     verification: Option<Verification>,
-) -> Result<DomainCheck, Failure> {
+    /// The published proof, if finding it changes something: of a domain that is suspended, about
+    /// to be, or claimed by another account.
+    proof: Option<Proof>,
+    /// When the account's own claim is met.
+    claim_until_ms: Option<i64>,
+}
+
+impl<'a> Known<'a> {
+    async fn read(accounts: &Accounts, account_id: &str, domain: &'a Domain) -> Result<Self, Failure> {
+        let verification = accounts.verification(account_id, domain).await?;
+        let now_ms = accounts.now_ms();
+        let is_in_doubt = verification.as_ref().is_some_and(|known| {
+            known.is_suspended(now_ms) || known.proof_failures > 0 || known.contested_until_ms.is_some()
+        });
+        let proof = if is_in_doubt {
+            accounts.proof(domain).await?
+        } else {
+            None
+        };
+        Ok(Self {
+            domain,
+            challenges: accounts.open_challenges(account_id, Some(domain)).await?,
+            proof: proof.filter(|proof| proof.account_id == account_id),
+            claim_until_ms: accounts.claim_until(account_id, domain).await?,
+            verification,
+        })
+    }
+
+    /// The places to look at, each once.
+    fn methods(&self) -> Vec<VerificationMethod> {
+        let challenges = self.challenges.iter().map(|challenge| challenge.method);
+        let mut methods: Vec<_> = challenges
+            .chain(self.proof.as_ref().map(|proof| proof.method))
+            .collect();
+        methods.sort_unstable();
+        methods.dedup();
+        methods
+    }
+
+    /// The answer without looking, or where looking finds nothing: `None` if that depends on what
+    /// was found.
+    fn state(&self, now_ms: i64) -> Option<DomainCheck> {
+        let unproven = |reason| DomainCheck::unproven(self.domain, reason);
+        let holding = self.verification.as_ref().filter(|known| known.holds(now_ms));
+        if let Some(verification) = holding {
+            return Some(DomainCheck::verified(verification));
+        }
+        if let Some(until_ms) = self.claim_until_ms {
+            return Some(DomainCheck::claimed(self.domain, until_ms));
+        }
+        if self
+            .verification
+            .as_ref()
+            .is_some_and(|known| known.is_suspended(now_ms))
+        {
+            return Some(unproven(Unproven::Suspended));
+        }
+        self.challenges.is_empty().then(|| unproven(Unproven::NoToken))
+    }
+
+    fn stored(&self, now_ms: i64) -> DomainCheck {
+        self.state(now_ms)
+            .unwrap_or_else(|| DomainCheck::unproven(self.domain, Unproven::NotChecked))
+    }
+}
+
+async fn check_one(app: &App, principal: &Principal, known: Known<'_>) -> Result<DomainCheck, Failure> {
     let accounts = &app.deps.accounts;
     let now_ms = accounts.now_ms();
-    let looks = methods(&challenges).into_iter().map(|method| async move {
-        let looking = app.looker.look(&principal.account_id, domain.as_str(), method, now_ms);
+    let domain = known.domain;
+    let looks = known.methods().into_iter().map(|method| async move {
+        let looking = app.looker.look(&principal.account_id, domain, method, now_ms);
         (method, looking.await)
     });
+    let looks = futures_util::future::join_all(looks).await;
     let mut attempts = Vec::new();
-    for (method, look) in futures_util::future::join_all(looks).await {
-        let met = challenges
-            .iter()
-            .filter(|challenge| challenge.method == method)
-            .find(|challenge| look.tokens.iter().any(|token| challenge.is_met_by(token)));
-        let Some(challenge) = met else {
-            let token = format!("{}<token>", accounts::TOKEN_PREFIX);
-            let record = verification::record(domain.as_str(), method, &token, now_ms);
-            attempts.push(Attempt::new(method, record, look));
-            continue;
-        };
-        match accounts.verify(&actor(principal), challenge).await {
-            Ok(verification) => return Ok(DomainCheck::verified(&verification)),
-            Err(VerifyError::HeldElsewhere) => return Ok(DomainCheck::unproven(domain, Unproven::HeldElsewhere)),
-            Err(error @ VerifyError::TooManyDomains) => {
-                return Err(Failure::new(Kind::TooManyDomains, error.to_string()));
+    for (method, look) in &looks {
+        let has = |is_met: &dyn Fn(&str) -> bool| look.tokens.iter().any(|token| is_met(token));
+        let mut challenges = known.challenges.iter().filter(|challenge| challenge.method == *method);
+        if let Some(challenge) = challenges.find(|challenge| has(&|token| challenge.is_met_by(token))) {
+            match accounts.verify(&actor(principal), challenge).await {
+                Ok(verification) => return Ok(DomainCheck::verified(&verification)),
+                Err(VerifyError::Pending { until_ms }) => return Ok(DomainCheck::claimed(domain, until_ms)),
+                Err(error @ VerifyError::TooManyDomains) => {
+                    return Err(Failure::new(Kind::TooManyDomains, error.to_string()));
+                }
+                // Replaced or withdrawn between the look and now.
+                Err(VerifyError::ChallengeGone) => {}
+                Err(VerifyError::Store(error)) => return Err(error.into()),
             }
-            // Replaced or withdrawn between the look and now.
-            Err(VerifyError::ChallengeGone) => {}
-            Err(VerifyError::Store(error)) => return Err(error.into()),
         }
+        let proof = known.proof.as_ref().filter(|proof| proof.method == *method);
+        if let Some(proof) = proof.filter(|proof| has(&|token| proof.is_met_by(token)))
+            && accounts.proof_found(proof, &actor(principal)).await?
+        {
+            let verification = accounts.verification(&principal.account_id, domain).await?;
+            if let Some(verification) = verification.filter(|verification| verification.holds(now_ms)) {
+                return Ok(DomainCheck::verified(&verification));
+            }
+        }
+        let token = format!("{}<token>", accounts::TOKEN_PREFIX);
+        let record = verification::record(domain.as_str(), *method, &token, now_ms);
+        attempts.push(Attempt::new(*method, record, look.clone()));
     }
-    let mut check = match verification.filter(|verification| verification.holds(now_ms)) {
-        Some(verification) => DomainCheck::verified(&verification),
-        None if attempts.is_empty() => DomainCheck::unproven(domain, Unproven::NoToken),
-        None if attempts.iter().all(|attempt| attempt.outcome == Outcome::Unreachable) => {
-            DomainCheck::unproven(domain, Unproven::Unreachable)
-        }
-        None => DomainCheck::unproven(domain, Unproven::NotFound),
+    let unreachable = attempts.iter().all(|attempt| attempt.outcome == Outcome::Unreachable);
+    let reason = if unreachable {
+        Unproven::Unreachable
+    } else {
+        Unproven::NotFound
     };
+    let mut check = known
+        .state(now_ms)
+        .unwrap_or_else(|| DomainCheck::unproven(domain, reason));
     check.attempts = attempts;
     Ok(check)
 }
 
-/// Where to look, each place once.
-fn methods(challenges: &[Challenge]) -> Vec<VerificationMethod> {
-    let mut methods: Vec<_> = challenges.iter().map(|challenge| challenge.method).collect();
-    methods.sort_unstable();
-    methods.dedup();
-    methods
-}
-
 pub(super) fn actor(principal: &Principal) -> String {
     format!("key:{}", principal.key_id)
+}
+
+/// That the key may act on each of `domains`.
+fn allowed(principal: &Principal, domains: &[Domain]) -> Result<(), Failure> {
+    domains
+        .iter()
+        .try_for_each(|domain| key_domains::allow(principal, domain.as_str()))
 }
 
 fn unknown(domain: &Domain) -> Failure {

@@ -1,6 +1,6 @@
 //! The file `https://<domain>/.well-known/service-verification.txt` and its three lines: token, domain, timestamp.
 
-use accounts::TOKEN_PREFIX;
+use accounts::{Domain, TOKEN_PREFIX};
 use jiff::Timestamp;
 use outbound::Client;
 
@@ -23,15 +23,12 @@ pub(super) fn record(domain: &str, token: &str, now_ms: i64) -> Record {
     }
 }
 
-pub(super) async fn look(client: &Client, domain: &str, now_ms: i64) -> Look {
-    let fetched = client.get(&url(domain), BYTES_MAX).await;
-    match fetched.and_then(outbound::Fetched::success) {
-        Ok(fetched) => read(&fetched.body, domain, now_ms),
+pub(super) async fn look(client: &Client, domain: &Domain, now_ms: i64) -> Look {
+    let url = url(domain.as_str());
+    match super::fetch(client, domain, &url, BYTES_MAX).await {
+        Ok(fetched) => read(&fetched.body, domain.as_str(), now_ms),
         Err(error) => {
-            let missing = format!(
-                "serve the file at {} over HTTPS, with status 200 and without asking for a login",
-                url(domain)
-            );
+            let missing = format!("serve the file at {url} over HTTPS, with status 200 and without asking for a login");
             Look::failed(&error, &missing)
         }
     }

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use accounts::TOKEN_PREFIX;
+use accounts::{Domain, TOKEN_PREFIX};
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
 use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::{Attribute, ExpandedName, ParseOpts, QualName, expanded_name, local_name, ns, parse_document};
@@ -38,12 +38,9 @@ pub(super) fn record(domain: &str, token: &str) -> Record {
     }
 }
 
-pub(super) async fn look(client: &Client, pages: &CpuPool, domain: &str) -> Look {
-    let page = match client
-        .get(&url(domain), BYTES_MAX)
-        .await
-        .and_then(outbound::Fetched::success)
-    {
+pub(super) async fn look(client: &Client, pages: &CpuPool, domain: &Domain) -> Look {
+    let url = url(domain.as_str());
+    let page = match super::fetch(client, domain, &url, BYTES_MAX).await {
         Ok(fetched) => fetched.body,
         Err(error) => return Look::failed(&error, "serve your home page over HTTPS with status 200"),
     };
@@ -54,8 +51,8 @@ pub(super) async fn look(client: &Client, pages: &CpuPool, domain: &str) -> Look
     match pages.run(read).await {
         Ok(tokens) if tokens.is_empty() => {
             let advice = format!(
-                "put <meta name=\"{NAME}\" content=\"...\"> into the head of the page at {}, near its beginning, not into its body",
-                url(domain)
+                "put <meta name=\"{NAME}\" content=\"...\"> into the head of the page at {url}, near its beginning, not into its \
+                 body"
             );
             Look::without_tokens(Outcome::NoToken, Vec::new(), advice)
         }

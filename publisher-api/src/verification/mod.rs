@@ -9,8 +9,8 @@ mod meta_tag;
 
 use std::time::Duration;
 
-use accounts::{TOKEN_PREFIX, VerificationMethod};
-use outbound::{Client, Error};
+use accounts::{Domain, TOKEN_PREFIX, VerificationMethod};
+use outbound::{Client, Error, Fetched};
 use serde::Serialize;
 use service::cpu::CpuPool;
 use tokio::sync::Semaphore;
@@ -91,7 +91,13 @@ impl Looker {
     }
 
     /// Looks where `method` says for this account, after waiting for a place; what gets none in time is unreachable.
-    pub(crate) async fn look(&self, account_id: &str, domain: &str, method: VerificationMethod, now_ms: i64) -> Look {
+    pub(crate) async fn look(
+        &self,
+        account_id: &str,
+        domain: &Domain,
+        method: VerificationMethod,
+        now_ms: i64,
+    ) -> Look {
         let places = async {
             let own = self.shares.of(account_id).acquire_owned().await;
             (own, self.places.acquire().await)
@@ -100,12 +106,27 @@ impl Looker {
             let found = "too many other places are being looked at".to_owned();
             return Look::without_tokens(Outcome::Unreachable, vec![found], "try again in a minute");
         };
+        self.look_at(domain, method, now_ms).await
+    }
+
+    /// Looks at once, on nobody's behalf: whoever calls bounds how many looks there are.
+    pub(crate) async fn look_at(&self, domain: &Domain, method: VerificationMethod, now_ms: i64) -> Look {
         match method {
-            VerificationMethod::Dns => dns::look(&self.client, domain).await,
+            VerificationMethod::Dns => dns::look(&self.client, domain.as_str()).await,
             VerificationMethod::Https => https_file::look(&self.client, domain, now_ms).await,
             VerificationMethod::Meta => meta_tag::look(&self.client, &self.pages, domain).await,
         }
     }
+}
+
+/// `GET url` for a proof of `domain`. A redirect out of its registrable domain isn't followed:
+/// whoever serves the other place, or can make `domain` redirect there, doesn't show that they run
+/// `domain`.
+async fn fetch(client: &Client, domain: &Domain, url: &str, bytes_max: usize) -> Result<Fetched, Error> {
+    let fetched = client
+        .get_within(url, bytes_max, |host| domain.is_same_site(host))
+        .await;
+    fetched.and_then(Fetched::success)
 }
 
 /// What to publish for `token`, which has its prefix; without one, what to look for.
@@ -190,7 +211,12 @@ mod tests {
         looker.wait_max = Duration::ZERO;
         let look = async |account: &str| {
             looker
-                .look(account, "shop.localhost", VerificationMethod::Https, 0)
+                .look(
+                    account,
+                    &"shop.localhost".parse().unwrap(),
+                    VerificationMethod::Https,
+                    0,
+                )
                 .await
         };
         let share = looker.shares.of("acc_a");

@@ -73,7 +73,7 @@ async fn refused(world: &World, access: Access) -> Vec<Case<'_>> {
         cases.extend([
             add(
                 "an unknown key",
-                &elsewhere.key("anna.example", crate::stack::BOTH).await,
+                &elsewhere.key("anna.example", crate::stack::ALL).await,
                 invalid,
             ),
             add("a wrong secret", &spliced(&anna.key, &bert.key), invalid),
@@ -109,11 +109,7 @@ fn limited<'a>(world: &'a World, row: &Row) -> Vec<Case<'a>> {
     if row.access == Access::Jwt {
         return vec![Case::of("another user", bert, &bert.token, foreign)];
     }
-    let lacking = if row.method == "GET" {
-        &anna.writer
-    } else {
-        &anna.reader
-    };
+    let lacking = anna.without(row.scope());
     vec![
         Case::of("a key without the scope", anna, lacking, (403, "insufficient_scope")),
         Case::of("another publisher's key", bert, &bert.key, foreign),
@@ -133,11 +129,7 @@ fn allowed<'a>(world: &'a World, row: &Row) -> Vec<Case<'a>> {
     if row.access == Access::Jwt {
         return vec![Case::of("the user", anna, &anna.token, good)];
     }
-    let enough = if row.method == "GET" {
-        &anna.reader
-    } else {
-        &anna.writer
-    };
+    let enough = anna.only(row.scope());
     let mut cases = vec![
         Case::of("a key", anna, &anna.key, good),
         Case::of("a key with just the scope", anna, enough, good),

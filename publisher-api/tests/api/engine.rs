@@ -129,6 +129,7 @@ pub(crate) async fn refuse(warehouse: &Warehouse, publisher: &str, received_at_m
         raw: b"{\"client\":\"reader\"}",
         request_signature: "",
         origin: "record",
+        receipts: 1,
     });
     let (_, rejected) = rows.batches().unwrap();
     warehouse.insert_rejections(&[rejected], None).await.unwrap();

@@ -3,7 +3,7 @@
 use publisher_api::PublisherConfig;
 use serde_json::{Value, json};
 
-use crate::stack::{BOTH, DAY_MS, READ, Stack};
+use crate::stack::{ALL, DAY_MS, READ, Stack};
 
 const PATH: &str = "/api/v1/publisher/entries";
 const ID: &str = "0e000000-0000-4000-8000-000000000001";
@@ -32,7 +32,7 @@ async fn bulk(stack: &Stack, key: &str, lines: &str) -> crate::stack::Answer {
 #[tokio::test]
 async fn an_entrys_life() {
     let stack = Stack::start().await;
-    let key = stack.key("example.com", BOTH).await;
+    let key = stack.key("example.com", ALL).await;
     let made = stack.server.json("POST", PATH, &key, &wish(1)).await;
     let expected = json!({
         "entryId": ID, "url": "https://example.com/1", "title": "Article 1", "authors": ["Ada"], "domain": "example.com",
@@ -114,7 +114,7 @@ async fn an_entrys_life() {
 #[tokio::test]
 async fn refusals_name_the_place() {
     let stack = Stack::start().await;
-    let key = stack.key("example.com", BOTH).await;
+    let key = stack.key("example.com", ALL).await;
     stack.server.json("POST", PATH, &key, &wish(1)).await.expect(201);
     let with = |member: &str, value: Value| {
         let mut wish = wish(2);
@@ -202,8 +202,8 @@ async fn refusals_name_the_place() {
 async fn nobody_sees_or_touches_anothers_entry() {
     let stack = Stack::start().await;
     let (key, rival) = (
-        stack.key("example.com", BOTH).await,
-        stack.key("rival.example", BOTH).await,
+        stack.key("example.com", ALL).await,
+        stack.key("rival.example", ALL).await,
     );
     stack.server.json("POST", PATH, &key, &wish(1)).await.expect(201);
     for (method, body) in [("GET", ""), ("PATCH", "{\"title\":\"Mine\"}"), ("DELETE", "")] {
@@ -237,7 +237,7 @@ async fn nobody_sees_or_touches_anothers_entry() {
 async fn a_key_needs_scope_and_the_domain_its_verification() {
     let stack = Stack::start().await;
     let (key, reader) = (
-        stack.key("example.com", BOTH).await,
+        stack.key("example.com", ALL).await,
         stack.key("example.com", READ).await,
     );
     let place = format!("{PATH}/{ID}");
@@ -280,7 +280,7 @@ async fn a_key_needs_scope_and_the_domain_its_verification() {
 #[tokio::test]
 async fn an_entry_that_is_known_is_not_sent_again() {
     let stack = Stack::start().await;
-    let key = stack.key("example.com", BOTH).await;
+    let key = stack.key("example.com", ALL).await;
     stack.server.json("POST", PATH, &key, &wish(1)).await.expect(201);
     let place = format!("{PATH}/{ID}");
     let ask = async |tags: &str| {
@@ -308,8 +308,8 @@ async fn an_entry_that_is_known_is_not_sent_again() {
 async fn a_bulk_tells_of_each_line_and_can_be_sent_again() {
     let stack = Stack::start().await;
     let (key, rival) = (
-        stack.key("example.com", BOTH).await,
-        stack.key("rival.example", BOTH).await,
+        stack.key("example.com", ALL).await,
+        stack.key("rival.example", ALL).await,
     );
     let mut theirs = wish(7);
     theirs["url"] = json!("https://rival.example/7");
@@ -416,7 +416,7 @@ async fn entries_and_bulks_are_bounded() {
         ..PublisherConfig::default()
     };
     let stack = Stack::start_with(config, |_| {}).await;
-    let key = stack.key("example.com", BOTH).await;
+    let key = stack.key("example.com", ALL).await;
     let lines = |count: u32| {
         (1..=count)
             .map(|number| wish(number).to_string())
@@ -447,7 +447,7 @@ async fn entries_and_bulks_are_bounded() {
 #[tokio::test]
 async fn lists_are_read_in_pages() {
     let stack = Stack::start().await;
-    let key = stack.key("example.com,example.org", BOTH).await;
+    let key = stack.key("example.com,example.org", ALL).await;
     for number in 1..=7 {
         let mut wish = wish(number);
         if number == 4 {

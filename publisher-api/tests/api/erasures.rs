@@ -10,7 +10,7 @@ use usage::Usage;
 use warehouse::{Call, CommittedOffset, LedgerRow, VerdictsPosition, Warehouse};
 
 use crate::engine;
-use crate::stack::{BOTH, DAY_MS, READ, START_MS, Stack};
+use crate::stack::{ALL, BOTH, DAY_MS, START_MS, Stack};
 
 const PATH: &str = "/api/v1/publisher/erasures";
 
@@ -57,8 +57,16 @@ async fn without_writer() -> (Stack, Warehouse) {
     };
     warehouse.insert_ledger(&[line], None).await.unwrap();
     let given = warehouse.clone();
-    let stack = Stack::start_with(PublisherConfig::default(), |deps| deps.warehouse = given).await;
+    let stack = Stack::start_with(at_once(), |deps| deps.warehouse = given).await;
     (stack, warehouse)
+}
+
+/// Erasures begin when they are requested.
+fn at_once() -> PublisherConfig {
+    PublisherConfig {
+        erasure_delay_hours: 0,
+        ..PublisherConfig::default()
+    }
 }
 
 async fn assert_the_books_are_exact(warehouse: &Warehouse) {
@@ -110,8 +118,8 @@ async fn ask(stack: &Stack, key: &str, body: Value) -> String {
 #[tokio::test]
 async fn clients_are_erased_and_certified_and_the_numbers_stay() {
     let (stack, warehouse) = filled().await;
-    let key = stack.key("example.com", BOTH).await;
-    let rival = stack.key("rival.example", BOTH).await;
+    let key = stack.key("example.com", ALL).await;
+    let rival = stack.key("rival.example", ALL).await;
     let place = ask(&stack, &key, json!({"receiptClientMetadata": true})).await;
     let erasure = done(&stack, &key, &place).await;
     assert_eq!(erasure["erased"], json!({"receipts": 5, "rejected": 1, "evidence": 0}));
@@ -182,7 +190,7 @@ async fn clients_are_erased_and_certified_and_the_numbers_stay() {
 async fn aggregates_lose_their_clients_before_an_erasure_is_done() {
     let (stack, warehouse) = without_writer().await;
     let usage = Usage::new(warehouse.clone());
-    let key = stack.key("example.com", BOTH).await;
+    let key = stack.key("example.com", ALL).await;
     let place = ask(&stack, &key, json!({"receiptClientMetadata": true})).await;
     // Without a writer it can't be done.
     for _ in 0..3_000 {
@@ -209,7 +217,7 @@ async fn aggregates_lose_their_clients_before_an_erasure_is_done() {
 #[tokio::test]
 async fn entries_and_names_are_erased() {
     let (stack, _) = filled().await;
-    let key = stack.key("example.com", BOTH).await;
+    let key = stack.key("example.com", ALL).await;
     let entries = "/api/v1/publisher/entries";
     let mut ids = Vec::new();
     for number in 0..3 {
@@ -248,11 +256,101 @@ async fn entries_and_names_are_erased() {
 }
 
 #[tokio::test]
+async fn an_erasure_begins_a_day_later_and_can_be_cancelled_until_then() {
+    let (deps, warehouse) = filled().await;
+    drop(deps);
+    let given = warehouse.clone();
+    let stack = Stack::start_with(PublisherConfig::default(), |deps| deps.warehouse = given).await;
+    let (key, editor) = (
+        stack.key("example.com", ALL).await,
+        stack.key("example.com", BOTH).await,
+    );
+    let rival = stack.key("rival.example", ALL).await;
+    let mut entries = Vec::new();
+    for number in 0..2 {
+        let body = json!({"url": format!("https://example.com/{number}"), "title": "An article"});
+        let made = stack
+            .server
+            .json("POST", "/api/v1/publisher/entries", &key, &body)
+            .await;
+        entries.push(made.expect(201)["entryId"].as_str().unwrap().to_owned());
+    }
+    let there = async |number: usize| {
+        let place = format!("/api/v1/publisher/entries/{}", entries[number]);
+        stack.server.get(&place, &key).await.status == 200
+    };
+    let clients = async || {
+        let export = stack
+            .server
+            .get("/api/v1/publisher/export?collection=receipts", &key)
+            .await;
+        export.text().matches("\"organization\":\"Readers\"").count()
+    };
+    let show = async |place: &str| stack.server.get(place, &key).await.expect(200);
+    let cancel = async |place: &str, key: &str| stack.server.ask("DELETE", place, key, &[], "").await;
+
+    let all = json!({"entryIds": [entries[0]], "receiptClientMetadata": true});
+    let first = ask(&stack, &key, all).await;
+    let scheduled = show(&first).await;
+    assert_eq!(
+        (&scheduled["state"], &scheduled["requestedAt"], &scheduled["executeAt"]),
+        (
+            &json!("scheduled"),
+            &json!("2027-01-15T08:00:00.000Z"),
+            &json!("2027-01-16T08:00:00.000Z")
+        )
+    );
+    stack.pass_ms(DAY_MS / 2);
+    let second = ask(&stack, &key, json!({"entryIds": [entries[1]]})).await;
+    let third = ask(&stack, &key, json!({"allEntries": true})).await;
+    // Whoever may not request an erasure may not cancel one, and nobody cancels another's.
+    cancel(&third, &editor).await.refused(403, "insufficient_scope");
+    cancel(&third, &rival).await.refused(404, "not_found");
+    cancel(&format!("{PATH}/era_0"), &key).await.refused(404, "not_found");
+    cancel(&format!("{PATH}/%00"), &key).await.refused(404, "not_found");
+    let cancelled = cancel(&third, &key).await.expect(200);
+    assert_eq!(
+        (&cancelled["state"], &cancelled["cancelledAt"], &cancelled["finishedAt"]),
+        (&json!("cancelled"), &json!("2027-01-15T20:00:00.000Z"), &Value::Null)
+    );
+    stack.pass_ms(DAY_MS / 2 - 1);
+    assert_eq!(
+        cancel(&third, &key).await.expect(200),
+        cancelled,
+        "again nothing changes"
+    );
+    let eraser = eraser(&stack, &warehouse);
+    eraser.turn().await.unwrap();
+    // A replica that was at it has seen the same clock.
+    assert_eq!(show(&first).await, scheduled);
+    assert!(there(0).await && there(1).await);
+    assert_eq!(clients().await, 5, "readers see what they saw");
+    // The first one's time comes, and not yet the second one's.
+    stack.pass_ms(1);
+    let done = || async { show(&first).await["state"] == "done" };
+    turn_until(&eraser, done).await;
+    assert!(!there(0).await && there(1).await);
+    assert_eq!(clients().await, 0);
+    assert_eq!(show(&second).await["state"], "scheduled");
+    let late = cancel(&first, &key).await.refused(409, "erasure_begun");
+    assert!(
+        late["detail"].as_str().unwrap().contains("can't be cancelled"),
+        "{late}"
+    );
+    stack.pass_ms(DAY_MS);
+    let done = || async { show(&second).await["state"] == "done" };
+    turn_until(&eraser, done).await;
+    assert!(!there(1).await);
+    assert_eq!(show(&third).await, cancelled);
+    assert_the_books_are_exact(&warehouse).await;
+}
+
+#[tokio::test]
 async fn what_cant_be_erased_is_refused_with_its_place() {
     let (stack, _) = filled().await;
-    let (key, reader) = (
+    let (key, editor) = (
+        stack.key("example.com", ALL).await,
         stack.key("example.com", BOTH).await,
-        stack.key("example.com", READ).await,
     );
     for (body, pointer) in [
         (json!({}), ""),
@@ -278,11 +376,12 @@ async fn what_cant_be_erased_is_refused_with_its_place() {
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{body}");
     }
     let all = json!({"allEntries": true});
-    stack
-        .server
-        .json("POST", PATH, &reader, &all)
-        .await
-        .refused(403, "insufficient_scope");
+    let refused = stack.server.json("POST", PATH, &editor, &all).await;
+    let refused = refused.refused(403, "insufficient_scope");
+    assert!(
+        refused["detail"].as_str().unwrap().contains("the scope erase"),
+        "{refused}"
+    );
     stack.pass_ms(366 * DAY_MS);
     let clients = json!({"receiptClientMetadata": true});
     stack
@@ -298,7 +397,7 @@ async fn what_cant_be_erased_is_refused_with_its_place() {
 #[tokio::test]
 async fn replicas_erase_once() {
     let (stack, warehouse) = filled().await;
-    let key = stack.key("example.com", BOTH).await;
+    let key = stack.key("example.com", ALL).await;
     let place = ask(&stack, &key, json!({"receiptClientMetadata": true, "allEntries": true})).await;
     let erasers = [
         eraser(&stack, &warehouse),
@@ -318,8 +417,8 @@ async fn replicas_erase_once() {
 
 #[tokio::test]
 async fn a_warehouse_that_is_away_is_told_and_waited_for() {
-    let stack = Stack::start().await;
-    let key = stack.key("example.com", BOTH).await;
+    let stack = Stack::start_with(at_once(), |_| {}).await;
+    let key = stack.key("example.com", ALL).await;
     let place = ask(&stack, &key, json!({"receiptClientMetadata": true})).await;
     let mut erasure = Value::Null;
     for _ in 0..3_000 {
@@ -341,7 +440,7 @@ async fn a_warehouse_that_is_away_is_told_and_waited_for() {
 #[tokio::test]
 async fn an_account_is_gone_after_its_grace() {
     let (stack, warehouse) = filled().await;
-    let key = stack.key("example.com", BOTH).await;
+    let key = stack.key("example.com", ALL).await;
     let accounts: &Accounts = &stack.deps.accounts;
     let account_id = accounts.authenticate(&key).await.unwrap().account_id;
     accounts
@@ -359,7 +458,7 @@ async fn an_account_is_gone_after_its_grace() {
         None
     );
     // The domain is anybody's to verify now.
-    let next = stack.key("example.com", BOTH).await;
+    let next = stack.key("example.com", ALL).await;
     let data = stack.server.get("/api/v1/publisher/data", &next).await.expect(200);
     assert_eq!(
         (

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use accounts::{Accounts, AccountsConfig, AuthError};
+use accounts::{Accounts, AccountsConfig, AuthError, Tier};
 use publisher_api::PublisherConfig;
 use serde_json::{Value, json};
 
@@ -17,6 +17,13 @@ fn wish(name: &str) -> Value {
 
 async fn make(stack: &Stack, token: &str, name: &str) -> Value {
     stack.server.json("POST", PATH, token, &wish(name)).await.expect(201)
+}
+
+/// Moves the account of a user to a tier.
+async fn set_tier(stack: &Stack, accounts: &Accounts, token: &str, tier: Tier) {
+    let me = stack.server.get("/api/v1/user/information", token).await.expect(200);
+    let before = accounts.set_tier(text(&me["account"]["id"]), tier, "operator").await;
+    assert!(before.unwrap().is_some());
 }
 
 fn text(value: &Value) -> &str {
@@ -97,7 +104,7 @@ async fn a_wish_that_cant_be_met_says_where_and_why() {
         (
             with("scope", json!(["read", "admin"])),
             "/scope/1",
-            "must be one of `read` or `write`",
+            "must be one of `read`, `write`, `erase`",
         ),
         (with("scope", json!("read")), "/scope", "must be an array"),
         (with("tier", json!("enterprise")), "/tier", "remove this member"),
@@ -205,6 +212,7 @@ async fn pages_show_each_key_once() {
     let provider = Provider::new();
     let stack = provider.stack().await;
     let token = provider.token("anna");
+    set_tier(&stack, &stack.deps.accounts, &token, Tier::Enterprise).await;
     let mut made = Vec::new();
     for number in 0..7 {
         made.push(make(&stack, &token, &format!("{number}")).await["keyId"].clone());
@@ -275,7 +283,7 @@ async fn replicas_agree() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_are_counted_by_the_user() {
+async fn requests_of_people_are_counted_by_their_account() {
     let provider = Provider::new();
     let stack = provider.stack().await;
     let token = provider.token("anna");
@@ -288,4 +296,117 @@ async fn requests_are_counted_by_the_user() {
     refused.refused(429, "rate_limited");
     assert_eq!(refused.header("retry-after"), "30");
     stack.server.get(PATH, &provider.token("bert")).await.expect(200);
+}
+
+/// Limit and remaining requests in an answer's headers.
+fn quota(answer: &Answer) -> (&str, &str) {
+    (
+        answer.header("x-ratelimit-limit"),
+        answer.header("x-ratelimit-remaining"),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_of_an_account_share_its_quotas() {
+    let provider = Provider::new();
+    for (per_minute, per_day, limit) in [(6, 10_000, "6"), (60, 6, "6")] {
+        let stack = provider
+            .stack_changed(|deps| {
+                deps.quotas.free_per_minute = per_minute;
+                deps.quotas.free_per_day = per_day;
+            })
+            .await;
+        let (anna, bert) = (provider.token("anna"), provider.token("bert"));
+        let get = async |key: &Value| stack.server.get("/api/v1/publisher/trail", text(&key["apiKey"])).await;
+        let keys = [make(&stack, &anna, "a").await, make(&stack, &anna, "b").await];
+        for left in (2..6).rev() {
+            let answer = get(&keys[left % 2]).await;
+            assert_eq!(
+                (answer.status, quota(&answer)),
+                (200, (limit, left.to_string().as_str()))
+            );
+        }
+        // One made later, and one that takes another's place, have what is left.
+        let later = make(&stack, &anna, "c").await;
+        assert_eq!(quota(&get(&later).await), (limit, "1"));
+        let place = format!("{PATH}/{}/rotate", text(&keys[0]["keyId"]));
+        let rotated = stack.server.json("POST", &place, &anna, &json!({})).await.expect(201);
+        assert_eq!(quota(&get(&rotated).await), (limit, "0"));
+        for key in [&keys[0], &keys[1], &later, &rotated] {
+            let refused = get(key).await;
+            refused.refused(429, "rate_limited");
+            assert_eq!(quota(&refused), (limit, "0"));
+        }
+        let others = make(&stack, &bert, "b").await;
+        assert_eq!(quota(&get(&others).await), (limit, "5"));
+        // Whoever has a JWT can still revoke a key that used the quota up.
+        let place = format!("{PATH}/{}", text(&later["keyId"]));
+        assert_eq!(stack.server.ask("DELETE", &place, &anna, &[], "").await.status, 204);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_tier_is_in_force_after_the_caches_time() {
+    let provider = Provider::new();
+    let stack = provider.stack().await;
+    let token = provider.token("anna");
+    let key = make(&stack, &token, "a").await;
+    // Another process, as `receipts accounts set-tier` is.
+    let clock = std::sync::Arc::clone(&stack.clock);
+    let clock = move || clock.load(std::sync::atomic::Ordering::SeqCst);
+    let config = AccountsConfig::default();
+    let other = Accounts::open_with_clock(&config, stack.dir.path(), clock)
+        .await
+        .unwrap();
+    let get = async || stack.server.get("/api/v1/publisher/trail", text(&key["apiKey"])).await;
+    assert_eq!(quota(&get().await), ("60", "59"));
+    set_tier(&stack, &other, &token, Tier::Pro).await;
+    stack.pass_ms(i64::try_from(config.cache_ms_max).unwrap() - 1);
+    assert_eq!(quota(&get().await), ("60", "58"), "from the cache");
+    stack.pass_ms(1);
+    assert_eq!(quota(&get().await), ("300", "297"), "what was used counts");
+    set_tier(&stack, &other, &token, Tier::Free).await;
+    stack.pass_ms(i64::try_from(config.cache_ms_max).unwrap());
+    assert_eq!(quota(&get().await), ("60", "56"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn active_keys_are_limited_by_the_tier_and_rotate_at_the_limit() {
+    let provider = Provider::new();
+    let stack = provider.stack().await;
+    let token = provider.token("anna");
+    let mut keys = Vec::new();
+    for number in 0..5 {
+        keys.push(make(&stack, &token, &number.to_string()).await);
+    }
+    let one_more = async || stack.server.json("POST", PATH, &token, &wish("one more")).await;
+    let refused = one_more().await.refused(409, "too_many_keys");
+    let detail = text(&refused["detail"]);
+    for part in [
+        "the tier free allows an account 5 active API keys",
+        "revoke or rotate one",
+        "higher tier",
+    ] {
+        assert!(detail.contains(part), "{detail}");
+    }
+    let mut newest = Value::Null;
+    for key in &keys {
+        let place = format!("{PATH}/{}/rotate", text(&key["keyId"]));
+        let rotated = stack.server.json("POST", &place, &token, &json!({})).await;
+        newest = rotated.expect(201)["keyId"].clone();
+    }
+    one_more().await.refused(409, "too_many_keys");
+    let place = format!("{PATH}/{}", text(&newest));
+    let rotate = format!("{place}/rotate");
+    let refused = stack
+        .server
+        .json("POST", &rotate, &token, &json!({}))
+        .await
+        .refused(409, "too_many_keys");
+    assert!(text(&refused["detail"]).contains("an overlap of 0h"), "{refused}");
+    assert_eq!(stack.server.ask("DELETE", &place, &token, &[], "").await.status, 204);
+    one_more().await.expect(201);
+    one_more().await.refused(409, "too_many_keys");
+    set_tier(&stack, &stack.deps.accounts, &token, Tier::Pro).await;
+    one_more().await.expect(201);
 }

@@ -9,6 +9,7 @@ mod entries;
 mod erasures;
 mod interop;
 mod jwks_url;
+mod key_domains;
 mod keys;
 mod operators;
 mod provider;

@@ -11,7 +11,7 @@ use aws_lc_rs::signature::{
 use aws_lc_rs::{hmac, signature};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use publisher_api::{AuthConfig, Authority, PublisherConfig};
+use publisher_api::{AuthConfig, Authority, Deps, PublisherConfig};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -142,6 +142,16 @@ impl Provider {
     /// An API that trusts it.
     pub(crate) async fn stack(&self) -> Stack {
         self.stack_with(PublisherConfig::default(), &self.config()).await
+    }
+
+    /// An API that trusts it, with parts that `change` replaces.
+    pub(crate) async fn stack_changed(&self, change: impl FnOnce(&mut Deps)) -> Stack {
+        Stack::start_with(PublisherConfig::default(), |deps| {
+            let authority = Authority::new(&self.config(), self.dir.path(), &deps.outbound).unwrap();
+            deps.authority = Arc::new(authority);
+            change(deps);
+        })
+        .await
     }
 
     pub(crate) async fn stack_with(&self, config: PublisherConfig, auth: &AuthConfig) -> Stack {

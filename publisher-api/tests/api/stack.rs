@@ -28,6 +28,7 @@ pub(crate) const DAY_MS: i64 = 86_400_000;
 /// What a key may do.
 pub(crate) const READ: &[Scope] = &[Scope::Read];
 pub(crate) const BOTH: &[Scope] = &[Scope::Read, Scope::Write];
+pub(crate) const ALL: &[Scope] = &[Scope::Read, Scope::Write, Scope::Erase];
 
 pub(crate) struct Stack {
     pub(crate) deps: Deps,
@@ -63,15 +64,20 @@ impl Stack {
 
     /// A key for these domains, comma-separated, which are verified by it for a year; it lives for five.
     pub(crate) async fn key(&self, domains: &str, scopes: &[Scope]) -> String {
+        let domains: Vec<accounts::Domain> = domains.split(',').map(|domain| domain.parse().unwrap()).collect();
         let new = NewKey {
-            domains: domains.split(',').map(|domain| domain.parse().unwrap()).collect(),
-            tier: Some(Tier::Enterprise),
+            account_id: self.deps.accounts.account_of(&domains[0]).await.unwrap(),
+            domains,
+            is_limited: false,
             name: "test".to_owned(),
             scopes: scopes.to_vec(),
             expires_at_ms: self.clock.load(Ordering::SeqCst) + 5 * 365 * DAY_MS,
         };
-        let made = self.deps.accounts.create_publisher_key(new).await.unwrap();
-        made.issued.api_key
+        let accounts = &self.deps.accounts;
+        let issued = accounts.create_publisher_key(new).await.unwrap().issued;
+        let tier = accounts.set_tier(&issued.account_id, Tier::Enterprise, "test");
+        tier.await.unwrap();
+        issued.api_key
     }
 }
 

@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 use crate::stack::{BOTH, DAY_MS, READ, Stack};
 use crate::world::World;
 
-const GENERATE: &str = "/api/v1/verification/generate";
-const RENEW: &str = "/api/v1/verification/renew";
-const STATUS: &str = "/api/v1/verification/status";
-const FILE: &str = "/.well-known/service-verification.txt";
+pub(crate) const GENERATE: &str = "/api/v1/verification/generate";
+pub(crate) const RENEW: &str = "/api/v1/verification/renew";
+pub(crate) const STATUS: &str = "/api/v1/verification/status";
+pub(crate) const FILE: &str = "/.well-known/service-verification.txt";
 
-fn check(domains: &str) -> String {
+pub(crate) fn check(domains: &str) -> String {
     format!("/api/v1/verification/check?domain={domains}")
 }
 
-async fn start() -> (World, Stack, String) {
+pub(crate) async fn start() -> (World, Stack, String) {
     let world = World::start().await;
     let client = world.client();
     let stack = Stack::start_with(PublisherConfig::default(), |deps| deps.outbound = client).await;
@@ -24,12 +24,12 @@ async fn start() -> (World, Stack, String) {
     (world, stack, key)
 }
 
-async fn generate(stack: &Stack, key: &str, domain: &str, method: &str) -> Value {
+pub(crate) async fn generate(stack: &Stack, key: &str, domain: &str, method: &str) -> Value {
     let wish = json!({"domain": domain, "method": method});
     stack.server.json("POST", GENERATE, key, &wish).await.expect(200)
 }
 
-fn text(value: &Value) -> &str {
+pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("{value}"))
 }
 
@@ -249,12 +249,17 @@ async fn a_domain_is_one_accounts_and_nobody_is_told_whose() {
         stack.server.get(&check("shop.test"), &mine).await.expect(200)["verified"],
         true
     );
-    let refused = stack
-        .server
-        .get(&check("shop.test"), &theirs)
-        .await
-        .refused(409, "domain_held_elsewhere");
-    assert!(!refused.to_string().contains("acc_"), "{refused}");
+    let pending = stack.server.get(&check("shop.test"), &theirs).await.expect(200);
+    assert_eq!(
+        (&pending["verified"], &pending["reason"], &pending["pendingUntil"]),
+        (
+            &json!(false),
+            &json!("claim_pending"),
+            &json!("2027-01-22T08:00:00.000Z")
+        ),
+        "{pending}"
+    );
+    assert!(!pending.to_string().contains("acc_"), "{pending}");
     // To them it is as any domain that nobody has.
     let stranger = stack.key("stranger.example", BOTH).await;
     let get = async |path: &str| stack.server.get(path, &stranger).await.expect(404)["detail"].clone();
@@ -293,6 +298,8 @@ async fn a_domain_is_one_accounts_and_nobody_is_told_whose() {
         ),
         ("unverified", "revoked")
     );
+    let token = text(&generate(&stack, &theirs, "shop.test", "dns").await["token"]).to_owned();
+    world.texts(&[(name, &format!("\"{token}\""))]);
     assert_eq!(
         stack.server.get(&check("shop.test"), &theirs).await.expect(200)["verified"],
         true

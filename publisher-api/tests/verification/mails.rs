@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use accounts::{
-    Accounts, AccountsConfig, ChallengeWish, Outbox, Subject, URGENT_MS, VERIFICATION_MS, VerificationMethod,
-    WARNING_MS,
+    Accounts, AccountsConfig, ChallengeWish, EntriesWish, ErasureWish, Outbox, RequestedErasure, Subject, URGENT_MS,
+    VERIFICATION_MS, VerificationMethod, WARNING_MS,
 };
 use publisher_api::{Postman, SmtpConfig};
 use tempfile::TempDir;
@@ -214,4 +214,77 @@ async fn without_a_server_mails_wait_for_one() {
     assert_eq!(accounts.outbox().await.unwrap().waiting, 1);
     let with = Postman::new(accounts, server.config());
     assert_eq!(with.round(&stop).await.unwrap().sent, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_step_of_an_erasure_is_told_by_one_mail() {
+    let (server, place) = (MailServer::start(), Place::new(None));
+    let accounts = place.open().await;
+    let subject = Subject {
+        issuer: "https://id.example".to_owned(),
+        subject: "owner".to_owned(),
+        email: Some("owner@publisher.test".parse().unwrap()),
+        name: None,
+    };
+    let account_id = accounts.sign_in(&subject).await.unwrap().account_id;
+    let replicas = [
+        Postman::new(accounts.clone(), server.config()),
+        Postman::new(place.open().await, server.config()),
+    ];
+    let request = async || {
+        let wish = ErasureWish {
+            entries: EntriesWish::All,
+            ..ErasureWish::default()
+        };
+        match accounts
+            .request_erasure(&account_id, "key:0123", wish, LEASE_MS)
+            .await
+            .unwrap()
+        {
+            RequestedErasure::Taken(erasure) => erasure.id,
+            refused => panic!("{refused:?}"),
+        }
+    };
+    // The mails since the last time, whichever replica sends them.
+    let mut known = 0;
+    let mut told = async || {
+        for postman in &replicas {
+            postman.round(&CancellationToken::new()).await.unwrap();
+        }
+        let new = server.taken().split_off(known);
+        known += new.len();
+        new
+    };
+    let is = |mails: &[String], parts: &[&str]| {
+        let [mail] = mails else { panic!("{mails:?}") };
+        for part in ["owner@publisher.test", "What: all entries", "by key:0123"]
+            .iter()
+            .chain(parts)
+        {
+            assert!(mail.contains(part), "{part}: {mail}");
+        }
+    };
+    let id = request().await;
+    let way_back = format!("DELETE /api/v1/publisher/erasures/{id}");
+    is(
+        &told().await,
+        &["Subject: An erasure was requested: all entries", &way_back],
+    );
+    accounts.cancel_erasure(&account_id, &id, "key:0123").await.unwrap();
+    accounts.cancel_erasure(&account_id, &id, "key:0123").await.unwrap();
+    is(&told().await, &["Subject: An erasure was cancelled: all entries", &id]);
+    let id = request().await;
+    is(&told().await, &["Subject: An erasure was requested", &id]);
+    place.pass_ms(LEASE_MS);
+    assert_eq!(accounts.begin_scheduled_erasures().await.unwrap(), 1);
+    assert!(!accounts.erase_some(&id).await.unwrap());
+    assert_eq!(told().await, [""; 0]);
+    assert!(accounts.certify_erasure(&id, |_| "certified".to_owned()).await.unwrap());
+    let certificate = format!("GET /api/v1/publisher/erasures/{id}");
+    is(
+        &told().await,
+        &["Subject: An erasure is done: all entries", &certificate],
+    );
+    assert_eq!(told().await, [""; 0]);
+    assert_eq!(accounts.outbox().await.unwrap(), Outbox::default());
 }

@@ -3,8 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod bounds;
 mod checks;
 mod directories;
+mod lifecycle;
 mod mail_server;
 mod mails;
 #[path = "../api/signer.rs"]

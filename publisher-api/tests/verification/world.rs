@@ -17,7 +17,14 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// Hosts that the web server has a certificate for.
-const HOSTS: [&str; 5] = ["file.test", "lab.test", "other.test", "page.test", "shop.test"];
+const HOSTS: [&str; 6] = [
+    "file.test",
+    "lab.test",
+    "other.test",
+    "page.test",
+    "shop.test",
+    "www.file.test",
+];
 
 /// Heads of requests.
 type Heads = Arc<Mutex<Vec<String>>>;

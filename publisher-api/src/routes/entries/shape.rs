@@ -9,6 +9,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use web::{Failure, rfc3339_ms};
 
+use crate::routes::key_domains;
+
 /// An entry to be created.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -40,7 +42,7 @@ impl EntryWish {
             }
         };
         if !principal.covers(url.host()) {
-            return Err(Refusal::not_verified(url.host()));
+            return Err(Refusal::not_covered(principal, url.host()));
         }
         let content = EntryContent { url, title, authors };
         Ok(NewEntry { id, content })
@@ -114,7 +116,15 @@ impl Refusal {
         Self(Box::new(faults.into_iter().flatten().fold(problem, told)))
     }
 
-    pub(super) fn not_verified(host: &str) -> Self {
+    /// A host that the account doesn't speak for, or that isn't one of the key's.
+    pub(super) fn not_covered(principal: &Principal, host: &str) -> Self {
+        if !principal.may_act_on(host) {
+            return Self(Box::new(key_domains::problem(principal, host)));
+        }
+        Self::not_verified(host)
+    }
+
+    fn not_verified(host: &str) -> Self {
         let detail = format!("{host} is not a verified domain of this API key's account");
         Self(Box::new(Problem::new(Kind::DomainNotVerified, detail)))
     }

@@ -9,10 +9,6 @@ use web::rfc3339_ms;
 
 use crate::verification::{self, Look, Outcome, Record};
 
-/// Told to who has proven a domain that is another's; nothing of the other is in it.
-pub(super) const HELD_ELSEWHERE: &str = "your token is there, but another account has verified this domain: it must give it back first, or its \
-    verification must end";
-
 /// A wish for a token.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -121,9 +117,18 @@ pub(super) struct DomainCheck {
     pub(super) verification_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) include_subdomains: Option<bool>,
+    /// When another account gets the domain, which has published a proof, unless yours is found
+    /// before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub(super) contested_until: Option<String>,
     /// Why it isn't verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<Unproven>,
+    /// When a claimed domain becomes yours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub(super) pending_until: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) detail: Option<&'static str>,
     /// Where it was looked without finding an open token. Of a verified domain: what its renewal waits for.
@@ -142,8 +147,12 @@ pub(super) enum Unproven {
     NotFound,
     /// It couldn't be looked for now.
     Unreachable,
-    /// The token is there, and the domain another account's.
-    HeldElsewhere,
+    /// An open token waits, and this request doesn't look for it.
+    NotChecked,
+    /// Your token is there, and the domain another account's, until `pendingUntil` at most.
+    ClaimPending,
+    /// The published proof was missing several times, and still is.
+    Suspended,
 }
 
 impl DomainCheck {
@@ -156,9 +165,19 @@ impl DomainCheck {
             expires_at: Some(rfc3339_ms(verification.expires_at_ms)),
             verification_id: Some(verification.id.clone()),
             include_subdomains: Some(verification.include_subdomains),
+            contested_until: verification.contested_until_ms.map(rfc3339_ms),
             reason: None,
+            pending_until: None,
             detail: None,
             attempts: Vec::new(),
+        }
+    }
+
+    /// A domain that the account claims.
+    pub(super) fn claimed(domain: &Domain, until_ms: i64) -> Self {
+        Self {
+            pending_until: Some(rfc3339_ms(until_ms)),
+            ..Self::unproven(domain, Unproven::ClaimPending)
         }
     }
 
@@ -171,7 +190,9 @@ impl DomainCheck {
             expires_at: None,
             verification_id: None,
             include_subdomains: None,
+            contested_until: None,
             reason: Some(reason),
+            pending_until: None,
             detail: Some(match reason {
                 Unproven::NoToken => {
                     "no token of your account waits to be found: ask for one with POST /api/v1/verification/generate"
@@ -180,7 +201,17 @@ impl DomainCheck {
                     "no open token was found: attempts says what was looked for, what was there, and what to change"
                 }
                 Unproven::Unreachable => "it couldn't be looked for now: attempts says why",
-                Unproven::HeldElsewhere => HELD_ELSEWHERE,
+                Unproven::NotChecked => {
+                    "a token waits to be found, and this key may not look for it: check with a key that has the scope write too"
+                }
+                Unproven::ClaimPending => {
+                    "your token was found, and another account has verified the domain: it becomes yours at pendingUntil, unless that \
+                     account's own proof is found before. Leave the token published"
+                }
+                Unproven::Suspended => {
+                    "the domain is suspended, as its proof wasn't found several times: publish its token again, or ask for a new one \
+                     with POST /api/v1/verification/renew, and check it with a key that has the scope write"
+                }
             }),
             attempts: Vec::new(),
         }
@@ -244,6 +275,19 @@ pub(super) struct DomainStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
     pub(super) revoked_at: Option<String>,
+    /// Since when a suspended domain is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub(super) suspended_at: Option<String>,
+    /// When another account gets the domain, which has published a proof, unless yours is found
+    /// before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub(super) contested_until: Option<String>,
+    /// When a claimed domain becomes yours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub(super) pending_until: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) verification_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -270,6 +314,10 @@ pub(super) enum Unverified {
     Expired,
     /// It was given back.
     Revoked,
+    /// The published proof was missing several times.
+    Suspended,
+    /// You have proven it, and it is another account's until `pendingUntil` at most.
+    Claimed,
 }
 
 /// A token that waits; the token itself isn't kept.
@@ -284,10 +332,20 @@ pub(super) struct OpenToken {
 }
 
 impl DomainStatus {
-    pub(super) fn of_all(verifications: Vec<Verification>, challenges: Vec<Challenge>, now_ms: i64) -> Vec<Self> {
+    pub(super) fn of_all(
+        verifications: Vec<Verification>,
+        claims: Vec<(String, i64)>,
+        challenges: Vec<Challenge>,
+        now_ms: i64,
+    ) -> Vec<Self> {
         let mut all: BTreeMap<String, Self> = BTreeMap::new();
         for verification in verifications {
             all.insert(verification.domain.clone(), Self::known(verification, now_ms));
+        }
+        for (domain, until_ms) in claims {
+            let status = all.entry(domain).or_insert_with_key(|domain| Self::pending(domain));
+            status.reason = Some(Unverified::Claimed);
+            status.pending_until = Some(rfc3339_ms(until_ms));
         }
         for challenge in challenges {
             let domain = challenge.domain.to_string();
@@ -305,6 +363,7 @@ impl DomainStatus {
         let (status, reason) = match verification.revoked_at_ms {
             Some(_) => (Status::Unverified, Some(Unverified::Revoked)),
             None if verification.holds(now_ms) => (Status::Verified, None),
+            None if verification.is_suspended(now_ms) => (Status::Unverified, Some(Unverified::Suspended)),
             None => (Status::Unverified, Some(Unverified::Expired)),
         };
         Self {
@@ -313,8 +372,17 @@ impl DomainStatus {
             reason,
             method: Some(verification.method),
             verified_at: Some(rfc3339_ms(verification.verified_at_ms)),
-            expires_at: Some(rfc3339_ms(verification.expires_at_ms)),
+            expires_at: Some(rfc3339_ms(
+                verification
+                    .suspended_expires_at_ms
+                    .unwrap_or(verification.expires_at_ms),
+            )),
             revoked_at: verification.revoked_at_ms.map(rfc3339_ms),
+            suspended_at: verification
+                .suspended_expires_at_ms
+                .map(|_| rfc3339_ms(verification.expires_at_ms)),
+            contested_until: verification.contested_until_ms.map(rfc3339_ms),
+            pending_until: None,
             verification_id: Some(verification.id),
             include_subdomains: Some(verification.include_subdomains),
             open_tokens: Vec::new(),
@@ -330,6 +398,9 @@ impl DomainStatus {
             verified_at: None,
             expires_at: None,
             revoked_at: None,
+            suspended_at: None,
+            contested_until: None,
+            pending_until: None,
             verification_id: None,
             include_subdomains: None,
             open_tokens: Vec::new(),

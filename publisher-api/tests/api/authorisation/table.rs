@@ -1,5 +1,7 @@
 //! Every address, and what it answers to whom.
 
+use accounts::Scope;
+
 /// Which credential an address wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
@@ -39,6 +41,7 @@ pub(super) struct Row {
     pub(super) body: &'static str,
     /// Whether the request registers a key, which has signed it.
     pub(super) is_signed: bool,
+    is_erasing: bool,
     pub(super) access: Access,
     pub(super) noun: Noun,
     /// To whom may ask, about what is their own.
@@ -57,6 +60,7 @@ impl Row {
             query: "",
             body: "",
             is_signed: false,
+            is_erasing: false,
             access,
             noun: Noun::Nothing,
             good,
@@ -90,6 +94,23 @@ impl Row {
 
     fn foreign(self, foreign: Expected) -> Self {
         Self { foreign, ..self }
+    }
+
+    /// That needs the scope `erase`.
+    fn erasing(self) -> Self {
+        Self {
+            is_erasing: true,
+            ..self
+        }
+    }
+
+    /// The scope that it needs.
+    pub(super) fn scope(&self) -> Scope {
+        match self.method {
+            _ if self.is_erasing => Scope::Erase,
+            "GET" => Scope::Read,
+            _ => Scope::Write,
+        }
     }
 
     /// The path with its query, and the body, about `id`.
@@ -158,16 +179,21 @@ pub(super) fn rows() -> Vec<Row> {
             .json(r#"{"title": "Another title"}"#)
             .about(Noun::Entry),
         // What is one's own can always be read, put right and erased.
-        key("DELETE", ENTRY, 204).about(Noun::Entry),
+        key("DELETE", ENTRY, 204).erasing().about(Noun::Entry),
         key("POST", ERASURES, 202)
+            .erasing()
             .json(r#"{"receiptClientMetadata": true}"#)
             .unverified(NOT_VERIFIED),
         // What isn't one's own is passed over, without a word.
         key("POST", ERASURES, 202)
+            .erasing()
             .json(r#"{"entryIds": ["{id}"]}"#)
             .about(Noun::Entry)
             .foreign((202, "")),
         key("GET", "/api/v1/publisher/erasures/{id}", 200).about(Noun::Erasure),
+        key("DELETE", "/api/v1/publisher/erasures/{id}", 200)
+            .erasing()
+            .about(Noun::Erasure),
         key("GET", OPERATORS, 200),
         key("POST", OPERATORS, 200)
             .json(r#"{"domain": "{id}"}"#)

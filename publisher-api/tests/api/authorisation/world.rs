@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use accounts::{
     COLLECTIONS, Cell as Shown, ChallengeWish, EntriesWish, EntryAuthors, EntryContent, EntryTitle, EntryUrl,
-    ErasureWish, ExportedRow, Fingerprint, KeySource, KeyWish, NewEntry, NewOperatorKey, RequestedErasure, Scope,
+    ErasureWish, ExportedRow, Fingerprint, KeySource, KeyWish, NewEntry, NewOperatorKey, RequestedErasure, Scope, Tier,
     VerificationMethod,
 };
 use publisher_api::{Authority, PublisherConfig};
@@ -17,9 +17,8 @@ use super::table::{CLIENT, Noun, Row, THUMBPRINT};
 use crate::engine;
 use crate::provider::{Provider, claims};
 use crate::signer::Signer;
-use crate::stack::{Answer, BOTH, DAY_MS, READ, START_MS, Stack};
+use crate::stack::{ALL, Answer, DAY_MS, READ, START_MS, Stack};
 
-const WRITE: &[Scope] = &[Scope::Write];
 /// When the test is: verifications of the beginning have run out.
 const NOW_MS: i64 = START_MS + 366 * DAY_MS;
 
@@ -45,9 +44,11 @@ pub(super) struct Account {
     pub(super) name: &'static str,
     pub(super) id: String,
     pub(super) token: String,
+    /// With every scope.
     pub(super) key: String,
-    pub(super) reader: String,
-    pub(super) writer: String,
+    /// With one scope each, and with all but one: in the order of [`ALL`].
+    only: Vec<String>,
+    without: Vec<String>,
     /// Its domains are this one and those below it.
     pub(super) domain: String,
     /// Whether a new domain can be had for each request.
@@ -89,8 +90,7 @@ impl World {
                 ..outbound::Config::default()
             };
             deps.outbound = outbound::Client::new(&nowhere).unwrap();
-            deps.quotas.free_per_minute = 100_000;
-            deps.quotas.free_per_day = 0;
+            deps.quotas.enterprise_per_minute = 100_000;
         })
         .await;
         let mut accounts = Vec::new();
@@ -98,8 +98,8 @@ impl World {
             accounts.push(Account::new(&stack, &provider, name).await);
         }
         let [anna, bert, mut lotte, mut gary] = <[Account; 4]>::try_from(accounts).ok().unwrap();
-        let expired = anna.make_key(&stack, BOTH, 30).await;
-        let revoked = anna.make_key(&stack, BOTH, 800).await;
+        let expired = anna.make_key(&stack, ALL, 30).await;
+        let revoked = anna.make_key(&stack, ALL, 800).await;
         let store = &stack.deps.accounts;
         let revoked_id = revoked.split('_').nth(1).unwrap();
         store.revoke_key(Some(&anna.id), revoked_id, "user:test").await.unwrap();
@@ -239,8 +239,10 @@ impl World {
         for (collection, rows) in COLLECTIONS.iter().zip(self.state(account).await) {
             for row in rows {
                 for (column, cell) in collection.columns.iter().zip(row.cells) {
+                    // Any operator may claim the same client ID.
                     if let Shown::Text(text) = cell
                         && column.name.to_ascii_lowercase().ends_with("id")
+                        && text != CLIENT
                     {
                         marks.push(text);
                     }
@@ -256,6 +258,16 @@ impl World {
 }
 
 impl Account {
+    /// A key that may do this alone.
+    pub(super) fn only(&self, scope: Scope) -> &str {
+        &self.only[position(scope)]
+    }
+
+    /// A key that may do everything else.
+    pub(super) fn without(&self, scope: Scope) -> &str {
+        &self.without[position(scope)]
+    }
+
     /// With keys, and nothing verified.
     async fn new(stack: &Stack, provider: &Provider, name: &'static str) -> Self {
         let mut claims = claims(name);
@@ -268,24 +280,28 @@ impl Account {
             id: known["account"]["id"].as_str().unwrap().to_owned(),
             token,
             key: String::new(),
-            reader: String::new(),
-            writer: String::new(),
+            only: Vec::new(),
+            without: Vec::new(),
             domain: format!("{name}.example"),
             verifies: ["anna", "bert"].contains(&name),
             erasure: String::new(),
             operator: String::new(),
         };
-        account.key = account.make_key(stack, BOTH, 800).await;
-        account.reader = account.make_key(stack, READ, 800).await;
-        account.writer = account.make_key(stack, WRITE, 800).await;
+        let store = &stack.deps.accounts;
+        store.set_tier(&account.id, Tier::Enterprise, "operator").await.unwrap();
+        account.key = account.make_key(stack, ALL, 800).await;
+        for scope in ALL {
+            account.only.push(account.make_key(stack, &[*scope], 800).await);
+            let others: Vec<Scope> = ALL.iter().copied().filter(|other| other != scope).collect();
+            account.without.push(account.make_key(stack, &others, 800).await);
+        }
         let wish = ErasureWish {
             entries: EntriesWish::These(vec![Uuid::now_v7()]),
             personal_data: false,
             receipt_metadata: None,
         };
-        let store = &stack.deps.accounts;
-        let RequestedErasure::Taken(erasure) = store.request_erasure(&account.id, "user:test", wish).await.unwrap()
-        else {
+        let requested = store.request_erasure(&account.id, "user:test", wish, DAY_MS).await;
+        let RequestedErasure::Taken(erasure) = requested.unwrap() else {
             panic!("it isn't taken");
         };
         account.erasure = erasure.id;
@@ -295,6 +311,7 @@ impl Account {
     async fn make_key(&self, stack: &Stack, scopes: &[Scope], days: i64) -> String {
         let store = &stack.deps.accounts;
         let wish = KeyWish {
+            domains: None,
             name: format!("{}'s key", self.name),
             scopes: scopes.to_vec(),
             expires_at_ms: store.now_ms() + days * DAY_MS,
@@ -338,4 +355,8 @@ impl Account {
         let issued = store.create_challenges(&wish).await.unwrap();
         store.verify("user:test", &issued[0].challenge).await.unwrap();
     }
+}
+
+fn position(scope: Scope) -> usize {
+    ALL.iter().position(|one| *one == scope).unwrap()
 }

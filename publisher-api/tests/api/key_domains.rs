@@ -1,0 +1,303 @@
+//! API keys that are limited to some domains of their account: every route that acts on a domain
+//! honours it.
+
+use serde_json::{Value, json};
+
+use crate::provider::Provider;
+use crate::stack::{BOTH, Stack};
+
+const KEYS: &str = "/api/v1/auth/keys";
+const ENTRIES: &str = "/api/v1/publisher/entries";
+const ERASURES: &str = "/api/v1/publisher/erasures";
+const GENERATE: &str = "/api/v1/verification/generate";
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("{value}"))
+}
+
+/// All scopes.
+const ALL: [accounts::Scope; 3] = [accounts::Scope::Read, accounts::Scope::Write, accounts::Scope::Erase];
+
+/// An account with three domains: a key for all, and one that is limited to `a.example`.
+async fn start() -> (Stack, String, String) {
+    let stack = Stack::start().await;
+    let all = stack.key("a.example,b.example,shop.a.example", &ALL).await;
+    let accounts = &stack.deps.accounts;
+    let account_id = accounts
+        .account_of(&"a.example".parse().unwrap())
+        .await
+        .unwrap()
+        .unwrap();
+    let wish = accounts::KeyWish {
+        name: "limited".to_owned(),
+        scopes: ALL.to_vec(),
+        domains: Some(vec!["a.example".parse().unwrap()]),
+        expires_at_ms: accounts.now_ms() + 86_400_000,
+    };
+    let limited = accounts
+        .create_key(&account_id, wish, "user:test")
+        .await
+        .unwrap()
+        .api_key;
+    (stack, all, limited)
+}
+
+async fn entry(stack: &Stack, key: &str, url: &str) -> String {
+    let wish = json!({"url": url, "title": "t"});
+    let made = stack.server.json("POST", ENTRIES, key, &wish).await.expect(201);
+    text(&made["entryId"]).to_owned()
+}
+
+/// That a request is refused for its domain, and says what to do.
+#[track_caller]
+fn told(refused: &Value, domain: &str) {
+    let detail = text(&refused["detail"]);
+    assert!(
+        detail.contains("limited to a.example") && detail.contains(domain) && detail.contains("without a limit"),
+        "{detail}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn entries_of_other_domains_are_none_of_the_keys() {
+    let (stack, all, limited) = start().await;
+    let mine = entry(&stack, &limited, "https://a.example/1").await;
+    let mut others = Vec::new();
+    for url in ["https://b.example/1", "https://shop.a.example/1"] {
+        others.push(entry(&stack, &all, url).await);
+        let wish = json!({"url": url.replace('1', "2"), "title": "t"});
+        let refused = stack
+            .server
+            .json("POST", ENTRIES, &limited, &wish)
+            .await
+            .refused(403, "key_domains");
+        told(&refused, url.split('/').nth(2).unwrap());
+    }
+    let listed = async |key: &str| {
+        let page = stack.server.get(ENTRIES, key).await.expect(200);
+        let ids = page["entries"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| text(&entry["entryId"]).to_owned());
+        ids.collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&limited).await, [mine.as_str()]);
+    assert_eq!(listed(&all).await.len(), 3);
+    let rename = json!({"title": "other"});
+    for id in &others {
+        let path = format!("{ENTRIES}/{id}");
+        stack.server.get(&path, &limited).await.refused(404, "not_found");
+        stack
+            .server
+            .json("PATCH", &path, &limited, &rename)
+            .await
+            .refused(404, "not_found");
+        stack
+            .server
+            .ask("DELETE", &path, &limited, &[], "")
+            .await
+            .refused(404, "not_found");
+        assert_eq!(
+            stack.server.get(&path, &all).await.expect(200)["title"],
+            "t",
+            "nothing is changed"
+        );
+    }
+    let path = format!("{ENTRIES}/{mine}");
+    let moving = json!({"url": "https://b.example/moved"});
+    let refused = stack
+        .server
+        .json("PATCH", &path, &limited, &moving)
+        .await
+        .refused(403, "key_domains");
+    told(&refused, "b.example");
+    assert_eq!(
+        stack.server.json("PATCH", &path, &limited, &rename).await.expect(200)["title"],
+        "other"
+    );
+    assert_eq!(stack.server.ask("DELETE", &path, &limited, &[], "").await.status, 204);
+    let bulk = "{\"url\":\"https://a.example/3\",\"title\":\"t\"}\n{\"url\":\"https://b.example/3\",\"title\":\"t\"}\n";
+    let headers = [("content-type", "application/x-ndjson")];
+    let made = stack.server.ask("POST", ENTRIES, &limited, &headers, bulk).await;
+    assert!(made.text().contains("key_domains"), "{}", made.text());
+    assert_eq!(listed(&all).await.len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn erasures_stay_within_the_keys_domains() {
+    let (stack, all, limited) = start().await;
+    let mine = entry(&stack, &limited, "https://a.example/1").await;
+    let other = entry(&stack, &all, "https://b.example/1").await;
+    for wish in [
+        json!({"allEntries": true}),
+        json!({"personalData": true}),
+        json!({"entryIds": [mine, other]}),
+    ] {
+        let refused = stack
+            .server
+            .json("POST", ERASURES, &limited, &wish)
+            .await
+            .refused(403, "key_domains");
+        assert!(text(&refused["detail"]).contains("limited to a.example"), "{refused}");
+    }
+    let wish = json!({"entryIds": [mine]});
+    let own = stack.server.json("POST", ERASURES, &limited, &wish).await.expect(202);
+    let wish = json!({"entryIds": [other]});
+    let theirs = stack.server.json("POST", ERASURES, &all, &wish).await.expect(202);
+    let place = |erasure: &Value| format!("{ERASURES}/{}", text(&erasure["erasureId"]));
+    stack.server.get(&place(&own), &limited).await.expect(200);
+    stack
+        .server
+        .get(&place(&theirs), &limited)
+        .await
+        .refused(404, "not_found");
+    stack.server.get(&place(&own), &all).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verification_operators_and_exports_honour_the_limit() {
+    let (stack, all, limited) = start().await;
+    let wish = json!({"domain": "b.example", "method": "dns"});
+    told(
+        &stack
+            .server
+            .json("POST", GENERATE, &limited, &wish)
+            .await
+            .refused(403, "key_domains"),
+        "b.example",
+    );
+    let both = json!({"domain": "a.example,new.example"});
+    told(
+        &stack
+            .server
+            .json("POST", GENERATE, &limited, &both)
+            .await
+            .refused(403, "key_domains"),
+        "new.example",
+    );
+    let renew = "/api/v1/verification/renew";
+    stack
+        .server
+        .json("POST", renew, &limited, &wish)
+        .await
+        .refused(403, "key_domains");
+    for path in [
+        "/api/v1/verification/check?domain=b.example",
+        "/api/v1/verification/status?domain=b.example",
+    ] {
+        stack.server.get(path, &limited).await.refused(403, "key_domains");
+    }
+    let path = "/api/v1/verification/b.example";
+    stack
+        .server
+        .ask("DELETE", path, &limited, &[], "")
+        .await
+        .refused(403, "key_domains");
+    let status = stack
+        .server
+        .get("/api/v1/verification/status", &limited)
+        .await
+        .expect(200);
+    let names: Vec<_> = status["domains"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| text(&one["domain"]))
+        .collect();
+    assert_eq!(names, ["a.example"]);
+    let own = json!({"domain": "a.example", "method": "dns"});
+    stack.server.json("POST", GENERATE, &limited, &own).await.expect(200);
+    // Operators are made of domains too.
+    let operators = "/api/v1/operators";
+    let wish = json!({"domain": "b.example"});
+    stack
+        .server
+        .json("POST", operators, &limited, &wish)
+        .await
+        .refused(403, "key_domains");
+    let theirs = stack.server.json("POST", operators, &all, &wish).await.json();
+    let place = format!("{operators}/{}", text(&theirs["operatorId"]));
+    stack.server.get(&place, &limited).await.refused(404, "not_found");
+    let listed = stack.server.get(operators, &limited).await.expect(200);
+    assert!(!listed.to_string().contains("b.example"), "{listed}");
+    // What is about the whole account needs a key for it.
+    for path in ["/api/v1/publisher/data", "/api/v1/publisher/export"] {
+        let refused = stack.server.get(path, &limited).await.refused(403, "key_domains");
+        assert!(text(&refused["detail"]).contains("the whole account"), "{refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_person_makes_keys_for_some_of_their_domains() {
+    let provider = Provider::new();
+    let stack = provider.stack().await;
+    let token = provider.token("anna");
+    let wish = |domains: Value| json!({"name": "a", "scope": ["read"], "expiresIn": "30d", "domains": domains});
+    // Nothing is verified yet.
+    let refused = stack
+        .server
+        .json("POST", KEYS, &token, &wish(json!(["a.example"])))
+        .await
+        .refused(400, "invalid_body");
+    assert_eq!(refused["errors"][0]["pointer"], "/domains/0");
+    assert!(text(&refused["detail"]).contains("verify it first"), "{refused}");
+    let all = stack
+        .server
+        .json("POST", KEYS, &token, &wish(Value::Null))
+        .await
+        .expect(201);
+    assert!(all.get("domains").is_none());
+    let principal = stack.deps.accounts.authenticate(text(&all["apiKey"])).await.unwrap();
+    for domain in ["a.example", "b.example"] {
+        let new = accounts::NewKey {
+            domains: vec![domain.parse().unwrap()],
+            account_id: Some(principal.account_id.clone()),
+            is_limited: false,
+            name: "vouched".to_owned(),
+            scopes: BOTH.to_vec(),
+            expires_at_ms: stack.deps.accounts.now_ms() + 86_400_000,
+        };
+        stack.deps.accounts.create_publisher_key(new).await.unwrap();
+    }
+    let made = stack
+        .server
+        .json("POST", KEYS, &token, &wish(json!(["B.example"])))
+        .await
+        .expect(201);
+    assert_eq!(made["domains"], json!(["b.example"]));
+    let place = format!("{KEYS}/{}", text(&made["keyId"]));
+    assert_eq!(
+        stack.server.get(&place, &token).await.expect(200)["domains"],
+        json!(["b.example"])
+    );
+    let rotate = format!("{place}/rotate");
+    let rotated = stack.server.json("POST", &rotate, &token, &json!({})).await.expect(201);
+    assert_eq!(rotated["domains"], json!(["b.example"]), "a rotation widens nothing");
+    let principal = stack
+        .deps
+        .accounts
+        .authenticate(text(&rotated["apiKey"]))
+        .await
+        .unwrap();
+    assert!(principal.covers("b.example") && !principal.covers("a.example"));
+    for (domains, pointer) in [
+        (json!([]), "/domains"),
+        (json!(["b.example", "no domain"]), "/domains/1"),
+        (json!(["b.example", "c.example"]), "/domains/1"),
+        (json!("b.example"), "/domains"),
+    ] {
+        let refused = stack
+            .server
+            .json("POST", KEYS, &token, &wish(domains))
+            .await
+            .refused(400, "invalid_body");
+        assert_eq!(refused["errors"][0]["pointer"], pointer, "{refused}");
+    }
+    // An API key makes no keys at all.
+    let key = text(&made["apiKey"]);
+    assert_eq!(
+        stack.server.json("POST", KEYS, key, &wish(Value::Null)).await.status,
+        401
+    );
+}
