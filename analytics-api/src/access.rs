@@ -33,11 +33,16 @@ impl Access {
         };
         let domain = domain.to_ascii_lowercase();
         if !self.principal.covers(&domain) {
-            let detail = format!(
-                "{} is not a verified domain of this API key's account",
-                shortened(&domain)
-            );
-            return Err(Failure::new(Kind::DomainNotVerified, detail));
+            let domain = shortened(&domain);
+            return Err(if self.principal.may_act_on(&domain) {
+                let detail = format!("{domain} is not a verified domain of this API key's account");
+                Failure::new(Kind::DomainNotVerified, detail)
+            } else {
+                let detail = format!(
+                    "this API key isn't for {domain}: use a key that is for it, or one without a limit, or leave `domain` out"
+                );
+                Failure::new(Kind::KeyDomains, detail)
+            });
         }
         Ok(Scope::of(vec![domain]))
     }
@@ -56,7 +61,12 @@ impl Access {
 
     fn of(principal: &Arc<Principal>) -> Result<Self, Failure> {
         if principal.domains.is_empty() {
-            let detail = "the account of this API key has no verified domain";
+            let detail = match principal.limit {
+                None => "the account of this API key has no verified domain",
+                Some(_) => {
+                    "none of the domains that this API key is limited to is verified: verify one, or use another key"
+                }
+            };
             return Err(Failure::new(Kind::DomainNotVerified, detail));
         }
         Ok(Self {
@@ -86,6 +96,40 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_limited_key_is_told_of_its_limit() {
+        let principal = Principal {
+            account_id: "acc_1".to_owned(),
+            key_id: "1".to_owned(),
+            tier: accounts::Tier::Free,
+            scopes: vec![accounts::Scope::Read],
+            domains: vec!["a.example".to_owned()],
+            inherited: Vec::new(),
+            limit: Some(accounts::KeyDomains {
+                domains: vec!["a.example".to_owned(), "ended.example".to_owned()],
+                except: Vec::new(),
+            }),
+        };
+        let access = Access::of(&Arc::new(principal.clone())).unwrap();
+        assert_eq!(access.whole().publishers, ["a.example"]);
+        let kind = |domain: &str| {
+            let uri = format!("/x?domain={domain}").parse().unwrap();
+            access
+                .scope(&Params::parse(&uri, &["domain"]).unwrap())
+                .unwrap_err()
+                .0
+                .kind
+        };
+        assert_eq!(kind("b.example"), Kind::KeyDomains);
+        assert_eq!(kind("ended.example"), Kind::DomainNotVerified);
+        let none = Principal {
+            domains: Vec::new(),
+            ..principal
+        };
+        let refused = Access::of(&Arc::new(none)).unwrap_err();
+        assert_eq!(refused.0.kind, Kind::DomainNotVerified);
+    }
+
+    #[test]
     fn a_domain_narrows_and_a_foreign_one_is_refused() {
         let principal = Principal {
             account_id: "acc_1".to_owned(),
@@ -93,6 +137,7 @@ mod tests {
             tier: accounts::Tier::Free,
             scopes: vec![accounts::Scope::Read],
             domains: vec!["a.example".to_owned(), "b.example".to_owned()],
+            limit: None,
             inherited: vec![accounts::Inherited {
                 parent: "b.example".to_owned(),
                 except: vec!["x.b.example".to_owned()],

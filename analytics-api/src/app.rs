@@ -108,6 +108,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         accounts: app.deps.accounts.clone(),
         limiter: Arc::clone(&app.deps.limiter),
         quotas: app.deps.quotas.clone(),
+        scope: web::access::read_or_write,
         cost: cost::of_request,
     };
     let around = Envelope {

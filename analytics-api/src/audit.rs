@@ -165,20 +165,11 @@ impl Check {
                 from,
                 end,
             } = section;
-            let known = self.partitions.iter();
-            let mut known = known.filter(|known| (known.epoch, known.partition) == (epoch, partition));
-            let partition = match known.next() {
-                // Whole blocks are compared, also where the section ends within one.
-                Some(known) => AuditPartition {
-                    end: known.end.max(end),
-                    ..*known
-                },
-                None => AuditPartition {
-                    epoch,
-                    partition,
-                    begin: 0,
-                    end,
-                },
+            let known = self.partition(epoch, partition, end);
+            // Whole blocks are compared, also where the section ends within one.
+            let partition = AuditPartition {
+                end: known.end.max(end),
+                ..known
             };
             let mut found = AuditSums::default();
             let mut next = from;
@@ -204,10 +195,8 @@ impl Check {
         let mut sums = AuditSums::default();
         for one in committed {
             let partition = AuditPartition {
-                epoch: one.epoch,
-                partition: one.partition,
-                begin: 0,
                 end: one.next_offset,
+                ..self.partition(one.epoch, one.partition, one.next_offset)
             };
             let checked = self.next_of(&self.state.checked, one.epoch, one.partition).await?;
             let mut from = checked.min(one.next_offset);
@@ -250,6 +239,19 @@ impl Check {
         self.state.pass.clear();
         counter!("receipts_audit_passes_total").increment(1);
         Ok(sums)
+    }
+
+    /// A partition as it was read; one that wasn't ends at `end`.
+    fn partition(&self, epoch: u32, partition: u32, end: u64) -> AuditPartition {
+        let mut known = self.partitions.iter();
+        let found = known.find(|known| (known.epoch, known.partition) == (epoch, partition));
+        found.copied().unwrap_or(AuditPartition {
+            epoch,
+            partition,
+            begin: 0,
+            rejected_begin: 0,
+            end,
+        })
     }
 
     /// Next offset of a partition, and of one that is missing the first that it has.

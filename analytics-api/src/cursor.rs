@@ -97,11 +97,13 @@ impl Place for RefusalCursor {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
     use super::*;
 
     fn read(cursor: &str) -> Result<Option<NewestCursor>, InvalidQuery> {
         let uri = format!("/x?cursor={cursor}").parse().unwrap();
-        NewestCursor::read(&Params::parse(&uri, &["cursor"]).unwrap())
+        NewestCursor::read(&Params::parse(&uri, &["cursor"])?)
     }
 
     #[test]
@@ -129,5 +131,25 @@ mod tests {
         for text in texts {
             assert_eq!(read(&text).unwrap_err().parameter, "cursor", "{text}");
         }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic_and_what_is_read_is_written_back(
+            text in prop_oneof!["\\PC{0,60}", encoded("\\[-?[0-9]{1,19},\"[-0-9a-f]{36}\",\"[0-9a-f]{62,66}\"\\]")],
+        ) {
+            if let Ok(Some(place)) = read(&percent_encoded(&text)) {
+                prop_assert_eq!(read(&place.to_text()), Ok(Some(place)));
+            }
+        }
+    }
+
+    /// Texts of this form in base64url.
+    fn encoded(form: &'static str) -> impl Strategy<Value = String> {
+        form.prop_map(|text| URL_SAFE_NO_PAD.encode(text))
+    }
+
+    fn percent_encoded(text: &str) -> String {
+        text.bytes().map(|byte| format!("%{byte:02X}")).collect()
     }
 }

@@ -79,7 +79,7 @@ pub struct Deps {
     pub accounts: Accounts,
     /// The writers' progress, for `completeThrough`: usually the warehouse.
     pub progress: Arc<dyn Progress>,
-    /// Counts requests by API key.
+    /// Counts requests by account.
     pub limiter: Arc<dyn RateLimiter>,
     /// The quota of each tier.
     pub quotas: QuotasConfig,

@@ -135,6 +135,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use warehouse::PartitionProgress;
 
+    use proptest::prelude::*;
+
     use super::*;
 
     fn shard(partitions: &[(u32, u64)]) -> ShardProgress {
@@ -220,5 +222,21 @@ mod tests {
         }
         let all = LogCursor::read(&encoded("ffffffff.ffffffff.ffffffffffffffff")).unwrap();
         assert_eq!(LogCursor::read(&all.to_text()).unwrap(), all);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic_and_what_is_read_is_written_back(
+            text in prop_oneof![
+                "\\PC{0,60}".boxed(),
+                "([0-9a-f]{1,9}\\.[0-9a-f]{1,9}\\.[0-9a-f]{1,17},?){0,4}"
+                    .prop_map(|text| URL_SAFE_NO_PAD.encode(text))
+                    .boxed(),
+            ],
+        ) {
+            if let Ok(cursor) = LogCursor::read(&text) {
+                prop_assert_eq!(LogCursor::read(&cursor.to_text()).ok(), Some(cursor));
+            }
+        }
     }
 }

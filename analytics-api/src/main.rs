@@ -92,7 +92,7 @@ async fn main() -> anyhow::Result<()> {
         progress: Arc::new(warehouse.clone()),
         warehouse,
         accounts: Accounts::open(&accounts, &data.dir).await?,
-        limiter: limiter(&redis, quotas.keys_max, &health).await?,
+        limiter: limiter(&redis, quotas.accounts_max, &health).await?,
         quotas,
         health: health.clone(),
     };

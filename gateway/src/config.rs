@@ -67,16 +67,16 @@ pub struct GatewayConfig {
     /// Private keys that sign acknowledgements: PKCS#8 PEM files of Ed25519. The first one signs,
     /// all are published. Empty: a key in the data directory, which is created there.
     pub acknowledgement_keys: Vec<PathBuf>,
-    /// Signature verifications a second that one address (IPv6: one /64) may cost the gateway and the
-    /// verifier, 0 for no limit.
+    /// Signature verifications a second that one address (IPv6: one /64) may cost the gateway and
+    /// the verifier, 0 for no limit.
     pub rate_address_verifications_per_s: u32,
     /// Decoded bytes of bodies a second from one address (IPv6: one /64), 0 for no limit.
     pub rate_address_bytes_per_s: u32,
     /// Receipts a second that one key signs, by verified outer signatures; 0 for no limit.
     pub rate_key_receipts_per_s: u32,
-    /// How many seconds' worth may come at once after a rest.
+    /// Seconds' worth that may come at once after a rest.
     pub rate_burst_s: u32,
-    /// How many addresses, and how many keys, are counted apart; beyond it new ones share one count.
+    /// Addresses, and keys, that are counted apart; beyond, new ones share one count.
     pub rate_keys_max: usize,
 }
 
@@ -103,7 +103,8 @@ impl Default for GatewayConfig {
             webhook_entries: WebhookEntries::Any,
             webhook_entries_file: None,
             acknowledgement_keys: Vec::new(),
-            // Two cores verify 37,000 a second of the slowest algorithm (ECDSA-P256; benches/README.md).
+            // Two cores verify 37,000 a second of the slowest algorithm (ECDSA-P256;
+            // benches/README.md).
             rate_address_verifications_per_s: 24_000,
             rate_address_bytes_per_s: 40_000_000,
             rate_key_receipts_per_s: 50_000,

@@ -2,8 +2,8 @@
 //! address, receipts a second of each key.
 //!
 //! Limits by address are charged before the work that they pay for, so they protect the gateway and
-//! the verifier from anyone. The limit by key is charged once the outer signature has been verified,
-//! so nobody can use up another sender's. Quotas of publishers are separate.
+//! the verifier from anyone. The limit by key is charged once the outer signature has been
+//! verified, so nobody can use up another sender's. Quotas of publishers are separate.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -75,8 +75,8 @@ impl<C: Clock + Clone> Rate<C> {
     }
 
     /// Charges `units` to `key`, beside `before` units that the same request was charged already.
-    /// One request is charged at most a full bucket in all: a batch larger than the burst passes when
-    /// the sender has rested, and empties the bucket.
+    /// A request is charged at most a full bucket in all: a batch larger than the burst passes
+    /// when the sender has rested, and empties the bucket.
     pub(crate) fn charge(&self, key: u128, units: u32, before: u32) -> Result<Standing, Exceeded> {
         let most = self.burst.get().saturating_sub(before).max(1);
         let cost = NonZeroU32::new(units.min(most)).unwrap_or(NonZeroU32::MIN);

@@ -94,8 +94,8 @@ impl Route {
         matches!(self, Self::Receipt | Self::Batch | Self::Explain | Self::Webhook)
     }
 
-    /// Signature verifications that a request costs the gateway and the verifier, beside those of the
-    /// receipts in a batch.
+    /// Signature verifications that a request costs the gateway and the verifier, beside those of
+    /// the receipts in a batch.
     pub(crate) fn verifications(self) -> u32 {
         match self {
             // The request's: both. The receipt's: the verifier.

@@ -53,7 +53,8 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
     let (checking, address) = (Arc::clone(&shared), call.sender.key);
     let check = move || {
         let read = checking.judge.read_signed_batch(body.as_ref(), arrived_ms);
-        // Each receipt has a signature, which the verifier will check. None is verified before the charge.
+        // Each receipt has a signature, which the verifier will check. None is verified before the
+        // charge.
         let charged = read.as_ref().map_or(Ok(None), |batch| {
             checking.charge_verifications(address, batch.receipt_count(), Route::Batch.verifications())
         });

@@ -47,6 +47,11 @@ pub(crate) struct OutcomeLine {
     detail: Option<String>,
     /// What to change.
     hint: &'static str,
+    /// Receipts that the line counts, if it was rejected; several only where more were rejected
+    /// than are stored of a key, a publisher and a day.
+    #[schema(nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipts: Option<u32>,
     /// When the gateway took it, if it was rejected.
     #[schema(format = DateTime, nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,6 +108,7 @@ impl OutcomeLine {
             reason: None,
             detail: None,
             hint: hint(outcome),
+            receipts: None,
             received_at: None,
             request_id: None,
             cursor: cursor.to_text(),
@@ -112,11 +118,13 @@ impl OutcomeLine {
             detail,
             request_id,
             received_at_ms,
+            receipts,
         } = one.outcome
         {
             line.hint = hint(&reason);
             line.reason = Some(reason);
             line.detail = Some(detail);
+            line.receipts = Some(receipts);
             line.received_at = Some(rfc3339_ms(received_at_ms));
             line.request_id = Some(request_id);
         }

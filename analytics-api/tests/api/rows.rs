@@ -338,6 +338,7 @@ pub(crate) async fn insert(warehouse: &Warehouse) {
             raw: b"{}",
             request_signature: "",
             origin: "record",
+            receipts: 1,
         });
     }
     let (accepted, rejected) = rows.batches().unwrap();

@@ -91,6 +91,7 @@ async fn insert_rejected_at(
         raw: b"{}",
         request_signature: "",
         origin: "record",
+        receipts: 1,
     });
     let (_, rejected) = rows.batches().unwrap();
     warehouse.insert_rejections(&[rejected], None).await.unwrap();

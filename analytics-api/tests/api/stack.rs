@@ -59,7 +59,11 @@ impl Stack {
     pub(crate) async fn start() -> (Self, EmbeddedEngine) {
         let dir = tempfile::tempdir().unwrap();
         let engine = EmbeddedEngine::start(
-            &WarehouseConfig::default(),
+            &WarehouseConfig {
+                // The rows of these tests are of fixed days.
+                rejected_days_max: 2_557,
+                ..WarehouseConfig::default()
+            },
             &dir.path().join("warehouse"),
             &dir.path().join("sock"),
         )
@@ -220,15 +224,18 @@ async fn open_accounts(dir: &Path) -> (Accounts, Keys) {
         .await
         .unwrap();
     let key = async |domains: &[&str], tier, scope, expires_at_ms| {
-        let domains = domains.iter().map(|domain| domain.parse().unwrap()).collect();
+        let domains: Vec<accounts::Domain> = domains.iter().map(|domain| domain.parse().unwrap()).collect();
         let new = NewKey {
+            account_id: accounts.account_of(&domains[0]).await.unwrap(),
             domains,
-            tier: Some(tier),
+            is_limited: false,
             name: "test".to_owned(),
             scopes: vec![scope],
             expires_at_ms,
         };
-        accounts.create_publisher_key(new).await.unwrap().issued
+        let issued = accounts.create_publisher_key(new).await.unwrap().issued;
+        accounts.set_tier(&issued.account_id, tier, "test").await.unwrap();
+        issued
     };
     let later = now_ms + DAY_MS;
     clock.store(now_ms - 400 * DAY_MS, Ordering::SeqCst);

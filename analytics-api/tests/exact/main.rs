@@ -62,6 +62,7 @@ async fn every_endpoint_agrees_with_a_plain_model_over_shards() {
                 .map(|(server, database)| format!("{}/{database}", servers.url(server)))
                 .to_vec(),
             cluster: Some(name.to_owned()),
+            rejected_days_max: 2_557,
             ..WarehouseConfig::default()
         };
         let target = Target::Url(url);

@@ -142,6 +142,8 @@ impl Place {
             target: Target::Socket(socket.to_owned()),
             config: WarehouseConfig {
                 database: database.to_owned(),
+                // The rows of these tests are of fixed days.
+                rejected_days_max: 2_557,
                 ..WarehouseConfig::default()
             },
         }
@@ -391,6 +393,7 @@ fn refused_row(refused: &Refused) -> RejectedRow<'_> {
         raw: b"{}",
         request_signature: "",
         origin: "record",
+        receipts: 1,
     }
 }
 
@@ -409,12 +412,15 @@ async fn readers(accounts: &Accounts) -> Vec<Reader> {
     ] {
         let new = NewKey {
             domains: domains.iter().map(|domain| domain.parse().unwrap()).collect(),
-            tier: Some(Tier::Enterprise),
+            account_id: None,
+            is_limited: false,
             name: "test".to_owned(),
             scopes: vec![Scope::Read],
             expires_at_ms,
         };
         let issued = accounts.create_publisher_key(new).await.unwrap().issued;
+        let tier = accounts.set_tier(&issued.account_id, Tier::Enterprise, "test");
+        tier.await.unwrap();
         if let Some((parent, _)) = below {
             let wish = ChallengeWish {
                 account_id: &issued.account_id,

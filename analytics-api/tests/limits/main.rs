@@ -22,6 +22,8 @@ async fn two_replicas_admit_what_one_quota_allows() {
     replicas.next_minute();
     shared::admitted_costs_add_up_to_the_quota(&replicas).await;
     replicas.next_minute();
+    shared::keys_of_an_account_share_its_quota(&replicas).await;
+    replicas.next_minute();
     outage::each_replica_holds_the_limit_by_itself(&replicas).await;
     outage::what_was_admitted_meanwhile_counts_when_redis_is_back(&replicas).await;
     replicas.next_minute();

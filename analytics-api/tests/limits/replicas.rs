@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use accounts::{Accounts, AccountsConfig, NewKey, Scope, Tier};
+use accounts::{Accounts, AccountsConfig, NewKey, Scope};
 use analytics_api::{AnalyticsConfig, Deps};
 use bytes::Bytes;
 use http::Request;
@@ -141,16 +141,22 @@ impl Replicas {
         if let Some(known) = self.keys.lock().get(domain) {
             return known.clone();
         }
+        let key = self.new_key(domain).await;
+        self.keys.lock().insert(domain, key.clone());
+        key
+    }
+
+    /// A further API key of this domain's account.
+    pub(crate) async fn new_key(&self, domain: &str) -> String {
         let new = NewKey {
             domains: vec![domain.parse().unwrap()],
-            tier: Some(Tier::Free),
+            account_id: self.accounts.account_of(&domain.parse().unwrap()).await.unwrap(),
+            is_limited: false,
             name: "test".to_owned(),
             scopes: vec![Scope::Read],
             expires_at_ms: jiff::Timestamp::now().as_millisecond() + DAY_MS,
         };
-        let issued = self.accounts.create_publisher_key(new).await.unwrap().issued;
-        self.keys.lock().insert(domain, issued.api_key.clone());
-        issued.api_key
+        self.accounts.create_publisher_key(new).await.unwrap().issued.api_key
     }
 
     /// The same, made before.

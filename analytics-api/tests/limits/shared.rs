@@ -47,6 +47,32 @@ pub(crate) async fn exactly_the_quota_is_admitted_and_no_other_key_waits(replica
     }
 }
 
+/// Whatever key a request has, and whatever replica it goes to.
+pub(crate) async fn keys_of_an_account_share_its_quota(replicas: &Replicas) {
+    let domain = "keys.example";
+    let first = replicas.free_key(domain).await;
+    let second = replicas.new_key(domain).await;
+    for number in 1..FREE_PER_MINUTE {
+        let key = if number % 3 == 0 { &first } else { &second };
+        let answer = replicas.get(number as usize % 2, key, DASHBOARD).await;
+        assert_eq!((answer.status, answer.remaining), (200, FREE_PER_MINUTE - number));
+    }
+    // A key that is made now has what is left of the account's.
+    let third = replicas.new_key(domain).await;
+    assert_eq!(replicas.get(0, &third, DASHBOARD).await.remaining, 0);
+    for key in [&first, &second, &third] {
+        for replica in 0..2 {
+            let answer = replicas.get(replica, key, DASHBOARD).await;
+            assert_eq!(
+                (answer.status, answer.limit, answer.remaining),
+                (429, FREE_PER_MINUTE, 0)
+            );
+        }
+    }
+    let others = replicas.free_key("other-keys.example").await;
+    assert_eq!(replicas.get(1, &others, DASHBOARD).await.remaining, FREE_PER_MINUTE - 1);
+}
+
 pub(crate) async fn admitted_costs_add_up_to_the_quota(replicas: &Replicas) {
     let key = replicas.free_key("dear.example").await;
     let paths = Arc::new([

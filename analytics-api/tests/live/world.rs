@@ -152,12 +152,15 @@ impl World {
     pub(crate) async fn publisher(&self, domain: &str) -> Publisher {
         let new = NewKey {
             domains: vec![domain.parse().unwrap()],
-            tier: Some(Tier::Enterprise),
+            account_id: self.accounts.account_of(&domain.parse().unwrap()).await.unwrap(),
+            is_limited: false,
             name: "test".to_owned(),
             scopes: vec![Scope::Read],
             expires_at_ms: self.accounts.now_ms() + 24 * HOUR_MS,
         };
         let issued = self.accounts.create_publisher_key(new).await.unwrap().issued;
+        let tier = self.accounts.set_tier(&issued.account_id, Tier::Enterprise, "test");
+        tier.await.unwrap();
         Publisher {
             domain: domain.to_owned(),
             key: issued.api_key,

@@ -948,6 +948,12 @@ export interface components {
              */
             receiptId: string | null;
             /**
+             * Format: int32
+             * @description Receipts that the line counts, if it was rejected; several only where more were rejected
+             *     than are stored of a key, a publisher and a day.
+             */
+            receipts?: number;
+            /**
              * Format: date-time
              * @description When the gateway took it, if it was rejected.
              */

@@ -17,7 +17,8 @@ declare module 'vitest' {
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const { service, stop } = await start();
   try {
-    const key = service.key('--tier', 'enterprise', '--scope', 'read,write');
+    const key = service.key('--scope', 'read,write');
+    service.setTier('enterprise');
     await service.list(HOSTILE, key);
     await fill(service, key, RECEIPTS, 9);
     const [first] = clients();

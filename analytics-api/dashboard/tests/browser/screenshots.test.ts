@@ -22,7 +22,8 @@ let key: string;
 
 beforeAll(async () => {
   ({ service, stop } = await start({ RECEIPTS_LIMITS_TIMESTAMP_BEHIND_MS_MAX: String((DAYS + 1) * DAY_MS) }));
-  key = service.key('--tier', 'enterprise', '--scope', 'read,write');
+  key = service.key('--scope', 'read,write');
+  service.setTier('enterprise');
   await fill(service, key, 24_000, DAYS);
   const [first, second] = clients();
   if (!first || !second) throw new Error('there are clients');

@@ -43,7 +43,21 @@ export class Service {
 
   key(...options: string[]): string {
     const args = ['keys', 'create', '--data', this.data, '--domain', PUBLISHER, '--json', ...options];
+    args.push(...this.owner());
     return (JSON.parse(execFileSync(BIN, args, { encoding: 'utf8' })) as { apiKey: string }).apiKey;
+  }
+
+  /** Names the publisher's account, which exists once it has a key. */
+  private owner(): string[] {
+    const listed = execFileSync(BIN, ['accounts', 'list', '--data', this.data, '--json'], { encoding: 'utf8' });
+    const accounts = JSON.parse(listed) as { accountId: string; name: string }[];
+    const owner = accounts.find((account) => account.name === PUBLISHER);
+    return owner ? ['--account', owner.accountId] : [];
+  }
+
+  /** Moves the publisher's account to another tier; it exists once it has a key. */
+  setTier(tier: string): void {
+    execFileSync(BIN, ['accounts', 'set-tier', '--data', this.data, PUBLISHER, tier]);
   }
 
   /** Lists an entry under the publisher's own title. */
