@@ -61,12 +61,13 @@ fn rejected_row<'a>(hash: &'a [u8; 32], position: u128, raw: &'a [u8]) -> Reject
         raw,
         request_signature: "",
         origin: "signed_batch",
+        receipts: 1,
     }
 }
 
 /// A record of `verdicts` with these rows.
 fn record(rows: Rows) -> Bytes {
-    let (accepted, rejected) = (rows.accepted() as u64, rows.rejected() as u64);
+    let (accepted, rejected) = (rows.accepted() as u64, rows.rejected());
     let end = SourceIndex { offset: ROWS, index: 0 };
     let header = Header {
         version: blocks::VERSION,

@@ -3,7 +3,7 @@
 use accounts::Accounts;
 
 use crate::failure::Failure;
-use crate::settings::Settings;
+use crate::settings::{Settings, SettingsArgs};
 
 /// Opens it, and creates the data directory that SQLite's file is in.
 ///
@@ -13,4 +13,18 @@ pub async fn open(settings: &Settings) -> Result<Accounts, Failure> {
     settings.data.create()?;
     let accounts = Accounts::open(&settings.accounts, settings.data.root()).await;
     accounts.map_err(Failure::unavailable)
+}
+
+/// Runs `work` on the account store of the settings, and closes the store afterwards.
+///
+/// # Errors
+/// Those of the settings, of [`open`], and of `work`.
+pub async fn with_store<T>(
+    settings: &SettingsArgs,
+    work: impl AsyncFnOnce(&Accounts) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let accounts = open(&settings.load()?).await?;
+    let done = work(&accounts).await;
+    accounts.close().await;
+    done
 }

@@ -5,8 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use accounts::{
-    Accounts, AccountsError, CLIENTS_LISTED_MAX, ClientInfo, ClientKey, ClientKeyState, Fingerprint, NewClientKey,
-    Revoked,
+    AccountsError, CLIENTS_LISTED_MAX, ClientInfo, ClientKey, ClientKeyState, Fingerprint, NewClientKey, Revoked,
 };
 use jiff::Timestamp;
 use receipt::PublicKey;
@@ -14,10 +13,10 @@ use serde_json::{Value, json};
 use service::instant::{now_ms, rfc3339_ms};
 use uuid::Uuid;
 
-use crate::account_store;
+use crate::account_store::with_store;
 use crate::failure::{Answer, Failure};
 use crate::settings::SettingsArgs;
-use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, paint};
+use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, paint, report};
 
 /// No public key of the three kinds is near this long.
 const PEM_BYTES_MAX: u64 = 4 << 10;
@@ -147,17 +146,6 @@ impl Clients {
     }
 }
 
-/// Asks the store.
-async fn with_store<T>(
-    settings: &SettingsArgs,
-    ask: impl AsyncFnOnce(&Accounts) -> Result<T, AccountsError>,
-) -> Result<T, Failure> {
-    let accounts = account_store::open(&settings.load()?).await?;
-    let answer = ask(&accounts).await.map_err(failure);
-    accounts.close().await;
-    answer
-}
-
 fn failure(error: AccountsError) -> Failure {
     match error {
         AccountsError::Name | AccountsError::ClientKeyTooLong | AccountsError::TooManyClientKeys => {
@@ -194,14 +182,6 @@ impl Which {
     }
 }
 
-/// Says what was done.
-fn tell(line: String, answer: Answer) -> Result<Answer, Failure> {
-    let mut out = Output::stdout();
-    out.line(line)?;
-    out.flush()?;
-    Ok(answer)
-}
-
 impl Register {
     async fn run(self) -> Result<Answer, Failure> {
         let (fingerprint, pem) = read_key(&self.key)?;
@@ -212,16 +192,16 @@ impl Register {
             name: self.name,
         };
         if with_store(&self.settings, async |accounts| {
-            accounts.register_client_key(&new).await
+            accounts.register_client_key(&new).await.map_err(failure)
         })
         .await?
         {
-            tell(
+            report(
                 format!("{fingerprint} is registered for client {client_id}"),
                 Answer::Good,
             )
         } else {
-            tell(
+            report(
                 format!("{fingerprint} was registered before for client {client_id}"),
                 Answer::Found,
             )
@@ -234,25 +214,25 @@ impl Revoke {
         let key = self.which.of(self.client)?;
         let from_ms = self.from.map_or_else(now_ms, Timestamp::as_millisecond);
         let revoked = with_store(&self.settings, async |accounts| {
-            accounts.revoke_client_key(&key, from_ms).await
+            accounts.revoke_client_key(&key, from_ms).await.map_err(failure)
         });
         let ClientKey { client_id, fingerprint } = key;
         match revoked.await? {
             Revoked::Done => {
                 let from = rfc3339_ms(from_ms);
-                tell(
+                report(
                     format!("{fingerprint} is revoked for client {client_id} from {from} on"),
                     Answer::Good,
                 )
             }
             Revoked::Before(from_ms) => {
                 let from = rfc3339_ms(from_ms);
-                tell(
+                report(
                     format!("{fingerprint} was revoked before for client {client_id}, from {from} on"),
                     Answer::Found,
                 )
             }
-            Revoked::Unknown => tell(format!("client {client_id} has no key {fingerprint}"), Answer::Found),
+            Revoked::Unknown => report(format!("client {client_id} has no key {fingerprint}"), Answer::Found),
         }
     }
 }
@@ -260,7 +240,10 @@ impl Revoke {
 impl List {
     async fn run(self) -> Result<Answer, Failure> {
         let client = self.client;
-        let keys = with_store(&self.settings, async |accounts| accounts.client_keys(client).await).await?;
+        let keys = with_store(&self.settings, async |accounts| {
+            accounts.client_keys(client).await.map_err(failure)
+        })
+        .await?;
         let mut out = Output::stdout();
         if self.json {
             out.line(Value::Array(keys.iter().map(to_json).collect()))?;

@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::{Answer, EXIT_CODES, Failure};
 use crate::{
-    audit, canonicalize, check_signature, clients, config, deliver, dev_token, explain, idle, keygen, keys, migrate,
-    operators, rejected, repair, rewind, send, shards, sign, size, up, usage, verify,
+    accounts, audit, canonicalize, check_signature, clients, config, deliver, dev_token, domains, explain, idle,
+    keygen, keys, migrate, operators, rejected, repair, rewind, send, shards, sign, size, up, usage, verify,
 };
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
@@ -27,8 +27,10 @@ enum Command {
     Canonicalize(canonicalize::Canonicalize),
     CheckSignature(check_signature::CheckSignature),
     Up(Box<up::Up>),
+    Accounts(accounts::AccountsCommand),
     Keys(keys::Keys),
     DevToken(dev_token::DevToken),
+    Domains(domains::Domains),
     Clients(clients::Clients),
     Operators(operators::Operators),
     Audit(audit::Audit),
@@ -59,8 +61,10 @@ impl Cli {
             Command::Canonicalize(command) => command.run(),
             Command::CheckSignature(command) => command.run(),
             Command::Up(command) => command.run(),
+            Command::Accounts(command) => command.run(),
             Command::Keys(command) => command.run(),
             Command::DevToken(command) => command.run(),
+            Command::Domains(command) => command.run(),
             Command::Clients(command) => command.run(),
             Command::Operators(command) => command.run(),
             Command::Audit(command) => command.run(),

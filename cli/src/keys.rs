@@ -7,18 +7,23 @@ use service::instant::now_ms;
 use crate::account_store;
 use crate::failure::{Answer, Failure};
 use crate::settings::SettingsArgs;
-use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint};
+use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint, visible};
 
 /// Who acts here, in the audit trail.
 const OPERATOR: &str = "operator";
 
 const CREATE_HELP: &str = "\
-A new domain gets an account and is recorded as verified for a year; a further key of a known domain speaks for the \
-same account. Works while `receipts up` runs, and when it doesn't. The key is shown once: only a hash is stored.
+A new domain gets an account of tier free and is recorded as verified for a year. For a domain that an account owns, \
+name that account with --account: the key then speaks for all of its domains, and a domain that was proven keeps its \
+proof. The tier limits the number of active keys. Works while `receipts up` runs, and when it doesn't. The key is shown \
+once: only a hash is stored.
 
 Examples:
   receipts keys create --domain news.example
-  receipts keys create --domain news.example --domain blog.example --tier pro --scope read --expires 30d
+  receipts keys create --domain news.example --account acc_0192f0c1d2e37a4b8c5d6e7f80911223
+  receipts keys create --domain news.example --limited --account acc_0192f0c1d2e37a4b8c5d6e7f80911223
+  receipts keys create --domain news.example --domain blog.example --tier pro --scope read,write --expires 30d
+  receipts keys create --domain news.example --scope read,erase --expires 1d --name erasures
   KEY=$(receipts keys create --domain news.example --json | jq -r .apiKey)
 
 Exit codes:
@@ -69,11 +74,19 @@ struct Create {
     /// A domain the key speaks for; may be given several times
     #[arg(long, value_name = "D", required = true)]
     domain: Vec<Domain>,
-    /// The account's tier: free, pro or enterprise [default: as it is, free for a new account]
+    /// Limit the key to these domains; without it the key speaks for all of the account's
+    #[arg(long)]
+    limited: bool,
+    /// The account that the key is for: required if it owns one of the domains [default: a new
+    /// account]
+    #[arg(long, value_name = "ACCOUNT_ID")]
+    account: Option<String>,
+    /// Tier of the account from now on, as `receipts accounts set-tier` sets it: free, pro or
+    /// enterprise [default: as it is, free for a new account]
     #[arg(long, value_name = "T")]
     tier: Option<Tier>,
-    /// What the key may do
-    #[arg(long, value_name = "read,write", default_value = "read", value_delimiter = ',')]
+    /// Permissions of the key: read, write, erase; none includes another
+    #[arg(long, value_name = "read,write,erase", default_value = "read", value_delimiter = ',')]
     scope: Vec<Scope>,
     /// How long the key lives: 12h, 30d, 8w, 1y
     #[arg(long, value_name = "TIME", default_value = "1y")]
@@ -133,7 +146,11 @@ fn failure(error: AccountsError) -> Failure {
         | AccountsError::ExpiryInThePast
         | AccountsError::Name
         | AccountsError::DifferentAccounts(_)
-        | AccountsError::TooManyKeys => Failure::input(error),
+        | AccountsError::DomainOwned { .. }
+        | AccountsError::UnknownAccount(_)
+        | AccountsError::KeyDomain(_)
+        | AccountsError::KeyDomainCount
+        | AccountsError::TooManyKeys { .. } => Failure::input(error),
         _ => Failure::unavailable(error),
     }
 }
@@ -143,12 +160,13 @@ impl Create {
         let accounts = open(&self.settings).await?;
         let new = NewKey {
             domains: self.domain,
-            tier: self.tier,
+            account_id: self.account,
+            is_limited: self.limited,
             name: self.name,
             scopes: self.scope,
             expires_at_ms: self.expires.end_ms(now_ms()),
         };
-        let issued = accounts.create_publisher_key(new).await.map_err(failure);
+        let issued = create(&accounts, new, self.tier).await.map_err(failure);
         let answer = match issued {
             Ok(made) => match show(&made, self.json) {
                 Ok(()) => Ok(Answer::Good),
@@ -159,6 +177,16 @@ impl Create {
         accounts.close().await;
         answer
     }
+}
+
+/// Makes the key, and sets the account's tier if one is given.
+async fn create(accounts: &Accounts, new: NewKey, tier: Option<Tier>) -> Result<PublisherKey, AccountsError> {
+    let mut made = accounts.create_publisher_key(new).await?;
+    if let Some(tier) = tier {
+        accounts.set_tier(&made.issued.account_id, tier, OPERATOR).await?;
+        made.tier = tier;
+    }
+    Ok(made)
 }
 
 fn show(made: &PublisherKey, as_json: bool) -> Result<(), Failure> {
@@ -174,7 +202,10 @@ fn show(made: &PublisherKey, as_json: bool) -> Result<(), Failure> {
         ))?;
         let (domains, tier) = (made.domains.join(", "), made.tier);
         let (scopes, expires) = (words(&made.issued.scopes), day(made.issued.expires_at_ms));
-        out.line(format_args!("for      {domains}, {tier}, {scopes}, until {expires}"))?;
+        let limited = if made.issued.domains.is_some() { " only" } else { "" };
+        out.line(format_args!(
+            "for      {domains}{limited}, {tier}, {scopes}, until {expires}"
+        ))?;
     }
     out.flush()
 }
@@ -211,10 +242,13 @@ impl List {
                     None if key.expires_at_ms <= now_ms() => paint(WARN, "expired"),
                     None => paint(GOOD, "valid"),
                 };
+                let limit = key.domains.as_ref().map_or(String::new(), |domains| {
+                    format!("  only {}", visible(&domains.join(",")))
+                });
                 let (id, account, scopes) = (&key.key_id, &key.account_id, words(&key.scopes));
                 out.line(format_args!(
-                    "{id:<18} {account:<37} {scopes:<12} {made:<11} {until:<11} {}  {state}",
-                    key.name
+                    "{id:<18} {account:<37} {scopes:<12} {made:<11} {until:<11} {}  {state}{limit}",
+                    visible(&key.name)
                 ))?;
             }
         }
@@ -259,6 +293,7 @@ fn made_json(made: &PublisherKey) -> Value {
         "keyId": issued.key_id,
         "accountId": issued.account_id,
         "domains": made.domains,
+        "limited": issued.domains.is_some(),
         "tier": made.tier.as_str(),
         "scope": issued.scopes,
         "expiresAt": instant(issued.expires_at_ms),
@@ -271,6 +306,7 @@ fn key_json(key: &KeyInfo) -> Value {
         "accountId": key.account_id,
         "name": key.name,
         "scope": key.scopes,
+        "domains": key.domains,
         "createdAt": instant(key.created_at_ms),
         "expiresAt": instant(key.expires_at_ms),
         "revokedAt": key.revoked_at_ms.map(instant),

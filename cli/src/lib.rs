@@ -4,8 +4,8 @@
 //! - offline, on files and standard input: [`keygen`], [`sign`], [`verify`], [`explain`], [`canonicalize`],
 //!   [`check_signature`]
 //! - against a gateway: [`send`]; against a publisher's webhook: [`deliver`]
-//! - on a data directory: [`up`] (all services in one process), [`keys`], [`dev_token`],
-//!   [`clients`], [`operators`], [`audit`], [`repair`], [`rewind`],
+//! - on a data directory: [`up`] (all services in one process), [`accounts`](mod@accounts),
+//!   [`keys`], [`dev_token`], [`clients`], [`operators`], [`audit`], [`repair`], [`rewind`],
 //!   [`rejected`] (list, show, replay), [`usage`](mod@usage) (check, rebuild), [`config`]
 //! - on servers: [`migrate`]; on nothing: [`size`], what a load needs;
 //!   [`idle`], which does nothing, for pods
@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account_store;
+pub mod accounts;
 pub mod audit;
 pub mod blocks;
 pub mod canonicalize;
@@ -27,6 +28,7 @@ pub mod config;
 pub mod data_dir;
 pub mod deliver;
 pub mod dev_token;
+pub mod domains;
 pub mod evidence;
 pub mod explain;
 pub mod failure;

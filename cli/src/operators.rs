@@ -8,10 +8,9 @@ mod reattributing;
 use accounts::{Accounts, AccountsError, Domain, Operator, OperatorError, OperatorKey};
 use uuid::Uuid;
 
-use crate::account_store;
+use crate::account_store::with_store;
 use crate::failure::{Answer, Failure};
 use crate::settings::SettingsArgs;
-use crate::terminal::Output;
 
 /// The actor in the audit trail: whoever runs the deployment.
 const ACTOR: &str = "operator";
@@ -68,17 +67,6 @@ impl Operators {
             }
         })
     }
-}
-
-/// Runs `work` on the account store, and closes the store afterwards.
-async fn with_store<T>(
-    settings: &SettingsArgs,
-    work: impl AsyncFnOnce(&Accounts) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    let accounts = account_store::open(&settings.load()?).await?;
-    let done = work(&accounts).await;
-    accounts.close().await;
-    done
 }
 
 impl OperatorArgs {
@@ -146,12 +134,4 @@ fn failure(error: OperatorError) -> Failure {
         OperatorError::Store(error) => store_failure(error),
         refused => Failure::input(refused),
     }
-}
-
-/// Prints one line about what was done.
-fn report(line: &str, answer: Answer) -> Result<Answer, Failure> {
-    let mut out = Output::stdout();
-    out.line(line)?;
-    out.flush()?;
-    Ok(answer)
 }

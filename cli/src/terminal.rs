@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 
-use crate::failure::Failure;
+use crate::failure::{Answer, Failure};
 
 /// Something that is as it should be.
 pub const GOOD: Style = AnsiColor::Green.on_default();
@@ -106,6 +106,14 @@ impl RawOutput {
     pub fn flush(&mut self) -> Result<(), Failure> {
         self.stream.flush().map_err(|e| Failure::output(&e))
     }
+}
+
+/// Writes one line about what was done, and returns the answer.
+pub fn report(line: impl Display, answer: Answer) -> Result<Answer, Failure> {
+    let mut out = Output::stdout();
+    out.line(line)?;
+    out.flush()?;
+    Ok(answer)
 }
 
 /// A line for people on standard error; a closed one is no reason to fail.

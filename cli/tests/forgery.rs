@@ -128,19 +128,12 @@ fn is_proven(status: &Value) -> bool {
 fn strangers_change_no_proven_number_name_or_client() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let create = [
-        "keys",
-        "create",
-        "--domain",
-        "news.example",
-        "--json",
-        "--tier",
-        "enterprise",
-    ];
+    let create = ["keys", "create", "--domain", "news.example", "--json"];
     let api_key = on(&data, &create).expect(0).json()["apiKey"]
         .as_str()
         .unwrap()
         .to_owned();
+    on(&data, &["accounts", "set-tier", "news.example", "enterprise"]).expect(0);
     on(&data, &["keys", "create", "--domain", "lab.example"]).expect(0);
     on(&data, &["operators", "create", "lab.example"]).expect(0);
 

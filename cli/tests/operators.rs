@@ -5,7 +5,7 @@ mod command;
 
 use std::path::Path;
 
-use command::{Ran, key, receipts};
+use command::{Deployment, Ran, key};
 use serde_json::{Value, json};
 
 const CLIENT: &str = "018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10";
@@ -15,33 +15,16 @@ MCowBQYDK2VwAyEAJrQLj5P/89iXES9+vFgrIy29clF9CC/oPPsw3c5D0bs=
 -----END PUBLIC KEY-----
 ";
 
-struct Deployment {
-    dir: tempfile::TempDir,
-}
-
 impl Deployment {
-    fn new() -> Self {
-        Self {
-            dir: tempfile::tempdir().unwrap(),
-        }
-    }
-
-    fn run(&self, noun: &str, args: &[&str]) -> Ran {
-        let data = self.dir.path().join("data");
-        let (command, rest) = args.split_first().unwrap();
-        receipts(
-            &[&[noun, command, "--data", data.to_str().unwrap()], rest].concat(),
-            b"",
-        )
-    }
-
     fn operators(&self, args: &[&str]) -> Ran {
         self.run("operators", args)
     }
 
     /// Makes an account that has verified `domain` an operator, and returns the operator's ID.
     fn create(&self, domain: &str) -> String {
-        self.run("keys", &["create", "--domain", domain]).expect(0);
+        if self.run("domains", &["show", domain]).code != 0 {
+            self.run("keys", &["create", "--domain", domain]).expect(0);
+        }
         let created = self.operators(&["create", domain, "--json"]).expect(0).json();
         created["operatorId"].as_str().unwrap().to_owned()
     }

@@ -134,18 +134,8 @@ fn raw(data: &Path, position: &str) -> Vec<u8> {
 fn what_passes_by_better_rules_counts_once_and_the_books_stay_exact() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let made = on(
-        &data,
-        &[
-            "keys",
-            "create",
-            "--domain",
-            "news.example",
-            "--json",
-            "--tier",
-            "enterprise",
-        ],
-    );
+    let made = on(&data, &["keys", "create", "--domain", "news.example", "--json"]);
+    on(&data, &["accounts", "set-tier", "news.example", "enterprise"]).expect(0);
     let api_key = made.expect(0).json()["apiKey"].as_str().unwrap().to_owned();
     let records = Records::new(dir.path());
     let receipts = records.signed(14);

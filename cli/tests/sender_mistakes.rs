@@ -5,8 +5,6 @@
 mod command;
 mod running;
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -14,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use command::key;
 use receipt::{Algorithm, Limits, SigningKey, sign_batch, sign_receipt};
-use running::{Up, until};
+use running::{Up, post, until};
 use serde_json::{Value, json};
 
 const ONE: &str = "/api/v1/receipts";
@@ -205,36 +203,16 @@ fn bytes(value: &Value) -> Vec<u8> {
 }
 
 fn send(gateway: &str, mistake: &Mistake) -> Seen {
-    let host = gateway.strip_prefix("http://").unwrap();
-    let mut stream = TcpStream::connect(host).unwrap();
-    let Mistake {
-        path,
-        content_type,
-        body,
-        ..
-    } = mistake;
     let signature = mistake.signature.as_ref();
     let signature = signature.map_or_else(String::new, |text| format!("X-Service-Signature: {text}\r\n"));
-    let length = body.len();
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n{signature}\
-         Connection: close\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).unwrap();
-    // The answer may come before the body is read.
-    let _ = stream.write_all(body);
-    let mut text = String::new();
-    let _ = stream.read_to_string(&mut text);
-    let status = text.split(' ').nth(1).unwrap_or_default().to_owned();
-    let answer: Value = text
-        .split_once("\r\n\r\n")
-        .and_then(|(_, body)| serde_json::from_str(body).ok())
-        .unwrap();
+    let headers = format!("Content-Type: {}\r\n{signature}", mistake.content_type);
+    let (status, answer) = post(gateway, mistake.path, &headers, &mistake.body);
+    let answer: Value = serde_json::from_str(&answer).unwrap();
     let offset = answer["acknowledgement"]["logPosition"]["offset"].as_u64();
     Seen {
         answer: match answer["code"].as_str() {
             Some(code) => format!("{status} `{code}`"),
-            None => status,
+            None => status.to_string(),
         },
         position: offset.map(|offset| (offset, mistake.index)),
     }

@@ -2,8 +2,9 @@
 
 use uuid::Uuid;
 
-use super::{ACTOR, OperatorArgs, failure, report, store_failure};
+use super::{ACTOR, OperatorArgs, failure, store_failure};
 use crate::failure::{Answer, Failure};
+use crate::terminal::report;
 
 const CLAIM_HELP: &str = "\
 Receipts that arrive from now on with this `client.id` are rejected unless a key of an operator that claims it \
@@ -61,9 +62,9 @@ impl Claim {
                 let claimed = accounts.claim_client(operator, ACTOR, client).await.map_err(failure)?;
                 let domain = &operator.domain;
                 if claimed {
-                    report(&format!("{domain} claims client {client} from now on"), Answer::Good)
+                    report(format!("{domain} claims client {client} from now on"), Answer::Good)
                 } else {
-                    report(&format!("{domain} claimed client {client} before"), Answer::Found)
+                    report(format!("{domain} claimed client {client} before"), Answer::Found)
                 }
             })
             .await
@@ -78,12 +79,9 @@ impl Release {
                 let released = accounts.release_client(operator, ACTOR, client).await;
                 let domain = &operator.domain;
                 if released.map_err(store_failure)? {
-                    report(
-                        &format!("{domain} doesn't claim client {client} any more"),
-                        Answer::Good,
-                    )
+                    report(format!("{domain} doesn't claim client {client} any more"), Answer::Good)
                 } else {
-                    report(&format!("{domain} didn't claim client {client}"), Answer::Found)
+                    report(format!("{domain} didn't claim client {client}"), Answer::Found)
                 }
             })
             .await

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use accounts::KeySource;
 use http_signatures::DirectoryKey;
 
-use super::{ACTOR, OperatorArgs, failure, find_key, report, store_failure};
+use super::{ACTOR, OperatorArgs, failure, find_key, store_failure};
 use crate::failure::{Answer, Failure};
+use crate::terminal::report;
 
 /// No public key of the three kinds is near this long.
 const PEM_BYTES_MAX: u64 = 4 << 10;
@@ -73,9 +74,9 @@ impl AddKey {
                     .map_err(failure)?;
                 let (thumbprint, domain) = (&key.thumbprint, &operator.domain);
                 if added {
-                    report(&format!("{thumbprint} is a key of {domain} from now on"), Answer::Good)
+                    report(format!("{thumbprint} is a key of {domain} from now on"), Answer::Good)
                 } else {
-                    report(&format!("{thumbprint} was a key of {domain} before"), Answer::Found)
+                    report(format!("{thumbprint} was a key of {domain} before"), Answer::Found)
                 }
             })
             .await
@@ -90,12 +91,9 @@ impl EndKey {
                 let ended = accounts.end_operator_key(operator, ACTOR, key.fingerprint).await;
                 let (thumbprint, domain) = (&key.thumbprint, &operator.domain);
                 if ended.map_err(store_failure)? {
-                    report(&format!("{thumbprint} is no key of {domain} from now on"), Answer::Good)
+                    report(format!("{thumbprint} is no key of {domain} from now on"), Answer::Good)
                 } else {
-                    report(
-                        &format!("{thumbprint} wasn't a key of {domain} any more"),
-                        Answer::Found,
-                    )
+                    report(format!("{thumbprint} wasn't a key of {domain} any more"), Answer::Found)
                 }
             })
             .await

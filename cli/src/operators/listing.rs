@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use service::instant::rfc3339_ms;
 use uuid::Uuid;
 
-use super::{ACTOR, OperatorArgs, failure, report, store_failure, with_store};
+use super::{ACTOR, OperatorArgs, failure, store_failure};
+use crate::account_store::with_store;
 use crate::failure::{Answer, Failure};
 use crate::settings::SettingsArgs;
-use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint, visible};
+use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint, report, visible};
 
 const LIST_HELP: &str = "\
 Examples:
@@ -146,9 +147,9 @@ impl Create {
         })
         .await?;
         if self.json {
-            return report(&to_json(&operator).to_string(), Answer::Good);
+            return report(to_json(&operator), Answer::Good);
         }
-        report(&format!("{domain} is operator {}", operator.id), Answer::Good)
+        report(format!("{domain} is operator {}", operator.id), Answer::Good)
     }
 }
 

@@ -38,7 +38,7 @@ pub struct List {
     settings: SettingsArgs,
     #[command(flatten)]
     selection: Selection,
-    /// Only those that no replay has made good
+    /// Only those that no replay has appended again, and whose bytes are stored
     #[arg(long)]
     waiting: bool,
     /// At most so many; 0 for all
@@ -137,10 +137,11 @@ fn heading() -> String {
 
 fn text(row: &Rejected) -> String {
     let received = rfc3339_ms(row.received_at_ms);
-    let receipt = row
-        .receipt_id
-        .map(|id| id.to_string())
-        .unwrap_or_else(|| "-".to_owned());
+    let receipt = match row.receipt_id {
+        Some(id) => id.to_string(),
+        None if row.receipts > 1 => count(row.receipts.into(), "receipt"),
+        None => "-".to_owned(),
+    };
     let publisher = if row.publisher.is_empty() { "-" } else { &row.publisher };
     let reason = paint(BAD, format_args!("{:<22}", visible(&row.reason)));
     let replayed = match &row.replay {

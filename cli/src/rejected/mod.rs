@@ -18,6 +18,7 @@ pub mod selection;
 pub mod show;
 pub mod tally;
 
+use accounts::Fingerprint;
 use serde_json::{Value, json};
 use service::instant::rfc3339_ms;
 use warehouse::Rejected;
@@ -84,6 +85,8 @@ fn to_json(rejected: &Rejected) -> Value {
         "kind": rejected.kind,
         "origin": optional(&rejected.origin),
         "rawBytes": rejected.raw_bytes,
+        "keyFingerprint": rejected.key_fingerprint.map(|key| Fingerprint(key).to_string()),
+        "receipts": rejected.receipts,
         "replay": rejected.replay.as_ref().map(|replay| json!({
             "replayedAt": rfc3339_ms(replay.replayed_at_ms),
             "replayedAs": position(replay.replayed_as),

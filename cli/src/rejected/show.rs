@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use accounts::Fingerprint;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use receipt_log::ReceiptPosition;
@@ -170,6 +171,7 @@ fn members(row: &Rejected) -> Vec<(&'static str, String)> {
         ("record", "batch") => "the whole body of a batch",
         ("record", _) => "the whole body of a request",
         ("signed_batch", _) => "one receipt of a batch whose signature is good",
+        ("not_kept", _) => "not stored: the key had more rejections that day than verifier.rejected_kept_per_day_max",
         _ => "stored by an earlier version: a receipt, or the whole body",
     };
     let replayed = row.replay.as_ref().map(|replay| {
@@ -197,6 +199,11 @@ fn members(row: &Rejected) -> Vec<(&'static str, String)> {
             or_none(row.request_signature.as_deref().map(visible)),
         ),
         ("client address", text(&row.client_address)),
+        (
+            "key fingerprint",
+            or_none(row.key_fingerprint.map(|key| Fingerprint(key).to_string())),
+        ),
+        ("receipts", row.receipts.to_string()),
         ("replayed", or_none(replayed)),
         ("bytes", format!("{}, {bytes_are}", row.raw_bytes)),
     ]

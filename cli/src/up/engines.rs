@@ -34,7 +34,7 @@ impl Engines {
     /// # Errors
     /// The first engine that can't be opened, and why.
     pub async fn open(settings: &Settings, health: &Health) -> Result<Self, Failure> {
-        let limiter = limiter(&settings.redis, settings.quotas.keys_max, health)
+        let limiter = limiter(&settings.redis, settings.quotas.accounts_max, health)
             .await
             .map_err(Failure::input)?;
         let open = || Log::open(&settings.kafka, &settings.log, &settings.data.log());

@@ -68,6 +68,29 @@ pub(crate) fn receipts(args: &[&str], input: &[u8]) -> Ran {
     }
 }
 
+/// A data directory that lasts as long as the test.
+pub(crate) struct Deployment {
+    pub(crate) dir: tempfile::TempDir,
+}
+
+impl Deployment {
+    pub(crate) fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// Runs `receipts NOUN` with these arguments, the first of which is its command.
+    pub(crate) fn run(&self, noun: &str, args: &[&str]) -> Ran {
+        let data = self.dir.path().join("data");
+        let (command, rest) = args.split_first().unwrap();
+        receipts(
+            &[&[noun, command, "--data", data.to_str().unwrap()], rest].concat(),
+            b"",
+        )
+    }
+}
+
 /// A key made in `dir`, and its public half.
 pub(crate) fn key(dir: &Path, algorithm: &str) -> (PathBuf, String) {
     let path = dir.join(format!("{algorithm}.key"));

@@ -150,16 +150,36 @@ pub(crate) fn on(data: &Path, args: &[&str]) -> Ran {
     receipts(&args, b"")
 }
 
-/// Has the running engine execute a statement, which no service would.
-pub(crate) fn execute(data: &Path, statement: &str) {
+/// Sends a POST request, and returns status and answer. `headers` are lines with their ends.
+pub(crate) fn post(url: &str, path: &str, headers: &str, body: &[u8]) -> (u16, String) {
+    let host = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    let length = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n{headers}Connection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    // The answer may come before the body is read.
+    let _ = stream.write_all(body);
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text);
+    let (head, body) = text
+        .split_once("\r\n\r\n")
+        .unwrap_or_else(|| panic!("no answer: {text}"));
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// Has the running engine execute a statement, which no service would. Returns the answer.
+pub(crate) fn execute(data: &Path, statement: &str) -> String {
     let mut stream = UnixStream::connect(data.join("warehouse.sock")).unwrap();
     let length = statement.len();
-    let head = format!(
-        "POST /?database=receipts HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-    );
+    // HTTP/1.0: the answer isn't in chunks.
+    let head = format!("POST /?database=receipts HTTP/1.0\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(statement.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.0 200"), "{answer}");
+    body.to_owned()
 }

@@ -1,0 +1,257 @@
+//! `receipts accounts`: accounts, and their tiers.
+
+use accounts::{AccountInfo, Accounts, Domain, OwnedDomain, Tier};
+use serde_json::{Value, json};
+use service::instant::rfc3339_ms;
+
+use crate::account_store::with_store;
+use crate::domains::{domain_end_ms, domain_state, domain_to_json};
+use crate::failure::{Answer, Failure};
+use crate::settings::SettingsArgs;
+use crate::terminal::{HEAD, Output, WARN, paint, report, visible};
+
+/// The actor in the audit trail: whoever runs the deployment.
+const ACTOR: &str = "operator";
+
+const LIST_HELP: &str = "\
+Newest first, 1,000 at most. `receipts accounts show DOMAIN` finds the account of a domain.
+
+Examples:
+  receipts accounts list
+  receipts accounts list --json | jq -r '.[] | select(.tier == \"free\") | .accountId'
+
+Exit codes:
+  0  ok
+  2  wrong usage
+  3  the account store is unavailable";
+
+const SHOW_HELP: &str = "\
+Examples:
+  receipts accounts show news.example
+  receipts accounts show acc_018f3f3c7f2e7cc08b6a2f6d1c7e9a10 --json
+
+Exit codes:
+  0  ok
+  2  wrong usage, or there is no such account
+  3  the account store is unavailable";
+
+const SET_TIER_HELP: &str = "\
+The tier decides how many requests the account may make, whatever key it uses ([quotas]), and how many active API keys it \
+may have ([accounts] *_keys_max). Running services apply it within accounts.cache_ms_max (2 s), without a restart. Keys \
+beyond a lower tier's number work on; the account can't create others until it has fewer.
+
+Examples:
+  receipts accounts set-tier news.example pro
+  receipts accounts set-tier acc_018f3f3c7f2e7cc08b6a2f6d1c7e9a10 enterprise --json
+
+Exit codes:
+  0  the account has the tier
+  2  wrong usage, or there is no such account
+  3  the account store is unavailable";
+
+/// List and show accounts, and set their tiers
+#[derive(Debug, clap::Args)]
+pub struct AccountsCommand {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    List(List),
+    Show(Show),
+    SetTier(SetTier),
+}
+
+/// List accounts
+#[derive(Debug, clap::Args)]
+#[command(after_help = LIST_HELP)]
+struct List {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Write the accounts as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show an account with its domains
+#[derive(Debug, clap::Args)]
+#[command(after_help = SHOW_HELP)]
+struct Show {
+    #[command(flatten)]
+    account: AccountArgs,
+    /// Write the account as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Move an account to another tier
+#[derive(Debug, clap::Args)]
+#[command(after_help = SET_TIER_HELP)]
+struct SetTier {
+    #[command(flatten)]
+    account: AccountArgs,
+    /// free, pro or enterprise
+    #[arg(value_name = "TIER")]
+    tier: Tier,
+    /// Write the account as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// An account by its ID or one of its domains.
+#[derive(Debug, clap::Args)]
+struct AccountArgs {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// The account's ID, as `receipts accounts list` shows it, or one of its domains
+    #[arg(value_name = "ACCOUNT")]
+    account: String,
+}
+
+impl AccountsCommand {
+    /// Runs the command.
+    pub fn run(self) -> Result<Answer, Failure> {
+        crate::runtime::block_on(async {
+            match self.command {
+                Command::List(list) => list.run().await,
+                Command::Show(show) => show.run().await,
+                Command::SetTier(set_tier) => set_tier.run().await,
+            }
+        })
+    }
+}
+
+impl List {
+    async fn run(self) -> Result<Answer, Failure> {
+        let listed = with_store(&self.settings, async |accounts| {
+            accounts.list_accounts().await.map_err(Failure::unavailable)
+        })
+        .await?;
+        let mut out = Output::stdout();
+        if self.json {
+            out.line(Value::Array(listed.iter().map(to_json).collect()))?;
+        } else {
+            let heading = format!("{:<37} {:<11} {:>7} {:>5} name", "account", "tier", "domains", "keys");
+            out.line(paint(HEAD, heading))?;
+            for account in &listed {
+                let (id, tier) = (visible(&account.account_id), account.tier.as_str());
+                let (domains, keys) = (account.verified_domains, account.active_keys);
+                let name = visible(&account.name);
+                out.line(format_args!("{id:<37} {tier:<11} {domains:>7} {keys:>5} {name}"))?;
+            }
+        }
+        out.flush()?;
+        Ok(Answer::Good)
+    }
+}
+
+impl Show {
+    async fn run(self) -> Result<Answer, Failure> {
+        let (account, domains) = self
+            .account
+            .with_account(async |accounts, account| {
+                let domains = accounts.owned_domains(Some(&account.account_id)).await;
+                Ok((account, domains.map_err(Failure::unavailable)?))
+            })
+            .await?;
+        let mut out = Output::stdout();
+        if self.json {
+            let mut shown = to_json(&account);
+            shown["domains"] = domains.iter().map(domain_to_json).collect();
+            out.line(shown)?;
+        } else {
+            show(&mut out, &account, &domains)?;
+        }
+        out.flush()?;
+        Ok(Answer::Good)
+    }
+}
+
+impl SetTier {
+    async fn run(self) -> Result<Answer, Failure> {
+        let tier = self.tier;
+        let (before, account) = self
+            .account
+            .with_account(async |accounts, account| {
+                let id = &account.account_id;
+                let before = accounts.set_tier(id, tier, ACTOR).await.map_err(Failure::unavailable)?;
+                let before = before.ok_or_else(|| unknown(id))?;
+                Ok((before, AccountInfo { tier, ..account }))
+            })
+            .await?;
+        let id = visible(&account.account_id);
+        let line = if self.json {
+            to_json(&account).to_string()
+        } else if before == tier {
+            format!("{id} had tier {tier} before")
+        } else {
+            format!("{id} has tier {tier} from now on, not {before}")
+        };
+        report(line, Answer::Good)
+    }
+}
+
+impl AccountArgs {
+    /// Runs `work` on the store and the account.
+    async fn with_account<T>(
+        &self,
+        work: impl AsyncFnOnce(&Accounts, AccountInfo) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        with_store(&self.settings, async |accounts| {
+            work(accounts, find(accounts, &self.account).await?).await
+        })
+        .await
+    }
+}
+
+/// The account with this ID, or to which this domain belongs.
+async fn find(accounts: &Accounts, text: &str) -> Result<AccountInfo, Failure> {
+    let id = match text.parse::<Domain>() {
+        Ok(domain) => accounts.account_of(&domain).await.map_err(Failure::unavailable)?,
+        Err(_) => Some(text.to_owned()),
+    };
+    let id = id.ok_or_else(|| unknown(text))?;
+    let account = accounts.account(&id).await.map_err(Failure::unavailable)?;
+    account.ok_or_else(|| unknown(text))
+}
+
+fn unknown(text: &str) -> Failure {
+    Failure::Input(format!(
+        "there is no account {text}, by ID or domain: `receipts accounts list` shows all"
+    ))
+}
+
+fn show(out: &mut Output, account: &AccountInfo, domains: &[OwnedDomain]) -> Result<(), Failure> {
+    out.line(format_args!("account  {}", paint(HEAD, visible(&account.account_id))))?;
+    out.line(format_args!("name     {}", visible(&account.name)))?;
+    out.line(format_args!("tier     {}", account.tier))?;
+    out.line(format_args!("keys     {} active", account.active_keys))?;
+    out.line(format_args!("made     {}", rfc3339_ms(account.created_at_ms)))?;
+    if let Some(deletion) = account.deletion {
+        let text = format!("planned, from {} on", rfc3339_ms(deletion.erase_after_ms));
+        out.line(format_args!("deletion {}", paint(WARN, text)))?;
+    }
+    for domain in domains {
+        let (name, method) = (&domain.verification.domain, &domain.verification.method);
+        let (state, end) = (domain_state(domain), rfc3339_ms(domain_end_ms(domain)));
+        out.line(format_args!(
+            "domain   {} {} {state}, until {end}",
+            visible(name),
+            visible(method)
+        ))?;
+    }
+    Ok(())
+}
+
+fn to_json(account: &AccountInfo) -> Value {
+    json!({
+        "accountId": account.account_id,
+        "name": account.name,
+        "tier": account.tier.as_str(),
+        "createdAt": rfc3339_ms(account.created_at_ms),
+        "verifiedDomains": account.verified_domains,
+        "activeKeys": account.active_keys,
+        "eraseAfter": account.deletion.map(|deletion| rfc3339_ms(deletion.erase_after_ms)),
+    })
+}

@@ -1,0 +1,50 @@
+//! `receipts domains`: whose domains are, what their proofs are worth, and the operator's word
+//! about them.
+
+mod changing;
+mod listing;
+
+pub(crate) use listing::{end_ms as domain_end_ms, state_text as domain_state, to_json as domain_to_json};
+
+use accounts::AccountsError;
+
+use crate::failure::{Answer, Failure};
+
+/// The actor in the audit trail.
+const ACTOR: &str = "operator";
+
+/// List, show, revoke and transfer publishers' domains
+#[derive(Debug, clap::Args)]
+pub struct Domains {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    List(listing::List),
+    Show(listing::Show),
+    Revoke(changing::Revoke),
+    Transfer(changing::Transfer),
+}
+
+impl Domains {
+    /// Runs the command.
+    pub fn run(self) -> Result<Answer, Failure> {
+        crate::runtime::block_on(async {
+            match self.command {
+                Command::List(command) => command.run().await,
+                Command::Show(command) => command.run().await,
+                Command::Revoke(command) => command.run().await,
+                Command::Transfer(command) => command.run().await,
+            }
+        })
+    }
+}
+
+fn store_failure(error: AccountsError) -> Failure {
+    match error {
+        AccountsError::UnknownAccount(_) => Failure::input(error),
+        error => Failure::unavailable(error),
+    }
+}
