@@ -64,7 +64,8 @@ done
 cat "$work/up.out"
 
 step '2. A publisher gets an API key'
-key=$("$bin" keys create --data "$data" --domain "$publisher" --tier enterprise --json | jq -er .apiKey)
+key=$("$bin" keys create --data "$data" --domain "$publisher" --json | jq -er .apiKey)
+"$bin" accounts set-tier --data "$data" "$publisher" enterprise
 echo "$publisher  ${key:0:12}…"
 
 step '3. AI operators build and sign receipts, outside this code base'

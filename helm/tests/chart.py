@@ -27,8 +27,8 @@ SERVICES = list(DRAINS_S)
 
 # What the services need at least, and every part of the chart switched on.
 ENGINES = {
-    "config": {"kafka": {"brokers": "kafka:9092"}, "warehouse": {"url": "http://clickhouse:8123"}},
-    "secrets": {"accountsUrl": "postgres://receipts:hunter-accounts@postgres/receipts"},
+    "config": {"kafka": {"brokers": "kafka:9092"}, "warehouse": {"url": "https://clickhouse:8443"}},
+    "secrets": {"accountsUrl": "postgres://receipts:hunter-accounts@postgres/receipts?sslmode=require"},
     "gateway": {"acknowledgementKeysSecret": "acknowledgement"},
 }
 EVERYTHING = {
@@ -37,7 +37,7 @@ EVERYTHING = {
     "commonAnnotations": {"note": "all"},
     "image": {"registry": "registry.example.com/team", "digests": {"gateway": "sha256:" + "0" * 64}, "pullSecrets": ["pull"]},
     "secrets": {
-        "accountsUrl": "postgres://receipts:hunter-accounts@postgres/receipts",
+        "accountsUrl": "postgres://receipts:hunter-accounts@postgres/receipts?sslmode=require",
         "kafkaSaslPassword": "hunter-kafka",
         "warehousePassword": "hunter-warehouse",
         "redisPassword": "hunter-redis",
@@ -63,7 +63,7 @@ EVERYTHING = {
 
 
 # What an existingSecret holds.
-SECRETS = {f"RECEIPTS_{name}": "postgres://r:p@h/d" if name == "ACCOUNTS_URL" else "hunter" for name in [
+SECRETS = {f"RECEIPTS_{name}": "postgres://r:p@h/d?sslmode=require" if name == "ACCOUNTS_URL" else "hunter" for name in [
     "ACCOUNTS_URL", "KAFKA_SASL_PASSWORD", "WAREHOUSE_PASSWORD", "REDIS_PASSWORD", "SMTP_PASSWORD",
 ]}
 

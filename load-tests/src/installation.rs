@@ -53,17 +53,24 @@ impl Installation {
         }
     }
 
-    /// An API key for a publisher's domain, without a limit on requests.
+    /// An API key for a publisher's domain, of tier enterprise.
     ///
     /// # Errors
-    /// `receipts keys create` failed.
+    /// `receipts keys create` or `receipts accounts set-tier` failed.
     pub async fn create_key(&self, domain: &str) -> Result<String> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Created {
             api_key: String,
         }
-        let arguments = ["keys", "create", "--domain", domain, "--tier", "enterprise", "--json"];
+        let created = self.run(&["keys", "create", "--domain", domain, "--json"]).await?;
+        self.run(&["accounts", "set-tier", domain, "enterprise"]).await?;
+        let created: Created = serde_json::from_slice(&created).context("the JSON of keys create")?;
+        Ok(created.api_key)
+    }
+
+    /// Runs a command on the installation, and returns its output.
+    async fn run(&self, arguments: &[&str]) -> Result<Vec<u8>> {
         let output = Command::new(&self.receipts)
             .args(arguments)
             .arg("--data")
@@ -74,10 +81,10 @@ impl Installation {
             .with_context(|| format!("running {}", self.receipts.display()))?;
         ensure!(
             output.status.success(),
-            "keys create: {}",
+            "{}: {}",
+            arguments.join(" "),
             String::from_utf8_lossy(&output.stderr)
         );
-        let created: Created = serde_json::from_slice(&output.stdout).context("the JSON of keys create")?;
-        Ok(created.api_key)
+        Ok(output.stdout)
     }
 }

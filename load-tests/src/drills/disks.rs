@@ -98,15 +98,16 @@ pub(super) async fn embedded(setting: Setting) -> Result<Figures> {
     stack.start()?;
     stack.ready().await?;
     let key = stack.create_key("full.example").await?;
+    // Single receipts, which the log doesn't compress, fill what it has set aside.
     let more = [
         "--duration",
         "3600",
         "--batch",
-        "20",
+        "1",
         "--rate",
         "1500",
         "--concurrency",
-        "8",
+        "32",
     ];
     let mut arguments = stack.load(&key, "full.example", &more);
     arguments.tries_max = u32::MAX;
