@@ -1,5 +1,5 @@
-//! One receipt, step by step, ours beside the usual ways: parse, canonical bytes and hash, judge; a batch; a block of
-//! raw signature checks.
+//! One receipt, step by step, ours beside the usual ways: parse, canonical bytes and hash, judge; a
+//! batch; a block of raw signature checks.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::hint::black_box;

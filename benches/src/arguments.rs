@@ -7,7 +7,8 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::server::ServeArguments;
 
-/// Measures every figure of the project against its reference, in one run and in turn, and writes the run down
+/// Measures every figure of the project against its reference, in one run and in turn, and writes
+/// the run down
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -43,7 +44,8 @@ pub struct RunArguments {
     /// The folder for logs and data while measuring; by default one beside this program.
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
-    /// The folder with the programs `receipts` and `receipts-load`; by default the one of this program.
+    /// The folder with the programs `receipts` and `receipts-load`; by default the one of this
+    /// program.
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,
     /// List the figures and stop.

@@ -6,9 +6,11 @@
 //! - [`reference`](mod@reference): the naive way, and signatures alone
 //! - [`rounds`]: two ways measured in turn, and the medians of what came out
 //! - [`figures`]: the rows of the table, one module for each subject
-//! - [`server`], [`process`], [`traffic`]: a server in a process of its own, what it costs, and the requests to it
+//! - [`server`], [`process`], [`traffic`]: a server in a process of its own, what it costs, and the
+//!   requests to it
 //! - [`scratch`]: where logs are written, on a real disk
-//! - [`row`], [`report`], [`machine`]: a row with its target, the table and the file, and what it was measured on
+//! - [`row`], [`report`], [`machine`]: a row with its target, the table and the file, and what it
+//!   was measured on
 //! - [`sizing`]: the program `sizing`, which holds `receipts size` against this machine
 //! - [`progress`]: what is being measured now
 

@@ -21,8 +21,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts this program as the server `arguments` name, on a core of its own where there are several and `taskset`
-    /// is at hand: the client gets the others.
+    /// Starts this program as the server `arguments` name, on a core of its own where there are
+    /// several and `taskset` is at hand: the client gets the others.
     ///
     /// # Errors
     /// It didn't start.
@@ -81,7 +81,8 @@ impl Drop for Server {
 /// There is no such process.
 pub fn cpu_seconds(process: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The second field is the program's name in parentheses and may hold anything; utime and stime are 14 and 15.
+    // The second field is the program's name in parentheses and may hold anything; utime and stime
+    // are 14 and 15.
     let (_, rest) = stat.rsplit_once(')').context("/proc/PID/stat")?;
     let mut fields = rest.split_ascii_whitespace().skip(11);
     let mut ticks = || -> Result<f64> { Ok(fields.next().context("/proc/PID/stat is short")?.parse()?) };

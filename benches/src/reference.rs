@@ -31,7 +31,8 @@ pub fn payload_hash(body: &[u8]) -> Result<[u8; 32]> {
     Ok(Sha256::digest(canonical(body)?).into())
 }
 
-/// The whole verify step, the naive way: a tree, canonical bytes, and the key read from its PEM each time.
+/// The whole verify step, the naive way: a tree, canonical bytes, and the key read from its PEM
+/// each time.
 ///
 /// # Errors
 /// Not a receipt, or its signature doesn't verify.

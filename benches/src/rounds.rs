@@ -1,5 +1,5 @@
-//! Two ways measured in turn: ours, the reference, ours, the reference. What disturbs the machine for longer than a
-//! round disturbs both, so ratios stand where absolute numbers don't.
+//! Two ways measured in turn: ours, the reference, ours, the reference. What disturbs the machine
+//! for longer than a round disturbs both, so ratios stand where absolute numbers don't.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,8 @@ impl Samples {
         median(&self.reference)
     }
 
-    /// The median of the rounds' ratios, ours over the reference: each round's two numbers were measured side by side.
+    /// The median of the rounds' ratios, ours over the reference: each round's two numbers were
+    /// measured side by side.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let ratios: Vec<f64> = self
@@ -72,8 +73,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some((lower + upper) / 2.0)
 }
 
-/// Repeats `pass` for `time`; the units it did in a second of this thread's CPU time. Not wall time: on a machine that
-/// does other things too the thread isn't always running.
+/// Repeats `pass` for `time`; the units it did in a second of this thread's CPU time. Not wall
+/// time: on a machine that does other things too the thread isn't always running.
 pub fn units_per_cpu_second(time: Duration, mut pass: impl FnMut() -> u64) -> f64 {
     let began = Instant::now();
     let cpu = ThreadTime::now();

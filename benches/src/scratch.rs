@@ -1,4 +1,5 @@
-//! Where logs are written while measuring: on a real disk, beside this program, and gone afterwards.
+//! Where logs are written while measuring: on a real disk, beside this program, and gone
+//! afterwards.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,8 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// In `parent`, or beside this program: temporary folders are often memory, where a sync costs nothing.
+    /// In `parent`, or beside this program: temporary folders are often memory, where a sync costs
+    /// nothing.
     ///
     /// # Errors
     /// The folder can't be made.

@@ -1,4 +1,5 @@
-//! The servers to be measured: the gateway on its own log, and a bare hyper server that reads the body and answers 202.
+//! The servers to be measured: the gateway on its own log, and a bare hyper server that reads the
+//! body and answers 202.
 
 use std::convert::Infallible;
 use std::io::{Read, Write};

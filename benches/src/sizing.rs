@@ -1,7 +1,9 @@
-//! What `receipts size` says against what is measured: `receipts up` under open loops, its CPU and its bytes a receipt.
+//! What `receipts size` says against what is measured: `receipts up` under open loops, its CPU and
+//! its bytes a receipt.
 //!
-//! Each load is sent at a fixed rate until it is over and every receipt is counted, exactly, by the generator's own check. CPU is that of the service's
-//! process from the first request to the last count; the log's bytes are its counter's; ClickHouse's are those of the active parts after one
+//! Each load is sent at a fixed rate until it is over and every receipt is counted, exactly, by the
+//! generator's own check. CPU is that of the service's process from the first request to the last
+//! count; the log's bytes are its counter's; ClickHouse's are those of the active parts after one
 //! merge of all, so that they don't depend on how far merges had come.
 
 #![allow(clippy::print_stdout)] // A program for people.
@@ -43,10 +45,12 @@ pub struct Arguments {
     pub scratch: Option<PathBuf>,
 }
 
-/// One load: receipts a second, receipts a request, `receipts size`'s algorithm and the generator's.
+/// One load: receipts a second, receipts a request, `receipts size`'s algorithm and the
+/// generator's.
 struct Load {
     name: &'static str,
-    /// Whether the command's constants were fitted to it; where they weren't, the prediction is put to the test.
+    /// Whether the command's constants were fitted to it; where they weren't, the prediction is put
+    /// to the test.
     fitted: bool,
     rate: u32,
     batch: u32,

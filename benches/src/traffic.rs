@@ -1,5 +1,6 @@
-//! A lean HTTP/1.1 client: requests are made beforehand, sent over kept connections, and only the answer's status is looked
-//! at. It must cost less than the servers it measures, or it would be what is measured.
+//! A lean HTTP/1.1 client: requests are made beforehand, sent over kept connections, and only the
+//! answer's status is looked at. It must cost less than the servers it measures, or it would be
+//! what is measured.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -54,8 +55,8 @@ impl Requests {
         Self { whole: whole.collect() }
     }
 
-    /// Sends `total` requests over `connections`, taking turns among the bodies, one request at a time on each: as fast as
-    /// answers come, or `rate` a second.
+    /// Sends `total` requests over `connections`, taking turns among the bodies, one request at a
+    /// time on each: as fast as answers come, or `rate` a second.
     ///
     /// # Errors
     /// A connection breaks.
@@ -130,7 +131,8 @@ async fn talk(mut stream: TcpStream, requests: Requests, turns: Arc<Turns>) -> R
     Ok(statuses)
 }
 
-/// Reads one answer and returns its status. It must have a `Content-Length`, as every answer to these requests has.
+/// Reads one answer and returns its status. It must have a `Content-Length`, as every answer to
+/// these requests has.
 async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<u16> {
     buffer.clear();
     loop {

@@ -8,8 +8,8 @@ use receipt::{Algorithm, Arrival, BodyKind, Judge, Judged, Limits, SigningKey};
 use serde_json::json;
 use uuid::Uuid;
 
-/// A signed receipt is padded to this size, in bytes, where its key and signature leave room: the size of the figures
-/// in the project's papers. RSA's are longer by themselves.
+/// A signed receipt is padded to this size, in bytes, where its key and signature leave room: the
+/// size of the figures in the project's papers. RSA's are longer by themselves.
 pub const RECEIPT_BYTES: usize = 1_200;
 /// Client keys that take turns: few enough to stay in every cache, as an operator's are.
 pub const CLIENTS: usize = 16;

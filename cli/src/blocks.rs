@@ -1,4 +1,5 @@
-//! Documents by the block: read in order, worked on in parallel, written in order, and never more than a block in memory.
+//! Documents by the block: read in order, worked on in parallel, written in order, and never more
+//! than a block in memory.
 
 use rayon::prelude::*;
 
@@ -8,7 +9,8 @@ use crate::input::Document;
 /// A block is closed when its documents reach this size, in bytes.
 const BLOCK_BYTES_MAX: usize = 32 << 20;
 
-/// Gathers up to `documents_max` documents (fewer if they are large) and hands each block to `each`.
+/// Gathers up to `documents_max` documents (fewer if they are large) and hands each block to
+/// `each`.
 ///
 /// # Errors
 /// The input's or `each`'s failure; what stood before it was handed over.

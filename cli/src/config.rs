@@ -150,7 +150,8 @@ fn effective(settings: &Settings) -> Result<String, toml::ser::Error> {
     Ok(text)
 }
 
-/// A URL without its passwords: the one before the host, whose own `@` need not be escaped, and those among its parameters.
+/// A URL without its passwords: the one before the host, whose own `@` need not be escaped, and
+/// those among its parameters.
 fn masked(url: &str) -> String {
     let (scheme, rest) = url.split_at(url.find("://").map_or(0, |at| at + "://".len()));
     let (user, rest) = rest

@@ -1,4 +1,5 @@
-//! `receipts dev-token`: a JWT by a key of the data directory, which `receipts up` trusts where no identity provider is configured.
+//! `receipts dev-token`: a JWT by a key of the data directory, which `receipts up` trusts where no
+//! identity provider is configured.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -90,7 +91,8 @@ struct Issuer {
 }
 
 impl Issuer {
-    /// Reads the key of `data`, or makes it; of two commands at one time one makes it. Its JWKS is there afterwards.
+    /// Reads the key of `data`, or makes it; of two commands at one time one makes it. Its JWKS is
+    /// there afterwards.
     fn open(data: &Path) -> Result<Self, Failure> {
         let path = dev::key_file(data);
         let key = match fs::exists(&path) {
@@ -112,7 +114,8 @@ impl Issuer {
         Ok(Self { key, kid })
     }
 
-    /// A JWT (RFC 7519) in the compact serialization (RFC 7515, 7.1), signed with EdDSA (RFC 8037, 3.1).
+    /// A JWT (RFC 7519) in the compact serialization (RFC 7515, 7.1), signed with EdDSA (RFC 8037,
+    /// 3.1).
     fn sign(&self, claims: &Value) -> Result<String, Failure> {
         let header = json!({"alg": "EdDSA", "typ": "JWT", "kid": self.kid});
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());

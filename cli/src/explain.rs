@@ -68,7 +68,8 @@ impl Explain {
     }
 }
 
-/// An explanation for people, `with_bytes` with its canonical bytes; a batch's receipts below it, indented.
+/// An explanation for people, `with_bytes` with its canonical bytes; a batch's receipts below it,
+/// indented.
 fn lines(explanation: &Explanation, with_bytes: bool) -> Vec<String> {
     let good = explanation.outcome == "verified";
     let what = match (&explanation.batch_id, &explanation.receipt_id) {

@@ -1,8 +1,8 @@
 //! Files and standard input as a bounded stream of JSON documents.
 //!
-//! A document is one receipt or one batch. The input is either NDJSON (a document a line), or one JSON value
-//! that spans lines; an array at the top is a list of documents. Bytes are handed on as they stand, because
-//! signatures are over them.
+//! A document is one receipt or one batch. The input is either NDJSON (a document a line), or one
+//! JSON value that spans lines; an array at the top is a list of documents. Bytes are handed on as
+//! they stand, because signatures are over them.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -56,7 +56,8 @@ impl Document {
         self.bytes.as_deref().ok_or_else(too_long)
     }
 
-    /// A batch has a member `receipts`; anything else, and anything that isn't JSON, is looked at as a receipt.
+    /// A batch has a member `receipts`; anything else, and anything that isn't JSON, is looked at
+    /// as a receipt.
     #[must_use]
     pub fn kind(&self) -> BodyKind {
         #[derive(serde::Deserialize)]
@@ -241,7 +242,8 @@ impl Documents {
             let Some(mut next) = self.lines.next_line()? else {
                 return Ok(None);
             };
-            // The first line decides: one that leaves a bracket open begins a value that spans lines.
+            // The first line decides: one that leaves a bracket open begins a value that spans
+            // lines.
             if !std::mem::replace(&mut self.started, true)
                 && let Some(bytes) = next.bytes.as_mut()
                 && balance(bytes) == Balance::Open

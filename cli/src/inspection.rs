@@ -16,7 +16,8 @@ pub struct Inspection {
     pub log: Arc<dyn LogInspector>,
     /// The warehouse.
     pub warehouse: Warehouse,
-    /// Whether `receipts up` runs beside us, or the services of a log and a warehouse that are servers' may.
+    /// Whether `receipts up` runs beside us, or the services of a log and a warehouse that are
+    /// servers' may.
     pub live: bool,
     /// Tables that were gone and have been made anew, empty: only for a repair.
     pub tables_restored: Vec<String>,

@@ -210,7 +210,8 @@ fn show(made: &PublisherKey, as_json: bool) -> Result<(), Failure> {
     out.flush()
 }
 
-/// Revokes a key that nobody was shown: it could never be used, and would count among the account's keys.
+/// Revokes a key that nobody was shown: it could never be used, and would count among the account's
+/// keys.
 async fn take_back(accounts: &Accounts, key_id: &str, unshown: &Failure) -> Failure {
     match accounts.revoke_key(None, key_id, OPERATOR).await {
         Ok(_) => Failure::Input(format!("{unshown}; key {key_id} was made, not shown, and so revoked")),

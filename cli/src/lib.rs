@@ -1,18 +1,20 @@
 //! The `receipts` command.
 //!
 //! - [`command`]: the command line, and which command runs
-//! - offline, on files and standard input: [`keygen`], [`sign`], [`verify`], [`explain`], [`canonicalize`],
-//!   [`check_signature`]
+//! - offline, on files and standard input: [`keygen`], [`sign`], [`verify`], [`explain`],
+//!   [`canonicalize`], [`check_signature`]
 //! - against a gateway: [`send`]; against a publisher's webhook: [`deliver`]
 //! - on a data directory: [`up`] (all services in one process), [`accounts`](mod@accounts),
 //!   [`keys`], [`dev_token`], [`clients`], [`operators`], [`audit`], [`repair`], [`rewind`],
 //!   [`rejected`] (list, show, replay), [`usage`](mod@usage) (check, rebuild), [`config`]
 //! - on servers: [`migrate`]; on nothing: [`size`], what a load needs;
 //!   [`idle`], which does nothing, for pods
-//! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in parallel),
-//!   [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes), [`settings`], [`data_dir`], [`inspection`]
+//! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in
+//!   parallel), [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes),
+//!   [`settings`], [`data_dir`], [`inspection`]
 //!
-//! A command is a struct of arguments with a `run` that returns an [`failure::Answer`] or a [`failure::Failure`].
+//! A command is a struct of arguments with a `run` that returns an [`failure::Answer`] or a
+//! [`failure::Failure`].
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! What people see: styles, ticks, tables. Colours go away by themselves where the output isn't a terminal.
+//! What people see: styles, ticks, tables. Colours go away by themselves where the output isn't a
+//! terminal.
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
@@ -51,8 +52,8 @@ pub fn mark(good: bool) -> String {
     if good { paint(GOOD, "✓") } else { paint(BAD, "✗") }
 }
 
-/// Standard output for results: buffered, stripped of colours where they don't belong, with a closed
-/// reader as a [`Failure::OutputClosed`].
+/// Standard output for results: buffered, stripped of colours where they don't belong, with a
+/// closed reader as a [`Failure::OutputClosed`].
 pub struct Output {
     stream: io::BufWriter<anstream::Stdout>,
 }

@@ -1,12 +1,15 @@
-//! Admission: how many bytes of bodies may be in memory. What bounds the gateway's memory is bytes, not requests.
+//! Admission: how many bytes of bodies may be in memory. What bounds the gateway's memory is bytes,
+//! not requests.
 //!
-//! The budget has two parts: an eighth takes bodies up to [`SMALL_BYTES_MAX`] only, so that single receipts get in while
-//! batches wait for each other. Waiting is first come, first served, and short.
+//! The budget has two parts: an eighth takes bodies up to [`SMALL_BYTES_MAX`] only, so that single
+//! receipts get in while batches wait for each other. Waiting is first come, first served, and
+//! short.
 //!
-//! What is reserved follows what has arrived (`body`): while a body is short, at most twice as much. When more than
-//! [`SMALL_BYTES_MAX`] of it is here, all of its declared length is reserved at once: large bodies that grew in steps would hold
-//! parts of the budget while they wait for each other's. A reservation that can't grow within the wait is given up (503), so
-//! nobody waits for ever, and as long as bodies end, the next in line gets in.
+//! What is reserved follows what has arrived (`body`): while a body is short, at most twice as
+//! much. When more than [`SMALL_BYTES_MAX`] of it is here, all of its declared length is reserved
+//! at once: large bodies that grew in steps would hold parts of the budget while they wait for each
+//! other's. A reservation that can't grow within the wait is given up (503), so nobody waits for
+//! ever, and as long as bodies end, the next in line gets in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,8 +77,8 @@ impl Admission {
         self.wait_max
     }
 
-    /// Nothing yet, to grow with a body of at most `bytes_max`. A longer one takes nothing from the part of small ones, not
-    /// even at its beginning: it may have to wait with that in hand.
+    /// Nothing yet, to grow with a body of at most `bytes_max`. A longer one takes nothing from the
+    /// part of small ones, not even at its beginning: it may have to wait with that in hand.
     pub(crate) fn begin(self: &Arc<Self>, bytes_max: usize) -> Reservation {
         Reservation {
             admission: Arc::clone(self),
@@ -152,7 +155,8 @@ impl Reservation {
         if self.try_grow(bytes) {
             return Ok(());
         }
-        // What is held already counts as waiting time well spent: a part of Large is added to, not asked for again.
+        // What is held already counts as waiting time well spent: a part of Large is added to, not
+        // asked for again.
         let more = if self.part == Part::Large {
             bytes - self.bytes
         } else {

@@ -12,7 +12,8 @@ use service::problem::{Kind, Problem};
 /// What every handler returns.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
-/// Why a request wasn't taken. Boxed: a result on the way of every request shouldn't carry a problem's size.
+/// Why a request wasn't taken. Boxed: a result on the way of every request shouldn't carry a
+/// problem's size.
 #[derive(Debug)]
 pub(crate) struct Refusal(Box<Problem>);
 

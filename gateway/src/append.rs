@@ -1,4 +1,5 @@
-//! An append under way: it keeps its share of the budget until the log has answered, even if nobody waits any more.
+//! An append under way: it keeps its share of the budget until the log has answered, even if nobody
+//! waits any more.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,8 +12,9 @@ use crate::admission::Reservation;
 
 type Outcome = Result<Position, AppendError>;
 
-/// The log's word on one record. Dropped before it came (the client has gone, or the time is over), it is awaited in the
-/// background: the log may hold the bytes until then, so the budget must know of them.
+/// The log's word on one record. Dropped before it came (the client has gone, or the time is over),
+/// it is awaited in the background: the log may hold the bytes until then, so the budget must know
+/// of them.
 pub(crate) struct Append {
     waiting: Option<(BoxFuture<'static, Outcome>, Reservation)>,
 }

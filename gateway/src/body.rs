@@ -1,4 +1,5 @@
-//! A request's body: read into one buffer, bounded in size, time and pace, within the budget of bytes in flight.
+//! A request's body: read into one buffer, bounded in size, time and pace, within the budget of
+//! bytes in flight.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -113,7 +114,8 @@ pub(crate) struct Bounds {
 pub(crate) struct Upload {
     incoming: Incoming,
     whole: bool,
-    /// HTTP/1 has to get rid of an unread body to go on; a client that waits for "100 Continue" hasn't sent it.
+    /// HTTP/1 has to get rid of an unread body to go on; a client that waits for "100 Continue"
+    /// hasn't sent it.
     drains: bool,
 }
 
@@ -150,7 +152,8 @@ impl Upload {
         if self.whole {
             return Ok(growing.held);
         }
-        // Most bodies come with their head: no clock, no timer and no account of their sender for them.
+        // Most bodies come with their head: no clock, no timer and no account of their sender for
+        // them.
         let mut ready = poll_fn(|context| Poll::Ready(Pin::new(&mut self.incoming).poll_frame(context))).await;
         let mut pace: Option<Pace> = None;
         loop {
@@ -195,8 +198,9 @@ impl Upload {
         kept
     }
 
-    /// Lets go of it. What is still to come of an HTTP/1 body is read and thrown away, within bounds, beside the answer: a
-    /// connection closed with bytes unread is reset, and the client would never see why it was refused.
+    /// Lets go of it. What is still to come of an HTTP/1 body is read and thrown away, within
+    /// bounds, beside the answer: a connection closed with bytes unread is reset, and the client
+    /// would never see why it was refused.
     pub(crate) fn discard(self, bounds: Bounds) {
         if self.whole || !self.drains {
             return;
@@ -288,9 +292,9 @@ impl Growing {
     }
 }
 
-/// The time of a body. From a sixth of it on, a body must have come at the least rate; and one that holds much of the budget
-/// must, after a twelfth, come at the pace that ends in time. Otherwise a few clients that begin bodies and don't go on would
-/// keep everyone else's out for the whole wait.
+/// The time of a body. From a sixth of it on, a body must have come at the least rate; and one that
+/// holds much of the budget must, after a twelfth, come at the pace that ends in time. Otherwise a
+/// few clients that begin bodies and don't go on would keep everyone else's out for the whole wait.
 struct Pace {
     begun: Instant,
     bounds: Bounds,

@@ -1,5 +1,6 @@
-//! Buffers of large bodies, used again: freed ones stay with the allocator for a second before the system has them back, and
-//! under load that second holds as much memory as the budget of bytes in flight itself.
+//! Buffers of large bodies, used again: freed ones stay with the allocator for a second before the
+//! system has them back, and under load that second holds as much memory as the budget of bytes in
+//! flight itself.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! A call: one request under way, with who sent it, when, and where it stands against the rate limits.
+//! A call: one request under way, with who sent it, when, and where it stands against the rate
+//! limits.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -19,19 +19,21 @@ pub enum WebhookEntries {
     Required,
 }
 
-/// How the gateway listens and what it allows. Every value bounds something; sizes are in bytes, times in milliseconds.
+/// How the gateway listens and what it allows. Every value bounds something; sizes are in bytes,
+/// times in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GatewayConfig {
     /// Where to listen.
     pub listen: SocketAddr,
-    /// Proxies whose `X-Forwarded-For` says who sent a request: limits by address, and the recorded one, are the sender's.
-    /// Each must add the address it was called from, and drop or keep what came.
+    /// Proxies whose `X-Forwarded-For` says who sent a request: limits by address, and the recorded
+    /// one, are the sender's. Each must add the address it was called from, and drop or keep what
+    /// came.
     pub trusted_proxies: Vec<Network>,
     /// The most connections at a time. Further ones are answered 503 and closed.
     pub connections_max: usize,
-    /// The most requests at a time, over all connections (HTTP/2 carries many in one). Further ones are answered 503. An eighth
-    /// is kept for those that come in one piece.
+    /// The most requests at a time, over all connections (HTTP/2 carries many in one). Further ones
+    /// are answered 503. An eighth is kept for those that come in one piece.
     pub requests_max: usize,
     /// The most requests at a time in one HTTP/2 connection.
     pub streams_max: u32,
@@ -41,28 +43,33 @@ pub struct GatewayConfig {
     pub head_wait_ms_max: u64,
     /// How long a connection may rest between two requests.
     pub idle_wait_ms_max: u64,
-    /// How long a body may take. A body over 64 KiB must also keep the pace that ends within this time.
+    /// How long a body may take. A body over 64 KiB must also keep the pace that ends within this
+    /// time.
     pub body_wait_ms_max: u64,
-    /// The least rate of a body that didn't come with its head, looked at from a sixth of `body_wait_ms_max` on: slower ones
-    /// are answered 408. 0 for none.
+    /// The least rate of a body that didn't come with its head, looked at from a sixth of
+    /// `body_wait_ms_max` on: slower ones are answered 408. 0 for none.
     pub body_rate_bytes_per_s_min: u32,
-    /// How much of `connections_max`, and of `requests_max` and `inflight_bytes_max` what is unfinished, one address (IPv6: one
-    /// /64) may hold, in percent. A trusted proxy may have all connections.
+    /// How much of `connections_max`, and of `requests_max` and `inflight_bytes_max` what is
+    /// unfinished, one address (IPv6: one /64) may hold, in percent. A trusted proxy may have all
+    /// connections.
     pub address_share_percent_max: usize,
-    /// The bytes of bodies, as received and as decoded, that may be in memory until the log has acknowledged them. An
-    /// eighth is kept for bodies up to 64 KiB. At least four of the longest batches.
+    /// The bytes of bodies, as received and as decoded, that may be in memory until the log has
+    /// acknowledged them. An eighth is kept for bodies up to 64 KiB. At least four of the longest
+    /// batches.
     pub inflight_bytes_max: usize,
     /// How long a request may wait for its share of `inflight_bytes_max` before it is answered 503.
     pub inflight_wait_ms_max: u64,
     /// How long the log may take to acknowledge before the request is answered 503.
     pub append_wait_ms_max: u64,
-    /// How long an answer may wait to be read: a connection that leaves one unread for longer, by up to a half, is ended.
+    /// How long an answer may wait to be read: a connection that leaves one unread for longer, by
+    /// up to a half, is ended.
     pub answer_wait_ms_max: u64,
     /// How long requests under way may go on after shutdown was asked for.
     pub drain_ms_max: u64,
     /// Whether `POST /api/service/receipt` looks up `content.entryId`: `any` or `required`.
     pub webhook_entries: WebhookEntries,
-    /// The entries there are, an id a line; read again when it changes. Not given: those of the account store, where there is one.
+    /// The entries there are, an id a line; read again when it changes. Not given: those of the
+    /// account store, where there is one.
     pub webhook_entries_file: Option<PathBuf>,
     /// Private keys that sign acknowledgements: PKCS#8 PEM files of Ed25519. The first one signs,
     /// all are published. Empty: a key in the data directory, which is created there.
@@ -172,8 +179,8 @@ impl Validate for GatewayConfig {
 }
 
 impl GatewayConfig {
-    /// What no section can say alone: the longest batch must fit in flight, compressed and decoded, beside another, and into
-    /// the share of one address.
+    /// What no section can say alone: the longest batch must fit in flight, compressed and decoded,
+    /// beside another, and into the share of one address.
     ///
     /// # Errors
     /// A sentence that names both settings.

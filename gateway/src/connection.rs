@@ -19,19 +19,22 @@ use crate::sender::Sender;
 use crate::shared::Shared;
 use crate::wire::Wire;
 
-/// The most that is read from a socket ahead of the one who wants it, and the most that waits to be written, unless twice the
-/// longest head is more. Large bodies come in pieces of this size: each costs a system call, and each connection holds two.
+/// The most that is read from a socket ahead of the one who wants it, and the most that waits to be
+/// written, unless twice the longest head is more. Large bodies come in pieces of this size: each
+/// costs a system call, and each connection holds two.
 const BUFFER_BYTES_MAX: usize = 32 * 1024;
 
-/// What an HTTP/2 peer may send ahead, in each stream and in all: a connection's worst case in memory.
+/// What an HTTP/2 peer may send ahead, in each stream and in all: a connection's worst case in
+/// memory.
 const WINDOW_BYTES: u32 = 256 * 1024;
 
-/// Streams reset by the peer before they were looked at, and by us for its errors, before the connection is ended: the
-/// defences against the floods of CVE-2023-44487 and RUSTSEC-2024-0003.
+/// Streams reset by the peer before they were looked at, and by us for its errors, before the
+/// connection is ended: the defences against the floods of CVE-2023-44487 and RUSTSEC-2024-0003.
 const RESETS_PENDING_MAX: usize = 20;
 const RESETS_FOR_ERRORS_MAX: usize = 256;
 
-/// How often an HTTP/2 peer that has requests open is asked whether it is still there, and how long it may take to say so.
+/// How often an HTTP/2 peer that has requests open is asked whether it is still there, and how long
+/// it may take to say so.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_WAIT_MAX: Duration = Duration::from_secs(20);
 
@@ -89,7 +92,8 @@ pub(crate) fn protocol(config: &GatewayConfig, tasks: TaskTracker) -> Builder<St
     builder
 }
 
-/// Serves one connection to its end, or until its watch orders that; true if that cut a request off.
+/// Serves one connection to its end, or until its watch orders that; true if that cut a request
+/// off.
 pub(crate) async fn serve(
     stream: TcpStream,
     peer: Peer,

@@ -20,7 +20,8 @@ pub struct NamedEntry {
     pub publisher: String,
 }
 
-/// Knows the entries. Asked once for each request to the webhook, if `[gateway] webhook_entries` is `required`.
+/// Knows the entries. Asked once for each request to the webhook, if `[gateway] webhook_entries` is
+/// `required`.
 pub trait EntryBook: Send + Sync {
     /// Returns those of `asked` that exist and are the publisher's; an `Err` says why it failed.
     fn existing<'a>(&'a self, asked: &'a [NamedEntry]) -> BoxFuture<'a, Result<HashSet<NamedEntry>, String>>;
@@ -56,7 +57,8 @@ impl EntryFile {
         Ok((file, version))
     }
 
-    /// Takes in what the file becomes, until `shutdown`. While it can't be read, the entries that were known stay.
+    /// Takes in what the file becomes, until `shutdown`. While it can't be read, the entries that
+    /// were known stay.
     pub(crate) async fn watch(self: Arc<Self>, mut seen: Version, cpu: CpuPool, shutdown: CancellationToken) {
         let every = tokio::time::sleep(LOOK_EVERY);
         tokio::pin!(every);

@@ -1,4 +1,5 @@
-//! `POST /api/v1/receipts/explain`: what the service makes of a receipt or batch. A dry run, nothing is stored.
+//! `POST /api/v1/receipts/explain`: what the service makes of a receipt or batch. A dry run,
+//! nothing is stored.
 
 use std::sync::Arc;
 

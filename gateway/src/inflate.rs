@@ -11,14 +11,17 @@ use crate::answer::{Refusal, overloaded};
 use crate::body::Held;
 use crate::encoding::Encoding;
 
-/// A compressed receipt of up to this many bytes, which can't be more than [`SMALL_BYTES_MAX`] decoded, is inflated on the
-/// worker: some 10 us for an honest one and 200 us for the worst, where the way to the pool and back costs 10 us and a queue.
+/// A compressed receipt of up to this many bytes, which can't be more than [`SMALL_BYTES_MAX`]
+/// decoded, is inflated on the worker: some 10 us for an honest one and 200 us for the worst, where
+/// the way to the pool and back costs 10 us and a queue.
 const INLINE_BYTES_MAX: usize = 4 * 1024;
 
-/// RFC 9659 lets an HTTP sender use a window of up to 8 MiB; one frame's header could ask for 2 GiB.
+/// RFC 9659 lets an HTTP sender use a window of up to 8 MiB; one frame's header could ask for 2
+/// GiB.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
-/// Nobody who compresses a body makes more than a few; millions of empty ones would keep a thread busy for a second.
+/// Nobody who compresses a body makes more than a few; millions of empty ones would keep a thread
+/// busy for a second.
 const PIECES_MAX: usize = 1_024;
 
 /// What JSON of receipts usually gains; a wrong guess costs a reallocation, or gives the rest back.

@@ -70,7 +70,8 @@ pub enum GatewayError {
     /// Settings that don't fit together.
     #[error("{0}")]
     Config(String),
-    /// Requests were still under way when the time to drain was over; none of them was acknowledged.
+    /// Requests were still under way when the time to drain was over; none of them was
+    /// acknowledged.
     #[error("{connections} connections were cut at the end of the drain, after {limit_ms} ms")]
     DrainTimeout {
         /// How many.
@@ -101,7 +102,8 @@ pub struct Deps {
     pub acknowledgement_keys: Arc<AcknowledgementKeys>,
 }
 
-/// Serves `listener` until `shutdown`, then drains for at most `drain_ms_max`. Says every second whether the log takes records.
+/// Serves `listener` until `shutdown`, then drains for at most `drain_ms_max`. Says every second
+/// whether the log takes records.
 ///
 /// # Errors
 /// [`GatewayError::Config`] before anything is served, [`GatewayError::DrainTimeout`] at the end.

@@ -1,4 +1,5 @@
-//! The listener: accepts connections up to a limit, keeps house once a second, and drains at the end.
+//! The listener: accepts connections up to a limit, keeps house once a second, and drains at the
+//! end.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -33,11 +34,12 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 /// One line for all the failures of a while.
 static CANNOT_ACCEPT: LineLimit = LineLimit::new("gateway accept", Duration::from_secs(10));
 
-/// By how much the watch may be late for the deadline of a drain, and streams of HTTP/2 may outlive their connection, before
-/// they are given up.
+/// By how much the watch may be late for the deadline of a drain, and streams of HTTP/2 may outlive
+/// their connection, before they are given up.
 const LATE_MAX: Duration = Duration::from_secs(2);
 
-/// What a connection over the limit is told. Written by hand: it costs a few microseconds and no memory.
+/// What a connection over the limit is told. Written by hand: it costs a few microseconds and no
+/// memory.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: 157\r\n\
 retry-after: 1\r\nconnection: close\r\n\r\n\
@@ -118,7 +120,8 @@ pub(crate) async fn listen(
     })
 }
 
-/// A place in the account of the connection's address. A trusted proxy needs none: its address sends nothing itself.
+/// A place in the account of the connection's address. A trusted proxy needs none: its address
+/// sends nothing itself.
 fn seat(peer: Peer, shared: &Shared) -> Option<Option<Seat>> {
     if peer.is_proxy {
         return Some(None);
@@ -185,12 +188,14 @@ fn keep_house(shared: &Shared, connections: usize, round: u64) {
     }
 }
 
-/// Says why and closes. What has come already is read first: a socket closed with bytes unread is reset, and the answer lost.
+/// Says why and closes. What has come already is read first: a socket closed with bytes unread is
+/// reset, and the answer lost.
 fn turn_away(stream: TcpStream, peer: Peer, shared: &Shared) {
     shared.meters.connection_refused();
     tracing::debug!(peer = %peer.sender.address, "turned away: as many connections as allowed");
     let Ok(mut stream) = stream.into_std() else { return };
-    // Neither may block, tokio's sockets don't; whether the answer fits is up to a socket buffer that is still empty.
+    // Neither may block, tokio's sockets don't; whether the answer fits is up to a socket buffer
+    // that is still empty.
     let mut came = [0; 2_048];
     let _ = stream.read(&mut came);
     let _ = stream.write(FULL);

@@ -14,7 +14,8 @@ const STATUSES: [u16; 16] = [
     200, 202, 400, 401, 403, 404, 405, 408, 413, 415, 429, 431, 500, 501, 503, 0,
 ];
 
-/// Failures of ours are there from the start, at 0: of a counter that is born with its first event no rate shows that event.
+/// Failures of ours are there from the start, at 0: of a counter that is born with its first event
+/// no rate shows that event.
 const COUNTED_FROM_THE_START: [u16; 2] = [500, 503];
 
 /// Handles of all metrics.

@@ -129,7 +129,8 @@ fn settings() -> anyhow::Result<Settings> {
 /// Serves `routes` until the process is told to end.
 ///
 /// # Errors
-/// A fault of the configuration, an engine that doesn't open, a port that is taken, a drain that didn't end.
+/// A fault of the configuration, an engine that doesn't open, a port that is taken, a drain that
+/// didn't end.
 pub fn run(routes: Routes) -> anyhow::Result<()> {
     let settings = settings()?;
     if routes == Routes::All && settings.kafka.is_given() {
@@ -139,7 +140,8 @@ pub fn run(routes: Routes) -> anyhow::Result<()> {
     // Before the log, which takes its metrics' handles when it opens.
     let metrics = install_metrics()?;
     let folder = std::path::absolute(settings.data.dir.join(LOG_FOLDER))?;
-    // Opening and closing wait for the disk or the brokers: before and after the runtime, not on it.
+    // Opening and closing wait for the disk or the brokers: before and after the runtime, not on
+    // it.
     let log = Log::open(&settings.kafka, &settings.log, &folder).context("opening the receipt log")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(serve(settings, routes, log.clone(), metrics));

@@ -1,6 +1,8 @@
-//! The pulse of a connection: what it is doing, as its watch sees it, and what the watch has ordered.
+//! The pulse of a connection: what it is doing, as its watch sees it, and what the watch has
+//! ordered.
 //!
-//! Nothing here reads a clock: that a phase changed is counted, when it did is for the watch to notice.
+//! Nothing here reads a clock: that a phase changed is counted, when it did is for the watch to
+//! notice.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
@@ -29,8 +31,8 @@ pub(crate) enum Phase {
     Idle,
 }
 
-/// Shared by a connection's socket, its requests and its watch. No two of these numbers need to agree at an instant, so every
-/// access but the order's is relaxed.
+/// Shared by a connection's socket, its requests and its watch. No two of these numbers need to
+/// agree at an instant, so every access but the order's is relaxed.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     /// Requests whose head is read and whose answer isn't made.
@@ -41,7 +43,8 @@ pub(crate) struct Pulse {
     spoken: AtomicU8,
     /// Bytes have come since the last request.
     head_begun: AtomicBool,
-    /// Answers made and not yet written to the socket, by the turn of the watch in which they were made.
+    /// Answers made and not yet written to the socket, by the turn of the watch in which they were
+    /// made.
     unsent: [AtomicU32; TURNS as usize],
     /// Which of them is this turn's.
     turn: AtomicU8,
@@ -49,8 +52,8 @@ pub(crate) struct Pulse {
     task: OnceLock<Waker>,
 }
 
-/// This turn of the watch, the one before, and the one before that: when its place is needed again, its answers have waited
-/// for two whole turns.
+/// This turn of the watch, the one before, and the one before that: when its place is needed again,
+/// its answers have waited for two whole turns.
 const TURNS: u8 = 3;
 
 const NOTHING: u8 = 0;
@@ -130,8 +133,8 @@ impl Pulse {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// Gives an order and wakes the connection. An order given before the connection was first polled may not wake it: the
-    /// watch gives it again.
+    /// Gives an order and wakes the connection. An order given before the connection was first
+    /// polled may not wake it: the watch gives it again.
     pub(crate) fn give(&self, order: Order) {
         self.order.store(order as u8, Ordering::Release);
         if let Some(task) = self.task.get() {

@@ -84,7 +84,8 @@ impl<C: Clock + Clone> Rate<C> {
             Ok(Ok(state)) => Ok(self.standing(state.remaining_burst_capacity())),
             Ok(Err(refused)) => {
                 let wait = refused.wait_time_from(self.clock.now());
-                // governor doesn't say what remains when it refuses: the cost, less what the wait brings.
+                // governor doesn't say what remains when it refuses: the cost, less what the wait
+                // brings.
                 let missing = wait
                     .as_nanos()
                     .saturating_mul(self.per_s.into())

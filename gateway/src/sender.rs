@@ -1,8 +1,8 @@
 //! The sender of a request: the peer of its connection, or whom a trusted proxy names.
 //!
-//! A proxy adds the address it was called from at the end of `X-Forwarded-For`, and keeps what was there: so the list is read
-//! from its end, as far as trusted proxies wrote it. `Forwarded` (RFC 7239) isn't read: a proxy that writes one of the two
-//! passes on the other as anyone sent it.
+//! A proxy adds the address it was called from at the end of `X-Forwarded-For`, and keeps what was
+//! there: so the list is read from its end, as far as trusted proxies wrote it. `Forwarded` (RFC
+//! 7239) isn't read: a proxy that writes one of the two passes on the other as anyone sent it.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -34,7 +34,8 @@ impl From<IpAddr> for Sender {
     }
 }
 
-/// An address, or a network in CIDR notation (RFC 4632, RFC 4291 2.3), as `192.0.2.7` or `2001:db8::/32`.
+/// An address, or a network in CIDR notation (RFC 4632, RFC 4291 2.3), as `192.0.2.7` or
+/// `2001:db8::/32`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Network(IpNet);
@@ -98,8 +99,9 @@ pub(crate) fn is_trusted(proxies: &[Network], address: IpAddr) -> bool {
     proxies.iter().any(|proxy| proxy.contains(address))
 }
 
-/// Whom a trusted proxy names: the last in the list that isn't itself one of `proxies`, or the first of all where every one
-/// is. `None` if there is no list, or something else than an address is met first.
+/// Whom a trusted proxy names: the last in the list that isn't itself one of `proxies`, or the
+/// first of all where every one is. `None` if there is no list, or something else than an address
+/// is met first.
 pub(crate) fn forwarded_for(headers: &HeaderMap, proxies: &[Network]) -> Option<IpAddr> {
     let mut farthest = None;
     for line in headers.get_all(FORWARDED_FOR).iter().rev() {

@@ -24,7 +24,8 @@ use crate::source::Sources;
 /// Parsed public keys that are kept.
 const KEYS_CACHED_MAX: usize = 4_096;
 
-/// How much of the room for connections is the gateway's; the rest is for the analytics API, often in the same process.
+/// How much of the room for connections is the gateway's; the rest is for the analytics API, often
+/// in the same process.
 const FILES_PERCENT: u64 = 75;
 
 /// The engines, limits and counters of one gateway.
@@ -120,8 +121,8 @@ impl Shared {
         }
     }
 
-    /// How much of a refused body is read and thrown away: enough for the longest batch of a client that looks for an answer
-    /// only after it has sent everything.
+    /// How much of a refused body is read and thrown away: enough for the longest batch of a client
+    /// that looks for an answer only after it has sent everything.
     pub(crate) fn leftover(&self) -> Bounds {
         self.bounds(self.limits.batch_bytes_max.saturating_mul(2))
     }

@@ -1,10 +1,11 @@
 //! Sources: what one address holds of what all share.
 //!
-//! An address may hold a share of the connections, of the unfinished exchanges (a body that isn't whole, an explanation that
-//! isn't read) and of their bytes. What has arrived whole is no longer its sender's doing, and isn't counted here: so most
-//! requests, which come in one piece, cost no account; an eighth of all requests is kept for them, however many addresses leave
-//! theirs unfinished. A trusted proxy's connection carries requests of many addresses, so
-//! what is unfinished is counted for each request's own.
+//! An address may hold a share of the connections, of the unfinished exchanges (a body that isn't
+//! whole, an explanation that isn't read) and of their bytes. What has arrived whole is no longer
+//! its sender's doing, and isn't counted here: so most requests, which come in one piece, cost no
+//! account; an eighth of all requests is kept for them, however many addresses leave theirs
+//! unfinished. A trusted proxy's connection carries requests of many addresses, so what is
+//! unfinished is counted for each request's own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -57,7 +58,8 @@ pub(crate) struct Seat {
     key: u128,
 }
 
-/// An unfinished exchange in the account of its address, with the bytes it holds; given up when dropped.
+/// An unfinished exchange in the account of its address, with the bytes it holds; given up when
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     sources: Arc<Sources>,

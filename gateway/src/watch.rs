@@ -1,8 +1,9 @@
 //! The watch: looks at all connections now and then, and ends those whose time is over.
 //!
-//! Hyper's own head timeout arms a timer for each request, closes resting keep-alive connections after the same ten seconds,
-//! and doesn't cover the first bytes, from which the protocol is told. One look at everyone a second costs a request nothing
-//! and covers all of it; a wait may be longer than configured by two looks.
+//! Hyper's own head timeout arms a timer for each request, closes resting keep-alive connections
+//! after the same ten seconds, and doesn't cover the first bytes, from which the protocol is told.
+//! One look at everyone a second costs a request nothing and covers all of it; a wait may be longer
+//! than configured by two looks.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! `POST /api/service/receipt`: what a publisher's webhook takes. One receipt or one batch, verified before it is answered and stored
-//! like any other.
+//! `POST /api/service/receipt`: what a publisher's webhook takes. One receipt or one batch,
+//! verified before it is answered and stored like any other.
 //!
 //! | status | when |
 //! |---|---|
@@ -9,8 +9,9 @@
 //! | 404 | `content.entryId` is no entry of `content.publisher`, where `[gateway] webhook_entries` is `required` |
 //! | 429, 503 | later; 500 is a bug |
 //!
-//! A batch is taken whole or refused whole. The service's policy on clients' keys isn't asked here: it is the verifier's, who judges
-//! every record of the log again. `X-Service-Signature` is no part of this interface; one that comes is neither looked at nor stored.
+//! A batch is taken whole or refused whole. The service's policy on clients' keys isn't asked here:
+//! it is the verifier's, who judges every record of the log again. `X-Service-Signature` is no part
+//! of this interface; one that comes is neither looked at nor stored.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -9,7 +9,8 @@ use crate::answer::{Answer, Refusal, address_overloaded, json, overloaded};
 use crate::call::Call;
 use crate::source::Claim;
 
-/// A text on its way out, with its share of the budget, which is in its reader's account until it is sent.
+/// A text on its way out, with its share of the budget, which is in its reader's account until it
+/// is sent.
 struct Written {
     text: Vec<u8>,
     _reservation: Reservation,
@@ -22,7 +23,8 @@ impl AsRef<[u8]> for Written {
     }
 }
 
-/// 200 with `text`, which is JSON and may be as long as what it answers, while its reader may be slow.
+/// 200 with `text`, which is JSON and may be as long as what it answers, while its reader may be
+/// slow.
 pub(crate) async fn written(call: &Call<'_>, text: Vec<u8>) -> Result<Answer, Refusal> {
     let mut claim = call.source.begin().map_err(|Full| address_overloaded())?;
     if !claim.try_raise(text.len()) {

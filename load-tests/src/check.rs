@@ -76,7 +76,8 @@ pub struct Finding {
     pub what: String,
     /// The least it may be.
     pub at_least: u64,
-    /// The most it may be; above `at_least` only where a try went unanswered or a request was given up.
+    /// The most it may be; above `at_least` only where a try went unanswered or a request was given
+    /// up.
     pub at_most: u64,
     /// What it is.
     pub is: u64,

@@ -47,7 +47,8 @@ pub struct Expected {
     pub rejected: BTreeMap<&'static str, u64>,
     /// Malformed requests, each refused with 400 as it must be.
     pub refused: u64,
-    /// Further occurrences that the log may hold: of good receipts in tries that left open whether they were stored.
+    /// Further occurrences that the log may hold: of good receipts in tries that left open whether
+    /// they were stored.
     pub open_occurrences: u64,
     /// The same of receipts that must be rejected.
     pub open_rejected: u64,

@@ -1,4 +1,5 @@
-//! `receipts-load`: sends receipts at a rate or at a concurrency, then proves that every number adds up.
+//! `receipts-load`: sends receipts at a rate or at a concurrency, then proves that every number
+//! adds up.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Open loop at a rate, or closed loop at a concurrency. In the open loop latency counts from the instant a request
-//! was meant to start, so that a slow service can't hide behind a waiting client.
+//! Open loop at a rate, or closed loop at a concurrency. In the open loop latency counts from the
+//! instant a request was meant to start, so that a slow service can't hide behind a waiting client.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

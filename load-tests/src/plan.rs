@@ -7,7 +7,8 @@ use anyhow::{Result, bail, ensure};
 use clap::Parser;
 use receipt::Algorithm;
 
-/// Sends signed receipts to a gateway and checks, to the last one, that they are counted as they should be.
+/// Sends signed receipts to a gateway and checks, to the last one, that they are counted as they
+/// should be.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -26,7 +27,8 @@ pub struct Arguments {
     /// The analytics API's base address.
     #[arg(long, default_value = "http://127.0.0.1:8081")]
     pub analytics: String,
-    /// A publisher's API key (`receipts keys create`); without one nothing is checked but the answers.
+    /// A publisher's API key (`receipts keys create`); without one nothing is checked but the
+    /// answers.
     #[arg(long, env = "RECEIPTS_LOAD_API_KEY", hide_env_values = true)]
     pub api_key: Option<String>,
     /// The publisher's domain the key stands for. Use one that has no receipts yet.
@@ -77,7 +79,8 @@ pub struct Arguments {
     /// Seed of everything random but the keys.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// The data directory of `receipts up`: the ledger and the tables are then compared too, by `receipts audit`.
+    /// The data directory of `receipts up`: the ledger and the tables are then compared too, by
+    /// `receipts audit`.
     #[arg(long)]
     pub data: Option<PathBuf>,
     /// The same comparison where RECEIPTS_* variables or RECEIPTS_CONFIG name the engines.

@@ -1,4 +1,5 @@
-//! One process under test: started, waited for, stopped, killed, frozen. It ends with this one, whatever ends this one.
+//! One process under test: started, waited for, stopped, killed, frozen. It ends with this one,
+//! whatever ends this one.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -38,8 +39,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Prepares one, under the name that people read. Its output is added to `log`; it is ready when each address of
-    /// `ready_at` answers 200.
+    /// Prepares one, under the name that people read. Its output is added to `log`; it is ready
+    /// when each address of `ready_at` answers 200.
     pub fn new(
         name: impl Into<String>,
         log: &Path,

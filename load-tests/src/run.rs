@@ -92,7 +92,8 @@ impl Run {
 /// Runs the whole plan and prints its report.
 ///
 /// # Errors
-/// What kept the run from being made at all. `Ok(false)` says that it was made and a number differs.
+/// What kept the run from being made at all. `Ok(false)` says that it was made and a number
+/// differs.
 pub async fn run(arguments: Arguments) -> Result<bool> {
     let run = Run::start(arguments).await?;
     let json = run.plan.json;

@@ -1,4 +1,5 @@
-//! A `receipts up` process under test: started on ports of its own, killed, started again on the same data.
+//! A `receipts up` process under test: started on ports of its own, killed, started again on the
+//! same data.
 
 use std::path::{Path, PathBuf};
 
@@ -116,7 +117,8 @@ impl Stack {
         self.process.stop().await
     }
 
-    /// The arguments of a load on this installation: an open loop with the audit at its end, told by `more` how much.
+    /// The arguments of a load on this installation: an open loop with the audit at its end, told
+    /// by `more` how much.
     #[must_use]
     pub fn load(&self, key: &str, publisher: &str, more: &[&str]) -> Arguments {
         self.installation.load(key, publisher, more)

@@ -1,5 +1,5 @@
-//! One request, with the retries an ordinary client makes: 429 and 503 (after `Retry-After`), time-outs and broken
-//! connections, each try at the next gateway.
+//! One request, with the retries an ordinary client makes: 429 and 503 (after `Retry-After`),
+//! time-outs and broken connections, each try at the next gateway.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -41,7 +41,8 @@ pub enum Ending {
 pub struct Tries {
     /// Tries that had to be repeated.
     pub repeated: u32,
-    /// Those of them that left open whether the record was stored: no answer, or a 503 that doesn't say.
+    /// Those of them that left open whether the record was stored: no answer, or a 503 that doesn't
+    /// say.
     pub open: u32,
     /// Answers 503.
     pub unavailable: u32,

@@ -1,5 +1,5 @@
-//! Client keys, signed bodies, and what each one must lead to. Signing runs on threads of its own, ahead of
-//! the sending by a bounded queue.
+//! Client keys, signed bodies, and what each one must lead to. Signing runs on threads of its own,
+//! ahead of the sending by a bounded queue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -98,7 +98,8 @@ impl Maker {
         let weights: u32 = plan.algorithms.iter().map(|(_, weight)| weight).sum();
         let mut clients = Vec::with_capacity(plan.clients);
         for index in 0..plan.clients {
-            // The first clients take the algorithms in turn, so that each occurs; the rest follow the weights.
+            // The first clients take the algorithms in turn, so that each occurs; the rest follow
+            // the weights.
             let mut pick = random.random_range(0..weights);
             let drawn = plan.algorithms.iter().find(|(_, weight)| {
                 let here = pick < *weight;

@@ -1,5 +1,5 @@
-//! Every drill in its short form, one after the other on one Kafka. `cargo test --test drills -- kafka` runs those with
-//! that word in their names.
+//! Every drill in its short form, one after the other on one Kafka.
+//! `cargo test --test drills -- kafka` runs those with that word in their names.
 
 use std::path::Path;
 use std::process::ExitCode;

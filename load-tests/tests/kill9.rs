@@ -1,4 +1,5 @@
-//! kill -9 of `receipts up` at random instants under load: nothing acknowledged is lost, nothing counts twice.
+//! kill -9 of `receipts up` at random instants under load: nothing acknowledged is lost, nothing
+//! counts twice.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -18,7 +19,8 @@ async fn every_acknowledged_receipt_has_one_outcome_through_twenty_kills() {
     stack.start().unwrap();
     stack.ready().await.unwrap();
     let key = stack.create_key("kill.example").await.unwrap();
-    // Three seconds of load for each kill, in batches small enough that every kill finds some in flight.
+    // Three seconds of load for each kill, in batches small enough that every kill finds some in
+    // flight.
     let count = (KILLS * 4_500).to_string();
     let more = [
         "--count",

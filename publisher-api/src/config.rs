@@ -12,8 +12,8 @@ use web::serve::Connections;
 pub struct PublisherConfig {
     /// Address and port.
     pub listen: SocketAddr,
-    /// The address at which clients reach the API, which a signed request names: scheme, host and port. `http://` and the listening
-    /// address if it isn't given.
+    /// The address at which clients reach the API, which a signed request names: scheme, host and
+    /// port. `http://` and the listening address if it isn't given.
     pub public_url: Option<String>,
     /// Connections at one time; more wait to be accepted.
     pub connections_max: usize,
@@ -21,7 +21,8 @@ pub struct PublisherConfig {
     pub address_share_percent_max: u8,
     /// Request head, in bytes.
     pub head_bytes_max: usize,
-    /// Time for a request head to arrive, and for a kept-alive connection to stay idle, in milliseconds.
+    /// Time for a request head to arrive, and for a kept-alive connection to stay idle, in
+    /// milliseconds.
     pub head_wait_ms_max: u64,
     /// Entries of one account.
     pub entries_max: u64,
@@ -35,9 +36,11 @@ pub struct PublisherConfig {
     pub erasure_interval_ms: u64,
     /// Hours in which an erasure can be cancelled before it begins; 0: it begins at once.
     pub erasure_delay_hours: u32,
-    /// Days in which what an erasure took out of the warehouse is looked for again: longer than the log holds receipts.
+    /// Days in which what an erasure took out of the warehouse is looked for again: longer than the
+    /// log holds receipts.
     pub erasure_look_after_days: u32,
-    /// Days that technical data of requests, which is client addresses, is kept with rejected receipts.
+    /// Days that technical data of requests, which is client addresses, is kept with rejected
+    /// receipts.
     pub address_days_max: u32,
     /// Days in which the deletion of an account can be taken back.
     pub deletion_grace_days: u32,

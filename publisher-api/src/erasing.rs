@@ -1,7 +1,8 @@
-//! Erasures carried out, and what is kept for a time let go of: by one replica at a time, in steps that may be done twice.
+//! Erasures carried out, and what is kept for a time let go of: by one replica at a time, in steps
+//! that may be done twice.
 //!
-//! A lease in the store keeps replicas from working side by side; where one outlives it, each step still bears its successor's. What was
-//! begun before a crash is found in the store and goes on.
+//! A lease in the store keeps replicas from working side by side; where one outlives it, each step
+//! still bears its successor's. What was begun before a crash is found in the store and goes on.
 
 mod aggregates;
 mod certificate;
@@ -33,8 +34,8 @@ pub struct Eraser {
     pub accounts: Accounts,
     /// Receipts.
     pub warehouse: Warehouse,
-    /// Days in which an erased receipt's duplicates may still come: how far back a receipt may lie when it arrives, and how long the
-    /// log holds what `receipts repair` may read again.
+    /// Days in which an erased receipt's duplicates may still come: how far back a receipt may lie
+    /// when it arrives, and how long the log holds what `receipts repair` may read again.
     pub look_after_days: i64,
     /// Days that technical data of requests is kept.
     pub address_days_max: i64,
@@ -78,7 +79,8 @@ impl Eraser {
         }
     }
 
-    /// Does all there is to do now, if no other replica is at it. An erasure that can't go on is passed over; it says why to whoever asks.
+    /// Does all there is to do now, if no other replica is at it. An erasure that can't go on is
+    /// passed over; it says why to whoever asks.
     ///
     /// # Errors
     /// What concerns all of them.
@@ -187,7 +189,8 @@ impl Eraser {
         }
     }
 
-    /// What came since (a duplicate's own bytes, a block written again) goes too. Queries don't see it even before.
+    /// What came since (a duplicate's own bytes, a block written again) goes too. Queries don't see
+    /// it even before.
     async fn look_after(&self, erasure: &Erasure, now_ms: i64) -> Result<(), EraseError> {
         if let Some(coverage) = &erasure.wish.receipt_metadata {
             let rows = metadata(coverage, erasure.requested_at_ms);

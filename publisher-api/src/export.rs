@@ -1,9 +1,10 @@
 //! Everything that is stored of a publisher, page by page, in an order that never changes.
 //!
-//! An export goes through the collections one after the other: those of the account store, then receipts and refusals of its verified
-//! domains from the warehouse. Each is in an order of what never changes about a row, so the place behind a page is all that is needed to go
-//! on, in whatever process: nothing is kept between requests, and what stood there when a collection was begun is in exactly one page,
-//! whatever is written meanwhile. One page is in memory at a time.
+//! An export goes through the collections one after the other: those of the account store, then
+//! receipts and refusals of its verified domains from the warehouse. Each is in an order of what
+//! never changes about a row, so the place behind a page is all that is needed to go on, in
+//! whatever process: nothing is kept between requests, and what stood there when a collection was
+//! begun is in exactly one page, whatever is written meanwhile. One page is in memory at a time.
 
 pub(crate) mod cursor;
 pub(crate) mod form;
@@ -30,7 +31,8 @@ const ROWS_MAX: i64 = 500;
 
 /// Receipts, in the warehouse.
 pub(crate) const RECEIPTS: &str = "receipts";
-/// Rejected receipts that name a domain of the publisher's, without their bytes: those are whoever sent them's word.
+/// Rejected receipts that name a domain of the publisher's, without their bytes: those are whoever
+/// sent them's word.
 pub(crate) const REFUSALS: &str = "refusals";
 
 const RECEIPT_COLUMNS: [&str; 27] = [
@@ -229,7 +231,8 @@ fn value(cell: Cell) -> Value {
     }
 }
 
-/// In the order of [`RECEIPT_COLUMNS`]; an empty text is an absent one. Bytes of evidence are in base64.
+/// In the order of [`RECEIPT_COLUMNS`]; an empty text is an absent one. Bytes of evidence are in
+/// base64.
 fn receipt(receipt: ExportedReceipt, evidence: StoredEvidence) -> Vec<Value> {
     let batch = evidence.batch.as_ref();
     let signature = batch.and_then(|batch| hex::decode(&batch.signature_hex).ok());

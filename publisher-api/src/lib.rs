@@ -1,8 +1,10 @@
-//! The publisher's side: API keys, domain verification, entries, data-subject rights. JSON over HTTP/1.1 and h2c, on axum.
+//! The publisher's side: API keys, domain verification, entries, data-subject rights. JSON over
+//! HTTP/1.1 and h2c, on axum.
 //!
 //! - [`config`]: the section `[publisher]`
 //! - `app`: what handlers share, and which address leads to which; `routes`: one file a noun
-//! - `export`: everything that is stored of a publisher, page by page; [`erasing`]: erasures carried out
+//! - `export`: everything that is stored of a publisher, page by page; [`erasing`]: erasures
+//!   carried out
 //! - `proofs`: published proofs of domains, checked again; claims of other accounts, decided
 //! - `lease`: work that one replica does for all
 //! - `operators`: key directories of AI operators, and proofs of possession
@@ -76,7 +78,8 @@ pub struct Deps {
     pub health: Health,
 }
 
-/// Serves `listener` until `shutdown`, then finishes what is under way, requests and a mail, for at most `config.drain_ms_max` in all.
+/// Serves `listener` until `shutdown`, then finishes what is under way, requests and a mail, for at
+/// most `config.drain_ms_max` in all.
 pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shutdown: CancellationToken) {
     let engines = readiness::Engines::register(&deps.health);
     let eraser = Eraser::new(
@@ -121,7 +124,8 @@ pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shu
     let posting = tokio::spawn(expiry::watch(postman, expiry_pause, shutdown.clone()));
     let connections = app.config.connections();
     let serving = web::serve(listener, app::router(&app), &connections, &shutdown);
-    // A mail that is being sent is better finished, in the same time as the requests: both count from the signal.
+    // A mail that is being sent is better finished, in the same time as the requests: both count
+    // from the signal.
     let limit = Duration::from_millis(app.config.drain_ms_max);
     let ((), posted) = tokio::join!(serving, service::shutdown::drain("mails", &shutdown, limit, posting));
     watching.abort();

@@ -1,5 +1,6 @@
-//! `receipts-publisher-api`: the publisher API as a process of its own, beside a `receipts up` on the same `[data] dir`, or on the
-//! ClickHouse and the PostgreSQL that `[warehouse] url` and `[accounts] url` name.
+//! `receipts-publisher-api`: the publisher API as a process of its own, beside a `receipts up` on
+//! the same `[data] dir`, or on the ClickHouse and the PostgreSQL that `[warehouse] url` and
+//! `[accounts] url` name.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;

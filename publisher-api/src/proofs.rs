@@ -1,10 +1,10 @@
 //! Published proofs of domains, checked again every week, and claims of other accounts, decided
 //! when their time is over.
 //!
-//! One replica does rounds at a time. docs/domains.md has the rules. A network or resolver of ours that fails looks like domains
-//! without a proof. So a missing proof counts only where this round has found another one: a due
-//! one, or a *witness*, a proof that was found last time and isn't due. Where no domain could be a
-//! witness, what a domain answers counts, and silence doesn't.
+//! One replica does rounds at a time. docs/domains.md has the rules. A network or resolver of ours
+//! that fails looks like domains without a proof. So a missing proof counts only where this round
+//! has found another one: a due one, or a *witness*, a proof that was found last time and isn't
+//! due. Where no domain could be a witness, what a domain answers counts, and silence doesn't.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,8 @@
-//! What this API does by itself, from time to time: when it last came to its end, for whoever watches that it does.
+//! What this API does by itself, from time to time: when it last came to its end, for whoever
+//! watches that it does.
 
-/// `task` is about to be done for the first time. Until it has come to its end that is as long ago as can be.
+/// `task` is about to be done for the first time. Until it has come to its end that is as long ago
+/// as can be.
 pub(crate) fn begin(task: &'static str) {
     gauge(task).set(0.0);
 }

@@ -1,15 +1,18 @@
 //! A publisher's receiver: what stands at the webhook address that AI clients deliver receipts to.
 //!
-//! It is the gateway with one address, `POST /api/service/receipt`, and so has its limits, encodings, back-pressure and durability: 200
-//! means that every signature is good and that the log has the receipt for good. `GET /healthz` and `/readyz` are there too. TLS is the
-//! web server's in front, which passes this one path on; name it in `[gateway] trusted_proxies`.
+//! It is the gateway with one address, `POST /api/service/receipt`, and so has its limits,
+//! encodings, back-pressure and durability: 200 means that every signature is good and that the log
+//! has the receipt for good. `GET /healthz` and `/readyz` are there too. TLS is the web server's in
+//! front, which passes this one path on; name it in `[gateway] trusted_proxies`.
 //!
-//! [`run`] is the whole process, configured as the gateway is: `[gateway]`, `[limits]`, `[log]`, `[kafka]`, `[telemetry]`, `[data]`. The
-//! log is the embedded one under `[data] dir`, which belongs to one process at a time: `receipts up` on the same directory, later, counts
-//! what came in (and takes new ones itself, at the same address). A publisher who has a program of their own around it calls [`serve`].
+//! [`run`] is the whole process, configured as the gateway is: `[gateway]`, `[limits]`, `[log]`,
+//! `[kafka]`, `[telemetry]`, `[data]`. The log is the embedded one under `[data] dir`, which
+//! belongs to one process at a time: `receipts up` on the same directory, later, counts what came
+//! in (and takes new ones itself, at the same address). A publisher who has a program of their own
+//! around it calls [`serve`].
 //!
-//! Receipts for entries that the publisher doesn't have are answered 404 with `[gateway] webhook_entries = "required"` and a
-//! `webhook_entries_file`.
+//! Receipts for entries that the publisher doesn't have are answered 404 with
+//! `[gateway] webhook_entries = "required"` and a `webhook_entries_file`.
 #![forbid(unsafe_code)]
 
 use tokio::net::TcpListener;
@@ -22,7 +25,8 @@ pub use gateway::{
 /// The process, until it is told to end.
 ///
 /// # Errors
-/// A fault of the configuration, a log that doesn't open, a port that is taken, a drain that didn't end.
+/// A fault of the configuration, a log that doesn't open, a port that is taken, a drain that didn't
+/// end.
 pub fn run() -> anyhow::Result<()> {
     gateway::process::run(Routes::Webhook)
 }

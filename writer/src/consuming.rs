@@ -31,8 +31,9 @@ const POLL_RECORDS_MAX: usize = 256;
 /// Polls whose records wait for a shard's pipeline.
 const WAITING_MAX: usize = 2;
 
-/// Pause after which a superseded writer takes its shard again, if the shard is still assigned to it. A successor's
-/// assignment would have revoked it by then; a late statement of an earlier process doesn't.
+/// Pause after which a superseded writer takes its shard again, if the shard is still assigned to
+/// it. A successor's assignment would have revoked it by then; a late statement of an earlier
+/// process doesn't.
 const TAKE_AGAIN: Duration = Duration::from_secs(15);
 
 /// The part of readiness that fails while a shard of this process has another writer.

@@ -100,8 +100,8 @@ pub async fn resume(
     })
 }
 
-/// Reads what of a shard is stored: what its writer published last, and what the ledger holds beyond
-/// that.
+/// Reads what of a shard is stored: what its writer published last, and what the ledger holds
+/// beyond that.
 ///
 /// # Errors
 /// [`WarehouseError`].

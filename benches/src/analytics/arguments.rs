@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-/// Measures the analytics API of `receipts up` over many receipts while more come in, and writes the run down
+/// Measures the analytics API of `receipts up` over many receipts while more come in, and writes
+/// the run down
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -30,7 +31,8 @@ pub struct Arguments {
     /// Readers of the mix.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub readers: usize,
-    /// The longest that a reader looks at a page before it asks for the next, in milliseconds; half of it on average.
+    /// The longest that a reader looks at a page before it asks for the next, in milliseconds; half
+    /// of it on average.
     #[arg(long, value_name = "MS", default_value_t = 10_000)]
     pub look_ms: u64,
     /// Receipts a second that come in meanwhile.
@@ -39,7 +41,8 @@ pub struct Arguments {
     /// How long the mix runs, and each part of the cost, in seconds.
     #[arg(long, value_name = "S", default_value_t = 120)]
     pub seconds: u64,
-    /// How long the readers read before the mix counts, in seconds: their first pages of each publisher aren't in memory yet.
+    /// How long the readers read before the mix counts, in seconds: their first pages of each
+    /// publisher aren't in memory yet.
     #[arg(long, value_name = "S", default_value_t = 300)]
     pub warm_seconds: u64,
     /// Rounds of each speed whose median counts.

@@ -1,5 +1,6 @@
-//! From acknowledged to seen. In the dashboard: asked again and again, each receipt's delay ends with the first answer whose total
-//! holds it, in the order of acknowledgement, so it is an upper bound. In the live feed: until the receipt itself arrives.
+//! From acknowledged to seen. In the dashboard: asked again and again, each receipt's delay ends
+//! with the first answer whose total holds it, in the order of acknowledgement, so it is an upper
+//! bound. In the live feed: until the receipt itself arrives.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -100,8 +101,8 @@ async fn total(http: &HttpClient, base: &str, key: &str) -> Result<u64> {
     answer["totalReceipts"].as_u64().context("no total")
 }
 
-/// The publisher's total grows by what is acknowledged from `loaded` on. What is counted before it is acknowledged waits for
-/// its acknowledgement.
+/// The publisher's total grows by what is acknowledged from `loaded` on. What is counted before it
+/// is acknowledged waits for its acknowledgement.
 async fn dashboard(base: String, key: String, loaded: u64, sent: Sent, end: Instant) -> Result<Vec<f64>> {
     let http = client(1);
     let mut delays = Vec::new();
@@ -140,7 +141,8 @@ async fn probe(gateway: String, waiting: Waiting, sent: Sent, end: Instant) -> R
     while Instant::now() < end {
         let signed = signer.of(PROBE, 0)?;
         let id = signed.receipt_id.to_string();
-        // Before it is sent: the feed may be quicker than the answer. Counted from the answer all the same.
+        // Before it is sent: the feed may be quicker than the answer. Counted from the answer all
+        // the same.
         waiting.lock().insert(id.clone(), Instant::now());
         let at = send(&http, &gateway, signed).await?;
         if let Some(since) = waiting.lock().get_mut(&id) {

@@ -1,4 +1,5 @@
-//! Receipts made inside the engine: each a function of its number, in the order of time, as they would have come in.
+//! Receipts made inside the engine: each a function of its number, in the order of time, as they
+//! would have come in.
 
 use std::ops::RangeInclusive;
 use std::time::Instant;

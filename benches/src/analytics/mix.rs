@@ -1,5 +1,5 @@
-//! What dashboards ask while receipts come in: each reader opens a page, which asks for its parts at once, looks at it, and opens
-//! the next.
+//! What dashboards ask while receipts come in: each reader opens a page, which asks for its parts
+//! at once, looks at it, and opens the next.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,7 +22,8 @@ use super::service::Service;
 use super::stream::{Stream, by_zipf};
 use crate::row::{Row, Target, number};
 
-/// Publishers that the readers have keys of; one page in [`BIGGEST_EVERY`] is of the biggest, the others by Zipf's law.
+/// Publishers that the readers have keys of; one page in [`BIGGEST_EVERY`] is of the biggest, the
+/// others by Zipf's law.
 const KEYS: u64 = 40;
 const BIGGEST_EVERY: u32 = 4;
 const MILLISECONDS_MAX: f64 = 250.0;
@@ -87,7 +88,8 @@ pub(super) async fn get(http: &HttpClient, address: &str, key: &str) -> Result<b
     Ok(body)
 }
 
-/// Reads until `until`; what is asked before `counting` begins is for warming up, and what is asked after it doesn't count.
+/// Reads until `until`; what is asked before `counting` begins is for warming up, and what is asked
+/// after it doesn't count.
 async fn read(
     base: String,
     keys: Arc<Vec<String>>,

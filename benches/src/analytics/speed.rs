@@ -139,7 +139,8 @@ impl Sides<'_> {
             Query::TopClients => format!("clients?{range}&limit=10"),
         };
         let address = format!("{}/api/v1/analytics/{path}", self.service.analytics());
-        // Each question on a connection of its own, as the reference's: what a connection costs is ours to bear.
+        // Each question on a connection of its own, as the reference's: what a connection costs is
+        // ours to bear.
         let http = client(1);
         let began = Instant::now();
         let body = get(&http, &address, &self.key).await?;

@@ -1,4 +1,5 @@
-//! Receipts that come in through the gateway while something is measured: single ones, signed beforehand, at a steady rate.
+//! Receipts that come in through the gateway while something is measured: single ones, signed
+//! beforehand, at a steady rate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,7 +29,8 @@ const ENTRIES: usize = 2_000;
 const UNDER_WAY_MAX: usize = 512;
 /// Signed ahead of their time.
 const AHEAD_MAX: usize = 4_096;
-/// One receipt in so many states an access of up to two days before, most of them of less: lateness follows Zipf's law.
+/// One receipt in so many states an access of up to two days before, most of them of less: lateness
+/// follows Zipf's law.
 pub(super) const LATE_EVERY: u32 = 200;
 const LATE_MS_MAX: u64 = 172_800_000;
 
@@ -159,7 +161,8 @@ impl Stream {
         let (publishers, stopped) = (load.publishers(), Arc::clone(&stop));
         std::thread::Builder::new().name("signing".to_owned()).spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
-                // The time of a receipt that waits to be sent is a little in the past, as it would be.
+                // The time of a receipt that waits to be sent is a little in the past, as it would
+                // be.
                 let Ok(one) = signer.any(publishers) else { break };
                 if ahead.blocking_send(one).is_err() {
                     break;

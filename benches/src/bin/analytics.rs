@@ -1,4 +1,5 @@
-//! `analytics`: what a publisher waits for, with tens of millions of receipts behind it and more coming in.
+//! `analytics`: what a publisher waits for, with tens of millions of receipts behind it and more
+//! coming in.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! What the gateway costs: its process's CPU time for each request, beside a bare server's, and its memory.
+//! What the gateway costs: its process's CPU time for each request, beside a bare server's, and its
+//! memory.
 
 use anyhow::{Context, Result};
 use receipt::Algorithm;

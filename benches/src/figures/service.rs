@@ -153,7 +153,8 @@ async fn outcomes_so_far(metrics: &str) -> Result<f64> {
     Ok(counts.sum())
 }
 
-/// Receipts a second between the first outcome and the last: the pace that was kept up, start and waiting left out.
+/// Receipts a second between the first outcome and the last: the pace that was kept up, start and
+/// waiting left out.
 fn pace(outcomes: &[(Duration, f64)]) -> Result<f64> {
     let last = outcomes.last().context("the writer's counter was never read")?.1;
     let begin = outcomes

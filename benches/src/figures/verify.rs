@@ -161,7 +161,8 @@ fn compare(
     compare_times(setting, pool, verifier, arrivals, signatures, 1)
 }
 
-/// `each` is how many signatures a receipt of the arrivals carries. Everything runs on the one thread of `pool`.
+/// `each` is how many signatures a receipt of the arrivals carries. Everything runs on the one
+/// thread of `pool`.
 fn compare_times(
     setting: &Setting<'_>,
     pool: &ThreadPool,

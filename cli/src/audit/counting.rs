@@ -218,8 +218,8 @@ impl Counter<'_> {
         Ok(())
     }
 
-    /// Counts a block again with the verdicts that stand: a batch once rejected whole is one receipt, and what was
-    /// replayed was rejected, although both may pass by the present rules.
+    /// Counts a block again with the verdicts that stand: a batch once rejected whole is one
+    /// receipt, and what was replayed was rejected, although both may pass by the present rules.
     async fn recount(&self, line: &LedgerRow, by_present_rules: Tally) -> Result<Tally, Failure> {
         let at = |offset, index| {
             let (epoch, partition) = (line.epoch, line.partition);
@@ -265,8 +265,8 @@ impl Counter<'_> {
         Ok(tally)
     }
 
-    /// The receipts of one record. What isn't a receipt or batch at all counts as one, rejected; `standing` are verdicts
-    /// that go before the present rules.
+    /// The receipts of one record. What isn't a receipt or batch at all counts as one, rejected;
+    /// `standing` are verdicts that go before the present rules.
     fn tally(&self, logged: &LoggedRecord, standing: &HashMap<u128, StandingRejection>) -> Tally {
         let record = &logged.record;
         let stands = |index| standing.get(&logged.position.receipt(index));

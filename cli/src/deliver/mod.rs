@@ -1,4 +1,5 @@
-//! `receipts deliver`: receipts to a publisher's webhook, from the AI client's side. It is `send` over another way.
+//! `receipts deliver`: receipts to a publisher's webhook, from the AI client's side. It is `send`
+//! over another way.
 //!
 //! - [`webhook_client`]: the way, through `outbound`
 

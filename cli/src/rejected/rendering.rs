@@ -1,4 +1,5 @@
-//! Bytes of strangers as text for a terminal: nothing in them may move the cursor, change colours or turn the text around.
+//! Bytes of strangers as text for a terminal: nothing in them may move the cursor, change colours
+//! or turn the text around.
 
 use std::fmt::Write as _;
 
@@ -7,7 +8,8 @@ use crate::terminal::{is_hidden, visible};
 /// Text shown of one body, in bytes.
 const SHOWN_BYTES_MAX: usize = 64 << 10;
 
-/// A body for reading: JSON indented, other text as it is, other bytes escaped; only the beginning of a long one.
+/// A body for reading: JSON indented, other text as it is, other bytes escaped; only the beginning
+/// of a long one.
 #[must_use]
 pub fn body(bytes: &[u8]) -> String {
     let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok();

@@ -1,9 +1,10 @@
-//! `receipts rejected replay`: rejected receipts that pass by the present rules go to the log once more, in their original
-//! context, and count by the ordinary way.
+//! `receipts rejected replay`: rejected receipts that pass by the present rules go to the log once
+//! more, in their original context, and count by the ordinary way.
 //!
-//! What makes it idempotent: a mark in the table `replays` for each, and before the mark the payload itself, once the
-//! verifier has counted it. A crash between append and mark leaves at most a further occurrence of the same payload in
-//! the log, which the table of receipts unites with the first: a duplicate, never a second receipt.
+//! What makes it idempotent: a mark in the table `replays` for each, and before the mark the
+//! payload itself, once the verifier has counted it. A crash between append and mark leaves at most
+//! a further occurrence of the same payload in the log, which the table of receipts unites with the
+//! first: a duplicate, never a second receipt.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -32,7 +33,8 @@ use crate::settings::{Settings, SettingsArgs};
 
 /// Rejected receipts found at a time.
 const PAGE_ROWS: u64 = 5_000;
-/// Rejected receipts judged, appended and marked at a time: at most so many, and their bytes, but always one.
+/// Rejected receipts judged, appended and marked at a time: at most so many, and their bytes, but
+/// always one.
 const STEP_ROWS: usize = 1_000;
 const STEP_BYTES: u64 = 8 << 20;
 /// Payloads of this run that are remembered, so that the second of two equal ones isn't appended.
@@ -256,7 +258,8 @@ impl Run<'_> {
         failed.map_or(Ok(()), |error| Err(Failure::unavailable(error)))
     }
 
-    /// Judges the rows again, counts those that don't pass, and returns the others with their positions.
+    /// Judges the rows again, counts those that don't pass, and returns the others with their
+    /// positions.
     async fn judge(&mut self, rows: Vec<Rejected>) -> Result<Vec<(u128, Passing)>, Failure> {
         self.tally.selected += rows.len() as u64;
         let keys: Vec<RejectedCursor> = rows.iter().map(key).collect();

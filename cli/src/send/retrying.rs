@@ -128,7 +128,8 @@ pub async fn submit<T: Transport>(
     }
 }
 
-/// Up to the whole of a doubling pause: with full jitter, senders that failed together don't come back together.
+/// Up to the whole of a doubling pause: with full jitter, senders that failed together don't come
+/// back together.
 fn pause(attempt: u32) -> Duration {
     Duration::from_millis(rand::rng().random_range(0..=longest_pause_ms(attempt)))
 }

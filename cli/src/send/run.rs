@@ -25,10 +25,12 @@ pub struct Run {
 }
 
 impl Run {
-    /// Sends everything in `input` as `grouping` makes requests of it, each sender over a way of its own, and writes the summary.
+    /// Sends everything in `input` as `grouping` makes requests of it, each sender over a way of
+    /// its own, and writes the summary.
     ///
     /// # Errors
-    /// The input can't be read or is empty; `transport` can't be made; the server stays unavailable.
+    /// The input can't be read or is empty; `transport` can't be made; the server stays
+    /// unavailable.
     pub fn all<T: Transport>(
         &self,
         input: Input,
@@ -79,7 +81,8 @@ impl Run {
     }
 }
 
-/// Sends everything, a request at a time on each of `transports`; ends early when the server stays unavailable.
+/// Sends everything, a request at a time on each of `transports`; ends early when the server stays
+/// unavailable.
 async fn send_all<T: Transport>(
     transports: Vec<T>,
     submissions: mpsc::Receiver<Submission>,

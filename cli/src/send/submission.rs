@@ -90,8 +90,8 @@ pub struct Grouping {
 }
 
 impl Grouping {
-    /// With `batch`, single receipts are put together into batches of that many, or fewer where they would be too large; that takes
-    /// a key.
+    /// With `batch`, single receipts are put together into batches of that many, or fewer where
+    /// they would be too large; that takes a key.
     #[must_use]
     pub fn new(key: Option<SigningKey>, batch: Option<usize>, compression: Compression) -> Self {
         Self {
@@ -142,7 +142,8 @@ impl Grouping {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Adds a document to the open batch, or makes it a request of its own; returns what is complete now.
+    /// Adds a document to the open batch, or makes it a request of its own; returns what is
+    /// complete now.
     fn draft(&self, document: Document, open: &mut Option<Draft>) -> Result<Vec<Draft>, Failure> {
         let kind = document.kind();
         let bytes = document.bytes()?.len();

@@ -79,7 +79,8 @@ pub struct Load {
     /// Cores of a pod
     #[arg(long, value_name = "N", default_value_t = 2.0, value_parser = positive)]
     pub pod_cores: f64,
-    /// The share of its cores that a pod is to use at peak; the rest is for bursts, rollouts and the loss of a pod
+    /// The share of its cores that a pod is to use at peak; the rest is for bursts, rollouts and
+    /// the loss of a pod
     #[arg(long, value_name = "SHARE", default_value_t = 0.6, value_parser = share)]
     pub utilization: f64,
     /// Which engines carry it

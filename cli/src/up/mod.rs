@@ -54,7 +54,8 @@ pub struct Up {
     /// Where the publisher API listens [default: publisher.listen, 127.0.0.1:8082]
     #[arg(long, value_name = "ADDRESS")]
     publisher_listen: Option<SocketAddr>,
-    /// Where /metrics, /healthz and /readyz are served [default: telemetry.metrics_listen, 127.0.0.1:9090]
+    /// Where /metrics, /healthz and /readyz are served
+    /// [default: telemetry.metrics_listen, 127.0.0.1:9090]
     #[arg(long, value_name = "ADDRESS")]
     metrics_listen: Option<SocketAddr>,
 }
@@ -109,13 +110,15 @@ fn warn_of_readers(data: &DataDir) {
     }
 }
 
-/// Binds, opens, serves until a signal or a failure, drains, closes. The engines are closed whatever happened before.
+/// Binds, opens, serves until a signal or a failure, drains, closes. The engines are closed
+/// whatever happened before.
 async fn run(settings: &Settings) -> Result<(), Failure> {
     let shutdown = service::shutdown::signals().map_err(Failure::unavailable)?;
     let listeners = Listeners::bind(settings)?;
     let metrics = telemetry::install_metrics().map_err(Failure::unavailable)?;
     let health = Health::new();
-    // The services say how they are only once they run, and reading back a log and tables takes its time.
+    // The services say how they are only once they run, and reading back a log and tables takes its
+    // time.
     let opening = health.register("engines");
     let admin_stop = CancellationToken::new();
     let addresses = listeners.addresses()?;

@@ -24,7 +24,8 @@ use crate::data_dir::Addresses;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// Jobs that may wait for the gateway's CPU threads: each holds a body that admission has counted already.
+/// Jobs that may wait for the gateway's CPU threads: each holds a body that admission has counted
+/// already.
 const GATEWAY_QUEUE_MAX: usize = 1_024;
 /// Home pages that wait to be read for a verification.
 const PUBLISHER_QUEUE_MAX: usize = 64;
@@ -276,7 +277,8 @@ impl Services {
         })
     }
 
-    /// Serves until `shutdown` or until one of them ends by itself, then drains the others in order.
+    /// Serves until `shutdown` or until one of them ends by itself, then drains the others in
+    /// order.
     ///
     /// # Errors
     /// Why a service ended by itself, or what a drain met.

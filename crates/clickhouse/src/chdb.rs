@@ -1,9 +1,10 @@
 //! libchdb's C functions behind safe types. The only `unsafe` code of the project.
 //!
-//! Everything here blocks; [`crate::statements`] calls it from threads of its own. The rules come from chdb.h 26.7:
-//! one engine and one data path per process; a connection runs one statement at a time; every result and every insert
-//! stream is destroyed exactly once; a connection that saw an error isn't used again, because a failed SELECT leaves
-//! its partial output in front of the next result.
+//! Everything here blocks; [`crate::statements`] calls it from threads of its own. The rules come
+//! from chdb.h 26.7: one engine and one data path per process; a connection runs one statement at a
+//! time; every result and every insert stream is destroyed exactly once; a connection that saw an
+//! error isn't used again, because a failed SELECT leaves its partial output in front of the next
+//! result.
 #![allow(unsafe_code)]
 
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
@@ -42,7 +43,8 @@ type QueryWithParams = unsafe extern "C" fn(
 ) -> ResultHandle;
 type OpenStream = unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> StreamHandle;
 
-/// The functions, resolved once. The library is never unloaded: it leaves threads and static state behind.
+/// The functions, resolved once. The library is never unloaded: it leaves threads and static state
+/// behind.
 struct Functions {
     connect: unsafe extern "C" fn(c_int, *mut *mut c_char) -> ConnectionCell,
     close: unsafe extern "C" fn(ConnectionCell),
@@ -81,17 +83,19 @@ impl Chdb {
             path: path.to_owned(),
             detail: with_causes(&error),
         };
-        // SAFETY: opening runs the library's initialisers. It is ClickHouse's own build, whose initialisers only set
-        // up its static tables and allocator; RTLD_LOCAL keeps its symbols (jemalloc among them) out of this program.
+        // SAFETY: opening runs the library's initialisers. It is ClickHouse's own build, whose
+        // initialisers only set up its static tables and allocator; RTLD_LOCAL keeps its symbols
+        // (jemalloc among them) out of this program.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(unusable)?;
-        // SAFETY: the names and types are those of chdb.h 26.7 (see the aliases above; `char *` and `const char *`
-        // have one representation, and an `enum` result is a C int). `library` is forgotten below, so that the
-        // pointers stay valid for as long as the process lives.
+        // SAFETY: the names and types are those of chdb.h 26.7 (see the aliases above; `char *` and
+        // `const char *` have one representation, and an `enum` result is a C int). `library` is
+        // forgotten below, so that the pointers stay valid for as long as the process lives.
         let functions = unsafe {
             let set_signal_handlers = *library
                 .get::<unsafe extern "C" fn(c_int)>(b"chdb_set_signal_handlers_enabled\0")
                 .map_err(unusable)?;
-            // Before anything else: with its handlers on, a Rust stack overflow hangs instead of aborting.
+            // Before anything else: with its handlers on, a Rust stack overflow hangs instead of
+            // aborting.
             set_signal_handlers(0);
             Functions {
                 connect: *library.get(b"chdb_connect\0").map_err(unusable)?,
@@ -132,13 +136,14 @@ impl Chdb {
         Ok(chdb)
     }
 
-    /// Opens a connection. The first one starts the engine on the `--path` among the arguments, and the last one to
-    /// close shuts it down. `None` if the engine refuses; it says why on standard error only.
+    /// Opens a connection. The first one starts the engine on the `--path` among the arguments, and
+    /// the last one to close shuts it down. `None` if the engine refuses; it says why on standard
+    /// error only.
     pub(crate) fn connect(self, arguments: &[CString]) -> Option<Connection> {
         let mut argv: Vec<*mut c_char> = arguments.iter().map(|argument| argument.as_ptr().cast_mut()).collect();
         let argc = c_int::try_from(argv.len()).ok()?;
-        // SAFETY: `argv` holds `argc` NUL-terminated strings that live until the call returns; the engine copies them
-        // into its configuration and doesn't write to them.
+        // SAFETY: `argv` holds `argc` NUL-terminated strings that live until the call returns; the
+        // engine copies them into its configuration and doesn't write to them.
         let cell = unsafe { (self.functions.connect)(argc, argv.as_mut_ptr()) };
         let cell = NonNull::new(cell)?;
         Some(Connection {
@@ -179,25 +184,27 @@ pub(crate) struct Connection {
     cell: NonNull<*mut c_void>,
 }
 
-// SAFETY: a connection has no thread affinity (each call sets up its own ThreadStatus), and `&mut self` on every
-// method keeps it to one thread at a time.
+// SAFETY: a connection has no thread affinity (each call sets up its own ThreadStatus), and
+// `&mut self` on every method keeps it to one thread at a time.
 unsafe impl Send for Connection {}
 
 impl Connection {
     fn handle(&self) -> *mut c_void {
-        // SAFETY: `cell` points to the handle that `chdb_connect` allocated; it is valid until `chdb_close_conn`,
-        // which only `drop` calls.
+        // SAFETY: `cell` points to the handle that `chdb_connect` allocated; it is valid until
+        // `chdb_close_conn`, which only `drop` calls.
         unsafe { *self.cell.as_ptr() }
     }
 
-    /// Runs one statement with bound `{name:Type}` parameters. The output is in `format` unless the statement names one.
+    /// Runs one statement with bound `{name:Type}` parameters. The output is in `format` unless the
+    /// statement names one.
     pub(crate) fn query(&mut self, sql: &[u8], format: &str, params: &[(String, String)]) -> Result<Bytes, Failure> {
         let names: Vec<*const c_char> = params.iter().map(|(name, _)| name.as_ptr().cast()).collect();
         let name_lengths: Vec<usize> = params.iter().map(|(name, _)| name.len()).collect();
         let values: Vec<*const c_char> = params.iter().map(|(_, value)| value.as_ptr().cast()).collect();
         let value_lengths: Vec<usize> = params.iter().map(|(_, value)| value.len()).collect();
-        // SAFETY: each pointer goes with its length and outlives the call, which copies what it keeps; the four
-        // arrays have `params.len()` elements; the handle is open (see `handle`) and not in use elsewhere.
+        // SAFETY: each pointer goes with its length and outlives the call, which copies what it
+        // keeps; the four arrays have `params.len()` elements; the handle is open (see `handle`)
+        // and not in use elsewhere.
         let result = unsafe {
             (self.functions.query)(
                 self.handle(),
@@ -220,16 +227,17 @@ impl Connection {
         })
     }
 
-    /// Runs one `INSERT` (without its `FORMAT`) over the chunks, and returns the rows written. Anything but `Ok` means
-    /// the insert wasn't completed.
+    /// Runs one `INSERT` (without its `FORMAT`) over the chunks, and returns the rows written.
+    /// Anything but `Ok` means the insert wasn't completed.
     pub(crate) fn insert(
         &mut self,
         sql: &[u8],
         format: &str,
         chunks: impl Iterator<Item = Bytes>,
     ) -> Result<u64, Failure> {
-        // SAFETY: pointers go with their lengths and outlive the call; the handle is open and not in use elsewhere.
-        // The stream isn't null by contract, and lives no longer than the connection: `self` is borrowed throughout.
+        // SAFETY: pointers go with their lengths and outlive the call; the handle is open and not
+        // in use elsewhere. The stream isn't null by contract, and lives no longer than the
+        // connection: `self` is borrowed throughout.
         let handle = unsafe {
             (self.functions.stream_open)(
                 self.handle(),
@@ -256,7 +264,8 @@ impl Connection {
                 ));
             }
         }
-        // SAFETY: the stream is open and this is its only `done`; the stream handle is destroyed by `Stream::drop`.
+        // SAFETY: the stream is open and this is its only `done`; the stream handle is destroyed by
+        // `Stream::drop`.
         let result = unsafe { (self.functions.stream_done)(stream.handle) };
         Ok(Answer::new(self.functions, result)?.rows_written())
     }
@@ -264,8 +273,9 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // SAFETY: `cell` came from `chdb_connect` and is closed only here. No stream or statement is open on it: both
-        // borrow the connection while they live. (The engine leaves the 8-byte cell itself allocated.)
+        // SAFETY: `cell` came from `chdb_connect` and is closed only here. No stream or statement
+        // is open on it: both borrow the connection while they live. (The engine leaves the 8-byte
+        // cell itself allocated.)
         unsafe { (self.functions.close)(self.cell.as_ptr()) }
     }
 }
@@ -278,14 +288,16 @@ struct Stream {
 
 impl Stream {
     fn error(&self) -> Option<String> {
-        // SAFETY: the handle is live until `drop`; the text belongs to it and is copied here. A null handle gives null.
+        // SAFETY: the handle is live until `drop`; the text belongs to it and is copied here. A
+        // null handle gives null.
         unsafe { text((self.functions.stream_error)(self.handle)) }
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: destroyed exactly once, as chdb.h asks for every handle, finished or not. Null is ignored.
+        // SAFETY: destroyed exactly once, as chdb.h asks for every handle, finished or not. Null is
+        // ignored.
         unsafe { (self.functions.stream_destroy)(self.handle) }
     }
 }
@@ -296,8 +308,8 @@ struct Answer {
     result: NonNull<c_void>,
 }
 
-// SAFETY: a result is a plain buffer that nothing changes after the statement; reading it and freeing it need no
-// particular thread.
+// SAFETY: a result is a plain buffer that nothing changes after the statement; reading it and
+// freeing it need no particular thread.
 unsafe impl Send for Answer {}
 
 impl Answer {
@@ -319,7 +331,8 @@ impl Answer {
 
 impl AsRef<[u8]> for Answer {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the buffer belongs to the result, which is live and unchanged until `drop`; the length is its own.
+        // SAFETY: the buffer belongs to the result, which is live and unchanged until `drop`; the
+        // length is its own.
         unsafe {
             let buffer = (self.functions.result_buffer)(self.result.as_ptr());
             let length = (self.functions.result_length)(self.result.as_ptr());

@@ -83,7 +83,8 @@ pub struct Damage {
     pub checked: Instant,
 }
 
-/// One statement with its bound parameters: user input only ever comes in through [`with`](Self::with).
+/// One statement with its bound parameters: user input only ever comes in through
+/// [`with`](Self::with).
 pub struct Call {
     sql: String,
     params: Vec<Param>,

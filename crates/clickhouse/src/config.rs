@@ -11,7 +11,8 @@ use crate::tls;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WarehouseConfig {
-    /// A ClickHouse server's HTTP address (`http://host:8123`, `https://host:8443`); none means the embedded engine.
+    /// A ClickHouse server's HTTP address (`http://host:8123`, `https://host:8443`); none means the
+    /// embedded engine.
     pub url: Option<String>,
     /// User of the server. The embedded engine's socket is guarded by its file mode instead.
     pub user: Option<String>,
@@ -19,7 +20,8 @@ pub struct WarehouseConfig {
     pub password: Option<Password>,
     /// Whether the password may go to another machine without TLS.
     pub allow_plaintext: bool,
-    /// With `https`: PEM certificates of those who may have signed the server's; none means the system's.
+    /// With `https`: PEM certificates of those who may have signed the server's; none means the
+    /// system's.
     pub tls_ca_file: Option<PathBuf>,
     /// With `https`: our own certificate chain in PEM, where the server asks for one.
     pub tls_certificate_file: Option<PathBuf>,
@@ -38,8 +40,8 @@ pub struct WarehouseConfig {
     pub replicated: bool,
     /// Replicas of a shard that must have an insert before it counts; 0 means most of them.
     pub insert_quorum: u64,
-    /// Whether tables of a server are made so that an insert is synced to disk before it counts, as in the embedded
-    /// engine. Counts when the tables are made.
+    /// Whether tables of a server are made so that an insert is synced to disk before it counts, as
+    /// in the embedded engine. Counts when the tables are made.
     pub fsync: bool,
     /// Age at which receipts expire, in days. Tables drop whole months, each once its last receipt
     /// is so old; the audit checks only what is younger.
@@ -54,8 +56,9 @@ pub struct WarehouseConfig {
     pub library: Option<PathBuf>,
     /// Memory the embedded engine may use for queries, inserts and merges, in bytes.
     pub memory_bytes_max: u64,
-    /// Free bytes of its file system that the embedded engine leaves alone: what would take of them is refused, an insert
-    /// with an error that may pass. Below the log's own limit, so that what the log has taken can still be counted.
+    /// Free bytes of its file system that the embedded engine leaves alone: what would take of them
+    /// is refused, an insert with an error that may pass. Below the log's own limit, so that what
+    /// the log has taken can still be counted.
     pub min_free_bytes: u64,
     /// Result rows of one query. A query that would return more is refused.
     pub result_rows_max: u64,

@@ -23,12 +23,14 @@ use crate::WarehouseConfig;
 pub enum Target {
     /// The embedded engine's Unix socket, in this process or another.
     Socket(PathBuf),
-    /// `http://host:port` or `https://host:port` of a ClickHouse server, or of an embedded engine's TCP endpoint.
+    /// `http://host:port` or `https://host:port` of a ClickHouse server, or of an embedded engine's
+    /// TCP endpoint.
     Url(String),
 }
 
 impl Target {
-    /// The server that `config` names, or the embedded engine of the process that has the data directory `data`.
+    /// The server that `config` names, or the embedded engine of the process that has the data
+    /// directory `data`.
     #[must_use]
     pub fn of(config: &WarehouseConfig, data: &Path) -> Self {
         match &config.url {

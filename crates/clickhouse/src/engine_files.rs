@@ -1,4 +1,5 @@
-//! The embedded engine's files: the library, the data directory, and the configuration written into it.
+//! The embedded engine's files: the library, the data directory, and the configuration written into
+//! it.
 
 use std::path::{Path, PathBuf};
 
@@ -16,8 +17,8 @@ pub(crate) fn library_path(config: &WarehouseConfig) -> Result<PathBuf, EngineEr
     cached_library(variable("XDG_CACHE_HOME"), variable("HOME")).ok_or(EngineError::NoCacheDirectory)
 }
 
-/// The library in the cache directory. Relative paths are passed over, as the XDG Base Directory Specification asks for:
-/// a library of the working directory must not be loaded.
+/// The library in the cache directory. Relative paths are passed over, as the XDG Base Directory
+/// Specification asks for: a library of the working directory must not be loaded.
 fn cached_library(cache_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |path: &PathBuf| path.is_absolute();
     let cache = cache_home
@@ -75,8 +76,8 @@ impl DataDir {
     }
 }
 
-/// The engine's own user. Without READ and WRITE on sources and with our table engines only, `file()`, `url()`, `s3()`
-/// and the like, and tables over them, are refused by the engine itself.
+/// The engine's own user. Without READ and WRITE on sources and with our table engines only,
+/// `file()`, `url()`, `s3()` and the like, and tables over them, are refused by the engine itself.
 const USERS: &str = "<clickhouse>
   <profiles><default></default></profiles>
   <quotas><default></default></quotas>
@@ -97,7 +98,8 @@ const USERS: &str = "<clickhouse>
 </clickhouse>
 ";
 
-/// The server's configuration. Given explicitly also so that no `config.xml` of the working directory is read.
+/// The server's configuration. Given explicitly also so that no `config.xml` of the working
+/// directory is read.
 fn engine_xml(users: &str, config: &WarehouseConfig) -> String {
     let users = users.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     format!(

@@ -9,8 +9,8 @@ use crate::chdb::code_in;
 /// Why a warehouse call failed.
 #[derive(Debug, Error)]
 pub enum WarehouseError {
-    /// The warehouse can't be reached, is overloaded, out of memory or disk, or too slow. Whether an insert was
-    /// stored isn't known; writing the same rows again changes nothing.
+    /// The warehouse can't be reached, is overloaded, out of memory or disk, or too slow. Whether
+    /// an insert was stored isn't known; writing the same rows again changes nothing.
     #[error("the warehouse can't answer now: {0}")]
     Unavailable(String),
     /// ClickHouse refused the statement; sending it again would end the same way.
@@ -21,7 +21,8 @@ pub enum WarehouseError {
         /// ClickHouse's message.
         message: String,
     },
-    /// What is stored is damaged on the disk, or a table is gone: numbers over it can't be had until it is repaired.
+    /// What is stored is damaged on the disk, or a table is gone: numbers over it can't be had
+    /// until it is repaired.
     #[error(
         "the warehouse's stored data is damaged: run `receipts repair`, which sets damaged parts aside and writes \
          their rows again from the log ({0})"
@@ -63,17 +64,18 @@ pub enum WarehouseError {
 pub enum Remedy {
     /// The same insert again after a pause: the network, load, memory, a replica away.
     Retry,
-    /// Smaller inserts: something in the rows is refused, or there are too many of them. A row that is refused
-    /// alone is refused for good.
+    /// Smaller inserts: something in the rows is refused, or there are too many of them. A row that
+    /// is refused alone is refused for good.
     Split,
-    /// A person: a wrong password, a missing right or table. The same insert succeeds once that is put right.
+    /// A person: a wrong password, a missing right or table. The same insert succeeds once that is
+    /// put right.
     Person,
 }
 
 impl WarehouseError {
-    /// What helps against it, if it is an insert that failed. A code that we don't know may be about the rows: splitting
-    /// finds out, and an insert of nothing tells a refused row from a refused
-    /// statement.
+    /// What helps against it, if it is an insert that failed. A code that we don't know may be
+    /// about the rows: splitting finds out, and an insert of nothing tells a refused row from a
+    /// refused statement.
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         match self {
@@ -101,8 +103,8 @@ impl WarehouseError {
         matches!(self, Self::Unavailable(_))
     }
 
-    /// The error as a statement over stored data meets it: some codes then mean a damaged file, which for an insert
-    /// mean a damaged request or a damaged transfer.
+    /// The error as a statement over stored data meets it: some codes then mean a damaged file,
+    /// which for an insert mean a damaged request or a damaged transfer.
     pub(crate) fn of_stored_data(self) -> Self {
         let damage = |code| DAMAGE.contains(&code);
         match self {
@@ -139,7 +141,8 @@ impl WarehouseError {
     }
 }
 
-/// ClickHouse's codes for what may pass: time, memory, disk, load, network, replicas, keeper, a closing engine.
+/// ClickHouse's codes for what may pass: time, memory, disk, load, network, replicas, keeper, a
+/// closing engine.
 const MAY_PASS: [u32; 47] = [
     40,   // CHECKSUM_DOESNT_MATCH: a damaged transfer
     74,   // CANNOT_READ_FROM_FILE_DESCRIPTOR
@@ -190,7 +193,8 @@ const MAY_PASS: [u32; 47] = [
     1002, // UNKNOWN_EXCEPTION
 ];
 
-/// ClickHouse's codes for what is wrong with the statement, the tables or the account, whatever the rows are.
+/// ClickHouse's codes for what is wrong with the statement, the tables or the account, whatever the
+/// rows are.
 const NEEDS_PERSON: [u32; 26] = [
     10,  // NOT_FOUND_COLUMN_IN_BLOCK
     16,  // NO_SUCH_COLUMN_IN_TABLE

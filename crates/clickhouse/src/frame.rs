@@ -1,7 +1,8 @@
 //! ClickHouse's own compressed frames, as `compress=1` and `decompress=1` mean them.
 //!
-//! A frame is a CityHash128 (version 1.0.2, halves swapped) over what follows, a method byte (0x82 LZ4, 0x02 stored),
-//! the size of header and data, the size after decompression (both 32 bits, little-endian), and the data.
+//! A frame is a CityHash128 (version 1.0.2, halves swapped) over what follows, a method byte (0x82
+//! LZ4, 0x02 stored), the size of header and data, the size after decompression (both 32 bits,
+//! little-endian), and the data.
 
 use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error;
@@ -46,8 +47,8 @@ impl FrameReader {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next block, `None` until more bytes come. `left_max` is how many decompressed bytes are still allowed; the
-    /// size is checked before anything is decompressed.
+    /// The next block, `None` until more bytes come. `left_max` is how many decompressed bytes are
+    /// still allowed; the size is checked before anything is decompressed.
     pub(crate) fn next_block(&mut self, left_max: usize) -> Result<Option<Result<Bytes, usize>>, FrameError> {
         if self.buffer.len() < CHECKSUM_BYTES + HEADER_BYTES {
             return Ok(None);

@@ -1,8 +1,8 @@
 //! The threads that run statements on the embedded engine.
 //!
-//! libchdb's calls block, so they run on plain threads of their own, never on tokio's. Each thread owns one connection
-//! and opens a new one after any error. Queries and inserts have separate threads: slow dashboards never hold up the
-//! verifier.
+//! libchdb's calls block, so they run on plain threads of their own, never on tokio's. Each thread
+//! owns one connection and opens a new one after any error. Queries and inserts have separate
+//! threads: slow dashboards never hold up the verifier.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -38,7 +38,8 @@ pub(crate) struct Statement {
 pub(crate) enum StatementKind {
     /// Anything that answers with rows or nothing, with its bound parameters.
     Query(Vec<(String, String)>),
-    /// An insert with its whole body: nothing reaches the engine before the client has sent all of it.
+    /// An insert with its whole body: nothing reaches the engine before the client has sent all of
+    /// it.
     Insert(Vec<Bytes>),
 }
 
@@ -76,7 +77,8 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    /// `defaults` are query-level settings with values as SQL literals. `None` if an argument holds a zero byte.
+    /// `defaults` are query-level settings with values as SQL literals. `None` if an argument holds
+    /// a zero byte.
     pub(crate) fn new(chdb: Chdb, arguments: &[String], defaults: Vec<(String, String)>) -> Option<Self> {
         let arguments = arguments.iter().map(|argument| CString::new(argument.as_str()).ok());
         Some(Self {
@@ -175,7 +177,8 @@ fn work(queue: &Receiver<Job>, opener: &Opener) {
         }
         let result = run_one(&mut connection, opener, statement);
         if result.is_err() {
-            // A failed statement may leave output or settings behind: never use this connection again.
+            // A failed statement may leave output or settings behind: never use this connection
+            // again.
             connection = None;
         }
         // The client may have gone away meanwhile; the outcome is then nobody's.
@@ -226,7 +229,8 @@ fn run_one(slot: &mut Option<(Connection, String)>, opener: &Opener, statement: 
         };
         let resting: Vec<_> = settings.into_iter().map(resting).collect();
         if let Err(failure) = connection.query(set_sql(&resting).as_bytes(), "Null", &[]) {
-            // The statement itself is done: drop the connection with its settings instead of failing it.
+            // The statement itself is done: drop the connection with its settings instead of
+            // failing it.
             tracing::warn!(
                 message = failure.message,
                 "settings could not be reset; the connection is closed"

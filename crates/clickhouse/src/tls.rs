@@ -22,7 +22,8 @@ pub(crate) fn client_config(config: &WarehouseConfig) -> Result<Arc<ClientConfig
             added.map_err(|error| fault("tls_ca_file", path, &error.to_string()))?;
         }
     } else {
-        // What of them can't be read is missing; a server that needs it then fails with a clear error.
+        // What of them can't be read is missing; a server that needs it then fails with a clear
+        // error.
         let (good, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if good == 0 {
             return Err("warehouse.tls_ca_file is needed: this system has no certificates to trust".to_owned());

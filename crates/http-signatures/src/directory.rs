@@ -31,7 +31,8 @@ const RSA_HEAD: [u8; 33] = [
 const RSA_TAIL: [u8; 5] = [0x02, 0x03, 0x01, 0x00, 0x01];
 const RSA_EXPONENT: &str = "AQAB";
 
-/// SHA-256 of the SPKI DER of RFC 9421's test keys (appendix B.1), whose private keys everybody has.
+/// SHA-256 of the SPKI DER of RFC 9421's test keys (appendix B.1), whose private keys everybody
+/// has.
 const PUBLISHED_TEST_KEYS: [[u8; 32]; 4] = [
     // test-key-rsa
     hex(b"c73eecd318bd3813f2402a660d8a90010ca35d609d19377d5ee7af200713229f"),

@@ -1,9 +1,9 @@
-//! The log on Kafka beside rdkafka's own producer with the same settings, on one real broker, in turns:
-//! `cargo bench -p receipt-log --bench kafka [-- SECONDS [ROUNDS]]`.
+//! The log on Kafka beside rdkafka's own producer with the same settings, on one real broker, in
+//! turns: `cargo bench -p receipt-log --bench kafka [-- SECONDS [ROUNDS]]`.
 //!
-//! Ours: every append is awaited before its producer goes on, as the gateway does before a 202. rdkafka's: messages without
-//! headers are handed over as fast as its queue takes them, and only counted when they are delivered. Each line has the
-//! median of the rounds' ratios.
+//! Ours: every append is awaited before its producer goes on, as the gateway does before a 202.
+//! rdkafka's: messages without headers are handed over as fast as its queue takes them, and only
+//! counted when they are delivered. Each line has the median of the rounds' ratios.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -166,7 +166,8 @@ fn theirs(producer: &ThreadedProducer<Count>, topic: &str, load: Load, body: &By
             std::thread::sleep(Duration::from_micros(200));
         }
     }
-    // On a busy disk the queue takes its time; what was handed over counts only once it is delivered.
+    // On a busy disk the queue takes its time; what was handed over counts only once it is
+    // delivered.
     producer.flush(Duration::from_secs(300)).unwrap();
     ((count() - before) * load.receipts as u64) as f64 / started.elapsed().as_secs_f64()
 }

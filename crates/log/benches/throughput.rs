@@ -1,8 +1,10 @@
-//! What the embedded log does on this machine's disk: `cargo bench -p receipt-log --bench throughput
-//! [-- SECONDS [DIRECTORY [LOAD]]]`, where LOAD is part of a printed line's first column.
+//! What the embedded log does on this machine's disk:
+//! `cargo bench -p receipt-log --bench throughput [-- SECONDS [DIRECTORY [LOAD]]]`, where LOAD is
+//! part of a printed line's first column.
 //!
-//! Single receipts of 1.2 KB from 64 and 256 producers, batches of 1,000 of them from 4, each appended, synced and
-//! acknowledged before its producer goes on; with and without the page cache, with and without a consumer.
+//! Single receipts of 1.2 KB from 64 and 256 producers, batches of 1,000 of them from 4, each
+//! appended, synced and acknowledged before its producer goes on; with and without the page cache,
+//! with and without a consumer.
 #![allow(
     missing_docs,
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! The log on the engine that the configuration names: `[kafka] brokers` given means Kafka, otherwise the embedded log.
+//! The log on the engine that the configuration names: `[kafka] brokers` given means Kafka,
+//! otherwise the embedded log.
 
 use std::{path::Path, sync::Arc};
 
@@ -110,7 +111,8 @@ impl Log {
         })
     }
 
-    /// A consumer of `group`: the only active one of the embedded log, one of many of Kafka's. Blocks.
+    /// A consumer of `group`: the only active one of the embedded log, one of many of Kafka's.
+    /// Blocks.
     ///
     /// # Errors
     /// [`LogOpenError`]

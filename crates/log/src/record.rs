@@ -54,7 +54,8 @@ impl Record {
 /// Bytes of a `traceparent` of version 00 (W3C Trace Context, 3.2).
 pub(crate) const TRACE_BYTES: usize = 55;
 
-/// A `traceparent` as text. The log carries it and doesn't look into it: whoever put it in has read it, and in a topic anyone may have.
+/// A `traceparent` as text. The log carries it and doesn't look into it: whoever put it in has read
+/// it, and in a topic anyone may have.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceText([u8; TRACE_BYTES]);
 

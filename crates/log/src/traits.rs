@@ -57,7 +57,8 @@ pub struct Committed {
     pub epoch: u32,
     /// The first offset not yet processed.
     pub next_offset: u64,
-    /// What the committing consumer said beside it: the ledger line of its last block (JSON), or empty.
+    /// What the committing consumer said beside it: the ledger line of its last block (JSON), or
+    /// empty.
     pub metadata: String,
 }
 
@@ -203,8 +204,8 @@ pub struct PartitionState {
     pub end_offset: u64,
     /// The group's commit, if any.
     pub committed: Option<Committed>,
-    /// Everything acknowledged before this instant stands before `committed` (milliseconds since the
-    /// Unix epoch): the append time of the first uncommitted record, or, with none, an instant
+    /// Everything acknowledged before this instant stands before `committed` (milliseconds since
+    /// the Unix epoch): the append time of the first uncommitted record, or, with none, an instant
     /// taken before `end_offset` was read. In `verdicts` on Kafka a transaction may be acknowledged
     /// a moment before it counts in `end_offset`; completeness there is in the records themselves.
     pub complete_through_ms: i64,

@@ -1,10 +1,11 @@
 //! Which addresses are public.
 //!
-//! The tables are IANA's registries of special-purpose addresses (RFC 6890 and its successors; IPv4 and IPv6) and multicast. What they
-//! don't allow to be reached globally is refused, and also the few that they do allow but that no web server has. Of IPv6 only
-//! 2000::/3 is global unicast (RFC 4291, 2.4), so everything else is refused whether it is named here or not; the names serve the message.
-//! An IPv4 address that comes wrapped in IPv6 (mapped, NAT64, 6to4, Teredo) is refused whatever it wraps: where such an address
-//! ends isn't ours to know.
+//! The tables are IANA's registries of special-purpose addresses (RFC 6890 and its successors; IPv4
+//! and IPv6) and multicast. What they don't allow to be reached globally is refused, and also the
+//! few that they do allow but that no web server has. Of IPv6 only 2000::/3 is global unicast (RFC
+//! 4291, 2.4), so everything else is refused whether it is named here or not; the names serve the
+//! message. An IPv4 address that comes wrapped in IPv6 (mapped, NAT64, 6to4, Teredo) is refused
+//! whatever it wraps: where such an address ends isn't ours to know.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -81,7 +82,8 @@ fn v6(address: Ipv6Addr) -> Option<&'static str> {
     named.or((!global).then_some("not global unicast (RFC 4291)"))
 }
 
-/// Whether one of `networks` holds `address`, in the form it has: a mapped address is in no IPv4 network.
+/// Whether one of `networks` holds `address`, in the form it has: a mapped address is in no IPv4
+/// network.
 pub(crate) fn within(networks: &[IpNet], address: IpAddr) -> bool {
     networks.iter().any(|network| network.contains(&address))
 }

@@ -84,8 +84,8 @@ impl Fetched {
 }
 
 impl Client {
-    /// Reads what the system knows of DNS servers and authorities, and warns of each setting that is only for tests. To be called
-    /// on a tokio runtime.
+    /// Reads what the system knows of DNS servers and authorities, and warns of each setting that
+    /// is only for tests. To be called on a tokio runtime.
     ///
     /// # Errors
     /// A setting that can't be used, by its key.
@@ -116,7 +116,8 @@ impl Client {
         }
     }
 
-    /// `GET url`, up to `redirects_max` redirects on, each judged like the first. At most `bytes_max` bytes of body, or it is an error.
+    /// `GET url`, up to `redirects_max` redirects on, each judged like the first. At most
+    /// `bytes_max` bytes of body, or it is an error.
     ///
     /// # Errors
     /// Every [`Error`] but [`Error::BadStatus`]: ask [`Fetched::success`].
@@ -140,7 +141,8 @@ impl Client {
         result
     }
 
-    /// `POST url` with these headers and this body, on a connection of its own; see [`Session::post`].
+    /// `POST url` with these headers and this body, on a connection of its own; see
+    /// [`Session::post`].
     ///
     /// # Errors
     /// As [`Session::post`].
@@ -160,8 +162,8 @@ impl Client {
     /// The TXT records of `name`, each with its strings joined; CNAMEs are followed.
     ///
     /// # Errors
-    /// [`Error::Unresolvable`], which tells a missing name or record from a resolver that fails; [`Error::TimedOut`];
-    /// [`Error::Refused`] for what is no name.
+    /// [`Error::Unresolvable`], which tells a missing name or record from a resolver that fails;
+    /// [`Error::TimedOut`]; [`Error::Refused`] for what is no name.
     pub async fn txt(&self, name: &str) -> Result<Vec<Vec<u8>>, Error> {
         let asked = async {
             let deadline = Deadline::of(self.config());

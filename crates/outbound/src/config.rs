@@ -8,9 +8,11 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-/// How long and how large requests to the outside may be. Sizes are in bytes, times in milliseconds.
+/// How long and how large requests to the outside may be. Sizes are in bytes, times in
+/// milliseconds.
 ///
-/// The keys that begin with `test_` are for tests on one machine; each that is given is told with a warning at the start.
+/// The keys that begin with `test_` are for tests on one machine; each that is given is told with a
+/// warning at the start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -20,7 +22,8 @@ pub struct Config {
     pub connect_ms_max: u64,
     /// How long the head of an answer may take after the request was sent.
     pub head_ms_max: u64,
-    /// How long all of it may take: the wait for a place, the name, redirects, the last byte of the body.
+    /// How long all of it may take: the wait for a place, the name, redirects, the last byte of the
+    /// body.
     pub total_ms_max: u64,
     /// The longest head of an answer.
     pub head_bytes_max: usize,
@@ -38,8 +41,8 @@ pub struct Config {
     pub test_allow_addresses: Vec<IpNet>,
     /// For tests: the port to connect to where a URL means 443.
     pub test_https_port: Option<u16>,
-    /// Addresses of this machine are allowed, there also plain HTTP and every port. Only a person at a command line may wish that:
-    /// no configuration can set it.
+    /// Addresses of this machine are allowed, there also plain HTTP and every port. Only a person
+    /// at a command line may wish that: no configuration can set it.
     #[serde(skip)]
     pub loopback: bool,
 }

@@ -104,7 +104,8 @@ impl From<Error> for Failed {
 }
 
 impl Connection {
-    /// Connects to the first of `addresses` that takes a connection. They are judged, and nothing is resolved again.
+    /// Connects to the first of `addresses` that takes a connection. They are judged, and nothing
+    /// is resolved again.
     pub(crate) async fn open(
         target: &Target,
         addresses: &[IpAddr],
@@ -131,7 +132,8 @@ impl Connection {
         !self.sender.is_closed()
     }
 
-    /// Sends `request` and reads the answer: its body up to `body_bytes_max`, no more than that of it is ever held.
+    /// Sends `request` and reads the answer: its body up to `body_bytes_max`, no more than that of
+    /// it is ever held.
     pub(crate) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
@@ -154,7 +156,8 @@ impl Connection {
         };
         let response = deadline.within(host, Step::Head, config.head_wait(), sent).await??;
         let (head, body) = response.into_parts();
-        // We said `Accept-Encoding: identity`; inflating what a stranger sends would need limits of its own.
+        // We said `Accept-Encoding: identity`; inflating what a stranger sends would need limits of
+        // its own.
         let plain = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
         if !head.headers.get_all(header::CONTENT_ENCODING).iter().all(plain) {
             let what = "it answered with a Content-Encoding, though asked not to".to_owned();
@@ -177,7 +180,8 @@ async fn dial(target: &Target, address: SocketAddr, tls: &TlsConnector, config: 
     let stream = TcpStream::connect(address)
         .await
         .map_err(|error| unreachable(&host, &error.to_string()))?;
-    // A request goes out in one write; without this a small one may wait for the last one's acknowledgement.
+    // A request goes out in one write; without this a small one may wait for the last one's
+    // acknowledgement.
     let _ = stream.set_nodelay(true);
     if !target.tls {
         return handshake(stream, &host, config).await;

@@ -9,11 +9,12 @@ use http::StatusCode;
 #[error("outbound.{0}")]
 pub struct SetupError(pub(crate) String);
 
-/// Why a request or a question to the DNS failed, in words that can be shown to whoever named the URL. Nothing of a fetched body,
-/// and no path or query, is ever in them: those may hold secrets.
+/// Why a request or a question to the DNS failed, in words that can be shown to whoever named the
+/// URL. Nothing of a fetched body, and no path or query, is ever in them: those may hold secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The URL, or an address that its host resolves to, is none that may be asked. Asking again gives the same.
+    /// The URL, or an address that its host resolves to, is none that may be asked. Asking again
+    /// gives the same.
     #[error("{0}")]
     Refused(String),
     /// The DNS has no such name or record, or didn't say.

@@ -1,9 +1,12 @@
-//! The one way out to addresses that other people name: a publisher's domain, a publisher's webhook.
+//! The one way out to addresses that other people name: a publisher's domain, a publisher's
+//! webhook.
 //!
-//! Whoever names a URL chooses where this process connects to, from inside the operator's network. So: HTTPS only, to port 443;
-//! the name is resolved once, every address of it is judged, and the connection goes to a judged address and no other, so that a
-//! name which resolves differently a moment later (DNS rebinding) gains nothing; each redirect is judged again; the certificate
-//! must be the host's. There are no cookies, credentials or proxies, and time, size, redirects and the number of requests are bounded.
+//! Whoever names a URL chooses where this process connects to, from inside the operator's network.
+//! So: HTTPS only, to port 443; the name is resolved once, every address of it is judged, and the
+//! connection goes to a judged address and no other, so that a name which resolves differently a
+//! moment later (DNS rebinding) gains nothing; each redirect is judged again; the certificate must
+//! be the host's. There are no cookies, credentials or proxies, and time, size, redirects and the
+//! number of requests are bounded.
 //!
 //! | module | noun |
 //! |---|---|

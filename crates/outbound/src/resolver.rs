@@ -1,7 +1,8 @@
 //! Names to addresses, and TXT records.
 //!
-//! Nothing is cached here: a person who has just published a record asks again, and the resolver that is asked has a cache of its own.
-//! Neither the hosts file nor search domains are looked at, so a name means the same on every machine.
+//! Nothing is cached here: a person who has just published a record asks again, and the resolver
+//! that is asked has a cache of its own. Neither the hosts file nor search domains are looked at,
+//! so a name means the same on every machine.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};

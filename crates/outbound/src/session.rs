@@ -12,8 +12,8 @@ use crate::connection::{Connection, Deadline};
 use crate::error::Step;
 use crate::target::{HostName, Target};
 
-/// Requests to one URL, one after the other, over a connection that is kept while it holds. Each new connection goes to an address
-/// that was judged when it was made.
+/// Requests to one URL, one after the other, over a connection that is kept while it holds. Each
+/// new connection goes to an address that was judged when it was made.
 pub struct Session {
     client: Client,
     target: Target,
@@ -29,8 +29,9 @@ impl Session {
         }
     }
 
-    /// `POST` with these headers (`Host`, `User-Agent`, `Accept-Encoding` are ours) and this body; the answer's body is read up to
-    /// `bytes_max` bytes. A redirect is an answer like any other: its status is handed back, nothing is followed.
+    /// `POST` with these headers (`Host`, `User-Agent`, `Accept-Encoding` are ours) and this body;
+    /// the answer's body is read up to `bytes_max` bytes. A redirect is an answer like any other:
+    /// its status is handed back, nothing is followed.
     ///
     /// # Errors
     /// Every [`Error`] but those of redirects. A status is no error.
@@ -73,7 +74,8 @@ impl Session {
     ) -> Result<Fetched, Error> {
         let mut request = self.build(method, headers, body)?;
         let host = self.target.host();
-        // At most twice: a kept connection may have been closed at rest, which is noticed before anything is sent on it.
+        // At most twice: a kept connection may have been closed at rest, which is noticed before
+        // anything is sent on it.
         loop {
             let (mut connection, kept) = match self.connection.take().filter(Connection::is_open) {
                 Some(connection) => (connection, true),

@@ -109,7 +109,8 @@ impl Target {
             }
             if let Some(what) = crate::address::not_public(*address) {
                 return refused(match &self.host {
-                    // Which, is nobody's business who doesn't know it: the names of an inner network could be listed so.
+                    // Which, is nobody's business who doesn't know it: the names of an inner
+                    // network could be listed so.
                     HostName::Name(name) => {
                         tracing::debug!(name, %address, what, "a name of an address that isn't public was refused");
                         format!("{} resolves to an address that isn't public", shown(name))
@@ -168,7 +169,8 @@ impl Target {
     }
 }
 
-/// Whether the URL that somebody wrote has `host` letter by letter, and not another spelling of it: `0x7f.1`, `2130706433`, `[0::1]`.
+/// Whether the URL that somebody wrote has `host` letter by letter, and not another spelling of it:
+/// `0x7f.1`, `2130706433`, `[0::1]`.
 fn names_host(text: &str, host: &str) -> bool {
     let after = text.trim().split_once("://").map_or("", |(_, rest)| rest);
     after

@@ -22,7 +22,8 @@ pub(crate) fn connector(config: &Config) -> Result<TlsConnector, SetupError> {
                 .map_err(|error| fault(path, &error.to_string()))?;
         }
     } else {
-        // What of them can't be read is missing; a server that needs it then fails with a clear error.
+        // What of them can't be read is missing; a server that needs it then fails with a clear
+        // error.
         let (good, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if good == 0 {
             tracing::warn!("this system has no certificates to trust: every request to the outside will fail");

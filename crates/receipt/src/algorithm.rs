@@ -31,8 +31,8 @@ impl Algorithm {
         }
     }
 
-    /// Whether a signature of this algorithm can have `bytes` bytes. Of ECDSA in DER (X.690) the least are two integers of one
-    /// byte each, the most two of 33.
+    /// Whether a signature of this algorithm can have `bytes` bytes. Of ECDSA in DER (X.690) the
+    /// least are two integers of one byte each, the most two of 33.
     #[must_use]
     pub const fn signs_in(self, bytes: usize) -> bool {
         match self {

@@ -1,4 +1,5 @@
-//! A batch, read receipt by receipt, so that memory depends on the longest receipt and not on the batch.
+//! A batch, read receipt by receipt, so that memory depends on the longest receipt and not on the
+//! batch.
 
 use std::borrow::Cow;
 use std::ops::{ControlFlow, Range};
@@ -38,8 +39,8 @@ pub(crate) fn check_size(bytes: usize, limits: &Limits) -> Result<(), FormatErro
 
 /// Scans a batch and checks everything but its receipts' own rules.
 ///
-/// `each` is given every receipt's index and tape (whose positions are in `text`), and may stop the scan: its faults are
-/// then all there are.
+/// `each` is given every receipt's index and tape (whose positions are in `text`), and may stop the
+/// scan: its faults are then all there are.
 pub(crate) fn read<'a>(
     text: &'a str,
     limits: &Limits,
@@ -59,8 +60,8 @@ pub(crate) fn read<'a>(
     outline.finish(own)
 }
 
-/// Appends the canonical bytes that a batch's signature is over: the batch without its two signature members, with
-/// `receipts` (canonical, joined by commas) in the place of its receipts.
+/// Appends the canonical bytes that a batch's signature is over: the batch without its two
+/// signature members, with `receipts` (canonical, joined by commas) in the place of its receipts.
 pub(crate) fn write_payload(own: &Tape, text: &str, receipts: &[u8], out: &mut Vec<u8>) {
     out.push(b'{');
     let start = out.len();
@@ -96,7 +97,8 @@ struct Outline<'s, 'a> {
 }
 
 impl<'a> Outline<'_, 'a> {
-    /// Scans the whole text. `own` ends up with the batch's own members and a stand-in for the receipts.
+    /// Scans the whole text. `own` ends up with the batch's own members and a stand-in for the
+    /// receipts.
     fn document(
         &mut self,
         own: &mut Tape,
@@ -332,7 +334,8 @@ impl<'a> Outline<'_, 'a> {
     }
 }
 
-/// The one key of a batch's receipts. Receipts without a well-formed key are left to their own check.
+/// The one key of a batch's receipts. Receipts without a well-formed key are left to their own
+/// check.
 #[derive(Debug, Default)]
 struct CommonKey<'a> {
     /// The key's text as written: equal text is an equal key.

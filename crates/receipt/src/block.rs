@@ -35,10 +35,11 @@ impl SignatureCheck<'_> {
     }
 }
 
-/// Checks a block of signatures in parallel on the rayon pool of the calling thread; results are in the block's order.
+/// Checks a block of signatures in parallel on the rayon pool of the calling thread; results are in
+/// the block's order.
 ///
-/// Each is verified by itself. Batch equations are faster and forbidden: with them, who crafts signatures decides the
-/// verdict on a neighbour (DESIGN.md, "Receipts: what is exact").
+/// Each is verified by itself. Batch equations are faster and forbidden: with them, who crafts
+/// signatures decides the verdict on a neighbour (DESIGN.md, "Receipts: what is exact").
 #[must_use]
 pub fn verify_block(checks: &[SignatureCheck<'_>], keys: &KeyCache) -> Vec<Result<(), RejectReason>> {
     checks

@@ -1,4 +1,5 @@
-//! The JSON Canonicalization Scheme (RFC 8785): members in order, ECMAScript numbers, minimal escapes, no whitespace.
+//! The JSON Canonicalization Scheme (RFC 8785): members in order, ECMAScript numbers, minimal
+//! escapes, no whitespace.
 //!
 //! Whatever the scanner found canonical as written is copied; only the rest is written anew.
 
@@ -82,8 +83,8 @@ pub(crate) fn write_object(tape: &Tape, id: NodeId, text: &str, skip: &[&str], o
     out.push(b'}');
 }
 
-/// SHA-256 of a receipt's canonical bytes: what identifies it, besides its `receiptId`. Scans the receipt, but holds it
-/// against no rule of the format.
+/// SHA-256 of a receipt's canonical bytes: what identifies it, besides its `receiptId`. Scans the
+/// receipt, but holds it against no rule of the format.
 ///
 /// # Errors
 /// JSON that isn't an I-JSON object within the limits.

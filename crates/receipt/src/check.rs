@@ -33,7 +33,8 @@ pub struct BatchHead {
     pub client_id: Uuid,
 }
 
-/// Checks that a body is one well-formed receipt. `received_at_ms` is its arrival in Unix milliseconds.
+/// Checks that a body is one well-formed receipt. `received_at_ms` is its arrival in Unix
+/// milliseconds.
 ///
 /// # Errors
 /// Up to twenty faults; one alone where the body isn't I-JSON.
@@ -54,8 +55,8 @@ impl ReceiptHead {
     }
 }
 
-/// Checks that a body is one well-formed batch of well-formed receipts. `received_at_ms` is its arrival in Unix
-/// milliseconds.
+/// Checks that a body is one well-formed batch of well-formed receipts. `received_at_ms` is its
+/// arrival in Unix milliseconds.
 ///
 /// # Errors
 /// Up to twenty faults; one alone where the body isn't I-JSON or exceeds a limit.
@@ -95,7 +96,8 @@ pub(crate) fn read_batch<'b>(
     });
     scratch.key_kinds = key_kinds;
     if !faults.is_empty() {
-        // JSON that ends badly is the one thing to say; otherwise the batch's own faults follow the receipts'.
+        // JSON that ends badly is the one thing to say; otherwise the batch's own faults follow the
+        // receipts'.
         return match batch {
             Err(error) if error.faults.iter().any(|fault| !fault.code.is_of_a_member()) => Err(error),
             Err(error) => {
@@ -115,8 +117,9 @@ pub(crate) fn read_batch<'b>(
     Ok((batch, head))
 }
 
-/// Checks that an `X-Service-Signature` header is base64 of 1 to 512 bytes, and says of how many; whether that can be a
-/// signature is told by [`Algorithm::signs_in`]. The pointer of the fault is empty.
+/// Checks that an `X-Service-Signature` header is base64 of 1 to 512 bytes, and says of how many;
+/// whether that can be a signature is told by [`Algorithm::signs_in`]. The pointer of the fault is
+/// empty.
 ///
 /// # Errors
 /// `invalid_base64` or `too_long`.

@@ -12,8 +12,9 @@ use quick_cache::sync::Cache;
 use crate::KeyError;
 use crate::fixed_base::FixedBase;
 
-/// A key gets a table after this many verifications without one, so that making it, at about ten verifications' worth,
-/// never dominates, even if keys take turns in pushing each other's tables out.
+/// A key gets a table after this many verifications without one, so that making it, at about ten
+/// verifications' worth, never dominates, even if keys take turns in pushing each other's tables
+/// out.
 const USES_BEFORE_TABLE: u32 = 64;
 /// At most this many keys have tables, of 215 KB each: 14 MB.
 const TABLES_MAX: usize = 64;
@@ -57,10 +58,11 @@ impl Ed25519Key {
 
     /// The verdict of `VerifyingKey::verify_strict`, without its decompression of R.
     ///
-    /// Strict means: S < L; R decodes; neither R nor A has small order; and the R computed from S, A and the message,
-    /// encoded, equals R's bytes. A was checked when the key was loaded. Below, S and the last equation are checked. Where
-    /// that equation holds, R's bytes are the encoding of a point: so R decodes, its encoding is canonical, and it has
-    /// small order exactly if its bytes are one of the eight canonical encodings of such points.
+    /// Strict means: S < L; R decodes; neither R nor A has small order; and the R computed from S,
+    /// A and the message, encoded, equals R's bytes. A was checked when the key was loaded. Below,
+    /// S and the last equation are checked. Where that equation holds, R's bytes are the encoding
+    /// of a point: so R decodes, its encoding is canonical, and it has small order exactly if its
+    /// bytes are one of the eight canonical encodings of such points.
     pub(crate) fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         let Ok(signature) = Signature::from_slice(signature) else {
             return false;
@@ -88,7 +90,8 @@ impl Ed25519Key {
         Some(table)
     }
 
-    /// `S B - k A` by tables, in the same group and with the same scalars as `VerifyingKey::verify` computes it.
+    /// `S B - k A` by tables, in the same group and with the same scalars as `VerifyingKey::verify`
+    /// computes it.
     fn verify_with(&self, minus_a: &KeyTable, message: &[u8], signature: &Signature) -> bool {
         let Some(s) = Option::<Scalar>::from(Scalar::from_canonical_bytes(*signature.s_bytes())) else {
             return false;

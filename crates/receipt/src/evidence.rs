@@ -1,4 +1,5 @@
-//! Evidence: the parts of a stored receipt with which anybody verifies it, without this project's code.
+//! Evidence: the parts of a stored receipt with which anybody verifies it, without this project's
+//! code.
 
 use std::fmt::Write as _;
 
@@ -109,7 +110,8 @@ impl Evidence {
     /// The signature as OpenSSL takes it: ECDSA in DER.
     fn openssl_signature(&self) -> Vec<u8> {
         if self.algorithm == Algorithm::EcdsaP256 && self.signature.len() == RAW_ECDSA_BYTES {
-            // A DER signature can have as many bytes by chance, and isn't within the curve's order then.
+            // A DER signature can have as many bytes by chance, and isn't within the curve's order
+            // then.
             if !self.is_der()
                 && let Ok(signature) = Signature::from_slice(&self.signature)
             {

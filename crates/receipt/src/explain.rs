@@ -122,7 +122,8 @@ impl Explanation {
 }
 
 impl Judge {
-    /// Explains what [`judge`](Judge::judge) would say of a record. For people: it makes copies of everything.
+    /// Explains what [`judge`](Judge::judge) would say of a record. For people: it makes copies of
+    /// everything.
     #[must_use]
     pub fn explain(&self, arrival: &Arrival<'_>) -> Explanation {
         let text = match self.text(arrival) {

@@ -1,11 +1,12 @@
-//! Multiples of a point, computed ahead, so that multiplying it by a scalar is a few dozen additions and no doubling.
+//! Multiples of a point, computed ahead, so that multiplying it by a scalar is a few dozen
+//! additions and no doubling.
 
 use curve25519_dalek::edwards::EdwardsPoint;
 use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::Identity as _;
 
-/// The table of a point for windows of `W` bits, 4 to 8: for window i the multiples 1 to 2^(W-1) of 2^(W i) times the point.
-/// Takes 160 bytes times 2^(W-1) times 253/W.
+/// The table of a point for windows of `W` bits, 4 to 8: for window i the multiples 1 to 2^(W-1) of
+/// 2^(W i) times the point. Takes 160 bytes times 2^(W-1) times 253/W.
 ///
 /// Time depends on the scalar: only for scalars that anyone may know, as in verification.
 #[derive(Debug)]
@@ -14,7 +15,8 @@ pub(crate) struct FixedBase<const W: usize> {
 }
 
 impl<const W: usize> FixedBase<W> {
-    /// A scalar is below 2^253. Where W divides 252 or 253 the last digit's carry needs a window, too: hence 254.
+    /// A scalar is below 2^253. Where W divides 252 or 253 the last digit's carry needs a window,
+    /// too: hence 254.
     const WINDOWS: usize = 254_usize.div_ceil(W);
     const HALF: usize = 1 << (W - 1);
 

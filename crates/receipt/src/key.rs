@@ -47,8 +47,8 @@ impl PublicKey {
     /// Parses an SPKI PEM (`-----BEGIN PUBLIC KEY-----`) of an Ed25519, RSA-2048 or P-256 key.
     ///
     /// # Errors
-    /// A PEM of another label, shape or kind; a point that isn't on its curve; an Ed25519 point of small order or in an
-    /// encoding that isn't canonical (RFC 8032 section 5.1.3).
+    /// A PEM of another label, shape or kind; a point that isn't on its curve; an Ed25519 point of
+    /// small order or in an encoding that isn't canonical (RFC 8032 section 5.1.3).
     pub fn from_pem(pem: &str) -> Result<Self, KeyError> {
         let spki = Spki::from_pem(pem).map_err(KeyError::new)?;
         let material = match spki.algorithm {
@@ -87,8 +87,9 @@ impl PublicKey {
         &self.0.fingerprint
     }
 
-    /// Whether `signature` is this key's over `message`. Ed25519 as ed25519-dalek's `verify_strict`; RSA PKCS#1 v1.5 with
-    /// SHA-256; ECDSA with SHA-256, in DER or as 64 raw bytes.
+    /// Whether `signature` is this key's over `message`. Ed25519 as ed25519-dalek's
+    /// `verify_strict`; RSA PKCS#1 v1.5 with SHA-256; ECDSA with SHA-256, in DER or as 64 raw
+    /// bytes.
     #[must_use]
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         match &self.0.material {

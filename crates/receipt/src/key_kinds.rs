@@ -1,4 +1,5 @@
-//! The kinds of the keys met last: a client's receipts carry one key, and reading its PEM costs as much as reading the rest.
+//! The kinds of the keys met last: a client's receipts carry one key, and reading its PEM costs as
+//! much as reading the rest.
 
 use crate::Algorithm;
 use crate::spki::{PEM_BYTES_MAX, Spki};

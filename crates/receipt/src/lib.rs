@@ -1,4 +1,5 @@
-//! The domain: receipts as JSON, canonical bytes, hashes, keys, signatures, verdicts. Pure and synchronous.
+//! The domain: receipts as JSON, canonical bytes, hashes, keys, signatures, verdicts. Pure and
+//! synchronous.
 //!
 //! The way of a body, and the module of each step:
 //!
@@ -11,7 +12,8 @@
 //! - [`check_receipt`] and [`check_batch`] stop before the cryptography.
 //! - [`Judge::check_signed_receipt`] and [`Judge::check_signed_batch`] verify the outer signature,
 //!   too. The gateway refuses by them.
-//! - [`Judge`] goes the whole way, and trusts nothing that was checked before: this is what the verifier decides by.
+//! - [`Judge`] goes the whole way, and trusts nothing that was checked before: this is what the
+//!   verifier decides by.
 //! - [`SigningKey`], [`sign_receipt`] and [`sign_batch`] are the client's side.
 //!
 //! The rules are DESIGN.md's "Receipts: what is exact" and "Limits".

@@ -1,8 +1,9 @@
 //! The double that a JSON number stands for, in time that any number of digits can't stretch.
 //!
-//! The standard library reads most numbers in tens of nanoseconds, but one of some hundred digits that lies next to the
-//! middle between two doubles takes it 30 microseconds: a batch of 8 MiB of them nearly a second. What takes it long is the
-//! choice between two neighbours, and that is made here by comparing integers.
+//! The standard library reads most numbers in tens of nanoseconds, but one of some hundred digits
+//! that lies next to the middle between two doubles takes it 30 microseconds: a batch of 8 MiB of
+//! them nearly a second. What takes it long is the choice between two neighbours, and that is made
+//! here by comparing integers.
 
 use std::cmp::Ordering;
 
@@ -10,7 +11,8 @@ use smallvec::SmallVec;
 
 /// So many digits fit a `u64`, and the standard library is quick with them.
 const QUICK_DIGITS: usize = 19;
-/// More than the middle between any two doubles has (767): digits beyond only say whether anything is left.
+/// More than the middle between any two doubles has (767): digits beyond only say whether anything
+/// is left.
 const DIGITS_MAX: usize = 800;
 /// What most numbers keep on the stack, in bytes of digits.
 const DIGITS_USUAL: usize = 128;
@@ -65,7 +67,8 @@ impl Decimal {
             rest |= cut.iter().any(|&digit| digit != b'0');
         }
         if rest {
-            // More than the digits kept, and less than one more in the last of them: all there is to know.
+            // More than the digits kept, and less than one more in the last of them: all there is
+            // to know.
             digits.push(b'1');
             exponent -= 1;
         }
@@ -84,7 +87,8 @@ impl Decimal {
         else {
             return quick_scaled(value(&self.digits), self.exponent);
         };
-        // It lies between two numbers of few digits, and so between what they are rounded to: the same or neighbours.
+        // It lies between two numbers of few digits, and so between what they are rounded to: the
+        // same or neighbours.
         let (head, exponent) = (value(head), self.exponent + length(rest));
         let (below, above) = (quick_scaled(head, exponent), quick_scaled(head + 1, exponent));
         if below == above {
@@ -105,7 +109,8 @@ impl Decimal {
             0 => (fraction, -1_074),
             biased => (fraction | 1 << 52, i64::try_from(biased).unwrap_or_default() - 1_075),
         };
-        // digits * 5^e * 2^e against (2 * mantissa + 1) * 2^(power - 1), each side scaled up to an integer.
+        // digits * 5^e * 2^e against (2 * mantissa + 1) * 2^(power - 1), each side scaled up to an
+        // integer.
         let (mut ours, mut middle) = (Integer::of_digits(&self.digits), Integer::of(2 * mantissa + 1));
         let fives = u32::try_from(self.exponent.unsigned_abs()).unwrap_or(u32::MAX);
         let twos = self.exponent - (power - 1);
@@ -226,7 +231,8 @@ mod tests {
         }
     }
 
-    /// The middle between a positive finite double and the next one, exactly: its digits, and the power of ten they stand at.
+    /// The middle between a positive finite double and the next one, exactly: its digits, and the
+    /// power of ten they stand at.
     fn middle(double: f64) -> (String, i64) {
         let (fraction, biased) = (double.to_bits() & ((1 << 52) - 1), double.to_bits() >> 52);
         let (mantissa, power) = match biased {
@@ -245,7 +251,8 @@ mod tests {
         let (digits, exponent) = middle(double);
         let below = {
             let mut digits = digits.clone().into_bytes();
-            // The last digit of an odd number, or of one times a power of five, isn't 0; of one times a power of two it may be.
+            // The last digit of an odd number, or of one times a power of five, isn't 0; of one
+            // times a power of two it may be.
             let at = digits.iter().rposition(|&digit| digit != b'0').unwrap();
             digits[at] -= 1;
             digits[at + 1..].fill(b'9');

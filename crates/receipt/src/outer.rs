@@ -1,4 +1,5 @@
-//! The outer signature: of the request that brought a receipt, or of the batch. Whoever made it sent the bytes.
+//! The outer signature: of the request that brought a receipt, or of the batch. Whoever made it
+//! sent the bytes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -44,8 +45,8 @@ impl UnverifiedBatch {
     }
 }
 
-/// An outer signature that isn't the key's. Its text names the bytes that were verified and the key, so that the sender
-/// can compare them with its own.
+/// An outer signature that isn't the key's. Its text names the bytes that were verified and the
+/// key, so that the sender can compare them with its own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct BadOuterSignature {
     /// `bad_request_signature` or `bad_batch_signature`.
@@ -126,8 +127,8 @@ pub(crate) fn check_request(key: &PublicKey, body: &[u8], header: &str) -> Resul
 }
 
 impl Judge {
-    /// Checks that a body is one well-formed receipt, as [`check_receipt`](crate::check_receipt) does, and that `header`
-    /// (`X-Service-Signature`) is its key's signature over the body.
+    /// Checks that a body is one well-formed receipt, as [`check_receipt`](crate::check_receipt)
+    /// does, and that `header` (`X-Service-Signature`) is its key's signature over the body.
     ///
     /// # Errors
     /// [`NotSigned`].
@@ -230,7 +231,8 @@ impl Judge {
     /// Checks a batch's signature over its canonical bytes, and returns the key's fingerprint.
     ///
     /// # Errors
-    /// The reason, which is `bad_public_key` where no receipt carries a usable key, and its explanation.
+    /// The reason, which is `bad_public_key` where no receipt carries a usable key, and its
+    /// explanation.
     pub(crate) fn check_batch_signature(
         &self,
         batch: &Batch<'_>,
@@ -360,7 +362,8 @@ mod tests {
         let Err(NotSigned::Signature(bad)) = judge.check_signed_batch(other.as_bytes(), NOW_MS) else {
             panic!("it must be refused");
         };
-        // What the sender finds if it canonicalises the batch that it sent, without its two signature members.
+        // What the sender finds if it canonicalises the batch that it sent, without its two
+        // signature members.
         let mut members: serde_json::Value = serde_json::from_str(&other).unwrap();
         members
             .as_object_mut()

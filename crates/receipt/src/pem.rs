@@ -2,14 +2,15 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// A line longer than this holds no spaces: OpenSSL reads lines in pieces of 254 bytes, and takes a piece that is all spaces
-/// for an empty line.
+/// A line longer than this holds no spaces: OpenSSL reads lines in pieces of 254 bytes, and takes a
+/// piece that is all spaces for an empty line.
 const SPACED_BYTES_MAX: usize = 128;
 
 /// The DER in a PEM block with this label. The error says what to change.
 ///
-/// Between RFC 7468's strict and lax forms: lines may be of any length, end in CR LF or LF, and hold a few spaces. What
-/// OpenSSL can't read isn't read here either: a boundary and base64 in one line, empty lines, CR as a line end.
+/// Between RFC 7468's strict and lax forms: lines may be of any length, end in CR LF or LF, and
+/// hold a few spaces. What OpenSSL can't read isn't read here either: a boundary and base64 in one
+/// line, empty lines, CR as a line end.
 pub(crate) fn decode(pem: &str, label: &str) -> Result<Vec<u8>, String> {
     let must = |what: &str, line: &str| format!("the PEM must {what} with the line -----{line} {label}-----");
     let mut lines = pem.split('\n');

@@ -18,8 +18,8 @@ pub(crate) const fn describe(reason: RejectReason) -> &'static str {
     }
 }
 
-/// The reason that a format error comes down to: an unsupported version explains everything else; then whatever has no
-/// reason of its own; then the first fault.
+/// The reason that a format error comes down to: an unsupported version explains everything else;
+/// then whatever has no reason of its own; then the first fault.
 pub(crate) fn reason_of(error: &FormatError) -> RejectReason {
     let reasons = || error.faults.iter().map(|fault| reason_for(fault.code, &fault.pointer));
     let has = |wanted| reasons().any(|reason| reason == wanted);

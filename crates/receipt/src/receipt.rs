@@ -88,7 +88,8 @@ impl From<FormatError> for Unreadable<'_> {
 
 /// Reads a body that is one receipt: its JSON, and every rule that needs no cryptography.
 ///
-/// `received_at_ms` is the time of arrival in Unix milliseconds, against which the timestamp is held.
+/// `received_at_ms` is the time of arrival in Unix milliseconds, against which the timestamp is
+/// held.
 ///
 /// # Errors
 /// Up to twenty faults; one alone where the body isn't I-JSON.
@@ -125,7 +126,8 @@ pub(crate) fn too_large_detail(limits: &Limits) -> String {
     )
 }
 
-/// Reads a scanned receipt. `key_kind` says which kind of key a PEM holds, or what is wrong with it.
+/// Reads a scanned receipt. `key_kind` says which kind of key a PEM holds, or what is wrong with
+/// it.
 pub(crate) fn read<'a>(
     tape: &Tape,
     text: &'a str,

@@ -54,7 +54,8 @@ impl SignatureTextError {
     }
 }
 
-/// Strict base64: the standard alphabet, padded, no stray bits (RFC 4648 section 4), of 1 to 512 bytes.
+/// Strict base64: the standard alphabet, padded, no stray bits (RFC 4648 section 4), of 1 to 512
+/// bytes.
 pub(crate) fn signature(text: &str) -> Result<SignatureBytes, SignatureTextError> {
     if text.len() > SIGNATURE_TEXT_MAX {
         return Err(SignatureTextError::TooLong);
@@ -67,7 +68,8 @@ pub(crate) fn signature(text: &str) -> Result<SignatureBytes, SignatureTextError
     }
 }
 
-/// Whether a text is a DNS host name: labels of letters, digits and hyphens (RFC 1123 section 2.1), 253 bytes at most.
+/// Whether a text is a DNS host name: labels of letters, digits and hyphens (RFC 1123 section 2.1),
+/// 253 bytes at most.
 pub(crate) fn is_host_name(text: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -78,8 +80,8 @@ pub(crate) fn is_host_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(label)
 }
 
-/// Returns the host of an http or https URL (RFC 3986 section 3) without userinfo, free of whitespace and control
-/// characters. `None` if the text isn't such a URL.
+/// Returns the host of an http or https URL (RFC 3986 section 3) without userinfo, free of
+/// whitespace and control characters. `None` if the text isn't such a URL.
 pub(crate) fn url_host(text: &str) -> Option<&str> {
     let scheme_is = |scheme: &str| {
         text.get(..scheme.len())
@@ -133,7 +135,8 @@ pub(crate) fn is_within(host: &str, domain: &str) -> bool {
     ends_alike && (start == 0 || host.as_bytes()[start - 1] == b'.')
 }
 
-/// Leaves out what no host may contain, `@` of userinfo included; letters beyond ASCII are in (RFC 3987).
+/// Leaves out what no host may contain, `@` of userinfo included; letters beyond ASCII are in (RFC
+/// 3987).
 const fn is_host_byte(byte: u8) -> bool {
     !matches!(
         byte,

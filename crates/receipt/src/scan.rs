@@ -1,12 +1,14 @@
 //! A strict single-pass scanner of I-JSON (RFC 8259 as narrowed by RFC 7493) onto a [`Tape`].
 //!
-//! Refused here: everything RFC 8259 forbids, duplicate names, lone surrogates, numbers no double holds, a byte order
-//! mark, and nesting deeper than allowed. Invalid UTF-8 is found beforehand, for the whole body at once, by simdutf8.
+//! Refused here: everything RFC 8259 forbids, duplicate names, lone surrogates, numbers no double
+//! holds, a byte order mark, and nesting deeper than allowed. Invalid UTF-8 is found beforehand,
+//! for the whole body at once, by simdutf8.
 //!
-//! Why our own: what follows needs spans of the source, sorted names, and whether a span is canonical as written, so that
-//! canonical bytes are mostly copies. No parser's tape has these. simd-json's tape was the alternative: it wants a mutable
-//! copy of the body and decodes what we only copy. Measured on a receipt of 974 bytes, scanning, finding duplicates,
-//! sorting and writing the canonical bytes here took 0.68 us; the copy and simd-json's tape alone, 0.67 us. simd-json,
+//! Why our own: what follows needs spans of the source, sorted names, and whether a span is
+//! canonical as written, so that canonical bytes are mostly copies. No parser's tape has these.
+//! simd-json's tape was the alternative: it wants a mutable copy of the body and decodes what we
+//! only copy. Measured on a receipt of 974 bytes, scanning, finding duplicates, sorting and writing
+//! the canonical bytes here took 0.68 us; the copy and simd-json's tape alone, 0.67 us. simd-json,
 //! serde_json and serde_jcs stay as references in tests/json.rs.
 
 use crate::fault::{Fault, FaultCode};
@@ -16,7 +18,8 @@ use crate::{number, text};
 /// A fault that ends the scan. Boxed to keep the good path's results in a register.
 pub(crate) type Scanned<T> = Result<T, Box<Fault>>;
 
-/// Integers of up to this many digits are exact in a double and written by ECMAScript as they stand.
+/// Integers of up to this many digits are exact in a double and written by ECMAScript as they
+/// stand.
 const EXACT_DIGITS_MAX: usize = 15;
 
 /// Checks that a body is UTF-8 without a byte order mark and short enough for 32-bit positions.
@@ -51,7 +54,8 @@ pub(crate) struct Scanner<'a> {
     pub(crate) text: &'a str,
     json: &'a [u8],
     pub(crate) pos: usize,
-    /// No value may start beyond this position, which bounds a tape where a value has a limit of its own.
+    /// No value may start beyond this position, which bounds a tape where a value has a limit of
+    /// its own.
     pub(crate) stop: usize,
     depth_max: usize,
     string_bytes_max: usize,
@@ -104,7 +108,8 @@ impl<'a> Scanner<'a> {
         self.pos > start
     }
 
-    /// Scans one value, and whitespace before it. `outer` is the number of containers around the tape's own.
+    /// Scans one value, and whitespace before it. `outer` is the number of containers around the
+    /// tape's own.
     pub(crate) fn value(&mut self, tape: &mut Tape, outer: usize) -> Scanned<()> {
         let floor = tape.frames.len();
         loop {
@@ -138,7 +143,8 @@ impl<'a> Scanner<'a> {
                 Some(b'n') => self.literal(tape, Kind::Null, "null")?,
                 _ => return Err(self.unexpected(tape, "a JSON value")),
             }
-            // After a value: whatever the innermost open container allows, until another value must follow.
+            // After a value: whatever the innermost open container allows, until another value must
+            // follow.
             loop {
                 if tape.frames.len() == floor {
                     return Ok(());
@@ -417,16 +423,16 @@ impl<'a> Scanner<'a> {
 const ONES: u64 = u64::from_ne_bytes([1; 8]);
 const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
 
-/// The position of the next quote, backslash or control character, eight bytes at a time. Bytes passed over are or-ed
-/// into `high`, whose top bits tell whether all were ASCII.
+/// The position of the next quote, backslash or control character, eight bytes at a time. Bytes
+/// passed over are or-ed into `high`, whose top bits tell whether all were ASCII.
 #[inline]
 fn run(json: &[u8], mut pos: usize, high: &mut u64) -> usize {
     while let Some(chunk) = json.get(pos..pos + 8).and_then(|chunk| <[u8; 8]>::try_from(chunk).ok()) {
         let word = u64::from_le_bytes(chunk);
         let quote = word ^ (ONES * b'"' as u64);
         let backslash = word ^ (ONES * b'\\' as u64);
-        // The classic "has a zero byte" and "has a byte below" tests. Borrows can mark bytes after the first hit
-        // wrongly, never before it, and only the first counts.
+        // The classic "has a zero byte" and "has a byte below" tests. Borrows can mark bytes after
+        // the first hit wrongly, never before it, and only the first counts.
         let hits = (quote.wrapping_sub(ONES) & !quote
             | backslash.wrapping_sub(ONES) & !backslash
             | word.wrapping_sub(ONES * 0x20) & !word)

@@ -1,4 +1,5 @@
-//! Buffers that are used again from receipt to receipt, so that the hot path allocates next to nothing.
+//! Buffers that are used again from receipt to receipt, so that the hot path allocates next to
+//! nothing.
 
 use std::cell::Cell;
 
@@ -22,7 +23,8 @@ thread_local! {
     static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
 }
 
-/// Lends the thread's scratch. Taken out while in use: a nested call, as rayon's stealing can make, gets a new one.
+/// Lends the thread's scratch. Taken out while in use: a nested call, as rayon's stealing can make,
+/// gets a new one.
 pub(crate) fn with<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
     let mut scratch = SCRATCH.take().unwrap_or_default();
     let result = work(&mut scratch);

@@ -24,11 +24,13 @@ pub enum SignError {
     Key(#[from] KeyError),
 }
 
-/// Signs a receipt: `signature` and `signatureAlgorithm` are added, or replaced, and so is a missing
-/// `client.publicKey`. Other members are only scanned, not held against the rules of the format.
+/// Signs a receipt: `signature` and `signatureAlgorithm` are added, or replaced, and so is a
+/// missing `client.publicKey`. Other members are only scanned, not held against the rules of the
+/// format.
 ///
 /// # Errors
-/// JSON that isn't an object with a `client` object, a receipt that is too large, or another key in it.
+/// JSON that isn't an object with a `client` object, a receipt that is too large, or another key in
+/// it.
 pub fn sign_receipt(json: &[u8], key: &SigningKey, limits: &Limits) -> Result<Vec<u8>, SignError> {
     let text = utf8(json).map_err(FormatError::from)?;
     let mut tape = Tape::default();
@@ -50,8 +52,8 @@ pub fn sign_receipt(json: &[u8], key: &SigningKey, limits: &Limits) -> Result<Ve
     Ok(signed)
 }
 
-/// Signs a batch: every receipt that lacks `signature` or `signatureAlgorithm` as [`sign_receipt`] does (in parallel, on
-/// the calling thread's rayon pool), then the batch.
+/// Signs a batch: every receipt that lacks `signature` or `signatureAlgorithm` as [`sign_receipt`]
+/// does (in parallel, on the calling thread's rayon pool), then the batch.
 ///
 /// # Errors
 /// As for a receipt, with pointers into the batch; no array of receipts; a batch that is too large.

@@ -15,8 +15,8 @@ use crate::{Algorithm, KeyError, pem};
 /// The label of a PKCS#8 private key (RFC 7468 section 10).
 const LABEL: &str = "PRIVATE KEY";
 
-/// PKCS#8 version 1 of an Ed25519 key before its 32-byte seed (RFC 8410 section 7). Version 2, which also holds the public
-/// key, isn't read by OpenSSL 3.0.
+/// PKCS#8 version 1 of an Ed25519 key before its 32-byte seed (RFC 8410 section 7). Version 2,
+/// which also holds the public key, isn't read by OpenSSL 3.0.
 const ED25519_PKCS8_HEAD: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
@@ -63,10 +63,12 @@ impl SigningKey {
         })
     }
 
-    /// Reads an unencrypted PKCS#8 PEM (`-----BEGIN PRIVATE KEY-----`), as `openssl genpkey` and Node write it.
+    /// Reads an unencrypted PKCS#8 PEM (`-----BEGIN PRIVATE KEY-----`), as `openssl genpkey` and
+    /// Node write it.
     ///
     /// # Errors
-    /// Another label, an encrypted key, or a key of another kind or size than the three that are supported.
+    /// Another label, an encrypted key, or a key of another kind or size than the three that are
+    /// supported.
     pub fn from_pkcs8_pem(pem: &str) -> Result<Self, KeyError> {
         let der = pem::decode(pem, LABEL).map_err(KeyError::new)?;
         let secret = if let Ok(key) = Ed25519Key::from_pkcs8_der(&der) {

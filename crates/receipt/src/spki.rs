@@ -1,17 +1,21 @@
-//! Public keys as they stand in a receipt: PEM around a SubjectPublicKeyInfo, its structure checked without arithmetic.
+//! Public keys as they stand in a receipt: PEM around a SubjectPublicKeyInfo, its structure checked
+//! without arithmetic.
 //!
-//! This is what the format check looks at: label, base64, DER and its lengths (X.690 section 10.1), the algorithm's
-//! identifier, and the size of the key. Whether a point is on its curve is for [`crate::PublicKey`] to find out.
+//! This is what the format check looks at: label, base64, DER and its lengths (X.690 section 10.1),
+//! the algorithm's identifier, and the size of the key. Whether a point is on its curve is for
+//! [`crate::PublicKey`] to find out.
 
 use crate::{Algorithm, pem};
 
-/// No supported key has a longer PEM: RSA-2048 with an exponent as long as its modulus takes about 800 bytes.
+/// No supported key has a longer PEM: RSA-2048 with an exponent as long as its modulus takes about
+/// 800 bytes.
 pub(crate) const PEM_BYTES_MAX: usize = 1_024;
 
 /// The label of a SubjectPublicKeyInfo (RFC 7468 section 13).
 pub(crate) const LABEL: &str = "PUBLIC KEY";
 
-/// `SEQUENCE { SEQUENCE { id-Ed25519 }, BIT STRING }` before the 32 bytes of the key (RFC 8410 section 4).
+/// `SEQUENCE { SEQUENCE { id-Ed25519 }, BIT STRING }` before the 32 bytes of the key (RFC 8410
+/// section 4).
 const ED25519_HEAD: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 /// `SEQUENCE { rsaEncryption, NULL }` (RFC 3279 section 2.3.1).
 const RSA_ALGORITHM: [u8; 15] = [
@@ -92,7 +96,8 @@ fn check_rsa(key: &[u8]) -> Result<(), &'static str> {
     if !rest.is_empty() || !end.is_empty() {
         return Err(NOT_RSA);
     }
-    // A positive INTEGER of 2048 bits is a zero byte and 256 more, the first of them with its top bit set.
+    // A positive INTEGER of 2048 bits is a zero byte and 256 more, the first of them with its top
+    // bit set.
     if modulus.len() != 257 || modulus[0] != 0 || modulus[1] < 0x80 {
         return Err("the RSA modulus must have exactly 2048 bits");
     }
@@ -120,8 +125,8 @@ fn check_point(key: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// The contents of the DER element at the start, if it has that tag and its length is encoded as DER demands, and what
-/// follows it.
+/// The contents of the DER element at the start, if it has that tag and its length is encoded as
+/// DER demands, and what follows it.
 fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&found, der) = der.split_first()?;
     let (&length, der) = der.split_first()?;

@@ -1,6 +1,8 @@
-//! The flat result of scanning JSON: one node for each value and member name, in source order, with its span.
+//! The flat result of scanning JSON: one node for each value and member name, in source order, with
+//! its span.
 //!
-//! A tape owns no text. It is cleared and used again for the next receipt, so scanning allocates nothing once warm.
+//! A tape owns no text. It is cleared and used again for the next receipt, so scanning allocates
+//! nothing once warm.
 
 use std::{borrow::Cow, cmp::Ordering};
 
@@ -44,7 +46,8 @@ pub(crate) struct Node {
     pub(crate) end: u32,
     /// The node after this one and everything inside it.
     pub(crate) next: NodeId,
-    /// Objects: where its sorted names begin in `Tape::order`. Numbers that aren't verbatim: half of the double's bits.
+    /// Objects: where its sorted names begin in `Tape::order`. Numbers that aren't verbatim: half
+    /// of the double's bits.
     pub(crate) order: u32,
     /// Objects: how many members. Numbers that aren't verbatim: the other half.
     pub(crate) members: u32,
@@ -106,13 +109,13 @@ pub(crate) struct Tape {
     /// How often something was met that isn't canonical as written.
     pub(crate) dirty: u32,
     sorting: Vec<Member>,
-    /// The decoded names with escapes of the object being sorted: decoding them in every comparison would let 64 KiB of
-    /// such names take ten milliseconds.
+    /// The decoded names with escapes of the object being sorted: decoding them in every comparison
+    /// would let 64 KiB of such names take ten milliseconds.
     decoded: String,
 }
 
-/// A position in a body as a node holds it. Bodies are shorter than 4 GiB: `scan::utf8` refuses longer ones, and whatever is
-/// scanned has come through it.
+/// A position in a body as a node holds it. Bodies are shorter than 4 GiB: `scan::utf8` refuses
+/// longer ones, and whatever is scanned has come through it.
 #[allow(clippy::cast_possible_truncation)]
 pub(crate) const fn at(pos: usize) -> u32 {
     pos as u32
@@ -188,7 +191,8 @@ impl Tape {
         found
     }
 
-    /// Sorts the object's names into `order` and finds duplicates: returns the second of two equal names.
+    /// Sorts the object's names into `order` and finds duplicates: returns the second of two equal
+    /// names.
     pub(crate) fn sort_names(&mut self, object: NodeId, text: &str) -> Result<(), NodeId> {
         let bytes = text.as_bytes();
         let end = at(self.nodes.len());
@@ -307,7 +311,8 @@ impl Tape {
     }
 }
 
-/// The first eight of `bytes[start..end]`, padded with zeros, as an integer that compares like the bytes do.
+/// The first eight of `bytes[start..end]`, padded with zeros, as an integer that compares like the
+/// bytes do.
 fn prefix(bytes: &[u8], start: usize, end: usize) -> u64 {
     let length = end - start;
     // A name is followed by at least a quote and a colon, rarely by fewer than eight bytes.
@@ -329,7 +334,8 @@ fn prefix(bytes: &[u8], start: usize, end: usize) -> u64 {
     }
 }
 
-/// Appends one reference token, escaped as RFC 6901 section 3 says, and cut where it is absurdly long.
+/// Appends one reference token, escaped as RFC 6901 section 3 says, and cut where it is absurdly
+/// long.
 pub(crate) fn push_token(pointer: &mut String, name: &str) {
     pointer.push('/');
     for c in name.chars().take(128) {

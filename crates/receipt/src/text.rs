@@ -112,8 +112,9 @@ pub(crate) fn unescaped_len(inner: &str) -> usize {
 
 /// Two decoded strings by UTF-16 code units.
 ///
-/// UTF-8 compares like code points. UTF-16 differs from that in one thing: what is beyond U+FFFF (lead bytes F0 to F4) is
-/// written with surrogates, and so comes before U+E000 to U+FFFF (lead bytes EE and EF).
+/// UTF-8 compares like code points. UTF-16 differs from that in one thing: what is beyond U+FFFF
+/// (lead bytes F0 to F4) is written with surrogates, and so comes before U+E000 to U+FFFF (lead
+/// bytes EE and EF).
 pub(crate) fn compare_utf16(a: &str, b: &str) -> Ordering {
     let rank = |byte: u8| match byte {
         0xEE | 0xEF => byte + 5,

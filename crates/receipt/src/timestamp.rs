@@ -2,8 +2,8 @@
 
 /// Unix milliseconds of `YYYY-MM-DDTHH:MM:SS.mmm` followed by `Z` or `+HH:MM` or `-HH:MM`.
 ///
-/// Stricter than RFC 3339 section 5.6: `T` and `Z` in capitals, three fractional digits, no leap second. `None` for
-/// anything else, days that a month doesn't have included.
+/// Stricter than RFC 3339 section 5.6: `T` and `Z` in capitals, three fractional digits, no leap
+/// second. `None` for anything else, days that a month doesn't have included.
 pub(crate) fn parse_millis(text: &str) -> Option<i64> {
     let (head, zone) = text.as_bytes().split_first_chunk::<23>()?;
     let offset_minutes = match *zone {
@@ -77,7 +77,8 @@ fn days_in(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days from 1970-01-01 in the proleptic Gregorian calendar (Howard Hinnant's `days_from_civil`, years from 0).
+/// Days from 1970-01-01 in the proleptic Gregorian calendar (Howard Hinnant's `days_from_civil`,
+/// years from 0).
 fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
     // Years begin in March, so that the leap day is a year's last.
     let year = if month <= 2 { year - 1 } else { year };

@@ -28,7 +28,8 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The record isn't a receipt or batch at all, or the receipt breaks a rule no other reason names.
+    /// The record isn't a receipt or batch at all, or the receipt breaks a rule no other reason
+    /// names.
     Malformed = "malformed",
     /// The receipt's own signature doesn't verify.
     BadSignature = "bad_signature",
@@ -49,13 +50,16 @@ reasons! {
     UnsupportedVersion = "unsupported_version",
     /// A `signatureAlgorithm` that isn't supported.
     UnsupportedAlgorithm = "unsupported_algorithm",
-    /// Every check passed, but the warehouse doesn't take the row: a constraint on the table, say. Never our verdict.
+    /// Every check passed, but the warehouse doesn't take the row: a constraint on the table, say.
+    /// Never our verdict.
     RefusedByWarehouse = "refused_by_warehouse",
-    /// Every check passed, but the deployment's policy wants keys registered, and this one isn't for `client.id`.
+    /// Every check passed, but the deployment's policy wants keys registered, and this one isn't
+    /// for `client.id`.
     ClientKeyUnknown = "client_key_unknown",
     /// Every check passed, but the key was revoked before the receipt was received.
     ClientKeyRevoked = "client_key_revoked",
-    /// Every check passed, but the deployment's policy wants entries to exist, and `content.entryId` doesn't.
+    /// Every check passed, but the deployment's policy wants entries to exist, and
+    /// `content.entryId` doesn't.
     EntryUnknown = "entry_unknown",
     /// Every check passed, but `client.id` is an operator's, and the key isn't.
     ClientIdReserved = "client_id_reserved",
@@ -160,7 +164,8 @@ impl Origin {
     }
 }
 
-/// A receipt, or a record that is none, that failed a check. The optional fields are what could still be read.
+/// A receipt, or a record that is none, that failed a check. The optional fields are what could
+/// still be read.
 #[derive(Clone, Debug)]
 pub struct RejectedReceipt<'a> {
     /// Why.

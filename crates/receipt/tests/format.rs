@@ -390,7 +390,8 @@ fn a_receipt_is_limited_exactly() {
     let sized = |receipt: &mut Value, size: usize| {
         set(receipt, "/padding", json!([]));
         let missing = size - bytes(receipt).len();
-        // Numbers, as strings have a limit of their own: an array of n ones takes 2n - 1 bytes more than an empty one.
+        // Numbers, as strings have a limit of their own: an array of n ones takes 2n - 1 bytes more
+        // than an empty one.
         let mut padding = vec![1; missing.div_ceil(2)];
         if missing.is_multiple_of(2) {
             padding[0] = 10;

@@ -1,4 +1,5 @@
-//! Receipts against software that shares nothing with ours: the OpenSSL command line, and Node's crypto and JSON.
+//! Receipts against software that shares nothing with ours: the OpenSSL command line, and Node's
+//! crypto and JSON.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation)]
 
 mod fixtures;

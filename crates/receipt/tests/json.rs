@@ -1,4 +1,5 @@
-//! Scanning and canonical JSON: RFC 8785's vectors, and our scanner against serde_json, simd-json and serde_jcs.
+//! Scanning and canonical JSON: RFC 8785's vectors, and our scanner against serde_json, simd-json
+//! and serde_jcs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation)]
 
 use proptest::prelude::*;
@@ -120,7 +121,8 @@ fn samples_of_rfc_8785() {
     assert_eq!(canonical(sorting), wanted);
     assert_eq!(canonical(wanted), wanted);
 
-    // The French, structures, unicode and values samples of the reference implementation's test data.
+    // The French, structures, unicode and values samples of the reference implementation's test
+    // data.
     assert_eq!(
         canonical(
             r#"{"peach": "This sorting order", "péché": "is wrong according to French", "pêche": "but canonicalization MUST", "sin":   "ignore locale"}"#
@@ -323,7 +325,8 @@ fn arbitrary_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Writes a value in one of the many ways JSON allows: order of members, whitespace, escapes, forms of numbers.
+/// Writes a value in one of the many ways JSON allows: order of members, whitespace, escapes, forms
+/// of numbers.
 fn write_oddly(value: &Value, seed: &mut u64, out: &mut String) {
     fn next(seed: &mut u64) -> u64 {
         *seed = seed
@@ -397,7 +400,8 @@ fn write_oddly(value: &Value, seed: &mut u64, out: &mut String) {
     space(seed, out);
 }
 
-/// Whether serde_json reads it as one value without duplicate names, lone surrogates or a NUL-only oddity.
+/// Whether serde_json reads it as one value without duplicate names, lone surrogates or a NUL-only
+/// oddity.
 fn serde_accepts(json: &[u8]) -> bool {
     struct Unique;
     impl<'de> serde::Deserialize<'de> for Unique {
@@ -477,7 +481,8 @@ proptest! {
         let serde = serde_accepts(&json);
         let text = String::from_utf8_lossy(&json).into_owned();
         prop_assert_eq!(ours.is_ok(), serde, "{} {:?}", text, ours);
-        // simd-json keeps the last of two equal names and refuses big integers: only one direction holds.
+        // simd-json keeps the last of two equal names and refuses big integers: only one direction
+        // holds.
         if ours.is_ok() && !text.contains(|c: char| c.is_ascii_digit()) {
             prop_assert!(simd_json::to_tape(&mut json).is_ok(), "{}", text);
         }

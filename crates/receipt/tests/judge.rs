@@ -31,7 +31,8 @@ fn arrival(kind: BodyKind, body: &[u8]) -> Arrival<'_> {
     }
 }
 
-/// The reasons of a record's receipts, `None` for verified ones; checks indices and what comes along.
+/// The reasons of a record's receipts, `None` for verified ones; checks indices and what comes
+/// along.
 fn reasons(arrival: &Arrival<'_>) -> Vec<Option<RejectReason>> {
     let results = judge().judge(arrival, &|index, judged| match judged {
         Judged::Verified(verified) => {
@@ -96,7 +97,8 @@ fn good_receipts_verify() {
     }
 }
 
-/// But for the "e" of a number, which may be a capital, no byte can change without changing what the receipt says.
+/// But for the "e" of a number, which may be a capital, no byte can change without changing what
+/// the receipt says.
 #[test]
 fn any_changed_byte_is_refused() {
     for algorithm in Algorithm::ALL {

@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
-/// The key of an address. An IPv6 sender has a whole /64 to choose its addresses from (interface identifiers have 64 bits, RFC 4291
-/// section 2.5.1), so that is what is counted; IPv4 is the same in either notation.
+/// The key of an address. An IPv6 sender has a whole /64 to choose its addresses from (interface
+/// identifiers have 64 bits, RFC 4291 section 2.5.1), so that is what is counted; IPv4 is the same
+/// in either notation.
 #[must_use]
 pub fn address_key(address: IpAddr) -> u128 {
     match address.to_canonical() {

@@ -1,5 +1,5 @@
-//! The admin port: `/metrics`, `/healthz`, `/readyz`. Kept apart from the service's own port, so that it answers when that
-//! one is full, and isn't reachable from outside.
+//! The admin port: `/metrics`, `/healthz`, `/readyz`. Kept apart from the service's own port, so
+//! that it answers when that one is full, and isn't reachable from outside.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,14 +23,16 @@ use crate::problem::{Kind, Problem};
 use crate::request_id::RequestId;
 use crate::telemetry::PrometheusHandle;
 
-/// More scrapers than anyone has. One more takes the place of whichever has asked for nothing the longest.
+/// More scrapers than anyone has. One more takes the place of whichever has asked for nothing the
+/// longest.
 const CONNECTIONS_MAX: usize = 64;
 /// Time for a request's head, the wait for its first byte included.
 const HEAD_READ_MAX: Duration = Duration::from_secs(5);
 /// How often histograms are drained between scrapes, so that they stay small when nobody scrapes.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// Serves until `shutdown`. Cancel it last, after the drain: while the process drains, `/readyz` must go on saying so.
+/// Serves until `shutdown`. Cancel it last, after the drain: while the process drains, `/readyz`
+/// must go on saying so.
 pub async fn serve_admin(
     listener: TcpListener,
     metrics: PrometheusHandle,

@@ -1,7 +1,8 @@
-//! Configuration: one TOML file with a section for each service or crate, and `RECEIPTS_<SECTION>_<KEY>` variables over it.
+//! Configuration: one TOML file with a section for each service or crate, and
+//! `RECEIPTS_<SECTION>_<KEY>` variables over it.
 //!
-//! Everything is read and checked before anything binds, and every fault is reported, not only the first.
-//! A binary reads the sections it needs and then calls [`Source::finish`]:
+//! Everything is read and checked before anything binds, and every fault is reported, not only the
+//! first. A binary reads the sections it needs and then calls [`Source::finish`]:
 //!
 //! ```
 //! # use service::config::{Source, ConfigError};
@@ -58,7 +59,8 @@ pub const SECTIONS: &[&str] = &[
 /// Variables that start with `RECEIPTS_` and are no section's key.
 pub const RESERVED_VARIABLES: &[&str] = &["RECEIPTS_CONFIG", "RECEIPTS_URL", "RECEIPTS_KEY", "RECEIPTS_API_KEY"];
 
-/// Beginnings of variables that belong to tests, benches and the demo, and that no process reads as configuration.
+/// Beginnings of variables that belong to tests, benches and the demo, and that no process reads as
+/// configuration.
 pub const RESERVED_PREFIXES: &[&str] = &["RECEIPTS_TEST_", "RECEIPTS_BENCH_", "RECEIPTS_DEMO_", "RECEIPTS_LOAD_"];
 
 /// What a configuration section checks beyond its types.
@@ -69,7 +71,8 @@ pub trait Validate {
 
 /// A value as given, with where it came from.
 struct Given {
-    /// What the value may mean, likeliest first: a variable's text is TOML when it parses, and plain text otherwise.
+    /// What the value may mean, likeliest first: a variable's text is TOML when it parses, and
+    /// plain text otherwise.
     readings: Vec<Value>,
     /// `gateway.listen in receipts.toml`, or a variable's name.
     place: String,
@@ -82,7 +85,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Reads `file`, or the file that `RECEIPTS_CONFIG` names, or none, and this process's environment.
+    /// Reads `file`, or the file that `RECEIPTS_CONFIG` names, or none, and this process's
+    /// environment.
     ///
     /// # Errors
     /// The file can't be read or isn't TOML. Unknown names are reported by [`Source::finish`].
@@ -219,13 +223,15 @@ impl Source {
         }
     }
 
-    /// The section `name` as a `T`, checked. `T` must carry `#[serde(default)]`: a key that isn't given keeps its default,
-    /// and so does one with a fault, so that the remaining ones can be checked too.
+    /// The section `name` as a `T`, checked. `T` must carry `#[serde(default)]`: a key that isn't
+    /// given keeps its default, and so does one with a fault, so that the remaining ones can be
+    /// checked too.
     pub fn section<T: DeserializeOwned + Default + Validate>(&mut self, name: &str) -> T {
         self.section_with(name, T::validate)
     }
 
-    /// As [`Source::section`], for a `T` of a crate that doesn't know this one: `check` stands for [`Validate`].
+    /// As [`Source::section`], for a `T` of a crate that doesn't know this one: `check` stands for
+    /// [`Validate`].
     pub fn section_with<T: DeserializeOwned + Default>(
         &mut self,
         name: &str,
@@ -272,7 +278,8 @@ impl Source {
             faults.push("", error.message().trim().to_owned());
             defaults()
         });
-        // Only on a section whose keys all fit: else the defaults standing in for wrong values would be judged.
+        // Only on a section whose keys all fit: else the defaults standing in for wrong values
+        // would be judged.
         if faults.is_empty() {
             check(&value, &mut faults);
         }
@@ -283,7 +290,8 @@ impl Source {
     /// Ends reading.
     ///
     /// # Errors
-    /// Every fault found, in the file's sections and the variables: unknown names, wrong types, values out of range.
+    /// Every fault found, in the file's sections and the variables: unknown names, wrong types,
+    /// values out of range.
     pub fn finish(self) -> Result<(), ConfigError> {
         ConfigError::check(self.faults)
     }
@@ -302,8 +310,9 @@ fn first_that_fits<T: DeserializeOwned>(key: &str, readings: Vec<Value>) -> Resu
     Err(first_error.unwrap_or_default())
 }
 
-/// Kubernetes puts variables such as `RECEIPTS_GATEWAY_PORT=tcp://10.0.0.7:80` into every pod beside a service named
-/// `receipts-gateway`. They are no one's configuration and must not stop the process.
+/// Kubernetes puts variables such as `RECEIPTS_GATEWAY_PORT=tcp://10.0.0.7:80` into every pod
+/// beside a service named `receipts-gateway`. They are no one's configuration and must not stop the
+/// process.
 fn is_kubernetes_link(name: &str, text: &str) -> bool {
     let host = name.ends_with("_SERVICE_HOST") && text.parse::<std::net::IpAddr>().is_ok();
     let port = name.ends_with("_SERVICE_PORT") || name.contains("_SERVICE_PORT_");

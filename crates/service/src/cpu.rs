@@ -1,5 +1,5 @@
-//! The one bridge from tokio to rayon: named, bounded and metered. Work above a few microseconds goes through it, so that a
-//! tokio worker is never kept from its sockets.
+//! The one bridge from tokio to rayon: named, bounded and metered. Work above a few microseconds
+//! goes through it, so that a tokio worker is never kept from its sockets.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -40,8 +40,8 @@ pub struct CpuPoolError {
 }
 
 impl CpuPool {
-    /// Starts `threads` threads (0: one for each core) that run one job each and let `queue_max` further ones wait.
-    /// `name` labels the metrics and the threads.
+    /// Starts `threads` threads (0: one for each core) that run one job each and let `queue_max`
+    /// further ones wait. `name` labels the metrics and the threads.
     ///
     /// # Errors
     /// The system gives no more threads.
@@ -65,8 +65,8 @@ impl CpuPool {
         self.threads.current_num_threads()
     }
 
-    /// Runs `job` on a thread of the pool; rayon's parallel iterators inside it use the same pool. A job whose caller
-    /// has gone before it began is skipped.
+    /// Runs `job` on a thread of the pool; rayon's parallel iterators inside it use the same pool.
+    /// A job whose caller has gone before it began is skipped.
     ///
     /// # Errors
     /// [`CpuError::Busy`] at once when the queue is full, [`CpuError::Panicked`] when `job` panics.
@@ -78,8 +78,8 @@ impl CpuPool {
         self.spawn(place, job).await
     }
 
-    /// As [`CpuPool::run`], but waits for a place in the queue instead of refusing: for pipelines, whose own bounds
-    /// are what limits how many wait here.
+    /// As [`CpuPool::run`], but waits for a place in the queue instead of refusing: for pipelines,
+    /// whose own bounds are what limits how many wait here.
     ///
     /// # Errors
     /// [`CpuError::Panicked`] when `job` panics.
@@ -117,7 +117,8 @@ impl CpuPool {
                 result
             });
             gauge!("receipts_cpu_jobs", "pool" => name).decrement(1.0);
-            // Before the answer: whoever waits for it may come again at once and must find the place free.
+            // Before the answer: whoever waits for it may come again at once and must find the
+            // place free.
             drop(place);
             if let Some(result) = result {
                 let _ = answer.send(result);

@@ -1,4 +1,5 @@
-//! Health: liveness answers while the process answers at all; readiness is every component's word, and none while draining.
+//! Health: liveness answers while the process answers at all; readiness is every component's word,
+//! and none while draining.
 
 mod parts;
 
@@ -31,7 +32,8 @@ struct State {
 pub enum Status {
     /// It can do its work.
     Ready,
-    /// It can, with less than it should have; the reason says what is missing. As good as ready for load balancers.
+    /// It can, with less than it should have; the reason says what is missing. As good as ready for
+    /// load balancers.
     Degraded,
     /// It can't now; the reason says why.
     NotReady,
@@ -65,7 +67,8 @@ impl Health {
         Self::default()
     }
 
-    /// Adds a component, not ready ("starting") until it says otherwise. Registering a name again replaces it.
+    /// Adds a component, not ready ("starting") until it says otherwise. Registering a name again
+    /// replaces it.
     #[must_use]
     pub fn register(&self, name: impl Into<String>) -> Component {
         let component = Component {
@@ -76,7 +79,8 @@ impl Health {
         component
     }
 
-    /// From now on readiness fails, whatever the components say, so that load balancers send no more.
+    /// From now on readiness fails, whatever the components say, so that load balancers send no
+    /// more.
     pub fn drain(&self) {
         self.state.lock().draining = true;
     }

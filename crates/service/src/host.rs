@@ -6,8 +6,8 @@ use http::{HeaderMap, Version, header};
 /// What the sender of a request without a right host should do.
 pub const WANTED: &str = "send exactly one Host, a name or address with or without a port";
 
-/// Whether an HTTP/1 request has exactly one host that can be one. Before HTTP/1.1 there may be none, and HTTP/2 has
-/// `:authority` instead.
+/// Whether an HTTP/1 request has exactly one host that can be one. Before HTTP/1.1 there may be
+/// none, and HTTP/2 has `:authority` instead.
 #[must_use]
 pub fn is_right(version: Version, headers: &HeaderMap) -> bool {
     if version > Version::HTTP_11 {

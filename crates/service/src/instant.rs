@@ -16,7 +16,8 @@ pub fn now_ms() -> i64 {
     }
 }
 
-/// `2026-07-01T12:00:00.000Z`. An instant outside years -9999 to 9999 becomes the nearest one inside.
+/// `2026-07-01T12:00:00.000Z`. An instant outside years -9999 to 9999 becomes the nearest one
+/// inside.
 #[must_use]
 pub fn rfc3339_ms(at_ms: i64) -> String {
     let nearest = if at_ms < 0 { Timestamp::MIN } else { Timestamp::MAX };

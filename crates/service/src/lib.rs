@@ -1,4 +1,5 @@
-//! What every service needs and none owns: configuration, telemetry, health, shutdown, problem+json, limits.
+//! What every service needs and none owns: configuration, telemetry, health, shutdown,
+//! problem+json, limits.
 //!
 //! | module | noun |
 //! |---|---|

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpSocket};
 
-/// Connections the kernel holds for a listener that hasn't accepted them yet; `net.core.somaxconn` caps it.
+/// Connections the kernel holds for a listener that hasn't accepted them yet; `net.core.somaxconn`
+/// caps it.
 const BACKLOG: u32 = 4_096;
 
 /// Files that connections never take.
@@ -29,11 +30,12 @@ pub struct ListenError {
     pub source: io::Error,
 }
 
-/// Listens on `address`, which came from the configuration key `key` (`gateway.listen`). Port 0 takes a free one.
+/// Listens on `address`, which came from the configuration key `key` (`gateway.listen`). Port 0
+/// takes a free one.
 ///
 /// # Errors
-/// The address is in use, not this machine's, or needs rights; the message names it and the key. Must be called within a
-/// tokio runtime.
+/// The address is in use, not this machine's, or needs rights; the message names it and the key.
+/// Must be called within a tokio runtime.
 pub fn bind(key: &str, address: SocketAddr) -> Result<TcpListener, ListenError> {
     listen(address).map_err(|source| {
         let reason = match source.kind() {
@@ -65,8 +67,9 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Lifts the soft limit of open files to the hard one, and returns what holds now (`None`: no limit). Each connection is a
-/// file, and the usual soft limit of 1,024 would end accepting long before the configured limit does.
+/// Lifts the soft limit of open files to the hard one, and returns what holds now (`None`: no
+/// limit). Each connection is a file, and the usual soft limit of 1,024 would end accepting long
+/// before the configured limit does.
 pub fn lift_open_files() -> Option<u64> {
     let old = getrlimit(Resource::Nofile);
     if old.current == old.maximum {
@@ -87,10 +90,11 @@ pub fn lift_open_files() -> Option<u64> {
     }
 }
 
-/// How many of `wanted` connections the limit of open files leaves room for; if that is fewer, a warning names both numbers.
-/// A tenth of the files, and at least 192, are left to everything else: a service whose connections have taken every file can't
-/// open the next segment of its log. Of the rest `percent` is this service's, as several may share the process. At least one
-/// connection is allowed. Call it after [`lift_open_files`].
+/// How many of `wanted` connections the limit of open files leaves room for; if that is fewer, a
+/// warning names both numbers. A tenth of the files, and at least 192, are left to everything else:
+/// a service whose connections have taken every file can't open the next segment of its log. Of the
+/// rest `percent` is this service's, as several may share the process. At least one connection is
+/// allowed. Call it after [`lift_open_files`].
 #[must_use]
 pub fn connections_within(service: &str, wanted: usize, percent: u64) -> usize {
     let Some(files) = getrlimit(Resource::Nofile).current else {

@@ -1,8 +1,9 @@
-//! The list of metrics. A metric is public interface: whatever a crate records is listed here, with its kind, unit and help,
-//! and a test compares the list with the code and the documents.
+//! The list of metrics. A metric is public interface: whatever a crate records is listed here, with
+//! its kind, unit and help, and a test compares the list with the code and the documents.
 //!
-//! To add one: record it with the `metrics` crate under `receipts_<area>_<what>_<unit|total>`, add its row here and its labels' values
-//! in [`labels`], and write the document anew: `WRITE_DOCS=1 cargo test -p service --test metrics_document`.
+//! To add one: record it with the `metrics` crate under `receipts_<area>_<what>_<unit|total>`, add
+//! its row here and its labels' values in [`labels`], and write the document anew:
+//! `WRITE_DOCS=1 cargo test -p service --test metrics_document`.
 
 pub mod labels;
 
@@ -35,7 +36,8 @@ pub struct MetricDoc {
 }
 
 impl MetricDoc {
-    /// The row of a series as Prometheus names it: a histogram has three, and none of its bare name.
+    /// The row of a series as Prometheus names it: a histogram has three, and none of its bare
+    /// name.
     #[must_use]
     pub fn of_series(series: &str) -> Option<&'static Self> {
         METRICS
@@ -682,7 +684,8 @@ pub const METRICS: &[MetricDoc] = &[
     ),
 ];
 
-/// Tells the recorder help and unit of every metric. Called by [`crate::telemetry::install_metrics`].
+/// Tells the recorder help and unit of every metric. Called by
+/// [`crate::telemetry::install_metrics`].
 pub(crate) fn describe() {
     for row in METRICS {
         let unit = match row.unit {
@@ -756,7 +759,8 @@ mod tests {
             );
             for label in row.labels {
                 assert!(plain(label), "{} {label}", row.name);
-                // `job` and `instance` are the scraper's, `le` and `quantile` the format's; a name doesn't repeat its label.
+                // `job` and `instance` are the scraper's, `le` and `quantile` the format's; a name
+                // doesn't repeat its label.
                 assert!(
                     !["job", "instance", "le", "quantile"].contains(label),
                     "{} {label}",

@@ -1,8 +1,8 @@
 //! Problems: errors as RFC 9457 `application/problem+json`.
 //!
-//! [`Kind`] is the one table from what went wrong to the status, stable code and title; handlers name the kind and say
-//! what a person can do about it in `detail`. `type` is the relative reference `/problems/<code>` (RFC 9457, 3.1.1), the same
-//! on every host that runs this service.
+//! [`Kind`] is the one table from what went wrong to the status, stable code and title; handlers
+//! name the kind and say what a person can do about it in `detail`. `type` is the relative
+//! reference `/problems/<code>` (RFC 9457, 3.1.1), the same on every host that runs this service.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -15,7 +15,8 @@ use crate::request_id::{HEADER as REQUEST_ID, RequestId};
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// The most faults one problem lists; a batch of 10,000 wrong receipts is told about the first ones.
+/// The most faults one problem lists; a batch of 10,000 wrong receipts is told about the first
+/// ones.
 pub const FAULTS_MAX: usize = 100;
 
 macro_rules! kinds {
@@ -186,7 +187,8 @@ impl Kind {
 /// One fault of a body or query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProblemFault {
-    /// Where: a JSON Pointer (RFC 6901) into the decoded body, or a query parameter's name. Empty: the whole.
+    /// Where: a JSON Pointer (RFC 6901) into the decoded body, or a query parameter's name. Empty:
+    /// the whole.
     pub pointer: String,
     /// Its stable name.
     pub code: String,
@@ -266,7 +268,8 @@ impl Problem {
         }
     }
 
-    /// The answer: members `type`, `title`, `status`, `code`, `detail`, `requestId`, and `errors` if there are faults.
+    /// The answer: members `type`, `title`, `status`, `code`, `detail`, `requestId`, and `errors`
+    /// if there are faults.
     #[must_use]
     pub fn into_response(mut self, request_id: &RequestId) -> Response<Full<Bytes>> {
         self.faults.truncate(FAULTS_MAX);

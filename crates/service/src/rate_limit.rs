@@ -1,9 +1,9 @@
-//! Rate limits: requests a minute and a day for each key, in fixed windows of UTC time, and the headers that tell about them.
-//! A key names whom the quota belongs to: the APIs count by account, whatever API key a request
-//! has.
+//! Rate limits: requests a minute and a day for each key, in fixed windows of UTC time, and the
+//! headers that tell about them. A key names whom the quota belongs to: the APIs count by account,
+//! whatever API key a request has.
 //!
-//! Fixed windows, because N replicas can share them in one atomic step of a store, and because `X-RateLimit-Reset` then
-//! means exactly one instant. A refused request takes nothing.
+//! Fixed windows, because N replicas can share them in one atomic step of a store, and because
+//! `X-RateLimit-Reset` then means exactly one instant. A refused request takes nothing.
 
 mod in_process;
 mod quota;
@@ -32,13 +32,13 @@ pub const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// Counts requests against quotas.
 pub trait RateLimiter: Send + Sync {
-    /// Takes `cost` requests from `key`'s quota, or nothing if that is more than is left. Never fails: a limiter whose store is
-    /// away counts by itself.
+    /// Takes `cost` requests from `key`'s quota, or nothing if that is more than is left. Never
+    /// fails: a limiter whose store is away counts by itself.
     fn take<'a>(&'a self, key: &'a str, cost: u32, quota: &'a Quota) -> BoxFuture<'a, Decision>;
 }
 
-/// The limiter that `config` asks for: shared over Redis if it names one, else this process's own. A Redis that can't be reached is no error:
-/// it shows in `health` as degraded.
+/// The limiter that `config` asks for: shared over Redis if it names one, else this process's own.
+/// A Redis that can't be reached is no error: it shows in `health` as degraded.
 ///
 /// # Errors
 /// What `config` says can't be used.
@@ -71,7 +71,8 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Writes the quota's headers, which every response carries, and `Retry-After` if it was refused.
+    /// Writes the quota's headers, which every response carries, and `Retry-After` if it was
+    /// refused.
     pub fn write_headers(&self, headers: &mut HeaderMap) {
         headers.insert(LIMIT, HeaderValue::from(self.limit));
         headers.insert(REMAINING, HeaderValue::from(self.remaining));
@@ -81,7 +82,8 @@ impl Decision {
         }
     }
 
-    /// The 429 of a request of this cost that was refused, headers included; `None` if it is allowed.
+    /// The 429 of a request of this cost that was refused, headers included; `None` if it is
+    /// allowed.
     #[must_use]
     pub fn problem(&self, cost: u32) -> Option<Problem> {
         if self.allowed {

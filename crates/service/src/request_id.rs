@@ -14,8 +14,8 @@ pub const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest id taken from a client, in bytes.
 pub const BYTES_MAX: usize = 64;
 
-/// The id of one request: 1 to 64 visible ASCII characters without quotes or backslash, so that it can stand in
-/// log lines, JSON and headers as it is.
+/// The id of one request: 1 to 64 visible ASCII characters without quotes or backslash, so that it
+/// can stand in log lines, JSON and headers as it is.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RequestId(HeaderValue);
 
@@ -74,8 +74,8 @@ thread_local! {
     static STATE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Ids have to differ, not to be unguessable: a generator for each thread, seeded by the system once, spares every
-/// request a system call.
+/// Ids have to differ, not to be unguessable: a generator for each thread, seeded by the system
+/// once, spares every request a system call.
 fn random_bytes() -> [u8; 10] {
     let mut bytes = [0; 10];
     let mut state = STATE.get().unwrap_or_else(|| {

@@ -1,4 +1,5 @@
-//! Shutdown: SIGTERM or SIGINT asks for a drain, a second one ends the process at once, and a drain has a deadline.
+//! Shutdown: SIGTERM or SIGINT asks for a drain, a second one ends the process at once, and a drain
+//! has a deadline.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 /// The exit status after a second signal: 128 + SIGINT, as a shell reports an interrupted command.
 pub const INTERRUPTED_EXIT: i32 = 130;
 
-/// A token that the first SIGTERM or SIGINT cancels. The second ends the process with [`INTERRUPTED_EXIT`].
+/// A token that the first SIGTERM or SIGINT cancels. The second ends the process with
+/// [`INTERRUPTED_EXIT`].
 ///
 /// # Errors
 /// The signal handlers can't be set. Must be called within a tokio runtime.

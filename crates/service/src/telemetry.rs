@@ -22,7 +22,8 @@ pub use slow::is_slow;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TelemetryConfig {
-    /// What is logged: `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,gateway=debug`.
+    /// What is logged: `error`, `warn`, `info`, `debug`, `trace`, or a filter such as
+    /// `info,gateway=debug`.
     pub log_level: String,
     /// How a line looks.
     pub log_format: LogFormat,
@@ -78,7 +79,8 @@ pub enum TelemetryError {
     Metrics(String),
 }
 
-/// Starts log lines on stderr, in colour only on a terminal. A line that repeats is left out and counted.
+/// Starts log lines on stderr, in colour only on a terminal. A line that repeats is left out and
+/// counted.
 ///
 /// # Errors
 /// The filter is wrong, or a subscriber is set already.
@@ -88,12 +90,14 @@ pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
 
     slow::set(config.slow_request_ms);
 
-    // h2 warns of every connection that it ends, so whoever connects could fill the log; what is given stands over it.
+    // h2 warns of every connection that it ends, so whoever connects could fill the log; what is
+    // given stands over it.
     let filter = EnvFilter::builder().parse(format!("h2=error,{}", config.log_level))?;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        // Its way to report a line that can't be written is `eprintln!`, which panics on the same full disk.
+        // Its way to report a line that can't be written is `eprintln!`, which panics on the same
+        // full disk.
         .log_internal_errors(false);
     match config.log_format {
         LogFormat::Text => {
@@ -135,8 +139,8 @@ const COUNT_BUCKETS: &[f64] = &[
     1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0, 50_000.0, 100_000.0,
 ];
 
-/// Installs the process's one recorder, or returns the handle of the one installed before. Call it before anything
-/// keeps a metric's handle.
+/// Installs the process's one recorder, or returns the handle of the one installed before. Call it
+/// before anything keeps a metric's handle.
 ///
 /// # Errors
 /// Another recorder is in place.
@@ -162,8 +166,8 @@ pub fn install_metrics() -> Result<PrometheusHandle, TelemetryError> {
     Ok(INSTALLED.get_or_init(|| handle).clone())
 }
 
-/// Lets one log line through per period and counts the others: an engine that is away must not fill the disk with the
-/// same sentence. Make it a `static` beside the line it guards.
+/// Lets one log line through per period and counts the others: an engine that is away must not fill
+/// the disk with the same sentence. Make it a `static` beside the line it guards.
 #[derive(Debug)]
 pub struct LineLimit {
     what: &'static str,

@@ -1,5 +1,5 @@
-//! `traceparent`: which trace a request belongs to, as its sender says (W3C Trace Context Level 1, section 3.2). `tracestate` isn't kept: it is for
-//! whoever makes spans, and none are made here.
+//! `traceparent`: which trace a request belongs to, as its sender says (W3C Trace Context Level 1,
+//! section 3.2). `tracestate` isn't kept: it is for whoever makes spans, and none are made here.
 
 use std::fmt;
 
@@ -28,7 +28,8 @@ pub struct TraceParent {
 pub struct TraceId([u8; 16]);
 
 impl TraceParent {
-    /// The request's, if it has exactly one and that is valid. Anything else is as none: a fault in somebody's tracing must not cost a receipt.
+    /// The request's, if it has exactly one and that is valid. Anything else is as none: a fault in
+    /// somebody's tracing must not cost a receipt.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         // Most requests have none, and one look finds that out.
@@ -40,8 +41,8 @@ impl TraceParent {
         }
     }
 
-    /// Reads the header's value. Of a higher version the fields of version 00 count, as the standard has it (3.2.4), and of its flags the
-    /// sampled one; `ff` is no version.
+    /// Reads the header's value. Of a higher version the fields of version 00 count, as the
+    /// standard has it (3.2.4), and of its flags the sampled one; `ff` is no version.
     #[must_use]
     pub fn parse(value: &[u8]) -> Option<Self> {
         let (value, more) = value.split_first_chunk::<TEXT_BYTES>()?;

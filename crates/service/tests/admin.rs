@@ -115,7 +115,8 @@ async fn shutdown_ends_it_and_its_open_connections() {
     assert!(TcpStream::connect(admin.address).await.is_err());
 }
 
-/// Whoever connects and says nothing must not keep a probe waiting: it would have the process killed.
+/// Whoever connects and says nothing must not keep a probe waiting: it would have the process
+/// killed.
 #[tokio::test]
 async fn silent_connections_make_room_for_a_probe() {
     let admin = start();

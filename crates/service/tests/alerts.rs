@@ -1,5 +1,6 @@
-//! Alerts, dashboards and runbooks against each other and against the list of metrics: nobody is woken by an alert without a page, and
-//! nothing asks for a metric that isn't recorded. What promtool can say is said by `make alerts`.
+//! Alerts, dashboards and runbooks against each other and against the list of metrics: nobody is
+//! woken by an alert without a page, and nothing asks for a metric that isn't recorded. What
+//! promtool can say is said by `make alerts`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,7 +145,8 @@ fn nothing_asks_for_a_metric_a_label_or_a_value_that_isnt_there() {
     }
     for (file, text) in rules.iter().chain(&dashboards).chain(&tests).chain(&asked) {
         let text = text.replace("\\\"", "\"");
-        // A group's or a dashboard's own name isn't a series; metrics have underscores, those have hyphens.
+        // A group's or a dashboard's own name isn't a series; metrics have underscores, those have
+        // hyphens.
         for (series, selector) in named(&text) {
             if records.contains(series.as_str()) {
                 continue;

@@ -1,4 +1,5 @@
-//! `receipts.example.toml` says of this crate's sections what the code says: every key, with its default.
+//! `receipts.example.toml` says of this crate's sections what the code says: every key, with its
+//! default.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;

@@ -1,4 +1,5 @@
-//! docs/logs.md against the code of all crates: every field of every line is in its table, and the table has no other.
+//! docs/logs.md against the code of all crates: every field of every line is in its table, and the
+//! table has no other.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,7 +55,8 @@ fn sources() -> Vec<PathBuf> {
     files
 }
 
-/// The arguments of a macro, cut at its commas, up to the first that is a text: the message, or a span's name.
+/// The arguments of a macro, cut at its commas, up to the first that is a text: the message, or a
+/// span's name.
 fn arguments(rest: &str) -> Vec<String> {
     let (mut depth, mut quoted, mut escaped) = (0_i32, false, false);
     let mut found = vec![String::new()];
@@ -92,7 +94,8 @@ fn fields(call: &str, rest: &str) -> Vec<String> {
     let before = own.take_while(|one| !one.starts_with('"'));
     let names = before.filter(|one| !one.starts_with("target:")).map(|one| {
         let name = one.split_once('=').map_or(&*one, |(name, _)| name).trim();
-        // `%self.name` isn't written here: a field without a name of its own has its expression's last word.
+        // `%self.name` isn't written here: a field without a name of its own has its expression's
+        // last word.
         name.trim_start_matches(['%', '?'])
             .rsplit('.')
             .next()

@@ -1,4 +1,5 @@
-//! docs/metrics.md against the list of metrics: what stands between the two marks is written from it.
+//! docs/metrics.md against the list of metrics: what stands between the two marks is written from
+//! it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Write as _;

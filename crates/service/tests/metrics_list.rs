@@ -1,5 +1,5 @@
-//! The list of metrics against the code of all crates: nothing recorded that isn't listed, nothing listed that isn't recorded,
-//! and each as the kind it is recorded as.
+//! The list of metrics against the code of all crates: nothing recorded that isn't listed, nothing
+//! listed that isn't recorded, and each as the kind it is recorded as.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;

@@ -15,8 +15,9 @@ use crate::spawner::dying_with_us;
 /// The records of the server's own, before those of the test.
 const APEX: &str = ". 0 IN SOA ns.test. nobody.test. 1 60 60 60 0\n. 0 IN NS ns.test.\nns.test. 0 IN A 127.0.0.1\n";
 
-/// A running resolver that knows the whole DNS by heart: what stands in its zone, and that nothing else exists. It follows CNAMEs, and
-/// answers over UDP and TCP. Nothing is cached, so a new zone is seen at once.
+/// A running resolver that knows the whole DNS by heart: what stands in its zone, and that nothing
+/// else exists. It follows CNAMEs, and answers over UDP and TCP. Nothing is cached, so a new zone
+/// is seen at once.
 #[derive(Debug)]
 pub struct Dns {
     engine: Engine,
@@ -28,8 +29,9 @@ pub struct Dns {
 }
 
 impl Dns {
-    /// A server with these records, each a line as in a zone file (RFC 1035, 5.1) with whole names: `a.test. 0 IN TXT "one" "two"`.
-    /// A name under `broken.` is answered SERVFAIL, one under `refused.` REFUSED, one under `silent.` not at all.
+    /// A server with these records, each a line as in a zone file (RFC 1035, 5.1) with whole names:
+    /// `a.test. 0 IN TXT "one" "two"`. A name under `broken.` is answered SERVFAIL, one under
+    /// `refused.` REFUSED, one under `silent.` not at all.
     ///
     /// # Errors
     ///

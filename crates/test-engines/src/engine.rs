@@ -12,7 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::spawner;
 
-/// How long an engine may take to answer: many times what it takes, since tests may have most of the processor.
+/// How long an engine may take to answer: many times what it takes, since tests may have most of
+/// the processor.
 const START_MAX: Duration = Duration::from_secs(120);
 const TRIES: u32 = 5;
 const PROBE_EVERY: Duration = Duration::from_millis(50);
@@ -59,8 +60,9 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Starts it again; it must not be running. Tried more than once: a killed PostgreSQL's children hold its shared memory for a
-    /// moment, and another process may have taken a port meanwhile.
+    /// Starts it again; it must not be running. Tried more than once: a killed PostgreSQL's
+    /// children hold its shared memory for a moment, and another process may have taken a port
+    /// meanwhile.
     pub(crate) fn restart(&self) -> anyhow::Result<()> {
         let mut tries = 1;
         loop {

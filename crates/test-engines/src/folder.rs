@@ -6,7 +6,8 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::Context;
 
-/// Removed when dropped; and, because a shared engine's handle never is, also when this process has ended.
+/// Removed when dropped; and, because a shared engine's handle never is, also when this process has
+/// ended.
 #[derive(Debug)]
 pub struct Folder {
     directory: tempfile::TempDir,
@@ -23,8 +24,8 @@ impl Folder {
         let directory = tempfile::Builder::new()
             .prefix(&format!("receipts-{engine}-"))
             .tempdir()?;
-        // Its input ends when we do. It removes more than once, since the engine may still be dying. In a group of its own, out of
-        // reach of a Ctrl-C.
+        // Its input ends when we do. It removes more than once, since the engine may still be
+        // dying. In a group of its own, out of reach of a Ctrl-C.
         let script = r#"cat > /dev/null; for turn in 1 2 3 4 5; do rm -rf -- "$1" && exit; sleep 1; done"#;
         let janitor = Command::new("sh")
             .args(["-c", script, "janitor"])

@@ -30,7 +30,8 @@ const LOGGING: &str = "appender.out.type=Console\nappender.out.name=out\nappende
 /// The last line of a start: the broker is registered, its listeners answer.
 const STARTED: &str = "] Kafka Server started";
 
-/// A running broker. Topics aren't created by themselves, so that no test passes on one with settings nobody chose.
+/// A running broker. Topics aren't created by themselves, so that no test passes on one with
+/// settings nobody chose.
 #[derive(Debug)]
 pub struct Kafka {
     // Before the folder: dropped in this order.
@@ -40,7 +41,8 @@ pub struct Kafka {
     folder: Folder,
 }
 
-/// What a client of [`Kafka::start_secure`] needs: `SASL_SSL`, mechanism `PLAIN` or `SCRAM-SHA-512`, the same login for both.
+/// What a client of [`Kafka::start_secure`] needs: `SASL_SSL`, mechanism `PLAIN` or
+/// `SCRAM-SHA-512`, the same login for both.
 #[derive(Debug, Clone)]
 pub struct KafkaSecurity {
     /// Whom to trust.
@@ -50,7 +52,8 @@ pub struct KafkaSecurity {
 }
 
 impl Kafka {
-    /// The one broker that the tests of one binary share. Use topics and groups of your own, and don't kill it.
+    /// The one broker that the tests of one binary share. Use topics and groups of your own, and
+    /// don't kill it.
     ///
     /// # Errors
     ///
@@ -181,7 +184,8 @@ impl Kafka {
         Ok(ClientConfig::new().set("bootstrap.servers", &self.bootstrap).create()?)
     }
 
-    /// `kcat`, an independent client, with these arguments after the address and the login: what it wrote.
+    /// `kcat`, an independent client, with these arguments after the address and the login: what it
+    /// wrote.
     ///
     /// # Errors
     ///
@@ -193,7 +197,8 @@ impl Kafka {
             let ca = format!("ssl.ca.location={}", certificates.ca.display());
             let user = format!("sasl.username={}", login.user);
             let password = format!("sasl.password={}", login.password);
-            // Not SCRAM: Debian's librdkafka (2.0) sends a nonce that Kafka refuses since CVE-2024-56128 was fixed.
+            // Not SCRAM: Debian's librdkafka (2.0) sends a nonce that Kafka refuses since
+            // CVE-2024-56128 was fixed.
             let fixed = ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN"];
             for setting in fixed.into_iter().chain([&*ca, &*user, &*password]) {
                 kcat.args(["-X", setting]);
@@ -269,7 +274,8 @@ fn properties_of(
          log.dirs={}\n",
         folder.join("data").display()
     );
-    // The broker speaks with itself over a listener of its own, so that the clients' may ask for a login.
+    // The broker speaks with itself over a listener of its own, so that the clients' may ask for a
+    // login.
     let own = format!("INTERNAL://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}");
     let Some(KafkaSecurity { certificates, login }) = security else {
         writeln!(

@@ -1,5 +1,6 @@
-//! The real engines, for tests, drills and `make run-prod-like`: each on free ports of 127.0.0.1, with its data in a temporary folder,
-//! and gone when its handle is dropped or this process ends in any way.
+//! The real engines, for tests, drills and `make run-prod-like`: each on free ports of 127.0.0.1,
+//! with its data in a temporary folder, and gone when its handle is dropped or this process ends in
+//! any way.
 //!
 //! ```no_run
 //! let kafka = test_engines::Kafka::shared()?; // one for the whole test binary; use topics of your own

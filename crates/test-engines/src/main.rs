@@ -1,5 +1,6 @@
-//! `test-engines kafka redis postgres [-- COMMAND...]`: starts these engines and runs a command with the variables that lead our services to
-//! them, or prints the variables and waits to be ended. The engines and their data are gone afterwards.
+//! `test-engines kafka redis postgres [-- COMMAND...]`: starts these engines and runs a command
+//! with the variables that lead our services to them, or prints the variables and waits to be
+//! ended. The engines and their data are gone afterwards.
 #![forbid(unsafe_code)]
 
 use std::io::Write;

@@ -4,11 +4,13 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use anyhow::{Context, bail};
 
-/// Below the range that the kernel takes for outgoing connections, so that none of those sits on a port while its engine restarts.
+/// Below the range that the kernel takes for outgoing connections, so that none of those sits on a
+/// port while its engine restarts.
 const FIRST: u16 = 20_000;
 const LAST: u16 = 32_000;
 
-/// `N` different ports of 127.0.0.1 on which nothing listens now. Drawn at random, since other processes draw too.
+/// `N` different ports of 127.0.0.1 on which nothing listens now. Drawn at random, since other
+/// processes draw too.
 ///
 /// # Errors
 ///

@@ -14,7 +14,8 @@ use crate::{Certificates, Login, ports, random_id};
 /// The user that the server runs as where the tests are root's: PostgreSQL refuses to run as root.
 const USER: &str = "postgres";
 
-/// A running server. Nothing is synced, so that tests are quick; a kill loses nothing by that, only a power loss would.
+/// A running server. Nothing is synced, so that tests are quick; a kill loses nothing by that, only
+/// a power loss would.
 #[derive(Debug)]
 pub struct Postgres {
     engine: Engine,
@@ -155,7 +156,8 @@ impl Postgres {
         self.security.as_ref()
     }
 
-    /// `psql`, an independent client, as superuser by the socket: the rows, values separated by `|`.
+    /// `psql`, an independent client, as superuser by the socket: the rows, values separated by
+    /// `|`.
     ///
     /// # Errors
     ///

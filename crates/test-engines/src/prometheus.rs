@@ -26,7 +26,8 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// One that scrapes `targets` (job, `host:port`) and evaluates the rule files that match `rules`.
+    /// One that scrapes `targets` (job, `host:port`) and evaluates the rule files that match
+    /// `rules`.
     ///
     /// # Errors
     ///
@@ -108,7 +109,8 @@ impl Prometheus {
         Ok(found.with_context(|| selector.to_owned())?.clone())
     }
 
-    /// What `promtool check metrics` has to say of a page of `/metrics`; nothing if it finds no fault.
+    /// What `promtool check metrics` has to say of a page of `/metrics`; nothing if it finds no
+    /// fault.
     ///
     /// # Errors
     ///

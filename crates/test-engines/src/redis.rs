@@ -11,7 +11,8 @@ use crate::folder::Folder;
 use crate::spawner::dying_with_us;
 use crate::{Certificates, Login, ports, random_id};
 
-/// A running server. It keeps nothing on disk: after [`Redis::kill`] and [`Redis::restart`] it is empty.
+/// A running server. It keeps nothing on disk: after [`Redis::kill`] and [`Redis::restart`] it is
+/// empty.
 #[derive(Debug)]
 pub struct Redis {
     engine: Engine,

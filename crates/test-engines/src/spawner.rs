@@ -20,8 +20,9 @@ pub fn dying_with_us(program: impl AsRef<std::ffi::OsStr>, signal: &str) -> Comm
     command
 }
 
-/// Spawns from one thread that lives as long as this process. The death signal is sent at the end of the *thread* that
-/// spawned, and a test's thread ends with its test, while an engine may be shared.
+/// Spawns from one thread that lives as long as this process. The death signal is sent at the end
+/// of the *thread* that spawned, and a test's thread ends with its test, while an engine may be
+/// shared.
 ///
 /// # Errors
 ///

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
-/// What a spreadsheet takes for the beginning of a formula; the last four are the full-width forms of the others.
+/// What a spreadsheet takes for the beginning of a formula; the last four are the full-width forms
+/// of the others.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
-/// Where a spreadsheet that doesn't read quotes as RFC 4180 has them, or separates by something else, begins a cell.
+/// Where a spreadsheet that doesn't read quotes as RFC 4180 has them, or separates by something
+/// else, begins a cell.
 const SEPARATORS: [char; 4] = [';', '\t', '\r', '\n'];
 /// What a spreadsheet may pass over before a formula.
 const PASSED_OVER: [char; 3] = [' ', '\u{a0}', '"'];

@@ -7,11 +7,13 @@ use http::{HeaderValue, header};
 use utoipa::openapi::OpenApi as Document;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-/// What the page may load and do (CSP level 3). Swagger UI writes styles into its elements, and its pictures are `data:`.
+/// What the page may load and do (CSP level 3). Swagger UI writes styles into its elements, and its
+/// pictures are `data:`.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; \
                       frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// The addresses. Nobody else is told of the document: Swagger UI by itself shows it to a validator on the Internet.
+/// The addresses. Nobody else is told of the document: Swagger UI by itself shows it to a validator
+/// on the Internet.
 pub fn router<S: Clone + Send + Sync + 'static>(document: Document) -> Router<S> {
     let page = SwaggerUi::new("/docs")
         .url("/openapi.json", document)

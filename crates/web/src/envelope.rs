@@ -1,5 +1,5 @@
-//! What every answer has around it: a request id, problem bodies, no caching unless the handler says otherwise, metrics, and no panic
-//! that ends a connection.
+//! What every answer has around it: a request id, problem bodies, no caching unless the handler
+//! says otherwise, metrics, and no panic that ends a connection.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
@@ -90,7 +90,8 @@ fn finished(mut response: Response, id: &RequestId) -> Response {
     headers.entry(header::CACHE_CONTROL).or_insert(no_store);
     let vary = HeaderValue::from_static("accept, authorization");
     headers.entry(header::VARY).or_insert(vary);
-    // An answer is no page, unless the handler knows better: nothing is loaded by it, and nothing shows it in a frame.
+    // An answer is no page, unless the handler knows better: nothing is loaded by it, and nothing
+    // shows it in a frame.
     let no_page = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(no_page);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -1,5 +1,5 @@
-//! Failures on their way out: handlers return a [`Failure`], and one place ([`crate::envelope`]) writes it as a problem with
-//! the request's id.
+//! Failures on their way out: handlers return a [`Failure`], and one place ([`crate::envelope`])
+//! writes it as a problem with the request's id.
 
 use accounts::AccountsError;
 use axum::response::{IntoResponse, Response};
@@ -67,8 +67,9 @@ impl From<WarehouseError> for Failure {
             let problem = Problem::new(Kind::WarehouseUnavailable, "the warehouse can't answer now; try again");
             return problem.retry_after_s(1).into();
         }
-        // Limits keep callers from asking what the warehouse refuses, so this is damage on its disk, another schema, or a
-        // bug; none of it the caller's, and all of it the warehouse's as long as it lasts.
+        // Limits keep callers from asking what the warehouse refuses, so this is damage on its
+        // disk, another schema, or a bug; none of it the caller's, and all of it the warehouse's as
+        // long as it lasts.
         tracing::error!(%error, "a warehouse query failed");
         Self::new(
             Kind::WarehouseFailed,
@@ -89,7 +90,8 @@ impl From<AccountsError> for Failure {
 mod tests {
     use super::*;
 
-    /// What the warehouse can't do is never a 500: that would say nothing to whoever watches, nor to a client that retries.
+    /// What the warehouse can't do is never a 500: that would say nothing to whoever watches, nor
+    /// to a client that retries.
     #[test]
     fn whatever_the_warehouse_fails_with_is_a_503_that_says_so() {
         let text = || "Code: 40. DB::Exception: Checksum doesn't match".to_owned();

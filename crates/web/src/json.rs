@@ -21,7 +21,8 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// A request's body as `T`: `application/json`, [`BYTES_MAX`] at most.
 ///
-/// Refused with 415 (another media type or any content encoding), 413, 408 or 400; a 400 names the place by JSON Pointer (RFC 6901).
+/// Refused with 415 (another media type or any content encoding), 413, 408 or 400; a 400 names the
+/// place by JSON Pointer (RFC 6901).
 #[derive(Debug, Clone, Copy)]
 pub struct JsonBody<T>(pub T);
 
@@ -62,7 +63,8 @@ pub fn media(headers: &HeaderMap, expected: &str) -> Result<(), Failure> {
 /// The whole body.
 ///
 /// # Errors
-/// 413 if it is longer than `bytes_max`, 408 if it doesn't arrive within half a minute, 400 if the connection breaks.
+/// 413 if it is longer than `bytes_max`, 408 if it doesn't arrive within half a minute, 400 if the
+/// connection breaks.
 pub async fn read(body: Body, bytes_max: usize) -> Result<axum::body::Bytes, Failure> {
     let collected = timeout(WAIT_MAX, Limited::new(body, bytes_max).collect()).await;
     match collected {

@@ -6,7 +6,8 @@
 //! - [`access`]: API keys and their quotas
 //! - [`params`]: the query string; [`json`]: JSON bodies
 //! - [`csv`]: cells of tables
-//! - [`stream`]: answers that are written piece by piece; [`shares`]: places that each account has of its own
+//! - [`stream`]: answers that are written piece by piece; [`shares`]: places that each account has
+//!   of its own
 //! - [`time`]: times in answers
 //! - [`openapi`]: what is the same in the documents of all APIs; [`docs`]: the page that shows one
 #![forbid(unsafe_code)]

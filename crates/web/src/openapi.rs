@@ -1,4 +1,5 @@
-//! What is the same in the OpenAPI documents of all APIs: problems, refusals, credentials, and the headers of every answer.
+//! What is the same in the OpenAPI documents of all APIs: problems, refusals, credentials, and the
+//! headers of every answer.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +38,8 @@ pub struct ProblemError {
     detail: String,
 }
 
-/// What any address with a credential may refuse with, for `responses(...)`; an address adds those of its own.
+/// What any address with a credential may refuse with, for `responses(...)`; an address adds those
+/// of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Refusals;
 
@@ -77,14 +79,15 @@ impl IntoResponses for BodyRefusals {
     }
 }
 
-/// Without a body in the document: a head that is over twice the limit is answered by hyper itself, which writes none.
+/// Without a body in the document: a head that is over twice the limit is answered by hyper itself,
+/// which writes none.
 fn head_too_large() -> Response {
     let description = "The request head is too large; a problem, or no body at all";
     ResponseBuilder::new().description(description).build()
 }
 
-/// A response that is a problem, for statuses of one address alone. The document must have [`ProblemBody`] and [`ProblemError`] among its
-/// components.
+/// A response that is a problem, for statuses of one address alone. The document must have
+/// [`ProblemBody`] and [`ProblemError`] among its components.
 #[must_use]
 pub fn problem(description: &str) -> Response {
     let body = Ref::from_schema_name(ProblemBody::name());
@@ -128,7 +131,8 @@ fn header(schema: ObjectBuilder, description: &str) -> Header {
         .build()
 }
 
-/// The headers that are on every answer by [`crate::envelope`] and [`crate::access`], told at each response of the document.
+/// The headers that are on every answer by [`crate::envelope`] and [`crate::access`], told at each
+/// response of the document.
 pub fn tell_headers(document: &mut Document) {
     for operation in operations(document) {
         let counted = operation.security.is_some();

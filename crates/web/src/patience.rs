@@ -1,4 +1,5 @@
-//! Answers that nobody reads don't stay for ever: a connection whose peer takes nothing for a while is ended.
+//! Answers that nobody reads don't stay for ever: a connection whose peer takes nothing for a while
+//! is ended.
 
 use std::io;
 use std::pin::Pin;

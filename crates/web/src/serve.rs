@@ -1,4 +1,5 @@
-//! Connections: HTTP/1.1 and h2c on one port, with limits on their number, heads and idleness, and a drain at the end.
+//! Connections: HTTP/1.1 and h2c on one port, with limits on their number, heads and idleness, and
+//! a drain at the end.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -53,8 +54,8 @@ const UNREAD_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Requests of one h2c connection at one time.
 const STREAMS_MAX: u32 = 128;
 
-/// Accepts until `shutdown`, then lets requests under way end, for at most `drain_ms_max`; connections that still aren't
-/// done then are dropped.
+/// Accepts until `shutdown`, then lets requests under way end, for at most `drain_ms_max`;
+/// connections that still aren't done then are dropped.
 pub async fn serve(listener: TcpListener, router: Router, config: &Connections, shutdown: &CancellationToken) {
     let builder = builder(config);
     let running = TaskTracker::new();
@@ -208,7 +209,8 @@ fn builder(config: &Connections) -> Builder<TokioExecutor> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(head_wait_max)
-        // Room for a head over the limit, so that the refusal can be a problem and not hyper's bare 431.
+        // Room for a head over the limit, so that the refusal can be a problem and not hyper's bare
+        // 431.
         .max_buf_size(config.head_bytes_max.saturating_mul(2));
     builder
         .http2()

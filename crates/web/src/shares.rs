@@ -1,4 +1,5 @@
-//! Places that each account has of its own, or of those that all have, so that one of them can't take all there are.
+//! Places that each account has of its own, or of those that all have, so that one of them can't
+//! take all there are.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,8 +35,9 @@ impl Shares {
     }
 }
 
-/// Places for all accounts, of which each takes as many as it leaves free: one alone half of them, two a third each. So the next
-/// one finds a place, as long as there aren't as many accounts as places (dynamic thresholds, Choudhury and Hahne 1998).
+/// Places for all accounts, of which each takes as many as it leaves free: one alone half of them,
+/// two a third each. So the next one finds a place, as long as there aren't as many accounts as
+/// places (dynamic thresholds, Choudhury and Hahne 1998).
 #[derive(Debug)]
 pub struct Commons {
     places: usize,

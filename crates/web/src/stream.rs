@@ -1,4 +1,5 @@
-//! Answers that are written piece by piece: one piece in memory, as fast as it is read, and not for ever.
+//! Answers that are written piece by piece: one piece in memory, as fast as it is read, and not for
+//! ever.
 
 use std::future::Future;
 use std::io;
@@ -44,8 +45,9 @@ impl Pieces {
     }
 }
 
-/// A body of what `work` sends, and of what it gives back at last. If `work` fails, or takes more than ten minutes, the body breaks off:
-/// whoever reads it sees that the end is missing. What `work` holds is let go of before the last piece is sent.
+/// A body of what `work` sends, and of what it gives back at last. If `work` fails, or takes more
+/// than ten minutes, the body breaks off: whoever reads it sees that the end is missing. What
+/// `work` holds is let go of before the last piece is sent.
 pub fn body<F>(work: impl FnOnce(Pieces) -> F) -> Body
 where
     F: Future<Output = Result<Vec<u8>, BrokenOff>> + Send + 'static,

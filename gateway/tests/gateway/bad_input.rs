@@ -1,4 +1,5 @@
-//! Everything that can be wrong with a body and its head: each with its status, its code and its pointer, and nothing stored.
+//! Everything that can be wrong with a body and its head: each with its status, its code and its
+//! pointer, and nothing stored.
 
 use receipt::{Algorithm, Limits, SigningKey};
 use serde_json::{Value, json};

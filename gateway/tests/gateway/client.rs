@@ -74,7 +74,8 @@ impl Client {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    /// A whole request. Writing may fail when the gateway has answered and closed already; the answer is what counts.
+    /// A whole request. Writing may fail when the gateway has answered and closed already; the
+    /// answer is what counts.
     pub async fn post(&mut self, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Answer {
         let head = head_of(path, fields, body);
         let mut request = head.into_bytes();

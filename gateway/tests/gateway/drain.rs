@@ -1,4 +1,5 @@
-//! The end: what is under way is finished, nothing new is begun, and it takes no longer than allowed.
+//! The end: what is under way is finished, nothing new is begun, and it takes no longer than
+//! allowed.
 
 use gateway::GatewayError;
 use tokio::net::TcpStream;
@@ -34,7 +35,8 @@ async fn requests_under_way_are_answered_and_idle_connections_closed() {
     gateway.log.set(Mood::Takes);
     let mut answered = 0;
     for (client, id) in &mut busy {
-        // A request the gateway hadn't read when the drain began may be left unread; none is answered falsely.
+        // A request the gateway hadn't read when the drain began may be left unread; none is
+        // answered falsely.
         if let Some(answer) = client.answer_or_end().await {
             assert_eq!(
                 (answer.status, answer.json()["receiptId"].as_str()),

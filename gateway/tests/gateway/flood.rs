@@ -1,4 +1,5 @@
-//! 20,000 connections against a limit of 10,000: none of it crashes the gateway or starves those inside.
+//! 20,000 connections against a limit of 10,000: none of it crashes the gateway or starves those
+//! inside.
 //!
 //! A process may usually have 20,000 files, so the crowd is two processes of 10,000.
 
@@ -16,7 +17,8 @@ const LIMIT: usize = 10_000;
 /// Of each process.
 const CROWD: usize = 10_000;
 
-/// What tells a process that it is part of the crowd: where to connect to, where from, and how often.
+/// What tells a process that it is part of the crowd: where to connect to, where from, and how
+/// often.
 const TASK: &str = "RECEIPTS_TEST_CROWD";
 
 struct Crowd {
@@ -57,7 +59,8 @@ impl Crowd {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_thousand_connections() {
-    // As many as the machine lets one process have: the limit and what the tests beside this one need.
+    // As many as the machine lets one process have: the limit and what the tests beside this one
+    // need.
     let files = usize::try_from(service::listen::lift_open_files().unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
     let share = files.saturating_sub(1_000).min(LIMIT);
     let gateway = Running::with(|config| {

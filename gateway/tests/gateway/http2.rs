@@ -91,7 +91,8 @@ async fn a_flood_of_resets_ends_the_connection() {
     let mut stream = TcpStream::connect(gateway.address).await.unwrap();
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
     stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
-    // Literal fields without indexing: :method GET, :scheme http, :path / from the static table (RFC 7541, A).
+    // Literal fields without indexing: :method GET, :scheme http, :path / from the static table
+    // (RFC 7541, A).
     let fields = [0x82, 0x86, 0x84];
     let mut flood = Vec::new();
     for stream_id in (1u32..20_001).step_by(2) {

@@ -1,4 +1,5 @@
-//! The gateway over real sockets: what it takes, what it refuses and how, and what it does when it is too much.
+//! The gateway over real sockets: what it takes, what it refuses and how, and what it does when it
+//! is too much.
 #![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub)]
 
 mod acknowledgements;

@@ -42,7 +42,8 @@ async fn a_log_that_says_nothing_in_time_is_503_and_its_bytes_stay_counted() {
         assert_eq!(answer.status, 503);
         codes.push(answer.json()["code"].as_str().unwrap().to_owned());
     }
-    // 28 MiB are for large bodies: three of them are with the log, though their clients were told 503.
+    // 28 MiB are for large bodies: three of them are with the log, though their clients were told
+    // 503.
     assert_eq!(codes[..3], ["log_unavailable"; 3]);
     assert_eq!(codes[3..], ["overloaded"; 2]);
     // Receipts have a part of their own.

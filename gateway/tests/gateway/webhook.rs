@@ -1,4 +1,5 @@
-//! `POST /api/service/receipt`: verified at once, taken whole or refused whole, stored as everything else.
+//! `POST /api/service/receipt`: verified at once, taken whole or refused whole, stored as
+//! everything else.
 
 use std::collections::HashSet;
 use std::sync::Arc;

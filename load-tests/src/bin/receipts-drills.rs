@@ -1,5 +1,5 @@
-//! `receipts-drills`: breaks a fleet of the services on real engines under load, and proves that nothing is lost and nothing
-//! counts twice.
+//! `receipts-drills`: breaks a fleet of the services on real engines under load, and proves that
+//! nothing is lost and nothing counts twice.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,8 @@ use load_tests::drills::{Setting, show};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Fault drills on Kafka, ClickHouse's protocol, PostgreSQL and Redis, each ending in an exact audit.
+/// Fault drills on Kafka, ClickHouse's protocol, PostgreSQL and Redis, each ending in an exact
+/// audit.
 #[derive(Debug, Parser)]
 #[command(
     version,

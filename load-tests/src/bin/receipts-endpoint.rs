@@ -1,5 +1,6 @@
-//! `receipts-endpoint`: ClickHouse's HTTP protocol over libchdb, in a process of its own. It stands for a ClickHouse
-//! server where none can be installed: in drills, and in a trial of the services on real engines.
+//! `receipts-endpoint`: ClickHouse's HTTP protocol over libchdb, in a process of its own. It stands
+//! for a ClickHouse server where none can be installed: in drills, and in a trial of the services
+//! on real engines.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! `receipts-rollout`: replays a `helm upgrade` on real engines under load, with the timings of the rendered chart.
+//! `receipts-rollout`: replays a `helm upgrade` on real engines under load, with the timings of the
+//! rendered chart.
 
 #![forbid(unsafe_code)]
 
@@ -12,8 +13,8 @@ use load_tests::rollout;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Rolls two replicas of each service under load, and checks that nothing is lost and that no request fails which an ordinary client
-/// retries.
+/// Rolls two replicas of each service under load, and checks that nothing is lost and that no
+/// request fails which an ordinary client retries.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -29,8 +30,8 @@ struct Arguments {
     /// Receipts a second.
     #[arg(long, default_value_t = 300)]
     rate: u32,
-    /// Scrapes every replica with a real Prometheus, which evaluates the rules in these files, and holds what it finds against the list
-    /// of metrics.
+    /// Scrapes every replica with a real Prometheus, which evaluates the rules in these files, and
+    /// holds what it finds against the list of metrics.
     #[arg(long, value_name = "PATTERN")]
     rules: Option<PathBuf>,
     /// The folder with the services' programs; by default this program's own.

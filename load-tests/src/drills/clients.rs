@@ -8,7 +8,8 @@ use crate::proxy::{Fault, Proxy};
 
 use super::Stage;
 
-/// Requests arrive and answers are lost, again and again: what the client sends once more must count once.
+/// Requests arrive and answers are lost, again and again: what the client sends once more must
+/// count once.
 pub(super) async fn retries(stage: &mut Stage) -> Result<()> {
     let mut proxies = Vec::new();
     for gateway in &stage.fleet.gateways {

@@ -81,8 +81,8 @@ async fn keep_full(file: PathBuf, stop: CancellationToken) -> Result<()> {
     Ok(())
 }
 
-/// Under `receipts up`: what can't be stored is refused with 503, and when there is room again everything acknowledged is
-/// there, once.
+/// Under `receipts up`: what can't be stored is refused with 503, and when there is room again
+/// everything acknowledged is there, once.
 pub(super) async fn embedded(setting: Setting) -> Result<Figures> {
     let disk = Tmpfs::mount(1024)?;
     // Small steps, and no reserve: the disk itself is to say no.
@@ -166,8 +166,8 @@ async fn fill_kafka(stage: &mut Stage, disk: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A merge that meets a full disk may leave a part of zero bytes in ClickHouse: what a person does then, and what changes nothing
-/// otherwise.
+/// A merge that meets a full disk may leave a part of zero bytes in ClickHouse: what a person does
+/// then, and what changes nothing otherwise.
 async fn repair(receipts: &Path, data: &Path) -> Result<()> {
     let mut repair = tokio::process::Command::new(receipts);
     let output = repair.args(["repair", "--json", "--data"]).arg(data).output().await?;

@@ -11,7 +11,8 @@ use crate::proxy::{Fault, Proxy};
 
 use super::Stage;
 
-/// What a gateway may hold beyond its weight at rest: bodies in flight, Kafka's queue, and what the allocator keeps.
+/// What a gateway may hold beyond its weight at rest: bodies in flight, Kafka's queue, and what the
+/// allocator keeps.
 const GATEWAY_GROWTH_BYTES_MAX: u64 = (40 + 64 + 64) << 20;
 
 pub(super) async fn kafka_killed(stage: &mut Stage) -> Result<()> {

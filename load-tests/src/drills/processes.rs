@@ -125,8 +125,8 @@ pub(super) async fn churn(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// A verifier that stops without dying: its partitions go to the others, and what it had in hand when it wakes is not
-/// committed.
+/// A verifier that stops without dying: its partitions go to the others, and what it had in hand
+/// when it wakes is not committed.
 pub(super) async fn frozen_verifier(stage: &mut Stage) -> Result<()> {
     let load = stage.load().await?;
     let before = stage.fleet.ledger().await?;
@@ -163,7 +163,8 @@ pub(super) async fn frozen_verifier(stage: &mut Stage) -> Result<()> {
     stage.say("thawing it");
     stage.fleet.verifiers[frozen].process.thaw()?;
     stage.wait(6.0, 3.0).await;
-    // What it had in hand is in nobody's line twice: settling checks that lines neither overlap nor leave gaps.
+    // What it had in hand is in nobody's line twice: settling checks that lines neither overlap nor
+    // leave gaps.
     let (_, ledger) = stage.settle(load).await?;
     let fenced = stage.fleet.verifiers_metric("receipts_verifier_fenced_total").await - fenced;
     stage.figure("fenced", format!("{fenced:.0}"));
@@ -288,7 +289,8 @@ pub(super) async fn rolling_restart(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Nothing that is exact may depend on our clocks. The limits on a receipt's own timestamp do, so the gateway stays within them.
+/// Nothing that is exact may depend on our clocks. The limits on a receipt's own timestamp do, so
+/// the gateway stays within them.
 pub(super) async fn clock_skew(stage: &mut Stage) -> Result<()> {
     stage.fleet.gateways[0].shift_clock(Some(-240))?;
     for replica in ahead(stage) {

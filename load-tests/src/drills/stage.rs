@@ -111,7 +111,8 @@ impl Stage {
         self.load_with(&[], &[]).await
     }
 
-    /// The same with further arguments, and at other addresses than the gateways' own if there are any.
+    /// The same with further arguments, and at other addresses than the gateways' own if there are
+    /// any.
     ///
     /// # Errors
     /// As [`Stage::load`].
@@ -135,8 +136,8 @@ impl Stage {
         Ok(Load { run, ledger })
     }
 
-    /// Ends the load, waits until everything acknowledged is counted, and checks every number, the books and the ledger.
-    /// The lines that the ledger got meanwhile.
+    /// Ends the load, waits until everything acknowledged is counted, and checks every number, the
+    /// books and the ledger. The lines that the ledger got meanwhile.
     ///
     /// # Errors
     /// The first things that are wrong.
@@ -162,7 +163,8 @@ impl Stage {
         Ok((report, new))
     }
 
-    /// Waits until receipts are acknowledged at nearly the offered rate over a second; how long that took.
+    /// Waits until receipts are acknowledged at nearly the offered rate over a second; how long
+    /// that took.
     ///
     /// # Errors
     /// It takes longer than two minutes.

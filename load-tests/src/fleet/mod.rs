@@ -90,7 +90,8 @@ pub struct ActiveWriter {
     pub epoch: f64,
 }
 
-/// A running installation. Fields drop in this order: services before their engines, the folder last.
+/// A running installation. Fields drop in this order: services before their engines, the folder
+/// last.
 pub struct Fleet {
     /// Gateways.
     pub gateways: Vec<Replica>,
@@ -123,7 +124,8 @@ impl Fleet {
     /// Starts everything and waits until it is ready.
     ///
     /// # Errors
-    /// A program is missing, or an engine or service doesn't start; the text holds the end of its log.
+    /// A program is missing, or an engine or service doesn't start; the text holds the end of its
+    /// log.
     pub async fn start(shape: &Shape) -> Result<Self> {
         let folder = Folder::new("fleet")?;
         let programs = shape.programs.clone();

@@ -1,4 +1,5 @@
-//! What a Kubernetes Service does: a connection goes to one of the pods that are ready, and stays there.
+//! What a Kubernetes Service does: a connection goes to one of the pods that are ready, and stays
+//! there.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

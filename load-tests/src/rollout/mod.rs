@@ -1,5 +1,6 @@
-//! A `helm upgrade` replayed: two replicas of each service on real engines, each replaced in turn as a Deployment does it (a new one
-//! first, then an old one's preStop and SIGTERM), under load, with the probes and timings of the rendered chart.
+//! A `helm upgrade` replayed: two replicas of each service on real engines, each replaced in turn
+//! as a Deployment does it (a new one first, then an old one's preStop and SIGTERM), under load,
+//! with the probes and timings of the rendered chart.
 //!
 //! - [`timings`]: what the chart says
 //! - [`endpoints`]: what a Kubernetes Service does: connections to ready pods
@@ -62,12 +63,13 @@ pub struct Outcome {
     pub metrics: Option<usize>,
 }
 
-/// Starts everything from the folder `programs`, rolls it, and checks every number. With `rules` (files of rules, as a pattern) a
-/// Prometheus scrapes all of it.
+/// Starts everything from the folder `programs`, rolls it, and checks every number. With `rules`
+/// (files of rules, as a pattern) a Prometheus scrapes all of it.
 ///
 /// # Errors
-/// A metric or a rule isn't what it should be; a pod didn't become ready, lost readiness or liveness while it should have them, or outlived its grace; a request failed in spite of
-/// its retries; a number is wrong.
+/// A metric or a rule isn't what it should be; a pod didn't become ready, lost readiness or
+/// liveness while it should have them, or outlived its grace; a request failed in spite of its
+/// retries; a number is wrong.
 pub async fn run(programs: &Path, timings: &Timings, rate: u32, rules: Option<&Path>) -> Result<Outcome> {
     let shape = Shape {
         gateways: REPLICAS,
@@ -223,7 +225,8 @@ impl Deployment {
         Ok(())
     }
 
-    /// maxSurge 1 and maxUnavailable 0: one more, and once it has been ready for long enough, one of the old less. The longest drain.
+    /// maxSurge 1 and maxUnavailable 0: one more, and once it has been ready for long enough, one
+    /// of the old less. The longest drain.
     async fn roll(&mut self) -> Result<(&'static str, Duration)> {
         let mut longest = Duration::ZERO;
         for _ in 0..REPLICAS {

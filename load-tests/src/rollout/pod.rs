@@ -12,7 +12,8 @@ use super::timings::{Probe, Service};
 use crate::fleet::replica::Replica;
 use crate::http::{HttpClient, client, status_of};
 
-/// How late everybody has learnt that a pod leaves: the endpoints of a cluster of some size follow within a second.
+/// How late everybody has learnt that a pod leaves: the endpoints of a cluster of some size follow
+/// within a second.
 const ENDPOINTS_LATE: Duration = Duration::from_secs(1);
 
 /// How a pod stands with its probes.

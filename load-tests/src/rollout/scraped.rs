@@ -71,7 +71,8 @@ pub struct Scraped {
 }
 
 impl Scraped {
-    /// Scrapes these from now on (the service's name, the base address of its metrics), and evaluates the files that match `rules`.
+    /// Scrapes these from now on (the service's name, the base address of its metrics), and
+    /// evaluates the files that match `rules`.
     ///
     /// # Errors
     /// Prometheus isn't in the cache, or doesn't start.
@@ -92,7 +93,8 @@ impl Scraped {
     /// Holds what was found against the list of metrics; the number of different ones.
     ///
     /// # Errors
-    /// A series that the list doesn't have so, a service without its own, or a rule that can't be evaluated.
+    /// A series that the list doesn't have so, a service without its own, or a rule that can't be
+    /// evaluated.
     pub async fn check(&self) -> Result<usize> {
         let server = Arc::clone(&self.server);
         spawn_blocking(move || check(&server)).await?

@@ -1,4 +1,5 @@
-//! The certificate of an erasure: what went, what was asked to see that it went, and what an erasure doesn't reach.
+//! The certificate of an erasure: what went, what was asked to see that it went, and what an
+//! erasure doesn't reach.
 
 use accounts::{EntriesWish, Erasure};
 use web::rfc3339_ms;
@@ -13,7 +14,8 @@ const LEFT: [&str; 5] = [
     "- Identifiers without a name: of this erasure, of the account, and of erased entries as long as receipts may still be judged by them.",
 ];
 
-/// The certificate's text. It is a function of the erasure and the time of confirmation, and ends with a line feed.
+/// The certificate's text. It is a function of the erasure and the time of confirmation, and ends
+/// with a line feed.
 pub(super) fn text(erasure: &Erasure, confirmed_at_ms: i64) -> String {
     let mut lines = vec![
         "CERTIFICATE OF ERASURE".to_owned(),

@@ -25,12 +25,13 @@ pub struct SmtpConfig {
     pub allow_plaintext: bool,
     /// The sender: `name@example.com`, or `Name <name@example.com>`.
     pub from: Option<String>,
-    /// Where publishers renew, for the mails' text; not given: the address of the API is left to them.
+    /// Where publishers renew, for the mails' text; not given: the address of the API is left to
+    /// them.
     pub renew_url: Option<String>,
     /// Time for connecting, logging in and the envelope, in milliseconds.
     pub wait_ms_max: u64,
-    /// Time for the server to answer to a mail's text, in milliseconds: 10 minutes (RFC 5321, 4.5.3.2.6), because who gives up earlier
-    /// may have it taken twice.
+    /// Time for the server to answer to a mail's text, in milliseconds: 10 minutes (RFC 5321,
+    /// 4.5.3.2.6), because who gives up earlier may have it taken twice.
     pub answer_ms_max: u64,
 }
 

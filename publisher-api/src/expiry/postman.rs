@@ -15,7 +15,8 @@ use super::server::{self, NotTaken};
 const MAILS_MAX: usize = 1_000;
 /// How much longer a mail is ours than we work on it, in milliseconds.
 const LEASE_SPARE_MS: i64 = 60_000;
-/// The first pause before a mail is tried again, in milliseconds; each is twice as long as the one before.
+/// The first pause before a mail is tried again, in milliseconds; each is twice as long as the one
+/// before.
 const PAUSE_MS_MIN: i64 = 60_000;
 /// The longest.
 const PAUSE_MS_MAX: i64 = 6 * 3_600_000;

@@ -1,5 +1,6 @@
-//! A mail to the server, step by step (RFC 5321, 3.3): between the envelope and the text there is a moment at which nothing is sent
-//! yet and nothing can fail any more on our side. The caller writes down there that it sends.
+//! A mail to the server, step by step (RFC 5321, 3.3): between the envelope and the text there is a
+//! moment at which nothing is sent yet and nothing can fail any more on our side. The caller writes
+//! down there that it sends.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A place in an export, as text to be handed back. It says where, never whose: that is the API key's.
+//! A place in an export, as text to be handed back. It says where, never whose: that is the API
+//! key's.
 
 use accounts::Cursor;
 use base64::Engine;

@@ -67,8 +67,9 @@ impl Places {
     }
 }
 
-/// The body of an export from its first page on, which was read already so that an engine that is away is answered with 503. Holds what
-/// was `taken` until it ends: whoever has read the end may begin the next at once.
+/// The body of an export from its first page on, which was read already so that an engine that is
+/// away is answered with 503. Holds what was `taken` until it ends: whoever has read the end may
+/// begin the next at once.
 pub(crate) fn body(walk: Walk, form: Form, head: Vec<u8>, first: Option<Page>, taken: Taken) -> Body {
     web::stream::body(|pieces| async move {
         let _taken = taken;

@@ -1,9 +1,11 @@
-//! Files in a tar archive (POSIX.1-1988 `ustar`), one after the other: each page is a file, so that the length that stands before it is known.
+//! Files in a tar archive (POSIX.1-1988 `ustar`), one after the other: each page is a file, so that
+//! the length that stands before it is known.
 
 /// A record of the archive.
 const RECORD: usize = 512;
 
-/// A file with its header and padding. Names are ASCII of at most 100 bytes, sizes below 8 GiB: both are ours.
+/// A file with its header and padding. Names are ASCII of at most 100 bytes, sizes below 8 GiB:
+/// both are ours.
 pub(crate) fn file(name: &str, content: &[u8], modified_s: i64) -> Vec<u8> {
     let mut header = [0; RECORD];
     let mut put = |at: usize, bytes: &[u8]| {

@@ -80,8 +80,8 @@ impl TokenError {
 }
 
 impl Authority {
-    /// What `config` trusts: its issuer, or without one that of `receipts dev-token` in the data directory `data`. Keys by URL are
-    /// fetched through `outside`.
+    /// What `config` trusts: its issuer, or without one that of `receipts dev-token` in the data
+    /// directory `data`. Keys by URL are fetched through `outside`.
     ///
     /// # Errors
     /// The URL is one that may not be asked.
@@ -140,7 +140,8 @@ impl Authority {
         let token = Token::parse(text, self.token_bytes_max)?;
         let key = self.key(token.algorithm, token.kid.as_deref(), now_ms).await?;
         let algorithm = token.algorithm.library();
-        // An error is a signature that isn't base64url; the key is of the algorithm's family by its making.
+        // An error is a signature that isn't base64url; the key is of the algorithm's family by its
+        // making.
         let good = jsonwebtoken::crypto::verify(token.signature, token.signed.as_bytes(), &key, algorithm);
         if !good.unwrap_or(false) {
             return Err(TokenError::Signature);

@@ -53,7 +53,8 @@ impl Expected {
         }
     }
 
-    /// RFC 7519, 4.1.4 and 4.1.5: the token ends on `exp` and begins on `nbf`, each with the leeway.
+    /// RFC 7519, 4.1.4 and 4.1.5: the token ends on `exp` and begins on `nbf`, each with the
+    /// leeway.
     fn check_time(&self, claims: &Map<String, Value>, now_ms: i64) -> Result<(), TokenError> {
         let leeway_ms = i64::from(self.leeway_s_max) * 1_000;
         let ends_ms = instant_ms(claims, "exp")?.ok_or(TokenError::Claim("exp"))?;

@@ -12,7 +12,8 @@ use super::key_set::KeySet;
 /// The shortest secret for HS256, in bytes: as long as its hash (RFC 7518, 3.2).
 const SECRET_BYTES_MIN: usize = 32;
 
-/// Whose tokens are trusted. Without any of the first five, those of `receipts dev-token` in the same data directory.
+/// Whose tokens are trusted. Without any of the first five, those of `receipts dev-token` in the
+/// same data directory.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthConfig {
@@ -20,7 +21,8 @@ pub struct AuthConfig {
     pub issuer: String,
     /// The `aud` that a token must have, alone or among others.
     pub audience: String,
-    /// The issuer's public keys: a JWKS in a file, read again when a token names a key that isn't in it.
+    /// The issuer's public keys: a JWKS in a file, read again when a token names a key that isn't
+    /// in it.
     pub jwks_file: String,
     /// The same by HTTPS.
     pub jwks_url: String,

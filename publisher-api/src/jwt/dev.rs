@@ -1,4 +1,5 @@
-//! The issuer of `receipts dev-token`: a key of this data directory, trusted where no other issuer is configured.
+//! The issuer of `receipts dev-token`: a key of this data directory, trusted where no other issuer
+//! is configured.
 
 use std::path::{Path, PathBuf};
 

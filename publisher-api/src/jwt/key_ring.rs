@@ -1,5 +1,6 @@
-//! An issuer's keys as they were fetched last. They are fetched anew after a while, and when a token names a key that isn't among
-//! them, which is how an issuer's new key shows. While they can't be had, those that were had stay.
+//! An issuer's keys as they were fetched last. They are fetched anew after a while, and when a
+//! token names a key that isn't among them, which is how an issuer's new key shows. While they
+//! can't be had, those that were had stay.
 
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -43,7 +44,8 @@ pub(crate) struct KeyRing {
     source: Box<dyn Source>,
     /// None until they were had once.
     keys: RwLock<Option<Arc<KeySet>>>,
-    /// When a fetch was begun last, in milliseconds since the Unix epoch. Held while one is under way, so that there is never a second.
+    /// When a fetch was begun last, in milliseconds since the Unix epoch. Held while one is under
+    /// way, so that there is never a second.
     fetched_at_ms: Mutex<Option<i64>>,
     refetch_ms_min: i64,
 }
@@ -59,8 +61,8 @@ impl KeyRing {
         }
     }
 
-    /// The key for a token of this header, fetched if it isn't known and the last fetch is long enough ago. `None` if no keys could be had
-    /// so far.
+    /// The key for a token of this header, fetched if it isn't known and the last fetch is long
+    /// enough ago. `None` if no keys could be had so far.
     pub(crate) async fn find(&self, algorithm: Algorithm, kid: Option<&str>, now_ms: i64) -> Option<Match> {
         let known = self.look(algorithm, kid);
         if known.as_ref().is_some_and(|found| !matches!(found, Match::Unknown)) {

@@ -87,8 +87,8 @@ impl Algorithm {
 }
 
 impl KeySet {
-    /// The keys of a JWKS that can be used here. Others are left out (RFC 7517, 5): of another kind, for encryption, damaged. Secrets
-    /// (`oct`) too: a set is public.
+    /// The keys of a JWKS that can be used here. Others are left out (RFC 7517, 5): of another
+    /// kind, for encryption, damaged. Secrets (`oct`) too: a set is public.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let set: Value = serde_json::from_slice(bytes).map_err(|error| format!("isn't JSON: {error}"))?;
         let Some(members) = set.get("keys").and_then(Value::as_array) else {

@@ -10,9 +10,10 @@
 //! | `authority` | all of them: a token's text to a subject |
 //! | `dev` | the issuer of `receipts dev-token` |
 //!
-//! The rules are those of RFC 8725: a key is for one algorithm, which its own kind decides and never the token; nothing in a token
-//! says where its key is to be had; issuer and audience must be ours. `jsonwebtoken` checks signatures. Its check of claims isn't
-//! used: it reads the system's clock and takes several issuers for one.
+//! The rules are those of RFC 8725: a key is for one algorithm, which its own kind decides and
+//! never the token; nothing in a token says where its key is to be had; issuer and audience must be
+//! ours. `jsonwebtoken` checks signatures. Its check of claims isn't used: it reads the system's
+//! clock and takes several issuers for one.
 
 mod authority;
 mod claims;

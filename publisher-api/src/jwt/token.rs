@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 use super::TokenError;
 use super::key_set::Algorithm;
 
-/// Header members that bring a key or say where one is (RFC 7515, 4.1), or that make the token another thing: encrypted or
-/// compressed (RFC 7516), with a payload that isn't encoded (RFC 7797), or with extensions that must be understood. None has a place in
-/// a token that is checked against keys we know.
+/// Header members that bring a key or say where one is (RFC 7515, 4.1), or that make the token
+/// another thing: encrypted or compressed (RFC 7516), with a payload that isn't encoded (RFC 7797),
+/// or with extensions that must be understood. None has a place in a token that is checked against
+/// keys we know.
 const REFUSED: &[&str] = &["jwk", "jku", "x5u", "x5c", "enc", "zip", "b64", "crit"];
 
 /// What a token is made of.
@@ -146,7 +147,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a header names besides the four, `none` in any spelling above all, is no algorithm.
+        /// Whatever a header names besides the four, `none` in any spelling above all, is no
+        /// algorithm.
         #[test]
         fn other_algorithms_are_refused(name in "[nN][oO][nN][eE]|[A-Z]{2}[0-9]{3}|(rs|es|hs)256|eddsa|PS(256|384|512)|ES256K|\\PC{0,8}") {
             let taken = ["RS256", "ES256", "EdDSA", "HS256"].contains(&name.as_str());

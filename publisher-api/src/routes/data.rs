@@ -46,7 +46,8 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
 /// All of a publisher's data: each collection whole or its first rows, and where to get the rest.
 #[derive(Debug, Serialize, ToSchema)]
 struct DataAnswer {
-    /// By the collection's name: account, users, domains, challenges, keys, entries, mails, erasures.
+    /// By the collection's name: account, users, domains, challenges, keys, entries, mails,
+    /// erasures.
     collections: BTreeMap<&'static str, CollectionBody>,
     /// The newest of the audit trail.
     trail: Vec<TrailBody>,
@@ -108,8 +109,9 @@ struct TrailAnswer {
 
 /// Access to all of your data
 ///
-/// What is stored of the publisher behind the API key: account, users, domains, keys (without secrets), entries, mails, erasures, the newest
-/// of the audit trail, and the totals of its receipts. Of what there are many, the first rows, and where the rest is.
+/// What is stored of the publisher behind the API key: account, users, domains, keys (without
+/// secrets), entries, mails, erasures, the newest of the audit trail, and the totals of its
+/// receipts. Of what there are many, the first rows, and where the rest is.
 #[utoipa::path(
     get, path = "/api/v1/publisher/data", tag = "data", security(("apiKey" = [])),
     responses((status = 200, description = "All of it", body = DataAnswer), Refusals),
@@ -188,17 +190,18 @@ async fn receipts(app: &App, principal: &Principal) -> Result<ReceiptsBody, Fail
 
 /// Everything, to take along
 ///
-/// A stream of all collections in their order: account, users, domains, challenges, keys, entries, mails, erasures, trail, then receipts
-/// and refusals of your verified domains. What stood in a collection when the stream came to it is in it once, whatever is written
-/// meanwhile.
+/// A stream of all collections in their order: account, users, domains, challenges, keys, entries,
+/// mails, erasures, trail, then receipts and refusals of your verified domains. What stood in a
+/// collection when the stream came to it is in it once, whatever is written meanwhile.
 ///
-/// `ndjson`: a line is `{"collection", "row"}`, and after every 500 rows at most `{"cursor"}`; the last line is `{"end": true, "rows"}`.
-/// `csv`: one collection; the last column holds the cursor where there is one. `tar`: each page is a file of both kinds in its
-/// collection's folder, and the file `cursor` behind it says where to go on; the last file is `end`.
+/// `ndjson`: a line is `{"collection", "row"}`, and after every 500 rows at most `{"cursor"}`; the
+/// last line is `{"end": true, "rows"}`. `csv`: one collection; the last column holds the cursor
+/// where there is one. `tar`: each page is a file of both kinds in its collection's folder, and the
+/// file `cursor` behind it says where to go on; the last file is `end`.
 ///
-/// **A stream that broke off** is gone on with by the last cursor that arrived whole: what came behind it comes again. Any replica goes
-/// on, also after a restart. A stream breaks off after ten minutes, or if nobody reads on for one; an account has one at a time, and gets 429
-/// for a second.
+/// **A stream that broke off** is gone on with by the last cursor that arrived whole: what came
+/// behind it comes again. Any replica goes on, also after a restart. A stream breaks off after ten
+/// minutes, or if nobody reads on for one; an account has one at a time, and gets 429 for a second.
 #[utoipa::path(
     get, path = EXPORT, tag = "data", security(("apiKey" = [])),
     params(
@@ -243,7 +246,8 @@ async fn export_all(
         Failure::from(Problem::new(kind, none.to_string()).retry_after_s(5))
     })?;
     let head = form.begin(place.collection, params.get("cursor").is_some());
-    // The first page before the head is sent: an engine that is away is a 503, not a stream that breaks off.
+    // The first page before the head is sent: an engine that is away is a 503, not a stream that
+    // breaks off.
     let first = walk.next(place).await?;
     let headers = [
         (header::CONTENT_TYPE, form.media().to_owned()),

@@ -1,7 +1,7 @@
 //! `/api/v1/publisher/entries`: the content that a publisher lists.
 //!
-//! What is on a domain whose verification has ended is neither shown nor changed (403), but can always be erased. Someone else's entry is
-//! answered exactly as one that doesn't exist.
+//! What is on a domain whose verification has ended is neither shown nor changed (403), but can
+//! always be erased. Someone else's entry is answered exactly as one that doesn't exist.
 
 mod bulk;
 mod shape;
@@ -55,8 +55,9 @@ pub(crate) fn erasing() -> OpenApiRouter<Arc<App>> {
 
 /// List content
 ///
-/// One entry as JSON, or many as lines of JSON (`application/x-ndjson`), each of which is created or refused for itself. Sending the same
-/// again changes nothing where the entries have an `entryId`, so a bulk that ended otherwise than with 200 is simply sent again.
+/// One entry as JSON, or many as lines of JSON (`application/x-ndjson`), each of which is created
+/// or refused for itself. Sending the same again changes nothing where the entries have an
+/// `entryId`, so a bulk that ended otherwise than with 200 is simply sent again.
 #[utoipa::path(
     post, path = PATH, tag = "entries", security(("apiKey" = [])),
     request_body(description = "One entry, or one a line", content((EntryWish = "application/json"), (String = "application/x-ndjson"))),
@@ -102,8 +103,8 @@ async fn create(
 
 /// The entries, newest first
 ///
-/// A page may have fewer entries than `limit`, or none, and still a `nextCursor`: go on until there is none. An entry that is there all the
-/// while is shown once, whatever is written meanwhile.
+/// A page may have fewer entries than `limit`, or none, and still a `nextCursor`: go on until there
+/// is none. An entry that is there all the while is shown once, whatever is written meanwhile.
 #[utoipa::path(
     get, path = PATH, tag = "entries", security(("apiKey" = [])),
     params(
@@ -297,7 +298,8 @@ fn tag(state: Revision) -> String {
     format!("\"{:x}-{}\"", state.created_at_ms, state.number)
 }
 
-/// The states that `If-Match` names (RFC 9110 section 13.1.1); `None`: any will do. What isn't one of our strong tags is no state of any entry.
+/// The states that `If-Match` names (RFC 9110 section 13.1.1); `None`: any will do. What isn't one
+/// of our strong tags is no state of any entry.
 fn if_match(headers: &HeaderMap) -> Option<Vec<Revision>> {
     let mut states = None;
     for value in headers.get_all(header::IF_MATCH) {

@@ -52,8 +52,9 @@ struct ErasureRequest {
     #[serde(default)]
     #[schema(required = false)]
     personal_data: bool,
-    /// What tells who used your content, in all receipts until now: client, key, context, session and researcher, and of rejected ones
-    /// their bytes and addresses. The receipts go on being counted, under the client id of zeros.
+    /// What tells who used your content, in all receipts until now: client, key, context, session
+    /// and researcher, and of rejected ones their bytes and addresses. The receipts go on being
+    /// counted, under the client id of zeros.
     #[serde(default)]
     #[schema(required = false)]
     receipt_client_metadata: bool,

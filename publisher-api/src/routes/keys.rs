@@ -191,7 +191,8 @@ async fn create(
 
 /// The API keys, newest first
 ///
-/// Those that have expired or were revoked too. A key that is there all the while is shown once, whatever is made meanwhile.
+/// Those that have expired or were revoked too. A key that is there all the while is shown once,
+/// whatever is made meanwhile.
 #[utoipa::path(
     get, path = PATH, tag = "keys", security(("jwt" = [])),
     params(
@@ -242,7 +243,8 @@ async fn one(
 
 /// Revoke an API key
 ///
-/// For good. It holds everywhere within two seconds. Revoking one that was revoked before changes nothing.
+/// For good. It holds everywhere within two seconds. Revoking one that was revoked before changes
+/// nothing.
 #[utoipa::path(
     delete, path = "/api/v1/auth/keys/{id}", tag = "keys", security(("jwt" = [])),
     params(("id" = String, Path, description = "The keyId")),
@@ -325,7 +327,8 @@ fn created(key_id: &str, body: impl Serialize) -> Response {
     (StatusCode::CREATED, [(header::LOCATION, place)], Json(body)).into_response()
 }
 
-/// The id of a key, if it can be one. Any other text names none, and the database needn't be asked for it.
+/// The id of a key, if it can be one. Any other text names none, and the database needn't be asked
+/// for it.
 fn key_id(id: String) -> Result<String, Failure> {
     let can_be = id.len() == KEY_ID_CHARS && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     if can_be { Ok(id) } else { Err(none()) }

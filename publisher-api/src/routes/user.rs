@@ -100,7 +100,8 @@ async fn information(Extension(identity): Extension<Arc<Identity>>) -> Json<Info
 
 /// Put right what is known of you
 ///
-/// E-mail address and name. What your identity provider says of them later doesn't change them again.
+/// E-mail address and name. What your identity provider says of them later doesn't change them
+/// again.
 #[utoipa::path(
     patch, path = INFORMATION, tag = "user", security(("jwt" = [])),
     request_body(content((Correction = "application/json"), (Correction = "application/merge-patch+json"))),
@@ -126,8 +127,9 @@ async fn correct(
 
 /// Delete the account
 ///
-/// The account of all its users, with its keys, domains, entries and everything else. It can be taken back for a time (30 days unless the
-/// operator has set another), in which everything goes on working; then it is erased. Asking again doesn't change the time.
+/// The account of all its users, with its keys, domains, entries and everything else. It can be
+/// taken back for a time (30 days unless the operator has set another), in which everything goes on
+/// working; then it is erased. Asking again doesn't change the time.
 #[utoipa::path(
     delete, path = ACCOUNT, tag = "user", security(("jwt" = [])),
     responses((status = 202, description = "It is to be deleted", body = DeletionBody), Refusals),

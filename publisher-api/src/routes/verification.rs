@@ -1,8 +1,8 @@
 //! `/api/v1/verification`: which domains are yours, and proving it.
 //!
-//! Asking for a token tells nothing about a domain: everybody gets one. Only who has published it learns that another account holds the
-//! domain, and not which: the proof is then a claim, which is met after a week. A domain that is
-//! someone else's is answered exactly as one that nobody has.
+//! Asking for a token tells nothing about a domain: everybody gets one. Only who has published it
+//! learns that another account holds the domain, and not which: the proof is then a claim, which is
+//! met after a week. A domain that is someone else's is answered exactly as one that nobody has.
 
 mod shape;
 
@@ -45,8 +45,9 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
 
 /// Ask for a token
 ///
-/// It is shown once, and waits a week to be found. Earlier tokens of the domain stay good beside it, the last five of them. Several domains,
-/// separated by commas, each get a token of their own: `domains` has them all then, and the other members are the first one's.
+/// It is shown once, and waits a week to be found. Earlier tokens of the domain stay good beside
+/// it, the last five of them. Several domains, separated by commas, each get a token of their own:
+/// `domains` has them all then, and the other members are the first one's.
 #[utoipa::path(
     post, path = "/api/v1/verification/generate", tag = "verification", security(("apiKey" = [])),
     request_body = GenerateBody,
@@ -75,8 +76,9 @@ async fn generate(
 
 /// Renew a verification
 ///
-/// Rotates the token: publish the new one and check it, and the domain is verified for a year from then. The verification there is goes on until
-/// it ends. Method and subdomains stay as they are unless they are given.
+/// Rotates the token: publish the new one and check it, and the domain is verified for a year from
+/// then. The verification there is goes on until it ends. Method and subdomains stay as they are
+/// unless they are given.
 #[utoipa::path(
     post, path = "/api/v1/verification/renew", tag = "verification", security(("apiKey" = [])),
     request_body = RenewBody,

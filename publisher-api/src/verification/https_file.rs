@@ -1,4 +1,5 @@
-//! The file `https://<domain>/.well-known/service-verification.txt` and its three lines: token, domain, timestamp.
+//! The file `https://<domain>/.well-known/service-verification.txt` and its three lines: token,
+//! domain, timestamp.
 
 use accounts::{Domain, TOKEN_PREFIX};
 use jiff::Timestamp;
@@ -34,7 +35,8 @@ pub(super) async fn look(client: &Client, domain: &Domain, now_ms: i64) -> Look 
     }
 }
 
-/// Reads the three lines, in any order. A byte order mark, CRLF, blanks at the ends and further lines don't matter.
+/// Reads the three lines, in any order. A byte order mark, CRLF, blanks at the ends and further
+/// lines don't matter.
 fn read(body: &[u8], domain: &str, now_ms: i64) -> Look {
     let text = String::from_utf8_lossy(body);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);

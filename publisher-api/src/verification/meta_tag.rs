@@ -1,5 +1,6 @@
-//! `<meta name="service-verification" content="<token>">` in the head of the home page, read as a browser reads it (HTML Living
-//! Standard, 13.2): comments, scripts, templates and the body don't count, and where the head ends is the parser's word.
+//! `<meta name="service-verification" content="<token>">` in the head of the home page, read as a
+//! browser reads it (HTML Living Standard, 13.2): comments, scripts, templates and the body don't
+//! count, and where the head ends is the parser's word.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -19,7 +20,8 @@ use super::{FOUND_MAX, Look, Outcome, Record};
 const BYTES_MAX: usize = 1 << 20;
 /// What the parser gets at a time, in bytes: it stops at the first piece that begins the body.
 const PIECE_BYTES: usize = 4 << 10;
-/// Bytes that may come to nothing: the parser compares each attribute of a tag with all before it, so a tag mustn't be as long as a page.
+/// Bytes that may come to nothing: the parser compares each attribute of a tag with all before it,
+/// so a tag mustn't be as long as a page.
 const BARREN_BYTES_MAX: usize = 64 << 10;
 /// Time for one page, on a thread that others wait for.
 const READ_MAX: Duration = Duration::from_millis(250);
@@ -61,8 +63,8 @@ pub(super) async fn look(client: &Client, pages: &CpuPool, domain: &Domain) -> L
     }
 }
 
-/// The contents of the tags, in order, without the prefix that some write there too. What comes after `is_late` isn't read, nor what comes
-/// after [`BARREN_BYTES_MAX`] of one tag or comment.
+/// The contents of the tags, in order, without the prefix that some write there too. What comes
+/// after `is_late` isn't read, nor what comes after [`BARREN_BYTES_MAX`] of one tag or comment.
 fn tokens(page: &[u8], is_late: impl Fn() -> bool) -> Vec<String> {
     let mut parser = parse_document(Head::default(), ParseOpts::default()).from_utf8();
     let mut barren_bytes = 0;

@@ -1,7 +1,8 @@
 //! Whether a domain publishes a token: a TXT record, a well-known file, a meta tag.
 //!
-//! Looking is asking the outside on someone's wish, so it is counted by account beyond the quota of the key, and bounded in all.
-//! What is found there is shown to whoever asked in a few cut lines: it is public anyway.
+//! Looking is asking the outside on someone's wish, so it is counted by account beyond the quota of
+//! the key, and bounded in all. What is found there is shown to whoever asked in a few cut lines:
+//! it is public anyway.
 
 mod dns;
 mod https_file;
@@ -90,7 +91,8 @@ impl Looker {
         }
     }
 
-    /// Looks where `method` says for this account, after waiting for a place; what gets none in time is unreachable.
+    /// Looks where `method` says for this account, after waiting for a place; what gets none in
+    /// time is unreachable.
     pub(crate) async fn look(
         &self,
         account_id: &str,

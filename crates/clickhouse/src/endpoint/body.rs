@@ -41,7 +41,8 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// Reads all of it: a body that doesn't come to its proper end is an error, and nothing of it reaches the engine.
+    /// Reads all of it: a body that doesn't come to its proper end is an error, and nothing of it
+    /// reaches the engine.
     pub(crate) async fn read(
         mut incoming: Incoming,
         framed: bool,
@@ -90,7 +91,8 @@ impl Body {
         }
         while self.held < self.length {
             let missing = (self.length - self.held).div_ceil(PERMIT_BYTES).next_multiple_of(16);
-            // Never wait here: several half-read bodies that wait for each other's memory would wait for ever.
+            // Never wait here: several half-read bodies that wait for each other's memory would
+            // wait for ever.
             let permits = u32::try_from(missing).map_err(|_| Fault::LargeBody(self.length_max))?;
             let permit = self
                 .budget

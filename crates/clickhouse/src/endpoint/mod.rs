@@ -1,10 +1,12 @@
-//! ClickHouse's HTTP protocol in front of the embedded engine, as far as the official client uses it.
+//! ClickHouse's HTTP protocol in front of the embedded engine, as far as the official client uses
+//! it.
 //!
-//! - [`request`]: head and body to a statement; [`sql`], [`settings`], [`multipart`], [`body`]: its parts
+//! - [`request`]: head and body to a statement; [`sql`], [`settings`], [`multipart`], [`body`]: its
+//!   parts
 //! - [`answer`]: outcome or fault to a response
 //!
-//! Whoever can connect may run any statement that the engine's grants allow: a Unix socket is guarded by its file
-//! mode, a TCP listener by user and password, and only on a loopback address.
+//! Whoever can connect may run any statement that the engine's grants allow: a Unix socket is
+//! guarded by its file mode, a TCP listener by user and password, and only on a loopback address.
 
 mod answer;
 mod body;
@@ -138,7 +140,8 @@ fn allowed(access: &Access, (given_user, given_password): (&str, &str)) -> bool 
     }
 }
 
-/// Answers on a listener until `stop` changes; then takes no more, and lets what is under way end within `drain_max`.
+/// Answers on a listener until `stop` changes; then takes no more, and lets what is under way end
+/// within `drain_max`.
 pub(crate) async fn serve(
     endpoint: Arc<Endpoint>,
     listener: Listener,

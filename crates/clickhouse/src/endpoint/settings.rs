@@ -54,7 +54,8 @@ enum Value {
     Word,
 }
 
-/// A setting's value as an SQL literal, `Ok(None)` if it is to be ignored, `Err` with the reason if it isn't allowed.
+/// A setting's value as an SQL literal, `Ok(None)` if it is to be ignored, `Err` with the reason if
+/// it isn't allowed.
 pub(crate) fn literal(name: &str, value: &str) -> Result<Option<String>, String> {
     if IGNORED.contains(&name) {
         return Ok(None);

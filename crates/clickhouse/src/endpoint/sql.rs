@@ -1,9 +1,10 @@
 //! A look at a statement's words, without parsing it.
 //!
-//! The embedded engine runs a statement with this process's rights, and two things are decided on its client side,
-//! where ClickHouse's grants don't reach: `INTO OUTFILE` and `FROM INFILE` touch local files, and several statements
-//! in one text would all run. No statement of ours needs them, so they are refused here. (Table functions and engines
-//! that read files or the network are refused by grants, see `engine`.)
+//! The embedded engine runs a statement with this process's rights, and two things are decided on
+//! its client side, where ClickHouse's grants don't reach: `INTO OUTFILE` and `FROM INFILE` touch
+//! local files, and several statements in one text would all run. No statement of ours needs them,
+//! so they are refused here. (Table functions and engines that read files or the network are
+//! refused by grants, see `engine`.)
 
 /// What the endpoint does with a statement.
 #[derive(Debug, PartialEq, Eq)]
@@ -132,8 +133,8 @@ fn words(sql: &str) -> Result<Vec<(usize, usize)>, Refused> {
     Ok(words)
 }
 
-/// The length of the quoted text at the start, to its end if it isn't closed. A backslash escapes one byte; a doubled
-/// quote reads as two texts, which is the same here.
+/// The length of the quoted text at the start, to its end if it isn't closed. A backslash escapes
+/// one byte; a doubled quote reads as two texts, which is the same here.
 fn quoted(rest: &[u8]) -> usize {
     let quote = rest[0];
     let mut at = 1;

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// Most entries kept: a minute and more of one write each millisecond. Older times are read from the files.
+/// Most entries kept: a minute and more of one write each millisecond. Older times are read from
+/// the files.
 const ENTRIES_MAX: usize = 65_536;
 
 /// Append times of the newest records. One write has one time, so an entry covers a run of offsets.
@@ -14,7 +15,8 @@ pub(super) struct AppendTimes {
 }
 
 impl AppendTimes {
-    /// Records `first..end_offset` were appended at `appended_at_ms`. Runs come in order, without gaps.
+    /// Records `first..end_offset` were appended at `appended_at_ms`. Runs come in order, without
+    /// gaps.
     pub(super) fn push(&mut self, first: u64, end_offset: u64, appended_at_ms: i64) {
         self.end_offset = end_offset;
         if self

@@ -20,8 +20,8 @@ pub(super) struct Segment {
     index: Mutex<Index>,
 }
 
-/// (offset, byte) of some frames, in order; `None` until a reader needs it, for sealed segments that were not
-/// checked when the log was opened.
+/// (offset, byte) of some frames, in order; `None` until a reader needs it, for sealed segments
+/// that were not checked when the log was opened.
 #[derive(Debug)]
 struct Index {
     entries: Option<Vec<(u64, u64)>>,
@@ -65,7 +65,8 @@ impl Segment {
         self.index.lock().bytes = bytes;
     }
 
-    /// The nearest indexed frame at or before `offset`. Reads the whole segment once if nothing was indexed yet.
+    /// The nearest indexed frame at or before `offset`. Reads the whole segment once if nothing was
+    /// indexed yet.
     pub(super) fn nearest(
         &self,
         reader: &SegmentReader,

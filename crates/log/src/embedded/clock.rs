@@ -5,8 +5,9 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Milliseconds since the Unix epoch that never fall, not even when the system's clock is set back or
-/// the log is opened again. Append times and watermarks come from the same clock, so they compare.
+/// Milliseconds since the Unix epoch that never fall, not even when the system's clock is set back
+/// or the log is opened again. Append times and watermarks come from the same clock, so they
+/// compare.
 #[derive(Debug)]
 pub(super) struct Clock {
     latest_ms: AtomicI64,

@@ -21,23 +21,27 @@ pub enum DirectIo {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbeddedConfig {
-    /// Size of one segment file in bytes, preallocated. A multiple of 4096 and larger than one record.
+    /// Size of one segment file in bytes, preallocated. A multiple of 4096 and larger than one
+    /// record.
     pub segment_bytes: u64,
     /// The largest encoded record in bytes. In `receipts` a batch of 8 MiB and its headers; in
     /// `verdicts` the verdicts on such a batch.
     pub record_bytes_max: usize,
-    /// Most encoded bytes that wait for the disk or are being written; beyond it appends are `Busy`.
+    /// Most encoded bytes that wait for the disk or are being written; beyond it appends are
+    /// `Busy`.
     pub queue_bytes_max: usize,
     /// Most records that wait for the disk or are being written; beyond it appends are `Busy`.
     pub queue_records_max: usize,
     /// Most bytes that one write and one sync take together (or one record, if that is larger).
     pub group_bytes_max: usize,
-    /// After a write, wait at most so many microseconds for the producers it answered, so that they share the next
-    /// write. A lone producer never waits; 0 turns it off.
+    /// After a write, wait at most so many microseconds for the producers it answered, so that they
+    /// share the next write. A lone producer never waits; 0 turns it off.
     pub gather_us_max: u64,
-    /// Sealed segments beyond so many bytes are deleted, oldest first, once every group has committed them.
+    /// Sealed segments beyond so many bytes are deleted, oldest first, once every group has
+    /// committed them.
     pub retention_bytes_max: u64,
-    /// Sealed segments whose newest record is older are deleted, once every group has committed them.
+    /// Sealed segments whose newest record is older are deleted, once every group has committed
+    /// them.
     pub retention_ms_max: u64,
     /// Most bytes of bodies kept in memory for consumers that keep up.
     pub tail_cache_bytes_max: usize,
@@ -45,8 +49,8 @@ pub struct EmbeddedConfig {
     pub direct_io: DirectIo,
     /// The log refuses records while its file system has fewer bytes free.
     pub min_free_bytes: u64,
-    /// When opening, so many bytes of the newest sealed segments are checked record by record, beside
-    /// the last segment, which always is. Older ones are checked when they are read.
+    /// When opening, so many bytes of the newest sealed segments are checked record by record,
+    /// beside the last segment, which always is. Older ones are checked when they are read.
     pub open_check_bytes_max: u64,
 }
 

@@ -134,7 +134,8 @@ impl EmbeddedConsumer {
         }
     }
 
-    /// The next records, from memory or from the files. Doesn't move `next_offset`, so that a dropped poll loses nothing.
+    /// The next records, from memory or from the files. Doesn't move `next_offset`, so that a
+    /// dropped poll loses nothing.
     async fn records(&mut self, limits: PollLimits) -> Result<Vec<LoggedRecord>, ConsumeError> {
         let cached = self
             .shared

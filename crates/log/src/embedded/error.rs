@@ -19,7 +19,8 @@ pub enum OpenError {
     /// The directory holds no log (only when opening read-only).
     #[error("{} holds no log", .0.display())]
     Missing(PathBuf),
-    /// A file that no crash explains: records that were acknowledged are lost or changed. Needs a person.
+    /// A file that no crash explains: records that were acknowledged are lost or changed. Needs a
+    /// person.
     #[error(
         "the log is damaged: {} at byte {at}: {detail}. It is not opened, because records that were acknowledged are lost \
          or changed. To go on without them, move the log's directory aside (keep it: receipts acknowledged and not yet \

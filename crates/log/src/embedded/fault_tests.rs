@@ -181,7 +181,8 @@ async fn after_a_failed_sync_writing_goes_on_in_another_file() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_killed_before_recovery_loses_nothing_acknowledged() {
-    // The failed group's frames stand whole in the file when the process dies: they may be found, in their place.
+    // The failed group's frames stand whole in the file when the process dies: they may be found,
+    // in their place.
     for direct_io in [DirectIo::Auto, DirectIo::Off] {
         let dir = tempfile::tempdir().unwrap();
         let log = EmbeddedLog::open(dir.path(), config(direct_io)).unwrap();

@@ -1,7 +1,7 @@
 //! One record as bytes in a segment, and back.
 //!
-//! All numbers are little-endian. A frame starts on a multiple of 8 bytes, so that a search for frames after a
-//! damaged one looks at few places.
+//! All numbers are little-endian. A frame starts on a multiple of 8 bytes, so that a search for
+//! frames after a damaged one looks at few places.
 //!
 //! | at | bytes | what |
 //! |---|---|---|
@@ -24,14 +24,16 @@
 //! A body from [`COMPRESS_BYTES_MIN`] on is stored as a zstd frame where that is shorter. So a
 //! sender that compresses its requests can't fill the disk with more than it sends.
 //!
-//! A record with a `traceparent` has it behind its request id, after a space, and counted in the id's length: ids have no spaces. So programs of
-//! before read such a record whole, with a longer id, and going back to one costs nothing; a bit of the head would have been damage to them.
+//! A record with a `traceparent` has it behind its request id, after a space, and counted in the
+//! id's length: ids have no spaces. So programs of before read such a record whole, with a longer
+//! id, and going back to one costs nothing; a bit of the head would have been damage to them.
 //!
 //! An append of several records continues until its last one. They are written by one write and are
 //! found all or not at all: a tail that ends within them is torn.
 //!
-//! The group base is what tells a torn tail from damage: a group is written only after every earlier one was
-//! synced, so a valid frame whose group base is above an offset proves that the offset was durable.
+//! The group base is what tells a torn tail from damage: a group is written only after every
+//! earlier one was synced, so a valid frame whose group base is above an offset proves that the
+//! offset was durable.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -176,7 +178,8 @@ pub(super) fn encode(encoder: &mut Encoder, buffer: &mut AlignedBuffer, record: 
     buffer.pad(FRAME_ALIGN);
 }
 
-/// A frame's fixed part, taken apart and consistent in itself. Whether it is true, [`Head::holds`] says.
+/// A frame's fixed part, taken apart and consistent in itself. Whether it is true, [`Head::holds`]
+/// says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) stamp: Stamp,

@@ -101,8 +101,8 @@ impl Groups {
         self.known.lock().get(name).cloned()
     }
 
-    /// Gives the group a new consumer and fences the one before. Blocks on the disk for a new group, so that
-    /// retention knows of it after a restart.
+    /// Gives the group a new consumer and fences the one before. Blocks on the disk for a new
+    /// group, so that retention knows of it after a restart.
     pub(super) fn join(&self, name: &str) -> Result<(Arc<Group>, u64), GroupError> {
         if !is_group_name(name) {
             return Err(GroupError::Name(name.to_owned()));
@@ -221,8 +221,9 @@ impl Groups {
         }
     }
 
-    /// Tells `choose` up to where every known group has committed: what stands before it may be deleted. With no group
-    /// known that is nothing: the first one may be on its way. No group joins meanwhile.
+    /// Tells `choose` up to where every known group has committed: what stands before it may be
+    /// deleted. With no group known that is nothing: the first one may be on its way. No group
+    /// joins meanwhile.
     pub(super) fn while_none_joins<T>(&self, choose: impl FnOnce(u64) -> T) -> T {
         let known = self.known.lock();
         choose(

@@ -42,7 +42,8 @@ pub(super) fn read(dir: &Path) -> Result<Option<u32>, OpenError> {
     }
 }
 
-/// Begins a new life of the log: a random epoch, so that no position of an earlier life comes again.
+/// Begins a new life of the log: a random epoch, so that no position of an earlier life comes
+/// again.
 pub(super) fn create(dir: &Path) -> Result<u32, OpenError> {
     let epoch = loop {
         let [a, b, c, d, ..] = Uuid::new_v4().into_bytes();

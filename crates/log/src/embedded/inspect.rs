@@ -68,8 +68,9 @@ impl Shared {
         Ok(appended_at_ms)
     }
 
-    /// The order of the looks matters: the instant first, then the commit, then the end. Whatever is acknowledged before
-    /// the instant is before the end, and a commit is never ahead of an end that was read later.
+    /// The order of the looks matters: the instant first, then the commit, then the end. Whatever
+    /// is acknowledged before the instant is before the end, and a commit is never ahead of an end
+    /// that was read later.
     async fn partition_state(self: &Arc<Self>, group: &str) -> Result<PartitionState, InspectError> {
         let now_ms = self.clock.now_ms();
         let committed = self.groups.get(group).and_then(|group| group.committed());

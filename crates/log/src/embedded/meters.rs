@@ -4,7 +4,8 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 use crate::Topic;
 
-/// Handles, taken once: looking a metric up by name on every append would cost more than the append.
+/// Handles, taken once: looking a metric up by name on every append would cost more than the
+/// append.
 pub(super) struct Meters {
     /// Records acknowledged.
     pub(super) appends: Counter,

@@ -1,11 +1,13 @@
 //! The embedded log: one partition in segment files under one directory, no server.
 //!
-//! A record's way in: [`queue`] -> [`writer`] (one thread: [`frame`]s into one aligned buffer, one write, one sync) ->
-//! [`tail_cache`] -> [`consumer`]. Consumers that fell behind go through [`catalog`] and [`reader`] to the files.
+//! A record's way in: [`queue`] -> [`writer`] (one thread: [`frame`]s into one aligned buffer, one
+//! write, one sync) -> [`tail_cache`] -> [`consumer`]. Consumers that fell behind go through
+//! [`catalog`] and [`reader`] to the files.
 //!
-//! On disk: `log.json` ([`identity`]), `<first offset>.segment` ([`segment_file`], [`frame`]), `positions/<group>`
-//! ([`positions`]), `next.spare` ([`spare`]), `lock`. What is found there when the log is opened, [`recovery`] and
-//! [`scan`] judge. [`upkeep`] does all that must not delay a write.
+//! On disk: `log.json` ([`identity`]), `<first offset>.segment` ([`segment_file`], [`frame`]),
+//! `positions/<group>` ([`positions`]), `next.spare` ([`spare`]), `lock`. What is found there when
+//! the log is opened, [`recovery`] and [`scan`] judge. [`upkeep`] does all that must not delay a
+//! write.
 
 mod aligned;
 mod append_times;
@@ -71,8 +73,8 @@ use crate::{
 /// Sealed segments that wait to be cut; beyond it they keep their reserved space.
 const SEALED_WAITING_MAX: usize = 64;
 
-/// The embedded log, open for writing. Clones are the same log; when the last one is dropped it is closed, which blocks
-/// on the disk.
+/// The embedded log, open for writing. Clones are the same log; when the last one is dropped it is
+/// closed, which blocks on the disk.
 #[derive(Clone)]
 pub struct EmbeddedLog {
     open: Arc<Open>,
@@ -172,7 +174,8 @@ impl EmbeddedLog {
         })
     }
 
-    /// Looks into a log that another process may be writing: takes no lock, changes nothing. Blocks on the disk.
+    /// Looks into a log that another process may be writing: takes no lock, changes nothing. Blocks
+    /// on the disk.
     ///
     /// # Errors
     /// [`OpenError`]
@@ -180,8 +183,8 @@ impl EmbeddedLog {
         ReadOnlyLog::open(dir)
     }
 
-    /// The one active consumer of `group`; the group's earlier consumer is fenced. A new group starts with the oldest
-    /// stored record. Blocks on the disk the first time a group is seen.
+    /// The one active consumer of `group`; the group's earlier consumer is fenced. A new group
+    /// starts with the oldest stored record. Blocks on the disk the first time a group is seen.
     ///
     /// # Errors
     /// [`GroupError`]
@@ -248,7 +251,8 @@ impl EmbeddedLog {
         self.open.shared.direct
     }
 
-    /// Takes no more records, writes what is queued, answers everyone, and gives up the lock. Blocks on the disk.
+    /// Takes no more records, writes what is queued, answers everyone, and gives up the lock.
+    /// Blocks on the disk.
     pub fn close(&self) {
         self.open.close();
     }
@@ -298,7 +302,8 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
 }
 
 impl LogWriter for EmbeddedLog {
-    /// The record is handed over at once, not when the future is first polled; dropping the future doesn't take it back.
+    /// The record is handed over at once, not when the future is first polled; dropping the future
+    /// doesn't take it back.
     fn append(&self, record: Record) -> BoxFuture<'_, Result<Position, AppendError>> {
         let shared = &self.open.shared;
         let max = shared.config.record_bytes_max;

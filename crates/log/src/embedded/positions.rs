@@ -1,7 +1,7 @@
 //! Committed positions: one small file for each group, replaced as a whole.
 //!
-//! Little-endian: magic (8 bytes), epoch (4), 1 if a commit was ever made or 0 (4), next offset (8), length of the
-//! metadata (4), metadata, CRC32C of all before it (4).
+//! Little-endian: magic (8 bytes), epoch (4), 1 if a commit was ever made or 0 (4), next offset
+//! (8), length of the metadata (4), metadata, CRC32C of all before it (4).
 
 use std::{
     fs, io,
@@ -77,8 +77,8 @@ pub(super) fn remove(log_dir: &Path, group: &str) -> io::Result<()> {
     }
 }
 
-/// Every known group with its commit. A commit of another epoch is of an earlier life of the log: the group is
-/// known, its commit void.
+/// Every known group with its commit. A commit of another epoch is of an earlier life of the log:
+/// the group is known, its commit void.
 pub(super) fn load(log_dir: &Path, epoch: u32) -> Result<Vec<(String, Option<Committed>)>, OpenError> {
     let dir = log_dir.join(POSITIONS);
     let mut groups = Vec::new();

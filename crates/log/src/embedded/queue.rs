@@ -68,8 +68,9 @@ struct State {
     pending_bytes: usize,
     /// Wake the writer when so many records are pending; 0 while it is awake.
     wake_at: usize,
-    /// How many records were pending or being written when the last group was done: as many may well come again at
-    /// once, because most producers send their next record when the last one is acknowledged.
+    /// How many records were pending or being written when the last group was done: as many may
+    /// well come again at once, because most producers send their next record when the last one is
+    /// acknowledged.
     expected: usize,
 }
 
@@ -163,8 +164,9 @@ impl Queue {
         Ok(answer)
     }
 
-    /// Waits for records and moves as many into `group` as one write takes: `bytes_max`, and what the segment has
-    /// `room` for. One append is taken even if it is larger than `bytes_max`, and never in parts.
+    /// Waits for records and moves as many into `group` as one write takes: `bytes_max`, and what
+    /// the segment has `room` for. One append is taken even if it is larger than `bytes_max`, and
+    /// never in parts.
     pub(super) fn take(&self, group: &mut Group, bytes_max: usize, room: u64) -> Took {
         let mut state = self.state.lock();
         let expected = std::mem::take(&mut state.expected);

@@ -32,8 +32,8 @@ use crate::{
 const LOOKS_MAX: u32 = 5;
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
-/// A log opened for looking only. Sees every acknowledged record and every commit, also while another process writes.
-/// Clones are the same.
+/// A log opened for looking only. Sees every acknowledged record and every commit, also while
+/// another process writes. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct ReadOnlyLog {
     view: Arc<View>,
@@ -62,7 +62,8 @@ impl ReadOnlyLog {
     pub(super) fn open(dir: &Path) -> Result<Self, OpenError> {
         let epoch = identity::read(dir)?.ok_or_else(|| OpenError::Missing(dir.to_owned()))?;
         let bases = segment_bases(dir).map_err(OpenError::io(dir))?;
-        // The writer's pages, if it writes directly, must not be read through the cache: its writes would collide.
+        // The writer's pages, if it writes directly, must not be read through the cache: its writes
+        // would collide.
         let direct = bases.last().is_some_and(|&base| {
             SegmentReader::open(&segment_path(dir, base), true).is_ok_and(|reader| reader.header().is_ok())
         });

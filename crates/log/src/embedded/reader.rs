@@ -56,8 +56,8 @@ struct Place {
 }
 
 impl Extent<'_> {
-    /// Records from `offset` on: whole ones, at least one, at most `records_max` and `bytes_max` bytes of bodies; empty
-    /// at the end. Their bodies share one allocation.
+    /// Records from `offset` on: whole ones, at least one, at most `records_max` and `bytes_max`
+    /// bytes of bodies; empty at the end. Their bodies share one allocation.
     pub(super) fn read(
         &self,
         cursor: &mut Cursor,

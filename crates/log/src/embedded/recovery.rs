@@ -84,8 +84,8 @@ pub(super) fn recover(dir: &Path, config: &EmbeddedConfig, direct: bool) -> Resu
                 "there are committed positions but no segments",
             ));
         }
-        // Nothing was ever acknowledged from here, or someone took the segments away: begin a new life, so
-        // that no position comes twice.
+        // Nothing was ever acknowledged from here, or someone took the segments away: begin a new
+        // life, so that no position comes twice.
         let epoch = identity::create(dir)?;
         return Ok(Recovered {
             epoch,
@@ -151,8 +151,8 @@ pub(super) fn recover(dir: &Path, config: &EmbeddedConfig, direct: bool) -> Resu
     })
 }
 
-/// Frees what stands behind the last frame and reserves the space anew: zeros, so that no stale frame can ever be
-/// taken for a new one. Answers the file's length.
+/// Frees what stands behind the last frame and reserves the space anew: zeros, so that no stale
+/// frame can ever be taken for a new one. Answers the file's length.
 fn cut_tail(path: &Path, end_at: u64, segment_bytes: u64) -> Result<u64, OpenError> {
     let file = fs::OpenOptions::new()
         .read(true)
@@ -166,14 +166,16 @@ fn cut_tail(path: &Path, end_at: u64, segment_bytes: u64) -> Result<u64, OpenErr
     // Direct reads want whole blocks.
     file.set_len(sealed_length(end_at)).map_err(OpenError::io(path))?;
     if let Err(error) = reserve(&file, segment_bytes) {
-        // The disk is full: opening is still right, for consumers and retention. Appends will find out.
+        // The disk is full: opening is still right, for consumers and retention. Appends will find
+        // out.
         tracing::warn!(%error, segment = %path.display(), "can't reserve space for the segment");
     }
     file.sync_all().map_err(OpenError::io(path))?;
     Ok(file.metadata().map_err(OpenError::io(path))?.len())
 }
 
-/// Makes the directories of a log, and makes them durable: what is acknowledged must not vanish with a folder.
+/// Makes the directories of a log, and makes them durable: what is acknowledged must not vanish
+/// with a folder.
 pub(super) fn create_dirs(dir: &Path) -> Result<(), OpenError> {
     let positions = dir.join(POSITIONS);
     let absolute = std::path::absolute(&positions).map_err(OpenError::io(dir))?;
@@ -182,12 +184,14 @@ pub(super) fn create_dirs(dir: &Path) -> Result<(), OpenError> {
     for parent in missing.iter().filter_map(|made| made.parent()) {
         sync_dir(parent).map_err(OpenError::io(parent))?;
     }
-    // A process that was killed may have renamed files here without syncing: what is about to be read must last.
+    // A process that was killed may have renamed files here without syncing: what is about to be
+    // read must last.
     sync_dir(&positions).map_err(OpenError::io(&positions))?;
     sync_dir(dir).map_err(OpenError::io(dir))
 }
 
-/// The bytes of the block that the next frame starts in, up to that frame: a direct write begins with them.
+/// The bytes of the block that the next frame starts in, up to that frame: a direct write begins
+/// with them.
 pub(super) fn partial_block(reader: &SegmentReader, end_at: u64) -> std::io::Result<bytes::Bytes> {
     let start = super::aligned::blocks_down(end_at);
     let bytes = usize::try_from(end_at - start).unwrap_or(BLOCK);

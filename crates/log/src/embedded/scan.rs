@@ -159,7 +159,8 @@ pub(super) struct Scan {
     pub(super) last_appended_ms: Option<i64>,
     /// (offset, byte) of some frames.
     pub(super) index: Vec<(u64, u64)>,
-    /// What stands behind the last frame of an unsealed segment, in bytes: the rest of a write that never finished.
+    /// What stands behind the last frame of an unsealed segment, in bytes: the rest of a write that
+    /// never finished.
     pub(super) torn_bytes: u64,
 }
 
@@ -183,7 +184,8 @@ pub(super) struct Span {
 /// Where a scan ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
-    /// Before this offset, because a later segment begins with it. What stands behind was never acknowledged.
+    /// Before this offset, because a later segment begins with it. What stands behind was never
+    /// acknowledged.
     Offset(u64),
     /// With the last whole frame. Proof that more was durable is damage.
     Tail,

@@ -1,8 +1,10 @@
-//! Segment files on disk: names, the header block, and reading and writing with or without the page cache.
+//! Segment files on disk: names, the header block, and reading and writing with or without the page
+//! cache.
 //!
-//! A file is called by the offset of its first record, twenty digits and `.segment`. Its first block is the header,
-//! little-endian: magic (8 bytes), format version (4), epoch (4), base offset (8), created at in ms (8), CRC32C of
-//! those (4), zeros. Frames follow without gaps; behind the last one the preallocated space is zero.
+//! A file is called by the offset of its first record, twenty digits and `.segment`. Its first
+//! block is the header, little-endian: magic (8 bytes), format version (4), epoch (4), base offset
+//! (8), created at in ms (8), CRC32C of those (4), zeros. Frames follow without gaps; behind the
+//! last one the preallocated space is zero.
 
 use std::{
     fs::{self, File},
@@ -29,7 +31,8 @@ const HEADER_BYTES: usize = 36;
 pub(super) struct Header {
     pub(super) epoch: u32,
     pub(super) base: u64,
-    /// No record of this segment is older, none of an earlier segment newer. Milliseconds since the Unix epoch.
+    /// No record of this segment is older, none of an earlier segment newer. Milliseconds since the
+    /// Unix epoch.
     pub(super) created_at_ms: i64,
 }
 
@@ -113,8 +116,8 @@ fn open(path: &Path, flags: OFlags, direct: bool) -> io::Result<File> {
     Ok(File::from(descriptor))
 }
 
-/// Creates `path` anew with `bytes` of space reserved, so that later writes neither fail for want of space nor
-/// change the file's length.
+/// Creates `path` anew with `bytes` of space reserved, so that later writes neither fail for want
+/// of space nor change the file's length.
 pub(super) fn create_reserved(path: &Path, bytes: u64, direct: bool) -> io::Result<File> {
     let file = open(path, OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC, direct)?;
     reserve(&file, bytes)?;
@@ -135,7 +138,8 @@ pub(super) fn open_for_append(path: &Path, direct: bool) -> io::Result<File> {
     open(path, OFlags::RDWR, direct)
 }
 
-/// Whether files in `dir` can be written and read past the page cache: tried on a file of one block.
+/// Whether files in `dir` can be written and read past the page cache: tried on a file of one
+/// block.
 pub(super) fn takes_direct_io(dir: &Path) -> io::Result<bool> {
     let path = dir.join("probe.tmp");
     let tried = try_direct_io(&path);
@@ -143,7 +147,8 @@ pub(super) fn takes_direct_io(dir: &Path) -> io::Result<bool> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // A full disk says nothing about O_DIRECT; whatever else goes wrong, the page cache may do better.
+    // A full disk says nothing about O_DIRECT; whatever else goes wrong, the page cache may do
+    // better.
     match tried {
         Ok(()) => Ok(true),
         Err(error) => Ok(error.kind() == io::ErrorKind::StorageFull),

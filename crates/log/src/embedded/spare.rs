@@ -1,4 +1,5 @@
-//! The next segment's file, made ready before it is needed so that rolling doesn't wait for the disk.
+//! The next segment's file, made ready before it is needed so that rolling doesn't wait for the
+//! disk.
 
 use std::{
     fs,
@@ -52,7 +53,8 @@ impl Spare {
         Ok(())
     }
 
-    /// Takes the spare, or makes one on the spot. `use_it` runs before another can be prepared under the same name.
+    /// Takes the spare, or makes one on the spot. `use_it` runs before another can be prepared
+    /// under the same name.
     pub(super) fn take<T>(&self, use_it: impl FnOnce(File) -> io::Result<T>) -> io::Result<T> {
         let mut ready = self.ready.lock();
         let file = match ready.take() {

@@ -10,8 +10,8 @@ use crate::{
 /// What a record takes beside its body and texts, roughly.
 const RECORD_OVERHEAD_BYTES: usize = 256;
 
-/// Holds records that at least one live consumer hasn't polled. With no live consumer it holds nothing, so that a
-/// gateway of its own keeps no bodies.
+/// Holds records that at least one live consumer hasn't polled. With no live consumer it holds
+/// nothing, so that a gateway of its own keeps no bodies.
 #[derive(Debug)]
 pub(super) struct TailCache {
     records: VecDeque<LoggedRecord>,
@@ -65,7 +65,8 @@ impl TailCache {
         while self.bytes > self.bytes_max && self.pop_front().is_some() {}
     }
 
-    /// The group's next records, or `None` if they have to come from the files. With one consumer they are moved out.
+    /// The group's next records, or `None` if they have to come from the files. With one consumer
+    /// they are moved out.
     pub(super) fn take(&mut self, group: &str, offset: u64, limits: PollLimits) -> Option<Vec<LoggedRecord>> {
         let first = self.records.front()?.position.offset;
         let skip = usize::try_from(offset.checked_sub(first)?).ok()?;

@@ -1,4 +1,5 @@
-//! The thread for everything that must not delay a write: spare segments, retention, free space, gauges.
+//! The thread for everything that must not delay a write: spare segments, retention, free space,
+//! gauges.
 
 use std::{fs, io, sync::Arc, time::Duration};
 
@@ -67,7 +68,8 @@ fn low_space(shared: &Shared) -> Option<Arc<str>> {
     lacking(shared, shared.config.min_free_bytes).map(Arc::from)
 }
 
-/// Whether a new segment leaves the space free that others on this disk are to have: it takes all of its own at once.
+/// Whether a new segment leaves the space free that others on this disk are to have: it takes all
+/// of its own at once.
 pub(super) fn room_for_segment(shared: &Shared) -> io::Result<()> {
     if shared.spare.bytes() > 0 {
         return Ok(());

@@ -1,4 +1,5 @@
-//! The writing thread: gathers what is queued, writes it with one write and one sync, then answers everyone.
+//! The writing thread: gathers what is queued, writes it with one write and one sync, then answers
+//! everyone.
 
 use std::{
     fs::{self, File},
@@ -51,8 +52,9 @@ struct Active {
 pub(super) struct Writer {
     shared: Arc<Shared>,
     sealed: Sender<Sealed>,
-    /// `None` before the first segment, and after a failure: what was being written can't be trusted any more (a
-    /// failed sync drops dirty pages, and the next one would succeed), so writing goes on in a new segment.
+    /// `None` before the first segment, and after a failure: what was being written can't be
+    /// trusted any more (a failed sync drops dirty pages, and the next one would succeed), so
+    /// writing goes on in a new segment.
     active: Option<Active>,
     /// With direct I/O it begins with the durable bytes of the block that the next frame starts in.
     buffer: AlignedBuffer,
@@ -164,8 +166,8 @@ impl Writer {
         Ok(())
     }
 
-    /// The group is durable: consumers may see it and producers hear of it, in this order, so that whoever asks for
-    /// the end after an acknowledgement finds the record before it.
+    /// The group is durable: consumers may see it and producers hear of it, in this order, so that
+    /// whoever asks for the end after an acknowledgement finds the record before it.
     fn publish(&mut self, first: u64, appended_at_ms: i64) {
         let shared = &self.shared;
         let (records, bytes) = (self.group.records.len(), self.group.bytes);
@@ -247,7 +249,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Answers everyone that the log can't store now, and tries again until it can or the log is closed.
+    /// Answers everyone that the log can't store now, and tries again until it can or the log is
+    /// closed.
     fn refuse(&mut self, reason: &Arc<str>) {
         tracing::error!(%reason, end_offset = self.shared.end_offset(), "the log refuses records");
         self.shared.queue.fail(reason);

@@ -1,13 +1,15 @@
-//! A committed position as Kafka stores it: the offset, and as metadata the epoch and the ledger line, `EPOCH LINE`.
+//! A committed position as Kafka stores it: the offset, and as metadata the epoch and the ledger
+//! line, `EPOCH LINE`.
 //!
-//! Kafka deletes a group's offsets with the topic, but a consumer of the deleted topic may still commit after that; the
-//! epoch in the metadata tells such a commit from one of this topic.
+//! Kafka deletes a group's offsets with the topic, but a consumer of the deleted topic may still
+//! commit after that; the epoch in the metadata tells such a commit from one of this topic.
 
 use rdkafka::error::RDKafkaErrorCode;
 
 use crate::traits::{CommitError, Committed};
 
-/// Most bytes of metadata one commit carries: a broker's default `offset.metadata.max.bytes` less the epoch.
+/// Most bytes of metadata one commit carries: a broker's default `offset.metadata.max.bytes` less
+/// the epoch.
 pub(super) const METADATA_BYTES_MAX: usize = 4096 - 16;
 
 /// What is stored beside the offset.
@@ -17,8 +19,8 @@ pub(super) fn to_metadata(epoch: u32, line: &str) -> String {
 
 /// The commit of this epoch that stands at `offset` with `metadata`; none if it is of another one.
 ///
-/// Metadata that isn't ours is another tool's, as when a person resets the group's offsets: it counts for the topic that there
-/// is, and carries no line.
+/// Metadata that isn't ours is another tool's, as when a person resets the group's offsets: it
+/// counts for the topic that there is, and carries no line.
 pub(super) fn from_metadata(epoch: u32, offset: u64, metadata: &str) -> Option<Committed> {
     let ours = metadata
         .split_once(' ')
@@ -35,11 +37,13 @@ pub(super) fn from_metadata(epoch: u32, offset: u64, metadata: &str) -> Option<C
 pub(super) fn commit_error(code: Option<RDKafkaErrorCode>, partition: u32, reason: String) -> CommitError {
     use RDKafkaErrorCode as Code;
     match code {
-        // The group went on without this member. librdkafka gives its partitions up, and the next poll says so.
+        // The group went on without this member. librdkafka gives its partitions up, and the next
+        // poll says so.
         Some(Code::UnknownMemberId | Code::FencedInstanceId | Code::AssignmentLost) => CommitError::Fenced(partition),
-        // Among the rest `RebalanceInProgress`, and `IllegalGeneration`, which a commit meets that crosses the answer to a join: the
-        // partition is ours until this member has been told otherwise. Outside of a rebalance librdkafka takes the latter for
-        // the loss of all partitions, and then the next try is fenced.
+        // Among the rest `RebalanceInProgress`, and `IllegalGeneration`, which a commit meets that
+        // crosses the answer to a join: the partition is ours until this member has been told
+        // otherwise. Outside of a rebalance librdkafka takes the latter for the loss of all
+        // partitions, and then the next try is fenced.
         _ => CommitError::Unavailable(reason),
     }
 }

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::security::{SaslMechanism, Secret, SecurityProtocol};
 
-/// What stands around a record in a batch of Kafka's: the batch's header, the record's own lengths. Generous.
+/// What stands around a record in a batch of Kafka's: the batch's header, the record's own lengths.
+/// Generous.
 const BATCH_FRAME_BYTES: usize = 1024;
 /// Bytes of a block of verdicts beside a record that was rejected whole: header, schema, and the
 /// row's other columns. More than they take.
@@ -37,8 +38,8 @@ impl Compression {
     }
 }
 
-/// Settings of the log on Kafka (`[kafka]` in the configuration file). Given `brokers`, the log is Kafka's, otherwise the
-/// embedded one.
+/// Settings of the log on Kafka (`[kafka]` in the configuration file). Given `brokers`, the log is
+/// Kafka's, otherwise the embedded one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KafkaConfig {
@@ -79,8 +80,8 @@ pub struct KafkaConfig {
     pub queue_records_max: usize,
     /// Most bytes that wait for an acknowledgement; beyond it appends are `Busy`.
     pub queue_bytes_max: usize,
-    /// A record that isn't acknowledged by then is given up. At least a second less than the gateway waits, so that
-    /// nothing is delivered after a client was told that it isn't.
+    /// A record that isn't acknowledged by then is given up. At least a second less than the
+    /// gateway waits, so that nothing is delivered after a client was told that it isn't.
     pub delivery_wait_ms_max: u64,
     /// A verifier's transaction that takes longer is aborted, by the verifier or, if that is
     /// gone, by the broker. Until then the verdicts of other verifiers behind it are invisible,
@@ -88,9 +89,11 @@ pub struct KafkaConfig {
     pub transaction_wait_ms_max: u64,
     /// A verifier that isn't heard of for so long loses its partitions.
     pub session_wait_ms_max: u64,
-    /// A verifier that doesn't ask for records for so long loses its partitions, although its process lives.
+    /// A verifier that doesn't ask for records for so long loses its partitions, although its
+    /// process lives.
     pub poll_interval_ms_max: u64,
-    /// Most bytes fetched ahead of what a consumer was given, over all partitions (one fetch may go over it).
+    /// Most bytes fetched ahead of what a consumer was given, over all partitions (one fetch may go
+    /// over it).
     pub fetch_queue_bytes_max: usize,
     /// Most bytes one fetch takes of one partition (or one batch of records, if that is larger).
     pub fetch_partition_bytes_max: usize,
@@ -305,8 +308,9 @@ impl KafkaConfig {
         );
     }
 
-    /// Checks what must fit the gateway: `gateway.append_wait_ms_max`, because nothing may be delivered after its request
-    /// was answered, and `limits.batch_bytes_max`, because the log must take what the gateway takes.
+    /// Checks what must fit the gateway: `gateway.append_wait_ms_max`, because nothing may be
+    /// delivered after its request was answered, and `limits.batch_bytes_max`, because the log must
+    /// take what the gateway takes.
     ///
     /// # Errors
     /// What doesn't fit.

@@ -33,8 +33,8 @@ enum Question {
     ),
 }
 
-/// A member of a consumer group on Kafka. Dropping it leaves the group, in the background: its partitions are others' at
-/// once. [`super::KafkaLog::close`] waits for that.
+/// A member of a consumer group on Kafka. Dropping it leaves the group, in the background: its
+/// partitions are others' at once. [`super::KafkaLog::close`] waits for that.
 pub struct KafkaConsumer {
     questions: Sender<Question>,
     polling: Polling,
@@ -66,7 +66,8 @@ impl Membership {
     }
 }
 
-/// A poll that was dropped before its answer came: the next one gets it, so that no record is passed over.
+/// A poll that was dropped before its answer came: the next one gets it, so that no record is
+/// passed over.
 enum Polling {
     Nothing,
     Asked(oneshot::Receiver<Result<Polled, ConsumeError>>),
@@ -88,8 +89,8 @@ impl KafkaConsumer {
         let serving = move || {
             serve(member, &asked, &stopped);
             drop::<Sender<()>>(left);
-            // Whatever the caller still asks is dropped, which answers it. A receiver that went away with a question in the channel
-            // would leave its caller waiting for ever.
+            // Whatever the caller still asks is dropped, which answers it. A receiver that went
+            // away with a question in the channel would leave its caller waiting for ever.
             asked.iter().for_each(drop);
         };
         thread::Builder::new()
@@ -161,7 +162,8 @@ fn serve(mut member: Member, asked: &Receiver<Question>, stopped: &Receiver<()>)
             recv(asked) -> question => question,
             recv(stopped) -> _ => break,
         };
-        // An answer to a poll that was dropped waits in its channel; any other that nobody waits for is nobody's loss.
+        // An answer to a poll that was dropped waits in its channel; any other that nobody waits
+        // for is nobody's loss.
         match question {
             Ok(Question::Poll(limits, answer)) => drop(answer.send(member.poll(limits))),
             Ok(Question::Seek(partition, offset, answer)) => drop(answer.send(member.seek(partition, offset))),

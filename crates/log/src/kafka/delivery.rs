@@ -1,4 +1,5 @@
-//! One record's way back: the acknowledgement, from librdkafka's thread to whoever awaits it. One allocation for a record.
+//! One record's way back: the acknowledgement, from librdkafka's thread to whoever awaits it. One
+//! allocation for a record.
 
 use std::{
     future::Future,

@@ -35,7 +35,8 @@ pub enum KafkaOpenError {
     /// Settings that contradict each other.
     #[error("[kafka] doesn't fit: {}", .0.join("; "))]
     Config(Vec<String>),
-    /// librdkafka takes the settings not, or no client can be made from them (a certificate that can't be read, say).
+    /// librdkafka takes the settings not, or no client can be made from them (a certificate that
+    /// can't be read, say).
     #[error("no Kafka client can be made: {0}")]
     Client(String),
     /// No broker answers, or none takes our login.

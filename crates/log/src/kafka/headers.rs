@@ -10,8 +10,9 @@
 //! | `client-address` | the peer's address, if it is known |
 //! | `traceparent` | the request's, if it had a valid one: under the name by which other tools know it |
 //!
-//! Headers with other names are passed over, so readers of before `traceparent` read on. Reading never fails: what anyone else wrote into the topic
-//! comes out as a record that the verifier judges, and rejects with its bytes kept.
+//! Headers with other names are passed over, so readers of before `traceparent` read on. Reading
+//! never fails: what anyone else wrote into the topic comes out as a record that the verifier
+//! judges, and rejects with its bytes kept.
 
 use std::net::IpAddr;
 
@@ -120,7 +121,8 @@ pub(super) fn record_of(message: &impl Message, epoch: u32) -> LoggedRecord {
     }
 }
 
-/// One header; none if its name isn't text. rdkafka panics over such a name, and one foreign record must not stop the log.
+/// One header; none if its name isn't text. rdkafka panics over such a name, and one foreign record
+/// must not stop the log.
 fn header(message: &impl Message, index: usize) -> Option<Header<'_, &[u8]>> {
     let read = || message.headers().and_then(|headers| headers.try_get(index));
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))

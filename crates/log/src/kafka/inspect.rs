@@ -1,5 +1,6 @@
-//! Looking at Kafka's log from outside any group, on two threads: one for partitions and commits, which the watermark asks
-//! for many times a second, one for reading records. Each has connections of its own and keeps them.
+//! Looking at Kafka's log from outside any group, on two threads: one for partitions and commits,
+//! which the watermark asks for many times a second, one for reading records. Each has connections
+//! of its own and keeps them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -163,7 +164,8 @@ pub(super) struct View {
 }
 
 impl View {
-    /// A client that reads what it is told and belongs to no group; `group` is whose commits it asks for.
+    /// A client that reads what it is told and belongs to no group; `group` is whose commits it
+    /// asks for.
     fn client(&self, group: &str, fetch_bytes_max: usize) -> Result<Client, KafkaOpenError> {
         let mut settings = client::base(&self.config, INSPECTOR);
         settings
@@ -258,7 +260,8 @@ pub(super) enum Next {
     Nothing,
 }
 
-/// Waits for the next record until `deadline`; errors that librdkafka tries again over are passed over.
+/// Waits for the next record until `deadline`; errors that librdkafka tries again over are passed
+/// over.
 pub(super) fn next_record(client: &Client, epoch: u32, deadline: Instant) -> Result<Next, KafkaError> {
     loop {
         let wait = deadline.saturating_duration_since(Instant::now());
@@ -365,8 +368,9 @@ impl Looker {
         Ok(())
     }
 
-    /// The order of the looks matters: the instant first, then the commits, then the ends. Whatever is acknowledged before
-    /// the instant is before its end, and a commit is never ahead of an end that was read later.
+    /// The order of the looks matters: the instant first, then the commits, then the ends. Whatever
+    /// is acknowledged before the instant is before its end, and a commit is never ahead of an end
+    /// that was read later.
     fn partitions(&mut self, group: &str) -> States {
         let now_ms = now_ms();
         self.connect(group)?;

@@ -1,11 +1,12 @@
 //! One member of a consumer group, on a thread of its own.
 //! The transactions of a processor are in [`super::processing`].
 //!
-//! librdkafka is polled only while the caller polls: whoever stops asking is taken for stuck after `poll_interval_ms_max`,
-//! leaves the group and loses its partitions, although its process, and librdkafka's heartbeat, live on. Polls and commits
-//! come one after the other, and librdkafka tells of a rebalance only within a poll; so no commit is ever under way while a
-//! partition is given up, and none is made for it afterwards, because it is in `held` no more. Whoever was put out of the
-//! group without knowing it commits with an old generation, which the broker refuses.
+//! librdkafka is polled only while the caller polls: whoever stops asking is taken for stuck after
+//! `poll_interval_ms_max`, leaves the group and loses its partitions, although its process, and
+//! librdkafka's heartbeat, live on. Polls and commits come one after the other, and librdkafka
+//! tells of a rebalance only within a poll; so no commit is ever under way while a partition is
+//! given up, and none is made for it afterwards, because it is in `held` no more. Whoever was put
+//! out of the group without knowing it commits with an old generation, which the broker refuses.
 
 use std::{
     collections::BTreeMap,
@@ -103,7 +104,8 @@ impl Member {
             .set("partition.assignment.strategy", "cooperative-sticky")
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
-            // Where to start, `settle` says; an offset that is gone must be an error and never a jump.
+            // Where to start, `settle` says; an offset that is gone must be an error and never a
+            // jump.
             .set("auto.offset.reset", "error")
             // Of `receipts` too, which has no transactions: with this level a committed position is
             // read only once no transaction is open that may move it. A partition's next owner must
@@ -207,8 +209,9 @@ impl Member {
                     polled.revoked.append(&mut self.gone);
                     return Ok(());
                 }
-                // Troubles queue up while brokers are away, with rebalances and records behind them: one a poll, with the pause that
-                // a caller makes after each, would keep the whole group waiting long after they are back.
+                // Troubles queue up while brokers are away, with rebalances and records behind
+                // them: one a poll, with the pause that a caller makes after each, would keep the
+                // whole group waiting long after they are back.
                 Err(error) => match self.fault(&error) {
                     Ok(()) => {}
                     Err(damaged @ ConsumeError::Damaged { .. }) => return Err(damaged),
@@ -218,11 +221,13 @@ impl Member {
         }
     }
 
-    /// Gives everything up and joins the group anew, after the group has gone on without this member.
+    /// Gives everything up and joins the group anew, after the group has gone on without this
+    /// member.
     ///
-    /// librdkafka notices that by itself, but not while a rebalance of its own waits for our answer, and until then it would
-    /// go on as if nothing had happened. Nor does it forget what it was given when it unsubscribes in the middle of one: the
-    /// group would give it the same partitions again, and it would say that nothing is new. So the new member is a new client.
+    /// librdkafka notices that by itself, but not while a rebalance of its own waits for our
+    /// answer, and until then it would go on as if nothing had happened. Nor does it forget what it
+    /// was given when it unsubscribes in the middle of one: the group would give it the same
+    /// partitions again, and it would say that nothing is new. So the new member is a new client.
     pub(super) fn resign(&mut self) {
         let held = std::mem::take(&mut self.held);
         self.meters.lost.increment(held.len() as u64);
@@ -239,7 +244,8 @@ impl Member {
         }
     }
 
-    /// Puts a record into the poll's result; `false` if the poll is full, and the record waits for the next one.
+    /// Puts a record into the poll's result; `false` if the poll is full, and the record waits for
+    /// the next one.
     fn take(
         &mut self,
         record: LoggedRecord,
@@ -398,12 +404,14 @@ impl Member {
             _ if matches!(error, KafkaError::MessageConsumptionFatal(_)) => {
                 Err(ConsumeError::Unavailable(context.events.explain(error)))
             }
-            // One broker away, leaders moving: librdkafka tries again, and has written it into the log.
+            // One broker away, leaders moving: librdkafka tries again, and has written it into the
+            // log.
             _ => Ok(()),
         }
     }
 
-    /// A partition is to be read where it has no records any more: they were deleted before they were verified.
+    /// A partition is to be read where it has no records any more: they were deleted before they
+    /// were verified.
     fn out_of_range(&self, error: &KafkaError) -> ConsumeError {
         for (&partition, held) in &self.held {
             let number = i32::try_from(partition).unwrap_or(i32::MAX);
@@ -468,10 +476,11 @@ impl Member {
         Ok(())
     }
 
-    /// Commits `list`, or gives up waiting. librdkafka itself never does while a broker is there that doesn't answer.
+    /// Commits `list`, or gives up waiting. librdkafka itself never does while a broker is there
+    /// that doesn't answer.
     ///
-    /// The wait is shorter than a request's, so that none is sent twice: one that a standing broker finds when it goes on
-    /// would be taken after whatever was committed since.
+    /// The wait is shorter than a request's, so that none is sent twice: one that a standing broker
+    /// finds when it goes on would be taken after whatever was committed since.
     fn commit_in_time(&self, list: TopicPartitionList) -> Option<Result<(), KafkaError>> {
         let (done, answered) = bounded(1);
         let consumer = Arc::clone(&self.consumer);
@@ -538,7 +547,8 @@ impl Member {
                 }
                 return Err(failed);
             }
-            // It may still be taken, and must not be after a later one: so this membership makes no later one.
+            // It may still be taken, and must not be after a later one: so this membership makes no
+            // later one.
             None => {
                 tracing::warn!("the group's coordinator didn't answer a commit; joining anew");
                 self.resign();

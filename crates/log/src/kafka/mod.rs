@@ -12,8 +12,8 @@
 //! - [`inspect`] and [`reader`] read from outside any group; [`rewind`] sets positions of a group
 //!   without members.
 //!
-//! Durability is Kafka's replication: a broker syncs lazily, so what is acknowledged survives the loss of
-//! `min_insync_replicas - 1` brokers at once, and not the power loss of all of them.
+//! Durability is Kafka's replication: a broker syncs lazily, so what is acknowledged survives the
+//! loss of `min_insync_replicas - 1` brokers at once, and not the power loss of all of them.
 
 mod client;
 mod commits;
@@ -84,7 +84,8 @@ const MEMBER: &str = "member";
 const INSPECTOR: &str = "inspector";
 const PROCESSOR: &str = "processor";
 
-/// The log on Kafka. Clones are the same log; when the last one is dropped it is closed, which waits for the brokers.
+/// The log on Kafka. Clones are the same log; when the last one is dropped it is closed, which
+/// waits for the brokers.
 #[derive(Clone)]
 pub struct KafkaLog {
     open: Arc<Open>,
@@ -95,7 +96,8 @@ struct Open {
     topic: Arc<LogTopic>,
     epoch: Arc<AtomicU32>,
     topics: Arc<Topics>,
-    // Made when they are first needed: a process is a gateway, a verifier or an analytics API, and seldom all.
+    // Made when they are first needed: a process is a gateway, a verifier or an analytics API, and
+    // seldom all.
     writer: OnceLock<Result<Arc<Writer>, String>>,
     inspector: OnceLock<Result<Inspector, String>>,
     members: Mutex<Vec<Membership>>,
@@ -176,8 +178,8 @@ impl KafkaLog {
         })
     }
 
-    /// A new member of `group`: gets its share of the partitions with its first polls. A new group starts with the oldest
-    /// stored record.
+    /// A new member of `group`: gets its share of the partitions with its first polls. A new group
+    /// starts with the oldest stored record.
     ///
     /// # Errors
     /// [`KafkaOpenError::Client`]
@@ -238,7 +240,8 @@ impl KafkaLog {
         self.writer().map(|_| ()).map_err(KafkaOpenError::Client)
     }
 
-    /// Takes no more records, waits until every record is answered, and until the consumers have left their groups.
+    /// Takes no more records, waits until every record is answered, and until the consumers have
+    /// left their groups.
     pub fn close(&self) {
         self.open.close();
     }

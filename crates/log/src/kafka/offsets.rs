@@ -1,5 +1,5 @@
-//! Committed positions and the ends of partitions, asked for all partitions at once: one request to the group's
-//! coordinator, one to each leader.
+//! Committed positions and the ends of partitions, asked for all partitions at once: one request to
+//! the group's coordinator, one to each leader.
 
 use std::time::{Duration, Instant};
 
@@ -84,7 +84,8 @@ pub(super) fn committed<C: ConsumerContext>(
     })
 }
 
-/// The first or the last offset of each of `partitions`, in their order; `which` is `Beginning` or `End`.
+/// The first or the last offset of each of `partitions`, in their order; `which` is `Beginning` or
+/// `End`.
 pub(super) fn at<C: ConsumerContext>(
     consumer: &BaseConsumer<C>,
     topic: &str,
@@ -104,7 +105,8 @@ pub(super) fn at<C: ConsumerContext>(
     })
 }
 
-/// Asks again while the cluster is finding out who answers: a coordinator that loads, a leader that moves.
+/// Asks again while the cluster is finding out who answers: a coordinator that loads, a leader that
+/// moves.
 #[allow(clippy::disallowed_methods)] // on a thread of this engine, which blocks on brokers anyway
 fn patiently<T>(wait_max: Duration, mut ask: impl FnMut() -> Result<T, KafkaError>) -> Result<T, KafkaError> {
     use RDKafkaErrorCode as Code;

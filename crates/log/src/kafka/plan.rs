@@ -1,8 +1,9 @@
 //! What a topic must be.
 //!
-//! **The epoch** of the log is the topic's `delete.retention.ms`. That setting does something on compacted topics only, ours
-//! is never one; it is written once, when the topic is created, as the Unix time in seconds, and it lives and dies with the
-//! topic. So a topic that was deleted and created again has another epoch, and no position is ever used twice.
+//! **The epoch** of the log is the topic's `delete.retention.ms`. That setting does something on
+//! compacted topics only, ours is never one; it is written once, when the topic is created, as the
+//! Unix time in seconds, and it lives and dies with the topic. So a topic that was deleted and
+//! created again has another epoch, and no position is ever used twice.
 
 use std::{
     thread,
@@ -240,7 +241,8 @@ fn fresh_epoch() -> u32 {
     u32::try_from(since.as_secs() & 0x7fff_ffff).unwrap_or(1).max(1)
 }
 
-/// Waits until the second of the epoch is over: a topic created now, used, deleted and created again has another one.
+/// Waits until the second of the epoch is over: a topic created now, used, deleted and created
+/// again has another one.
 #[allow(clippy::disallowed_methods)] // opening blocks on the brokers anyway
 pub(super) fn outlive(epoch: u32) {
     while fresh_epoch() == epoch {

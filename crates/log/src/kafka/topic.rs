@@ -50,7 +50,8 @@ impl Topics {
             .operation_timeout(Some(self.wait_max))
     }
 
-    /// Creates the topic; one that exists already, by another process's creation too, stays as it is.
+    /// Creates the topic; one that exists already, by another process's creation too, stays as it
+    /// is.
     pub(super) fn create(&self, plan: &TopicPlan) -> Result<(), KafkaOpenError> {
         let refused = |detail: String| KafkaOpenError::Refused {
             topic: plan.name.clone(),
@@ -154,7 +155,8 @@ impl Topics {
     }
 }
 
-/// Waits for an answer of the admin client's, which come from a thread of its own. Works inside and outside of a runtime.
+/// Waits for an answer of the admin client's, which come from a thread of its own. Works inside and
+/// outside of a runtime.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     struct Unpark(Thread);
     impl Wake for Unpark {

@@ -1,8 +1,8 @@
 //! Appending: an idempotent producer with acks=all, one delivery callback, no task for a record.
 //!
-//! A record that isn't acknowledged within `delivery_wait_ms_max` is given up and answered `Unavailable`. It may be in the log
-//! all the same, if a broker took it and the answer was lost; the client's retry then makes a duplicate, which is counted
-//! as one.
+//! A record that isn't acknowledged within `delivery_wait_ms_max` is given up and answered
+//! `Unavailable`. It may be in the log all the same, if a broker took it and the answer was lost;
+//! the client's retry then makes a duplicate, which is counted as one.
 
 use std::{
     sync::{
@@ -207,7 +207,8 @@ impl Writer {
         }
     }
 
-    /// Asks a broker whether every partition has a leader and enough copies, and replaces a producer that gave up.
+    /// Asks a broker whether every partition has a leader and enough copies, and replaces a
+    /// producer that gave up.
     fn probe(&self) {
         let client = self.client.read().clone();
         if let Some((code, reason)) = client.client().fatal_error() {
@@ -285,7 +286,8 @@ impl Drop for Writer {
 }
 
 impl LogWriter for Writer {
-    /// The record is handed over at once, not when the future is first polled; dropping the future doesn't take it back.
+    /// The record is handed over at once, not when the future is first polled; dropping the future
+    /// doesn't take it back.
     fn append(&self, record: Record) -> BoxFuture<'_, Result<Position, AppendError>> {
         match self.send(&record) {
             Ok(delivered) => delivered.boxed(),

@@ -1,4 +1,5 @@
-//! What every log must do, whatever engine stands behind the traits. An engine runs all of it with [`run_contract!`].
+//! What every log must do, whatever engine stands behind the traits. An engine runs all of it with
+//! [`run_contract!`].
 
 pub mod pipeline;
 

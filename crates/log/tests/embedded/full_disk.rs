@@ -1,4 +1,5 @@
-//! A disk that fills up, and file systems of other kinds: on small mounts of their own, where the test may mount.
+//! A disk that fills up, and file systems of other kinds: on small mounts of their own, where the
+//! test may mount.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 

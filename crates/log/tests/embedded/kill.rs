@@ -88,7 +88,8 @@ fn start(mode: &str, dir: &Path) -> Child {
         .unwrap()
 }
 
-/// Runs a child for a random while after its first acknowledgement; answers what it acknowledged and committed.
+/// Runs a child for a random while after its first acknowledgement; answers what it acknowledged
+/// and committed.
 fn run_and_kill(mode: &str, dir: &Path) -> (BTreeMap<u64, u32>, u64) {
     let mut child = start(mode, dir);
     let mut output = BufReader::new(child.stdout.take().unwrap());

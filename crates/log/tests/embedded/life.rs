@@ -168,7 +168,8 @@ async fn retention_deletes_only_what_every_group_has_committed() {
     let dir = tempfile::tempdir().unwrap();
     let config = of_300_kib();
     let log = committed_by_one_of_two_groups(dir.path(), &config).await;
-    // Upkeep is done before `open` returns: nothing was deleted for the slow group, not even after a restart.
+    // Upkeep is done before `open` returns: nothing was deleted for the slow group, not even after
+    // a restart.
     drop(log);
     let log = EmbeddedLog::open(dir.path(), config.clone()).unwrap();
     let before = segment_count(dir.path());

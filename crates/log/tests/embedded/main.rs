@@ -1,4 +1,5 @@
-//! The embedded log against the contract, and against what can happen to its files, its disk and its process.
+//! The embedded log against the contract, and against what can happen to its files, its disk and
+//! its process.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! What a crash or a bad disk leaves behind: the acknowledged prefix survives if its bytes are intact, a torn tail goes,
-//! and damage is never mistaken for one.
+//! What a crash or a bad disk leaves behind: the acknowledged prefix survives if its bytes are
+//! intact, a torn tail goes, and damage is never mistaken for one.
 
 use std::{
     fs,
@@ -97,7 +97,8 @@ async fn opened(dir: &Path, direct_io: DirectIo) -> EmbeddedLog {
     }
 }
 
-/// Opens the changed log and checks that exactly the first `survivors` are there, and that it works on.
+/// Opens the changed log and checks that exactly the first `survivors` are there, and that it works
+/// on.
 fn assert_survivors(dir: &Path, records: &[LoggedRecord], survivors: usize, direct_io: DirectIo) {
     block_on(async {
         for round in 0..2 {
@@ -167,7 +168,8 @@ proptest! {
     fn lost_sectors_of_an_unfinished_write_are_a_torn_tail(
         lost in prop::collection::vec(any::<bool>(), 64), garbage: bool, mode in modes(),
     ) {
-        // As after a power loss in the middle of the last group's write: any of its sectors are there, any are not.
+        // As after a power loss in the middle of the last group's write: any of its sectors are
+        // there, any are not.
         const SECTOR: usize = 512;
         let (dir, records) = written(mode);
         let path = &segments(dir.path())[0];

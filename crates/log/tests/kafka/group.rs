@@ -149,7 +149,8 @@ async fn a_rebalance_under_way_fences_nobody() {
             metadata: String::new(),
         };
         let second = log.consumer(&group).unwrap();
-        // It doesn't poll, so nothing is taken from it, but the group goes from one generation to the next.
+        // It doesn't poll, so nothing is taken from it, but the group goes from one generation to
+        // the next.
         let until = tokio::time::Instant::now() + Duration::from_secs(4);
         while tokio::time::Instant::now() < until {
             match first.commit(vec![commit.clone()]).await {

@@ -1,4 +1,5 @@
-//! The log on a real Kafka against the contract, and against what can happen to brokers, topics and consumers.
+//! The log on a real Kafka against the contract, and against what can happen to brokers, topics and
+//! consumers.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -11,7 +11,8 @@ use tokio::task::JoinHandle;
 use crate::server::{Server, answer};
 use crate::world::World;
 
-/// A DNS server that gives 127.0.0.1 to the first question for an address, and 127.0.0.3 to all later ones.
+/// A DNS server that gives 127.0.0.1 to the first question for an address, and 127.0.0.3 to all
+/// later ones.
 struct Rebinder {
     address: SocketAddr,
     asked: Arc<AtomicUsize>,
@@ -85,8 +86,8 @@ async fn what_was_judged_is_what_is_connected_to() {
         ..World::get().config(trap.address)
     };
     let client = Client::new(&config).unwrap();
-    // The first connection goes where the first answer said, without a second question; the redirect to the same host asks again, and
-    // the new address is judged anew.
+    // The first connection goes where the first answer said, without a second question; the
+    // redirect to the same host asks again, and the new address is judged anew.
     let error = client.get("https://good.test/", 100).await.unwrap_err();
     let Error::Refused(told) = error else {
         panic!("{error:?}")

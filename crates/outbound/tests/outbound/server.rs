@@ -25,7 +25,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// On 127.0.0.1 with a certificate for `good.test` and `alias.test`; `serve` gets each connection.
+    /// On 127.0.0.1 with a certificate for `good.test` and `alias.test`; `serve` gets each
+    /// connection.
     pub async fn start<F: Future<Output = ()> + Send + 'static>(
         serve: impl Fn(Socket) -> F + Clone + Send + 'static,
     ) -> Self {

@@ -91,7 +91,8 @@ const BY_ADDRESS: &[&str] = &[
     "a.localhost",
 ];
 
-/// Where a redirect from `https://good.test/` must not lead; another spelling is judged as the address it is.
+/// Where a redirect from `https://good.test/` must not lead; another spelling is judged as the
+/// address it is.
 const REDIRECTS: &[(&str, &str)] = &[
     ("http://169.254.169.254/", "only https"),
     ("http://good.test/end", "only https"),

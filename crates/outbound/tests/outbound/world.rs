@@ -12,7 +12,8 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// What the names of the tests lead to. Servers listen on 127.0.0.1 and 127.0.0.2, which the tests' configurations allow.
+/// What the names of the tests lead to. Servers listen on 127.0.0.1 and 127.0.0.2, which the tests'
+/// configurations allow.
 const ZONE: &str = r#"
 good.test. 0 IN A 127.0.0.1
 alias.test. 0 IN CNAME good.test.
@@ -91,8 +92,8 @@ impl World {
         TlsAcceptor::from(Arc::new(config))
     }
 
-    /// Settings of a client that trusts the authority, asks the DNS server, may reach 127.0.0.1 and 127.0.0.2, and takes `server`'s port
-    /// for 443.
+    /// Settings of a client that trusts the authority, asks the DNS server, may reach 127.0.0.1 and
+    /// 127.0.0.2, and takes `server`'s port for 443.
     pub fn config(&self, server: SocketAddr) -> Config {
         Config {
             test_root_ca: Some(self.root.clone()),

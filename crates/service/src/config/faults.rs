@@ -37,7 +37,8 @@ impl Faults {
         self.places.insert(key.to_owned(), place);
     }
 
-    /// `key`'s value can't work; `what` says why and what is allowed. An empty `key` means the whole section.
+    /// `key`'s value can't work; `what` says why and what is allowed. An empty `key` means the
+    /// whole section.
     pub fn push(&mut self, key: &str, what: impl Into<String>) {
         let place = match self.places.get(key) {
             Some(place) => place.clone(),

@@ -1,6 +1,7 @@
 //! The known name nearest to an unknown one.
 
-/// `; did you mean ...?` when a known name is close enough, else the known names, or nothing if there are many.
+/// `; did you mean ...?` when a known name is close enough, else the known names, or nothing if
+/// there are many.
 pub(super) fn did_you_mean(name: &str, known: &[&str]) -> String {
     let near = known
         .iter()

@@ -1,5 +1,5 @@
-//! The values that each label can have. A label whose values users choose would be a series for each of them, so every
-//! label is here with its whole set, or with what bounds it.
+//! The values that each label can have. A label whose values users choose would be a series for
+//! each of them, so every label is here with its whole set, or with what bounds it.
 
 /// What a label's value can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +12,8 @@ pub enum Values {
 
 use Values::{Named, OneOf};
 
-/// The values of each label: of the metric that is named, or of every metric with that label (`""`).
+/// The values of each label: of the metric that is named, or of every metric with that label
+/// (`""`).
 pub const LABELS: &[(&str, &str, Values)] = &[
     ("", "version", Named("the version that runs")),
     (

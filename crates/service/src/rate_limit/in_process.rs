@@ -13,8 +13,9 @@ use crate::instant::now_ms;
 
 type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// Counts in memory. When `keys_max` keys are counted, those idle since their windows ended make room; if all are busy, further
-/// keys share one count, so that a flood of keys can't take memory without a bound, nor get around the limit.
+/// Counts in memory. When `keys_max` keys are counted, those idle since their windows ended make
+/// room; if all are busy, further keys share one count, so that a flood of keys can't take memory
+/// without a bound, nor get around the limit.
 pub struct InProcessLimiter {
     counts: Mutex<Counts>,
     keys_max: usize,
@@ -25,7 +26,8 @@ pub struct InProcessLimiter {
 struct Counts {
     by_key: HashMap<Box<str>, Count>,
     shared: Count,
-    /// The last minute in which idle keys were looked for: the search costs as much as there are keys.
+    /// The last minute in which idle keys were looked for: the search costs as much as there are
+    /// keys.
     swept_minute: i64,
 }
 

@@ -62,7 +62,8 @@ impl Validate for QuotasConfig {
 }
 
 impl QuotasConfig {
-    /// The quota of a tier by its name (`free`, `pro`, `enterprise`); of any other name, that of `free`.
+    /// The quota of a tier by its name (`free`, `pro`, `enterprise`); of any other name, that of
+    /// `free`.
     #[must_use]
     pub fn quota(&self, tier: &str) -> Quota {
         let (per_minute, per_day) = match tier {

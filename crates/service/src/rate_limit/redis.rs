@@ -1,9 +1,11 @@
 //! The limiter that replicas share: counts in Redis, taken by one atomic script, by Redis's clock.
 //!
-//! While Redis is away, this process counts by itself, from what it last saw of each key; when Redis is back, it takes over what was
-//! counted meanwhile, even if it lost its data. So an outage gives a key at most its quota once more for each further replica, and a
-//! request at most `command_ms_max` once: after a lost connection, or three time-outs in a row, nothing is asked any more until the
-//! connection answers again. A question that timed out may still be counted: a key may then get less, never more.
+//! While Redis is away, this process counts by itself, from what it last saw of each key; when
+//! Redis is back, it takes over what was counted meanwhile, even if it lost its data. So an outage
+//! gives a key at most its quota once more for each further replica, and a request at most
+//! `command_ms_max` once: after a lost connection, or three time-outs in a row, nothing is asked
+//! any more until the connection answers again. A question that timed out may still be counted: a
+//! key may then get less, never more.
 
 mod config;
 mod connection;
@@ -81,8 +83,8 @@ struct Taken {
 }
 
 impl RedisLimiter {
-    /// Connects, for as long as one try may take, and goes on trying in the background. `local` counts while Redis is away; `health` shows
-    /// that as `redis`: degraded.
+    /// Connects, for as long as one try may take, and goes on trying in the background. `local`
+    /// counts while Redis is away; `health` shows that as `redis`: degraded.
     ///
     /// # Errors
     /// What `config` says can't be used.
@@ -167,7 +169,8 @@ impl Shared {
                 Ok(taken)
             }
             Ok(Err(error)) => {
-                // A refusal comes at once and may be this key's alone: the connection's own question tells whether it is.
+                // A refusal comes at once and may be this key's alone: the connection's own
+                // question tells whether it is.
                 if error.is_unrecoverable_error() {
                     self.link.failed(up.number, &error.to_string());
                 }
@@ -216,7 +219,8 @@ impl Asking {
         Ok(Taken { outcome, now_s, count })
     }
 
-    /// Asks for nothing, of a key of its own: whether a question would be answered, script, rights and memory included.
+    /// Asks for nothing, of a key of its own: whether a question would be answered, script, rights
+    /// and memory included.
     async fn probe(&self, connection: &mut redis::aio::MultiplexedConnection) -> redis::RedisResult<()> {
         let nothing = Quota {
             per_minute: 0,

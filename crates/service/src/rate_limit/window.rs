@@ -29,7 +29,8 @@ impl Count {
         this_minute || (self.day == now_s.div_euclid(DAY_S) && self.in_day > 0)
     }
 
-    /// Counts `cost` at `now_s`, or nothing if it is more than is left. redis/take.lua does the same.
+    /// Counts `cost` at `now_s`, or nothing if it is more than is left. redis/take.lua does the
+    /// same.
     pub(super) fn take(&mut self, now_s: i64, cost: u32, quota: &Quota) -> Outcome {
         let (minute, day) = (now_s.div_euclid(MINUTE_S), now_s.div_euclid(DAY_S));
         if self.minute != minute {
@@ -49,14 +50,16 @@ impl Count {
             return Outcome::MinuteFull;
         }
         self.in_minute += cost;
-        // Without a daily limit the day isn't counted, so that an idle key can be forgotten after a minute.
+        // Without a daily limit the day isn't counted, so that an idle key can be forgotten after a
+        // minute.
         if quota.per_day.is_some() {
             self.in_day += cost;
         }
         Outcome::Allowed
     }
 
-    /// Takes over what is known from elsewhere: of one window the greater count, of two the later window's.
+    /// Takes over what is known from elsewhere: of one window the greater count, of two the later
+    /// window's.
     pub(super) fn learn(&mut self, known: Count) {
         if (known.minute, known.in_minute) > (self.minute, self.in_minute) {
             (self.minute, self.in_minute) = (known.minute, known.in_minute);

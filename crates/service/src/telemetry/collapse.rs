@@ -1,5 +1,6 @@
-//! The same line again and again: an engine that is away makes every request and every retry say so. Of each line in the code, a few pass in a
-//! while; the others are counted, and the next that passes tells how many there were.
+//! The same line again and again: an engine that is away makes every request and every retry say
+//! so. Of each line in the code, a few pass in a while; the others are counted, and the next that
+//! passes tells how many there were.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +17,8 @@ use tracing_subscriber::registry::LookupSpan;
 const WINDOW: Duration = Duration::from_secs(10);
 const LINES_MAX: u32 = 10;
 
-/// Formats as `F` does, and leaves out what repeats. What is asked for by `debug` or `trace` is never left out.
+/// Formats as `F` does, and leaves out what repeats. What is asked for by `debug` or `trace` is
+/// never left out.
 #[derive(Debug)]
 pub(super) struct Collapse<F> {
     inner: F,
@@ -41,7 +43,8 @@ impl<F> Collapse<F> {
         }
     }
 
-    /// `Some(n)` if the line may be written, with how many like it were left out since the last one.
+    /// `Some(n)` if the line may be written, with how many like it were left out since the last
+    /// one.
     fn pass(&self, line: Identifier, now: Instant) -> Option<u64> {
         let mut seen = self.seen.lock();
         let window = seen.entry(line).or_insert(Window {

@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use test_engines::Dns;
 
-/// A question by hand: the answer's code and how many records it has, or nothing within half a second.
+/// A question by hand: the answer's code and how many records it has, or nothing within half a
+/// second.
 fn ask(dns: &Dns, name: &str, kind: u16) -> Option<(u8, u16)> {
     let mut question = vec![7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in name.split('.').filter(|label| !label.is_empty()) {

@@ -1,4 +1,5 @@
-//! Each engine starts, answers an independent client, is killed, restarted and frozen, and leaves nothing behind.
+//! Each engine starts, answers an independent client, is killed, restarted and frozen, and leaves
+//! nothing behind.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod clickhouse;

@@ -1,4 +1,5 @@
-//! Many entries in one request: lines of JSON, stored in transactions of bounded size as they arrive.
+//! Many entries in one request: lines of JSON, stored in transactions of bounded size as they
+//! arrive.
 
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// Time for a whole bulk.
 const WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// Creates an entry for each line. What was stored before a failure stays; sending the whole again finds it unchanged.
+/// Creates an entry for each line. What was stored before a failure stays; sending the whole again
+/// finds it unchanged.
 pub(super) async fn create(
     app: &App,
     principal: &Principal,

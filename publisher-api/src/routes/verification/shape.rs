@@ -19,7 +19,8 @@ pub(super) struct GenerateBody {
     /// Where you will publish the token; `dns` if it isn't given.
     #[schema(value_type = Option<Method>)]
     pub(super) method: Option<VerificationMethod>,
-    /// Whether its subdomains are to be yours too, but for those that another account verifies; `false` if it isn't given.
+    /// Whether its subdomains are to be yours too, but for those that another account verifies;
+    /// `false` if it isn't given.
     pub(super) include_subdomains: Option<bool>,
 }
 
@@ -131,7 +132,8 @@ pub(super) struct DomainCheck {
     pub(super) pending_until: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) detail: Option<&'static str>,
-    /// Where it was looked without finding an open token. Of a verified domain: what its renewal waits for.
+    /// Where it was looked without finding an open token. Of a verified domain: what its renewal
+    /// waits for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub(super) attempts: Vec<Attempt>,
@@ -250,7 +252,8 @@ impl Attempt {
 pub(super) struct StatusAnswer {
     /// In order of their names.
     pub(super) domains: Vec<DomainStatus>,
-    /// Whether the service can send mails about verifications that end; without, look here from time to time.
+    /// Whether the service can send mails about verifications that end; without, look here from
+    /// time to time.
     pub(super) expiry_mails: bool,
 }
 

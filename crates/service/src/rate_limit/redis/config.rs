@@ -12,7 +12,8 @@ use crate::config::{Faults, Validate};
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedisConfig {
-    /// `redis://host:port`, or `rediss://` for TLS, with `/database` if it isn't 0; not given or empty: each process counts by itself.
+    /// `redis://host:port`, or `rediss://` for TLS, with `/database` if it isn't 0; not given or
+    /// empty: each process counts by itself.
     pub url: Option<String>,
     /// The user of an access list; none: Redis's default user.
     pub user: Option<String>,
@@ -56,7 +57,8 @@ impl RedisConfig {
         self.url.as_deref().map(str::trim).filter(|url| !url.is_empty())
     }
 
-    /// Address and login; a sentence without the URL, which may hold a password, if it can't be read.
+    /// Address and login; a sentence without the URL, which may hold a password, if it can't be
+    /// read.
     pub(super) fn connection(&self) -> Result<ConnectionInfo, String> {
         let url = self.url().unwrap_or_default();
         let form = "must be redis://host:port or rediss://host:port, with /database if it isn't 0";

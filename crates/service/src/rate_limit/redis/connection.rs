@@ -13,11 +13,13 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use super::{Asking, RedisConfig, RedisError};
 use crate::health::Component;
 
-/// Time-outs in a row after which the connection is given up: one may be a pause of ours or of Redis's.
+/// Time-outs in a row after which the connection is given up: one may be a pause of ours or of
+/// Redis's.
 const TIMEOUTS_MAX: u32 = 3;
 /// How often an idle connection is tried.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
-/// Pauses between tries to connect, doubled from the least to the longest, each with up to half of it off by chance.
+/// Pauses between tries to connect, doubled from the least to the longest, each with up to half of
+/// it off by chance.
 const PAUSE_LEAST: Duration = Duration::from_millis(100);
 const PAUSE_LONGEST: Duration = Duration::from_secs(2);
 
@@ -152,7 +154,8 @@ impl Connector {
     }
 
     async fn connect(&self, link: &Link, asking: &Asking, number: u64) {
-        // Both limits are ours, around everything: the name, the handshakes, the login and a first question.
+        // Both limits are ours, around everything: the name, the handshakes, the login and a first
+        // question.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None);
@@ -170,7 +173,8 @@ impl Connector {
     }
 }
 
-/// Asks every now and then, so that a silent death is seen without a request's help, until the connection is lost.
+/// Asks every now and then, so that a silent death is seen without a request's help, until the
+/// connection is lost.
 async fn watch(link: &Link, asking: &Asking) {
     let lost = link.lost.notified();
     let probing = async {

@@ -1,0 +1,56 @@
+//! What the signed acknowledgement in a 202 costs: the whole body beside its Ed25519 signature alone.
+
+use anyhow::{Context, Result};
+use gateway::AcknowledgementKeys;
+use gateway::acknowledgement::{Stored, Subject};
+use rayon::ThreadPoolBuilder;
+use receipt::{Algorithm, SigningKey};
+use receipt_log::Position;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::Setting;
+use crate::rounds::{Samples, units_per_cpu_second};
+use crate::row::Row;
+
+const REFERENCE: &str = "the Ed25519 signature alone, over bytes of the same length";
+
+pub(super) fn measure(setting: &Setting<'_>) -> Result<Vec<Row>> {
+    let name = "acknowledgement";
+    setting.progress.step(name, "a receipt's");
+    let keys = AcknowledgementKeys::generate()?;
+    let key = SigningKey::generate(Algorithm::Ed25519)?;
+    let stored = Stored {
+        subject: Subject::Receipt {
+            receipt_id: Uuid::from_u128(u128::MAX / 3),
+        },
+        body_sha256: [0xab; 32],
+        position: Position {
+            epoch: 1,
+            partition: 11,
+            offset: 123_456_789,
+        },
+        received_at_ms: service::instant::now_ms(),
+    };
+    let mut body: Value = serde_json::from_slice(&keys.queued(stored.clone())?)?;
+    let signed = body["acknowledgement"].as_object_mut().context("no acknowledgement")?;
+    signed.remove("signature").context("no signature")?;
+    let message = serde_json::to_vec(&signed)?;
+    let pool = ThreadPoolBuilder::new().num_threads(1).build()?;
+    let time = setting.effort.compute_time;
+    let samples = Samples::take(
+        setting.effort.rounds,
+        || {
+            let whole = || u64::from(keys.queued(stored.clone()).is_ok());
+            Ok(pool.install(|| units_per_cpu_second(time, whole)))
+        },
+        || {
+            let alone = || u64::from(key.sign(&message).is_ok());
+            Ok(pool.install(|| units_per_cpu_second(time, alone)))
+        },
+    )?;
+    let what = "bodies of a 202 with a signed acknowledgement, one core";
+    Ok(vec![
+        Row::measured(name, what, "answers/s", samples).against(REFERENCE),
+    ])
+}
