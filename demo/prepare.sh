@@ -1,4 +1,5 @@
-# Sourced by run.sh and interop.sh, in their folder: sets `bin` to the built command, and installs the npm package.
+# Sourced by run.sh and interop.sh, in their folder: sets `bin` to the built command, and installs
+# the npm package.
 if [[ -n ${RECEIPTS_DEMO_BIN:-} ]]; then
   bin=$RECEIPTS_DEMO_BIN
 else

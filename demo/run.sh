@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# The demo behind `make demo`: starts `receipts up` on a fresh data directory, sends receipts that OpenSSL and Node
-# built and signed, shows what a publisher sees, and checks every number against what was sent.
+# The demo behind `make demo`: starts `receipts up` on a fresh data directory, sends receipts that
+# OpenSSL and Node built and signed, shows what a publisher sees, and checks every number against
+# what was sent.
 #
 #   DEMO_EXIT=1          stop there, with a status; otherwise everything keeps running until Ctrl-C
-#   PROFILE=dev          use the debug build
-#   RECEIPTS_DEMO_DATA   where the data goes (must be empty or absent; kept afterwards); else a temporary directory
+#   PROFILE=dev          use the debug build RECEIPTS_DEMO_DATA   where the data goes (must be empty
+#   or absent; kept afterwards); else a temporary directory
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 PROFILE=${PROFILE:-release}

@@ -10,7 +10,8 @@ mkdir -p "$outbox"
 manifest=$outbox/openssl.ndjson
 : >"$manifest"
 
-# jq sorts members by code point and prints strings minimally escaped: for ASCII without numbers that is RFC 8785.
+# jq sorts members by code point and prints strings minimally escaped: for ASCII without numbers
+# that is RFC 8785.
 canonical() { jq -cSj 'del(.signature, .signatureAlgorithm)'; }
 
 uuid() { cat /proc/sys/kernel/random/uuid; }
@@ -39,7 +40,8 @@ sign_file() { # algorithm key file -> base64
   esac | base64 -w 0
 }
 
-# Standard input with its signature: canonical bytes to a file, because Ed25519 signs a file of known length.
+# Standard input with its signature: canonical bytes to a file, because Ed25519 signs a file of
+# known length.
 signed() { # algorithm key
   local document signature
   document=$(cat)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sends what stands in an outbox with curl, in order: submit.sh OUTBOX GATEWAY. Writes OUTBOX/answers.ndjson.
+# Sends what stands in an outbox with curl, in order: submit.sh OUTBOX GATEWAY. Writes
+# OUTBOX/answers.ndjson.
 set -euo pipefail
 outbox=$1 gateway=$2
 answers=$outbox/answers.ndjson

@@ -262,7 +262,8 @@ def check_notes(chart):
     """What an operator should know is said after an install."""
     def notes(*values):
         with tempfile.TemporaryDirectory() as folder:
-            # Helm shows them only where it reaches a cluster: in this copy they are the text of an object.
+            # Helm shows them only where it reaches a cluster: in this copy they are the text of an
+            # object.
             copy = pathlib.Path(folder) / "receipts"
             shutil.copytree(CHART, copy)
             text = "".join(f"    {line}\n" for line in (copy / "templates/NOTES.txt").read_text().splitlines())
@@ -473,7 +474,8 @@ def check_scaling(chart):
     trigger, busy = scaled["triggers"]
     assert scaled["maxReplicaCount"] == 12 and trigger["metricType"] == "Value", scaled
     assert 'receipts_kafka_lag_records{log="receipts",namespace="here"}' in trigger["metadata"]["query"], trigger
-    # Dashboards are to be 10 s old at most; a group that keeps up, with nothing waiting, is held by its CPU.
+    # Dashboards are to be 10 s old at most; a group that keeps up, with nothing waiting, is held by
+    # its CPU.
     assert float(trigger["metadata"]["threshold"]) <= 5, trigger
     assert busy == {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "70"}}, busy
     plain = only(objects(type="hpa"), "HorizontalPodAutoscaler", "-verifier")["spec"]

@@ -95,7 +95,8 @@ spec:
       {{- if $values.preStopSleepSeconds }}
       lifecycle:
         preStop:
-          # While it serves on: load balancers learn that the pod leaves, and only then SIGTERM begins the drain.
+          # While it serves on: load balancers learn that the pod leaves, and only then SIGTERM
+          # begins the drain.
           sleep: {seconds: {{ $values.preStopSleepSeconds }}}
       {{- end }}
       resources:
