@@ -1,5 +1,6 @@
 //! The figures: one module for each subject, one row for each number.
 
+mod acknowledgement;
 mod canonical;
 mod gateway;
 mod log;
@@ -57,6 +58,10 @@ const FIGURES: &[Figure] = &[
     Figure {
         name: "outer",
         measure: outer::measure,
+    },
+    Figure {
+        name: "acknowledgement",
+        measure: acknowledgement::measure,
     },
     Figure {
         name: "verify-threads",

@@ -89,8 +89,12 @@ impl AcknowledgementKeys {
         self.key_set.clone()
     }
 
-    /// Returns the body of a 202, with its signed acknowledgement.
-    pub(crate) fn queued(&self, stored: Stored) -> Result<Vec<u8>, AcknowledgementKeyError> {
+    /// Returns the body of a 202 in JSON, with its signed acknowledgement.
+    ///
+    /// # Errors
+    /// Nothing that a sender can cause: JSON can't be written or made canonical, or a signature
+    /// can't be made.
+    pub fn queued(&self, stored: Stored) -> Result<Vec<u8>, AcknowledgementKeyError> {
         let failed = |why: &dyn std::fmt::Display| error(format!("the acknowledgement couldn't be signed: {why}"));
         let Stored {
             subject,
@@ -126,20 +130,33 @@ impl AcknowledgementKeys {
 
 /// A record that the log has durably.
 #[derive(Debug, Clone)]
-pub(crate) struct Stored {
-    pub(crate) subject: Subject,
+pub struct Stored {
+    /// What the body was.
+    pub subject: Subject,
     /// SHA-256 of the body after content decoding.
-    pub(crate) body_sha256: [u8; 32],
-    pub(crate) position: Position,
-    pub(crate) received_at_ms: i64,
+    pub body_sha256: [u8; 32],
+    /// Where the record is in the log.
+    pub position: Position,
+    /// Arrival, in milliseconds since the Unix epoch.
+    pub received_at_ms: i64,
 }
 
 /// Receipt or batch that is acknowledged.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
-pub(crate) enum Subject {
-    Receipt { receipt_id: Uuid },
-    Batch { batch_id: String, receipt_count: u32 },
+pub enum Subject {
+    /// A single receipt.
+    Receipt {
+        /// The receipt's `receiptId`.
+        receipt_id: Uuid,
+    },
+    /// A batch.
+    Batch {
+        /// The batch's `batchId`.
+        batch_id: String,
+        /// Number of receipts in the batch.
+        receipt_count: u32,
+    },
 }
 
 impl Subject {

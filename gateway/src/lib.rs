@@ -9,12 +9,12 @@
 //! | `explain`, `webhook`, `entry_book` | other addresses that take receipts |
 //! | `body`, `encoding`, `inflate`, `admission`, `buffer` | from the socket to decoded bytes, bounded in bytes, time and pace |
 //! | `sender`, `rate`, `source` | who sends, receipts a second for each address and client, what one address may hold unfinished |
-//! | `acknowledgement` | the signed part of a 202, and the keys that sign it |
+//! | [`acknowledgement`] | the signed part of a 202, and the keys that sign it |
 //! | `answer`, `written`, `outgoing`, `meters` | what goes out: answers, problems, metrics |
 //! | [`process`] | all of it as a process of its own |
 #![forbid(unsafe_code)]
 
-mod acknowledgement;
+pub mod acknowledgement;
 mod admission;
 mod answer;
 mod append;
