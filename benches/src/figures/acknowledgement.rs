@@ -50,7 +50,5 @@ pub(super) fn measure(setting: &Setting<'_>) -> Result<Vec<Row>> {
         },
     )?;
     let what = "bodies of a 202 with a signed acknowledgement, one core";
-    Ok(vec![
-        Row::measured(name, what, "answers/s", samples).against(REFERENCE),
-    ])
+    Ok(vec![Row::measured(name, what, "answers/s", samples).against(REFERENCE)])
 }
