@@ -10,7 +10,8 @@ use warehouse::{Below, Scope};
 use web::Failure;
 use web::params::{Params, shortened};
 
-/// A caller who may see something: at least one verified domain. Taken from the principal that [`web::access::api_key`] leaves.
+/// A caller who may see something: at least one verified domain. Taken from the principal that
+/// [`web::access::api_key`] leaves.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
     principal: Arc<Principal>,
@@ -22,8 +23,8 @@ impl Access {
         &self.principal.account_id
     }
 
-    /// The domains a query is about: all that the key's account speaks for, inherited subdomains included, or the one that `domain`
-    /// names, without its subdomains.
+    /// The domains a query is about: all that the key's account speaks for, inherited subdomains
+    /// included, or the one that `domain` names, without its subdomains.
     ///
     /// # Errors
     /// 403 if the account doesn't speak for `domain`, whether it exists or not.

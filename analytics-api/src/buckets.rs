@@ -1,9 +1,10 @@
 //! Where the points of a time series begin and end, in a time zone.
 //!
-//! The boundaries tile `[from, to)` with no gap and no overlap, so the points of a series of receipts add up to
-//! the total of its range. Days, weeks and months follow the local calendar (a day of 23, 24.5 or 25 hours is one
-//! day; weeks start on Monday, ISO 8601). Minutes and hours follow the local clock, and a change of offset is
-//! always a boundary too: no hour is counted into another of the same name.
+//! The boundaries tile `[from, to)` with no gap and no overlap, so the points of a series of
+//! receipts add up to the total of its range. Days, weeks and months follow the local calendar (a
+//! day of 23, 24.5 or 25 hours is one day; weeks start on Monday, ISO 8601). Minutes and hours
+//! follow the local clock, and a change of offset is always a boundary too: no hour is counted into
+//! another of the same name.
 
 use jiff::civil::{Date, Weekday};
 use jiff::tz::{AmbiguousOffset, TimeZone};
@@ -46,8 +47,8 @@ impl Interval {
         }
     }
 
-    /// How many points a series has when the query names no range: the last hour, two days, 30 days, 26 weeks,
-    /// 12 months, each with the bucket that now is in as its last.
+    /// How many points a series has when the query names no range: the last hour, two days, 30
+    /// days, 26 weeks, 12 months, each with the bucket that now is in as its last.
     pub(crate) fn default_points(self) -> usize {
         match self {
             Self::Minute => 60,
@@ -90,12 +91,13 @@ impl From<jiff::Error> for BucketError {
     }
 }
 
-/// The boundaries of `[from, to)`: first `from`, then every start of an interval inside, last `to`. Point `i` is
-/// `[b[i], b[i + 1])`; so a range that begins or ends inside an interval has a shorter first or last point.
-/// `from` must be before `to`.
+/// The boundaries of `[from, to)`: first `from`, then every start of an interval inside, last `to`.
+/// Point `i` is `[b[i], b[i + 1])`; so a range that begins or ends inside an interval has a shorter
+/// first or last point. `from` must be before `to`.
 ///
 /// # Errors
-/// [`BucketError::TooMany`] as soon as there would be more than `points_max` points: the work done is bounded by it.
+/// [`BucketError::TooMany`] as soon as there would be more than `points_max` points: the work done
+/// is bounded by it.
 pub fn boundaries(
     interval: Interval,
     tz: &TimeZone,
@@ -201,8 +203,9 @@ impl Starts {
         })
     }
 
-    /// `next` is a later date than that of `at`, yet may have begun before it: a clock put back over midnight
-    /// (America/St_Johns until 2011) shows the old date once more after the new one began.
+    /// `next` is a later date than that of `at`, yet may have begun before it: a clock put back
+    /// over midnight (America/St_Johns until 2011) shows the old date once more after the new one
+    /// began.
     fn after_by_calendar(&self, at: Timestamp, mut next: Date, step: Span) -> Result<Timestamp, BucketError> {
         loop {
             let start = start_of(next, &self.tz)?;
@@ -221,7 +224,8 @@ impl Starts {
             return known.at;
         }
         let offset = self.tz.to_offset(at);
-        // Some transitions change only the name or the DST flag. The bound keeps a strange zone from looping.
+        // Some transitions change only the name or the DST flag. The bound keeps a strange zone
+        // from looping.
         let change = self
             .tz
             .following(at)
@@ -241,7 +245,8 @@ fn monday(date: Date) -> Result<Date, BucketError> {
     Ok(date.checked_sub(Span::new().days(i64::from(days)))?)
 }
 
-/// The first instant of a local date, also where midnight happens twice (the first) or not at all (the end of the gap).
+/// The first instant of a local date, also where midnight happens twice (the first) or not at all
+/// (the end of the gap).
 pub(crate) fn start_of(date: Date, tz: &TimeZone) -> Result<Timestamp, BucketError> {
     let midnight = tz.to_ambiguous_timestamp(date.at(0, 0, 0, 0));
     let gap = matches!(midnight.offset(), AmbiguousOffset::Gap { .. });
@@ -249,7 +254,8 @@ pub(crate) fn start_of(date: Date, tz: &TimeZone) -> Result<Timestamp, BucketErr
     if !gap {
         return Ok(start);
     }
-    // "Compatible" goes on by the gap's length from midnight, which is too far where the gap began before midnight.
+    // "Compatible" goes on by the gap's length from midnight, which is too far where the gap began
+    // before midnight.
     let after = start.checked_add(SignedDuration::from_nanos(1))?;
     Ok(tz.preceding(after).next().map_or(start, |change| change.timestamp()))
 }

@@ -28,7 +28,8 @@ pub struct AnalyticsConfig {
     pub live_key_streams_max: usize,
     /// Pause between two readings of the writers' progress for live streams, in milliseconds.
     pub live_interval_ms: u64,
-    /// How long a live stream may go on after its API key was revoked or its domains changed, in milliseconds.
+    /// How long a live stream may go on after its API key was revoked or its domains changed, in
+    /// milliseconds.
     pub live_key_age_ms_max: u64,
     /// Time for one answer from watermark and warehouse, in milliseconds.
     pub query_wait_ms_max: u64,
@@ -52,12 +53,13 @@ pub struct AnalyticsConfig {
     pub address_share_percent_max: u8,
     /// Request head, in bytes.
     pub head_bytes_max: usize,
-    /// Time for a request head to arrive, and for a kept-alive connection to stay idle, in milliseconds.
+    /// Time for a request head to arrive, and for a kept-alive connection to stay idle, in
+    /// milliseconds.
     pub head_wait_ms_max: u64,
     /// Pause between two looks at the engines, for readiness, in milliseconds.
     pub health_interval_ms: u64,
-    /// Least pause between two checks of the ledger against the tables, in milliseconds; it grows so that checking takes
-    /// at most 2% of the time.
+    /// Least pause between two checks of the ledger against the tables, in milliseconds; it grows
+    /// so that checking takes at most 2% of the time.
     pub audit_interval_ms: u64,
     /// Share of the time that comparing aggregates of usage with receipts may take, in percent; 0
     /// for never.
@@ -99,7 +101,8 @@ impl Default for AnalyticsConfig {
 }
 
 impl AnalyticsConfig {
-    /// The part that connections need. A quarter of the room: the rest is for the gateway, often in the same process.
+    /// The part that connections need. A quarter of the room: the rest is for the gateway, often in
+    /// the same process.
     pub(crate) fn connections(&self) -> Connections {
         Connections {
             name: "analytics",

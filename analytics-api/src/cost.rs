@@ -1,5 +1,5 @@
-//! What a question costs of the key's quota: a function of the request's head (and of the time, where a range has no end), so that
-//! whoever asks can tell it beforehand.
+//! What a question costs of the key's quota: a function of the request's head (and of the time,
+//! where a range has no end), so that whoever asks can tell it beforehand.
 //!
 //! | a request | units |
 //! |---|---|
@@ -13,7 +13,8 @@
 //! | a live stream, once | 5 |
 //! | `Prefer: wait` on a receipt: each 10 s begun | + 1 |
 //!
-//! `from` alone is a range up to now, `to` alone one of more than five years; of a time series it is as many intervals as it has by itself.
+//! `from` alone is a range up to now, `to` alone one of more than five years; of a time series it
+//! is as many intervals as it has by itself.
 //!
 //! Never more than [`COST_MAX`], nor than the key may ask in a minute at all.
 
@@ -35,7 +36,8 @@ const LIVE: u32 = 5;
 const ROWS_OF_STREAM: u64 = u64::MAX;
 const DAY_S: i64 = 86_400;
 
-/// The units of a request, 1 to [`COST_MAX`]. What can't be answered costs as much as a question of the same form could.
+/// The units of a request, 1 to [`COST_MAX`]. What can't be answered costs as much as a question of
+/// the same form could.
 #[must_use]
 pub fn of_request<B>(request: &Request<B>) -> u32 {
     let waits = if request.uri().path().starts_with("/api/v1/receipts/") {
@@ -249,7 +251,8 @@ mod tests {
             prop_assert!((1..=COST_MAX).contains(&at(&address, rows)));
         }
 
-        /// A longer range, a finer interval or a larger page never costs less, and the order of parameters is no matter.
+        /// A longer range, a finer interval or a larger page never costs less, and the order of
+        /// parameters is no matter.
         #[test]
         fn never_less_for_more(days in 0..4_000_i64, more in 0..4_000_i64, limit in 1..3_000_u32, rows: bool) {
             let end = |days: i64| Timestamp::from_second(1_700_000_000 + days * DAY_S).unwrap().to_string();

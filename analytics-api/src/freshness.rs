@@ -1,4 +1,5 @@
-//! How far behind `completeThrough` is, looked at from time to time: what the freshness objective counts.
+//! How far behind `completeThrough` is, looked at from time to time: what the freshness objective
+//! counts.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

@@ -1,5 +1,6 @@
-//! How many answers are made at one time, how many requests wait for their turn, and how long one may take. An account has half of
-//! the answers being made, and as many places as it leaves free, so that no other waits behind what it asks.
+//! How many answers are made at one time, how many requests wait for their turn, and how long one
+//! may take. An account has half of the answers being made, and as many places as it leaves free,
+//! so that no other waits behind what it asks.
 
 use std::future::Future;
 use std::time::Duration;
@@ -21,7 +22,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// `concurrent_max` at work, `waiting_max` behind them, `wait_max` for each, its time in the queue included.
+    /// `concurrent_max` at work, `waiting_max` behind them, `wait_max` for each, its time in the
+    /// queue included.
     #[must_use]
     pub fn new(concurrent_max: usize, waiting_max: usize, wait_max: Duration) -> Self {
         Self {
@@ -35,8 +37,9 @@ impl Gate {
     /// Runs an account's `work` in its turn.
     ///
     /// # Errors
-    /// 503 with Retry-After: `overloaded` at once if the queue, or the account's part of it, is full, or if the turn didn't come in
-    /// time; `warehouse_unavailable` if `work` itself took too long; and whatever `work` fails with.
+    /// 503 with Retry-After: `overloaded` at once if the queue, or the account's part of it, is
+    /// full, or if the turn didn't come in time; `warehouse_unavailable` if `work` itself took too
+    /// long; and whatever `work` fails with.
     pub async fn run<T>(&self, account_id: &str, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let _place = self.admitted.take(account_id).map_err(|full| {
             overloaded(match full {

@@ -1,4 +1,5 @@
-//! What publishers call their entries: title and URL come from the account store, and receipts carry a URL of their client's.
+//! What publishers call their entries: title and URL come from the account store, and receipts
+//! carry a URL of their client's.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -29,7 +30,8 @@ pub(crate) struct Labelled {
 }
 
 impl Labels {
-    /// What the account of `principal` calls `ids`. A store that fails costs the titles, never the answer.
+    /// What the account of `principal` calls `ids`. A store that fails costs the titles, never the
+    /// answer.
     pub(crate) async fn of(app: &App, principal: &Principal, ids: &[Uuid]) -> Self {
         let accounts = &app.deps.accounts;
         let work = async {

@@ -1,15 +1,18 @@
-//! What publishers ask: dashboard, content, clients, time series, receipt lookup. JSON over HTTP/1.1 and h2c, on axum.
+//! What publishers ask: dashboard, content, clients, time series, receipt lookup. JSON over
+//! HTTP/1.1 and h2c, on axum.
 //!
 //! - [`config`]: the section `[analytics]`
 //! - `hints`: what a sender should change; `log_cursor`: positions in all partitions of the log
 //! - `sender`: callers who prove a key; `waiting`: requests that wait for an outcome
-//! - `access`: the domains a caller may see; keys, quotas and the envelope of answers are the crate `web`'s
+//! - `access`: the domains a caller may see; keys, quotas and the envelope of answers are the crate
+//!   `web`'s
 //! - `app`: what handlers share, and which address leads to which; `routes`: one file an address
 //! - [`range`], `selection`: the times and the filter of a query string
 //! - [`buckets`]: where the points of a time series begin and end
 //! - [`progress`], [`watermark`]: what the writers have stored, and `completeThrough`; [`gate`]:
 //!   how many queries are at work
-//! - `parameters`: every parameter, as it is told in the OpenAPI document that `openapi` makes; `cursor`: places in lists
+//! - `parameters`: every parameter, as it is told in the OpenAPI document that `openapi` makes;
+//!   `cursor`: places in lists
 //! - `snapshot`: what an answer is made from; `streams`: limits of streamed answers
 //! - [`format`]: JSON, CSV or lines of JSON; `labels`: what publishers call their entries
 //! - `page`: the dashboard page's files
@@ -18,11 +21,12 @@
 //!   `conservation`: whether the tables hold what the ledger counts; `usage_check`: whether
 //!   aggregates are equal to the receipts
 //!
-//! Every answer is scoped to the verified domains of the caller's key, and says by `completeThrough` up to when everything
-//! acknowledged is counted in it. Ranges are half-open, `[from, to)`, over the time of access that a receipt states
-//! (refusals: the time the gateway took it), and all there is without `from` and `to`; only time series have ranges of
-//! their own then. An unknown receipt is 200 with status `unknown`; an entry or client without any receipt
-//! is 404, unless the account lists the entry.
+//! Every answer is scoped to the verified domains of the caller's key, and says by
+//! `completeThrough` up to when everything acknowledged is counted in it. Ranges are half-open,
+//! `[from, to)`, over the time of access that a receipt states (refusals: the time the gateway took
+//! it), and all there is without `from` and `to`; only time series have ranges of their own then.
+//! An unknown receipt is 200 with status `unknown`; an entry or client without any receipt is 404,
+//! unless the account lists the entry.
 
 #![forbid(unsafe_code)]
 
@@ -88,7 +92,8 @@ pub struct Deps {
     pub health: Health,
 }
 
-/// Serves `listener` until `shutdown`, then finishes what is under way, for at most `config.drain_ms_max`.
+/// Serves `listener` until `shutdown`, then finishes what is under way, for at most
+/// `config.drain_ms_max`.
 pub async fn run(listener: TcpListener, config: AnalyticsConfig, deps: Deps, shutdown: CancellationToken) {
     let engines = readiness::Engines::register(&deps.health);
     let app = Arc::new(app::App::new(config, deps, shutdown.clone()));

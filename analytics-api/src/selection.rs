@@ -14,8 +14,8 @@ pub(crate) const PURPOSES: [&str; 3] = ["training", "inference", "research"];
 /// The longest `modelId`, in bytes: as the gateway takes it.
 pub(crate) const MODEL_BYTES_MAX: usize = 4_096;
 
-/// The end of an open range: the first instant that `to` can't name (2200-01-01T00:00:00Z), in milliseconds since the Unix
-/// epoch. Receipts that far ahead are refused at the gateway.
+/// The end of an open range: the first instant that `to` can't name (2200-01-01T00:00:00Z), in
+/// milliseconds since the Unix epoch. Receipts that far ahead are refused at the gateway.
 const END_MS: i64 = 7_258_118_400_000;
 
 /// A range whose ends may be open: everything, unless the query says otherwise.

@@ -1,5 +1,5 @@
-//! `receipts deliver`: against a webhook whose answers the tests choose, and against a publisher's receiver whose receipts are then
-//! counted.
+//! `receipts deliver`: against a webhook whose answers the tests choose, and against a publisher's
+//! receiver whose receipts are then counted.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod answering;

@@ -1,4 +1,5 @@
-//! Evidence of receipts: from what was sent, through `receipts up`, to OpenSSL, Node and `receipts verify`.
+//! Evidence of receipts: from what was sent, through `receipts up`, to OpenSSL, Node and
+//! `receipts verify`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod command;

@@ -226,7 +226,8 @@ fn revoked_keys_prove_nothing_that_arrives_later(world: &World, operator: &Sende
         .json();
     let thumbprint = shown["keys"][0]["thumbprint"].as_str().unwrap();
     on(&world.data, &["operators", "end-key", "lab.example", thumbprint]).expect(0);
-    // The ended key is a stranger's from now on; a claimed ID isn't its any more, but this one is free.
+    // The ended key is a stranger's from now on; a claimed ID isn't its any more, but this one is
+    // free.
     let tries = world.until_stamped(operator, KNOWN, |status| !is_proven(status));
     operator.send(&world.up, &operator.sign(KNOWN, 7));
     assert_eq!(proven(), 25 + tries - 1, "what had arrived stays proven");

@@ -1,5 +1,5 @@
-//! What `receipts up` writes to its log at its most talkative: nothing that is anybody's secret, whatever is sent to it; and each line an
-//! object with the fields that docs/logs.md names for all.
+//! What `receipts up` writes to its log at its most talkative: nothing that is anybody's secret,
+//! whatever is sent to it; and each line an object with the fields that docs/logs.md names for all.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod command;

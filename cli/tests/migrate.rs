@@ -1,4 +1,5 @@
-//! `receipts migrate` on real Kafka, ClickHouse's protocol over the engine, and PostgreSQL; and on servers that aren't there.
+//! `receipts migrate` on real Kafka, ClickHouse's protocol over the engine, and PostgreSQL; and on
+//! servers that aren't there.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod command;

@@ -1,5 +1,5 @@
-//! A real Prometheus beside `receipts up`: what is recorded is what the list says, down to the labels' values; the chart's rules load and
-//! are quiet; every question of the dashboards is one.
+//! A real Prometheus beside `receipts up`: what is recorded is what the list says, down to the
+//! labels' values; the chart's rules load and are quiet; every question of the dashboards is one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod command;

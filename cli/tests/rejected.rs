@@ -1,7 +1,8 @@
-//! `receipts rejected`: what was refused by rules that were wrong counts after a replay, once, and the books stay exact.
+//! `receipts rejected`: what was refused by rules that were wrong counts after a replay, once, and
+//! the books stay exact.
 //!
-//! The rules are wrong where the verifier's limit on `content.url` is set too low: what the gateway took before, it
-//! rejects.
+//! The rules are wrong where the verifier's limit on `content.url` is set too low: what the gateway
+//! took before, it rejects.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod command;
@@ -294,7 +295,8 @@ fn what_passes_by_better_rules_counts_once_and_the_books_stay_exact() {
     );
     assert!(facts["rejections"][0]["replayedAt"].is_string(), "{facts}");
     assert_eq!(up.stop(), 0);
-    // By the present rules the log holds more receipts than the ledger says, and a repair would accept them.
+    // By the present rules the log holds more receipts than the ledger says, and a repair would
+    // accept them.
     on(&data, &["audit"]).expect(0);
     on(&data, &["audit", "--recheck"]).expect(0);
     on(&data, &["repair"]).expect(0);

@@ -122,7 +122,8 @@ fn parts_add_up() {
     let plan = plan("--rate 50k --batch 10 --days 7 --replication 3");
     let cores = ["gateway", "verifier", "clickhouse", "apis", "idle"].map(|part| at(&plan, &format!("/cores/{part}")));
     assert!((cores.iter().sum::<f64>() - at(&plan, "/cores/total")).abs() < 1e-9);
-    // 50,000 receipts a second at peak and half of it on average, three copies, a third of the disk free.
+    // 50,000 receipts a second at peak and half of it on average, three copies, a third of the disk
+    // free.
     let bytes = at(&plan, "/perReceipt/logBytes") * 50_000.0 * 0.5 * 86_400.0 * 7.0 * 3.0 / 0.67;
     assert!((at(&plan, "/log/diskGb") - bytes / 1e9).abs() < 1e-6 * bytes / 1e9);
     for pods in plan["pods"].as_array().unwrap() {

@@ -45,7 +45,8 @@ fn canonical(body: &[u8]) {
     }
 }
 
-/// The judge refuses whatever the format check refuses, and for no reason of format what it accepts.
+/// The judge refuses whatever the format check refuses, and for no reason of format what it
+/// accepts.
 fn judged(kind: BodyKind, body: &[u8], well_formed: bool) {
     let arrival = Arrival {
         kind,

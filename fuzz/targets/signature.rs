@@ -48,7 +48,8 @@ fn public_key(pem: &str) {
     }
 }
 
-/// Our verdict on an Ed25519 signature is ed25519-dalek's `verify_strict`, over keys in canonical encoding.
+/// Our verdict on an Ed25519 signature is ed25519-dalek's `verify_strict`, over keys in canonical
+/// encoding.
 fn ed25519(data: &[u8]) {
     let Some((key, rest)) = data.split_first_chunk::<32>() else {
         return;

@@ -89,7 +89,8 @@ fn main() -> anyhow::Result<()> {
     // Before the logs, which take their metrics' handles when they open.
     let metrics = install_metrics()?;
     let directory = std::path::absolute(&settings.data.dir)?;
-    // Opening and closing wait for the disk or the brokers: before and after the runtime, not on it.
+    // Opening and closing wait for the disk or the brokers: before and after the runtime, not on
+    // it.
     let log = Log::open(&settings.kafka, &settings.log, &directory.join("log")).context("opening the log receipts")?;
     let verdicts = Log::open_verdicts(&settings.kafka, &settings.verdicts, &directory.join("verdicts"))
         .context("opening the log verdicts")?;

@@ -186,7 +186,8 @@ fn strange_midnights() {
         minutes(Interval::Day, "Pacific/Apia", "2011-12-29", "2012-01-01"),
         [24 * 60, 24 * 60]
     );
-    // Newfoundland put its clocks back at 00:01, to 23:01 of the day before: that hour stays with the new day.
+    // Newfoundland put its clocks back at 00:01, to 23:01 of the day before: that hour stays with
+    // the new day.
     let days = minutes(Interval::Day, "America/St_Johns", "2010-11-06", "2010-11-08");
     assert_eq!(days, [24 * 60, 25 * 60]);
     let inside = clock(
@@ -215,7 +216,8 @@ fn strange_midnights() {
 
 #[test]
 fn a_change_within_an_hour_splits_it() {
-    // Newfoundland, 00:01 back to 23:01: a minute of the 7th, the rest of the 6th once more, and the 7th again.
+    // Newfoundland, 00:01 back to 23:01: a minute of the 7th, the rest of the 6th once more, and
+    // the 7th again.
     assert_eq!(
         clock(
             Interval::Hour,
@@ -256,7 +258,8 @@ fn recent_ranges_are_whole_intervals() {
             let (from, to) = recent(interval, &tz, now, points).unwrap();
             assert!(from < now && now < to);
             let found = boundaries(interval, &tz, from, to, MAX).unwrap();
-            // Hours and minutes are counted back in real time, where a half-hour change makes a point more.
+            // Hours and minutes are counted back in real time, where a half-hour change makes a
+            // point more.
             assert!(
                 (points..=points + 1).contains(&(found.len() - 1)),
                 "{name} {interval:?}: {}",
@@ -286,8 +289,8 @@ fn zones() -> impl Strategy<Value = &'static str> {
 }
 
 proptest! {
-    /// No gap, no overlap, ends exactly where asked, and every inner boundary is where the local clock or calendar
-    /// turns, or its offset changes.
+    /// No gap, no overlap, ends exactly where asked, and every inner boundary is where the local
+    /// clock or calendar turns, or its offset changes.
     #[test]
     fn boundaries_tile_the_range(
         name in zones(),

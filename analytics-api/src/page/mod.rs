@@ -1,7 +1,9 @@
-//! `GET /dashboard`: the page for publishers. Its sources are in `dashboard/`, what is served is `dashboard/dist`, as built and committed.
+//! `GET /dashboard`: the page for publishers. Its sources are in `dashboard/`, what is served is
+//! `dashboard/dist`, as built and committed.
 //!
-//! The page gets nothing that isn't its own: no script or style but the two files that its build names, no other host, no frame
-//! around it. Numbers come from the same addresses as for everybody else, with the key that the visitor types in.
+//! The page gets nothing that isn't its own: no script or style but the two files that its build
+//! names, no other host, no frame around it. Numbers come from the same addresses as for everybody
+//! else, with the key that the visitor types in.
 
 mod asset;
 
@@ -20,7 +22,8 @@ use web::Failure;
 /// Where the page is.
 pub(crate) const PATH: &str = "/dashboard";
 
-/// What the page may load and do (CSP level 3). `data:` images are the style sheet's own small icons.
+/// What the page may load and do (CSP level 3). `data:` images are the style sheet's own small
+/// icons.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 

@@ -1,4 +1,5 @@
-//! `from`, `to` and `tz`: which receipts, by the time of access that they state. `from` is inclusive, `to` exclusive.
+//! `from`, `to` and `tz`: which receipts, by the time of access that they state. `from` is
+//! inclusive, `to` exclusive.
 
 mod previous;
 
@@ -14,8 +15,8 @@ use web::rfc3339;
 /// Instants outside are refused: before any receipt, and past what the warehouse's time type holds.
 const YEARS: std::ops::Range<i16> = 1970..2200;
 
-/// The time zone of a query: IANA name, `UTC` if none is given. Zones come from the system's database, and where it
-/// has none (slim containers) from the one compiled in.
+/// The time zone of a query: IANA name, `UTC` if none is given. Zones come from the system's
+/// database, and where it has none (slim containers) from the one compiled in.
 ///
 /// # Errors
 /// A name that neither knows.
@@ -44,8 +45,8 @@ pub fn time_zone(params: &Params) -> Result<(String, TimeZone), InvalidQuery> {
     Ok((canonical, zone))
 }
 
-/// The instant that parameter `name` gives, if it is there: RFC 3339 with an offset, or a date (YYYY-MM-DD), which is
-/// its first instant in `tz`. Fractions below a millisecond are cut off.
+/// The instant that parameter `name` gives, if it is there: RFC 3339 with an offset, or a date
+/// (YYYY-MM-DD), which is its first instant in `tz`. Fractions below a millisecond are cut off.
 ///
 /// # Errors
 /// Any other form, or a year outside 1970 to 2199.
@@ -56,7 +57,8 @@ pub fn instant(params: &Params, name: &str, tz: &TimeZone) -> Result<Option<Time
             let date: Date = text.parse().map_err(|_| InvalidQuery::new(name, "no such date"))?;
             start_of(date, tz).map_err(|_| InvalidQuery::new(name, "no such date"))?
         }
-        // An unescaped + arrives as a space; where an offset stands there is nothing else it could mean.
+        // An unescaped + arrives as a space; where an offset stands there is nothing else it could
+        // mean.
         Shape::Instant => text
             .replace(' ', "+")
             .parse()
@@ -106,7 +108,8 @@ enum Shape {
     Other,
 }
 
-/// jiff reads more than RFC 3339 (section 5.6): its annotations, missing seconds, offsets of 24 and 25 hours. The form decides first.
+/// jiff reads more than RFC 3339 (section 5.6): its annotations, missing seconds, offsets of 24 and
+/// 25 hours. The form decides first.
 fn shape(text: &str) -> Shape {
     if text.len() > 40 || !text.is_ascii() || !is(text.as_bytes().get(..10), b"dddd-dd-dd") {
         return Shape::Other;

@@ -1,8 +1,8 @@
 //! The period before a range, to compare it with.
 //!
-//! Where both ends are the starts of local months, it is as many months; where they are the starts of local days, as many days (so
-//! weeks too); else the same duration. So March is compared with February, and a day of 23 hours with the whole day before it. It ends
-//! where the range begins.
+//! Where both ends are the starts of local months, it is as many months; where they are the starts
+//! of local days, as many days (so weeks too); else the same duration. So March is compared with
+//! February, and a day of 23 hours with the whole day before it. It ends where the range begins.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;

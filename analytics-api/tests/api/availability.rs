@@ -139,7 +139,8 @@ pub(crate) async fn published_progress(stack: &Stack) {
     server.stop().await;
 }
 
-/// Else rows could arrive between query and watermark, and the answer would promise what it doesn't hold.
+/// Else rows could arrive between query and watermark, and the answer would promise what it doesn't
+/// hold.
 pub(crate) async fn the_watermark_is_read_before_the_query(stack: &Stack) {
     let (listener, warehouse) = silent_warehouse().await;
     let server = stack
@@ -236,7 +237,8 @@ pub(crate) async fn requests_under_way_end_before_the_process(stack: &Stack) {
         stack.keys.publisher
     );
     stream.write_all(head.as_bytes()).await.unwrap();
-    // Three connections: for readiness and the running audit, which ask once each, and for the query, which so has begun.
+    // Three connections: for readiness and the running audit, which ask once each, and for the
+    // query, which so has begun.
     let mut connections = Vec::new();
     for _ in 0..3 {
         connections.push(listener.accept().await.unwrap());

@@ -1,4 +1,5 @@
-//! The period before: months with months, days with days whatever their hours, anything else by its duration.
+//! The period before: months with months, days with days whatever their hours, anything else by its
+//! duration.
 
 use serde_json::{Value, json};
 

@@ -158,7 +158,8 @@ pub(crate) async fn heads(stack: &Stack) {
     }
 }
 
-/// Titles are the publisher's, names of clients and models are whoever's: in a spreadsheet or a page they must stay words.
+/// Titles are the publisher's, names of clients and models are whoever's: in a spreadsheet or a
+/// page they must stay words.
 pub(crate) async fn words_of_strangers(stack: &Stack) {
     let accounts = &stack.deps.accounts;
     let account = accounts.authenticate(&stack.keys.publisher).await.unwrap().account_id;

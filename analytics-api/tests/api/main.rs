@@ -1,4 +1,5 @@
-//! The analytics API over the real embedded engine: one engine a process, so one test that runs every scenario on it.
+//! The analytics API over the real embedded engine: one engine a process, so one test that runs
+//! every scenario on it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -178,7 +178,8 @@ pub(crate) async fn request_ids_and_caching(stack: &Stack) {
     }
 }
 
-/// What a browser is told of answers: nothing is run or framed, unless it is a page, and then by its own policy.
+/// What a browser is told of answers: nothing is run or framed, unless it is a page, and then by
+/// its own policy.
 pub(crate) async fn policies(stack: &Stack) {
     for (method, path, status, loads) in [
         ("GET", "/api/v1/analytics/dashboard", 401, "default-src 'none'; frame"),

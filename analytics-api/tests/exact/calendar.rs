@@ -1,5 +1,5 @@
-//! Where buckets begin, found the slow way: by walking through a range in small steps and looking at the local clock. It
-//! shares no line with `analytics_api::buckets`.
+//! Where buckets begin, found the slow way: by walking through a range in small steps and looking
+//! at the local clock. It shares no line with `analytics_api::buckets`.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, Weekday};
@@ -76,8 +76,9 @@ pub(crate) fn first_instant(date: Date, tz: &TimeZone) -> i64 {
     ms
 }
 
-/// Where the period before `[from_ms, to_ms)` begins, which ends at `from_ms`: as many months before if both are starts of months, as
-/// many days if they are starts of days, and else the same time.
+/// Where the period before `[from_ms, to_ms)` begins, which ends at `from_ms`: as many months
+/// before if both are starts of months, as many days if they are starts of days, and else the same
+/// time.
 pub(crate) fn before(from_ms: i64, to_ms: i64, tz: &TimeZone) -> i64 {
     let begun = |ms: i64| {
         let date = at(ms).to_zoned(tz.clone()).date();

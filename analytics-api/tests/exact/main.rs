@@ -1,9 +1,9 @@
-//! Every endpoint against a plain model in memory, over random receipts with retries, conflicts, late and future ones, refusals
-//! and erasures, at changes of daylight saving and ends of months: over the embedded engine, and
-//! over three shards on two ClickHouse servers.
+//! Every endpoint against a plain model in memory, over random receipts with retries, conflicts,
+//! late and future ones, refusals and erasures, at changes of daylight saving and ends of months:
+//! over the embedded engine, and over three shards on two ClickHouse servers.
 //!
-//! A failure prints the seed, the address and the difference. `RECEIPTS_EXACT_SEED=<seed>` runs that one again, and
-//! `RECEIPTS_EXACT_SEEDS=<count>` draws more of them.
+//! A failure prints the seed, the address and the difference. `RECEIPTS_EXACT_SEED=<seed>` runs
+//! that one again, and `RECEIPTS_EXACT_SEEDS=<count>` draws more of them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 

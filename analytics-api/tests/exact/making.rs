@@ -11,7 +11,8 @@ use crate::calendar::{HOUR_MS, changes, first_instant, milliseconds};
 use crate::model::{Fact, Model, Refused};
 use crate::progress::EPOCH;
 
-/// Zones with changes in both directions, of an hour and of half of one, at midnight, and offsets of half hours.
+/// Zones with changes in both directions, of an hour and of half of one, at midnight, and offsets
+/// of half hours.
 pub(crate) const ZONES: [&str; 9] = [
     "Europe/Berlin",
     "America/New_York",
@@ -24,7 +25,8 @@ pub(crate) const ZONES: [&str; 9] = [
     "UTC",
 ];
 
-/// One account has `news.example` with its subdomains but `rival.news.example`, which another has, and `blog.example` alone.
+/// One account has `news.example` with its subdomains but `rival.news.example`, which another has,
+/// and `blog.example` alone.
 pub(crate) const PUBLISHERS: [&str; 9] = [
     "news.example",
     "sport.news.example",
@@ -112,7 +114,8 @@ pub(crate) fn zone(name: &str) -> TimeZone {
     TimeZone::get(name).unwrap()
 }
 
-/// Instants at which something begins or ends: changes of offset, months, a leap day, hours, and now.
+/// Instants at which something begins or ends: changes of offset, months, a leap day, hours, and
+/// now.
 pub(crate) fn hard_instants(now_ms: i64) -> Vec<i64> {
     let mut found = Vec::new();
     for name in ZONES {
@@ -185,7 +188,8 @@ impl Maker {
         self.made.choose(rng).map_or(Uuid::from_u128(1), |fact| fact.receipt_id)
     }
 
-    /// A time at or around a hard instant, within days that have many receipts, or of the last days, some ahead of the clock.
+    /// A time at or around a hard instant, within days that have many receipts, or of the last
+    /// days, some ahead of the clock.
     pub(crate) fn any_time(&self, rng: &mut StdRng) -> i64 {
         let instant = *self.instants.choose(rng).unwrap();
         match rng.random_range(0..8) {
@@ -249,7 +253,8 @@ impl Maker {
         }
     }
 
-    /// A block from `first_offset` of `partition` on, with retries and receipts under ids of before.
+    /// A block from `first_offset` of `partition` on, with retries and receipts under ids of
+    /// before.
     pub(crate) fn block(&mut self, rng: &mut StdRng, partition: u32, first_offset: u64) -> Block {
         let (mut accepted, mut refused) = (Vec::new(), Vec::new());
         let records: u64 = rng.random_range(1..60);

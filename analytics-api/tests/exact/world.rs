@@ -177,7 +177,8 @@ impl World {
             ..AnalyticsConfig::default()
         };
         let config = if warehouse.shards().len() > 1 {
-            // The first shard has all ledger rows and not all receipts, so an audit finds some missing.
+            // The first shard has all ledger rows and not all receipts, so an audit finds some
+            // missing.
             AnalyticsConfig {
                 audit_interval_ms: 3_600_000,
                 ..config
@@ -397,7 +398,8 @@ fn refused_row(refused: &Refused) -> RejectedRow<'_> {
     }
 }
 
-/// Three accounts: one with subdomains and entries, the one that has a subdomain of it, and one with a single domain.
+/// Three accounts: one with subdomains and entries, the one that has a subdomain of it, and one
+/// with a single domain.
 async fn readers(accounts: &Accounts) -> Vec<Reader> {
     let expires_at_ms = jiff::Timestamp::now().as_millisecond() + 86_400_000;
     let mut readers = Vec::new();

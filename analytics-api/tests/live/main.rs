@@ -1,4 +1,5 @@
-//! Live streams over the real embedded engine, with real clients: one engine a process, so one test that runs every scenario on it.
+//! Live streams over the real embedded engine, with real clients: one engine a process, so one test
+//! that runs every scenario on it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

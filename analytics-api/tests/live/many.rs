@@ -129,7 +129,8 @@ pub(crate) async fn a_slow_reader_is_told_what_it_missed(world: &World) {
         world.deliver(0, &block).await;
         fast.until(&mut told, &all).await;
     }
-    // It reads at last: what it is told one by one and what it is told the number of are all there were.
+    // It reads at last: what it is told one by one and what it is told the number of are all there
+    // were.
     let (mut bytes, mut piece) = (Vec::new(), vec![0; 1 << 16]);
     let sums = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::stream::{client, listen, open, take};
 use crate::world::World;
 
-/// Cut after every few events, and taken up by one of two processes, while receipts, duplicates and late ones come.
+/// Cut after every few events, and taken up by one of two processes, while receipts, duplicates and
+/// late ones come.
 pub(crate) async fn every_receipt_once_over_any_number_of_cuts(world: &World) {
     let publisher = world.publisher("cut.example").await;
     let servers = [world.server(|_| {}).await, world.server(|_| {}).await];

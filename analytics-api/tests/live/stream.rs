@@ -122,7 +122,8 @@ impl Stream {
         }
     }
 
-    /// Reads until these receipts, and nothing else, have been told, each once; `told` is what was told before.
+    /// Reads until these receipts, and nothing else, have been told, each once; `told` is what was
+    /// told before.
     pub(crate) async fn until(&mut self, told: &mut BTreeSet<Uuid>, wanted: &BTreeSet<Uuid>) {
         while told != wanted {
             let event = self.next_of("receipts").await;

@@ -23,8 +23,8 @@ impl Came {
     }
 }
 
-/// Answers the n-th request with `answer(n)`, an empty one by closing the connection, and hands the requests on. Ends with
-/// the test's process.
+/// Answers the n-th request with `answer(n)`, an empty one by closing the connection, and hands the
+/// requests on. Ends with the test's process.
 pub(crate) fn answering(answer: impl Fn(usize) -> String + Send + Sync + 'static) -> (String, Receiver<Came>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

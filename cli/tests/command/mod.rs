@@ -35,7 +35,8 @@ impl Ran {
     }
 }
 
-/// The command without the caller's own `RECEIPTS_` variables, except where the engine's library lies.
+/// The command without the caller's own `RECEIPTS_` variables, except where the engine's library
+/// lies.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_receipts"));
     for (name, _) in std::env::vars_os() {

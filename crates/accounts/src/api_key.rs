@@ -1,7 +1,8 @@
 //! The text of an API key: `rcpt_<key id>_<secret>_<checksum>`, in lower-case hexadecimal.
 //!
-//! The prefix lets secret scanners find a leaked key; the checksum (CRC-32C of all before it) lets a typo be refused
-//! without a look into the store. The secret has 256 random bits, so a single SHA-256 is enough at rest: there is nothing to guess.
+//! The prefix lets secret scanners find a leaked key; the checksum (CRC-32C of all before it) lets
+//! a typo be refused without a look into the store. The secret has 256 random bits, so a single
+//! SHA-256 is enough at rest: there is nothing to guess.
 
 use std::fmt;
 
@@ -41,7 +42,8 @@ impl ApiKey {
         })
     }
 
-    /// A key's text taken apart, or `None` if it isn't one: another length, prefix or alphabet, or a wrong checksum.
+    /// A key's text taken apart, or `None` if it isn't one: another length, prefix or alphabet, or
+    /// a wrong checksum.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != TEXT_BYTES {

@@ -11,7 +11,8 @@ use crate::domain::is_public_suffix;
 use crate::scope::parse_scopes;
 use crate::{Accounts, AccountsError, ApiKey, DOMAINS_MAX, Inherited, Scope, Tier};
 
-/// The most subdomains of an account's domains that are others'; beyond it no subdomain is covered, rather than one too many.
+/// The most subdomains of an account's domains that are others'; beyond it no subdomain is covered,
+/// rather than one too many.
 const OTHERS_MAX: i64 = 500;
 
 /// Whom an API key speaks for, and what it may do.
@@ -79,13 +80,15 @@ pub(crate) struct CheckedKey {
 struct HeldDomain {
     domain: String,
     expires_at_ms: i64,
-    /// If it includes its subdomains: those that others had verified then, with the end of each one's verification.
+    /// If it includes its subdomains: those that others had verified then, with the end of each
+    /// one's verification.
     others: Option<Vec<(String, i64)>>,
 }
 
 impl Accounts {
-    /// Whom `bearer`, the text after `Bearer `, speaks for. Takes the same time for an unknown key as for a known one with
-    /// a wrong secret. A revocation by another process is seen after `cache_ms_max` at the latest.
+    /// Whom `bearer`, the text after `Bearer `, speaks for. Takes the same time for an unknown key
+    /// as for a known one with a wrong secret. A revocation by another process is seen after
+    /// `cache_ms_max` at the latest.
     ///
     /// # Errors
     /// [`AuthError`].
@@ -107,7 +110,8 @@ impl Accounts {
         let key = ApiKey::parse(bearer).ok_or(AuthError::Malformed)?;
         let now_ms = self.now_ms();
         let hash = key.secret_hash();
-        // A wrong secret isn't answered from memory: that would tell by its speed that the id exists.
+        // A wrong secret isn't answered from memory: that would tell by its speed that the id
+        // exists.
         let kept = self.cache.get(key.id()).filter(|kept| {
             let age_ms = now_ms - kept.read_at_ms;
             kept.hash.matches(&hash) && (0..self.cache_ms_max).contains(&age_ms)

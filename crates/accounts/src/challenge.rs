@@ -19,7 +19,8 @@ pub const TOKEN_PREFIX: &str = "service-verification=";
 pub const CHALLENGE_MS: i64 = 7 * DAY_MS;
 /// The most open challenges of one account.
 pub const CHALLENGES_MAX: i64 = 1_000;
-/// The most open challenges of one domain: the newest ones. More than one, because a record that is on its way through caches stays good.
+/// The most open challenges of one domain: the newest ones. More than one, because a record that is
+/// on its way through caches stays good.
 pub const CHALLENGES_PER_DOMAIN_MAX: i64 = 5;
 const TOKEN_BYTES: usize = 32;
 
@@ -83,7 +84,8 @@ pub struct IssuedChallenge {
 }
 
 impl Challenge {
-    /// Whether `token`, as it was found and without [`TOKEN_PREFIX`], is this challenge's. Takes as long for any token of a length.
+    /// Whether `token`, as it was found and without [`TOKEN_PREFIX`], is this challenge's. Takes as
+    /// long for any token of a length.
     #[must_use]
     pub fn is_met_by(&self, token: &str) -> bool {
         self.token_hash.matches(&SecretHash::of(token.as_bytes()))
@@ -91,7 +93,8 @@ impl Challenge {
 }
 
 impl Accounts {
-    /// Makes a challenge for each domain. Open ones stay, up to [`CHALLENGES_PER_DOMAIN_MAX`] of a domain.
+    /// Makes a challenge for each domain. Open ones stay, up to [`CHALLENGES_PER_DOMAIN_MAX`] of a
+    /// domain.
     ///
     /// # Errors
     /// [`AccountsError::PublicSuffix`], [`AccountsError::TooManyChallenges`], or the store fails.
@@ -125,7 +128,8 @@ impl Accounts {
         .await
     }
 
-    /// The open challenges of an account, for one domain or for all, newest first, [`CHALLENGES_MAX`] at most.
+    /// The open challenges of an account, for one domain or for all, newest first,
+    /// [`CHALLENGES_MAX`] at most.
     ///
     /// # Errors
     /// The store fails.
@@ -150,7 +154,8 @@ impl Accounts {
     }
 }
 
-/// Lets one transaction at a time change an account's challenges and verifications, on either database.
+/// Lets one transaction at a time change an account's challenges and verifications, on either
+/// database.
 pub(crate) async fn lock(transaction: &mut Transaction<'static, Any>, account_id: &str) -> Result<(), AccountsError> {
     let touch = sqlx::query("UPDATE accounts SET name = name WHERE id = $1").bind(account_id);
     touch.execute(&mut **transaction).await?;

@@ -12,7 +12,8 @@ use crate::Tier;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccountsConfig {
-    /// `postgres://user:password@host:port/database`; not given or empty: SQLite in `accounts.sqlite` of the data directory.
+    /// `postgres://user:password@host:port/database`; not given or empty: SQLite in
+    /// `accounts.sqlite` of the data directory.
     pub url: Option<String>,
     /// Whether a password may go to another machine without TLS.
     pub allow_plaintext: bool,
@@ -68,7 +69,8 @@ impl Default for AccountsConfig {
 }
 
 impl AccountsConfig {
-    /// What can't work: key and sentence. Made for `service::config::Source::section_with`, which this crate doesn't know.
+    /// What can't work: key and sentence. Made for `service::config::Source::section_with`, which
+    /// this crate doesn't know.
     #[must_use]
     pub fn faults(&self) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();

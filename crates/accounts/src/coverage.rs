@@ -1,4 +1,5 @@
-//! Which names an account speaks for: its verified domains, and the subdomains of those that include theirs.
+//! Which names an account speaks for: its verified domains, and the subdomains of those that
+//! include theirs.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +39,8 @@ impl Principal {
 pub struct Inherited {
     /// The domain, lower-case. It stands in [`Principal::domains`] too.
     pub parent: String,
-    /// Subdomains of it that another account has verified: they, and everything below them, aren't covered.
+    /// Subdomains of it that another account has verified: they, and everything below them, aren't
+    /// covered.
     pub except: Vec<String>,
 }
 
@@ -51,8 +53,8 @@ impl Inherited {
 }
 
 impl Principal {
-    /// Whether the account speaks for `name` now: a verified domain of its own, or a subdomain of one that includes them and that
-    /// no other account has verified.
+    /// Whether the account speaks for `name` now: a verified domain of its own, or a subdomain of
+    /// one that includes them and that no other account has verified.
     #[must_use]
     pub fn covers(&self, name: &str) -> bool {
         let name = name.to_ascii_lowercase();
@@ -67,7 +69,8 @@ pub(crate) fn is_below(name: &str, parent: &str) -> bool {
         .is_some_and(|labels| !labels.is_empty())
 }
 
-/// The names above `domain` that have a dot themselves, nearest first: `a.b.example.com` is below `b.example.com` and `example.com`.
+/// The names above `domain` that have a dot themselves, nearest first: `a.b.example.com` is below
+/// `b.example.com` and `example.com`.
 pub(crate) fn ancestors(domain: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(domain), |name| name.split_once('.').map(|(_, rest)| rest))
         .skip(1)

@@ -1,4 +1,5 @@
-//! Deleting an account: asked for by any of its users, carried out after a time in which it can be taken back.
+//! Deleting an account: asked for by any of its users, carried out after a time in which it can be
+//! taken back.
 
 use sqlx::Row;
 
@@ -17,8 +18,9 @@ pub enum Cancellation {
 }
 
 impl Accounts {
-    /// Plans the deletion of an account with all its users, on behalf of `actor`; it may be erased `grace_ms` milliseconds from now. One that
-    /// is planned already stays as it is. Until then everything goes on working. `None` if there is no such account any more.
+    /// Plans the deletion of an account with all its users, on behalf of `actor`; it may be erased
+    /// `grace_ms` milliseconds from now. One that is planned already stays as it is. Until then
+    /// everything goes on working. `None` if there is no such account any more.
     ///
     /// # Errors
     /// The store fails.
@@ -92,8 +94,9 @@ impl Accounts {
         self.timed("cancel_deletion", work).await
     }
 
-    /// The accounts that may be erased at `now_ms`, those that have waited longest first, at most `accounts_max`. Whoever erases one
-    /// looks again within the transaction: `erase_after_ms <= now_ms` can't be taken back any more.
+    /// The accounts that may be erased at `now_ms`, those that have waited longest first, at most
+    /// `accounts_max`. Whoever erases one looks again within the transaction:
+    /// `erase_after_ms <= now_ms` can't be taken back any more.
     ///
     /// # Errors
     /// The store fails.

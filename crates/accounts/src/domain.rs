@@ -5,7 +5,8 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 
-/// A domain name: lower-case, 2 or more labels of letters, digits and hyphens (RFC 1123, 2.1), at most 253 bytes.
+/// A domain name: lower-case, 2 or more labels of letters, digits and hyphens (RFC 1123, 2.1), at
+/// most 253 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Domain(String);
 

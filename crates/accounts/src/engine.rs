@@ -26,8 +26,9 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// How a transaction that will write begins. SQLite's default takes the write lock at the first write and then fails at once
-    /// if another writer came between, so it is taken at the beginning.
+    /// How a transaction that will write begins. SQLite's default takes the write lock at the first
+    /// write and then fails at once if another writer came between, so it is taken at the
+    /// beginning.
     pub(crate) fn begin(self) -> &'static str {
         match self {
             Engine::Sqlite => "BEGIN IMMEDIATE",
@@ -48,7 +49,8 @@ impl Engine {
 pub(crate) struct Opened {
     pub(crate) engine: Engine,
     pub(crate) pool: AnyPool,
-    /// For connections beside the pool, which say at once why they fail; the pool's only that it waited.
+    /// For connections beside the pool, which say at once why they fail; the pool's only that it
+    /// waited.
     pub(crate) url: String,
 }
 
@@ -107,7 +109,8 @@ pub(crate) async fn connect(config: &AccountsConfig, data: &Path) -> Result<Open
     })
 }
 
-/// Whether the file is a database at all: a pool that meets one that isn't tries again until its time is over, and tells only that.
+/// Whether the file is a database at all: a pool that meets one that isn't tries again until its
+/// time is over, and tells only that.
 async fn read_catalogue(url: &str) -> Result<(), sqlx::Error> {
     let mut connection = AnyConnection::connect(url).await?;
     sqlx::query("SELECT COUNT(*) FROM sqlite_schema")
@@ -116,8 +119,8 @@ async fn read_catalogue(url: &str) -> Result<(), sqlx::Error> {
     connection.close().await
 }
 
-/// SQLite's words for a file that can't be read as a database: SQLITE_CORRUPT and SQLITE_NOTADB, with their extended codes.
-/// PostgreSQL's codes have five characters.
+/// SQLite's words for a file that can't be read as a database: SQLITE_CORRUPT and SQLITE_NOTADB,
+/// with their extended codes. PostgreSQL's codes have five characters.
 pub(crate) fn is_damage(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     code.filter(|code| code.len() < 5)
@@ -154,7 +157,8 @@ fn sqlite_url(file: &Path) -> Result<String, AccountsError> {
     Ok(url)
 }
 
-/// WAL lets `receipts keys create` write while a service reads. The switch needs the file for itself, and doesn't wait for it.
+/// WAL lets `receipts keys create` write while a service reads. The switch needs the file for
+/// itself, and doesn't wait for it.
 async fn switch_to_wal(pool: &AnyPool) -> Result<(), sqlx::Error> {
     let mut tries = 0;
     loop {

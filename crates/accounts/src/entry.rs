@@ -46,7 +46,8 @@ pub struct Entry {
     pub revision: Revision,
 }
 
-/// Which state of an entry something is: grows with each rectification, and is another for an id that was erased and created again.
+/// Which state of an entry something is: grows with each rectification, and is another for an id
+/// that was erased and created again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Revision {
     /// When it was created, in milliseconds since the Unix epoch.
@@ -88,7 +89,8 @@ impl EntryFault {
     }
 }
 
-/// An absolute `http` or `https` URL with a domain name, in the one form that the WHATWG URL standard gives it.
+/// An absolute `http` or `https` URL with a domain name, in the one form that the WHATWG URL
+/// standard gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryUrl {
     text: String,
@@ -99,15 +101,16 @@ impl EntryUrl {
     /// Reads `text`.
     ///
     /// # Errors
-    /// Not such a URL; one with a user, a control character, white space or a backslash, which readers understand in
-    /// different ways; or one of more than [`ENTRY_URL_BYTES_MAX`] bytes.
+    /// Not such a URL; one with a user, a control character, white space or a backslash, which
+    /// readers understand in different ways; or one of more than [`ENTRY_URL_BYTES_MAX`] bytes.
     pub fn parse(text: &str) -> Result<Self, EntryFault> {
         let fault = |detail: &str| EntryFault::new("/url", "invalid_url", detail);
         let too_long = || fault("it is longer than 2048 bytes");
         if text.len() > ENTRY_URL_BYTES_MAX {
             return Err(too_long());
         }
-        // The standard's parser drops or mends these; somebody else's reads another host out of them.
+        // The standard's parser drops or mends these; somebody else's reads another host out of
+        // them.
         if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
             return Err(fault("it has a control character, white space or a backslash"));
         }
@@ -143,7 +146,8 @@ impl EntryUrl {
     }
 }
 
-/// Whether there is an `@` in what stands before path, query and fragment; an empty user is one too.
+/// Whether there is an `@` in what stands before path, query and fragment; an empty user is one
+/// too.
 fn has_user(text: &str) -> bool {
     let after = text.split_once("://").map_or("", |(_, after)| after);
     after.split(['/', '?', '#']).next().unwrap_or_default().contains('@')
@@ -224,7 +228,8 @@ impl fmt::Display for EntryUrl {
     }
 }
 
-/// What `q` looks through, in lower case, because the two databases differ in what they hold for equal.
+/// What `q` looks through, in lower case, because the two databases differ in what they hold for
+/// equal.
 fn search_text(url: &str, title: &str) -> String {
     format!("{}\n{}", title.to_lowercase(), url.to_lowercase())
 }

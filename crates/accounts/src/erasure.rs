@@ -34,7 +34,8 @@ pub struct ErasureWish {
     pub entries: EntriesWish,
     /// Users' names and addresses, the labels of API keys, and what mail servers answered.
     pub personal_data: bool,
-    /// What tells who used the content of these domains, in receipts of accesses before the request or received before it.
+    /// What tells who used the content of these domains, in receipts of accesses before the request
+    /// or received before it.
     pub receipt_metadata: Option<Coverage>,
 }
 
@@ -83,7 +84,8 @@ pub struct Erasure {
     pub id: String,
     /// Whose.
     pub account_id: String,
-    /// Who asked for it: as in the trail; `service` for an account whose time to be kept after all is over.
+    /// Who asked for it: as in the trail; `service` for an account whose time to be kept after all
+    /// is over.
     pub actor: String,
     /// When, in milliseconds since the Unix epoch.
     pub requested_at_ms: i64,

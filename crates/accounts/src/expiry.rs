@@ -1,7 +1,8 @@
 //! The end of verifications: when to warn, and noting what has ended.
 //!
-//! Any number of replicas may do this at any time. A mail's identifier is made of the verification's and its kind, so it is queued once;
-//! an end is noted by whoever finds it unnoted, in the transaction that queues its mail.
+//! Any number of replicas may do this at any time. A mail's identifier is made of the
+//! verification's and its kind, so it is queued once; an end is noted by whoever finds it unnoted,
+//! in the transaction that queues its mail.
 
 use sqlx::{Any, Row, Transaction};
 
@@ -68,7 +69,8 @@ impl Accounts {
         Ok(done)
     }
 
-    /// Queues a mail of `kind` for each verification that ends after `from_ms` and until `to_ms`, where there is none yet.
+    /// Queues a mail of `kind` for each verification that ends after `from_ms` and until `to_ms`,
+    /// where there is none yet.
     async fn queue_warnings(
         &self,
         kind: MailKind,

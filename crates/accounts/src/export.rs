@@ -1,6 +1,7 @@
 //! Everything that is stored of an account, table by table and page by page, without secrets.
 //!
-//! Each table is read in an order that never changes, oldest first: a row that is there when its table is begun is in exactly one page.
+//! Each table is read in an order that never changes, oldest first: a row that is there when its
+//! table is begun is in exactly one page.
 
 use sqlx::Row;
 use sqlx::any::AnyRow;
@@ -321,7 +322,8 @@ impl Accounts {
         Ok(u64::try_from(row.try_get::<i64, _>(0)?).unwrap_or(0))
     }
 
-    /// At most `rows_max` rows of a collection, oldest first, that come after `after`. There are no more if there are none.
+    /// At most `rows_max` rows of a collection, oldest first, that come after `after`. There are no
+    /// more if there are none.
     ///
     /// # Errors
     /// The store fails.

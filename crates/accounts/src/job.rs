@@ -1,10 +1,12 @@
-//! Work that is to run once, however many replicas there are: a lease in the store, by the replicas' clocks.
+//! Work that is to run once, however many replicas there are: a lease in the store, by the
+//! replicas' clocks.
 
 use crate::{Accounts, AccountsError};
 
 impl Accounts {
-    /// Takes the job `name` for `holder` until `for_ms` milliseconds from now, or holds it for so much longer. `false` if another holder's
-    /// time isn't over. A holder that stays away longer than its time may meet its successor: each step must bear being done twice.
+    /// Takes the job `name` for `holder` until `for_ms` milliseconds from now, or holds it for so
+    /// much longer. `false` if another holder's time isn't over. A holder that stays away longer
+    /// than its time may meet its successor: each step must bear being done twice.
     ///
     /// # Errors
     /// The store fails.
@@ -24,7 +26,8 @@ impl Accounts {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Gives the job back, so that the next replica needn't wait for its time to end. Does nothing if it is another's by now.
+    /// Gives the job back, so that the next replica needn't wait for its time to end. Does nothing
+    /// if it is another's by now.
     ///
     /// # Errors
     /// The store fails; the lease then ends by itself.

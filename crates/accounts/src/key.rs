@@ -103,7 +103,8 @@ impl Accounts {
     /// Makes a key for an account, on behalf of `actor` (see the trail).
     ///
     /// # Errors
-    /// The wish can't be met ([`AccountsError`] says why), or the store fails. Nothing is stored then.
+    /// The wish can't be met ([`AccountsError`] says why), or the store fails. Nothing is stored
+    /// then.
     pub async fn create_key(&self, account_id: &str, wish: KeyWish, actor: &str) -> Result<IssuedKey, AccountsError> {
         let now_ms = self.now_ms();
         wish.check(now_ms)?;
@@ -169,8 +170,8 @@ impl Accounts {
         rows.iter().map(read).collect()
     }
 
-    /// Takes a key back for good: one of `account_id`'s, or whoever's where that is `None` (the operator). Holds at once in this
-    /// process, and in others after their `cache_ms_max`.
+    /// Takes a key back for good: one of `account_id`'s, or whoever's where that is `None` (the
+    /// operator). Holds at once in this process, and in others after their `cache_ms_max`.
     ///
     /// # Errors
     /// The store fails.

@@ -214,7 +214,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is taken is within the limits and comes back from its own text; what isn't says what is allowed, in bounded words.
+        /// What is taken is within the limits and comes back from its own text; what isn't says
+        /// what is allowed, in bounded words.
         #[test]
         fn any_text_is_a_lifetime_or_a_clear_error(text in "[0-9]{0,12}[hdwyHm ]{0,2}|\\PC{0,40}") {
             match text.parse::<Lifetime>() {

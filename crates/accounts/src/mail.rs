@@ -7,12 +7,15 @@
 //!                         |-> unknown (its sender was gone before it had the answer)
 //! ```
 //!
-//! A mail is claimed for a while; a claim that runs out is another replica's to take. `sending` is written after the server has taken
-//! the envelope and before it gets the text, so a sender that dies earlier costs nothing, and one that dies later has left a mail that
-//! the server has in all likelihood. That one isn't sent again: each mail is sent once. A server that is asked and doesn't
-//! answer has not taken the mail (RFC 5321, 4.2.5 and 6.1); it gets the same mail again, under the same `Message-ID`.
+//! A mail is claimed for a while; a claim that runs out is another replica's to take. `sending` is
+//! written after the server has taken the envelope and before it gets the text, so a sender that
+//! dies earlier costs nothing, and one that dies later has left a mail that the server has in all
+//! likelihood. That one isn't sent again: each mail is sent once. A server that is asked and
+//! doesn't answer has not taken the mail (RFC 5321, 4.2.5 and 6.1); it gets the same mail again,
+//! under the same `Message-ID`.
 //!
-//! What a mail says and to whom is read when it is sent: an outbox holds no addresses, and what is no longer true isn't sent.
+//! What a mail says and to whom is read when it is sent: an outbox holds no addresses, and what is
+//! no longer true isn't sent.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +27,8 @@ use crate::expiry::{OLD_NEWS_MS, URGENT_MS};
 use crate::lifetime::DAY_MS;
 use crate::{Accounts, AccountsError};
 
-/// How long an ended mail stays, in milliseconds: longer than a verification lives, so that none is queued again.
+/// How long an ended mail stays, in milliseconds: longer than a verification lives, so that none is
+/// queued again.
 const KEPT_MS: i64 = 400 * DAY_MS;
 /// Between two looks for the address of an account that has none.
 const NO_ADDRESS_MS: i64 = DAY_MS;
@@ -109,7 +113,8 @@ pub struct Outbox {
 }
 
 impl Accounts {
-    /// Claims a mail that is due, for `lease_ms` milliseconds. What isn't true any more is put away on the way.
+    /// Claims a mail that is due, for `lease_ms` milliseconds. What isn't true any more is put away
+    /// on the way.
     ///
     /// # Errors
     /// The store fails.
@@ -144,7 +149,8 @@ impl Accounts {
         .await
     }
 
-    /// The claimed mail, or `None` and it is put away: for good if it isn't true any more, for a day if nobody can get it.
+    /// The claimed mail, or `None` and it is put away: for good if it isn't true any more, for a
+    /// day if nobody can get it.
     async fn read_claimed(&self, id: &str, holder: &str, now_ms: i64) -> Result<Option<ClaimedMail>, AccountsError> {
         let question =
             "SELECT m.kind, m.domain, m.verification_id, m.attempts, d.expires_at_ms, d.suspended_expires_at_ms,
@@ -204,7 +210,8 @@ impl Accounts {
         }))
     }
 
-    /// Notes that the server gets the mail's text now. `false` if the claim isn't `holder`'s any more: then it must not be sent.
+    /// Notes that the server gets the mail's text now. `false` if the claim isn't `holder`'s any
+    /// more: then it must not be sent.
     ///
     /// # Errors
     /// The store fails: then it must not be sent either.
@@ -256,7 +263,8 @@ impl Accounts {
             .await
     }
 
-    /// Tells apart what its sender left in the middle of sending, and removes what ended long ago. How many are `unknown` since now.
+    /// Tells apart what its sender left in the middle of sending, and removes what ended long ago.
+    /// How many are `unknown` since now.
     ///
     /// # Errors
     /// The store fails.

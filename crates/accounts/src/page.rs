@@ -1,5 +1,5 @@
-//! Lists in pages: by a cursor on an order that never changes, so that what stands in the list when it is begun is shown once,
-//! whatever is written meanwhile.
+//! Lists in pages: by a cursor on an order that never changes, so that what stands in the list when
+//! it is begun is shown once, whatever is written meanwhile.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,8 @@ use std::str::FromStr;
 /// The longest cursor, in bytes: an instant, a dot, an identifier.
 const CURSOR_BYTES_MAX: usize = 120;
 
-/// Where a page ended: the last row's instant and identifier. Its text is for handing back, not for reading.
+/// Where a page ended: the last row's instant and identifier. Its text is for handing back, not for
+/// reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor {
     /// When the row was made, in milliseconds since the Unix epoch.
@@ -31,7 +32,8 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// A page of at most `items_max` out of `items`, of which one more was asked for to see whether there is more.
+    /// A page of at most `items_max` out of `items`, of which one more was asked for to see whether
+    /// there is more.
     pub(crate) fn cut(mut items: Vec<T>, items_max: usize, cursor: impl Fn(&T) -> Cursor) -> Self {
         let more = items.len() > items_max;
         items.truncate(items_max);

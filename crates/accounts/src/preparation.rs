@@ -1,4 +1,5 @@
-//! The tables, prepared once for each process: at the opening, or where the database came up later, at the first question after.
+//! The tables, prepared once for each process: at the opening, or where the database came up later,
+//! at the first question after.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -37,7 +38,8 @@ impl Preparation {
         }
     }
 
-    /// Prepares the tables if that wasn't done; whoever asks meanwhile waits for the one try under way.
+    /// Prepares the tables if that wasn't done; whoever asks meanwhile waits for the one try under
+    /// way.
     pub(crate) async fn ensure(&self, now_ms: i64) -> Result<(), AccountsError> {
         if self.done.load(Ordering::Acquire) {
             return Ok(());

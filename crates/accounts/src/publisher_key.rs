@@ -1,4 +1,5 @@
-//! A publisher's API key as the operator makes it on the machine itself: a new domain gets an account.
+//! A publisher's API key as the operator makes it on the machine itself: a new domain gets an
+//! account.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +53,8 @@ impl Accounts {
     /// or for a new one of tier free. A domain that was proven keeps its proof.
     ///
     /// # Errors
-    /// The wish can't be met ([`AccountsError`] says why), or the store fails. Nothing is stored then.
+    /// The wish can't be met ([`AccountsError`] says why), or the store fails. Nothing is stored
+    /// then.
     pub async fn create_publisher_key(&self, new: NewKey) -> Result<PublisherKey, AccountsError> {
         let now_ms = self.now_ms();
         if new.domains.is_empty() || i64::try_from(new.domains.len()).unwrap_or(i64::MAX) > DOMAINS_MAX {
@@ -65,7 +67,8 @@ impl Accounts {
             expires_at_ms: new.expires_at_ms,
         };
         wish.check(now_ms)?;
-        // In order, so that two transactions over the same domains never wait for each other in a circle.
+        // In order, so that two transactions over the same domains never wait for each other in a
+        // circle.
         let domains = new.domains.into_iter().collect();
         let account_id = new.account_id;
         let work = self.store_key(domains, account_id.as_deref(), wish, now_ms);

@@ -32,8 +32,9 @@ pub enum EndedKey {
 }
 
 impl Accounts {
-    /// Makes a key that takes the place of `key_id`, which ends after `overlap`, or at its own time if that is sooner. The new one
-    /// lives for `lifetime`, or as long as the old one did from its beginning to its end.
+    /// Makes a key that takes the place of `key_id`, which ends after `overlap`, or at its own time
+    /// if that is sooner. The new one lives for `lifetime`, or as long as the old one did from its
+    /// beginning to its end.
     ///
     /// # Errors
     /// Too many replaced keys of the account work, or the store fails. Nothing has changed then.

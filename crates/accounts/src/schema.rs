@@ -1,4 +1,5 @@
-//! The tables, as versions that are applied once and in order. The SQL is of both databases: TEXT and BIGINT, `$1`.
+//! The tables, as versions that are applied once and in order. The SQL is of both databases: TEXT
+//! and BIGINT, `$1`.
 
 mod domains;
 mod entries;

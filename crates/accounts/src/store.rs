@@ -33,14 +33,17 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Opens the store that `config` names: PostgreSQL, or the file `accounts.sqlite` in `data`, made for its owner alone if it isn't
-    /// there. Brings its tables to this version. Several processes may have it open.
+    /// Opens the store that `config` names: PostgreSQL, or the file `accounts.sqlite` in `data`,
+    /// made for its owner alone if it isn't there. Brings its tables to this version. Several
+    /// processes may have it open.
     ///
-    /// A PostgreSQL that can't be reached is no error: every question then tries again to reach it and to prepare its tables, at
-    /// most once a second, and fails until that succeeds. [`Accounts::ping`] tells.
+    /// A PostgreSQL that can't be reached is no error: every question then tries again to reach it
+    /// and to prepare its tables, at most once a second, and fails until that succeeds.
+    /// [`Accounts::ping`] tells.
     ///
     /// # Errors
-    /// [`AccountsError::Open`], [`AccountsError::Damaged`], [`AccountsError::Schema`] or [`AccountsError::TimedOut`].
+    /// [`AccountsError::Open`], [`AccountsError::Damaged`], [`AccountsError::Schema`] or
+    /// [`AccountsError::TimedOut`].
     pub async fn open(config: &AccountsConfig, data: &Path) -> Result<Self, AccountsError> {
         Self::open_with_clock(config, data, now_ms).await
     }
@@ -51,7 +54,8 @@ impl Accounts {
         config.postgres_url().is_some() || data.join(engine::FILE).exists()
     }
 
-    /// The same as [`Accounts::open`] with a clock of its own, in milliseconds since the Unix epoch: for tests of what expires.
+    /// The same as [`Accounts::open`] with a clock of its own, in milliseconds since the Unix
+    /// epoch: for tests of what expires.
     ///
     /// # Errors
     /// As [`Accounts::open`].
@@ -120,7 +124,8 @@ impl Accounts {
         Ok(self.pool.begin_with(self.engine.begin()).await?)
     }
 
-    /// `work` on prepared tables within its time, measured under the name `query`. What is cut off rolls its transaction back.
+    /// `work` on prepared tables within its time, measured under the name `query`. What is cut off
+    /// rolls its transaction back.
     pub(crate) async fn timed<T>(
         &self,
         query: &'static str,

@@ -6,7 +6,8 @@ use uuid::Uuid;
 use crate::page::{Cursor, Page};
 use crate::{Accounts, AccountsError};
 
-/// One change, on its way into the trail. Nothing here may be secret, and personal data only where erasing the account takes it away.
+/// One change, on its way into the trail. Nothing here may be secret, and personal data only where
+/// erasing the account takes it away.
 pub(crate) struct Change<'a> {
     /// Whose trail it stands in.
     pub(crate) account_id: &'a str,

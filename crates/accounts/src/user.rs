@@ -68,7 +68,8 @@ pub struct UserChange {
     pub name: Option<Option<PersonName>>,
 }
 
-/// An e-mail address that mail can be sent to: of the ordinary form, without quotes, comments or control characters.
+/// An e-mail address that mail can be sent to: of the ordinary form, without quotes, comments or
+/// control characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Email(String);
 
@@ -105,7 +106,8 @@ impl PersonName {
 impl std::str::FromStr for Email {
     type Err = EmailError;
 
-    /// RFC 5321's Dot-string at a domain name; what else that standard allows before the `@` is in no one's use and in many attacks.
+    /// RFC 5321's Dot-string at a domain name; what else that standard allows before the `@` is in
+    /// no one's use and in many attacks.
     fn from_str(text: &str) -> Result<Self, EmailError> {
         let (local, domain) = text.rsplit_once('@').ok_or(EmailError)?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~.".contains(&byte);
@@ -146,8 +148,8 @@ macro_rules! select {
 }
 
 impl Accounts {
-    /// The user that `subject` is. At the first time a user is made, and an account for it; of many at one time, in however many
-    /// processes, one makes both.
+    /// The user that `subject` is. At the first time a user is made, and an account for it; of many
+    /// at one time, in however many processes, one makes both.
     ///
     /// # Errors
     /// The store fails.
@@ -205,7 +207,8 @@ impl Accounts {
         found.ok_or_else(|| AccountsError::Store("a user that was just made is gone".to_owned()))
     }
 
-    /// Corrects what is known of a user, on behalf of `actor`. `None` if there is no such user any more.
+    /// Corrects what is known of a user, on behalf of `actor`. `None` if there is no such user any
+    /// more.
     ///
     /// # Errors
     /// The store fails.

@@ -99,8 +99,8 @@ impl Accounts {
         Ok(row.as_ref().map(read).transpose()?)
     }
 
-    /// The domains of an account, in order: those whose verification holds, and others up to [`DOMAINS_MAX`] together, those first that
-    /// were proven last.
+    /// The domains of an account, in order: those whose verification holds, and others up to
+    /// [`DOMAINS_MAX`] together, those first that were proven last.
     ///
     /// # Errors
     /// The store fails.

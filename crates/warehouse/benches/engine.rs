@@ -1,4 +1,5 @@
-//! The embedded engine under inserts: rows a second by block size (synced), time until counted, memory, disk.
+//! The embedded engine under inserts: rows a second by block size (synced), time until counted,
+//! memory, disk.
 //!
 //! `cargo bench -p warehouse --bench engine`. One run, one line each; the seed is fixed.
 #![allow(

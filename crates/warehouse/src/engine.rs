@@ -43,8 +43,8 @@ impl EmbeddedEngine {
         }
     }
 
-    /// As [`start`](Self::start), but tables that are gone are made anew, empty, and returned by name: for a repair,
-    /// which writes their rows again.
+    /// As [`start`](Self::start), but tables that are gone are made anew, empty, and returned by
+    /// name: for a repair, which writes their rows again.
     ///
     /// # Errors
     /// [`EngineError`].

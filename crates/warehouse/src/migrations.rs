@@ -50,8 +50,8 @@ impl Warehouse {
     /// after a crash in the middle, and from several processes at once.
     ///
     /// # Errors
-    /// [`WarehouseError`]: [`Denied`](WarehouseError::Denied) names a missing right; also if the schema is newer than this
-    /// program knows.
+    /// [`WarehouseError`]: [`Denied`](WarehouseError::Denied) names a missing right; also if the
+    /// schema is newer than this program knows.
     pub async fn migrate(&self) -> Result<(), WarehouseError> {
         for shard in self.shards() {
             shard.bring_up().await?;
@@ -180,8 +180,8 @@ impl Warehouse {
         Ok(())
     }
 
-    /// Makes tables anew, empty, that were lost from a schema that is up to date; returns which. Their rows are to be
-    /// written again from the log.
+    /// Makes tables anew, empty, that were lost from a schema that is up to date; returns which.
+    /// Their rows are to be written again from the log.
     ///
     /// # Errors
     /// [`WarehouseError`].

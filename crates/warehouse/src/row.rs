@@ -15,7 +15,8 @@ use crate::touched::Touched;
 pub struct ReplayRow {
     /// The rejected row's position.
     pub position: u128,
-    /// Where the receipt stands now: the position it was appended at, or that of its equal that was there before.
+    /// Where the receipt stands now: the position it was appended at, or that of its equal that was
+    /// there before.
     pub replayed_as: u128,
     /// Whether a replay appended it; otherwise the same payload already counted.
     pub appended: bool,

@@ -51,7 +51,8 @@ pub(crate) struct Layout<'a> {
     pub(crate) rejected_days_max: u64,
 }
 
-/// Without all four, a commit doesn't survive power loss: merged parts are synced by settings of their own.
+/// Without all four, a commit doesn't survive power loss: merged parts are synced by settings of
+/// their own.
 const FSYNC: [&str; 2] = [
     "fsync_after_insert = 1, fsync_part_directory = 1",
     "min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1",
@@ -159,12 +160,12 @@ ORDER BY version",
     settings: &[],
 };
 
-/// One row is one receipt's payload; `positions` is the set of log positions it was seen at. The sorting key is
-/// everything a retry repeats, and all else are aggregates, so that merges unite the positions of equal payloads and
-/// writing a block again changes nothing. Columns that say who used content are united by `min`:
-/// equal payloads have equal values, and a row that an erasure has blanked wins over a duplicate
-/// that comes later. `stamp` has an arrival and the operator whose key it was then; the first
-/// arrival's stamp stays.
+/// One row is one receipt's payload; `positions` is the set of log positions it was seen at. The
+/// sorting key is everything a retry repeats, and all else are aggregates, so that merges unite the
+/// positions of equal payloads and writing a block again changes nothing. Columns that say who used
+/// content are united by `min`: equal payloads have equal values, and a row that an erasure has
+/// blanked wins over a duplicate that comes later. `stamp` has an arrival and the operator whose
+/// key it was then; the first arrival's stamp stays.
 pub(crate) static RECEIPTS: Table = Table {
     name: "receipts",
     columns: "

@@ -80,7 +80,8 @@ impl Warehouse {
         })
     }
 
-    /// Whether a table of ours takes inserts as such: it is there, with the columns and the rights. Inserts nothing.
+    /// Whether a table of ours takes inserts as such: it is there, with the columns and the rights.
+    /// Inserts nothing.
     ///
     /// # Errors
     /// What is wrong with it, and what would keep any insert from succeeding.

@@ -1,5 +1,6 @@
-//! Who may ask what: every address of the document with every kind of credential. What is refused changes nothing, nobody sees anything of
-//! another account, and what is another's is answered as what doesn't exist.
+//! Who may ask what: every address of the document with every kind of credential. What is refused
+//! changes nothing, nobody sees anything of another account, and what is another's is answered as
+//! what doesn't exist.
 
 mod questions;
 mod table;

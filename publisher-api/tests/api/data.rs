@@ -277,7 +277,8 @@ async fn an_archive_is_read_by_tar_and_says_where_to_go_on() {
     assert_eq!(text("receipts/0000000001.ndjson").lines().count(), 1);
     let table = text("receipts/0000000001.csv");
     assert!(table.starts_with("receiptId,publisher,timestamp,") && table.split("\r\n").count() == 3);
-    // As much as arrived of one that broke off in the second page of receipts: the last cursor in it leads there.
+    // As much as arrived of one that broke off in the second page of receipts: the last cursor in
+    // it leads there.
     let second = b"receipts/0000000001.ndjson";
     let at = answer
         .body

@@ -1,4 +1,5 @@
-//! The embedded engine, one for the whole process (libchdb has no more), with a database of its own for each test.
+//! The embedded engine, one for the whole process (libchdb has no more), with a database of its own
+//! for each test.
 
 use std::ops::Range;
 use std::path::PathBuf;

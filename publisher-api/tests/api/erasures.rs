@@ -1,4 +1,5 @@
-//! Erasures over HTTP, from the wish to the certificate; accounts whose time is over; what is kept for a time.
+//! Erasures over HTTP, from the wish to the certificate; accounts whose time is over; what is kept
+//! for a time.
 
 use std::time::Duration;
 
@@ -393,7 +394,8 @@ async fn what_cant_be_erased_is_refused_with_its_place() {
     ask(&stack, &key, json!({"personalData": true})).await;
 }
 
-/// As two replicas over one store, both at once, and a third that comes after a crash in the middle.
+/// As two replicas over one store, both at once, and a third that comes after a crash in the
+/// middle.
 #[tokio::test]
 async fn replicas_erase_once() {
     let (stack, warehouse) = filled().await;

@@ -248,7 +248,8 @@ async fn pages_show_each_key_once() {
     }
 }
 
-/// Two processes on one store: one user, whichever was asked first, and a revocation that reaches both.
+/// Two processes on one store: one user, whichever was asked first, and a revocation that reaches
+/// both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_agree() {
     let provider = Provider::new();

@@ -1,4 +1,5 @@
-//! An identity provider: its keys, its JWKS in a file, and the tokens it makes, true and forged ones.
+//! An identity provider: its keys, its JWKS in a file, and the tokens it makes, true and forged
+//! ones.
 
 use std::path::PathBuf;
 use std::sync::Arc;

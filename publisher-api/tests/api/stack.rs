@@ -1,4 +1,5 @@
-//! The API in this process: SQLite in a temporary folder, a clock that only the test moves, no warehouse behind it unless a test gives one.
+//! The API in this process: SQLite in a temporary folder, a clock that only the test moves, no
+//! warehouse behind it unless a test gives one.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -62,7 +63,8 @@ impl Stack {
         self.clock.fetch_add(ms, Ordering::SeqCst);
     }
 
-    /// A key for these domains, comma-separated, which are verified by it for a year; it lives for five.
+    /// A key for these domains, comma-separated, which are verified by it for a year; it lives for
+    /// five.
     pub(crate) async fn key(&self, domains: &str, scopes: &[Scope]) -> String {
         let domains: Vec<accounts::Domain> = domains.split(',').map(|domain| domain.parse().unwrap()).collect();
         let new = NewKey {

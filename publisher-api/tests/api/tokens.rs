@@ -30,7 +30,8 @@ async fn a_good_token_of_each_algorithm_is_taken() {
     }
     ids.dedup();
     assert_eq!(ids.len(), 1, "one user, whatever the token is signed with");
-    // A provider's audience is often a list, its times may have fractions, and its header says more than we read.
+    // A provider's audience is often a list, its times may have fractions, and its header says more
+    // than we read.
     let mut wide = claims("anna");
     wide["aud"] = json!(["other", "receipts-test"]);
     wide["exp"] = json!(START_MS as f64 / 1_000.0 + 10.5);
@@ -304,7 +305,8 @@ async fn any_changed_byte_is_refused() {
         tasks.spawn(async move {
             for at in 0..token.len() {
                 let mut bytes = token.clone().into_bytes();
-                // The neighbour in the alphabet differs in the last bit: where there are spare bits, in those alone.
+                // The neighbour in the alphabet differs in the last bit: where there are spare
+                // bits, in those alone.
                 let place = alphabet.iter().position(|byte| *byte == bytes[at]);
                 bytes[at] = match place {
                     Some(place) if (at + number) % 2 == 0 => alphabet[place ^ 1],
@@ -328,7 +330,8 @@ async fn any_changed_byte_is_refused() {
     tasks.join_all().await;
 }
 
-/// Without `[auth]` the tokens of `receipts dev-token` are taken, once its key is there; with it, never.
+/// Without `[auth]` the tokens of `receipts dev-token` are taken, once its key is there; with it,
+/// never.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_dev_issuer_is_trusted_where_nobody_else_is() {
     let provider = Provider::new();

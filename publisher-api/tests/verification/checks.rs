@@ -151,7 +151,8 @@ async fn what_isnt_found_is_told() {
         stack.server.get(&check("shop.test"), &key).await.expect(200)["verified"],
         true
     );
-    // The file of another domain, a page that isn't there, a host without a certificate of its own, and no token at all.
+    // The file of another domain, a page that isn't there, a host without a certificate of its own,
+    // and no token at all.
     for (domain, method) in [("file.test", "https"), ("page.test", "meta"), ("other.test", "https")] {
         generate(&stack, &key, domain, method).await;
     }

@@ -1,4 +1,5 @@
-//! A real SMTP server, Python's aiosmtpd, which keeps what it takes in files and waits where a test tells it to.
+//! A real SMTP server, Python's aiosmtpd, which keeps what it takes in files and waits where a test
+//! tells it to.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! A small internet on this machine: names, an authority, and a web server that says for each host and path what a test wants.
+//! A small internet on this machine: names, an authority, and a web server that says for each host
+//! and path what a test wants.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -17,7 +17,8 @@ const NAME_CHARS_MAX: usize = 100;
 /// The longest PEM, in bytes.
 const PEM_BYTES_MAX: usize = 4_096;
 
-/// A key to be registered for a client. Whoever asks has read the PEM and knows that the fingerprint is its key's.
+/// A key to be registered for a client. Whoever asks has read the PEM and knows that the
+/// fingerprint is its key's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewClientKey {
     /// The client and the key's fingerprint.
@@ -62,10 +63,12 @@ pub struct ClientInfo {
 }
 
 impl Accounts {
-    /// Registers a key for a client, also one that was revoked. `false` if it is registered already.
+    /// Registers a key for a client, also one that was revoked. `false` if it is registered
+    /// already.
     ///
     /// # Errors
-    /// The label or the PEM is too long, the client has too many keys, or the store fails. Nothing is stored then.
+    /// The label or the PEM is too long, the client has too many keys, or the store fails. Nothing
+    /// is stored then.
     pub async fn register_client_key(&self, new: &NewClientKey) -> Result<bool, AccountsError> {
         if new.name.chars().count() > NAME_CHARS_MAX || new.name.chars().any(char::is_control) {
             return Err(AccountsError::Name);

@@ -32,8 +32,9 @@ pub enum Created {
 }
 
 impl Accounts {
-    /// Creates `entries` of one account, whose URLs it must be allowed to list, in one transaction, each for itself: the answer has one outcome for each, in order. Creating the same
-    /// again changes nothing. `entries_max`: how many the account may have.
+    /// Creates `entries` of one account, whose URLs it must be allowed to list, in one transaction,
+    /// each for itself: the answer has one outcome for each, in order. Creating the same again
+    /// changes nothing. `entries_max`: how many the account may have.
     ///
     /// # Errors
     /// The store fails; nothing is stored then.
@@ -135,7 +136,8 @@ fn is_same(entry: &Entry, content: &EntryContent) -> bool {
     entry.url == content.url.text && entry.title == content.title.0 && entry.authors == content.authors.0
 }
 
-/// How many entries the account has; whoever else makes or erases some of them waits for this transaction's end.
+/// How many entries the account has; whoever else makes or erases some of them waits for this
+/// transaction's end.
 pub(super) async fn hold_count(
     transaction: &mut Transaction<'static, Any>,
     account_id: &str,

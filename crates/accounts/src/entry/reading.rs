@@ -15,7 +15,8 @@ pub const ENTRY_PAGE_MAX: u32 = 1_000;
 pub const ENTRY_LABELS_MAX: usize = 1_000;
 /// Ids in one statement.
 pub(super) const IDS_PER_QUESTION: usize = 500;
-/// Entries that are looked at for one page. A rare word in a million entries costs many short pages, never one long question.
+/// Entries that are looked at for one page. A rare word in a million entries costs many short
+/// pages, never one long question.
 const SCANNED_MAX: i64 = 20_000;
 
 const COLUMNS: &str = "id, domain, url, title, authors, created_at_ms, updated_at_ms, revision";
@@ -55,8 +56,9 @@ impl Accounts {
         self.timed("entry", entry_of(&self.pool, account_id, id)).await
     }
 
-    /// The entries of the account that `filter` lets through, the newest first, from behind `after` on, `limit` ([`ENTRY_PAGE_MAX`]) at most; there may
-    /// be fewer, or none, and more behind them. Going from page to page shows no entry twice, and each one that is there all the while.
+    /// The entries of the account that `filter` lets through, the newest first, from behind `after`
+    /// on, `limit` ([`ENTRY_PAGE_MAX`]) at most; there may be fewer, or none, and more behind them.
+    /// Going from page to page shows no entry twice, and each one that is there all the while.
     ///
     /// # Errors
     /// The store fails.
@@ -108,7 +110,8 @@ impl Accounts {
         })
     }
 
-    /// The end of what is looked at for one page, found in the index alone; `None`: there is less, or whatever is looked at is on the page.
+    /// The end of what is looked at for one page, found in the index alone; `None`: there is less,
+    /// or whatever is looked at is on the page.
     async fn scanned_end(
         &self,
         account_id: &str,
@@ -130,7 +133,8 @@ impl Accounts {
         row.as_ref().map(cursor).transpose()
     }
 
-    /// What the account calls those of `ids` that are its entries; [`ENTRY_LABELS_MAX`] ids at most.
+    /// What the account calls those of `ids` that are its entries; [`ENTRY_LABELS_MAX`] ids at
+    /// most.
     ///
     /// # Errors
     /// The store fails, or there are too many ids.

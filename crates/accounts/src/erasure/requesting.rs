@@ -86,7 +86,8 @@ impl Accounts {
         self.timed("request_erasure", work).await
     }
 
-    /// Begins the erasure of an account whose time to be kept after all is over, once; `false` if it isn't due (any more).
+    /// Begins the erasure of an account whose time to be kept after all is over, once; `false` if
+    /// it isn't due (any more).
     ///
     /// # Errors
     /// The store fails.
@@ -154,8 +155,8 @@ impl Accounts {
         rows.iter().map(read).collect()
     }
 
-    /// Erasures of clients' metadata that are done and that nobody has looked at since `before_ms`; at most 100. What was in the log when
-    /// they were done may still come into the warehouse.
+    /// Erasures of clients' metadata that are done and that nobody has looked at since `before_ms`;
+    /// at most 100. What was in the log when they were done may still come into the warehouse.
     ///
     /// # Errors
     /// The store fails.

@@ -1,4 +1,5 @@
-//! The steps of an erasure within this store. Each is one transaction with its counts, so that doing it again counts nothing twice.
+//! The steps of an erasure within this store. Each is one transaction with its counts, so that
+//! doing it again counts nothing twice.
 
 use std::collections::BTreeMap;
 
@@ -96,14 +97,15 @@ impl Accounts {
         };
         let more = self.timed("erase_some", work).await?;
         if !more {
-            // Keys of an erased account must not be taken from memory for the rest of their time there.
+            // Keys of an erased account must not be taken from memory for the rest of their time
+            // there.
             self.cache.clear();
         }
         Ok(more)
     }
 
-    /// Notes how many rows of the warehouse an erasure is about to change, unless that was noted before: what comes after a crash finds
-    /// fewer.
+    /// Notes how many rows of the warehouse an erasure is about to change, unless that was noted
+    /// before: what comes after a crash finds fewer.
     ///
     /// # Errors
     /// The store fails.
@@ -130,8 +132,9 @@ impl Accounts {
         self.timed("note_erased_rows", work).await
     }
 
-    /// Ends an erasure with its certificate, once: `false` if it was ended before, or isn't as far. `certificate` is made from the erasure
-    /// as it stands. The account gets a mail, if it still has an address.
+    /// Ends an erasure with its certificate, once: `false` if it was ended before, or isn't as far.
+    /// `certificate` is made from the erasure as it stands. The account gets a mail, if it still
+    /// has an address.
     ///
     /// # Errors
     /// The store fails.
@@ -199,7 +202,8 @@ impl Accounts {
         Ok(())
     }
 
-    /// Notes that an erasure that is done was looked after; with `settled` for the last time, and the domains it was about are forgotten.
+    /// Notes that an erasure that is done was looked after; with `settled` for the last time, and
+    /// the domains it was about are forgotten.
     ///
     /// # Errors
     /// The store fails.

@@ -31,8 +31,8 @@ pub struct DueDirectory {
 }
 
 impl Accounts {
-    /// Takes the directories that are due, of operators whose domain is proven, at most `max`. For a
-    /// minute no other process gets them.
+    /// Takes the directories that are due, of operators whose domain is proven, at most `max`. For
+    /// a minute no other process gets them.
     ///
     /// # Errors
     /// The store fails.

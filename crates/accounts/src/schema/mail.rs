@@ -1,4 +1,5 @@
-//! Mails that wait to be sent. Their identifier is what they are about, so that none is queued twice.
+//! Mails that wait to be sent. Their identifier is what they are about, so that none is queued
+//! twice.
 
 pub(super) const STATEMENTS: &[&str] = &[
     "CREATE TABLE mails (

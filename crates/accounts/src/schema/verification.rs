@@ -1,4 +1,5 @@
-//! What a domain's verification is more than its dates, who has which subdomain, and what waits to be proven.
+//! What a domain's verification is more than its dates, who has which subdomain, and what waits to
+//! be proven.
 
 pub(super) const STATEMENTS: &[&str] = &[
     "ALTER TABLE domains ADD COLUMN verification_id TEXT NOT NULL DEFAULT ''",

@@ -55,7 +55,8 @@ async fn from_outside_only_a_hash_is_seen() {
     assert_eq!(postgres.psql("outside", hash).unwrap(), "1\n");
 }
 
-/// Each replica has its own pool, as in processes of their own; the first to get the lock makes the tables, the others find them.
+/// Each replica has its own pool, as in processes of their own; the first to get the lock makes the
+/// tables, the others find them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_start_together_on_an_empty_database() {
     let postgres = Postgres::start().unwrap();

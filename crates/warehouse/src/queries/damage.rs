@@ -1,14 +1,17 @@
-//! Damage that statements have met: remembered until its part is gone, so that readiness tells of it between them.
+//! Damage that statements have met: remembered until its part is gone, so that readiness tells of
+//! it between them.
 
 use std::time::{Duration, Instant};
 
 use super::parts::{Part, TABLES};
 use crate::{Warehouse, WarehouseError};
 
-/// How long a damaged part that still stands is believed to be damaged before all of it is read again.
+/// How long a damaged part that still stands is believed to be damaged before all of it is read
+/// again.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
 
-/// The part that ClickHouse's words name: "(while reading from part <path>/<part>/ in table <database>.<table> (".
+/// The part that ClickHouse's words name: "(while reading from part <path>/<part>/ in table
+/// <database>.<table> (".
 fn part_in(message: &str) -> Option<Part> {
     let (_, rest) = message.split_once("reading from part ")?;
     let (path, rest) = rest.split_once(" in table ")?;
@@ -30,7 +33,8 @@ pub(crate) fn names_a_part(message: &str) -> bool {
 }
 
 impl Warehouse {
-    /// Whether the warehouse answers, and whether damage that a statement of this client met is gone since.
+    /// Whether the warehouse answers, and whether damage that a statement of this client met is
+    /// gone since.
     ///
     /// # Errors
     /// [`WarehouseError`]; `Damaged` until the part has been detached or is found sound.

@@ -1,13 +1,16 @@
-//! What tells who used content, taken out of rows that stay: counts, places and hashes are as before, and so is the audit.
+//! What tells who used content, taken out of rows that stay: counts, places and hashes are as
+//! before, and so is the audit.
 //!
-//! A blank is the least value of its column, and `receipts` unites rows by `min`: what comes later of the same receipt (a duplicate, a
-//! block written again, a repair) doesn't bring anything back. Its own bytes go with the next merge or the next time.
+//! A blank is the least value of its column, and `receipts` unites rows by `min`: what comes later
+//! of the same receipt (a duplicate, a block written again, a repair) doesn't bring anything back.
+//! Its own bytes go with the next merge or the next time.
 
 use super::{Below, Scope, TIME_MS_MAX, TIME_MS_MIN};
 use crate::schema::{EVIDENCE, RECEIPTS, REJECTED, Table, USAGE};
 use crate::{Call, Warehouse, WarehouseError};
 
-/// Publishers that one statement names: their names have 253 bytes, twice as many in it, and a statement has 256 KiB.
+/// Publishers that one statement names: their names have 253 bytes, twice as many in it, and a
+/// statement has 256 KiB.
 const PUBLISHERS_MAX: usize = 200;
 /// What one statement has of conditions.
 const STATEMENT_BYTES_MAX: usize = 200_000;
@@ -17,12 +20,14 @@ const STATEMENT_BYTES_MAX: usize = 200_000;
 pub struct MetadataErasure {
     /// Whose.
     pub scope: Scope,
-    /// Receipts of accesses before or received before (a client's clock may be ahead), and refusals received before; milliseconds since
-    /// the Unix epoch. A duplicate has the time of its original, so it is covered too.
+    /// Receipts of accesses before or received before (a client's clock may be ahead), and refusals
+    /// received before; milliseconds since the Unix epoch. A duplicate has the time of its
+    /// original, so it is covered too.
     pub before_ms: i64,
 }
 
-/// Stored rows that tell of their clients. A receipt that isn't merged with its duplicates yet is several rows.
+/// Stored rows that tell of their clients. A receipt that isn't merged with its duplicates yet is
+/// several rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MetadataRows {
     /// Of `receipts`.
@@ -87,7 +92,8 @@ static ERASED: [Erased; 3] = [
 const ADDRESS_BLANKS: [Blank; 1] = [("client_address", "''")];
 
 impl Warehouse {
-    /// How many rows of the erasure's publishers still tell of their clients; 0 once it is done, but for what came since.
+    /// How many rows of the erasure's publishers still tell of their clients; 0 once it is done,
+    /// but for what came since.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -107,8 +113,9 @@ impl Warehouse {
         })
     }
 
-    /// Takes it out, on every replica, and returns when that is done: no query sees it any more, and it is gone from the files once
-    /// ClickHouse has removed the parts that were replaced (minutes). Can be done again.
+    /// Takes it out, on every replica, and returns when that is done: no query sees it any more,
+    /// and it is gone from the files once ClickHouse has removed the parts that were replaced
+    /// (minutes). Can be done again.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -122,8 +129,8 @@ impl Warehouse {
         Ok(())
     }
 
-    /// Takes the addresses out of everyone's refusals received before `before_ms` (milliseconds since the Unix epoch); how many there
-    /// were.
+    /// Takes the addresses out of everyone's refusals received before `before_ms` (milliseconds
+    /// since the Unix epoch); how many there were.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -171,8 +178,8 @@ impl Warehouse {
     }
 }
 
-/// Rows from before by any of their `times`, in which something isn't blank. A mutation takes no parameters, so everything is spelled out:
-/// numbers here.
+/// Rows from before by any of their `times`, in which something isn't blank. A mutation takes no
+/// parameters, so everything is spelled out: numbers here.
 fn rows_of(times: &[&str], before_ms: i64, blanks: &[Blank]) -> String {
     let before_ms = before_ms.clamp(TIME_MS_MIN, TIME_MS_MAX);
     let before = |time: &&str| format!("{time} < fromUnixTimestamp64Milli(toInt64({before_ms}), 'UTC')");
@@ -185,7 +192,8 @@ fn rows_of(times: &[&str], before_ms: i64, blanks: &[Blank]) -> String {
     format!("({}) AND ({})", before.join(" OR "), filled.join(" OR "))
 }
 
-/// The publishers of a scope, in as many conditions as they need. A name of any bytes stands there in hexadecimal.
+/// The publishers of a scope, in as many conditions as they need. A name of any bytes stands there
+/// in hexadecimal.
 fn conditions(scope: &Scope) -> Vec<String> {
     let names = |some: &[String]| some.iter().map(|name| literal(name)).collect::<Vec<_>>().join(", ");
     let chunks = scope.publishers.chunks(PUBLISHERS_MAX);

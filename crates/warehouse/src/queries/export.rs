@@ -1,7 +1,8 @@
-//! All receipts of a scope, page by page in the order in which the table is sorted, so that each page costs what it holds.
+//! All receipts of a scope, page by page in the order in which the table is sorted, so that each
+//! page costs what it holds.
 //!
-//! The order is of what never changes about a receipt: whatever is written meanwhile, each one that stood there when the first page was
-//! asked for is in exactly one of them.
+//! The order is of what never changes about a receipt: whatever is written meanwhile, each one that
+//! stood there when the first page was asked for is in exactly one of them.
 
 use clickhouse::Row;
 use serde::Deserialize;
@@ -25,7 +26,8 @@ pub struct ReceiptCursor {
     pub payload_hash: [u8; 32],
 }
 
-/// A receipt with all that is stored of it. An empty string is an absent one, or one that an erasure has blanked.
+/// A receipt with all that is stored of it. An empty string is an absent one, or one that an
+/// erasure has blanked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportedReceipt {
     /// What it is found by.
@@ -153,8 +155,8 @@ const AFTER: [&str; 5] = [
 const UPTO: [&str; 5] = ["upto_publisher", "upto_ms", "upto_entry", "upto_receipt", "upto_hash"];
 
 impl Warehouse {
-    /// At most `rows_max` receipts that come after `after`, or the first ones; that there are fewer doesn't mean that they are the last,
-    /// that there are none does.
+    /// At most `rows_max` receipts that come after `after`, or the first ones; that there are fewer
+    /// doesn't mean that they are the last, that there are none does.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -178,7 +180,8 @@ impl Warehouse {
                 None => call,
             }
         };
-        // Stored rows are read in order and merge into at most as many receipts: where the page ends is found without reading on.
+        // Stored rows are read in order and merge into at most as many receipts: where the page
+        // ends is found without reading on.
         let sql = format!(
             "SELECT {KEY} FROM receipts WHERE {condition} {ORDER} LIMIT 1 OFFSET {{rows:UInt64}}
              SETTINGS optimize_read_in_order = 1"

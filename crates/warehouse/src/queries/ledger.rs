@@ -75,8 +75,8 @@ impl Warehouse {
         Ok(progress(shard, &ends))
     }
 
-    /// The lines of one partition that reach `from_offset` or beyond, in log order, at most `lines_max`.
-    /// A block's lines of several shards are added up.
+    /// The lines of one partition that reach `from_offset` or beyond, in log order, at most
+    /// `lines_max`. A block's lines of several shards are added up.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -123,7 +123,8 @@ impl Warehouse {
         Ok(rows.collect())
     }
 
-    /// Where one partition's lines overlap: the bounds of each group of lines that do, in log order.
+    /// Where one partition's lines overlap: the bounds of each group of lines that do, in log
+    /// order.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -172,7 +173,8 @@ impl Warehouse {
         Ok(lines.into_iter().map(|Run { start, end }| start..end).collect())
     }
 
-    /// Deletes one partition's lines that begin at these offsets. Only for lines that others stand for.
+    /// Deletes one partition's lines that begin at these offsets. Only for lines that others stand
+    /// for.
     ///
     /// # Errors
     /// [`WarehouseError`].

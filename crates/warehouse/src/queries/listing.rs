@@ -1,8 +1,9 @@
 //! Receipts of a scope, newest first, page by page.
 //!
-//! The table is sorted by hour and then by entry, so a page is looked for in windows of time that grow downwards from the newest
-//! moment: what it costs is what stands in the hours it comes from, whatever stands below. Where it ends is found among stored rows
-//! without merging them, then that range is read with `FINAL`.
+//! The table is sorted by hour and then by entry, so a page is looked for in windows of time that
+//! grow downwards from the newest moment: what it costs is what stands in the hours it comes from,
+//! whatever stands below. Where it ends is found among stored rows without merging them, then that
+//! range is read with `FINAL`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,7 +13,8 @@ use super::export::{KEY, REST, ReceiptRow};
 use super::{ExportedReceipt, FINAL_SETTINGS, Filter, Scope, TIME_MS_MAX, TIME_MS_MIN, receipts_condition, scoped};
 use crate::{Call, Warehouse, WarehouseError};
 
-/// A place in the order from new to old: that of the last receipt seen. Nothing written later changes it.
+/// A place in the order from new to old: that of the last receipt seen. Nothing written later
+/// changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewestCursor {
     /// `timestamp`, milliseconds since the Unix epoch.
@@ -52,9 +54,10 @@ fn with_place(call: Call, place: &NewestCursor) -> Call {
 }
 
 impl Warehouse {
-    /// At most `rows_max` receipts older than `after`, or the newest ones; newest first, equally new ones by falling id and hash. That
-    /// there are fewer doesn't mean that they are the last, that there are none does. Each receipt that stood there when the first page
-    /// was asked for is in exactly one of them.
+    /// At most `rows_max` receipts older than `after`, or the newest ones; newest first, equally
+    /// new ones by falling id and hash. That there are fewer doesn't mean that they are the last,
+    /// that there are none does. Each receipt that stood there when the first page was asked for is
+    /// in exactly one of them.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -72,14 +75,16 @@ impl Warehouse {
         loop {
             let (found, down_to) = self.some_receipts(scope, filter, after.as_ref(), rows_max).await?;
             match down_to {
-                // Stored rows of the filter that an erasure has taken out of it, once they are merged: the next ones are behind them.
+                // Stored rows of the filter that an erasure has taken out of it, once they are
+                // merged: the next ones are behind them.
                 Some(down_to) if found.is_empty() => after = Some(down_to),
                 _ => return Ok(found),
             }
         }
     }
 
-    /// At most `rows_max` receipts behind `after`, and down to where they were looked for if there may be more.
+    /// At most `rows_max` receipts behind `after`, and down to where they were looked for if there
+    /// may be more.
     async fn some_receipts(
         &self,
         scope: &Scope,
@@ -117,8 +122,8 @@ impl Warehouse {
         }
     }
 
-    /// The timestamp of the last of `rows_max` stored rows, if there are so many. They merge into at most as many receipts. It reads the
-    /// timestamps and, of a first page, nothing else.
+    /// The timestamp of the last of `rows_max` stored rows, if there are so many. They merge into
+    /// at most as many receipts. It reads the timestamps and, of a first page, nothing else.
     async fn page_end(
         &self,
         scope: &Scope,

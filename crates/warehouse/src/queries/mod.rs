@@ -1,7 +1,7 @@
 //! What publishers, the audit and the load tests ask, one file per noun.
 //!
-//! Every number is over `FINAL`. What comes from a user is always a bound server-side parameter, never part of the
-//! SQL text. A publisher's question is scoped to the domains of its key.
+//! Every number is over `FINAL`. What comes from a user is always a bound server-side parameter,
+//! never part of the SQL text. A publisher's question is scoped to the domains of its key.
 
 mod audit;
 mod broken;
@@ -101,15 +101,16 @@ impl Trust {
 const TIME_MS_MIN: i64 = -2_208_988_800_000;
 const TIME_MS_MAX: i64 = 10_413_791_999_999;
 
-/// The end of every query over `FINAL`. Rows with equal keys have equal timestamps, so they never stand in two
-/// partitions. The bloom index is over a member of the key, so that a skipped granule holds no row of a key that
-/// another granule has. And ClickHouse moves only conditions over the key before the merge, which halves the time.
+/// The end of every query over `FINAL`. Rows with equal keys have equal timestamps, so they never
+/// stand in two partitions. The bloom index is over a member of the key, so that a skipped granule
+/// holds no row of a key that another granule has. And ClickHouse moves only conditions over the
+/// key before the merge, which halves the time.
 pub const FINAL_SETTINGS: &str =
     "SETTINGS do_not_merge_across_partitions_select_final = 1, use_skip_indexes_if_final = 1,
     optimize_move_to_prewhere_if_final = 1";
 
-/// The same over `rejected`, but not over its bloom index: `receipt_id` is no member of its key, so a skipped granule
-/// might hold another version of a row.
+/// The same over `rejected`, but not over its bloom index: `receipt_id` is no member of its key, so
+/// a skipped granule might hold another version of a row.
 const REJECTED_SETTINGS: &str = "SETTINGS do_not_merge_across_partitions_select_final = 1,
     optimize_move_to_prewhere_if_final = 1";
 

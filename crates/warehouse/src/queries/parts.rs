@@ -1,4 +1,5 @@
-//! Parts that the engine holds for sound and that are not: a changed bit shows only where it is read.
+//! Parts that the engine holds for sound and that are not: a changed bit shows only where it is
+//! read.
 
 use clickhouse::Row;
 use serde::Deserialize;
@@ -94,8 +95,8 @@ impl Warehouse {
         Ok(parts)
     }
 
-    /// Reads all files of a part and holds them against their checksums; what is wrong with it, if anything. A part
-    /// that a merge has replaced meanwhile is sound.
+    /// Reads all files of a part and holds them against their checksums; what is wrong with it, if
+    /// anything. A part that a merge has replaced meanwhile is sound.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -114,8 +115,8 @@ impl Warehouse {
         }
     }
 
-    /// How many of a part's rows can't be written again from a log that begins so. Of a receipt that was seen at
-    /// several positions, one that is gone makes it count.
+    /// How many of a part's rows can't be written again from a log that begins so. Of a receipt
+    /// that was seen at several positions, one that is gone makes it count.
     ///
     /// # Errors
     /// [`WarehouseError`].

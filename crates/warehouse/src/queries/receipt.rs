@@ -86,7 +86,8 @@ pub struct RejectedReceipt {
 /// All that is known of a receipt's id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReceiptFacts {
-    /// Valid payloads in order of their first position, at most 100. More than one hash is a conflict.
+    /// Valid payloads in order of their first position, at most 100. More than one hash is a
+    /// conflict.
     pub stored: Vec<StoredReceipt>,
     /// Refusals in log order, at most 100.
     pub rejected: Vec<RejectedReceipt>,

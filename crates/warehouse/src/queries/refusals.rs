@@ -89,7 +89,8 @@ struct RefusalRow {
 }
 
 impl Warehouse {
-    /// Refusals received in `[from_ms, to_ms)` that no replay has made good, and at most `newest_max` of them in full.
+    /// Refusals received in `[from_ms, to_ms)` that no replay has made good, and at most
+    /// `newest_max` of them in full.
     ///
     /// # Errors
     /// [`WarehouseError`].

@@ -24,8 +24,8 @@ pub const REFUSED_BY_POLICY: [&str; 4] = [
 const POSITIONS_MAX: usize = 1_000;
 
 impl Warehouse {
-    /// Positions at or above the given ends that stand in `rejected` with one of these `reasons`: verdicts of blocks that
-    /// were written and not committed. At most `positions_max`.
+    /// Positions at or above the given ends that stand in `rejected` with one of these `reasons`:
+    /// verdicts of blocks that were written and not committed. At most `positions_max`.
     ///
     /// # Errors
     /// [`WarehouseError`].

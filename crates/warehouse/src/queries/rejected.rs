@@ -1,6 +1,8 @@
-//! Rejected receipts with everything that is kept of them, for the operator: of all publishers, and to be replayed.
+//! Rejected receipts with everything that is kept of them, for the operator: of all publishers, and
+//! to be replayed.
 //!
-//! A page is found by its keys alone, then its rows are fetched by them: the bytes of what isn't shown are never read.
+//! A page is found by its keys alone, then its rows are fetched by them: the bytes of what isn't
+//! shown are never read.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +19,8 @@ use super::{
 };
 use crate::{Call, Warehouse, WarehouseError};
 
-/// Rows that one statement names: its parameters travel in the request's URL, which may have 64 KiB.
+/// Rows that one statement names: its parameters travel in the request's URL, which may have 64
+/// KiB.
 const NAMED_MAX: usize = 500;
 
 /// Which rejected receipts. Empty lists and `None` let all pass.
@@ -48,7 +51,8 @@ pub struct RejectedFilter {
 pub enum RejectedOrder {
     /// By the time they were received, newest first, for people.
     Newest,
-    /// As the table is sorted, which makes each page as cheap as the first: by publisher, time and position.
+    /// As the table is sorted, which makes each page as cheap as the first: by publisher, time and
+    /// position.
     Stored,
 }
 
@@ -125,10 +129,11 @@ pub struct Replay {
 pub struct StandingRejection {
     /// The rejected receipt's position.
     pub position: u128,
-    /// Whether it is a whole batch, in which no receipt could be told apart: it is one receipt in the ledger.
+    /// Whether it is a whole batch, in which no receipt could be told apart: it is one receipt in
+    /// the ledger.
     pub whole_batch: bool,
-    /// Whether judging it again is expected to say otherwise: it was replayed, or only the warehouse or a policy
-    /// refused it.
+    /// Whether judging it again is expected to say otherwise: it was replayed, or only the
+    /// warehouse or a policy refused it.
     pub passes_now: bool,
     /// Receipts that the row counts, and of which it has the first position.
     pub receipts: u32,
@@ -318,7 +323,8 @@ impl Warehouse {
         self.rows("rejected_keys", call).await
     }
 
-    /// Those that stand at `keys`, in that order, without their bytes. One that is gone since is left out.
+    /// Those that stand at `keys`, in that order, without their bytes. One that is gone since is
+    /// left out.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -387,8 +393,9 @@ impl Warehouse {
         self.rows("standing_rejections", call).await
     }
 
-    /// Which payloads with these ids count already. What the payloads say of themselves, a range of publishers and one
-    /// of `timestamp`s (milliseconds since the Unix epoch), keeps the search to where they would stand; both inclusive.
+    /// Which payloads with these ids count already. What the payloads say of themselves, a range of
+    /// publishers and one of `timestamp`s (milliseconds since the Unix epoch), keeps the search to
+    /// where they would stand; both inclusive.
     ///
     /// # Errors
     /// [`WarehouseError`].

@@ -2,7 +2,8 @@
 
 use crate::Call;
 
-/// Whose receipts are asked for: the domains that an account speaks for. Empty means nothing is seen.
+/// Whose receipts are asked for: the domains that an account speaks for. Empty means nothing is
+/// seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// Domains in lower case.
@@ -36,8 +37,9 @@ impl Scope {
         self.publishers.is_empty() && self.below.is_empty()
     }
 
-    /// A condition over `publisher`, which [`bind`](Self::bind) fills. Without subdomains it is over the beginning of the
-    /// primary key; with them the column is read, which ClickHouse does before any other.
+    /// A condition over `publisher`, which [`bind`](Self::bind) fills. Without subdomains it is
+    /// over the beginning of the primary key; with them the column is read, which ClickHouse does
+    /// before any other.
     #[must_use]
     pub fn condition(&self) -> &'static str {
         if self.below.is_empty() {

@@ -12,8 +12,8 @@ fn upto(partition: u32, next_offset: u64) -> CommittedOffset {
     }
 }
 
-/// Two partitions: blocks 0..=4 and 5..=9 of partition 0 with one receipt a record, of which offset 7 is refused; and
-/// one block of partition 1 whose record 0 is a batch of three.
+/// Two partitions: blocks 0..=4 and 5..=9 of partition 0 with one receipt a record, of which offset
+/// 7 is refused; and one block of partition 1 whose record 0 is a batch of three.
 async fn sound() -> Warehouse {
     let warehouse = fresh().await;
     let singles: Vec<_> = (0..10)
@@ -63,7 +63,8 @@ fn a_sound_ledger_has_no_findings() {
             unnamed: 0,
         };
         assert_eq!(sums, expected);
-        // The same lines and rows again, a block under way, and an earlier life of the log nobody names.
+        // The same lines and rows again, a block under way, and an earlier life of the log nobody
+        // names.
         warehouse.insert_ledger(&[line(0, 5, 9, 4, 1)], None).await.unwrap();
         insert(
             &warehouse,

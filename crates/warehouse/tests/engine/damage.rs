@@ -88,7 +88,8 @@ fn more_than_a_hundred_damaged_parts_neither_keep_it_from_opening_nor_go_unnotic
     let dir = tempfile::tempdir().unwrap();
     let here = [("DIR", dir.path().to_str().unwrap())];
     assert!(child("fill", &here).contains("filled"));
-    // Torn: the file that lists a part's checksums is cut short; corrupted: its column sizes are garbage.
+    // Torn: the file that lists a part's checksums is cut short; corrupted: its column sizes are
+    // garbage.
     let torn = part_files(&dir.path().join("warehouse/store"), "checksums.txt");
     assert!(torn.len() > 110, "{} parts", torn.len());
     for path in &torn[..60] {

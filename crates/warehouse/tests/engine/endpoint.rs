@@ -233,7 +233,8 @@ fn databases_are_kept_apart_and_unknown_ones_are_refused() {
 #[test]
 fn what_follows_an_error_is_right() {
     run(async {
-        // A SELECT that fails after it has put out rows: its partial output must not come before a later answer.
+        // A SELECT that fails after it has put out rows: its partial output must not come before a
+        // later answer.
         let failing = b"SELECT number, throwIf(number = 200000) FROM numbers(300000) SETTINGS max_block_size = 1000";
         for _ in 0..12 {
             let answer = request("POST / HTTP/1.1", failing).await;

@@ -23,7 +23,8 @@ fn erasure() -> MetadataErasure {
     }
 }
 
-/// Receipts 0 to 2 of mine before noon (2 twice), 3 at noon, 4 of another publisher; 5 and 6 are refused, mine and another's.
+/// Receipts 0 to 2 of mine before noon (2 twice), 3 at noon, 4 of another publisher; 5 and 6 are
+/// refused, mine and another's.
 async fn filled() -> Warehouse {
     let warehouse = fresh().await;
     let before = NOON_MS - HOUR_MS;

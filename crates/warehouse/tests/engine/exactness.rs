@@ -12,8 +12,8 @@ fn retries_rewrites_and_conflicts_count_once_before_and_after_merges() {
         let database = warehouse.database().to_owned();
         sql(&database, "SYSTEM STOP MERGES receipts").await;
         let block: Vec<_> = (0..100).map(|n| (Receipt::new(n), position(0, n as u64, 0))).collect();
-        // The same block three times, as after crashes; then ten of its receipts again at later positions, a day later
-        // by the gateway's clock, and one id with another payload.
+        // The same block three times, as after crashes; then ten of its receipts again at later
+        // positions, a day later by the gateway's clock, and one id with another payload.
         for _ in 0..3 {
             insert(&warehouse, &block).await;
         }

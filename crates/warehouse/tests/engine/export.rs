@@ -1,4 +1,5 @@
-//! Every receipt is in exactly one page, whatever the size of the pages and whatever is written meanwhile.
+//! Every receipt is in exactly one page, whatever the size of the pages and whatever is written
+//! meanwhile.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,8 @@ use warehouse::{ReceiptCursor, Scope, Warehouse};
 
 use crate::harness::{NOON_MS, Receipt, fresh, insert, position, run};
 
-/// Sixty receipts of two publishers over months and hours, entries and ids in no order, some of them several times.
+/// Sixty receipts of two publishers over months and hours, entries and ids in no order, some of
+/// them several times.
 fn receipts() -> Vec<(Receipt, u128)> {
     let mut rows = Vec::new();
     for number in 0..60_u64 {

@@ -1,4 +1,5 @@
-//! A full disk: a clear error that may pass, nothing half written, and all is well once there is room again.
+//! A full disk: a clear error that may pass, nothing half written, and all is well once there is
+//! room again.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -26,7 +27,8 @@ async fn insert_rows(warehouse: &Warehouse, block: u64, rows: u64) -> Result<(),
     warehouse.insert_accepted(&[accepted(&rows)], None).await
 }
 
-/// The child, where no file may grow beyond 256 KiB: `write` fails there as on a full disk, whatever room there is.
+/// The child, where no file may grow beyond 256 KiB: `write` fails there as on a full disk,
+/// whatever room there is.
 pub(crate) async fn write_too_much(dir: &Path) {
     let config = WarehouseConfig::default();
     let engine = EmbeddedEngine::start(&config, &dir.join("warehouse"), &dir.join("w.sock"))

@@ -104,7 +104,8 @@ pub(crate) async fn request(head: &str, body: &[u8]) -> Answer {
     exchange(&mut stream, head, body).await
 }
 
-/// One request over any stream. `head` is the request line and headers without `Host`, `Connection` and length.
+/// One request over any stream. `head` is the request line and headers without `Host`, `Connection`
+/// and length.
 pub(crate) async fn exchange<S>(stream: &mut S, head: &str, body: &[u8]) -> Answer
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,

@@ -1,5 +1,5 @@
-//! kill -9 of a process that inserts blocks: nothing acknowledged is lost, nothing is torn, and writing the last block
-//! again after each restart changes nothing.
+//! kill -9 of a process that inserts blocks: nothing acknowledged is lost, nothing is torn, and
+//! writing the last block again after each restart changes nothing.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -11,7 +11,8 @@ use crate::harness::{Receipt, insert, insert_rejected, line, position, rejected,
 const ROUNDS: u32 = 12;
 const ROWS: u64 = 40;
 
-/// The child: goes on after the blocks that it is told are acknowledged, and says each one's number when it is.
+/// The child: goes on after the blocks that it is told are acknowledged, and says each one's number
+/// when it is.
 pub(crate) async fn insert_until_killed(dir: &Path, first: u64) {
     let config = WarehouseConfig::default();
     let engine = EmbeddedEngine::start(&config, &dir.join("warehouse"), &dir.join("w.sock"))

@@ -1,7 +1,8 @@
 //! The warehouse over the real engine.
 //!
-//! libchdb has one engine and one data path per process, so these tests share one engine, each with a database of its
-//! own; what kills or damages an engine runs it in a child process (this same binary with `RECEIPTS_TEST_CHILD`).
+//! libchdb has one engine and one data path per process, so these tests share one engine, each with
+//! a database of its own; what kills or damages an engine runs it in a child process (this same
+//! binary with `RECEIPTS_TEST_CHILD`).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 // Children speak to their parent over standard output, and row numbers are small.
 #![allow(clippy::print_stdout, clippy::cast_possible_truncation)]

@@ -16,7 +16,8 @@ const HOUR_MS: i64 = 3_600_000;
 const DAYS: i64 = 30;
 const RECEIPTS: i64 = 10_000_000;
 
-/// A month of a publisher in order of time: 20,000 entries and 50 clients of which few are used much, three purposes, five models.
+/// A month of a publisher in order of time: 20,000 entries and 50 clients of which few are used
+/// much, three purposes, five models.
 async fn fill(warehouse: &Warehouse) {
     const BLOCK: i64 = 40_000;
     let mut rng = StdRng::seed_from_u64(42);

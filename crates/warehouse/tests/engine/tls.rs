@@ -1,4 +1,5 @@
-//! TLS to a server: whom we trust, and who we say we are. The server is the endpoint behind something that ends TLS.
+//! TLS to a server: whom we trust, and who we say we are. The server is the endpoint behind
+//! something that ends TLS.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

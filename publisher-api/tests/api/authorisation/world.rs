@@ -1,4 +1,5 @@
-//! Four accounts: two with a verified domain, one whose verification ran out, one that gave its domain back.
+//! Four accounts: two with a verified domain, one whose verification ran out, one that gave its
+//! domain back.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -510,7 +510,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 10..40)
 }
 
-/// A model of what there is, beside the store: no entry twice, and none missed that was there from the first page to the last.
+/// A model of what there is, beside the store: no entry twice, and none missed that was there from
+/// the first page to the last.
 async fn pages_show_each_entry_once_whatever_is_written_between(place: Place) {
     let accounts = place.open().await;
     let mut runner = TestRunner::deterministic();

@@ -1,4 +1,5 @@
-//! Exports: each row of the account in one page, whatever is written meanwhile, and no secret; the trail, newest first.
+//! Exports: each row of the account in one page, whatever is written meanwhile, and no secret; the
+//! trail, newest first.
 
 use std::collections::BTreeSet;
 

@@ -101,7 +101,8 @@ async fn wrong_keys_are_told_apart(place: Place) {
         );
     }
     assert!(matches!(accounts.authenticate(&foreign).await, Err(AuthError::Unknown)));
-    // The id of mine with the other's secret and a right checksum: unknown too, before and after mine is in the cache.
+    // The id of mine with the other's secret and a right checksum: unknown too, before and after
+    // mine is in the cache.
     let (mine_parts, foreign_parts): (Vec<_>, Vec<_>) = (mine.split('_').collect(), foreign.split('_').collect());
     let covered = format!("rcpt_{}_{}", mine_parts[1], foreign_parts[2]);
     let crossed = format!("{covered}_{:08x}", crc32c::crc32c(covered.as_bytes()));
