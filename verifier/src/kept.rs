@@ -1,4 +1,5 @@
-//! The cap on rejected receipts that are stored: so many of a key, a publisher and a day.
+//! The cap on rejected receipts that are stored: so many of a key, a publisher and a day, and ten
+//! times as many of a key over all publishers, whose names the sender chooses.
 //!
 //! Rejections cost the sender nothing but a valid outer signature. Beyond the cap their bytes
 //! aren't stored, and one row counts those of a source record. So every receipt still has one
@@ -10,8 +11,12 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-/// Pairs of key and publisher that are counted apart; beyond, new ones share one count.
-const PAIRS_MAX: usize = 100_000;
+/// Keys that are counted apart; beyond, new ones share one count.
+const KEYS_MAX: usize = 10_000;
+/// Publishers of a key that are counted apart; beyond, new ones share one count.
+const PUBLISHERS_MAX: usize = 100;
+/// The cap of a key over all publishers, in caps of one publisher.
+const PUBLISHERS_WORTH: u32 = 10;
 const DAY_MS: i64 = 86_400_000;
 
 /// Rejections of the current day.
@@ -20,8 +25,16 @@ pub struct KeptRejections {
     per_day_max: u32,
     day: i64,
     hasher: RandomState,
-    /// Stored rejections by the keyed hash of key and publisher.
-    stored: HashMap<u64, u32>,
+    keys: HashMap<[u8; 32], StoredOfKey>,
+    others: StoredOfKey,
+}
+
+/// Stored rejections of a key.
+#[derive(Debug, Default)]
+struct StoredOfKey {
+    stored: u32,
+    /// By the keyed hash of the publisher.
+    publishers: HashMap<u64, u32>,
     others: u32,
 }
 
@@ -33,8 +46,8 @@ impl KeptRejections {
             per_day_max,
             day: i64::MIN,
             hasher: RandomState::new(),
-            stored: HashMap::new(),
-            others: 0,
+            keys: HashMap::new(),
+            others: StoredOfKey::default(),
         }
     }
 
@@ -43,18 +56,30 @@ impl KeptRejections {
         let day = received_at_ms.div_euclid(DAY_MS);
         if day > self.day {
             self.day = day;
-            self.stored = HashMap::new();
-            self.others = 0;
+            self.keys = HashMap::new();
+            self.others = StoredOfKey::default();
         }
-        let pair = self.hasher.hash_one((key_fingerprint, publisher));
-        let is_full = self.stored.len() >= PAIRS_MAX;
-        let stored = match self.stored.get_mut(&pair) {
+        let is_full = self.keys.len() >= KEYS_MAX;
+        let of_key = match self.keys.get_mut(key_fingerprint) {
+            Some(of_key) => of_key,
+            None if is_full => &mut self.others,
+            None => self.keys.entry(*key_fingerprint).or_default(),
+        };
+        of_key.keeps(self.hasher.hash_one(publisher), self.per_day_max)
+    }
+}
+
+impl StoredOfKey {
+    fn keeps(&mut self, publisher: u64, per_day_max: u32) -> bool {
+        let is_full = self.publishers.len() >= PUBLISHERS_MAX;
+        let of_publisher = match self.publishers.get_mut(&publisher) {
             Some(stored) => stored,
             None if is_full => &mut self.others,
-            None => self.stored.entry(pair).or_default(),
+            None => self.publishers.entry(publisher).or_default(),
         };
-        let keeps = *stored < self.per_day_max;
-        *stored += u32::from(keeps);
+        let keeps = *of_publisher < per_day_max && self.stored < per_day_max.saturating_mul(PUBLISHERS_WORTH);
+        *of_publisher += u32::from(keeps);
+        self.stored += u32::from(keeps);
         keeps
     }
 }
@@ -76,12 +101,28 @@ mod tests {
     }
 
     #[test]
-    fn pairs_beyond_those_counted_apart_share_one_count() {
-        let mut kept = KeptRejections::new(1);
-        let stored = (0..PAIRS_MAX + 100)
+    fn a_key_stores_ten_times_the_cap_whatever_publishers_it_names() {
+        let mut kept = KeptRejections::new(2);
+        let stored = (0..1_000)
             .filter(|number| kept.keeps(&[1; 32], &number.to_string(), 0))
             .count();
-        assert_eq!(stored, PAIRS_MAX + 1);
-        assert_eq!(kept.stored.len(), PAIRS_MAX);
+        assert_eq!(stored, 20);
+        assert!(kept.keys[&[1; 32]].publishers.len() <= PUBLISHERS_MAX);
+        assert!(kept.keeps(&[2; 32], "a.example", 0), "another key has its own cap");
+    }
+
+    #[test]
+    fn keys_beyond_those_counted_apart_share_one_count() {
+        let mut kept = KeptRejections::new(1);
+        let key = |number: usize| {
+            let mut key = [0; 32];
+            key[..8].copy_from_slice(&number.to_be_bytes());
+            key
+        };
+        let stored = (0..KEYS_MAX + 100)
+            .filter(|number| kept.keeps(&key(*number), "a.example", 0))
+            .count();
+        assert_eq!(stored, KEYS_MAX + 1);
+        assert_eq!(kept.keys.len(), KEYS_MAX);
     }
 }
