@@ -30,14 +30,20 @@ pub(crate) struct Labelled {
 }
 
 impl Labels {
-    /// What the account of `principal` calls `ids`. A store that fails costs the titles, never the
-    /// answer.
+    /// What the account of `principal` calls `ids`. A key that is limited to some domains sees only
+    /// the labels of their entries: receipts can name any entry. A store that fails costs the
+    /// titles, never the answer.
     pub(crate) async fn of(app: &App, principal: &Principal, ids: &[Uuid]) -> Self {
         let accounts = &app.deps.accounts;
         let work = async {
             let mut labels = HashMap::new();
             for ids in ids.chunks(ENTRY_LABELS_MAX) {
-                labels.extend(accounts.entry_labels(&principal.account_id, ids).await?);
+                let found = accounts.entry_labels(&principal.account_id, ids).await?;
+                labels.extend(
+                    found
+                        .into_iter()
+                        .filter(|(_, label)| principal.may_act_on(&label.domain)),
+                );
             }
             Ok::<_, AccountsError>(labels)
         };
@@ -67,7 +73,7 @@ impl Labels {
             };
         };
         match labels.get(&id).cloned() {
-            Some(EntryLabel { url, title }) => Labelled {
+            Some(EntryLabel { url, title, .. }) => Labelled {
                 url,
                 title,
                 unknown: Some(false),

@@ -119,6 +119,7 @@ impl Live {
         let topic = TopicKey {
             account_id: principal.account_id.clone(),
             scope: subscription.scope,
+            limit: principal.limit.clone(),
             zone: subscription.zone,
         };
         let feed = self.join(app, topic, principal, subscription.tz, subscription.begin)?;

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::Principal;
+use accounts::{KeyDomains, Principal};
 use axum::response::sse::Event;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
@@ -47,6 +47,8 @@ static FAILED: LineLimit = LineLimit::new("live", Duration::from_secs(10));
 pub(super) struct TopicKey {
     pub(super) account_id: String,
     pub(super) scope: Scope,
+    /// The limit of its subscribers' keys, which decides about entries' titles.
+    pub(super) limit: Option<KeyDomains>,
     /// The canonical name of the time zone that makes the day.
     pub(super) zone: String,
 }

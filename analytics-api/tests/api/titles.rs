@@ -3,12 +3,14 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, atomic::AtomicI64};
 
-use accounts::{Accounts, AccountsConfig, Created, EntryAuthors, EntryContent, EntryTitle, EntryUrl, NewEntry};
+use accounts::{
+    Accounts, AccountsConfig, Created, EntryAuthors, EntryContent, EntryTitle, EntryUrl, KeyWish, NewEntry, Scope,
+};
 use analytics_api::AnalyticsConfig;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::rows::{client, entry, url};
+use crate::rows::{BLOG, client, entry, url};
 use crate::stack::Stack;
 
 const DASHBOARD: &str = "/api/v1/analytics/dashboard";
@@ -60,7 +62,16 @@ pub(crate) async fn entries_are_shown_by_their_own_titles(stack: &Stack) {
         (&answer["title"], &answer["totalReceipts"]),
         (&json!("Unused"), &json!(0))
     );
+    // A key for another domain of the account neither sees it, nor that it exists.
     let accounts = &stack.deps.accounts;
+    let wish = KeyWish {
+        name: "blog".to_owned(),
+        scopes: vec![Scope::Read],
+        domains: Some(vec![BLOG.parse().unwrap()]),
+        expires_at_ms: accounts.now_ms() + 3_600_000,
+    };
+    let limited = accounts.create_key(&account, wish, "user:test").await.unwrap().api_key;
+    assert_eq!(stack.server.get(&path, &limited, &[]).await.status, 404);
     for (account, id) in [(&account, entry(1)), (&account, entry(UNUSED)), (&rival, entry(2))] {
         accounts.erase_entry(account, "key:test", id, None).await.unwrap();
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::Principal;
 
 /// The domains of its account that a key is limited to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeyDomains {
     /// The domains, lower-case, in order, verified or not.
     pub domains: Vec<String>,

@@ -45,6 +45,8 @@ pub struct EntryLabel {
     pub url: String,
     /// What it is called.
     pub title: String,
+    /// The domain that it is listed for.
+    pub domain: String,
 }
 
 impl Accounts {
@@ -154,8 +156,8 @@ impl Accounts {
             let mut connection = self.pool.acquire().await?;
             let entries = entries_of(&mut connection, account_id, ids).await?;
             let label = |(id, entry): (Uuid, Entry)| {
-                let Entry { url, title, .. } = entry;
-                (id, EntryLabel { url, title })
+                let Entry { url, title, domain, .. } = entry;
+                (id, EntryLabel { url, title, domain })
             };
             Ok(entries.into_iter().map(label).collect())
         };
