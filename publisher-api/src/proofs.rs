@@ -2,10 +2,12 @@
 //! when their time is over.
 //!
 //! One replica does rounds at a time. docs/domains.md has the rules. A network or resolver of ours
-//! that fails looks like domains without a proof. So a missing proof counts only where this round
-//! has found another one: a due one, or a *witness*, a proof that was found last time and isn't
-//! due. Where no domain could be a witness, what a domain answers counts, and silence doesn't.
+//! that fails looks like domains without a proof, and DNS and HTTPS can fail apart. So a missing
+//! proof counts only where this round has found another one over the same transport: a due one, or
+//! a *witness*, a proof that was found last time and isn't due. Where no domain could be a witness,
+//! what a domain answers counts, and silence doesn't.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,13 +125,32 @@ impl<'a> Prover<'a> {
             .into_iter()
             .filter_map(|(proof, look)| Some((proof, look?)))
             .collect();
+        let (dns, https): (Vec<_>, Vec<_>) = absent
+            .into_iter()
+            .partition(|(proof, _)| Transport::of(proof.method) == Transport::Dns);
+        for (transport, absent) in [(Transport::Dns, dns), (Transport::Https, https)] {
+            let has_found = found.iter().any(|(proof, _)| Transport::of(proof.method) == transport);
+            self.judge(transport, absent, has_found, round).await?;
+        }
+        Ok(())
+    }
+
+    /// Counts or postpones absent proofs of one transport, over which this batch has found a proof
+    /// or not.
+    async fn judge(
+        &self,
+        transport: Transport,
+        absent: Vec<(Proof, Look)>,
+        has_found: bool,
+        round: &mut ProofRound,
+    ) -> Result<(), AccountsError> {
         if absent.is_empty() {
             return Ok(());
         }
-        let network = if found.is_empty() {
-            self.witnessed().await?
-        } else {
+        let network = if has_found {
             Network::Works
+        } else {
+            self.witnessed(transport).await?
         };
         for (proof, look) in absent {
             let counts = match network {
@@ -151,15 +172,16 @@ impl<'a> Prover<'a> {
         }
         if matches!(network, Network::Fails) {
             tracing::warn!(
+                %transport,
                 "no published proof can be found, not even those found last: our own network or resolver may fail"
             );
         }
         Ok(())
     }
 
-    /// Whether a proof that was found last time still is.
-    async fn witnessed(&self) -> Result<Network, AccountsError> {
-        let witnesses = self.accounts.witness_proofs(WITNESSES_MAX).await?;
+    /// Whether a proof that was found last time over this transport still is.
+    async fn witnessed(&self, transport: Transport) -> Result<Network, AccountsError> {
+        let witnesses = self.accounts.witness_proofs(transport.methods(), WITNESSES_MAX).await?;
         if witnesses.is_empty() {
             return Ok(Network::Unknown);
         }
@@ -185,6 +207,12 @@ impl<'a> Prover<'a> {
                 self.accounts.proof_found(&proof, ACTOR).await?;
                 return Ok(false);
             }
+            // A claim doesn't win because our own network can't reach its owner's proof.
+            let is_silent = look.outcome == Outcome::Unreachable;
+            if is_silent && matches!(self.witnessed(Transport::of(proof.method)).await?, Network::Fails) {
+                self.accounts.postpone_claim(claim).await?;
+                return Ok(false);
+            }
         }
         let look = self.look(&claim.domain, claim.method).await;
         if !look.tokens.iter().any(|token| claim.is_met_by(token)) {
@@ -196,6 +224,38 @@ impl<'a> Prover<'a> {
 
     async fn look(&self, domain: &Domain, method: VerificationMethod) -> Look {
         self.looker.look_at(domain, method, self.accounts.now_ms()).await
+    }
+}
+
+/// What a proof is looked for over. Each can fail while the other works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Transport {
+    Dns,
+    Https,
+}
+
+impl Transport {
+    fn of(method: VerificationMethod) -> Self {
+        match method {
+            VerificationMethod::Dns => Self::Dns,
+            VerificationMethod::Https | VerificationMethod::Meta => Self::Https,
+        }
+    }
+
+    fn methods(self) -> [VerificationMethod; 2] {
+        match self {
+            Self::Dns => [VerificationMethod::Dns; 2],
+            Self::Https => [VerificationMethod::Https, VerificationMethod::Meta],
+        }
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Dns => "DNS",
+            Self::Https => "HTTPS",
+        })
     }
 }
 

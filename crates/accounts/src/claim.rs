@@ -100,6 +100,9 @@ impl Accounts {
         let DueClaim { domain, account_id, .. } = claim;
         let met = self.timed("meet_claim", async {
             let mut transaction = self.begin().await?;
+            // The domain first, as everything else that changes both.
+            let hold = sqlx::query("UPDATE domains SET domain = domain WHERE domain = $1");
+            hold.bind(domain.as_str()).execute(&mut *transaction).await?;
             let take = sqlx::query("DELETE FROM domain_claims WHERE id = $1 AND next_at_ms <= $2");
             let take = take.bind(&claim.id).bind(now_ms);
             if take.execute(&mut *transaction).await?.rows_affected() == 0 {

@@ -76,17 +76,24 @@ impl Accounts {
         rows.iter().map(read).collect()
     }
 
-    /// Proofs that aren't due and were found last time, the latest first, at most `proofs_max`:
-    /// whoever finds none of them either has a broken network, not so many domains without a proof.
+    /// Proofs by one of two methods that aren't due and were found last time, the latest first, at
+    /// most `proofs_max`. A service that finds none of them has a broken network, rather than so
+    /// many domains without a proof.
     ///
     /// # Errors
     /// The store fails.
-    pub async fn witness_proofs(&self, proofs_max: i64) -> Result<Vec<Proof>, AccountsError> {
+    pub async fn witness_proofs(
+        &self,
+        methods: [VerificationMethod; 2],
+        proofs_max: i64,
+    ) -> Result<Vec<Proof>, AccountsError> {
         let query = select!(
             "proof_next_at_ms > $1 AND proof_failures = 0 AND suspended_expires_at_ms IS NULL
-             ORDER BY proof_next_at_ms DESC, domain LIMIT $2"
+             AND method IN ($2, $3) ORDER BY proof_next_at_ms DESC, domain LIMIT $4"
         );
-        let query = sqlx::query(query).bind(self.now_ms()).bind(proofs_max);
+        let query = sqlx::query(query).bind(self.now_ms());
+        let query = methods.iter().fold(query, |query, method| query.bind(method.as_str()));
+        let query = query.bind(proofs_max);
         let work = async { Ok(query.fetch_all(&self.pool).await?) };
         let rows = self.timed("witness_proofs", work).await?;
         rows.iter().map(read).collect()

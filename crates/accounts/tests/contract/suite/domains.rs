@@ -135,9 +135,11 @@ async fn a_proof_is_due_every_week_and_known_by_its_token(place: Place) {
     assert!(proof.is_met_by(&token) && !proof.is_met_by(&other) && !proof.is_met_by(""));
     assert!(accounts.proof_found(proof, "service").await.unwrap());
     assert_eq!(due(&accounts).await.len(), 1, "the other one");
-    let witnesses = accounts.witness_proofs(10).await.unwrap();
+    let witnesses = accounts.witness_proofs([VerificationMethod::Dns; 2], 10).await.unwrap();
     let witnesses: Vec<_> = witnesses.iter().map(|proof| proof.domain.as_str()).collect();
     assert_eq!(witnesses, ["example.com"]);
+    let others = [VerificationMethod::Https, VerificationMethod::Meta];
+    assert!(accounts.witness_proofs(others, 10).await.unwrap().is_empty());
     place.pass_ms(WEEK_MS);
     assert_eq!(due(&accounts).await.len(), 2);
     // A renewal brings another token, and is checked a week later.
