@@ -3,17 +3,22 @@
 use std::sync::Arc;
 
 use metrics::counter;
-use sqlx::Row;
+use sqlx::{AssertSqlSafe, Row};
 
 use crate::api_key::SecretHash;
 use crate::coverage::{KeyDomains, is_below};
 use crate::domain::is_public_suffix;
 use crate::scope::parse_scopes;
-use crate::{Accounts, AccountsError, ApiKey, DOMAINS_MAX, Inherited, Scope, Tier};
+use crate::{Accounts, AccountsError, ApiKey, Coverage, DOMAINS_MAX, Inherited, Scope, Tier};
 
 /// The most subdomains of an account's domains that are others'; beyond it no subdomain is covered,
 /// rather than one too many.
 const OTHERS_MAX: i64 = 500;
+
+/// The end of a verification, of a table `d`: that of a suspended one has passed.
+const NOT_SUSPENDED: &str = "d.expires_at_ms";
+/// The end that a suspended verification has if its proof is found again.
+const SUSPENDED_TOO: &str = "COALESCE(d.suspended_expires_at_ms, d.expires_at_ms)";
 
 /// Whom an API key speaks for, and what it may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,7 +158,7 @@ impl Accounts {
             .parse()
             .map_err(|error: crate::TierError| unreadable(error.to_string()))?;
         let account_id: String = row.try_get(4)?;
-        let mut domains = self.held_domains(&account_id, now_ms).await?;
+        let mut domains = self.held_domains(&account_id, now_ms, NOT_SUSPENDED).await?;
         let limit = match row.try_get::<Option<&str>, _>(6)? {
             None => None,
             Some(words) => Some(self.key_domains(&account_id, words).await?),
@@ -195,7 +200,27 @@ impl Accounts {
         Ok(limit)
     }
 
-    async fn held_domains(&self, account_id: &str, now_ms: i64) -> Result<Vec<HeldDomain>, AccountsError> {
+    /// What the account speaks for now. Subdomains whose owners are suspended aren't covered: they
+    /// may be verified again.
+    pub(crate) async fn erasable_coverage(&self, account_id: &str, now_ms: i64) -> Result<Coverage, AccountsError> {
+        let mut coverage = Coverage::default();
+        for HeldDomain { domain, others, .. } in self.held_domains(account_id, now_ms, SUSPENDED_TOO).await? {
+            coverage.inherited.extend(others.map(|others| Inherited {
+                parent: domain.clone(),
+                except: others.into_iter().map(|(other, _)| other).collect(),
+            }));
+            coverage.domains.push(domain);
+        }
+        Ok(coverage)
+    }
+
+    /// The account's verified domains. `others_end` is the end of other owners' verifications.
+    async fn held_domains(
+        &self,
+        account_id: &str,
+        now_ms: i64,
+        others_end: &str,
+    ) -> Result<Vec<HeldDomain>, AccountsError> {
         let question = "SELECT domain, expires_at_ms, include_subdomains FROM domains
             WHERE account_id = $1 AND revoked_at_ms IS NULL AND expires_at_ms > $2 ORDER BY domain LIMIT $3";
         let question = sqlx::query(question).bind(account_id).bind(now_ms).bind(DOMAINS_MAX);
@@ -213,12 +238,17 @@ impl Accounts {
         if held.iter().all(|domain| domain.others.is_none()) {
             return Ok(held);
         }
-        let question = "SELECT a.ancestor, d.domain, d.expires_at_ms FROM domains p
+        let question = format!(
+            "SELECT a.ancestor, d.domain, {others_end} FROM domains p
             JOIN domain_ancestors a ON a.ancestor = p.domain JOIN domains d ON d.domain = a.domain
             WHERE p.account_id = $1 AND p.revoked_at_ms IS NULL AND p.include_subdomains = 1
-                AND d.account_id <> $1 AND d.revoked_at_ms IS NULL AND d.expires_at_ms > $2
-            ORDER BY d.domain LIMIT $3";
-        let question = sqlx::query(question).bind(account_id).bind(now_ms).bind(OTHERS_MAX + 1);
+                AND d.account_id <> $1 AND d.revoked_at_ms IS NULL AND {others_end} > $2
+            ORDER BY d.domain LIMIT $3"
+        );
+        let question = sqlx::query(AssertSqlSafe(question))
+            .bind(account_id)
+            .bind(now_ms)
+            .bind(OTHERS_MAX + 1);
         let rows = question.fetch_all(&self.pool).await?;
         if rows.len() > usize::try_from(OTHERS_MAX).unwrap_or(usize::MAX) {
             tracing::warn!(

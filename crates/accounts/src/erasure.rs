@@ -22,6 +22,7 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 use uuid::Uuid;
 
+use crate::coverage::is_below;
 use crate::{AccountsError, Inherited, Principal};
 
 pub use requesting::{ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, RequestedErasure};
@@ -107,6 +108,32 @@ pub struct Erasure {
     pub finished_at_ms: Option<i64>,
     /// The certificate's text, and the SHA-256 of its UTF-8 in hexadecimal.
     pub certificate: Option<(String, String)>,
+}
+
+impl Coverage {
+    /// The part of this coverage that `other` has too.
+    pub(crate) fn within(&self, other: &Self) -> Self {
+        let covers = |name: &String| {
+            other.domains.contains(name) || other.inherited.iter().any(|inherited| inherited.covers(name))
+        };
+        let narrowed = |inherited: &Inherited| {
+            let parent = &inherited.parent;
+            let wider = |wider: &&Inherited| wider.parent == *parent || wider.covers(parent);
+            let wider = other.inherited.iter().find(wider)?;
+            let mut except = inherited.except.clone();
+            except.extend(wider.except.iter().filter(|name| is_below(name, parent)).cloned());
+            except.sort();
+            except.dedup();
+            Some(Inherited {
+                parent: parent.clone(),
+                except,
+            })
+        };
+        Self {
+            domains: self.domains.iter().filter(|name| covers(name)).cloned().collect(),
+            inherited: self.inherited.iter().filter_map(narrowed).collect(),
+        }
+    }
 }
 
 impl Principal {
@@ -228,4 +255,44 @@ fn read_counts(text: &str) -> Result<BTreeMap<String, u64>, AccountsError> {
 
 fn counts_text(counts: &BTreeMap<String, u64>) -> String {
     serde_json::json!(counts).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inherited(parent: &str, except: &[&str]) -> Inherited {
+        Inherited {
+            parent: parent.to_owned(),
+            except: except.iter().map(|&name| name.to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn a_coverage_is_narrowed_to_what_another_covers() {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let requested = Coverage {
+            domains: names(&["a.example", "b.example", "news.c.example", "lost.example"]),
+            inherited: vec![
+                inherited("a.example", &["x.a.example"]),
+                inherited("news.c.example", &[]),
+                inherited("b.example", &[]),
+            ],
+        };
+        let now = Coverage {
+            domains: names(&["a.example", "b.example", "c.example"]),
+            inherited: vec![
+                inherited("a.example", &["y.a.example"]),
+                inherited("c.example", &["z.news.c.example", "other.c.example"]),
+            ],
+        };
+        let narrowed = Coverage {
+            domains: names(&["a.example", "b.example", "news.c.example"]),
+            inherited: vec![
+                inherited("a.example", &["x.a.example", "y.a.example"]),
+                inherited("news.c.example", &["z.news.c.example"]),
+            ],
+        };
+        assert_eq!(requested.within(&now), narrowed);
+    }
 }

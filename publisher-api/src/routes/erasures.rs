@@ -234,9 +234,11 @@ async fn own_domains(app: &App, principal: &Principal, wish: &ErasureWish) -> Re
         EntriesWish::All => key_domains::allow_account(principal, "allEntries erases from"),
         EntriesWish::These(ids) if principal.limit.is_some() => {
             for id in ids {
-                // An entry that the account doesn't have is erased already.
-                if let Some(entry) = app.deps.accounts.entry(&principal.account_id, *id).await? {
-                    key_domains::allow(principal, &entry.domain)?;
+                let entry = app.deps.accounts.entry(&principal.account_id, *id).await?;
+                // Entries of other domains are as unknown to the key as those that don't exist.
+                if !entry.is_some_and(|entry| principal.may_act_on(&entry.domain)) {
+                    let detail = format!("this API key's domains have no entry {id}; leave it out of entryIds");
+                    return Err(Failure::not_found(detail));
                 }
             }
             Ok(())

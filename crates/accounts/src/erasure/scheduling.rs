@@ -58,17 +58,36 @@ impl Accounts {
     }
 
     /// Begins the scheduled erasures whose time has come. They can't be cancelled from then on.
+    /// Receipts of a domain that isn't the account's any more aren't erased: the new owner's
+    /// evidence would be lost.
     ///
     /// # Errors
-    /// The store fails.
+    /// The store fails. Erasures that have begun stay so.
     pub async fn begin_scheduled_erasures(&self) -> Result<u64, AccountsError> {
-        let begin = "UPDATE erasures SET state = 'store' WHERE state = 'scheduled' AND execute_at_ms <= $1";
-        let begin = sqlx::query(begin).bind(self.now_ms());
-        let begun = self
-            .timed("begin_scheduled_erasures", async {
-                Ok(begin.execute(&self.pool).await?)
-            })
-            .await?;
-        Ok(begun.rows_affected())
+        let now_ms = self.now_ms();
+        let work = async {
+            let due = sqlx::query(select!(
+                "WHERE state = 'scheduled' AND execute_at_ms <= $1 ORDER BY execute_at_ms"
+            ));
+            let due = due.bind(now_ms).fetch_all(&self.pool).await?;
+            let mut begun = 0;
+            for erasure in due.iter().map(read) {
+                let erasure = erasure?;
+                let coverage = match &erasure.wish.receipt_metadata {
+                    None => None,
+                    Some(requested) => {
+                        let now = self.erasable_coverage(&erasure.account_id, now_ms).await?;
+                        Some(serde_json::json!(requested.within(&now)).to_string())
+                    }
+                };
+                let begin = sqlx::query(
+                    "UPDATE erasures SET state = 'store', coverage = $1 WHERE id = $2 AND state = 'scheduled'",
+                );
+                let begin = begin.bind(coverage).bind(&erasure.id).execute(&self.pool).await?;
+                begun += begin.rows_affected();
+            }
+            Ok(begun)
+        };
+        self.timed("begin_scheduled_erasures", work).await
     }
 }

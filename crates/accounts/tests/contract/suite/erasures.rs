@@ -8,7 +8,7 @@ use accounts::{
 use sqlx::Row;
 use uuid::Uuid;
 
-use crate::{HOUR_MS, Place, START_MS, YEAR_MS, issue};
+use crate::{HOUR_MS, Place, START_MS, YEAR_MS, domains, issue};
 
 cases! {
     named_entries_go_and_no_others,
@@ -18,6 +18,7 @@ cases! {
     nothing_is_erased_before_its_time,
     a_scheduled_erasure_is_cancelled_and_a_begun_one_isnt,
     cancelled_and_begun_at_one_time_an_erasure_is_one_of_both,
+    receipts_of_a_domain_that_was_transferred_are_not_erased,
     each_step_of_an_erasure_sends_one_mail,
     who_has_no_address_gets_no_mail,
     the_number_of_open_erasures_is_bounded,
@@ -335,6 +336,28 @@ async fn a_scheduled_erasure_is_cancelled_and_a_begun_one_isnt(place: Place) {
         assert_eq!(cancelled, CancelledErasure::Begun);
         finish_once(&accounts, &begun).await;
     }
+}
+
+async fn receipts_of_a_domain_that_was_transferred_are_not_erased(place: Place) {
+    let accounts = place.open().await;
+    let made = issue(&accounts, "example.com,example.org").await;
+    let (account, other) = (made.account_id, issue(&accounts, "other.example").await.account_id);
+    let requested = accounts.authenticate(&made.api_key).await.unwrap().coverage();
+    let of_receipts = ErasureWish {
+        receipt_metadata: Some(requested.clone()),
+        ..ErasureWish::default()
+    };
+    let asked = schedule(&accounts, &account, of_receipts, HOUR_MS).await;
+    assert_eq!(asked.wish.receipt_metadata, Some(requested));
+    let lost = &domains("example.com")[0];
+    assert!(accounts.transfer_domain(lost, &other, "operator").await.unwrap());
+    place.pass_ms(HOUR_MS);
+    assert_eq!(accounts.begin_scheduled_erasures().await.unwrap(), 1);
+    let begun = state(&accounts, &asked).await.wish.receipt_metadata.unwrap();
+    assert_eq!(
+        (begun.domains, begun.inherited),
+        (vec!["example.org".to_owned()], Vec::new())
+    );
 }
 
 /// Goes through all steps in this store, and certifies, if that isn't done yet.
