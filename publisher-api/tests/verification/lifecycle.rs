@@ -7,7 +7,7 @@ use accounts::{KeyWish, Scope, Subject};
 use publisher_api::PublisherConfig;
 use serde_json::{Value, json};
 
-use crate::checks::{GENERATE, STATUS, check, text};
+use crate::checks::{FILE, GENERATE, STATUS, check, generate, text};
 use crate::mail_server::MailServer;
 use crate::stack::{DAY_MS, Stack};
 use crate::world::World;
@@ -305,6 +305,37 @@ async fn a_network_of_ours_that_fails_suspends_nobody() {
     life.stack.pass_ms(DAY_MS);
     life.missed("file.test", 1).await;
     assert_eq!(life.failures("shop.test").await, 0);
+}
+
+/// DNS works, and something in between answers every HTTPS request.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocked_https_suspends_nobody_although_dns_works() {
+    let life = Life::start().await;
+    let key = life.account("owner").await;
+    let token = life.token(&key, "shop.test").await;
+    life.publish(&[("shop.test", &token)]);
+    let mut files = Vec::new();
+    for name in ["file.test", "other.test"] {
+        let made = generate(&life.stack, &key, name, "https").await;
+        let value = text(&made["record"]["value"]).to_owned();
+        life.world.page(name, FILE, 200, &value);
+        files.push((name, value));
+    }
+    life.check(&key, "shop.test,file.test").await;
+    life.stack.pass_ms(DAY_MS);
+    // Due a day later, so it's the witness.
+    life.check(&key, "other.test").await;
+    for (name, _) in &files {
+        life.world.page(name, FILE, 404, "blocked");
+    }
+    life.stack.pass_ms(6 * DAY_MS);
+    life.checked("shop.test").await;
+    life.some_rounds().await;
+    assert_eq!(life.failures("file.test").await, 0, "no file can be read");
+    let (witness, value) = &files[1];
+    life.world.page(witness, FILE, 200, value);
+    life.stack.pass_ms(2 * 3_600_000);
+    life.missed("file.test", 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
