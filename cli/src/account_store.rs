@@ -5,7 +5,7 @@ use accounts::Accounts;
 use crate::failure::Failure;
 use crate::settings::{Settings, SettingsArgs};
 
-/// Opens it, and creates the data directory that SQLite's file is in.
+/// Opens the account store, and creates the data directory that SQLite's file is in.
 ///
 /// # Errors
 /// The directory can't be created, or the store can't be opened.
@@ -18,7 +18,7 @@ pub async fn open(settings: &Settings) -> Result<Accounts, Failure> {
 /// Runs `work` on the account store of the settings, and closes the store afterwards.
 ///
 /// # Errors
-/// Those of the settings, of [`open`], and of `work`.
+/// The settings are invalid, [`open`] fails, or `work` does.
 pub async fn with_store<T>(
     settings: &SettingsArgs,
     work: impl AsyncFnOnce(&Accounts) -> Result<T, Failure>,

@@ -8,7 +8,7 @@ use crate::account_store::with_store;
 use crate::domains::{domain_end_ms, domain_state, domain_to_json};
 use crate::failure::{Answer, Failure};
 use crate::settings::SettingsArgs;
-use crate::terminal::{HEAD, Output, WARN, paint, report, visible};
+use crate::terminal::{HEAD, Output, WARN, paint, report, report_list, visible};
 
 /// The actor in the audit trail: whoever runs the deployment.
 const ACTOR: &str = "operator";
@@ -128,21 +128,12 @@ impl List {
             accounts.list_accounts().await.map_err(Failure::unavailable)
         })
         .await?;
-        let mut out = Output::stdout();
-        if self.json {
-            out.line(Value::Array(listed.iter().map(to_json).collect()))?;
-        } else {
-            let heading = format!("{:<37} {:<11} {:>7} {:>5} name", "account", "tier", "domains", "keys");
-            out.line(paint(HEAD, heading))?;
-            for account in &listed {
-                let (id, tier) = (visible(&account.account_id), account.tier.as_str());
-                let (domains, keys) = (account.verified_domains, account.active_keys);
-                let name = visible(&account.name);
-                out.line(format_args!("{id:<37} {tier:<11} {domains:>7} {keys:>5} {name}"))?;
-            }
-        }
-        out.flush()?;
-        Ok(Answer::Good)
+        let heading = format!("{:<37} {:<11} {:>7} {:>5} name", "account", "tier", "domains", "keys");
+        report_list(&listed, self.json, to_json, heading, |account| {
+            let (id, tier) = (visible(&account.account_id), account.tier.as_str());
+            let (domains, keys) = (account.verified_domains, account.active_keys);
+            format!("{id:<37} {tier:<11} {domains:>7} {keys:>5} {}", visible(&account.name))
+        })
     }
 }
 

@@ -109,6 +109,27 @@ impl RawOutput {
     }
 }
 
+/// Writes a list: one array with `as_json`, otherwise `heading` and a line for each item.
+pub fn report_list<T>(
+    items: &[T],
+    as_json: bool,
+    to_json: impl Fn(&T) -> serde_json::Value,
+    heading: impl Display,
+    to_line: impl Fn(&T) -> String,
+) -> Result<Answer, Failure> {
+    let mut out = Output::stdout();
+    if as_json {
+        out.line(serde_json::Value::Array(items.iter().map(to_json).collect()))?;
+    } else {
+        out.line(paint(HEAD, heading))?;
+        for item in items {
+            out.line(to_line(item))?;
+        }
+    }
+    out.flush()?;
+    Ok(Answer::Good)
+}
+
 /// Writes one line about what was done, and returns the answer.
 pub fn report(line: impl Display, answer: Answer) -> Result<Answer, Failure> {
     let mut out = Output::stdout();

@@ -8,7 +8,7 @@ use super::store_failure;
 use crate::account_store::with_store;
 use crate::failure::{Answer, Failure};
 use crate::settings::SettingsArgs;
-use crate::terminal::{BAD, GOOD, HEAD, Output, WARN, paint, visible};
+use crate::terminal::{BAD, GOOD, HEAD, Output, WARN, paint, report_list, visible};
 
 const LIST_HELP: &str = "\
 Every domain with its account, how it was verified, and its state: verified, suspended, expired or revoked. A domain \
@@ -71,17 +71,8 @@ impl List {
             domains.await.map_err(store_failure)
         })
         .await?;
-        let mut out = Output::stdout();
-        if self.json {
-            out.line(Value::Array(domains.iter().map(to_json).collect()))?;
-        } else {
-            out.line(paint(HEAD, format!("{:<37} {:<7} domain", "account", "method")))?;
-            for one in &domains {
-                out.line(line(one))?;
-            }
-        }
-        out.flush()?;
-        Ok(Answer::Good)
+        let heading = format!("{:<37} {:<7} domain", "account", "method");
+        report_list(&domains, self.json, to_json, heading, line)
     }
 }
 

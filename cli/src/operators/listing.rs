@@ -9,7 +9,7 @@ use super::{ACTOR, OperatorArgs, failure, store_failure};
 use crate::account_store::with_store;
 use crate::failure::{Answer, Failure};
 use crate::settings::SettingsArgs;
-use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint, report, visible};
+use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint, report, report_list, visible};
 
 const LIST_HELP: &str = "\
 Examples:
@@ -93,18 +93,11 @@ impl List {
             operators.await.map_err(store_failure)
         })
         .await?;
-        let mut out = Output::stdout();
-        if self.json {
-            out.line(Value::Array(operators.iter().map(to_json).collect()))?;
-        } else {
-            out.line(paint(HEAD, format!("{:<37} {:<37} domain", "operator", "account")))?;
-            for operator in &operators {
-                let (id, account, domain) = (operator.id, &operator.account_id, &operator.domain);
-                out.line(format_args!("{id:<37} {account:<37} {domain}  {}", proof(operator)))?;
-            }
-        }
-        out.flush()?;
-        Ok(Answer::Good)
+        let heading = format!("{:<37} {:<37} domain", "operator", "account");
+        report_list(&operators, self.json, to_json, heading, |operator| {
+            let (id, account, domain) = (operator.id, &operator.account_id, &operator.domain);
+            format!("{id:<37} {account:<37} {domain}  {}", proof(operator))
+        })
     }
 }
 
