@@ -94,9 +94,9 @@ impl AcknowledgementKeys {
     /// # Errors
     /// Nothing that a sender can cause: JSON can't be written or made canonical, or a signature
     /// can't be made.
-    pub fn queued(&self, stored: Stored) -> Result<Vec<u8>, AcknowledgementKeyError> {
+    pub fn queued(&self, stored: StoredRecord) -> Result<Vec<u8>, AcknowledgementKeyError> {
         let failed = |why: &dyn std::fmt::Display| error(format!("the acknowledgement couldn't be signed: {why}"));
-        let Stored {
+        let StoredRecord {
             subject,
             body_sha256,
             position,
@@ -130,9 +130,9 @@ impl AcknowledgementKeys {
 
 /// A record that the log has durably.
 #[derive(Debug, Clone)]
-pub struct Stored {
+pub struct StoredRecord {
     /// What the body was.
-    pub subject: Subject,
+    pub subject: Acknowledged,
     /// SHA-256 of the body after content decoding.
     pub body_sha256: [u8; 32],
     /// Where the record is in the log.
@@ -144,7 +144,7 @@ pub struct Stored {
 /// Receipt or batch that is acknowledged.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
-pub enum Subject {
+pub enum Acknowledged {
     /// A single receipt.
     Receipt {
         /// The receipt's `receiptId`.
@@ -159,7 +159,7 @@ pub enum Subject {
     },
 }
 
-impl Subject {
+impl Acknowledged {
     /// Address of the outcome, relative to the service's base URL; for a batch a URI template
     /// (RFC 6570).
     fn outcome(&self) -> String {
@@ -174,7 +174,7 @@ impl Subject {
 #[derive(Serialize)]
 struct Queued<'a> {
     #[serde(flatten)]
-    subject: &'a Subject,
+    subject: &'a Acknowledged,
     status: &'static str,
     acknowledgement: Acknowledgement<'a>,
 }
@@ -184,7 +184,7 @@ struct Queued<'a> {
 struct Acknowledgement<'a> {
     request_digest: String,
     #[serde(flatten)]
-    subject: &'a Subject,
+    subject: &'a Acknowledged,
     log_position: LogPosition,
     received_at: String,
     key_id: &'a str,
@@ -257,8 +257,8 @@ mod tests {
 
     use super::*;
 
-    fn stored(subject: Subject) -> Stored {
-        Stored {
+    fn stored(subject: Acknowledged) -> StoredRecord {
+        StoredRecord {
             subject,
             body_sha256: [0xab; 32],
             position: Position {
@@ -276,7 +276,7 @@ mod tests {
         let public = PublicKey::from_pem(key.public_key_pem()).unwrap();
         let keys = AcknowledgementKeys::new(vec![key]).unwrap();
         let receipt_id = Uuid::from_u128(7);
-        let body = keys.queued(stored(Subject::Receipt { receipt_id })).unwrap();
+        let body = keys.queued(stored(Acknowledged::Receipt { receipt_id })).unwrap();
         let body: Value = serde_json::from_slice(&body).unwrap();
         let mut acknowledgement = body["acknowledgement"].clone();
         let signature = acknowledgement.as_object_mut().unwrap().remove("signature").unwrap();
@@ -302,7 +302,7 @@ mod tests {
     fn a_batchs_202_has_strange_ids_as_they_are() {
         let keys = AcknowledgementKeys::generate().unwrap();
         let batch_id = "a\"b\\c\u{1}\u{7f}\u{1f600}".to_owned();
-        let subject = Subject::Batch {
+        let subject = Acknowledged::Batch {
             batch_id: batch_id.clone(),
             receipt_count: 12,
         };

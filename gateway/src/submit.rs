@@ -9,7 +9,7 @@ use receipt_log::{Position, Record, RecordKind, TraceText};
 use service::problem::{Kind, Problem};
 use tokio::time::timeout;
 
-use crate::acknowledgement::{Stored, Subject};
+use crate::acknowledgement::{Acknowledged, StoredRecord};
 use crate::answer::{Answer, Refusal, accepted, malformed, not_stored};
 use crate::append::Append;
 use crate::body::{Held, Upload};
@@ -40,7 +40,7 @@ pub(crate) async fn receipt(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
     require_registered(call, signer).await?;
     let position = store(call, RecordKind::Receipt, body, Some(signature)).await?;
     let receipt_id = head.receipt_id;
-    let answer = acknowledge(call, Subject::Receipt { receipt_id }, body_sha256, position).await?;
+    let answer = acknowledge(call, Acknowledged::Receipt { receipt_id }, body_sha256, position).await?;
     shared.meters.acknowledged(RecordKind::Receipt, 1);
     Ok(answer)
 }
@@ -73,7 +73,7 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
     require_registered(call, signer).await?;
     let position = store(call, RecordKind::Batch, body, None).await?;
     let receipt_count = head.receipt_count;
-    let subject = Subject::Batch {
+    let subject = Acknowledged::Batch {
         batch_id: head.batch_id,
         receipt_count,
     };
@@ -91,11 +91,11 @@ fn sha256(body: &[u8]) -> [u8; 32] {
 /// 202 with a signed acknowledgement of what is at `position`.
 async fn acknowledge(
     call: &Call<'_>,
-    subject: Subject,
+    subject: Acknowledged,
     body_sha256: [u8; 32],
     position: Position,
 ) -> Result<Answer, Refusal> {
-    let stored = Stored {
+    let stored = StoredRecord {
         subject,
         body_sha256,
         position,

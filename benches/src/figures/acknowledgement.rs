@@ -1,8 +1,8 @@
-//! What the signed acknowledgement in a 202 costs: the whole body beside its Ed25519 signature alone.
+//! Cost of the signed acknowledgement in a 202: the whole body beside its Ed25519 signature alone.
 
 use anyhow::{Context, Result};
 use gateway::AcknowledgementKeys;
-use gateway::acknowledgement::{Stored, Subject};
+use gateway::acknowledgement::{Acknowledged, StoredRecord};
 use rayon::ThreadPoolBuilder;
 use receipt::{Algorithm, SigningKey};
 use receipt_log::Position;
@@ -20,8 +20,8 @@ pub(super) fn measure(setting: &Setting<'_>) -> Result<Vec<Row>> {
     setting.progress.step(name, "a receipt's");
     let keys = AcknowledgementKeys::generate()?;
     let key = SigningKey::generate(Algorithm::Ed25519)?;
-    let stored = Stored {
-        subject: Subject::Receipt {
+    let stored = StoredRecord {
+        subject: Acknowledged::Receipt {
             receipt_id: Uuid::from_u128(u128::MAX / 3),
         },
         body_sha256: [0xab; 32],
