@@ -1,5 +1,5 @@
-//! What publishers call their entries: title and URL come from the account store, and receipts
-//! carry a URL of their client's.
+//! Titles and URLs of entries, as publishers list them in the account store. Receipts have a URL of
+//! their client's.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -30,9 +30,9 @@ pub(crate) struct Labelled {
 }
 
 impl Labels {
-    /// What the account of `principal` calls `ids`. A key that is limited to some domains sees only
-    /// the labels of their entries: receipts can name any entry. A store that fails costs the
-    /// titles, never the answer.
+    /// Reads the labels of the entries `ids` of an account. A key that is limited to some domains
+    /// gets only labels of their entries, because receipts can name any entry. A store that fails
+    /// costs the titles, never the answer.
     pub(crate) async fn of(app: &App, principal: &Principal, ids: &[Uuid]) -> Self {
         let accounts = &app.deps.accounts;
         let work = async {
