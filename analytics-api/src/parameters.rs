@@ -74,6 +74,12 @@ pub(crate) const KEY: Query = Query {
     description: "Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal",
     schema: |_| text().pattern(Some("^[0-9a-f]{64}$")),
 };
+pub(crate) const BEFORE_VERIFICATION: Query = Query {
+    name: "beforeVerification",
+    description: "Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), \
+                  counted too (`include`), or the only ones counted (`only`)",
+    schema: |_| choice(["exclude", "include", "only"]),
+};
 pub(crate) const DOMAIN: Query = Query {
     name: "domain",
     description: "Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given",

@@ -3,7 +3,7 @@
 use accounts::Domain;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use warehouse::{Filter, Trust};
+use warehouse::{BeforeVerification, Filter, Trust};
 
 use crate::range;
 use web::params::{InvalidQuery, Params};
@@ -78,7 +78,7 @@ pub(crate) fn compares(params: &Params) -> Result<bool, InvalidQuery> {
 }
 
 /// The filter of `[from_ms, to_ms)` and the parameters `purpose`, `clientId`, `entryId`, `modelId`,
-/// `trust`, `operator` and `keyFingerprint`.
+/// `trust`, `operator`, `keyFingerprint` and `beforeVerification`.
 pub(crate) fn filter(params: &Params, from_ms: i64, to_ms: i64) -> Result<Filter, InvalidQuery> {
     let purpose = params.choice("purpose", &PURPOSES.map(|name| (name, name)))?;
     Ok(Filter {
@@ -91,7 +91,20 @@ pub(crate) fn filter(params: &Params, from_ms: i64, to_ms: i64) -> Result<Filter
         trust: trust(params)?,
         operator: operator(params)?,
         key_fingerprint: key_fingerprint(params)?,
+        before_verification: before_verification(params)?,
     })
+}
+
+fn before_verification(params: &Params) -> Result<BeforeVerification, InvalidQuery> {
+    let choice = params.choice(
+        "beforeVerification",
+        &[
+            ("exclude", BeforeVerification::Exclude),
+            ("include", BeforeVerification::Include),
+            ("only", BeforeVerification::Only),
+        ],
+    )?;
+    Ok(choice.unwrap_or_default())
 }
 
 fn trust(params: &Params) -> Result<Option<Trust>, InvalidQuery> {
@@ -141,28 +154,12 @@ fn model(params: &Params) -> Result<Option<String>, InvalidQuery> {
     Ok(Some(model.to_owned()))
 }
 
-/// Whether the selection leaves anything of the account's out.
-pub(crate) fn narrows(params: &Params) -> bool {
-    let names = [
-        "from",
-        "to",
-        "purpose",
-        "clientId",
-        "entryId",
-        "modelId",
-        "trust",
-        "operator",
-        "keyFingerprint",
-        "domain",
-    ];
-    names.iter().any(|name| params.get(name).is_some())
-}
-
 /// The filter that leaves nothing out.
 pub(crate) fn everything() -> Filter {
     Filter {
         from_ms: 0,
         to_ms: END_MS,
+        before_verification: BeforeVerification::Include,
         ..Filter::default()
     }
 }

@@ -187,6 +187,7 @@ fn strangers_change_no_proven_number_name_or_client() {
 
     squatting(&world, &operator, &stranger);
     revoked_keys_prove_nothing_that_arrives_later(&world, &operator, &public);
+    receipts_from_before_the_first_verification(&world, &stranger);
 }
 
 /// A stranger uses a client ID before and after the operator claims it.
@@ -240,4 +241,51 @@ fn revoked_keys_prove_nothing_that_arrives_later(world: &World, operator: &Sende
     let again = world.until_stamped(operator, KNOWN, is_proven);
     assert_eq!(proven(), 25 + tries - 1 + 1);
     assert!(again >= 1);
+}
+
+/// Receipts that arrive before anybody has verified the domain count in no total, unless somebody
+/// asks for them.
+fn receipts_from_before_the_first_verification(world: &World, stranger: &Sender) {
+    let of_late = |count| {
+        let unsigned: Vec<Value> = (0..count)
+            .map(|_| {
+                let mut receipt = receipt(&stranger.public);
+                receipt["content"]["publisher"] = json!("late.example");
+                receipt["content"]["url"] = json!("https://late.example/lead");
+                receipt
+            })
+            .collect();
+        sign(&stranger.private, &unsigned)
+    };
+    stranger.send(&world.up, &of_late(200));
+    world.settled("/api/v1/analytics/dashboard");
+    let create = ["keys", "create", "--domain", "late.example", "--json"];
+    let api_key = on(&world.data, &create).expect(0).json()["apiKey"].clone();
+    let ask = |path: &str| {
+        let (status, answer) = get(&world.up.url("analytics"), path, api_key.as_str().unwrap());
+        assert_eq!(status, 200, "{path}: {answer}");
+        answer
+    };
+    let total = |query: &str| {
+        let answer = ask(&format!("/api/v1/analytics/dashboard?{query}"));
+        let counts = ["totalReceipts", "uniqueClients", "receiptsBeforeVerification"];
+        counts.map(|name| answer[name].as_u64().unwrap())
+    };
+    assert_eq!(total(""), [0, 0, 200]);
+    assert_eq!(total("beforeVerification=include"), [200, 1, 200]);
+    assert_eq!(total("beforeVerification=only&trust=unproven"), [200, 1, 200]);
+    assert_eq!(total("beforeVerification=only&trust=proven"), [0, 0, 0]);
+    assert_eq!(ask("/api/v1/analytics/receipts")["receipts"], json!([]));
+    let listed = ask("/api/v1/analytics/receipts?beforeVerification=include&limit=1");
+    assert_eq!(listed["receipts"][0]["beforeVerification"], true);
+    // Somebody who sent the same again afterwards would change nothing. What is sent now counts, as
+    // soon as the verifier has seen that the domain is verified.
+    let mut late = 0;
+    until("a receipt that counts", || {
+        stranger.send(&world.up, &of_late(1));
+        late += 1;
+        world.settled("/api/v1/analytics/dashboard");
+        total("")[0] == 1
+    });
+    assert_eq!(total(""), [1, 1, 199 + late]);
 }

@@ -35,7 +35,7 @@ pub(crate) const RECEIPTS: &str = "receipts";
 /// sent them's word.
 pub(crate) const REFUSALS: &str = "refusals";
 
-const RECEIPT_COLUMNS: [&str; 27] = [
+const RECEIPT_COLUMNS: [&str; 28] = [
     "receiptId",
     "publisher",
     "timestamp",
@@ -51,6 +51,7 @@ const RECEIPT_COLUMNS: [&str; 27] = [
     "organization",
     "keyFingerprint",
     "operator",
+    "beforeVerification",
     "signatureAlgorithm",
     "purpose",
     "context",
@@ -253,6 +254,7 @@ fn receipt(receipt: ExportedReceipt, evidence: StoredEvidence) -> Vec<Value> {
         text(receipt.organization),
         hex::encode(receipt.key_fingerprint).into(),
         text(receipt.operator),
+        (!receipt.publisher_verified).into(),
         text(receipt.algorithm),
         text(receipt.purpose),
         text(receipt.context),

@@ -376,6 +376,7 @@ fn accepted_row<'a>(
         operator: receipt.operator.as_deref().unwrap_or_default(),
         batch_signature: batch.map_or(&[], |batch| &batch.signature),
         batch_hash: batch.map_or(&[0; 32], |batch| &batch.payload_hash),
+        publisher_verified: receipt.publisher_verified,
     }
 }
 

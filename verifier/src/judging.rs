@@ -99,6 +99,8 @@ pub struct AcceptedReceipt {
     pub key_fingerprint: [u8; 32],
     /// Domain of the operator whose key it was on arrival; `None` if the receipt is unproven.
     pub operator: Option<Arc<str>>,
+    /// Whether somebody had verified the publisher's domain before the receipt arrived.
+    pub publisher_verified: bool,
     /// `signatureAlgorithm`.
     pub algorithm: &'static str,
     /// `usage.purpose`.
@@ -267,8 +269,9 @@ fn accepted(body: &Bytes, verified: &VerifiedReceipt<'_>) -> AcceptedReceipt {
         payload_hash: verified.payload_hash,
         content_hash: receipt.content_hash,
         key_fingerprint: verified.key_fingerprint,
-        // The stamp is the next stage's.
+        // The stamps are the next stage's. Without a registry they stay.
         operator: None,
+        publisher_verified: true,
         algorithm: receipt.algorithm.as_str(),
         purpose: receipt.purpose.as_str(),
         texts: Texts::new([

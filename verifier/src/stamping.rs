@@ -1,7 +1,7 @@
-//! Stamps, given once, when a receipt arrives: the operator whose key signed it, and what the
-//! deployment's policies reject.
+//! Stamps, given once, when a receipt arrives: the operator whose key signed it, whether somebody
+//! had verified the publisher's domain, and what the deployment's policies reject.
 //!
-//! Both read a cache of the account registry. While the registry is unavailable for longer than the
+//! All read a cache of the account registry. While the registry is unavailable for longer than the
 //! cache may be stale, the verifier waits, and nothing is appended.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use accounts::{
 use receipt::RejectReason;
 use uuid::Uuid;
 
-use crate::judging::{AcceptedReceipt, JudgedBlock, JudgedPartition, Verdict};
+use crate::judging::{AcceptedReceipt, JudgedBlock, JudgedPartition, Text, Verdict};
 
 /// The registry of operators, client keys and entries, and the deployment's policy on them.
 #[derive(Clone)]
@@ -37,10 +37,12 @@ struct Lookup {
     claimed: HashMap<Uuid, bool>,
     keys: HashMap<ClientKey, KeyStatus>,
     entries: HashMap<Uuid, bool>,
+    /// When each publisher's domain was verified first.
+    publishers: HashMap<Arc<str>, Option<i64>>,
 }
 
-/// Stamps the accepted receipts with their operators, and applies the policies. Without a registry
-/// every receipt is unproven and every verdict stays.
+/// Stamps the accepted receipts, and applies the policies. Without a registry every receipt is
+/// unproven, every publisher verified, and every verdict stays.
 ///
 /// # Errors
 /// [`RegistryUnavailable`]: the same call may succeed later. The block comes back unchanged.
@@ -61,6 +63,7 @@ pub async fn stamp(
             for verdict in &mut record.verdicts {
                 let Verdict::Accepted(receipt) = verdict else { continue };
                 receipt.operator = lookup.operator(receipt, received_at_ms);
+                receipt.publisher_verified = lookup.publisher_verified(receipt, received_at_ms);
                 if let Some((reason, detail)) = policies.rejection(&lookup, receipt, received_at_ms) {
                     let rejected = receipt.as_ref().clone().into_rejected(reason, detail);
                     *verdict = Verdict::Rejected(Box::new(rejected));
@@ -89,6 +92,12 @@ impl Lookup {
         let period = periods.iter().find(|period| period.contains(received_at_ms))?;
         Some(Arc::clone(&period.domain))
     }
+
+    /// Whether somebody had verified the publisher's domain when a receipt arrived.
+    fn publisher_verified(&self, receipt: &AcceptedReceipt, received_at_ms: i64) -> bool {
+        let first_ms = self.publishers.get(receipt.texts.get(Text::Publisher));
+        first_ms.is_some_and(|first_ms| first_ms.is_some_and(|first_ms| first_ms <= received_at_ms))
+    }
 }
 
 impl Policies {
@@ -102,6 +111,10 @@ impl Policies {
                 .entry(fingerprint(receipt))
                 .or_insert_with(|| Arc::new([]));
             lookup.claimed.insert(receipt.ids.client, false);
+            let publisher = receipt.texts.get(Text::Publisher);
+            if !lookup.publishers.contains_key(publisher) {
+                lookup.publishers.insert(publisher.into(), None);
+            }
             if self.policy.clients == ClientPolicy::Registered {
                 lookup.keys.insert(client_key(receipt), KeyStatus::Unregistered);
             }
@@ -118,6 +131,11 @@ impl Policies {
         if !clients.is_empty() {
             let claimed = self.registry.claimed_clients(&clients).await?;
             lookup.claimed.extend(clients.into_iter().zip(claimed));
+        }
+        let publishers: Vec<Arc<str>> = lookup.publishers.keys().map(Arc::clone).collect();
+        if !publishers.is_empty() {
+            let first = self.registry.first_verifications(&publishers).await?;
+            lookup.publishers.extend(publishers.into_iter().zip(first));
         }
         let keys: Vec<ClientKey> = lookup.keys.keys().copied().collect();
         if !keys.is_empty() {

@@ -21,13 +21,26 @@ use crate::app::App;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::openapi::Refusals;
-use crate::parameters::{self, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ};
-use crate::selection::{OpenRange, everything, filter, narrows};
+use crate::parameters::{
+    self, BEFORE_VERIFICATION, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ,
+};
+use crate::selection::{OpenRange, everything, filter};
 use crate::trust::{ByTrust, Signer, TotalsByTrust};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/clients/{clientId}";
 pub(crate) const PARAMETERS: &[Query] = &[
-    FROM, TO, TZ, PURPOSE, ENTRY, MODEL, TRUST, OPERATOR, KEY, DOMAIN, TOP_LIMIT,
+    FROM,
+    TO,
+    TZ,
+    PURPOSE,
+    ENTRY,
+    MODEL,
+    TRUST,
+    OPERATOR,
+    KEY,
+    BEFORE_VERIFICATION,
+    DOMAIN,
+    TOP_LIMIT,
 ];
 
 /// One client's activity.
@@ -134,8 +147,8 @@ pub(crate) async fn client(
         .ask(access.account_id(), async |snapshot| {
             let usage = snapshot.usage();
             let stats = usage.client(&scope, &filter, client_id, top_max).await?;
-            if stats.total_receipts > 0 || !narrows(&params) {
-                return Ok((stats.total_receipts > 0).then_some(stats));
+            if stats.total_receipts > 0 {
+                return Ok(Some(stats));
             }
             // None in this selection; whether there is such a client at all takes a second look.
             let any = usage.client(&access.whole(), &everything(), client_id, 1).await?;

@@ -17,14 +17,27 @@ use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::openapi::Refusals;
 use crate::parameters::{
-    self, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ,
+    self, BEFORE_VERIFICATION, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST,
+    TZ,
 };
 use crate::selection::{OpenRange, filter};
 use crate::trust::{ByTrust, Signer};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/clients";
 pub(crate) const PARAMETERS: &[Query] = &[
-    FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, TRUST, OPERATOR, KEY, DOMAIN, TOP_LIMIT,
+    FROM,
+    TO,
+    TZ,
+    PURPOSE,
+    CLIENT,
+    ENTRY,
+    MODEL,
+    TRUST,
+    OPERATOR,
+    KEY,
+    BEFORE_VERIFICATION,
+    DOMAIN,
+    TOP_LIMIT,
 ];
 
 /// The clients with the most receipts, most first.

@@ -20,14 +20,27 @@ use crate::format::table::{Table, Tabular};
 use crate::labels::{Labelled, Labels};
 use crate::openapi::Refusals;
 use crate::parameters::{
-    self, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ,
+    self, BEFORE_VERIFICATION, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST,
+    TZ,
 };
 use crate::selection::{OpenRange, filter};
 use crate::trust::ByTrust;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/content";
 pub(crate) const PARAMETERS: &[Query] = &[
-    FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, TRUST, OPERATOR, KEY, DOMAIN, TOP_LIMIT,
+    FROM,
+    TO,
+    TZ,
+    PURPOSE,
+    CLIENT,
+    ENTRY,
+    MODEL,
+    TRUST,
+    OPERATOR,
+    KEY,
+    BEFORE_VERIFICATION,
+    DOMAIN,
+    TOP_LIMIT,
 ];
 
 /// The entries with the most receipts, most first.

@@ -21,7 +21,8 @@ use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::openapi::Refusals;
 use crate::parameters::{
-    self, CLIENT, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TRUST, TZ,
+    self, BEFORE_VERIFICATION, CLIENT, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE,
+    Query, TO, TRUST, TZ,
 };
 use crate::selection::{OpenRange, filter};
 use crate::trust::TotalsByTrust;
@@ -38,6 +39,7 @@ pub(crate) const PARAMETERS: &[Query] = &[
     TRUST,
     OPERATOR,
     KEY,
+    BEFORE_VERIFICATION,
     DOMAIN,
     DASHBOARD_LIMIT,
     COMPARE,
@@ -48,6 +50,9 @@ pub(crate) const PARAMETERS: &[Query] = &[
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Dashboard {
     total_receipts: u64,
+    /// Receipts of this selection that arrived before anybody had verified the publisher's domain. The other numbers leave them
+    /// out, unless `beforeVerification` says otherwise.
+    receipts_before_verification: u64,
     unique_clients: u64,
     /// The entries with the most receipts.
     top_content: Vec<ContentCount>,
@@ -90,6 +95,7 @@ impl Tabular for Dashboard {
             self.total_receipts,
             previous.map(|one| one.total_receipts),
         );
+        rows.total("receiptsBeforeVerification", self.receipts_before_verification, None);
         rows.total(
             "uniqueClients",
             self.unique_clients,
@@ -147,6 +153,7 @@ pub(crate) async fn dashboard(
         .await?;
     let DashboardStats {
         total_receipts,
+        receipts_before_verification,
         unique_clients,
         top_content,
         usage_by_purpose,
@@ -156,6 +163,7 @@ pub(crate) async fn dashboard(
     let (from, to) = range.texts();
     let answer = Dashboard {
         total_receipts,
+        receipts_before_verification,
         unique_clients,
         top_content: labelled(&app, &principal, top_content).await,
         usage_by_purpose: usage_by_purpose.into(),

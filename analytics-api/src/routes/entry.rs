@@ -22,13 +22,26 @@ use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::labels::{Labelled, Labels};
 use crate::openapi::Refusals;
-use crate::parameters::{self, CLIENT, DOMAIN, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ};
-use crate::selection::{OpenRange, everything, filter, narrows};
+use crate::parameters::{
+    self, BEFORE_VERIFICATION, CLIENT, DOMAIN, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ,
+};
+use crate::selection::{OpenRange, everything, filter};
 use crate::trust::TotalsByTrust;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/content/{entryId}";
 pub(crate) const PARAMETERS: &[Query] = &[
-    FROM, TO, TZ, PURPOSE, CLIENT, MODEL, TRUST, OPERATOR, KEY, DOMAIN, TOP_LIMIT,
+    FROM,
+    TO,
+    TZ,
+    PURPOSE,
+    CLIENT,
+    MODEL,
+    TRUST,
+    OPERATOR,
+    KEY,
+    BEFORE_VERIFICATION,
+    DOMAIN,
+    TOP_LIMIT,
 ];
 
 /// One entry's usage.
@@ -111,8 +124,8 @@ pub(crate) async fn entry(
         .ask(access.account_id(), async |snapshot| {
             let usage = snapshot.usage();
             let stats = usage.content(&scope, &filter, entry_id, top_max).await?;
-            if stats.total_receipts > 0 || !narrows(&params) {
-                return Ok((stats.total_receipts > 0).then_some(stats));
+            if stats.total_receipts > 0 {
+                return Ok(Some(stats));
             }
             // None in this selection; whether there is such an entry at all takes a second look.
             let any = usage.content(&access.whole(), &everything(), entry_id, 1).await?;

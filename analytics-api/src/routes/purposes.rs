@@ -14,13 +14,26 @@ use crate::app::App;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::openapi::Refusals;
-use crate::parameters::{self, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TRUST, TZ};
+use crate::parameters::{
+    self, BEFORE_VERIFICATION, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TRUST, TZ,
+};
 use crate::selection::{OpenRange, PURPOSES, filter};
 use crate::trust::ByTrust;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/purposes";
 pub(crate) const PARAMETERS: &[Query] = &[
-    FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, TRUST, OPERATOR, KEY, DOMAIN,
+    FROM,
+    TO,
+    TZ,
+    PURPOSE,
+    CLIENT,
+    ENTRY,
+    MODEL,
+    TRUST,
+    OPERATOR,
+    KEY,
+    BEFORE_VERIFICATION,
+    DOMAIN,
 ];
 
 /// Usage by purpose, also of those without receipts.

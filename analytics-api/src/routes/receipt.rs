@@ -76,6 +76,8 @@ struct Payload {
     signature_algorithm: String,
     #[serde(flatten)]
     signer: Signer,
+    /// Whether it arrived before anybody had verified the publisher's domain. Totals leave it out then.
+    before_verification: bool,
 }
 
 impl From<StoredReceipt> for Payload {
@@ -91,6 +93,7 @@ impl From<StoredReceipt> for Payload {
             purpose: stored.purpose,
             signature_algorithm: stored.algorithm,
             signer: Signer::new(&stored.key_fingerprint, stored.operator),
+            before_verification: !stored.publisher_verified,
         }
     }
 }

@@ -24,14 +24,28 @@ use crate::format::table::{Form, Table};
 use crate::labels::{Labelled, Labels};
 use crate::openapi::Refusals;
 use crate::parameters::{
-    self, CLIENT, CURSOR, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, ROWS_LIMIT, TO, TRUST, TZ,
+    self, BEFORE_VERIFICATION, CLIENT, CURSOR, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, ROWS_LIMIT,
+    TO, TRUST, TZ,
 };
 use crate::selection::{OpenRange, filter};
 use crate::trust::Signer;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/receipts";
 pub(crate) const PARAMETERS: &[Query] = &[
-    FROM, TO, TZ, PURPOSE, CLIENT, ENTRY, MODEL, TRUST, OPERATOR, KEY, DOMAIN, ROWS_LIMIT, CURSOR,
+    FROM,
+    TO,
+    TZ,
+    PURPOSE,
+    CLIENT,
+    ENTRY,
+    MODEL,
+    TRUST,
+    OPERATOR,
+    KEY,
+    BEFORE_VERIFICATION,
+    DOMAIN,
+    ROWS_LIMIT,
+    CURSOR,
 ];
 
 /// Receipts of a page when the query gives no `limit`.
@@ -94,9 +108,11 @@ pub(crate) struct ListedReceipt {
     signature_algorithm: String,
     #[serde(flatten)]
     signer: Signer,
+    /// Whether it arrived before anybody had verified the publisher's domain. Totals leave it out then.
+    before_verification: bool,
 }
 
-const COLUMNS: [&str; 22] = [
+const COLUMNS: [&str; 23] = [
     "receiptId",
     "timestamp",
     "receivedAt",
@@ -118,6 +134,7 @@ const COLUMNS: [&str; 22] = [
     "keyFingerprint",
     "operator",
     "trust",
+    "beforeVerification",
     "cursor",
 ];
 
@@ -147,6 +164,7 @@ impl ListedReceipt {
             occurrences: receipt.occurrences,
             signature_algorithm: receipt.algorithm,
             signer: Signer::new(&receipt.key_fingerprint, receipt.operator),
+            before_verification: !receipt.publisher_verified,
         }
     }
 
@@ -173,6 +191,7 @@ impl ListedReceipt {
             self.signer.key_fingerprint.as_ref().into(),
             self.signer.operator.as_ref().into(),
             self.signer.trust.into(),
+            self.before_verification.into(),
             cursor.into(),
         ]);
     }

@@ -21,8 +21,8 @@ use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Cell, Table, Tabular};
 use crate::openapi::Refusals;
 use crate::parameters::{
-    self, CLIENT, COMPARE, DOMAIN, ENTRY, FROM, GROUP_BY, INTERVAL, KEY, METRIC, MODEL, OPERATOR, PURPOSE, Query,
-    SERIES_LIMIT, TO, TRUST, TZ,
+    self, BEFORE_VERIFICATION, CLIENT, COMPARE, DOMAIN, ENTRY, FROM, GROUP_BY, INTERVAL, KEY, METRIC, MODEL, OPERATOR,
+    PURPOSE, Query, SERIES_LIMIT, TO, TRUST, TZ,
 };
 use crate::selection::{PURPOSES, filter};
 use crate::trust::ByTrust;
@@ -42,6 +42,7 @@ pub(crate) const PARAMETERS: &[Query] = &[
     TRUST,
     OPERATOR,
     KEY,
+    BEFORE_VERIFICATION,
     GROUP_BY,
     DOMAIN,
     SERIES_LIMIT,

@@ -127,7 +127,8 @@ pub(crate) async fn receipts_page_by_page(stack: &Stack) {
             "url": url(entry(1)), "clientId": client(3).to_string(), "clientName": "client 3", "clientVersion": "1.0",
             "organization": "Organization", "purpose": "training", "context": "tests", "datasetId": null, "modelId": "=model(3)",
             "payloadHash": payload_hash_text(expected[0].receipt_id, 1), "occurrences": 2, "signatureAlgorithm": "Ed25519",
-            "keyFingerprint": key_text(3), "operator": FOREIGN_OPERATOR, "trust": "proven"
+            "keyFingerprint": key_text(3), "operator": FOREIGN_OPERATOR, "trust": "proven",
+            "beforeVerification": false
         })
     );
     let day = "from=2026-03-29&to=2026-03-30&tz=Europe/Berlin&purpose=inference";

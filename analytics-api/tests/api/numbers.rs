@@ -404,7 +404,7 @@ pub(crate) async fn receipts(stack: &Stack) {
             "payloadHash": hash, "occurrences": 3, "timestamp": "2026-03-28T23:00:00.000Z",
             "receivedAt": "2026-03-30T19:46:40.000Z", "publisher": NEWS, "entryId": entry(1).to_string(),
             "clientId": client(1).to_string(), "purpose": "training", "signatureAlgorithm": "Ed25519",
-            "keyFingerprint": key_text(1), "operator": OPERATOR, "trust": "proven"
+            "keyFingerprint": key_text(1), "operator": OPERATOR, "trust": "proven", "beforeVerification": false
         }])
     );
 

@@ -16,8 +16,8 @@ pub(crate) async fn invalid_queries(stack: &Stack) {
             dashboard,
             "form=2026-01-01",
             "form",
-            "allowed here: from, to, tz, purpose, clientId, entryId, modelId, trust, operator, keyFingerprint, domain, \
-             limit, compare",
+            "allowed here: from, to, tz, purpose, clientId, entryId, modelId, trust, operator, keyFingerprint, \
+             beforeVerification, domain, limit, compare",
         ),
         (dashboard, "from=2026-01-01&from=2026-01-02", "from", "more than once"),
         (dashboard, "from=", "from", "empty"),

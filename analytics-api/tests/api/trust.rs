@@ -484,7 +484,7 @@ pub(crate) async fn rows(stack: &Stack) {
     let text = csv(stack, "/api/v1/analytics/receipts?limit=1").await;
     let lines: Vec<&str> = text.split_terminator("\r\n").collect();
     assert!(
-        lines[0].ends_with(",signatureAlgorithm,keyFingerprint,operator,trust,cursor"),
+        lines[0].ends_with(",signatureAlgorithm,keyFingerprint,operator,trust,beforeVerification,cursor"),
         "{text}"
     );
     let signer = format!(",Ed25519,{},,unproven,", key_text(9));

@@ -79,6 +79,7 @@ const ALL: &[&str] = &[
     "trust",
     "operator",
     "keyFingerprint",
+    "beforeVerification",
     "domain",
 ];
 const WITHOUT_ENTRY: &[&str] = &[
@@ -91,6 +92,7 @@ const WITHOUT_ENTRY: &[&str] = &[
     "trust",
     "operator",
     "keyFingerprint",
+    "beforeVerification",
     "domain",
 ];
 const WITHOUT_CLIENT: &[&str] = &[
@@ -103,6 +105,7 @@ const WITHOUT_CLIENT: &[&str] = &[
     "trust",
     "operator",
     "keyFingerprint",
+    "beforeVerification",
     "domain",
 ];
 const RANGE: &[&str] = &["from", "to", "tz", "domain"];

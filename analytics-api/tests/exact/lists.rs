@@ -136,6 +136,7 @@ fn shown(view: &View<'_>, stored: &Stored) -> Value {
         "payloadHash": format!("sha256:{}", hex(&fact.payload_hash)),
         "occurrences": stored.positions.len(),
         "signatureAlgorithm": "Ed25519",
+        "beforeVerification": !fact.publisher_verified,
     });
     trust::signed(receipt, &[fact])
 }

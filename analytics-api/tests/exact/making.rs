@@ -96,6 +96,11 @@ fn operator_of(key: &[u8; 32], received_ms: i64) -> &'static str {
     listed.map_or("", |(_, operator, _)| *operator)
 }
 
+/// Whether a publisher's domain was verified before an instant: the first one's was only later.
+fn is_verified(publisher: &str, received_ms: i64) -> bool {
+    publisher != PUBLISHERS[0] || received_ms > RECEIVED_MS + 200_000
+}
+
 /// An operator as a query writes it, and its domain.
 pub(crate) fn any_operator(rng: &mut StdRng) -> (&'static str, &'static str) {
     *OPERATORS.choose(rng).unwrap()
@@ -226,6 +231,7 @@ impl Maker {
                 _ => [KEYS[usize::try_from(client_number).unwrap() % KEYS.len()].0; 32],
             },
             operator: "",
+            publisher_verified: true,
             name: format!("client 'n°{client_number}' {}", rng.random_range(0..2)),
             version: format!("1.{}", rng.random_range(0..4)),
             organization: format!("org \"{}\"", client_number / 2),
@@ -279,6 +285,7 @@ impl Maker {
                     _ => self.fact(rng),
                 };
                 fact.operator = operator_of(&fact.key, self.received_ms);
+                fact.publisher_verified = is_verified(fact.publisher, self.received_ms);
                 self.made.push(fact.clone());
                 accepted.push((fact, position, self.received_ms));
             }

@@ -17,6 +17,8 @@ pub(crate) struct Fact {
     pub(crate) key: [u8; 32],
     /// Whose key it was on its first arrival; empty if nobody's.
     pub(crate) operator: &'static str,
+    /// Whether its publisher was verified on its first arrival.
+    pub(crate) publisher_verified: bool,
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) organization: String,
@@ -63,7 +65,7 @@ impl Model {
     }
 
     /// One more occurrence of a receipt. What was erased of an earlier one stays erased, and the
-    /// first one's operator stays.
+    /// first one's stamp stays.
     pub(crate) fn take(&mut self, fact: &Fact, position: u128, received_ms: i64) {
         let stored = self
             .receipts

@@ -11,6 +11,7 @@ use crate::making::{Maker, PURPOSES, ZONES, any_client, any_entry, any_key, any_
 use crate::model::{Fact, Model, Refused};
 use crate::world::Reader;
 
+const BEFORE_VERIFICATION: [&str; 3] = ["exclude", "include", "only"];
 const TRUSTS: [&str; 3] = ["proven", "unproven", "all"];
 
 /// An instant, and how the query writes it.
@@ -35,6 +36,8 @@ pub(crate) struct Selection {
     /// As the query writes it, and the domain.
     pub(crate) operator: Option<(&'static str, &'static str)>,
     pub(crate) key: Option<[u8; 32]>,
+    /// `exclude`, `include` or `only`.
+    pub(crate) before_verification: Option<&'static str>,
     pub(crate) domain: Option<&'static str>,
 }
 
@@ -86,6 +89,7 @@ impl Selection {
             trust: rng.random_bool(0.2).then(|| *TRUSTS.choose(rng).unwrap()),
             operator: rng.random_bool(0.1).then(|| any_operator(rng)),
             key: rng.random_bool(0.1).then(|| any_key(rng)),
+            before_verification: rng.random_bool(0.3).then(|| *BEFORE_VERIFICATION.choose(rng).unwrap()),
             domain: None,
         }
         .within(rng, reader)
@@ -116,6 +120,7 @@ impl Selection {
             ("trust", self.trust.map(str::to_owned)),
             ("operator", self.operator.map(|(written, _)| escaped(written))),
             ("keyFingerprint", self.key.map(|key| hex(&key))),
+            ("beforeVerification", self.before_verification.map(str::to_owned)),
             ("domain", self.domain.map(str::to_owned)),
         ];
         let given = all.into_iter().filter(|(name, _)| names.contains(name));
@@ -148,6 +153,9 @@ impl Selection {
         }
         if !has("keyFingerprint") {
             only.key = None;
+        }
+        if !has("beforeVerification") {
+            only.before_verification = None;
         }
         only
     }
@@ -183,6 +191,11 @@ impl Selection {
             }
             && self.operator.is_none_or(|(_, operator)| operator == fact.operator)
             && self.key.is_none_or(|key| key == fact.key)
+            && match self.before_verification {
+                Some("include") => true,
+                Some("only") => !fact.publisher_verified,
+                _ => fact.publisher_verified,
+            }
     }
 
     /// All its receipts with times in `[from_ms, to_ms)`.
@@ -196,6 +209,14 @@ impl Selection {
     /// Its receipts.
     pub(crate) fn matching<'a>(&self, model: &'a Model, reader: &Reader) -> Vec<&'a Fact> {
         self.facts(model, reader, self.start_ms(), self.end_ms())
+    }
+
+    /// The same with another choice of `beforeVerification`.
+    pub(crate) fn with_before_verification(&self, choice: &'static str) -> Self {
+        Self {
+            before_verification: Some(choice),
+            ..self.clone()
+        }
     }
 
     /// Its refusals, by when they were received.

@@ -67,6 +67,7 @@ pub(crate) fn receipt(view: &View<'_>, id: Uuid, selection: &Selection) -> Expec
             "clientId": fact.client_id.to_string(),
             "purpose": fact.purpose,
             "signatureAlgorithm": "Ed25519",
+            "beforeVerification": !fact.publisher_verified,
         });
         trust::signed(payload, &[fact])
     };

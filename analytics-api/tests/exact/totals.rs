@@ -87,8 +87,10 @@ fn seen(facts: &[&Fact]) -> (Option<String>, Option<String>) {
 pub(crate) fn dashboard(view: &View<'_>, selection: &Selection, most: usize, compared: bool) -> Expected {
     let facts = selection.matching(view.model, view.reader);
     let (from, to) = selection.range_texts();
+    let earlier = selection.with_before_verification("only");
     let mut answer = json!({
         "totalReceipts": facts.len(),
+        "receiptsBeforeVerification": earlier.matching(view.model, view.reader).len(),
         "uniqueClients": distinct(&facts, |fact| fact.client_id),
         "topContent": top_content(view, &facts, most),
         "usageByPurpose": by_purpose(&facts),
@@ -119,7 +121,7 @@ pub(crate) fn content(view: &View<'_>, id: Uuid, selection: &Selection, most: us
     let mut facts = selection.matching(view.model, view.reader);
     facts.retain(of_entry);
     let label = view.reader.label(id);
-    let everything = Selection::default();
+    let everything = Selection::default().with_before_verification("include");
     if label.is_none() && !everything.matching(view.model, view.reader).iter().any(of_entry) {
         return Expected::Problem(404);
     }
@@ -151,7 +153,7 @@ pub(crate) fn client(view: &View<'_>, id: Uuid, selection: &Selection, most: usi
     let of_client = |fact: &&Fact| fact.client_id == id;
     let mut facts = selection.matching(view.model, view.reader);
     facts.retain(of_client);
-    let everything = Selection::default();
+    let everything = Selection::default().with_before_verification("include");
     if !everything.matching(view.model, view.reader).iter().any(of_client) {
         return Expected::Problem(404);
     }

@@ -362,6 +362,7 @@ fn row(fact: &Fact, position: u128, received_at_ms: i64) -> AcceptedRow<'_> {
         organization: &fact.organization,
         key_fingerprint: &fact.key,
         operator: fact.operator,
+        publisher_verified: fact.publisher_verified,
         algorithm: "Ed25519",
         purpose: fact.purpose,
         context: "tests",

@@ -258,8 +258,8 @@ impl NewOwner<'_> {
         let before = owner(transaction, domain).await?;
         let id = verification::new_id();
         let store = "INSERT INTO domains (domain, account_id, method, verified_at_ms, expires_at_ms, verification_id,
-                include_subdomains, token_hash, proof_next_at_ms)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+                include_subdomains, token_hash, proof_next_at_ms, first_verified_at_ms)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $4)
             ON CONFLICT (domain) DO UPDATE SET account_id = excluded.account_id, method = excluded.method,
                 verified_at_ms = excluded.verified_at_ms, expires_at_ms = excluded.expires_at_ms,
                 verification_id = excluded.verification_id, include_subdomains = excluded.include_subdomains,

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::key::{self, KeyWish};
 use crate::lifetime::YEAR_MS;
+use crate::registry::{Subject, increment};
 use crate::{Accounts, AccountsError, Domain, IssuedKey, Scope, Tier, verification};
 
 /// The most domains that one account holds.
@@ -132,8 +133,9 @@ async fn claim(
     let expires_at_ms = now_ms.saturating_add(YEAR_MS);
     let mut owners = BTreeMap::new();
     for domain in domains {
-        let insert = "INSERT INTO domains (domain, account_id, method, verified_at_ms, expires_at_ms, verification_id)
-            VALUES ($1, $2, $3, $4, $5, $6)
+        let insert = "INSERT INTO domains (domain, account_id, method, verified_at_ms, expires_at_ms, verification_id,
+                first_verified_at_ms)
+            VALUES ($1, $2, $3, $4, $5, $6, $4)
             ON CONFLICT (domain) DO UPDATE SET account_id = excluded.account_id, method = excluded.method,
                 verified_at_ms = excluded.verified_at_ms, expires_at_ms = excluded.expires_at_ms,
                 verification_id = excluded.verification_id, include_subdomains = 0,
@@ -151,6 +153,7 @@ async fn claim(
             .bind(verification::new_id());
         if insert.execute(&mut **transaction).await?.rows_affected() > 0 {
             verification::store_ancestors(transaction, domain).await?;
+            increment(transaction, Subject::Operators).await?;
         }
         let question = sqlx::query("SELECT account_id FROM domains WHERE domain = $1").bind(domain.as_str());
         let owner: String = question.fetch_one(&mut **transaction).await?.try_get(0)?;

@@ -1,7 +1,8 @@
-//! The registry: clients' keys and entries as a policy looks them up, and a cache in front of it.
+//! The registry: client keys, entries, operators and verified domains as the verifier looks them
+//! up, and a cache in front of it.
 //!
-//! Each change of client keys, and each creation or deletion of entries, increments a version in
-//! its own transaction ([`RegistryVersions`]). The only purpose of the versions is to invalidate
+//! Each change of one of these increments a version in its own transaction ([`RegistryVersions`]).
+//! The only purpose of the versions is to invalidate
 //! what [`RegistryCache`] has read before the change.
 
 mod cache;
@@ -10,6 +11,7 @@ mod existing_entries;
 mod key_status;
 mod observation;
 mod operators;
+mod publishers;
 mod versions;
 
 pub use cache::{RegistryCache, RegistryUnavailable};

@@ -4,6 +4,7 @@
 mod domains;
 mod entries;
 mod erasures;
+mod first_verifications;
 mod jobs;
 mod keys;
 mod mail;
@@ -96,6 +97,11 @@ const VERSIONS: &[Version] = &[
         number: 13,
         name: "scheduled erasures",
         statements: scheduled_erasures::STATEMENTS,
+    },
+    Version {
+        number: 14,
+        name: "first verifications of domains",
+        statements: first_verifications::STATEMENTS,
     },
 ];
 
@@ -205,6 +211,7 @@ mod tests {
                 "31d4cd1996b85b962408d540fa1d59f860997880d487868f73f40b6859758c0a",
                 "f3b17e725c36316b7bc4d7f88f383000a1a1ea2038439be6836ab8d376e7519e",
                 "bbb7a2fbfe44e53e6cfa0e4b70c013c6939c9614a33b570a0eba02eed4949b8c",
+                "e66f87fc650237b66a6fdefd53d76a3d630456ae760d59447793309bcde1d84d",
             ]
         );
     }

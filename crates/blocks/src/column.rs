@@ -3,8 +3,10 @@
 use std::marker::PhantomData;
 
 use arrow_array::types::{BinaryType, ByteArrayType, Utf8Type};
-use arrow_array::{Array, FixedSizeBinaryArray, GenericByteArray, TimestampMillisecondArray, UInt32Array};
-use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_array::{
+    Array, BooleanArray, FixedSizeBinaryArray, GenericByteArray, TimestampMillisecondArray, UInt32Array,
+};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 
 /// A column that is being built.
@@ -115,6 +117,40 @@ impl Column for Counter {
 
     fn finish(self) -> Result<UInt32Array, ArrowError> {
         Ok(UInt32Array::new(ScalarBuffer::from(self.0), None))
+    }
+}
+
+/// Yes or no, one bit each.
+pub(crate) struct Flags(BooleanBufferBuilder);
+
+impl Default for Flags {
+    fn default() -> Self {
+        Self(BooleanBufferBuilder::new(0))
+    }
+}
+
+impl Column for Flags {
+    type Value<'a> = bool;
+    type Array = BooleanArray;
+
+    fn data_type() -> DataType {
+        DataType::Boolean
+    }
+
+    fn push(&mut self, value: bool) {
+        self.0.append(value);
+    }
+
+    fn append(&mut self, mut other: Self) {
+        self.0.append_buffer(&other.0.finish());
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.len().div_ceil(8)
+    }
+
+    fn finish(mut self) -> Result<BooleanArray, ArrowError> {
+        Ok(BooleanArray::new(self.0.finish(), None))
     }
 }
 

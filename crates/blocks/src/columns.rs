@@ -3,12 +3,14 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_array::{BinaryArray, FixedSizeBinaryArray, StringArray, TimestampMillisecondArray, UInt32Array};
+use arrow_array::{
+    BinaryArray, BooleanArray, FixedSizeBinaryArray, StringArray, TimestampMillisecondArray, UInt32Array,
+};
 use arrow_schema::{ArrowError, Field, Fields, Schema, SchemaRef};
 use uuid::Uuid;
 
 use crate::BlockError;
-use crate::column::{Column, Counter, Fixed, Millis, Raw, Text};
+use crate::column::{Column, Counter, Fixed, Flags, Millis, Raw, Text};
 
 /// Kinds of columns: a row's type, its value where there is none, that as the builder takes it, the
 /// builder, and Arrow's type.
@@ -20,6 +22,7 @@ macro_rules! kind {
     (row String) => { &'a str };
     (row Bytes) => { &'a [u8] };
     (row Count) => { u32 };
+    (row Flag) => { bool };
     (empty Position) => { 0 };
     (empty Id) => { Uuid::nil() };
     (empty Hash) => { &[0; 32] };
@@ -27,6 +30,7 @@ macro_rules! kind {
     (empty String) => { "" };
     (empty Bytes) => { &[] };
     (empty Count) => { 1 };
+    (empty Flag) => { true };
     (value Position $value:expr) => { $value.to_le_bytes() };
     (value Id $value:expr) => { $value.into_bytes() };
     (value Hash $value:expr) => { *$value };
@@ -38,16 +42,19 @@ macro_rules! kind {
     (builder String) => { Text };
     (builder Bytes) => { Raw };
     (builder Count) => { Counter };
+    (builder Flag) => { Flags };
     (array Time) => { TimestampMillisecondArray };
     (array String) => { StringArray };
     (array Bytes) => { BinaryArray };
     (array Count) => { UInt32Array };
+    (array Flag) => { BooleanArray };
     (array $fixed:ident) => { FixedSizeBinaryArray };
 }
 
 /// Columns in their order: those of all rows with the name of the row's field, those of accepted
-/// rows, those of rejected ones, those of accepted rows that were added later, and those of
-/// rejected rows that were added later, which have their empty value in accepted rows.
+/// rows, those of rejected ones, those of accepted rows that were added later, those of rejected
+/// rows that were added later, which have their empty value in accepted rows, and again those of
+/// accepted rows.
 macro_rules! columns {
     ($(
         common { $($(#[$common_doc:meta])+ $common:ident as $field:ident: $common_kind:ident,)+ }
@@ -55,13 +62,15 @@ macro_rules! columns {
     )+
     rejected { $($(#[$rejected_doc:meta])+ $rejected:ident: $rejected_kind:ident,)+ }
     added { $($(#[$added_doc:meta])+ $added:ident: $added_kind:ident,)+ }
-    counted { $($(#[$counted_doc:meta])+ $counted:ident: $counted_kind:ident,)+ }) => {
+    counted { $($(#[$counted_doc:meta])+ $counted:ident: $counted_kind:ident,)+ }
+    stamped { $($(#[$stamped_doc:meta])+ $stamped:ident: $stamped_kind:ident,)+ }) => {
         /// A valid receipt. An empty text is an absent one.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub struct AcceptedRow<'a> {
             $($($(#[$common_doc])+ pub $field: kind!(row $common_kind),)+
             $($(#[$accepted_doc])+ pub $accepted: kind!(row $accepted_kind),)*)+
             $($(#[$added_doc])+ pub $added: kind!(row $added_kind),)+
+            $($(#[$stamped_doc])+ pub $stamped: kind!(row $stamped_kind),)+
         }
 
         impl Default for AcceptedRow<'_> {
@@ -70,6 +79,7 @@ macro_rules! columns {
                     $($($field: kind!(empty $common_kind),)+
                     $($accepted: kind!(empty $accepted_kind),)*)+
                     $($added: kind!(empty $added_kind),)+
+                    $($stamped: kind!(empty $stamped_kind),)+
                 }
             }
         }
@@ -88,6 +98,7 @@ macro_rules! columns {
             $($(#[$rejected_doc])+ $rejected: $rejected_kind,)+
             $($(#[$added_doc])+ $added: $added_kind,)+
             $($(#[$counted_doc])+ $counted: $counted_kind,)+
+            $($(#[$stamped_doc])+ $stamped: $stamped_kind,)+
         }
 
         impl Builders {
@@ -97,6 +108,7 @@ macro_rules! columns {
                 $(self.$rejected.push(Default::default());)+
                 $(self.$added.push(kind!(value $added_kind row.$added));)+
                 $(self.$counted.push(kind!(empty $counted_kind));)+
+                $(self.$stamped.push(kind!(value $stamped_kind row.$stamped));)+
             }
 
             pub(crate) fn push_rejected(&mut self, row: &RejectedRow<'_>) {
@@ -105,6 +117,7 @@ macro_rules! columns {
                 $(self.$rejected.push(kind!(value $rejected_kind row.$rejected));)+
                 $(self.$added.push(Default::default());)+
                 $(self.$counted.push(kind!(value $counted_kind row.$counted));)+
+                $(self.$stamped.push(Default::default());)+
             }
         }
     };
@@ -257,6 +270,11 @@ columns! {
     counted {
         /// Number of receipts that the row counts: 1, unless its `origin` is `not_kept`.
         receipts: Count,
+    }
+    stamped {
+        /// Whether somebody had verified the publisher's domain before the receipt arrived; true
+        /// without an account store, and false in rejected rows.
+        publisher_verified: Flag,
     }
 }
 

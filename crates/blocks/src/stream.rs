@@ -167,6 +167,7 @@ fn is_type(field: &arrow_ipc::Field<'_>, ours: &Field) -> bool {
         DataType::UInt32 => field
             .type_as_int()
             .is_some_and(|found| found.bitWidth() == 32 && !found.is_signed()),
+        DataType::Boolean => field.type_type() == Type::Bool,
         DataType::Utf8 => field.type_type() == Type::Utf8,
         DataType::Binary => field.type_type() == Type::Binary,
         DataType::FixedSizeBinary(width) => field

@@ -69,6 +69,7 @@ impl NewReceipts {
             (
                 columns.received_at.value(receipt.row),
                 columns.operator.value(receipt.row),
+                columns.publisher_verified.value(receipt.row),
             )
         };
         for (batch, columns) in batches.iter().enumerate() {

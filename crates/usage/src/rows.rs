@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array as _, ArrayRef, FixedSizeBinaryArray, Int64Array, RecordBatch, StringArray, UInt8Array, UInt32Array,
+    Array as _, ArrayRef, BooleanArray, FixedSizeBinaryArray, Int64Array, RecordBatch, StringArray, UInt8Array,
+    UInt32Array,
 };
 use arrow_schema::{Field, Schema};
 use blocks::Columns;
@@ -17,7 +18,8 @@ use crate::counting::NewReceipt;
 /// The inserted columns with their types, as `input()` takes them.
 pub(crate) const STRUCTURE: &str = "grain String, publisher String, time UInt32, entry_id UUID, half_hour UInt8, \
     key FixedString(16), client_id UUID, purpose String, model_id String, client_name String, organization String, \
-    client_version String, url String, operator String, key_fingerprint FixedString(32), receipts Int64, first_ms Int64, last_ms Int64";
+    client_version String, url String, operator String, key_fingerprint FixedString(32), verified Bool, \
+    receipts Int64, first_ms Int64, last_ms Int64";
 
 /// The sorting key of a row. Numbers come first, because most comparisons end there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +41,7 @@ struct Key<'a> {
     url: &'a str,
     operator: &'a str,
     key_fingerprint: &'a [u8],
+    verified: bool,
 }
 
 /// The fingerprint of rows that have none.
@@ -121,6 +124,7 @@ fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, publishers: &[&str
         url: "",
         operator: "",
         key_fingerprint: NO_KEY,
+        verified: false,
     };
     let counted = Key {
         key: u128::from_be_bytes(receipt.key.hash),
@@ -137,6 +141,7 @@ fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, publishers: &[&str
             .unwrap_or_default(),
         time: day,
         operator: columns.operator.value(row),
+        verified: columns.publisher_verified.value(row),
         ..empty
     };
     let (entry_id, client_id) = (
@@ -196,7 +201,8 @@ fn batch(publishers: &[&str], rows: &[(Key<'_>, Sums)]) -> Option<RecordBatch> {
     };
     let fingerprints: Vec<u8> = rows.iter().flat_map(|(key, _)| key.key_fingerprint).copied().collect();
     let fingerprints = FixedSizeBinaryArray::try_new(32, fingerprints.into(), None).ok()?;
-    let columns: [(&str, ArrayRef); 18] = [
+    let verified: Vec<bool> = rows.iter().map(|(key, _)| key.verified).collect();
+    let columns: [(&str, ArrayRef); 19] = [
         ("grain", text(|key| key.grain.name())),
         (
             "publisher",
@@ -223,6 +229,7 @@ fn batch(publishers: &[&str], rows: &[(Key<'_>, Sums)]) -> Option<RecordBatch> {
         ("url", text(|key| key.url)),
         ("operator", text(|key| key.operator)),
         ("key_fingerprint", Arc::new(fingerprints)),
+        ("verified", Arc::new(BooleanArray::from(verified))),
         ("receipts", sum(|sums| sums.receipts)),
         ("first_ms", sum(|sums| sums.first_ms)),
         ("last_ms", sum(|sums| sums.last_ms)),

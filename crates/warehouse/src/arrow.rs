@@ -28,7 +28,7 @@ pub(crate) struct ArrowTable {
 pub(crate) const TIME: &str = "DateTime64(3, 'UTC')";
 const TEXT: &str = "String";
 const HASH: &str = "FixedString(32)";
-const STAMP: &str = "Tuple(DateTime64(3, 'UTC'), String)";
+const STAMP: &str = "Tuple(DateTime64(3, 'UTC'), String, Bool)";
 const BATCH: &str = "Tuple(FixedString(32), String)";
 
 /// Table with one row per valid occurrence of a receipt.
@@ -159,6 +159,7 @@ impl ArrowTable {
                 STAMP => tuples(vec![
                     Arc::clone(source("received_at")?),
                     Arc::clone(source("operator")?),
+                    Arc::clone(source("publisher_verified")?),
                 ])?,
                 BATCH => tuples(vec![
                     Arc::clone(source("batch_hash")?),

@@ -31,13 +31,14 @@ pub use engine::EmbeddedEngine;
 pub use fence::WriterEpoch;
 pub use progress::{PartitionProgress, ShardProgress, VerdictsPosition};
 pub use queries::{
-    ARRIVALS_MAX, AuditFinding, AuditPartition, AuditState, AuditSums, AuditedSection, Below, CommittedOffset,
-    ExportedReceipt, FINAL_SETTINGS, Filter, Irreplaceable, LogBegin, LogRanges, MetadataErasure, MetadataRows,
-    NewOffsets, NewestCursor, OPERATOR, Part, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, ReasonSummary,
+    ARRIVALS_MAX, AuditFinding, AuditPartition, AuditState, AuditSums, AuditedSection, BeforeVerification, Below,
+    CommittedOffset, ExportedReceipt, FINAL_SETTINGS, Filter, Irreplaceable, LogBegin, LogRanges, MetadataErasure,
+    MetadataRows, NewOffsets, NewestCursor, OPERATOR, Part, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, ReasonSummary,
     ReattributedPublisher, Reattribution, ReceiptCursor, ReceiptFacts, ReceiptsOf, Refusal, RefusalCursor,
     RefusalFilter, RefusalStats, Rejected, RejectedCursor, RejectedFilter, RejectedOrder, RejectedReceipt, Replay,
-    Scope, SectionOffsets, SenderOccurrence, SenderOutcome, SenderPage, StandingPayload, StandingRejection,
-    StoredBatchSignature, StoredEvidence, StoredReceipt, StreamChanges, StreamPosition, Totals, Trust,
+    Scope, SectionOffsets, SenderOccurrence, SenderOutcome, SenderPage, StampColumns, StandingPayload,
+    StandingRejection, StoredBatchSignature, StoredEvidence, StoredReceipt, StreamChanges, StreamPosition, Totals,
+    Trust, VERIFIED,
 };
 pub use receipt_clickhouse::{Call, Client, EngineError, Password, Remedy, Target, WarehouseConfig, WarehouseError};
 pub use row::{LedgerRow, ReplayRow};

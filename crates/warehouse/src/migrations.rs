@@ -13,7 +13,7 @@ use crate::schema::{
 use crate::{Call, Warehouse, WarehouseError};
 
 /// The schema's version. Databases of development versions before it can't be read.
-const VERSION: u32 = 12;
+const VERSION: u32 = 13;
 
 static TABLES: [&Table; 11] = [
     &RECEIPTS,

@@ -164,8 +164,8 @@ ORDER BY version",
 /// sorting key is everything a retry repeats, and all else are aggregates, so that merges unite the
 /// positions of equal payloads and writing a block again changes nothing. Columns that say who used
 /// content are united by `min`: equal payloads have equal values, and a row that an erasure has
-/// blanked wins over a duplicate that comes later. `stamp` has an arrival and the operator whose
-/// key it was then; the first arrival's stamp stays.
+/// blanked wins over a duplicate that comes later. `stamp` has an arrival, the operator whose key
+/// it was then, and whether the publisher's domain was verified; the first arrival's stamp stays.
 pub(crate) static RECEIPTS: Table = Table {
     name: "receipts",
     columns: "
@@ -183,7 +183,7 @@ pub(crate) static RECEIPTS: Table = Table {
     client_version SimpleAggregateFunction(min, LowCardinality(String)),
     organization SimpleAggregateFunction(min, LowCardinality(String)),
     key_fingerprint SimpleAggregateFunction(min, FixedString(32)) CODEC(ZSTD(1)),
-    stamp SimpleAggregateFunction(min, Tuple(DateTime64(3, 'UTC'), String)) CODEC(ZSTD(1)),
+    stamp SimpleAggregateFunction(min, Tuple(DateTime64(3, 'UTC'), String, Bool)) CODEC(ZSTD(1)),
     algorithm SimpleAggregateFunction(any, LowCardinality(String)),
     purpose SimpleAggregateFunction(any, LowCardinality(String)),
     context SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
@@ -403,6 +403,7 @@ pub(crate) static USAGE: Table = Table {
     url String CODEC(LZ4),
     operator LowCardinality(String),
     key_fingerprint LowCardinality(FixedString(32)),
+    verified Bool CODEC(LZ4),
     revision UInt32 CODEC(LZ4),
     receipts SimpleAggregateFunction(sum, Int64) CODEC(T64, LZ4),
     first_ms SimpleAggregateFunction(min, Int64) CODEC(Delta(8), ZSTD(1)),
@@ -412,7 +413,7 @@ pub(crate) static USAGE: Table = Table {
 PARTITION BY toYYYYMM(toDateTime(time, 'UTC'))
 PRIMARY KEY (grain, publisher, time, entry_id, half_hour, key)
 ORDER BY (grain, publisher, time, entry_id, half_hour, key, client_id, purpose, model_id, client_name,
-    organization, client_version, url, operator, key_fingerprint, revision)",
+    organization, client_version, url, operator, key_fingerprint, verified, revision)",
     settings: &[
         "index_granularity = 256",
         "min_compress_block_size = 4096",

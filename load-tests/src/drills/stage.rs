@@ -28,6 +28,8 @@ pub struct Stage {
     pub random: StdRng,
     figures: Figures,
     domains: u32,
+    /// Further environment of the commands that make API keys.
+    pub(super) key_environment: Vec<(String, String)>,
 }
 
 /// A load under way, and the ledger before it.
@@ -49,6 +51,7 @@ impl Stage {
             random: StdRng::seed_from_u64(setting.seed),
             figures: Figures::new(),
             domains: 0,
+            key_environment: Vec::new(),
         })
     }
 
@@ -120,7 +123,9 @@ impl Stage {
         self.domains += 1;
         let domain = format!("drill-{}.example", self.domains);
         let mut installation = self.fleet.installation();
-        let key = installation.create_key(&domain).await?;
+        let mut registering = installation.clone();
+        registering.environment.extend(self.key_environment.iter().cloned());
+        let key = registering.create_key(&domain).await?;
         if !gateways.is_empty() {
             installation.gateways = gateways.to_vec();
         }

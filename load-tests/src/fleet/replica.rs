@@ -75,6 +75,19 @@ impl Replica {
         })
     }
 
+    /// Environment of a command whose clock is so many seconds off.
+    ///
+    /// # Errors
+    /// There is no C compiler.
+    pub fn shifted_clock(&self, shift_s: i64) -> Result<Vec<(String, String)>> {
+        compile(&self.wrong_clock)?;
+        let library = self.wrong_clock.display().to_string();
+        Ok(vec![
+            ("LD_PRELOAD".to_owned(), library),
+            ("RECEIPTS_TEST_CLOCK_SHIFT_S".to_owned(), shift_s.to_string()),
+        ])
+    }
+
     /// From its next start on, its clock on the wall is so many seconds off; `None` sets it right.
     ///
     /// # Errors

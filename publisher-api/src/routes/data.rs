@@ -15,7 +15,7 @@ use usage::Usage;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use warehouse::{Filter, RejectedFilter};
+use warehouse::{BeforeVerification, Filter, RejectedFilter};
 use web::params::{InvalidQuery, Params};
 use web::{Failure, rfc3339_ms};
 
@@ -158,6 +158,7 @@ async fn receipts(app: &App, principal: &Principal) -> Result<ReceiptsBody, Fail
     let all = Filter {
         from_ms: i64::MIN,
         to_ms: i64::MAX,
+        before_verification: BeforeVerification::Include,
         ..Filter::default()
     };
     let usage = Usage::new(app.deps.warehouse.clone());

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use verifier::Policies;
 
-use crate::receipts::{batch_of, generate, id, record, signed, tampered};
+use crate::receipts::{batch_of, generate, id, record, signed, tampered, unsigned};
 use crate::world::{Fault, Faulty, WAIT_MAX, World, wait_until};
 
 const OPEN: Policy = policy(ClientPolicy::Open, EntryPolicy::Counted);
@@ -398,4 +398,95 @@ async fn any_order_of_changes_and_crashes_gives_each_receipt_one_verdict() {
     case.run().await;
     let found = case.world.contiguous().await;
     assert_eq!(found.accepted + found.rejected.values().sum::<u64>(), sent as u64);
+}
+
+/// Receipts of a publisher, and whether it was verified when they arrived, in log order.
+async fn stamps(case: &Case) -> Vec<(String, bool)> {
+    let verdicts = case.world.contiguous().await;
+    let mut stamps = Vec::new();
+    for block in &verdicts.blocks {
+        let accepted = block.accepted();
+        let columns = blocks::Columns::new(&accepted).unwrap();
+        for row in 0..accepted.num_rows() {
+            let publisher = columns.publisher.value(row).to_owned();
+            stamps.push((publisher, columns.publisher_verified.value(row)));
+        }
+    }
+    stamps
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_arrives_before_a_publishers_first_verification_is_marked() {
+    let mut case = Case::new(OPEN).await;
+    let key = generate();
+    let first = case
+        .accounts
+        .first_verifications(&["example.com".into()])
+        .await
+        .unwrap();
+    let verified_at_ms = first[0].unwrap();
+    let of = |publisher: &str, number, received_at_ms| {
+        let unsigned = unsigned(&key, number, client(1)).replace("example.com", publisher);
+        let signed = receipt::sign_receipt(unsigned.as_bytes(), &key, &receipt::Limits::default()).unwrap();
+        Record {
+            received_at_ms,
+            ..record(&signed, Some(&key))
+        }
+    };
+    for (number, (publisher, at_ms)) in [
+        ("example.com", verified_at_ms - 1),
+        ("example.com", verified_at_ms),
+        ("shop.example", verified_at_ms),
+        // A verification without subdomains isn't one of them.
+        ("www.example.com", verified_at_ms),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        case.world.append(of(publisher, number, at_ms)).await;
+    }
+    case.run().await;
+    let mut expected = vec![
+        ("example.com".to_owned(), false),
+        ("example.com".to_owned(), true),
+        ("shop.example".to_owned(), false),
+        ("www.example.com".to_owned(), false),
+    ];
+    assert_eq!(stamps(&case).await, expected);
+
+    // A verifier that has read that nobody verified the domain learns of it.
+    let verifier = case.world.spawn();
+    let wish = accounts::NewKey {
+        domains: vec!["shop.example".parse().unwrap()],
+        account_id: None,
+        is_limited: false,
+        name: "test".to_owned(),
+        scopes: vec![Scope::Read],
+        expires_at_ms: i64::MAX,
+    };
+    case.accounts.create_publisher_key(wish).await.unwrap();
+    let mut number = expected.len();
+    loop {
+        case.world
+            .append(of("shop.example", number, service::instant::now_ms()))
+            .await;
+        number += 1;
+        case.world.caught_up().await;
+        let stamps = stamps(&case).await;
+        if stamps.last().unwrap().1 {
+            break;
+        }
+        expected.push(("shop.example".to_owned(), false));
+        assert_eq!(stamps, expected);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    verifier.stop().await;
+
+    // Without an account store nobody is unverified.
+    case.world.policies = None;
+    case.world
+        .append(of("other.example", number, service::instant::now_ms()))
+        .await;
+    case.world.run_until_caught_up().await;
+    assert_eq!(stamps(&case).await.last(), Some(&("other.example".to_owned(), true)));
 }

@@ -530,6 +530,12 @@ export interface components {
             from: string | null;
             /** @description Only with `compare=previous`. */
             previous?: components["schemas"]["PreviousTotals"];
+            /**
+             * Format: int64
+             * @description Receipts of this selection that arrived before anybody had verified the publisher's domain. The other numbers leave them
+             *     out, unless `beforeVerification` says otherwise.
+             */
+            receiptsBeforeVerification: number;
             /** Format: date-time */
             to: string | null;
             /** @description The entries with the most receipts. */
@@ -775,6 +781,12 @@ export interface components {
             from: string | null;
             /** @description Only with `compare=previous`. */
             previous?: components["schemas"]["PreviousTotals"];
+            /**
+             * Format: int64
+             * @description Receipts of this selection that arrived before anybody had verified the publisher's domain. The other numbers leave them
+             *     out, unless `beforeVerification` says otherwise.
+             */
+            receiptsBeforeVerification: number;
             /** Format: date-time */
             to: string | null;
             /** @description The entries with the most receipts. */
@@ -844,6 +856,8 @@ export interface components {
         };
         /** @description One receipt. What it didn't state, or what an erasure has taken, is null. */
         ListedReceipt: components["schemas"]["Signer"] & {
+            /** @description Whether it arrived before anybody had verified the publisher's domain. Totals leave it out then. */
+            beforeVerification: boolean;
             /** Format: uuid */
             clientId: string | null;
             clientName: string | null;
@@ -963,6 +977,8 @@ export interface components {
         };
         /** @description One payload stored under the id. */
         Payload: components["schemas"]["Signer"] & {
+            /** @description Whether it arrived before anybody had verified the publisher's domain. Totals leave it out then. */
+            beforeVerification: boolean;
             clientId: string;
             entryId: string;
             /** Format: int64 */
@@ -1346,6 +1362,8 @@ export interface operations {
                 operator?: string;
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
                 keyFingerprint?: string;
+                /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
+                beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
@@ -1554,6 +1572,8 @@ export interface operations {
                 operator?: string;
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
                 keyFingerprint?: string;
+                /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
+                beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
@@ -1786,6 +1806,8 @@ export interface operations {
                 operator?: string;
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
                 keyFingerprint?: string;
+                /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
+                beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
@@ -1994,6 +2016,8 @@ export interface operations {
                 operator?: string;
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
                 keyFingerprint?: string;
+                /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
+                beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
@@ -2226,6 +2250,8 @@ export interface operations {
                 operator?: string;
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
                 keyFingerprint?: string;
+                /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
+                beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long `topContent` is; 10 if it isn't given, and 0 leaves it empty */
@@ -2593,6 +2619,8 @@ export interface operations {
                 operator?: string;
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
                 keyFingerprint?: string;
+                /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
+                beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
@@ -2803,6 +2831,8 @@ export interface operations {
                 operator?: string;
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
                 keyFingerprint?: string;
+                /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
+                beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
             };
@@ -3011,6 +3041,8 @@ export interface operations {
                 operator?: string;
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
                 keyFingerprint?: string;
+                /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
+                beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How many receipts: as JSON at most 1,000, and 100 if it isn't given; as CSV or lines of JSON all there are up to the maximum if it isn't given */
@@ -3429,6 +3461,8 @@ export interface operations {
                 operator?: string;
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
                 keyFingerprint?: string;
+                /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
+                beforeVerification?: "exclude" | "include" | "only";
                 /** @description One series for each purpose, or for each of the clients, entries or models with the most receipts */
                 groupBy?: "purpose" | "client" | "content" | "model";
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */

@@ -8,7 +8,7 @@ import type { Trust } from '../place';
 import { linkTo } from '../place';
 import type { Chosen } from './chosen';
 import { Panel } from './Panel';
-import { OtherPart } from './Trust';
+import { BeforeVerification, OtherPart } from './Trust';
 
 export function Totals({ chosen }: { chosen: Chosen }) {
   // The period before has the same length, so it needs both ends.
@@ -68,6 +68,7 @@ function Figures({ data, shown }: { data: Dashboard; shown: Trust }) {
           ? `Changes are against the ${span(Date.parse(data.previous.to) - Date.parse(data.previous.from))} before.`
           : ' '}
         <OtherPart receipts={receipts} shown={shown} />
+        <BeforeVerification receipts={data.receiptsBeforeVerification} />
       </p>
     </>
   );

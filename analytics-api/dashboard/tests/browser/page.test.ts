@@ -328,6 +328,28 @@ describe('the numbers', () => {
       await page.locator('.columns .live').waitFor();
     }));
 
+  it('leave out what arrived before anybody had verified the domain, and say so', () =>
+    visit(base, {}, async ({ page }) => {
+      const [client] = clients();
+      const [article] = articles();
+      if (!client || !article) throw new Error('there are some');
+      const publisher = 'late.example';
+      const use = { ...article, url: 'https://late.example/lead', purpose: 'research' as const, publisher };
+      const timestampMs = Date.now() - 100;
+      await service.send(
+        client.signer,
+        [1, 2, 3].map((earlier) => ({ ...use, timestampMs: timestampMs - earlier })),
+      );
+      const late = service.keyOf(publisher);
+      await service.counted(3, late);
+      await signIn(page, late);
+      await settled(page);
+      expect(number(await total(page))).toBe(0);
+      const panel = page.locator('.panel.totals');
+      await panel.getByText('3 receipts that arrived before the domain was first verified aren’t counted.').waitFor();
+      await accessible(page, 'before the verification');
+    }));
+
   it('say up to when they are complete, and when they aren’t', () =>
     visit(base, {}, async ({ page }) => {
       await signIn(page, key);

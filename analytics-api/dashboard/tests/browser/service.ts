@@ -25,6 +25,8 @@ export interface Use {
   timestampMs: number;
   purpose: 'training' | 'inference' | 'research';
   modelId?: string;
+  /** The domain that the receipt names, if it isn't the usual publisher's. */
+  publisher?: string;
 }
 
 export interface Sent {
@@ -39,6 +41,12 @@ export class Service {
   constructor(data: string, addresses: Addresses) {
     this.data = data;
     this.addresses = addresses;
+  }
+
+  /** A key of a domain that nobody has verified yet. */
+  keyOf(domain: string): string {
+    const args = ['keys', 'create', '--data', this.data, '--domain', domain, '--json'];
+    return (JSON.parse(execFileSync(BIN, args, { encoding: 'utf8' })) as { apiKey: string }).apiKey;
   }
 
   key(...options: string[]): string {
@@ -101,11 +109,12 @@ export class Service {
     return ok(`${this.addresses.analytics}${path}`, { headers: { authorization: `Bearer ${key}`, accept } });
   }
 
-  /** Waits until so many receipts are counted. */
+  /** Waits until so many receipts are counted, those from before the domain's verification too. */
   async counted(receipts: number, key: string): Promise<void> {
     const until = Date.now() + WAIT_MS_MAX;
     for (;;) {
-      const answer = (await (await this.ask('/api/v1/analytics/dashboard', key)).json()) as { totalReceipts: number };
+      const asked = await this.ask('/api/v1/analytics/dashboard?beforeVerification=include', key);
+      const answer = (await asked.json()) as { totalReceipts: number };
       if (answer.totalReceipts >= receipts) return;
       if (Date.now() > until) throw new Error(`${answer.totalReceipts} of ${receipts} receipts are counted`);
       await sleep(100);
@@ -174,7 +183,7 @@ async function ended(child: ChildProcess): Promise<void> {
 }
 
 function receipt(client: Signer, use: Use) {
-  const { entryId, url, timestampMs, purpose, modelId } = use;
+  const { entryId, url, timestampMs, purpose, modelId, publisher = PUBLISHER } = use;
   return {
     version: '1.0.0',
     receiptId: randomUUID(),
@@ -183,7 +192,7 @@ function receipt(client: Signer, use: Use) {
       entryId,
       url,
       contentHash: `sha256:${createHash('sha256').update(url).digest('hex')}`,
-      publisher: PUBLISHER,
+      publisher,
     },
     client: client.client,
     usage: { purpose, context: `page ${purpose}`, ...(modelId && { modelId }) },

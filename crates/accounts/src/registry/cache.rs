@@ -20,7 +20,7 @@ use super::config::RegistryConfig;
 use super::key_status::KeyStatus;
 use super::observation::{Observation, Usable};
 use super::operators::OperatorPeriod;
-use super::versions::{RegistryVersions, Subject};
+use super::versions::RegistryVersions;
 use crate::{Accounts, AccountsError, ClientKey, Fingerprint};
 
 /// Lookups that read the store at the same time. Others wait, so that a flood of unknown keys
@@ -48,11 +48,13 @@ struct Shared {
     entries: Cache<Uuid, Cached<bool>>,
     operators: Cache<Fingerprint, Cached<Arc<[OperatorPeriod]>>>,
     claims: Cache<Uuid, Cached<bool>>,
+    publishers: Cache<Arc<str>, Cached<Option<i64>>>,
     reads: Semaphore,
     age: Gauge,
     key_lookups: Lookups,
     entry_lookups: Lookups,
     operator_lookups: Lookups,
+    publisher_lookups: Lookups,
 }
 
 /// An answer, and the version before which it can't have been read.
@@ -70,11 +72,8 @@ struct Lookups {
 }
 
 impl Lookups {
-    fn new(subject: Subject) -> Self {
-        let counter = |outcome: &'static str| {
-            let subject = subject.as_str();
-            counter!("receipts_registry_lookups_total", "subject" => subject, "outcome" => outcome)
-        };
+    fn new(subject: &'static str) -> Self {
+        let counter = |outcome: &'static str| counter!("receipts_registry_lookups_total", "subject" => subject, "outcome" => outcome);
         Self {
             cached: counter("cached"),
             read: counter("read"),
@@ -118,11 +117,13 @@ impl RegistryCache {
             entries: Cache::new(entries_max),
             operators: Cache::new(entries_max),
             claims: Cache::new(entries_max),
+            publishers: Cache::new(entries_max),
             reads: Semaphore::new(READS_MAX),
             age: gauge!("receipts_registry_age_seconds"),
-            key_lookups: Lookups::new(Subject::Clients),
-            entry_lookups: Lookups::new(Subject::Entries),
-            operator_lookups: Lookups::new(Subject::Operators),
+            key_lookups: Lookups::new("clients"),
+            entry_lookups: Lookups::new("entries"),
+            operator_lookups: Lookups::new("operators"),
+            publisher_lookups: Lookups::new("publishers"),
         });
         tokio::spawn(refresh(Arc::clone(&shared), shutdown));
         Self(shared)
@@ -211,6 +212,26 @@ impl RegistryCache {
         shared.operator_lookups.count(ids.len(), answering.await)
     }
 
+    /// Returns when each of these publishers' domains was verified first, in their order: in
+    /// milliseconds since the Unix epoch, or `None` if it never was.
+    ///
+    /// # Errors
+    /// [`RegistryUnavailable`], as for [`client_keys`](Self::client_keys).
+    pub async fn first_verifications(&self, hosts: &[Arc<str>]) -> Result<Vec<Option<i64>>, RegistryUnavailable> {
+        let shared = &*self.0;
+        let answering = async {
+            let version = shared.versions().await?.operators;
+            let mut lookup = Lookup::begin(&shared.publishers, version, hosts);
+            if !lookup.missing.is_empty() {
+                let read = shared.accounts.first_verifications(&lookup.missing);
+                let first = shared.read(read).await?;
+                lookup.complete(&shared.publishers, first);
+            }
+            Ok(lookup)
+        };
+        shared.publisher_lookups.count(hosts.len(), answering.await)
+    }
+
     /// Reports for readiness whether the cache is current.
     ///
     /// # Errors
@@ -243,14 +264,14 @@ struct Lookup<K, V> {
     missing: Vec<K>,
 }
 
-impl<K: Copy + Eq + Hash, V: Clone> Lookup<K, V> {
+impl<K: Clone + Eq + Hash, V: Clone> Lookup<K, V> {
     /// Takes cached answers of the version.
     fn begin(cache: &Cache<K, Cached<V>>, version: i64, wanted: &[K]) -> Self {
         let mut missing = Vec::new();
         let answers = wanted.iter().map(|key| {
             let cached = cache.get(key).filter(|cached| cached.version == version);
             if cached.is_none() {
-                missing.push(*key);
+                missing.push(key.clone());
             }
             cached.map(|cached| cached.answer)
         });
@@ -267,7 +288,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Lookup<K, V> {
         for ((place, key), answer) in unanswered.zip(&self.missing).zip(read) {
             *place = Some(answer.clone());
             let version = self.version;
-            cache.insert(*key, Cached { version, answer });
+            cache.insert(key.clone(), Cached { version, answer });
         }
     }
 }
@@ -308,6 +329,7 @@ impl Shared {
                     self.entries.clear();
                     self.operators.clear();
                     self.claims.clear();
+                    self.publishers.clear();
                 }
                 Ok(versions)
             }

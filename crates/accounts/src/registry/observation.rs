@@ -35,7 +35,11 @@ impl Observation {
         }
         self.read = Some((versions, began));
         self.failure = None;
-        before.is_some_and(|(before, _)| before.clients > versions.clients || before.entries > versions.entries)
+        before.is_some_and(|(before, _)| {
+            before.clients > versions.clients
+                || before.entries > versions.entries
+                || before.operators > versions.operators
+        })
     }
 
     /// Records the error of a read that began at `began`. `true` if it is the first one since the
@@ -125,5 +129,11 @@ mod tests {
         assert!(observation.succeed(versions(7, 6), after(3)), "entries are older");
         assert!(observation.succeed(versions(6, 9), after(4)), "clients are older");
         assert!(!observation.succeed(versions(6, 9), after(5)));
+        let operators = |operators| RegistryVersions {
+            operators,
+            ..versions(6, 9)
+        };
+        assert!(!observation.succeed(operators(2), after(6)));
+        assert!(observation.succeed(operators(1), after(7)), "operators are older");
     }
 }

@@ -11,7 +11,7 @@ pub(crate) enum Subject {
     Clients,
     /// Entries.
     Entries,
-    /// Operators, their keys and claims.
+    /// Operators, their keys and claims, and domains.
     Operators,
 }
 
@@ -32,7 +32,7 @@ pub struct RegistryVersions {
     pub clients: i64,
     /// Creations and deletions of entries.
     pub entries: i64,
-    /// Changes of operators' keys and claims, and of the domains that they are proven by.
+    /// Changes of operators' keys and claims, and of verified domains.
     pub operators: i64,
 }
 

@@ -120,6 +120,7 @@ fn the_documented_columns_are_pyarrows() {
             "Binary" => "binary".to_owned(),
             "Timestamp(ms, UTC)" => "timestamp[ms, tz=UTC]".to_owned(),
             "UInt32" => "uint32".to_owned(),
+            "Bool" => "bool".to_owned(),
             fixed => fixed
                 .replace("FixedSizeBinary(", "fixed_size_binary[")
                 .replace(')', "]"),

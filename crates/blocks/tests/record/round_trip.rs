@@ -41,7 +41,9 @@ fn assert_accepted(columns: &Columns, row: usize, expected: &AcceptedRow<'_>) {
         operator,
         batch_signature,
         batch_hash,
+        publisher_verified,
     } = *expected;
+    assert_eq!(columns.publisher_verified.value(row), publisher_verified);
     assert_eq!(columns.position.value(row), position.to_le_bytes());
     assert_eq!(columns.timestamp.value(row), timestamp_ms);
     assert_eq!(columns.entry_id.value(row), entry_id.as_bytes());
@@ -317,6 +319,7 @@ impl Values {
             operator: text(8),
             batch_signature: &self.raw,
             batch_hash: &self.hashes[1],
+            publisher_verified: self.ids[0].is_multiple_of(2),
         }
     }
 

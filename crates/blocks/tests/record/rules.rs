@@ -227,7 +227,7 @@ fn columns_that_differ() {
     let mut missing = Parts::new();
     missing.fields.pop();
     missing.columns.pop();
-    assert_damaged(missing.record(), "it has no column receipts");
+    assert_damaged(missing.record(), "it has no column publisher_verified");
 
     let mut swapped = Parts::new();
     swapped.fields.swap(3, 4);
@@ -239,7 +239,7 @@ fn columns_that_differ() {
     assert_damaged(nullable.record(), "column url is nullable");
 
     let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
-    for name in ["position", "timestamp", "url", "raw"] {
+    for name in ["position", "timestamp", "url", "raw", "publisher_verified"] {
         let field = Field::new(name, DataType::Int64, false);
         let expected = format!("column {name} isn't of type");
         assert_damaged(

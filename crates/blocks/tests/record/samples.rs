@@ -81,6 +81,7 @@ pub(crate) fn accepted(number: u128) -> AcceptedRow<'static> {
         operator: "ai.example",
         batch_signature: b"\x00signature\xff",
         batch_hash: &[4; 32],
+        publisher_verified: number.is_multiple_of(2),
     }
 }
 

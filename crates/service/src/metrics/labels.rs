@@ -83,7 +83,7 @@ pub const LABELS: &[(&str, &str, Values)] = &[
         OneOf(&["ok", "malformed", "unknown", "expired", "revoked", "unavailable"]),
     ),
     ("", "query", Named("the question's name in the code")),
-    ("", "subject", OneOf(&["clients", "entries", "operators"])),
+    ("", "subject", OneOf(&["clients", "entries", "operators", "publishers"])),
     (
         "receipts_registry_lookups_total",
         "outcome",

@@ -115,14 +115,20 @@ pub(super) fn key(grain: Grain) -> &'static str {
         Grain::Counted => "stored.time, stored.key, stored.revision",
         Grain::All => {
             "stored.publisher, stored.time, stored.entry_id, stored.half_hour, stored.client_id, stored.purpose,
-            stored.model_id, stored.operator, stored.key_fingerprint, stored.revision"
+            stored.model_id, stored.operator, stored.key_fingerprint, stored.verified, stored.revision"
         }
-        Grain::Purpose => "stored.publisher, stored.time, stored.purpose, stored.operator, stored.revision",
+        Grain::Purpose => {
+            "stored.publisher, stored.time, stored.purpose, stored.operator, stored.verified, stored.revision"
+        }
         Grain::Client => {
             "stored.publisher, stored.time, stored.client_id, stored.purpose, stored.model_id, stored.client_name,
-            stored.organization, stored.client_version, stored.operator, stored.key_fingerprint, stored.revision"
+            stored.organization, stored.client_version, stored.operator, stored.key_fingerprint, stored.verified,
+            stored.revision"
         }
-        Grain::Entry => "stored.publisher, stored.time, stored.entry_id, stored.url, stored.operator, stored.revision",
+        Grain::Entry => {
+            "stored.publisher, stored.time, stored.entry_id, stored.url, stored.operator, stored.verified,
+            stored.revision"
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
-use warehouse::{Filter, Scope, WarehouseError};
+use warehouse::{BeforeVerification, Filter, Scope, WarehouseError};
 
 use super::column::Column;
 use super::newest::Texts;
@@ -41,6 +41,9 @@ pub struct TopContent {
 pub struct DashboardStats {
     /// Distinct receipts.
     pub total_receipts: u64,
+    /// Receipts that arrived before anybody had verified the publisher's domain, whether or not the
+    /// filter counts them.
+    pub receipts_before_verification: u64,
     /// Distinct `client.id`s.
     pub unique_clients: u64,
     /// The most used entries, most first; entries with equal counts in order of their id.
@@ -105,9 +108,11 @@ impl Usage {
                 _ => self.most_used("dashboard_top", scope, filter, top_max).await,
             }
         });
-        let (totals, top) = tokio::try_join!(totals, top)?;
+        let before_verification = Box::pin(self.before_verification(scope, filter));
+        let (totals, top, before_verification) = tokio::try_join!(totals, top, before_verification)?;
         Ok(DashboardStats {
             top_content: top.into_top_content(),
+            receipts_before_verification: before_verification,
             ..totals
         })
     }
@@ -133,12 +138,25 @@ impl Usage {
         let proven = UsageByPurpose::of_sums(totals.proven_training, totals.proven_inference, totals.proven_research);
         Ok(DashboardStats {
             total_receipts: count(totals.receipts),
+            receipts_before_verification: 0,
             unique_clients: totals.clients,
             top_content: Vec::new(),
             usage_by_purpose: all,
             proven: PartTotals::proven(proven, totals.proven_clients),
             unproven: PartTotals::unproven(all, proven, totals.unproven_clients),
         })
+    }
+
+    /// Receipts of the selection that arrived before the publisher was verified.
+    async fn before_verification(&self, scope: &Scope, filter: &Filter) -> Result<u64, WarehouseError> {
+        let filter = Filter {
+            before_verification: BeforeVerification::Only,
+            ..filter.clone()
+        };
+        let source = Source::new(scope, &filter, &[], &[]);
+        let sql = format!("SELECT sum(piece.receipts) FROM {}", source.rows());
+        let receipts: i64 = self.warehouse.one("before_verification", source.call(&sql)).await?;
+        Ok(count(receipts))
     }
 
     /// The most used entries, at most `top_max` and at least one.

@@ -9,7 +9,7 @@ use warehouse::{Call, FINAL_SETTINGS, Filter, Scope, WarehouseError};
 
 use super::column::{Column, key};
 use super::ranking::{By, ItemId};
-use super::source::{OPERATOR_OF_RECEIPTS, OPERATOR_OF_USAGE};
+use super::source::{STAMP_OF_RECEIPTS, STAMP_OF_USAGE};
 use crate::calendar::day_of;
 use crate::{Grain, Usage};
 
@@ -151,7 +151,7 @@ impl Usage {
             grain.name(),
             scope.condition(),
             texts.condition("stored.time", "{days:Array(UInt32)}"),
-            and(&filter.conditions("stored.", OPERATOR_OF_USAGE)),
+            and(&filter.conditions("stored.", STAMP_OF_USAGE)),
             key(grain),
         );
         let call = texts.bind(scope.bind(Call::new(sql)), newest).with("days", days);
@@ -189,7 +189,7 @@ impl Usage {
             texts.array(|column| format!("max(toString(stored.{column}))")),
             scope.condition(),
             texts.condition("toUnixTimestamp64Milli(stored.timestamp)", "{times_ms:Array(Int64)}"),
-            and(&filter.conditions("stored.", OPERATOR_OF_RECEIPTS)),
+            and(&filter.conditions("stored.", STAMP_OF_RECEIPTS)),
         );
         let call = texts
             .bind(scope.bind(Call::new(sql)), newest)

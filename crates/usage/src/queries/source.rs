@@ -4,16 +4,22 @@
 //! greatest values and distinct values over both are those over receipts.
 
 use uuid::Uuid;
-use warehouse::{Call, FINAL_SETTINGS, Filter, Scope};
+use warehouse::{Call, FINAL_SETTINGS, Filter, Scope, StampColumns};
 
 use super::column::{Column, key, start_s};
 use super::plan::{Level, Plan, Units};
 use crate::Grain;
 use crate::calendar::{DAY_S, HALF_HOUR_S, day_of};
 
-/// The operator of a row called `stored`.
-pub(super) const OPERATOR_OF_USAGE: &str = "stored.operator";
-pub(super) const OPERATOR_OF_RECEIPTS: &str = "tupleElement(stored.stamp, 2)";
+/// The stamp of a row called `stored`.
+pub(super) const STAMP_OF_USAGE: StampColumns = StampColumns {
+    operator: "stored.operator",
+    verified: "stored.verified",
+};
+pub(super) const STAMP_OF_RECEIPTS: StampColumns = StampColumns {
+    operator: "tupleElement(stored.stamp, 2)",
+    verified: "tupleElement(stored.stamp, 3)",
+};
 
 /// Distinct texts that are gathered for a list.
 const TEXTS_MAX: u32 = 10_000;
@@ -148,7 +154,7 @@ impl<'a> Source<'a> {
         if let Some(outer) = outer {
             conditions.push(self.outside(outer, "stored.time"));
         }
-        conditions.extend(self.narrowing(OPERATOR_OF_USAGE));
+        conditions.extend(self.narrowing(STAMP_OF_USAGE));
         let group = if self.is_by_key {
             format!(" GROUP BY {} HAVING sum(stored.receipts) > 0", key(*grain))
         } else {
@@ -173,7 +179,7 @@ impl<'a> Source<'a> {
         if let Some(units) = outer {
             conditions.push(self.outside_of_receipts(units));
         }
-        conditions.extend(self.narrowing(OPERATOR_OF_RECEIPTS));
+        conditions.extend(self.narrowing(STAMP_OF_RECEIPTS));
         format!(
             "SELECT {} FROM receipts AS stored FINAL WHERE {}",
             columns.join(", "),
@@ -232,10 +238,10 @@ impl<'a> Source<'a> {
     }
 
     /// Conditions of the filter and of the only IDs.
-    fn narrowing(&self, operator: &str) -> impl Iterator<Item = String> {
+    fn narrowing(&self, stamp: StampColumns) -> impl Iterator<Item = String> {
         let only = self.only.as_ref();
         let only = only.map(|(id, _)| format!("stored.{id} IN {{only:Array(UUID)}}"));
-        self.filter.conditions("stored.", operator).into_iter().chain(only)
+        self.filter.conditions("stored.", stamp).into_iter().chain(only)
     }
 
     /// A call of a statement over [`rows`](Self::rows), with everything bound that they name.

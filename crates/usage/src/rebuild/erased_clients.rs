@@ -15,7 +15,7 @@ const NAMED: &str = "(client_id != toUUID('00000000-0000-0000-0000-000000000000'
     OR organization != '' OR client_version != '' OR operator != ''
     OR key_fingerprint != toFixedString('', 32))";
 const KEYS: &str = "grain, publisher, time, entry_id, half_hour, client_id, purpose, model_id, client_name,
-    organization, client_version, url, operator, key_fingerprint";
+    organization, client_version, url, operator, key_fingerprint, verified";
 
 impl Usage {
     /// Number of aggregates of a scope that still have clients whose receipts of accesses before

@@ -1,10 +1,10 @@
 //! SQL of the differences between `usage` and `receipts`: rows of `usage` to insert.
 
-use warehouse::{FINAL_SETTINGS, OPERATOR};
+use warehouse::{FINAL_SETTINGS, OPERATOR, VERIFIED};
 
 /// Columns of a key, but the revision.
 const KEY_COLUMNS: &str = "grain, publisher, time, entry_id, half_hour, key, client_id, purpose, model_id, \
-    client_name, organization, client_version, url, operator, key_fingerprint";
+    client_name, organization, client_version, url, operator, key_fingerprint, verified";
 const NO_KEY: &str = "toFixedString('', 32)";
 const NIL: &str = "toUUID('00000000-0000-0000-0000-000000000000')";
 const RECEIPTS_OF_DAY: &str =
@@ -50,7 +50,7 @@ fn contributions() -> String {
                 UNION ALL
                 SELECT toString(grain), publisher, time, entry_id, half_hour, key, client_id, toString(purpose),
                     model_id, toString(client_name), toString(organization), toString(client_version), url,
-                    toString(operator), CAST(key_fingerprint AS FixedString(32)), toInt64(0), toInt64({first}), toInt64({last}), revision, sum(receipts), min(first_ms),
+                    toString(operator), CAST(key_fingerprint AS FixedString(32)), verified, toInt64(0), toInt64({first}), toInt64({last}), revision, sum(receipts), min(first_ms),
                     max(last_ms), true
                 FROM usage
                 WHERE grain IN ('all', 'purpose', 'client', 'entry') AND publisher = {{publisher:String}}
@@ -79,13 +79,13 @@ fn contributions_of_receipts() -> String {
             if(grain = 'client', of_organization, '') AS organization,
             if(grain = 'client', of_version, '') AS client_version,
             if(grain = 'entry', of_url, '') AS url, of_operator AS operator,
-            if(grain IN ('all', 'client'), of_key, {NO_KEY}) AS key_fingerprint, at_ms
+            if(grain IN ('all', 'client'), of_key, {NO_KEY}) AS key_fingerprint, of_verified AS verified, at_ms
         FROM (
             SELECT toUnixTimestamp(timestamp) AS second, toUnixTimestamp64Milli(timestamp) AS at_ms,
                 entry_id AS of_entry, client_id AS of_client, toString(purpose) AS for_purpose,
                 model_id AS for_model, toString(client_name) AS of_name,
                 toString(organization) AS of_organization, toString(client_version) AS of_version, url AS of_url,
-                {OPERATOR} AS of_operator, CAST(key_fingerprint AS FixedString(32)) AS of_key
+                {OPERATOR} AS of_operator, CAST(key_fingerprint AS FixedString(32)) AS of_key, {VERIFIED} AS of_verified
             FROM receipts FINAL WHERE publisher = {{publisher:String}} AND {RECEIPTS_OF_DAY})
         ARRAY JOIN ['all', 'purpose', 'client', 'entry'] AS grain"
     )
@@ -95,7 +95,7 @@ fn contributions_of_receipts() -> String {
 fn counted_keys() -> String {
     let of_receipts = format!("FROM receipts WHERE publisher = {{publisher:String}} AND {RECEIPTS_OF_DAY}");
     format!(
-        "SELECT 'counted', '', time, {NIL}, toUInt8(0), key, {NIL}, '', '', '', '', '', '', '', {NO_KEY}, toUInt32(0),
+        "SELECT 'counted', '', time, {NIL}, toUInt8(0), key, {NIL}, '', '', '', '', '', '', '', {NO_KEY}, false, toUInt32(0),
             max(expected) - sum(stored) AS receipts, toInt64(0), toInt64(0)
         FROM (
             SELECT toUnixTimestamp(timestamp) AS time, toFixedString(substring(payload_hash, 1, 16), 16) AS key,
@@ -112,7 +112,8 @@ pub(super) fn orphaned_keys() -> String {
     format!(
         "SELECT 'counted' AS grain, '' AS publisher, time, {NIL} AS entry_id, toUInt8(0) AS half_hour, key,
             {NIL} AS client_id, '' AS purpose, '' AS model_id, '' AS client_name, '' AS organization,
-            '' AS client_version, '' AS url, '' AS operator, {NO_KEY} AS key_fingerprint, toUInt32(0) AS revision, -sum(stored) AS receipts,
+            '' AS client_version, '' AS url, '' AS operator, {NO_KEY} AS key_fingerprint, false AS verified,
+            toUInt32(0) AS revision, -sum(stored) AS receipts,
             toInt64(0) AS first_ms, toInt64(0) AS last_ms
         FROM (
             SELECT time, key, receipts AS stored FROM usage

@@ -56,7 +56,7 @@ const RECEIPT_BLANKS: [Blank; 11] = [
     ("client_version", "''"),
     ("organization", "''"),
     ("key_fingerprint", "toFixedString('', 32)"),
-    ("stamp", "(toDateTime64(0, 3, 'UTC'), '')"),
+    ("stamp", "(toDateTime64(0, 3, 'UTC'), '', tupleElement(stamp, 3))"),
     ("context", "''"),
     ("query_id", "''"),
     ("session_id", "''"),

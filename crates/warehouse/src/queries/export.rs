@@ -52,6 +52,8 @@ pub struct ExportedReceipt {
     pub key_fingerprint: [u8; 32],
     /// Domain of the operator whose key it was on arrival; empty if the receipt is unproven.
     pub operator: String,
+    /// Whether somebody had verified the publisher's domain when the receipt arrived.
+    pub publisher_verified: bool,
     /// `signatureAlgorithm`.
     pub algorithm: String,
     /// `usage.purpose`.
@@ -101,6 +103,7 @@ pub(super) struct ReceiptRow {
     /// The rest, in the order of [`ExportedReceipt`].
     texts: Vec<String>,
     fingerprint: [u8; 32],
+    verified: bool,
 }
 
 pub(super) const KEY: &str = "publisher AS name, toUnixTimestamp64Milli(timestamp) AS timestamp_ms, entry_id AS entry,
@@ -111,7 +114,7 @@ pub(super) const REST: &str = "length(positions) AS occurrences, toUnixTimestamp
     [toString(client_name), toString(client_version), toString(organization), toString(algorithm), toString(purpose),
     toString(context), toString(dataset_id), toString(model_id), toString(query_id), toString(session_id),
     toString(study_id), toString(researcher_id), tupleElement(stamp, 2)] AS texts,
-    CAST(key_fingerprint AS FixedString(32)) AS fingerprint";
+    CAST(key_fingerprint AS FixedString(32)) AS fingerprint, tupleElement(stamp, 3) AS verified";
 const ORDER: &str = "ORDER BY publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp";
 
 /// Rows before or behind a place; spelled out, so that the primary key cuts it.
@@ -249,6 +252,7 @@ impl From<ReceiptRow> for ExportedReceipt {
             researcher_id: text(),
             operator: text(),
             key_fingerprint: row.fingerprint,
+            publisher_verified: row.verified,
         }
     }
 }

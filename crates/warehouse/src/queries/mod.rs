@@ -65,6 +65,20 @@ pub struct Filter {
     pub operator: Option<String>,
     /// Only receipts signed with this key, SHA-256 of its SPKI.
     pub key_fingerprint: Option<[u8; 32]>,
+    /// Receipts that arrived before anybody had verified the publisher's domain.
+    pub before_verification: BeforeVerification,
+}
+
+/// Whether a query counts receipts that arrived before anybody had verified the publisher's domain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum BeforeVerification {
+    /// Only the others.
+    #[default]
+    Exclude,
+    /// All receipts.
+    Include,
+    /// No others.
+    Only,
 }
 
 /// Whether the key of a receipt was an operator's when the receipt arrived.
@@ -122,7 +136,7 @@ fn receipts_condition(scope: &Scope, filter: &Filter) -> String {
         AND timestamp < fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')",
         scope.condition()
     );
-    for member in filter.conditions("", OPERATOR) {
+    for member in filter.conditions("", STAMP) {
         condition.push_str(" AND ");
         condition.push_str(&member);
     }
@@ -131,13 +145,29 @@ fn receipts_condition(scope: &Scope, filter: &Filter) -> String {
 
 /// The operator of a row of `receipts`.
 pub const OPERATOR: &str = "tupleElement(stamp, 2)";
+/// Whether the publisher of a row of `receipts` was verified.
+pub const VERIFIED: &str = "tupleElement(stamp, 3)";
+
+/// Expressions of a row's stamp.
+#[derive(Debug, Clone, Copy)]
+pub struct StampColumns {
+    /// The operator.
+    pub operator: &'static str,
+    /// Whether the publisher was verified.
+    pub verified: &'static str,
+}
+
+const STAMP: StampColumns = StampColumns {
+    operator: OPERATOR,
+    verified: VERIFIED,
+};
 
 impl Filter {
     /// Conditions of the optional members over rows of `receipts` or `usage`, which
-    /// [`bind`](Self::bind) fills. Names of columns get the prefix; `operator` is the operator's
-    /// expression.
+    /// [`bind`](Self::bind) fills. Names of columns get the prefix.
     #[must_use]
-    pub fn conditions(&self, prefix: &str, operator: &str) -> Vec<String> {
+    pub fn conditions(&self, prefix: &str, stamp: StampColumns) -> Vec<String> {
+        let StampColumns { operator, verified } = stamp;
         let wanted = [
             (self.purpose.is_some(), "purpose = {purpose:String}"),
             (self.client_id.is_some(), "client_id = {client_id:UUID}"),
@@ -158,7 +188,12 @@ impl Filter {
             .operator
             .as_ref()
             .map(|_| format!("{operator} = {{operator:String}}"));
-        columns.chain(trust).chain(operator).collect()
+        let verified = match self.before_verification {
+            BeforeVerification::Exclude => Some(verified.to_owned()),
+            BeforeVerification::Include => None,
+            BeforeVerification::Only => Some(format!("NOT {verified}")),
+        };
+        columns.chain(trust).chain(operator).chain(verified).collect()
     }
 
     /// The call with the parameters of [`conditions`](Self::conditions) bound.

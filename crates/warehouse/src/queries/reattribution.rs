@@ -8,7 +8,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 
 use super::erasure::literal;
-use super::{OPERATOR, TIME_MS_MAX, TIME_MS_MIN};
+use super::{OPERATOR, TIME_MS_MAX, TIME_MS_MIN, VERIFIED};
 use crate::schema::RECEIPTS;
 use crate::{Call, Warehouse, WarehouseError};
 
@@ -85,7 +85,7 @@ impl Warehouse {
         for shard in self.shards() {
             let table = shard.layout().name(&RECEIPTS);
             let sql = format!(
-                "ALTER TABLE {table} UPDATE stamp = (tupleElement(stamp, 1), {to}) WHERE {rows}
+                "ALTER TABLE {table} UPDATE stamp = (tupleElement(stamp, 1), {to}, {VERIFIED}) WHERE {rows}
                  SETTINGS mutations_sync = 2"
             );
             shard.execute("reattribute", Call::new(sql).slow()).await?;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::sender::{OF_KEY, bind_key};
-use super::{FINAL_SETTINGS, OPERATOR, REJECTED_SETTINGS, Replay, Scope};
+use super::{FINAL_SETTINGS, OPERATOR, REJECTED_SETTINGS, Replay, Scope, VERIFIED};
 use crate::{Call, Warehouse, WarehouseError};
 
 /// Receipts that an ID is looked up among.
@@ -64,6 +64,8 @@ pub struct StoredReceipt {
     pub key_fingerprint: [u8; 32],
     /// Domain of the operator whose key it was on arrival; empty if the receipt is unproven.
     pub operator: String,
+    /// Whether somebody had verified the publisher's domain when the receipt arrived.
+    pub publisher_verified: bool,
 }
 
 /// One refusal of something that carries a receipt's id.
@@ -119,6 +121,7 @@ struct StoredRow {
     algorithm_text: String,
     fingerprint: [u8; 32],
     operator: String,
+    verified: bool,
 }
 
 #[derive(Row, Deserialize)]
@@ -146,7 +149,8 @@ impl Warehouse {
                 toUnixTimestamp64Milli(received_at) AS received_ms, toUnixTimestamp64Milli(timestamp) AS timestamp_ms,
                 publisher, entry_id AS entry, CAST(client_id AS UUID) AS client, toString(purpose) AS purpose_text,
                 toString(algorithm) AS algorithm_text,
-                CAST(key_fingerprint AS FixedString(32)) AS fingerprint, {OPERATOR} AS operator
+                CAST(key_fingerprint AS FixedString(32)) AS fingerprint, {OPERATOR} AS operator,
+                {VERIFIED} AS verified
              FROM receipts FINAL
              WHERE {whose} AND receipt_id = {{receipt_id:UUID}}
              ORDER BY first_position LIMIT 100 {FINAL_SETTINGS}"
@@ -189,6 +193,7 @@ fn stored_receipt(row: StoredRow) -> StoredReceipt {
         algorithm: row.algorithm_text,
         key_fingerprint: row.fingerprint,
         operator: row.operator,
+        publisher_verified: row.verified,
     }
 }
 

@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS `receipts_1`.receipts
     client_version SimpleAggregateFunction(min, LowCardinality(String)),
     organization SimpleAggregateFunction(min, LowCardinality(String)),
     key_fingerprint SimpleAggregateFunction(min, FixedString(32)) CODEC(ZSTD(1)),
-    stamp SimpleAggregateFunction(min, Tuple(DateTime64(3, 'UTC'), String)) CODEC(ZSTD(1)),
+    stamp SimpleAggregateFunction(min, Tuple(DateTime64(3, 'UTC'), String, Bool)) CODEC(ZSTD(1)),
     algorithm SimpleAggregateFunction(any, LowCardinality(String)),
     purpose SimpleAggregateFunction(any, LowCardinality(String)),
     context SimpleAggregateFunction(min, String) CODEC(ZSTD(1)),
@@ -172,6 +172,7 @@ CREATE TABLE IF NOT EXISTS `receipts_1`.usage
     url String CODEC(LZ4),
     operator LowCardinality(String),
     key_fingerprint LowCardinality(FixedString(32)),
+    verified Bool CODEC(LZ4),
     revision UInt32 CODEC(LZ4),
     receipts SimpleAggregateFunction(sum, Int64) CODEC(T64, LZ4),
     first_ms SimpleAggregateFunction(min, Int64) CODEC(Delta(8), ZSTD(1)),
@@ -181,7 +182,7 @@ ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/receipts_1/usage', '
 PARTITION BY toYYYYMM(toDateTime(time, 'UTC'))
 PRIMARY KEY (grain, publisher, time, entry_id, half_hour, key)
 ORDER BY (grain, publisher, time, entry_id, half_hour, key, client_id, purpose, model_id, client_name,
-    organization, client_version, url, operator, key_fingerprint, revision)
+    organization, client_version, url, operator, key_fingerprint, verified, revision)
 SETTINGS index_granularity = 256,
     min_compress_block_size = 4096,
     max_compress_block_size = 4096;

@@ -19,6 +19,7 @@ cases! {
     a_claim_without_its_token_ends_after_two_weeks,
     the_operator_transfers_a_domain,
     an_erased_account_leaves_no_claim,
+    the_first_verification_of_a_domain_stays,
 }
 
 const DAY_MS: i64 = 24 * HOUR_MS;
@@ -55,6 +56,12 @@ async fn challenge(accounts: &Accounts, account_id: &str, name: &str) -> (Challe
     let issued = accounts.create_challenges(&wish).await.unwrap().remove(0);
     let token = issued.token.strip_prefix(TOKEN_PREFIX).unwrap().to_owned();
     (issued.challenge, token)
+}
+
+/// When these hosts were verified first.
+async fn first(accounts: &Accounts, hosts: &[&str]) -> Vec<Option<i64>> {
+    let hosts: Vec<std::sync::Arc<str>> = hosts.iter().map(|host| (*host).into()).collect();
+    accounts.first_verifications(&hosts).await.unwrap()
 }
 
 /// Proves a domain; its token.
@@ -420,4 +427,54 @@ async fn an_erased_account_leaves_no_claim(place: Place) {
         .unwrap();
     assert_eq!(left.get::<i64, _>(0), 0);
     assert_eq!(known(&accounts, &mine).await.unwrap().contested_until_ms, None);
+}
+
+async fn the_first_verification_of_a_domain_stays(place: Place) {
+    let accounts = place.open().await;
+    let (mine, _) = account(&accounts, "mine").await;
+    let (theirs, _) = account(&accounts, "theirs").await;
+    let hosts = [
+        "example.com",
+        "www.example.com",
+        "com",
+        "shop.example",
+        "a.b.shop.example",
+    ];
+    assert_eq!(first(&accounts, &hosts).await, [None; 5]);
+    assert_eq!(first(&accounts, &[]).await, []);
+
+    // Renewals, suspensions, revocations and other owners leave it as it is.
+    let version = accounts.registry_versions().await.unwrap().operators;
+    prove(&accounts, &mine, "example.com").await;
+    assert!(accounts.registry_versions().await.unwrap().operators > version);
+    place.pass_ms(DAY_MS);
+    prove(&accounts, &mine, "example.com").await;
+    let name = &domains("example.com")[0];
+    assert!(accounts.revoke_verification(&mine, "key:test", name).await.unwrap());
+    place.pass_ms(DAY_MS);
+    prove(&accounts, &theirs, "example.com").await;
+    accounts.transfer_domain(name, &mine, "operator").await.unwrap();
+    let at_first = first(&accounts, &hosts).await;
+    assert_eq!(at_first, [Some(START_MS), None, None, None, None]);
+
+    // The operator's word is a verification. With subdomains it is one of each of them.
+    let version = accounts.registry_versions().await.unwrap().operators;
+    issue(&accounts, "shop.example").await;
+    assert!(accounts.registry_versions().await.unwrap().operators > version);
+    let later = Some(START_MS + 2 * DAY_MS);
+    assert_eq!(first(&accounts, &hosts).await[3..], [later, None]);
+    let raw = place.raw().await;
+    let include = "UPDATE domains SET include_subdomains = 1 WHERE domain = 'shop.example'";
+    sqlx::query(include).execute(&raw).await.unwrap();
+    place.pass_ms(DAY_MS);
+    issue(&accounts, "b.shop.example").await;
+    assert_eq!(first(&accounts, &hosts).await[3..], [later, later]);
+
+    // More hosts than one statement has.
+    let mut many: Vec<String> = (0..700).map(|number| format!("{number}.shop.example")).collect();
+    many.push("example.com".to_owned());
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let found = first(&accounts, &many).await;
+    assert_eq!((found.len(), found[700]), (701, Some(START_MS)));
+    assert!(found[..700].iter().all(|first| *first == later));
 }

@@ -105,6 +105,8 @@ fn top(receipts: Receipts<'_>, top_max: u32) -> Vec<TopContent> {
 pub(crate) fn dashboard(receipts: Receipts<'_>, top_max: u32) -> DashboardStats {
     DashboardStats {
         total_receipts: receipts.len() as u64,
+        // Of receipts that another filter matches.
+        receipts_before_verification: 0,
         unique_clients: distinct(receipts, |receipt| receipt.client_id),
         top_content: top(receipts, top_max),
         usage_by_purpose: purposes(receipts),

@@ -28,6 +28,7 @@ pub(crate) struct Receipt {
     pub(crate) model_id: String,
     pub(crate) key: [u8; 32],
     pub(crate) operator: String,
+    pub(crate) publisher_verified: bool,
     pub(crate) received_at_ms: i64,
 }
 
@@ -50,6 +51,7 @@ impl Receipt {
             model_id: String::new(),
             key: [4; 32],
             operator: String::new(),
+            publisher_verified: true,
             received_at_ms: NOON_MS,
         }
     }
@@ -82,6 +84,7 @@ impl Receipt {
             raw: b"{}",
             origin: "record",
             operator: &self.operator,
+            publisher_verified: self.publisher_verified,
             ..AcceptedRow::default()
         }
     }

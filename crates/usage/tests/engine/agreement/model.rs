@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use usage::Usage;
 use uuid::Uuid;
-use warehouse::{Below, Filter, MetadataErasure, Scope, Trust};
+use warehouse::{BeforeVerification, Below, Filter, MetadataErasure, Scope, Trust};
 
 use super::harness::{NOON_MS, Receipt, insert};
 
@@ -75,6 +75,7 @@ fn random_receipt(rng: &mut StdRng, number: u128) -> Receipt {
         // Keys don't follow from clients, and became an operator's in between.
         key: [rng.random_range(1..4); 32],
         operator: (*OPERATORS.choose(rng).unwrap()).to_owned(),
+        publisher_verified: rng.random_bool(0.8),
         ..Receipt::new(number)
     }
 }
@@ -97,6 +98,8 @@ impl Model {
                 // The stamp of the first arrival stays.
                 again.operator = (*OPERATORS.choose(rng).unwrap()).to_owned();
                 again.received_at_ms += rng.random_range(1..1_000);
+                // Who was verified once stays so.
+                again.publisher_verified |= rng.random_bool(0.5);
                 again
             } else {
                 let receipt = random_receipt(rng, u128::from(self.offset));
@@ -158,6 +161,11 @@ impl Model {
                     .as_ref()
                     .is_none_or(|operator| *operator == receipt.operator)
                 && filter.key_fingerprint.is_none_or(|key| key == receipt.key)
+                && match filter.before_verification {
+                    BeforeVerification::Exclude => receipt.publisher_verified,
+                    BeforeVerification::Include => true,
+                    BeforeVerification::Only => !receipt.publisher_verified,
+                }
         };
         self.receipts.iter().filter(matches).collect()
     }

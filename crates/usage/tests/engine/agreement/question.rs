@@ -3,13 +3,20 @@
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use warehouse::{Below, Filter, Scope, Trust};
+use warehouse::{BeforeVerification, Below, Filter, Scope, Trust};
 
 use super::harness::{NOON_MS, Receipt};
 use super::model::{DAY_MS, DAYS, HALF_HOUR_MS, HOUR_MS, MINUTE_MS, Model, PUBLISHERS};
 
 /// Minutes between UTC and local time.
 const OFFSETS: [i64; 5] = [0, 345, -210, 60, -570];
+
+const BEFORE_VERIFICATION: [BeforeVerification; 4] = [
+    BeforeVerification::Exclude,
+    BeforeVerification::Exclude,
+    BeforeVerification::Include,
+    BeforeVerification::Only,
+];
 
 pub(crate) fn random_question(rng: &mut StdRng, model: &Model) -> (Scope, Filter) {
     let chance = *[0.0, 0.0, 0.25, 0.5].choose(rng).unwrap();
@@ -28,6 +35,7 @@ pub(crate) fn random_question(rng: &mut StdRng, model: &Model) -> (Scope, Filter
         trust: some(rng).map(|receipt| Trust::of(&receipt.operator)),
         operator: some(rng).map(|receipt| receipt.operator),
         key_fingerprint: some(rng).map(|receipt| receipt.key),
+        before_verification: *BEFORE_VERIFICATION.choose(rng).unwrap(),
     };
     (random_scope(rng), filter)
 }

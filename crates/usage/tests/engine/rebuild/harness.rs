@@ -103,7 +103,7 @@ impl World {
     pub(crate) async fn assert_equal(&self) {
         for (grain, expected) in EXPECTED.iter() {
             let keys = "publisher, time, entry_id, half_hour, client_id, purpose, model_id, client_name,
-                organization, client_version, url, operator, key_fingerprint";
+                organization, client_version, url, operator, key_fingerprint, verified";
             let differing = format!(
                 "SELECT toInt64(count()) FROM (
                     SELECT {keys}, key, sum(revised) AS stored, min(first) AS stored_first, max(last) AS stored_last
@@ -130,7 +130,7 @@ static EXPECTED: LazyLock<[(&str, String); 5]> = LazyLock::new(expected);
 fn expected() -> [(&'static str, String); 5] {
     let day = "toUInt32(toUnixTimestamp(toStartOfDay(timestamp, 'UTC')))";
     let empty = "toFixedString('', 16)";
-    let operator = "tupleElement(stamp, 2)::LowCardinality(String) AS operator";
+    let stamp = "tupleElement(stamp, 2)::LowCardinality(String) AS operator, tupleElement(stamp, 3) AS verified";
     let (key, no_key) = (
         "key_fingerprint::LowCardinality(FixedString(32)) AS key_fingerprint",
         "toFixedString('', 32)::LowCardinality(FixedString(32)) AS key_fingerprint",
@@ -148,7 +148,7 @@ fn expected() -> [(&'static str, String); 5] {
             grain(format!(
                 "'' AS publisher, toUInt32(toUnixTimestamp(timestamp)) AS time, {NIL} AS entry_id, 0::UInt8 AS half_hour,
                  {NIL} AS client_id, '' AS purpose, '' AS model_id, '' AS client_name, '' AS organization,
-                 '' AS client_version, '' AS url, '' AS operator, {no_key}, substring(payload_hash, 1, 16)::FixedString(16) AS key"
+                 '' AS client_version, '' AS url, '' AS operator, false AS verified, {no_key}, substring(payload_hash, 1, 16)::FixedString(16) AS key"
             )),
         ),
         (
@@ -156,7 +156,7 @@ fn expected() -> [(&'static str, String); 5] {
             grain(format!(
                 "publisher, {day} AS time, entry_id, toUInt8(toHour(timestamp) * 2 + intDiv(toMinute(timestamp), 30))
                  AS half_hour, client_id, purpose, model_id, '' AS client_name, '' AS organization,
-                 '' AS client_version, '' AS url, {operator}, {key}, {empty} AS key"
+                 '' AS client_version, '' AS url, {stamp}, {key}, {empty} AS key"
             )),
         ),
         (
@@ -164,21 +164,21 @@ fn expected() -> [(&'static str, String); 5] {
             grain(format!(
                 "publisher, toUInt32(toUnixTimestamp(toStartOfInterval(timestamp, INTERVAL 30 MINUTE))) AS time,
                  {NIL} AS entry_id, 0::UInt8 AS half_hour, {NIL} AS client_id, purpose, '' AS model_id, '' AS client_name,
-                 '' AS organization, '' AS client_version, '' AS url, {operator}, {no_key}, {empty} AS key"
+                 '' AS organization, '' AS client_version, '' AS url, {stamp}, {no_key}, {empty} AS key"
             )),
         ),
         (
             "client",
             grain(format!(
                 "publisher, {day} AS time, {NIL} AS entry_id, 0::UInt8 AS half_hour, client_id, purpose, model_id,
-                 client_name, organization, client_version, '' AS url, {operator}, {key}, {empty} AS key"
+                 client_name, organization, client_version, '' AS url, {stamp}, {key}, {empty} AS key"
             )),
         ),
         (
             "entry",
             grain(format!(
                 "publisher, {day} AS time, entry_id, 0::UInt8 AS half_hour, {NIL} AS client_id, '' AS purpose,
-                 '' AS model_id, '' AS client_name, '' AS organization, '' AS client_version, url, {operator}, {no_key}, {empty} AS key"
+                 '' AS model_id, '' AS client_name, '' AS organization, '' AS client_version, url, {stamp}, {no_key}, {empty} AS key"
             )),
         ),
     ]
@@ -216,6 +216,7 @@ fn push(rows: &mut Rows, number: u64, position: u128) {
         organization: "Organization",
         key_fingerprint: &key,
         operator,
+        publisher_verified: pick(4) > 0,
         algorithm: "Ed25519",
         purpose: ["training", "inference", "research"][pick(3)],
         model_id: ["", "m1", "m2"][pick(3)],

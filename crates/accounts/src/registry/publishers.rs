@@ -1,0 +1,63 @@
+//! First verifications of publishers' domains, by whatever account.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use sqlx::Row;
+
+use super::key_status::padded;
+use super::placeholders;
+use crate::coverage::ancestors;
+use crate::{Accounts, AccountsError};
+
+/// Domains in one statement. Every statement has this many placeholders.
+const DOMAINS_PER_STATEMENT: usize = 256;
+
+/// A stored domain's first verification.
+struct First {
+    at_ms: i64,
+    include_subdomains: bool,
+}
+
+impl Accounts {
+    /// Returns when each of these hosts was verified first, in their order: in milliseconds since
+    /// the Unix epoch, or `None` if it never was. A verification of a parent domain with its
+    /// subdomains is one of the host. Verifications that have expired, or were revoked, count.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn first_verifications(&self, hosts: &[Arc<str>]) -> Result<Vec<Option<i64>>, AccountsError> {
+        let domains = hosts.iter().flat_map(|host| own_and_ancestors(host));
+        let domains: Vec<&str> = domains.collect::<BTreeSet<_>>().into_iter().collect();
+        let mut found: HashMap<String, First> = HashMap::new();
+        for chunk in domains.chunks(DOMAINS_PER_STATEMENT) {
+            let statement = format!(
+                "SELECT domain, include_subdomains, first_verified_at_ms FROM domains WHERE domain IN ({})",
+                placeholders(DOMAINS_PER_STATEMENT, 1)
+            );
+            let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
+            // The last domain fills the placeholders that are left.
+            for domain in padded(chunk, DOMAINS_PER_STATEMENT) {
+                query = query.bind((*domain).to_owned());
+            }
+            let work = async { Ok(query.fetch_all(&self.pool).await?) };
+            for row in self.timed("first_verifications", work).await? {
+                let first = First {
+                    include_subdomains: row.try_get::<i64, _>(1)? != 0,
+                    at_ms: row.try_get(2)?,
+                };
+                found.insert(row.try_get(0)?, first);
+            }
+        }
+        let first = |host: &Arc<str>| {
+            let rows = own_and_ancestors(host).filter_map(|domain| Some((domain, found.get(domain)?)));
+            let of_host = rows.filter(|(domain, first)| *domain == &**host || first.include_subdomains);
+            of_host.map(|(_, first)| first.at_ms).min()
+        };
+        Ok(hosts.iter().map(first).collect())
+    }
+}
+
+fn own_and_ancestors(host: &str) -> impl Iterator<Item = &str> {
+    std::iter::once(host).chain(ancestors(host))
+}
