@@ -91,7 +91,7 @@ impl Accounts {
             let mut transaction = self.begin().await?;
             increment(&mut transaction, Subject::Operators).await?;
             let id = operator.id.to_string();
-            if let Some(holder) = holder(&mut transaction, key.fingerprint).await? {
+            if let Some(holder) = self.holder(&mut transaction, key.fingerprint).await? {
                 return Ok(if holder == id {
                     Ok(false)
                 } else {
@@ -137,12 +137,7 @@ impl Accounts {
             let mut transaction = self.begin().await?;
             increment(&mut transaction, Subject::Operators).await?;
             let now_ms = self.now_ms();
-            // A period can't end before it begins, where clocks differ.
-            let end = "UPDATE operator_keys SET until_ms = CASE WHEN from_ms > $1 THEN from_ms ELSE $1 END
-                WHERE operator_id = $2 AND fingerprint = $3 AND until_ms IS NULL";
-            let end = sqlx::query(end).bind(now_ms);
-            let end = end.bind(operator.id.to_string()).bind(key.to_string());
-            if end.execute(&mut *transaction).await?.rows_affected() == 0 {
+            if !end_period(&mut transaction, &operator.id.to_string(), key, now_ms).await? {
                 return Ok(false);
             }
             let detail = key.to_string();
@@ -180,15 +175,44 @@ impl Accounts {
         };
         rows.iter().map(key).collect()
     }
+
+    /// The operator that has a key now. The period of an operator whose domain isn't proven any
+    /// more ends here: an account that lost its domain can't keep the domain's keys from the new
+    /// owner.
+    async fn holder(
+        &self,
+        transaction: &mut Transaction<'static, Any>,
+        key: Fingerprint,
+    ) -> Result<Option<String>, AccountsError> {
+        let query = "SELECT operator_id FROM operator_keys WHERE fingerprint = $1 AND until_ms IS NULL";
+        let query = sqlx::query(query).bind(key.to_string());
+        let Some(row) = query.fetch_optional(&mut **transaction).await? else {
+            return Ok(None);
+        };
+        let holder: String = row.try_get(0)?;
+        let now_ms = self.now_ms();
+        let proven = "SELECT 1 FROM operators JOIN domains
+                ON domains.domain = operators.domain AND domains.account_id = operators.account_id
+            WHERE operators.operator_id = $1 AND domains.revoked_at_ms IS NULL AND domains.expires_at_ms > $2";
+        let proven = sqlx::query(proven).bind(&holder).bind(now_ms);
+        if proven.fetch_optional(&mut **transaction).await?.is_some() {
+            return Ok(Some(holder));
+        }
+        end_period(transaction, &holder, key, now_ms).await?;
+        Ok(None)
+    }
 }
 
-/// The operator that has a key now.
-async fn holder(
+/// Ends the open period of an operator's key. `false` if it has none.
+async fn end_period(
     transaction: &mut Transaction<'static, Any>,
+    operator_id: &str,
     key: Fingerprint,
-) -> Result<Option<String>, AccountsError> {
-    let query = "SELECT operator_id FROM operator_keys WHERE fingerprint = $1 AND until_ms IS NULL";
-    let query = sqlx::query(query).bind(key.to_string());
-    let row = query.fetch_optional(&mut **transaction).await?;
-    Ok(row.map(|row| row.try_get(0)).transpose()?)
+    now_ms: i64,
+) -> Result<bool, AccountsError> {
+    // A period can't end before it begins, where clocks differ.
+    let end = "UPDATE operator_keys SET until_ms = CASE WHEN from_ms > $1 THEN from_ms ELSE $1 END
+        WHERE operator_id = $2 AND fingerprint = $3 AND until_ms IS NULL";
+    let end = sqlx::query(end).bind(now_ms).bind(operator_id).bind(key.to_string());
+    Ok(end.execute(&mut **transaction).await?.rows_affected() > 0)
 }

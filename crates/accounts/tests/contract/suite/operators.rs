@@ -15,6 +15,7 @@ cases! {
     an_operator_needs_a_proven_domain,
     keys_are_operators_in_periods,
     a_key_belongs_to_one_operator_at_a_time,
+    an_operator_without_its_domain_holds_no_key,
     trust_ends_with_the_proof_of_the_domain,
     client_ids_are_claimed_and_released,
     keys_and_claims_are_bounded,
@@ -164,6 +165,27 @@ async fn a_key_belongs_to_one_operator_at_a_time(place: Place) {
         }
     }
     assert_eq!(began, 1, "one of them got the key, once");
+}
+
+async fn an_operator_without_its_domain_holds_no_key(place: Place) {
+    let accounts = place.open().await;
+    let lab = operator(&accounts, "lab.example").await;
+    assert!(add(&accounts, &lab, 1).await.unwrap() && add(&accounts, &lab, 2).await.unwrap());
+    place.pass_ms(HOUR_MS);
+    // The domain goes to another account, whose directory has the same key.
+    let name = &domains("lab.example")[0];
+    let new_owner = issue(&accounts, "other.example").await.account_id;
+    assert!(accounts.transfer_domain(name, &new_owner, "operator").await.unwrap());
+    let new = accounts.create_operator(&new_owner, ACTOR, name).await.unwrap();
+    assert!(add(&accounts, &new, 1).await.unwrap());
+    assert!(!add(&accounts, &new, 1).await.unwrap(), "it has the key");
+    let old = accounts.operator_keys(&lab).await.unwrap();
+    let open: Vec<_> = old.iter().filter(|period| period.until_ms.is_none()).collect();
+    assert_eq!(open.len(), 1, "only the key that the new owner has is ended");
+    assert_eq!(
+        owner(&accounts, 1, START_MS + 2 * HOUR_MS).await.as_deref(),
+        Some("lab.example")
+    );
 }
 
 async fn trust_ends_with_the_proof_of_the_domain(place: Place) {
