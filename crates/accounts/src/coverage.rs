@@ -16,11 +16,18 @@ pub struct KeyDomains {
 
 impl KeyDomains {
     /// Whether the key may act on `name`, a host in lower case: one of its domains, or below one of
-    /// them, and not on another of the account's. Whether that is verified is another question.
+    /// them, and not on another of the account's that is nearer. Whether that is verified is another
+    /// question.
     #[must_use]
     pub fn allow(&self, name: &str) -> bool {
-        let within = |domains: &[String]| domains.iter().any(|domain| name == domain || is_below(name, domain));
-        within(&self.domains) && !within(&self.except)
+        let within = |domain: &str| name == domain || is_below(name, domain);
+        let allows = |domain: &String| within(domain) && !self.except_below(domain).any(|other| within(other));
+        self.domains.iter().any(allows)
+    }
+
+    /// Domains below one of `domains` that the key isn't for.
+    pub(crate) fn except_below(&self, domain: &str) -> impl Iterator<Item = &String> {
+        self.except.iter().filter(move |other| is_below(other, domain))
     }
 }
 
@@ -129,10 +136,13 @@ mod tests {
     #[test]
     fn a_limited_key_acts_on_its_domains_and_below_but_not_on_other_domains_there() {
         let limit = KeyDomains {
-            domains: vec!["example.com".to_owned()],
+            domains: vec!["example.com".to_owned(), "vip.shop.example.com".to_owned()],
             except: vec!["shop.example.com".to_owned()],
         };
         for (name, allowed) in [
+            // The nearest domain decides.
+            ("vip.shop.example.com", true),
+            ("a.vip.shop.example.com", true),
             ("example.com", true),
             ("a.example.com", true),
             ("shop.example.com", false),

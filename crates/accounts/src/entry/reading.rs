@@ -268,13 +268,11 @@ impl Conditions {
             self.add("updated_at_ms >= $", [from.into()]);
         }
         if let Some(domain) = &filter.domain {
-            self.within("", std::slice::from_ref(domain));
+            let (condition, values) = within(domain);
+            self.add(&condition, values);
         }
         if let Some(key) = &filter.key {
-            self.within("", &key.domains);
-            if !key.except.is_empty() {
-                self.within("NOT ", &key.except);
-            }
+            self.of_key(key);
         }
         if let Some(text) = &filter.text {
             let anywhere = format!("%{}%", escaped(&text.to_lowercase()));
@@ -282,14 +280,21 @@ impl Conditions {
         }
     }
 
-    /// On one of `domains` or below it; `not` is empty or `NOT `.
-    fn within(&mut self, not: &str, domains: &[String]) {
-        let one = "domain = $ OR domain LIKE $ ESCAPE '\\'";
-        let any = vec![one; domains.len()].join(" OR ");
-        let values = domains
-            .iter()
-            .flat_map(|domain| [domain.clone().into(), format!("%.{}", escaped(domain)).into()]);
-        self.add(&format!("{not}({any})"), values);
+    /// Where a limited key may act ([`KeyDomains::allow`]).
+    fn of_key(&mut self, key: &KeyDomains) {
+        let mut any = Vec::with_capacity(key.domains.len());
+        let mut values = Vec::new();
+        for domain in &key.domains {
+            let (mut condition, own) = within(domain);
+            values.extend(own);
+            for other in key.except_below(domain) {
+                let (excepted, others) = within(other);
+                condition.push_str(&format!(" AND NOT {excepted}"));
+                values.extend(others);
+            }
+            any.push(condition);
+        }
+        self.add(&format!("({})", any.join(" OR ")), values);
     }
 
     fn ask(self, question: &str) -> sqlx::query::Query<'static, Any, sqlx::any::AnyArguments> {
@@ -302,6 +307,13 @@ impl Conditions {
         }
         query
     }
+}
+
+/// A condition: on a domain or below it.
+fn within(domain: &str) -> (String, [Value; 2]) {
+    let condition = "(domain = $ OR domain LIKE $ ESCAPE '\\')".to_owned();
+    let below = format!("%.{}", escaped(domain));
+    (condition, [domain.to_owned().into(), below.into()])
 }
 
 /// A pattern that only `text` itself matches.
