@@ -136,8 +136,9 @@ async fn request(
         .await?
     {
         RequestedErasure::TooMany => {
-            let detail =
-                format!("{ERASURES_OPEN_MAX} erasures of this account aren't done: wait for one, or cancel one");
+            let detail = format!(
+                "{ERASURES_OPEN_MAX} erasures of this account aren't done or were requested within 24 hours: wait"
+            );
             Err(Failure::new(Kind::TooManyErasures, detail))
         }
         RequestedErasure::Gone => {

@@ -11,8 +11,10 @@ use crate::{Accounts, AccountsError, MailKind, mail};
 
 /// The most entries that one erasure names.
 pub const ERASURE_ENTRIES_MAX: usize = 1_000;
-/// The most erasures of one account that are neither done nor cancelled.
+/// The most erasures of one account that aren't done, or were requested within 24 hours. Each one
+/// sends mails, also if it's cancelled.
 pub const ERASURES_OPEN_MAX: i64 = 100;
+const DAY_MS: i64 = 86_400_000;
 /// Erasures that are looked for at a time.
 const FOUND_MAX: i64 = 100;
 
@@ -21,7 +23,7 @@ const FOUND_MAX: i64 = 100;
 pub enum RequestedErasure {
     /// Stored: it will be done, unless it is cancelled.
     Taken(Box<Erasure>),
-    /// The account has [`ERASURES_OPEN_MAX`] that aren't done.
+    /// The account has [`ERASURES_OPEN_MAX`].
     TooMany,
     /// The account has been erased; a key of it may be in a process's memory yet.
     Gone,
@@ -64,8 +66,9 @@ impl Accounts {
                 return Ok(RequestedErasure::Gone);
             }
             let open = "SELECT COUNT(*) FROM erasures
-                WHERE account_id = $1 AND state IN ('scheduled', 'store', 'warehouse')";
-            let open = sqlx::query(open).bind(account_id).fetch_one(&mut *transaction).await?;
+                WHERE account_id = $1 AND (state IN ('scheduled', 'store', 'warehouse') OR requested_at_ms > $2)";
+            let open = sqlx::query(open).bind(account_id).bind(now_ms.saturating_sub(DAY_MS));
+            let open = open.fetch_one(&mut *transaction).await?;
             if open.try_get::<i64, _>(0)? >= ERASURES_OPEN_MAX {
                 return Ok(RequestedErasure::TooMany);
             }
