@@ -26,7 +26,7 @@ const JOB: &str = "proofs";
 /// Proofs, and claims, of one batch; a round does batches until nothing is due.
 const BATCH_MAX: i64 = 100;
 /// Domains looked at at one time, beside those that accounts have checked.
-const LOOKS_MAX: usize = 4;
+const LOOKS_MAX: usize = 16;
 /// Proofs that aren't due, of which one must be found where no due one is.
 const WITNESSES_MAX: i64 = 3;
 /// The actor in the audit trail.
@@ -89,19 +89,15 @@ impl<'a> Prover<'a> {
 
     async fn work(&self) -> Result<ProofRound, AccountsError> {
         let mut round = ProofRound::default();
+        // In turns, so that claims don't wait for all proofs: domains that answer slowly are many.
+        // Each proof and claim is due later afterwards, so the next batch has others.
         loop {
             let proofs = self.accounts.due_proofs(BATCH_MAX).await?;
-            if proofs.is_empty() {
+            let claims = self.accounts.due_claims(BATCH_MAX).await?;
+            if proofs.is_empty() && claims.is_empty() {
                 break;
             }
             self.check(proofs, &mut round).await?;
-        }
-        // Each is decided or due later, so the second batch has others.
-        loop {
-            let claims = self.accounts.due_claims(BATCH_MAX).await?;
-            if claims.is_empty() {
-                break;
-            }
             for claim in claims {
                 round.transferred += u64::from(self.decide(&claim).await?);
             }
