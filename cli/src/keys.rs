@@ -161,12 +161,13 @@ impl Create {
         let new = NewKey {
             domains: self.domain,
             account_id: self.account,
+            tier: self.tier,
             is_limited: self.limited,
             name: self.name,
             scopes: self.scope,
             expires_at_ms: self.expires.end_ms(now_ms()),
         };
-        let issued = create(&accounts, new, self.tier).await.map_err(failure);
+        let issued = accounts.create_publisher_key(new).await.map_err(failure);
         let answer = match issued {
             Ok(made) => match show(&made, self.json) {
                 Ok(()) => Ok(Answer::Good),
@@ -177,16 +178,6 @@ impl Create {
         accounts.close().await;
         answer
     }
-}
-
-/// Makes the key, and sets the account's tier if one is given.
-async fn create(accounts: &Accounts, new: NewKey, tier: Option<Tier>) -> Result<PublisherKey, AccountsError> {
-    let mut made = accounts.create_publisher_key(new).await?;
-    if let Some(tier) = tier {
-        accounts.set_tier(&made.issued.account_id, tier, OPERATOR).await?;
-        made.tier = tier;
-    }
-    Ok(made)
 }
 
 fn show(made: &PublisherKey, as_json: bool) -> Result<(), Failure> {

@@ -228,14 +228,13 @@ async fn open_accounts(dir: &Path) -> (Accounts, Keys) {
         let new = NewKey {
             account_id: accounts.account_of(&domains[0]).await.unwrap(),
             domains,
+            tier: Some(tier),
             is_limited: false,
             name: "test".to_owned(),
             scopes: vec![scope],
             expires_at_ms,
         };
-        let issued = accounts.create_publisher_key(new).await.unwrap().issued;
-        accounts.set_tier(&issued.account_id, tier, "test").await.unwrap();
-        issued
+        accounts.create_publisher_key(new).await.unwrap().issued
     };
     let later = now_ms + DAY_MS;
     clock.store(now_ms - 400 * DAY_MS, Ordering::SeqCst);

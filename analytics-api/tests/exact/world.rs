@@ -416,6 +416,7 @@ async fn readers(accounts: &Accounts) -> Vec<Reader> {
         let new = NewKey {
             domains: domains.iter().map(|domain| domain.parse().unwrap()).collect(),
             account_id: None,
+            tier: None,
             is_limited: false,
             name: "test".to_owned(),
             scopes: vec![Scope::Read],

@@ -153,6 +153,7 @@ impl World {
         let new = NewKey {
             domains: vec![domain.parse().unwrap()],
             account_id: self.accounts.account_of(&domain.parse().unwrap()).await.unwrap(),
+            tier: None,
             is_limited: false,
             name: "test".to_owned(),
             scopes: vec![Scope::Read],

@@ -1,7 +1,7 @@
 //! Accounts as whoever runs the deployment sees them: listed, shown, and moved to another tier.
 
-use sqlx::Row;
 use sqlx::any::AnyRow;
+use sqlx::{Any, Row, Transaction};
 
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, Deletion, Tier};
@@ -84,36 +84,47 @@ impl Accounts {
         let now_ms = self.now_ms();
         let work = async {
             let mut transaction = self.begin().await?;
-            // The account's row stays locked: of two changes at one time the second sees the
-            // first's tier.
-            let lock = sqlx::query("UPDATE accounts SET tier = tier WHERE id = $1").bind(account_id);
-            if lock.execute(&mut *transaction).await?.rows_affected() == 0 {
-                return Ok(None);
-            }
-            let query = sqlx::query("SELECT tier FROM accounts WHERE id = $1").bind(account_id);
-            let before = read_tier(&query.fetch_one(&mut *transaction).await?, 0)?;
-            if before == tier {
-                return Ok(Some(before));
-            }
-            let update = sqlx::query("UPDATE accounts SET tier = $1 WHERE id = $2");
-            let update = update.bind(tier.as_str()).bind(account_id);
-            update.execute(&mut *transaction).await?;
-            let change = Change {
-                account_id,
-                actor,
-                action: "account.set-tier",
-                subject: account_id,
-                detail: &format!("{before} to {tier}"),
-                at_ms: now_ms,
-            };
-            trail::note(&mut transaction, &change).await?;
+            let before = change_tier(&mut transaction, account_id, tier, actor, now_ms).await?;
             transaction.commit().await?;
-            Ok(Some(before))
+            Ok(before)
         };
         let before = self.timed("set_tier", work).await?;
         self.cache.retain(|_, key| !key.is_of(account_id));
         Ok(before)
     }
+}
+
+/// Moves an account to a tier and returns the tier before; `None` if there is no such account. The
+/// account's row stays locked: of two changes at one time the second sees the first's tier.
+pub(crate) async fn change_tier(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    tier: Tier,
+    actor: &str,
+    at_ms: i64,
+) -> Result<Option<Tier>, AccountsError> {
+    let lock = sqlx::query("UPDATE accounts SET tier = tier WHERE id = $1").bind(account_id);
+    if lock.execute(&mut **transaction).await?.rows_affected() == 0 {
+        return Ok(None);
+    }
+    let query = sqlx::query("SELECT tier FROM accounts WHERE id = $1").bind(account_id);
+    let before = read_tier(&query.fetch_one(&mut **transaction).await?, 0)?;
+    if before == tier {
+        return Ok(Some(before));
+    }
+    let update = sqlx::query("UPDATE accounts SET tier = $1 WHERE id = $2");
+    let update = update.bind(tier.as_str()).bind(account_id);
+    update.execute(&mut **transaction).await?;
+    let change = Change {
+        account_id,
+        actor,
+        action: "account.set-tier",
+        subject: account_id,
+        detail: &format!("{before} to {tier}"),
+        at_ms,
+    };
+    trail::note(transaction, &change).await?;
+    Ok(Some(before))
 }
 
 /// The tier in a row's column.

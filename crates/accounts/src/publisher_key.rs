@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlx::{Any, Row, Transaction};
 use uuid::Uuid;
 
+use crate::account::change_tier;
 use crate::key::{self, KeyWish};
 use crate::lifetime::YEAR_MS;
 use crate::registry::{Subject, increment};
@@ -26,6 +27,8 @@ pub struct NewKey {
     /// The account that the key is for: required if it owns one of the domains, and then those that
     /// nobody owns become its own. `None` makes an account.
     pub account_id: Option<String>,
+    /// Tier of the account from now on; `None` leaves it as it is, and a new account is free.
+    pub tier: Option<Tier>,
     /// Whether the key is limited to `domains`, instead of speaking for all of the account's.
     pub is_limited: bool,
     /// A label, 1 to 100 characters.
@@ -51,7 +54,7 @@ pub struct PublisherKey {
 impl Accounts {
     /// Makes a key for a publisher, as the operator on the machine itself: domains that nobody owns
     /// are recorded as verified for a year by the method `local`, for the account that `new` names
-    /// or for a new one of tier free. A domain that was proven keeps its proof.
+    /// or for a new one. A domain that was proven keeps its proof.
     ///
     /// # Errors
     /// The wish can't be met ([`AccountsError`] says why), or the store fails. Nothing is stored
@@ -71,20 +74,28 @@ impl Accounts {
         // In order, so that two transactions over the same domains never wait for each other in a
         // circle.
         let domains = new.domains.into_iter().collect();
-        let account_id = new.account_id;
-        let work = self.store_key(domains, account_id.as_deref(), wish, now_ms);
-        self.timed("create_publisher_key", work).await
+        let account = (new.account_id.as_deref(), new.tier);
+        let made = self
+            .timed("create_publisher_key", self.store_key(domains, account, wish, now_ms))
+            .await?;
+        if new.tier.is_some() {
+            self.forget(&made.issued.account_id);
+        }
+        Ok(made)
     }
 
     async fn store_key(
         &self,
         domains: BTreeSet<Domain>,
-        named: Option<&str>,
+        (named, tier): (Option<&str>, Option<Tier>),
         wish: KeyWish,
         now_ms: i64,
     ) -> Result<PublisherKey, AccountsError> {
         let mut transaction = self.begin().await?;
         let account_id = claim(&mut transaction, &domains, named, now_ms).await?;
+        if let Some(tier) = tier {
+            change_tier(&mut transaction, &account_id, tier, OPERATOR, now_ms).await?;
+        }
         let tier = key::check_room(&mut transaction, &account_id, self.keys_max, now_ms).await?;
         let issued = key::make(&mut transaction, &account_id, wish, OPERATOR, now_ms).await?;
         transaction.commit().await?;

@@ -257,6 +257,7 @@ async fn a_person_makes_keys_for_some_of_their_domains() {
         let new = accounts::NewKey {
             domains: vec![domain.parse().unwrap()],
             account_id: Some(principal.account_id.clone()),
+            tier: None,
             is_limited: false,
             name: "vouched".to_owned(),
             scopes: BOTH.to_vec(),

@@ -70,16 +70,14 @@ impl Stack {
         let new = NewKey {
             account_id: self.deps.accounts.account_of(&domains[0]).await.unwrap(),
             domains,
+            tier: Some(Tier::Enterprise),
             is_limited: false,
             name: "test".to_owned(),
             scopes: scopes.to_vec(),
             expires_at_ms: self.clock.load(Ordering::SeqCst) + 5 * 365 * DAY_MS,
         };
-        let accounts = &self.deps.accounts;
-        let issued = accounts.create_publisher_key(new).await.unwrap().issued;
-        let tier = accounts.set_tier(&issued.account_id, Tier::Enterprise, "test");
-        tier.await.unwrap();
-        issued.api_key
+        let made = self.deps.accounts.create_publisher_key(new).await.unwrap();
+        made.issued.api_key
     }
 }
 

@@ -42,6 +42,7 @@ impl Case {
         let wish = accounts::NewKey {
             domains: vec!["example.com".parse().unwrap()],
             account_id: None,
+            tier: None,
             is_limited: false,
             name: "test".to_owned(),
             scopes: vec![Scope::Write],
@@ -459,6 +460,7 @@ async fn what_arrives_before_a_publishers_first_verification_is_marked() {
     let wish = accounts::NewKey {
         domains: vec!["shop.example".parse().unwrap()],
         account_id: None,
+        tier: None,
         is_limited: false,
         name: "test".to_owned(),
         scopes: vec![Scope::Read],

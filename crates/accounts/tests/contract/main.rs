@@ -84,6 +84,7 @@ pub(crate) fn wish(names: &str) -> NewKey {
     NewKey {
         domains: domains(names),
         account_id: None,
+        tier: None,
         is_limited: false,
         name: "test".to_owned(),
         scopes: vec![Scope::Read],

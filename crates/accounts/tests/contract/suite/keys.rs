@@ -444,8 +444,19 @@ async fn keys_are_bounded_by_the_tier(place: Place) {
         keys.push(issue(&accounts, "example.com").await);
     }
     full(Tier::Free, 5).await;
-    accounts.set_tier(&account_id, Tier::Pro, "operator").await.unwrap();
-    for _ in 5..25 {
+    // The tier is set with the key, or not at all.
+    let pro = NewKey {
+        tier: Some(Tier::Pro),
+        ..owned(&accounts, wish("example.com")).await
+    };
+    let nameless = NewKey {
+        name: String::new(),
+        ..pro.clone()
+    };
+    assert!(accounts.create_publisher_key(nameless).await.is_err());
+    full(Tier::Free, 5).await;
+    assert_eq!(accounts.create_publisher_key(pro).await.unwrap().tier, Tier::Pro);
+    for _ in 6..25 {
         issue(&accounts, "example.com").await;
     }
     full(Tier::Pro, 25).await;
