@@ -243,8 +243,8 @@ fn revoked_keys_prove_nothing_that_arrives_later(world: &World, operator: &Sende
     assert!(again >= 1);
 }
 
-/// Receipts that arrive before anybody has verified the domain count in no total, unless somebody
-/// asks for them.
+/// Receipts that arrive before anybody has verified the domain count in no total, unless a query
+/// includes them.
 fn receipts_from_before_the_first_verification(world: &World, stranger: &Sender) {
     let of_late = |count| {
         let unsigned: Vec<Value> = (0..count)

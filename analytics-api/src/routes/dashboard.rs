@@ -50,8 +50,8 @@ pub(crate) const PARAMETERS: &[Query] = &[
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Dashboard {
     total_receipts: u64,
-    /// Receipts of this selection that arrived before anybody had verified the publisher's domain. The other numbers leave them
-    /// out, unless `beforeVerification` says otherwise.
+    /// Receipts of this selection that arrived before anybody had verified the publisher's domain.
+    /// The other numbers exclude them, unless `beforeVerification` is given.
     receipts_before_verification: u64,
     unique_clients: u64,
     /// The entries with the most receipts.

@@ -76,7 +76,8 @@ struct Payload {
     signature_algorithm: String,
     #[serde(flatten)]
     signer: Signer,
-    /// Whether it arrived before anybody had verified the publisher's domain. Totals leave it out then.
+    /// Whether the receipt arrived before anybody had verified the publisher's domain. Totals
+    /// exclude such receipts.
     before_verification: bool,
 }
 

@@ -108,7 +108,8 @@ pub(crate) struct ListedReceipt {
     signature_algorithm: String,
     #[serde(flatten)]
     signer: Signer,
-    /// Whether it arrived before anybody had verified the publisher's domain. Totals leave it out then.
+    /// Whether the receipt arrived before anybody had verified the publisher's domain. Totals
+    /// exclude such receipts.
     before_verification: bool,
 }
 

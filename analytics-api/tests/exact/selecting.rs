@@ -211,7 +211,7 @@ impl Selection {
         self.facts(model, reader, self.start_ms(), self.end_ms())
     }
 
-    /// The same with another choice of `beforeVerification`.
+    /// This selection with another choice of `beforeVerification`.
     pub(crate) fn with_before_verification(&self, choice: &'static str) -> Self {
         Self {
             before_verification: Some(choice),

@@ -135,7 +135,7 @@ fn has_plaintext_password(url: &str) -> bool {
         options.get_ssl_mode(),
         PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull
     );
-    // sqlx panics if it writes an address without brackets into a URL. The host doesn't matter here.
+    // sqlx panics if it writes an address without brackets into a URL. The host doesn't matter.
     !is_here && !has_tls && options.clone().host("host").to_url_lossy().password().is_some()
 }
 

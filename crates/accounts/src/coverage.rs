@@ -16,8 +16,8 @@ pub struct KeyDomains {
 
 impl KeyDomains {
     /// Whether the key may act on `name`, a host in lower case: one of its domains, or below one of
-    /// them, and not on another of the account's that is nearer. Whether that is verified is another
-    /// question.
+    /// them, and not on another of the account's that is nearer. Whether that one is verified
+    /// doesn't matter here.
     #[must_use]
     pub fn allow(&self, name: &str) -> bool {
         let within = |domain: &str| name == domain || is_below(name, domain);

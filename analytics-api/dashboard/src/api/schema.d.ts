@@ -532,8 +532,8 @@ export interface components {
             previous?: components["schemas"]["PreviousTotals"];
             /**
              * Format: int64
-             * @description Receipts of this selection that arrived before anybody had verified the publisher's domain. The other numbers leave them
-             *     out, unless `beforeVerification` says otherwise.
+             * @description Receipts of this selection that arrived before anybody had verified the publisher's domain.
+             *     The other numbers exclude them, unless `beforeVerification` is given.
              */
             receiptsBeforeVerification: number;
             /** Format: date-time */
@@ -783,8 +783,8 @@ export interface components {
             previous?: components["schemas"]["PreviousTotals"];
             /**
              * Format: int64
-             * @description Receipts of this selection that arrived before anybody had verified the publisher's domain. The other numbers leave them
-             *     out, unless `beforeVerification` says otherwise.
+             * @description Receipts of this selection that arrived before anybody had verified the publisher's domain.
+             *     The other numbers exclude them, unless `beforeVerification` is given.
              */
             receiptsBeforeVerification: number;
             /** Format: date-time */
@@ -856,7 +856,10 @@ export interface components {
         };
         /** @description One receipt. What it didn't state, or what an erasure has taken, is null. */
         ListedReceipt: components["schemas"]["Signer"] & {
-            /** @description Whether it arrived before anybody had verified the publisher's domain. Totals leave it out then. */
+            /**
+             * @description Whether the receipt arrived before anybody had verified the publisher's domain. Totals
+             *     exclude such receipts.
+             */
             beforeVerification: boolean;
             /** Format: uuid */
             clientId: string | null;
@@ -977,7 +980,10 @@ export interface components {
         };
         /** @description One payload stored under the id. */
         Payload: components["schemas"]["Signer"] & {
-            /** @description Whether it arrived before anybody had verified the publisher's domain. Totals leave it out then. */
+            /**
+             * @description Whether the receipt arrived before anybody had verified the publisher's domain. Totals
+             *     exclude such receipts.
+             */
             beforeVerification: boolean;
             clientId: string;
             entryId: string;

@@ -280,7 +280,7 @@ impl Conditions {
         }
     }
 
-    /// Where a limited key may act ([`KeyDomains::allow`]).
+    /// Entries on which a limited key may act ([`KeyDomains::allow`]).
     fn of_key(&mut self, key: &KeyDomains) {
         let mut any = Vec::with_capacity(key.domains.len());
         let mut values = Vec::new();
