@@ -48,29 +48,29 @@ pub(super) const GRAINS: [Grain; 5] = [
     Grain {
         name: "all",
         time: DAY,
-        columns: "publisher, entry_id, half_hour, client_id, purpose, model_id, operator, key_fingerprint",
+        columns: "publisher, entry_id, half_hour, client_id, purpose, model_id, operator, key_fingerprint, verified",
         values: "publisher, entry_id, intDiv(toUnixTimestamp(timestamp) % 86400, 1800), client_id, purpose, model_id,
-            tupleElement(stamp, 2), key_fingerprint",
+            tupleElement(stamp, 2), key_fingerprint, tupleElement(stamp, 3)",
     },
     Grain {
         name: "purpose",
         time: "toUnixTimestamp(timestamp) - toUnixTimestamp(timestamp) % 1800",
-        columns: "publisher, purpose, operator",
-        values: "publisher, purpose, tupleElement(stamp, 2)",
+        columns: "publisher, purpose, operator, verified",
+        values: "publisher, purpose, tupleElement(stamp, 2), tupleElement(stamp, 3)",
     },
     Grain {
         name: "client",
         time: DAY,
         columns: "publisher, client_id, purpose, model_id, client_name, organization, client_version, operator,
-            key_fingerprint",
+            key_fingerprint, verified",
         values: "publisher, client_id, purpose, model_id, client_name, organization, client_version,
-            tupleElement(stamp, 2), key_fingerprint",
+            tupleElement(stamp, 2), key_fingerprint, tupleElement(stamp, 3)",
     },
     Grain {
         name: "entry",
         time: DAY,
-        columns: "publisher, entry_id, url, operator",
-        values: "publisher, entry_id, url, tupleElement(stamp, 2)",
+        columns: "publisher, entry_id, url, operator, verified",
+        values: "publisher, entry_id, url, tupleElement(stamp, 2), tupleElement(stamp, 3)",
     },
 ];
 
@@ -242,7 +242,7 @@ impl Load {
         // A log-uniform number is one by Zipf's law: below k with the probability log(k) / log(n).
         format!(
             "INSERT INTO receipts (publisher, timestamp, entry_id, receipt_id, payload_hash, positions, received_at, url, content_hash,
-                client_id, client_name, client_version, organization, key_fingerprint, algorithm, purpose, context, dataset_id, model_id,
+                client_id, client_name, client_version, organization, key_fingerprint, stamp, algorithm, purpose, context, dataset_id, model_id,
                 query_id, session_id, study_id, researcher_id)
             WITH
                 number + {first} AS n,
@@ -263,7 +263,8 @@ impl Load {
                 concat('https://p', toString(p), '.example/2026/articles/', toString(e), '?section=science'),
                 toFixedString(concat(sipHash128('content', p, e), sipHash128('and', p, e)), 32),
                 reinterpretAsUUID(sipHash128('client', c)), concat('Reader ', toString(c)), concat('4.', toString(cityHash64(m, 'version') % 3)),
-                concat('Operator ', toString(c % 10)), toFixedString(concat(sipHash128('key', c), sipHash128('and', c)), 32), 'Ed25519', why,
+                concat('Operator ', toString(c % 10)), toFixedString(concat(sipHash128('key', c), sipHash128('and', c)), 32),
+                (fromUnixTimestamp64Milli(toInt64(received_ms), 'UTC'), '', true), 'Ed25519', why,
                 'answering a question of a reader', '', if(why = 'research', '', concat('m-', toString(cityHash64(m, 'model') % {MODELS}))),
                 if(why = 'inference', concat('q-', toString(m)), ''), if(why = 'inference', concat('s-', toString(intDiv(m, 10))), ''), '', ''
             FROM numbers({count})"
