@@ -1,155 +1,64 @@
-//! A place in a list, as text to be handed back. It says where, never whose: that is the API key's.
+//! The parameter `cursor` of lists.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use uuid::Uuid;
+use cursors::{ReceiptPosition, RejectionPosition};
 use warehouse::{NewestCursor, RefusalCursor};
 use web::params::{InvalidQuery, Params};
 
-use crate::parameters::CURSOR_BYTES_MAX;
+/// Position in a list, as the warehouse's queries take it.
+pub(crate) trait ListCursor: Sized {
+    /// Formats the position.
+    fn to_text(&self) -> String;
 
-/// The years that the warehouse knows: 1900 to 2299, in milliseconds since the Unix epoch.
-const TIMES_MS: std::ops::RangeInclusive<i64> = -2_208_988_800_000..=10_413_791_999_999;
+    /// Parses a position; `None` for any text that isn't one of this list.
+    fn parse(text: &str) -> Option<Self>;
 
-/// A place that can be written down.
-pub(crate) trait Place: Sized {
-    /// What is written.
-    type Text: Serialize + DeserializeOwned;
-
-    /// As it is written.
-    fn text(&self) -> Self::Text;
-
-    /// What was written; nothing if it can't be a place.
-    fn of(text: Self::Text) -> Option<Self>;
-
-    /// The text of this place: JSON in base64url.
-    fn to_text(&self) -> String {
-        URL_SAFE_NO_PAD.encode(serde_json::json!(self.text()).to_string())
-    }
-
-    /// The place that the parameter `cursor` names.
+    /// Reads the parameter `cursor`.
     ///
     /// # Errors
-    /// Any text that isn't a place's.
+    /// The text isn't a cursor of this list.
     fn read(params: &Params) -> Result<Option<Self>, InvalidQuery> {
         let Some(text) = params.get("cursor") else {
             return Ok(None);
         };
-        let read = |text: &str| {
-            if text.len() > CURSOR_BYTES_MAX {
-                return None;
-            }
-            Self::of(serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()?)
-        };
-        match read(text) {
-            Some(place) => Ok(Some(place)),
-            None => Err(InvalidQuery::new(
-                "cursor",
-                "not a cursor of this list: hand back one that came with it",
-            )),
-        }
+        let invalid = || InvalidQuery::new("cursor", "not a cursor of this list: hand back one that came with it");
+        Self::parse(text).map(Some).ok_or_else(invalid)
     }
 }
 
-/// Timestamp, receipt, hash in hexadecimal.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct ReceiptText(i64, Uuid, String);
-
-impl Place for NewestCursor {
-    type Text = ReceiptText;
-
-    fn text(&self) -> ReceiptText {
-        ReceiptText(self.timestamp_ms, self.receipt_id, hex::encode(self.payload_hash))
+impl ListCursor for NewestCursor {
+    fn to_text(&self) -> String {
+        ReceiptPosition {
+            timestamp_ms: self.timestamp_ms,
+            receipt_id: self.receipt_id,
+            payload_hash: self.payload_hash,
+        }
+        .to_text()
     }
 
-    fn of(text: ReceiptText) -> Option<Self> {
-        let ReceiptText(timestamp_ms, receipt_id, hash) = text;
+    fn parse(text: &str) -> Option<Self> {
+        let position = ReceiptPosition::parse(text)?;
         Some(Self {
-            timestamp_ms: Some(timestamp_ms).filter(|ms| TIMES_MS.contains(ms))?,
-            receipt_id,
-            payload_hash: hex::decode(hash).ok()?.try_into().ok()?,
+            timestamp_ms: position.timestamp_ms,
+            receipt_id: position.receipt_id,
+            payload_hash: position.payload_hash,
         })
     }
 }
 
-/// Time of arrival, position.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct RefusalText(i64, String);
-
-impl Place for RefusalCursor {
-    type Text = RefusalText;
-
-    fn text(&self) -> RefusalText {
-        RefusalText(self.received_at_ms, self.position.to_string())
+impl ListCursor for RefusalCursor {
+    fn to_text(&self) -> String {
+        RejectionPosition {
+            received_at_ms: self.received_at_ms,
+            position: self.position,
+        }
+        .to_text()
     }
 
-    fn of(text: RefusalText) -> Option<Self> {
-        let RefusalText(received_at_ms, position) = text;
+    fn parse(text: &str) -> Option<Self> {
+        let position = RejectionPosition::parse(text)?;
         Some(Self {
-            received_at_ms: Some(received_at_ms).filter(|ms| TIMES_MS.contains(ms))?,
-            position: position.parse().ok()?,
+            received_at_ms: position.received_at_ms,
+            position: position.position,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn read(cursor: &str) -> Result<Option<NewestCursor>, InvalidQuery> {
-        let uri = format!("/x?cursor={cursor}").parse().unwrap();
-        NewestCursor::read(&Params::parse(&uri, &["cursor"])?)
-    }
-
-    #[test]
-    fn text_and_back() {
-        let place = NewestCursor {
-            timestamp_ms: 1_800_000_000_000,
-            receipt_id: Uuid::from_u128(2),
-            payload_hash: [7; 32],
-        };
-        assert_eq!(read(&place.to_text()), Ok(Some(place)));
-    }
-
-    #[test]
-    fn anything_else_is_no_place() {
-        let id = Uuid::nil();
-        let hash = "00".repeat(32);
-        let texts = [
-            "nonsense".to_owned(),
-            "W10".to_owned(),
-            "a".repeat(CURSOR_BYTES_MAX + 1),
-            URL_SAFE_NO_PAD.encode(serde_json::json!([i64::MAX, id, hash]).to_string()),
-            URL_SAFE_NO_PAD.encode(serde_json::json!([1, id, hash, 1]).to_string()),
-            URL_SAFE_NO_PAD.encode(serde_json::json!([1, id, "00"]).to_string()),
-        ];
-        for text in texts {
-            assert_eq!(read(&text).unwrap_err().parameter, "cursor", "{text}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_text_makes_it_panic_and_what_is_read_is_written_back(
-            text in prop_oneof!["\\PC{0,60}", encoded("\\[-?[0-9]{1,19},\"[-0-9a-f]{36}\",\"[0-9a-f]{62,66}\"\\]")],
-        ) {
-            if let Ok(Some(place)) = read(&percent_encoded(&text)) {
-                prop_assert_eq!(read(&place.to_text()), Ok(Some(place)));
-            }
-        }
-    }
-
-    /// Texts of this form in base64url.
-    fn encoded(form: &'static str) -> impl Strategy<Value = String> {
-        form.prop_map(|text| URL_SAFE_NO_PAD.encode(text))
-    }
-
-    fn percent_encoded(text: &str) -> String {
-        text.bytes().map(|byte| format!("%{byte:02X}")).collect()
     }
 }

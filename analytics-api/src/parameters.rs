@@ -1,5 +1,6 @@
 //! The parameters of the addresses: one definition of each, read by the handlers and told in the OpenAPI document.
 
+use cursors::{LIST_CURSOR_BYTES_MAX, LOG_CURSOR_BYTES_MAX};
 use http::Uri;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
@@ -7,7 +8,6 @@ use web::params::{InvalidQuery, Params};
 
 use crate::buckets::INTERVALS;
 use crate::config::AnalyticsConfig;
-use crate::log_cursor;
 use crate::routes::outcomes;
 use crate::selection::{MODEL_BYTES_MAX, PURPOSES};
 
@@ -19,8 +19,6 @@ pub(crate) struct Query {
 }
 
 const TIME: &str = "^([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9]))$";
-/// The longest cursor, in bytes: about twice what one takes.
-pub(crate) const CURSOR_BYTES_MAX: usize = 512;
 
 pub(crate) const FROM: Query = Query {
     name: "from",
@@ -119,17 +117,13 @@ pub(crate) const REASON: Query = Query {
 pub(crate) const CURSOR: Query = Query {
     name: "cursor",
     description: "Where to go on: what came with the page or row before",
-    schema: |_| text().min_length(Some(1)).max_length(Some(CURSOR_BYTES_MAX)),
+    schema: |_| text().min_length(Some(1)).max_length(Some(LIST_CURSOR_BYTES_MAX)),
 };
 pub(crate) const AFTER: Query = Query {
     name: "after",
     description: "The cursor to continue with: of a line or of the last line. Without it the list begins with the last million records \
                   of each partition of the log",
-    schema: |_| {
-        text()
-            .min_length(Some(1))
-            .max_length(Some(log_cursor::CURSOR_BYTES_MAX))
-    },
+    schema: |_| text().min_length(Some(1)).max_length(Some(LOG_CURSOR_BYTES_MAX)),
 };
 pub(crate) const OUTCOMES_LIMIT: Query = Query {
     name: "limit",

@@ -9,6 +9,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use cursors::EventId;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use service::problem::{Kind, Problem};
 use utoipa_axum::router::OpenApiRouter;
@@ -16,7 +17,7 @@ use utoipa_axum::routes;
 use web::Failure;
 
 use super::Subscription;
-use super::position::{self, EventId};
+use super::position;
 use super::subscriber::Begin;
 use crate::access::Access;
 use crate::app::App;
@@ -113,9 +114,9 @@ fn begin(headers: &HeaderMap) -> Result<Begin, Failure> {
     let Some(id) = first.filter(|id| !id.is_empty()) else {
         return Ok(Begin::Now);
     };
-    let id = id.to_str().ok().filter(|_| second.is_none()).map(position::parse);
+    let id = id.to_str().ok().filter(|_| second.is_none()).map(EventId::parse);
     match id {
-        Some(EventId::Position(position)) => Ok(Begin::Position(position)),
+        Some(EventId::Positions(positions)) => Ok(Begin::Position(position::of(positions))),
         Some(EventId::OtherVersion) => Ok(Begin::Unknown),
         Some(EventId::Invalid) | None => {
             let detail = "Last-Event-ID isn't an id of this stream: send the last one as it came, or none";

@@ -18,7 +18,7 @@ use web::{Failure, rfc3339_ms};
 use super::receipt::sha256;
 use crate::access::Access;
 use crate::app::App;
-use crate::cursor::Place;
+use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Form, Table};
 use crate::labels::{Labelled, Labels};
@@ -250,7 +250,7 @@ impl Walk {
 
     /// Writes the page's rows, and gives back where to go on.
     async fn write(&self, page: Page, table: &mut Table) -> Option<NewestCursor> {
-        let cursor = page.next.as_ref().map(Place::to_text);
+        let cursor = page.next.as_ref().map(ListCursor::to_text);
         let receipts = self.listed(page.receipts).await;
         let last = receipts.len().saturating_sub(1);
         for (at, receipt) in receipts.iter().enumerate() {
@@ -336,7 +336,7 @@ pub(crate) async fn receipts(
     let (completeness, first) = asked.await?;
     let Some(form) = reply.form() else {
         let (from, to) = range.texts();
-        let next_cursor = first.next.as_ref().map(Place::to_text);
+        let next_cursor = first.next.as_ref().map(ListCursor::to_text);
         let answer = ReceiptList {
             receipts: walk.listed(first.receipts).await,
             next_cursor,

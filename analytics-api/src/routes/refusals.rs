@@ -13,7 +13,7 @@ use warehouse::{Refusal, RefusalCursor, RefusalFilter};
 use super::TOP;
 use crate::access::Access;
 use crate::app::App;
-use crate::cursor::Place;
+use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::openapi;
@@ -178,7 +178,7 @@ pub(crate) async fn refusals(
         total_refused: stats.by_reason.iter().map(|(_, count)| count).sum(),
         by_reason: stats.by_reason,
         newest: stats.newest.into_iter().map(Refused::from).collect(),
-        next_cursor: next.map(|place| place.to_text()),
+        next_cursor: next.map(|next| next.to_text()),
         from,
         to,
         grouped,

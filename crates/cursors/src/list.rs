@@ -1,0 +1,122 @@
+//! Positions in the analytics API's lists of receipts and of rejections.
+
+use uuid::Uuid;
+
+use crate::{in_time, json, payload_hash};
+
+/// The longest cursor of a list, in bytes: about twice what one needs.
+pub const LIST_CURSOR_BYTES_MAX: usize = 512;
+
+/// A receipt's position in a list of receipts, newest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiptPosition {
+    /// `timestamp`, milliseconds since the Unix epoch.
+    pub timestamp_ms: i64,
+    /// `receiptId`.
+    pub receipt_id: Uuid,
+    /// SHA-256 of the canonical bytes.
+    pub payload_hash: [u8; 32],
+}
+
+impl ReceiptPosition {
+    /// Formats the position.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        json::to_text(&(self.timestamp_ms, self.receipt_id, hex::encode(self.payload_hash)))
+    }
+
+    /// Parses a position; `None` for any text that isn't one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (timestamp_ms, receipt_id, hash): (i64, Uuid, String) = json::parse(text, LIST_CURSOR_BYTES_MAX)?;
+        Some(Self {
+            timestamp_ms: in_time(timestamp_ms)?,
+            receipt_id,
+            payload_hash: payload_hash(&hash)?,
+        })
+    }
+}
+
+/// A rejected receipt's position in a list of them, newest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RejectionPosition {
+    /// Arrival at the gateway, milliseconds since the Unix epoch.
+    pub received_at_ms: i64,
+    /// Position in the log `receipts`.
+    pub position: u128,
+}
+
+impl RejectionPosition {
+    /// Formats the position.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        json::to_text(&(self.received_at_ms, self.position.to_string()))
+    }
+
+    /// Parses a position; `None` for any text that isn't one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (received_at_ms, position): (i64, String) = json::parse(text, LIST_CURSOR_BYTES_MAX)?;
+        Some(Self {
+            received_at_ms: in_time(received_at_ms)?,
+            position: position.parse().ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn positions_are_parsed_as_they_were_formatted() {
+        let receipt = ReceiptPosition {
+            timestamp_ms: 1_800_000_000_000,
+            receipt_id: Uuid::from_u128(2),
+            payload_hash: [7; 32],
+        };
+        assert_eq!(ReceiptPosition::parse(&receipt.to_text()), Some(receipt));
+        let rejection = RejectionPosition {
+            received_at_ms: -1,
+            position: u128::MAX,
+        };
+        assert_eq!(RejectionPosition::parse(&rejection.to_text()), Some(rejection));
+        assert_eq!(ReceiptPosition::parse(&rejection.to_text()), None);
+    }
+
+    #[test]
+    fn other_texts_are_no_positions() {
+        let (id, hash) = (Uuid::nil(), "00".repeat(32));
+        for text in [
+            "nonsense".to_owned(),
+            "W10".to_owned(),
+            "a".repeat(LIST_CURSOR_BYTES_MAX + 1),
+            json::to_text(&json!([i64::MAX, id, hash])),
+            json::to_text(&json!([1, id, hash, 1])),
+            json::to_text(&json!([1, id, "00"])),
+            json::to_text(&json!([1, "-1"])),
+            json::to_text(&json!([1, 1])),
+        ] {
+            assert_eq!(ReceiptPosition::parse(&text), None, "{text}");
+            assert_eq!(RejectionPosition::parse(&text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_parsed_without_harm(
+            text in "\\PC{0,60}",
+            members in "\\[-?[0-9]{1,19},\"[-0-9a-f]{36}\",\"[0-9a-f]{62,66}\"\\]",
+        ) {
+            for text in [text, base64::Engine::encode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, members)] {
+                if let Some(position) = ReceiptPosition::parse(&text) {
+                    prop_assert_eq!(ReceiptPosition::parse(&position.to_text()), Some(position));
+                }
+            }
+        }
+    }
+}
