@@ -22,6 +22,12 @@ macro_rules! codes {
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)+ }
             }
+
+            /// The code's meaning, for documents.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+).trim(),)+ }
+            }
         }
     };
 }
