@@ -1,4 +1,5 @@
-//! Lists the built dashboard page (`dashboard/dist`) for `src/page`, so that the binary carries it and needs no Node to build.
+//! Lists the built dashboard page (`dashboard/dist`) for `src/page`, so that the binary carries it
+//! and needs no Node to build.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

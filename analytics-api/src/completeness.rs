@@ -11,8 +11,8 @@ pub struct Completeness {
     /// Everything acknowledged before this instant (RFC 3339) is counted.
     #[schema(format = DateTime)]
     pub complete_through: String,
-    /// The last check of the ledger against the tables found receipts missing, or there too often: the numbers may be
-    /// off by them, whatever `completeThrough` says. Only there when true.
+    /// The last check of the ledger against the tables found receipts missing, or there too often:
+    /// the numbers may be off by them, whatever `completeThrough` says. Only there when true.
     #[schema(required = false)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,

@@ -148,7 +148,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// The typed client of the dashboard page is generated from the file; `RECEIPTS_TEST_UPDATE=1` writes it.
+    /// The typed client of the dashboard page is generated from the file; `RECEIPTS_TEST_UPDATE=1`
+    /// writes it.
     #[test]
     fn the_document_is_the_one_written_down() {
         let path = format!("{}/openapi.json", env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,5 @@
-//! The parameters of the addresses: one definition of each, read by the handlers and told in the OpenAPI document.
+//! The parameters of the addresses: one definition of each, read by the handlers and told in the
+//! OpenAPI document.
 
 use cursors::{LIST_CURSOR_BYTES_MAX, LOG_CURSOR_BYTES_MAX};
 use http::Uri;

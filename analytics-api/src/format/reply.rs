@@ -1,4 +1,5 @@
-//! The whole answer of an endpoint: in the form that the client accepts, with its tag, or 304 if the client has it.
+//! The whole answer of an endpoint: in the form that the client accepts, with its tag, or 304 if
+//! the client has it.
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -26,7 +27,8 @@ pub(crate) struct Complete<T> {
 }
 
 impl<T: Serialize> Complete<T> {
-    /// Its bytes and its tag, which is over the answer's own members. Written once, as serde would flatten the two.
+    /// Its bytes and its tag, which is over the answer's own members. Written once, as serde would
+    /// flatten the two.
     fn written(&self) -> Result<(Vec<u8>, String), serde_json::Error> {
         let mut bytes = serde_json::to_vec(&self.answer)?;
         let tag = etag::tag(Format::Json, self.completeness.incomplete, &bytes);

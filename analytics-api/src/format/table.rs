@@ -1,4 +1,5 @@
-//! Rows as CSV (RFC 4180: a header line, lines that end in CRLF) or as lines of JSON, each an object.
+//! Rows as CSV (RFC 4180: a header line, lines that end in CRLF) or as lines of JSON, each an
+//! object.
 
 use std::borrow::Cow;
 

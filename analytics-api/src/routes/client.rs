@@ -118,7 +118,8 @@ impl Tabular for ClientActivity {
 
 /// One client's activity
 ///
-/// 404 if no receipt of your domains names it; zeros if only the selection, `domain` included, leaves nothing.
+/// 404 if no receipt of your domains names it; zeros if only the selection, `domain` included,
+/// leaves nothing.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     params(("clientId" = String, Path, format = "uuid", description = "The client")),

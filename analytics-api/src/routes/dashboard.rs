@@ -109,8 +109,9 @@ impl Tabular for Dashboard {
 
 /// Totals
 ///
-/// Receipts, clients, purposes and the most used content: of everything, or of a range. As CSV or lines of JSON a row for each number:
-/// `measure`, `key`, `label`, `value`, and with `compare=previous` `previous`.
+/// Receipts, clients, purposes and the most used content: of everything, or of a range. As CSV or
+/// lines of JSON a row for each number: `measure`, `key`, `label`, `value`, and with
+/// `compare=previous` `previous`.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(

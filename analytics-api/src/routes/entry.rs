@@ -95,7 +95,8 @@ impl Tabular for Entry {
 
 /// One entry's usage
 ///
-/// 404 if no receipt of your domains names it and you list no such entry; zeros if only the selection, `domain` included, leaves nothing.
+/// 404 if no receipt of your domains names it and you list no such entry; zeros if only the
+/// selection, `domain` included, leaves nothing.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     params(("entryId" = String, Path, format = "uuid", description = "The entry")),

@@ -92,7 +92,8 @@ impl Tabular for ModelList {
 
 /// Usage by model
 ///
-/// The models with the most receipts, those with equally many in order of their name; receipts that name none are together.
+/// The models with the most receipts, those with equally many in order of their name; receipts that
+/// name none are together.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(

@@ -1,7 +1,8 @@
 //! `GET /api/v1/receipts/{receiptId}`: what became of a receipt.
 //!
-//! An id that nothing is known of is 200 with status `unknown`, not 404: before `completeThrough` passes the moment of
-//! its acknowledgement, the receipt may still be on its way. Another publisher's receipt is `unknown` too, with no difference.
+//! An id that nothing is known of is 200 with status `unknown`, not 404: before `completeThrough`
+//! passes the moment of its acknowledgement, the receipt may still be on its way. Another
+//! publisher's receipt is `unknown` too, with no difference.
 
 use std::sync::Arc;
 
@@ -29,7 +30,8 @@ pub(crate) const PARAMETERS: &[Query] = &[DOMAIN];
 /// The status of a receipt that isn't in the tables.
 const UNKNOWN: &str = "unknown";
 
-/// The answer. The single members are those of the first payload, or of the first refusal if none was valid.
+/// The answer. The single members are those of the first payload, or of the first refusal if none
+/// was valid.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ReceiptStatus {
@@ -162,10 +164,11 @@ impl ReceiptStatus {
 
 /// What became of a receipt
 ///
-/// An id that nothing is known of is `unknown`, and so is another publisher's: until `completeThrough` passes the moment of its
-/// acknowledgement, a receipt may still be on its way. `Prefer: wait=N` (RFC 7240) waits up to N
-/// seconds, 30 at most, until more is known. A sender who signs the request with the key of its
-/// receipts sees those of the key, whatever publisher they name.
+/// An id that nothing is known of is `unknown`, and so is another publisher's: until
+/// `completeThrough` passes the moment of its acknowledgement, a receipt may still be on its way.
+/// `Prefer: wait=N` (RFC 7240) waits up to N seconds, 30 at most, until more is known. A sender who
+/// signs the request with the key of its receipts sees those of the key, whatever publisher they
+/// name.
 #[utoipa::path(
     get, path = PATH, tag = "receipts", security(("apiKey" = []), ("messageSignature" = [])),
     params(

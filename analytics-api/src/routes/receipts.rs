@@ -259,8 +259,8 @@ impl Walk {
         page.next
     }
 
-    /// Pages from the first, which was read already, until `rows` receipts or the end. A page that can't be had at once is waited for in
-    /// its turn, like any other query.
+    /// Pages from the first, which was read already, until `rows` receipts or the end. A page that
+    /// can't be had at once is waited for in its turn, like any other query.
     async fn produce(
         &self,
         form: Form,
@@ -287,12 +287,14 @@ impl Walk {
 
 /// Receipts
 ///
-/// Newest first by their own timestamp; each receipt once, however often it was sent. Pages are in an order of what never changes: each receipt
-/// that stood there when the first page was asked for is in exactly one of them, whatever comes meanwhile.
+/// Newest first by their own timestamp; each receipt once, however often it was sent. Pages are in
+/// an order of what never changes: each receipt that stood there when the first page was asked for
+/// is in exactly one of them, whatever comes meanwhile.
 ///
-/// As JSON a page of at most 1,000. As CSV or lines of JSON a stream: the last row of every 1,000, and of the whole if there are more, has a
-/// `cursor`. A stream that broke off is gone on with by the last cursor that arrived. It breaks off after ten minutes, or if nobody reads on for
-/// one; a page that broke off can be told by its missing end.
+/// As JSON a page of at most 1,000. As CSV or lines of JSON a stream: the last row of every 1,000,
+/// and of the whole if there are more, has a `cursor`. A stream that broke off is gone on with by
+/// the last cursor that arrived. It breaks off after ten minutes, or if nobody reads on for one; a
+/// page that broke off can be told by its missing end.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
@@ -329,7 +331,8 @@ pub(crate) async fn receipts(
         filter,
     };
     let rows = wanted.unwrap_or(if reply.form().is_some() { rows_max } else { PAGE });
-    // The first page before the head is sent: an engine that is away is a 503, not a stream that breaks off.
+    // The first page before the head is sent: an engine that is away is a 503, not a stream that
+    // breaks off.
     let asked = app.ask(&walk.principal.account_id, async |_| {
         walk.page(after, rows.min(PAGE_MAX)).await
     });

@@ -130,8 +130,9 @@ fn as_map<S: Serializer>(counts: &[(String, u64)], serializer: S) -> Result<S::O
 
 /// Refusals
 ///
-/// What was refused, by the time the gateway took it, without what a replay has made good: counts by reason, and a page of them, newest
-/// first. As CSV or lines of JSON the page, whose last row has a `cursor` if there are more, or with `groupBy=reason` the counts.
+/// What was refused, by the time the gateway took it, without what a replay has made good: counts
+/// by reason, and a page of them, newest first. As CSV or lines of JSON the page, whose last row
+/// has a `cursor` if there are more, or with `groupBy=reason` the counts.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(

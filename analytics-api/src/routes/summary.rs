@@ -1,4 +1,5 @@
-//! A summary as rows, of the dashboard, an entry or a client: `measure,key,label,value`, where a total has neither key nor label.
+//! A summary as rows, of the dashboard, an entry or a client: `measure,key,label,value`, where a
+//! total has neither key nor label.
 
 use super::{ClientCount, ContentCount, PurposeCounts};
 use crate::format::table::{Cell, Table};

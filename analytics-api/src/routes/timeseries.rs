@@ -72,8 +72,9 @@ pub(crate) struct Timeseries {
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     series_max: Option<u32>,
-    /// The period before, with `compare=previous`. Its points stand for those of the same index; there may be more or fewer of
-    /// them, as months differ. Its series are those with the most receipts of that period.
+    /// The period before, with `compare=previous`. Its points stand for those of the same index;
+    /// there may be more or fewer of them, as months differ. Its series are those with the most
+    /// receipts of that period.
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     previous: Option<PreviousPoints>,
@@ -226,10 +227,11 @@ impl Values {
 
 /// Values over time
 ///
-/// One value for each interval of the range, 0 where nothing was; the last 60 minutes, 48 hours, 30 days, 26 weeks or 12 months if no range
-/// is given. Points of receipts add up to the range's total; those of distinct clients and entries don't. As CSV or lines of JSON a row for
-/// each point: `start`, `local`, `value`, before them the group's key under the name of the group, and with `compare=previous` `period`
-/// (`current` or `previous`) before all.
+/// One value for each interval of the range, 0 where nothing was; the last 60 minutes, 48 hours, 30
+/// days, 26 weeks or 12 months if no range is given. Points of receipts add up to the range's
+/// total; those of distinct clients and entries don't. As CSV or lines of JSON a row for each
+/// point: `start`, `local`, `value`, before them the group's key under the name of the group, and
+/// with `compare=previous` `period` (`current` or `previous`) before all.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(

@@ -1,4 +1,5 @@
-//! What a time series is asked for: which metric, by which group, and where its points begin and end.
+//! What a time series is asked for: which metric, by which group, and where its points begin and
+//! end.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -112,7 +113,8 @@ impl Question {
     }
 }
 
-/// `from` and `to`, where they aren't given: the last intervals up to the end of the one that now is in.
+/// `from` and `to`, where they aren't given: the last intervals up to the end of the one that now
+/// is in.
 fn span(
     params: &Params,
     interval: Interval,
