@@ -254,8 +254,8 @@ pub(crate) fn start_of(date: Date, tz: &TimeZone) -> Result<Timestamp, BucketErr
     if !gap {
         return Ok(start);
     }
-    // "Compatible" goes on by the gap's length from midnight, which is too far where the gap began
-    // before midnight.
+    // "Compatible" continues by the gap's length from midnight, which is too far where the gap
+    // began before midnight.
     let after = start.checked_add(SignedDuration::from_nanos(1))?;
     Ok(tz.preceding(after).next().map_or(start, |change| change.timestamp()))
 }

@@ -28,7 +28,7 @@ pub struct AnalyticsConfig {
     pub live_key_streams_max: usize,
     /// Pause between two readings of the writers' progress for live streams, in milliseconds.
     pub live_interval_ms: u64,
-    /// How long a live stream may go on after its API key was revoked or its domains changed, in
+    /// How long a live stream may continue after its API key was revoked or its domains changed, in
     /// milliseconds.
     pub live_key_age_ms_max: u64,
     /// Time for one answer from watermark and warehouse, in milliseconds.

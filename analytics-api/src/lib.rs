@@ -92,7 +92,7 @@ pub struct Deps {
     pub health: Health,
 }
 
-/// Serves `listener` until `shutdown`, then finishes what is under way, for at most
+/// Serves `listener` until `shutdown`, then finishes what is in progress, for at most
 /// `config.drain_ms_max`.
 pub async fn run(listener: TcpListener, config: AnalyticsConfig, deps: Deps, shutdown: CancellationToken) {
     let engines = readiness::Engines::register(&deps.health);

@@ -1,7 +1,7 @@
 //! `completeThrough`: the newest instant such that everything acknowledged before it is counted.
 //!
 //! It is read before the query runs, so the query sees at least what it promises. One reading
-//! serves all requests that start within a few milliseconds; while one is under way, the others
+//! serves all requests that start within a few milliseconds; while one is in progress, the others
 //! wait for it.
 
 use std::sync::Arc;

@@ -19,7 +19,7 @@ pub struct Inspection {
     /// Whether `receipts up` runs beside us, or the services of a log and a warehouse that are
     /// servers' may.
     pub live: bool,
-    /// Tables that were gone and have been made anew, empty: only for a repair.
+    /// Tables that were gone and have been recreated, empty: only for a repair.
     pub tables_restored: Vec<String>,
     embedded: Option<(EmbeddedEngine, Lock)>,
 }
@@ -29,7 +29,7 @@ pub struct Inspection {
 pub enum Purpose {
     /// To look; a warehouse whose tables are gone is refused.
     Audit,
-    /// To mend; tables that are gone are made anew.
+    /// To fix; tables that are gone are recreated.
     Repair,
 }
 

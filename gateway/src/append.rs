@@ -1,5 +1,5 @@
-//! An append under way: it keeps its share of the budget until the log has answered, even if nobody
-//! waits any more.
+//! An append in progress: it keeps its share of the budget until the log has answered, even if
+//! nobody waits any more.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -114,7 +114,7 @@ pub(crate) struct Bounds {
 pub(crate) struct Upload {
     incoming: Incoming,
     whole: bool,
-    /// HTTP/1 has to get rid of an unread body to go on; a client that waits for "100 Continue"
+    /// HTTP/1 has to get rid of an unread body to continue; a client that waits for "100 Continue"
     /// hasn't sent it.
     drains: bool,
 }
@@ -294,7 +294,8 @@ impl Growing {
 
 /// The time of a body. From a sixth of it on, a body must have come at the least rate; and one that
 /// holds much of the budget must, after a twelfth, come at the pace that ends in time. Otherwise a
-/// few clients that begin bodies and don't go on would keep everyone else's out for the whole wait.
+/// few clients that begin bodies and don't continue would keep everyone else's out for the whole
+/// wait.
 struct Pace {
     begun: Instant,
     bounds: Bounds,

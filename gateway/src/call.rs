@@ -1,4 +1,4 @@
-//! A call: one request under way, with who sent it, when, and where it stands against the rate
+//! A call: one request in progress, with who sent it, when, and where it stands against the rate
 //! limits.
 
 use std::future::Future;

@@ -64,7 +64,7 @@ pub struct GatewayConfig {
     /// How long an answer may wait to be read: a connection that leaves one unread for longer, by
     /// up to a half, is ended.
     pub answer_wait_ms_max: u64,
-    /// How long requests under way may go on after shutdown was asked for.
+    /// How long requests in progress may continue after shutdown was asked for.
     pub drain_ms_max: u64,
     /// Whether `POST /api/service/receipt` looks up `content.entryId`: `any` or `required`.
     pub webhook_entries: WebhookEntries,

@@ -27,7 +27,7 @@ use crate::sender::{Sender, forwarded_for};
 use crate::source::Source;
 use crate::{explain, submit, webhook};
 
-/// Counts a request as under way, until it is answered or given up.
+/// Counts a request as in progress, until it is answered or given up.
 struct UnderWay {
     line: Arc<Line>,
 }

@@ -70,7 +70,7 @@ pub enum GatewayError {
     /// Settings that don't fit together.
     #[error("{0}")]
     Config(String),
-    /// Requests were still under way when the time to drain was over; none of them was
+    /// Requests were still in progress when the time to drain was over; none of them was
     /// acknowledged.
     #[error("{connections} connections were cut at the end of the drain, after {limit_ms} ms")]
     DrainTimeout {

@@ -14,7 +14,7 @@ use std::task::{Context, Waker};
 pub(crate) enum Order {
     /// Go on.
     Serve,
-    /// Finish the requests under way and take no more.
+    /// Finish the requests in progress and take no more.
     Finish,
     /// End now.
     End,
@@ -23,7 +23,7 @@ pub(crate) enum Order {
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// A request is under way: body and log have limits of their own.
+    /// A request is in progress: body and log have limits of their own.
     Busy,
     /// A head is awaited: the first one, or one that has begun.
     Head,
@@ -39,7 +39,7 @@ pub(crate) struct Pulse {
     requests: AtomicU32,
     /// Grows with every change of phase.
     changes: AtomicU32,
-    /// Which protocol the requests came in; between HTTP/2 requests bytes are no head.
+    /// Which protocol the requests arrived in; between HTTP/2 requests bytes are no head.
     spoken: AtomicU8,
     /// Bytes have come since the last request.
     head_begun: AtomicBool,
@@ -74,7 +74,7 @@ impl Pulse {
         }
     }
 
-    /// Bytes came in.
+    /// Bytes arrived.
     pub(crate) fn bytes_read(&self) {
         let resting = self.spoken.load(Ordering::Relaxed) == HTTP1
             && self.requests.load(Ordering::Relaxed) == 0

@@ -53,9 +53,9 @@ pub(crate) struct Shared {
     /// How many connections are really taken.
     pub(crate) connections_max: usize,
     pub(crate) sources: Arc<Sources>,
-    /// Requests under way.
+    /// Requests in progress.
     pub(crate) requests: AtomicUsize,
-    /// Explanations under way: they take the same CPU that receipts need, so few run at a time.
+    /// Explanations in progress: they take the same CPU that receipts need, so few run at a time.
     pub(crate) explaining: Semaphore,
 }
 

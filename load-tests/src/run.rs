@@ -16,7 +16,7 @@ use crate::plan::{Arguments, Plan};
 use crate::report::Report;
 use crate::workload;
 
-/// A run under way.
+/// A run in progress.
 pub struct Run {
     plan: Arc<Plan>,
     expected: Arc<Mutex<Expected>>,

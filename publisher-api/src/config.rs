@@ -30,7 +30,7 @@ pub struct PublisherConfig {
     pub bulk_lines_max: usize,
     /// One bulk of entries, in bytes.
     pub bulk_bytes_max: usize,
-    /// Exports under way at one time; each has a page in memory.
+    /// Exports in progress at one time; each has a page in memory.
     pub exports_max: usize,
     /// Pause between two looks for erasures that other replicas were asked for, in milliseconds.
     pub erasure_interval_ms: u64,

@@ -2,7 +2,7 @@
 //! that may be done twice.
 //!
 //! A lease in the store keeps replicas from working side by side; where one outlives it, each step
-//! still bears its successor's. What was begun before a crash is found in the store and goes on.
+//! still bears its successor's. What was begun before a crash is found in the store and continues.
 
 mod aggregates;
 mod certificate;
@@ -22,7 +22,7 @@ use aggregates::AggregatesLeft;
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Accounts whose erasure is begun at a time.
 const ACCOUNTS_MAX: i64 = 100;
-/// Times that rows which came in between are erased again before it is left to the next turn.
+/// Tries at erasing rows that arrived meanwhile, before the rest is left to the next turn.
 const CONFIRM_TRIES: u32 = 3;
 /// The lease of the work, and what marks that what is past its time went today.
 const JOB: &str = "erasures";
@@ -61,7 +61,7 @@ pub enum EraseError {
     /// The shard's writer hasn't executed the request yet.
     #[error("the writer hasn't rebuilt the aggregates of usage yet; is one running?")]
     NotRebuilt,
-    /// Another replica goes on.
+    /// Another replica continues.
     #[error("the lease was lost")]
     LeaseLost,
 }
@@ -79,7 +79,7 @@ impl Eraser {
         }
     }
 
-    /// Does all there is to do now, if no other replica is at it. An erasure that can't go on is
+    /// Does all there is to do now, if no other replica is at it. An erasure that can't continue is
     /// passed over; it says why to whoever asks.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Eraser {
         for erasure in self.accounts.open_erasures().await? {
             if let Err(error) = self.carry_out(&erasure).await {
                 failing = failing.saturating_add(1);
-                tracing::warn!(erasure = erasure.id, %error, "an erasure can't go on now");
+                tracing::warn!(erasure = erasure.id, %error, "an erasure can't continue now");
                 self.accounts
                     .note_erasure_problem(&erasure.id, &error.to_string())
                     .await?;

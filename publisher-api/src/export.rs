@@ -2,7 +2,7 @@
 //!
 //! An export goes through the collections one after the other: those of the account store, then
 //! receipts and refusals of its verified domains from the warehouse. Each is in an order of what
-//! never changes about a row, so the place behind a page is all that is needed to go on, in
+//! never changes about a row, so the place behind a page is all that is needed to continue, in
 //! whatever process: nothing is kept between requests, and what stood there when a collection was
 //! begun is in exactly one page, whatever is written meanwhile. One page is in memory at a time.
 

@@ -78,8 +78,8 @@ pub struct Deps {
     pub health: Health,
 }
 
-/// Serves `listener` until `shutdown`, then finishes what is under way, requests and a mail, for at
-/// most `config.drain_ms_max` in all.
+/// Serves `listener` until `shutdown`, then finishes what is in progress, requests and a mail, for
+/// at most `config.drain_ms_max` in all.
 pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shutdown: CancellationToken) {
     let engines = readiness::Engines::register(&deps.health);
     let eraser = Eraser::new(

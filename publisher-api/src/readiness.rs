@@ -33,7 +33,7 @@ impl Engines {
             }
             match warehouse {
                 Ok(_) => self.warehouse.ready(),
-                // Most of what publishers do here goes on without it.
+                // Most of what publishers do here continues without it.
                 Err(error) => self.warehouse.degraded(error.to_string()),
             }
             tokio::time::sleep(pause).await;

@@ -111,7 +111,7 @@ pub struct AcceptedReceipt {
     pub raw: Bytes,
     /// Part of its record that `raw` is, see [`receipt::Origin`].
     pub origin: &'static str,
-    /// The signature of the batch that it came in, if it came in one.
+    /// The signature of the batch that it arrived in, if it arrived in one.
     pub batch: Option<Arc<BatchSignature>>,
 }
 

@@ -180,7 +180,7 @@ mod tests {
         );
         // A rewind: the ledger has nothing of the new epoch.
         assert_eq!(joined(published.clone(), ShardProgress::default()), published);
-        // The log `receipts` was made anew, and the crash came before that was published.
+        // The log `receipts` was recreated, and the crash came before that was published.
         let anew = joined(published, progress((5, 11), &[(2, 0, 3, 0)]));
         assert_eq!(anew, progress((5, 11), &[(2, 0, 3, 0)]));
     }

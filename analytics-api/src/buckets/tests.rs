@@ -149,7 +149,7 @@ fn months_and_leap_years() {
         [31 * d, 29 * d, 31 * d, 30 * d]
     );
     assert_eq!(minutes(Interval::Month, "UTC", "2023-02-01", "2023-03-01"), [28 * d]);
-    // A range that starts on the 31st goes on at the 1st, not on some other 31st.
+    // A range that starts on the 31st continues at the 1st, not on some other 31st.
     assert_eq!(
         minutes(Interval::Month, "UTC", "2024-01-31", "2024-03-02"),
         [d, 29 * d, d]

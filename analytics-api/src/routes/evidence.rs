@@ -57,7 +57,7 @@ struct PayloadEvidence {
     public_key: String,
     /// SHA-256 of the key's SPKI in hexadecimal.
     key_fingerprint: String,
-    /// Signature of the batch that the receipt came in; absent for single receipts.
+    /// Signature of the batch that the receipt arrived in; absent for single receipts.
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     batch: Option<BatchEvidence>,

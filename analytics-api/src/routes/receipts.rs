@@ -248,7 +248,7 @@ impl Walk {
         listed(&self.app, &self.principal, receipts).await
     }
 
-    /// Writes the page's rows, and gives back where to go on.
+    /// Writes the page's rows, and gives back where to continue.
     async fn write(&self, page: Page, table: &mut Table) -> Option<NewestCursor> {
         let cursor = page.next.as_ref().map(ListCursor::to_text);
         let receipts = self.listed(page.receipts).await;

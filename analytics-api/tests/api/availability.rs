@@ -59,7 +59,7 @@ fn quick() -> AnalyticsConfig {
 pub(crate) async fn watermark(stack: &Stack) {
     let server = stack.server_with(quick(), |_| {}).await;
     let before = stack.progress.complete_ms.load(Ordering::SeqCst);
-    // The least of all partitions, and read anew for each answer.
+    // The least of all partitions, and read again for each answer.
     for complete_ms in [before + 1, before + 2] {
         stack.progress.complete_ms.store(complete_ms, Ordering::SeqCst);
         let answer = server.get(PATH, &stack.keys.publisher, &[]).await;

@@ -26,7 +26,7 @@ pub(crate) struct Fact {
     pub(crate) model_id: String,
 }
 
-/// A receipt and where it came in.
+/// A receipt and its positions in the log.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     pub(crate) fact: Fact,

@@ -1,4 +1,4 @@
-//! Streams that go on where they were cut.
+//! Streams that continue where they were cut.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ pub(crate) async fn too_much_to_tell_is_said(world: &World) {
     world.commit(1, old.len());
     stream.next_of("reload").await;
     assert_eq!(stream.next_of("totals").await.data["totalReceipts"], 1_102);
-    // And it goes on.
+    // And it continues.
     let after = world.receipts(&publisher.domain, 2);
     world.deliver(1, &after).await;
     let mut told = BTreeSet::new();

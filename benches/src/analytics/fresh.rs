@@ -121,7 +121,7 @@ async fn dashboard(base: String, key: String, loaded: u64, sent: Sent, end: Inst
             waiting.drain(..count).collect::<Vec<Instant>>()
         };
         covered += seen.len() as u64;
-        // What came in before anybody looked says nothing.
+        // What arrived before anybody looked says nothing.
         if !std::mem::take(&mut first) {
             delays.extend(
                 seen.iter()

@@ -25,7 +25,7 @@ use super::loading::{Load, publisher};
 /// Clients that send.
 const CLIENTS: usize = 20;
 const ENTRIES: usize = 2_000;
-/// Requests under way at a time.
+/// Requests in progress at a time.
 const UNDER_WAY_MAX: usize = 512;
 /// Signed ahead of their time.
 const AHEAD_MAX: usize = 4_096;

@@ -21,7 +21,7 @@ const PASSING: [StatusCode; 6] = [
     StatusCode::GATEWAY_TIMEOUT,
 ];
 
-/// One connection to a webhook, made anew when it ends.
+/// One connection to a webhook, recreated when it ends.
 pub struct WebhookClient {
     session: Session,
 }

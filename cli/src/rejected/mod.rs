@@ -2,7 +2,7 @@
 //!
 //! - [`selection`]: which rejected receipts
 //! - [`list`], [`show`], [`replay`]: the commands
-//! - [`retained`]: the record a receipt came in
+//! - [`retained`]: the record a receipt arrived in
 //! - [`rejudging`]: a rejected receipt judged again, in its own context
 //! - [`present_policy`]: which receipts the policy rejects now
 //! - [`tally`]: what a replay came to

@@ -32,7 +32,7 @@ pub fn body(bytes: &[u8]) -> String {
     text
 }
 
-/// JSON with its members and numbers as they stand, only the white space between them made anew.
+/// JSON with its members and numbers as they stand, only the white space between them rewritten.
 fn indented(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let mut depth = 0_usize;

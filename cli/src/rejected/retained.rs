@@ -1,4 +1,4 @@
-//! The record that a rejected receipt came in, as far as the log still has it.
+//! The record that a rejected receipt arrived in, as far as the log still has it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl<'a> Retained<'a> {
         })
     }
 
-    /// The record; `None` if retention has removed it, or the log was made anew since.
+    /// The record; `None` if retention has removed it, or the log was recreated since.
     ///
     /// # Errors
     /// The log is unavailable.

@@ -28,7 +28,7 @@ pub struct Tally {
     pub already_counted: u64,
     /// Are rejected still, by their present reason.
     pub still_rejected: BTreeMap<&'static str, u64>,
-    /// Can't be judged without the record they came in, which the log no longer has.
+    /// Can't be judged without the record they arrived in, which the log no longer has.
     pub not_judged: u64,
     /// The first of these.
     pub not_judged_positions: Vec<String>,

@@ -17,7 +17,7 @@ const PAUSE_MS_MAX: u64 = 10_000;
 /// The longest Retry-After that is waited for, in seconds.
 const RETRY_AFTER_S_MAX: u64 = 60;
 
-/// How long to go on.
+/// How long to continue.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
     /// Tries for each request.

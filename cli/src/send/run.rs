@@ -18,7 +18,7 @@ use crate::terminal::Output;
 pub struct Run {
     /// Requests at a time.
     pub concurrency: u16,
-    /// How long to go on with each.
+    /// How long to continue with each.
     pub policy: RetryPolicy,
     /// Whether the summary is JSON.
     pub json: bool,

@@ -20,7 +20,7 @@ pub enum Cancellation {
 impl Accounts {
     /// Plans the deletion of an account with all its users, on behalf of `actor`; it may be erased
     /// `grace_ms` milliseconds from now. One that is planned already stays as it is. Until then
-    /// everything goes on working. `None` if there is no such account any more.
+    /// everything continues working. `None` if there is no such account any more.
     ///
     /// # Errors
     /// The store fails.

@@ -109,7 +109,7 @@ impl EntryUrl {
         if text.len() > ENTRY_URL_BYTES_MAX {
             return Err(too_long());
         }
-        // The standard's parser drops or mends these; somebody else's reads another host out of
+        // The standard's parser drops or fixes these; somebody else's reads another host out of
         // them.
         if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
             return Err(fault("it has a control character, white space or a backslash"));

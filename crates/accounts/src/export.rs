@@ -64,7 +64,7 @@ pub enum Cell {
 /// A row, and the place behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportedRow {
-    /// To go on behind it.
+    /// To continue behind it.
     pub place: Cursor,
     /// A cell for each of the collection's columns.
     pub cells: Vec<Cell>,

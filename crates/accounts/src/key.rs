@@ -170,7 +170,7 @@ impl Accounts {
         rows.iter().map(read).collect()
     }
 
-    /// Takes a key back for good: one of `account_id`'s, or whoever's where that is `None` (the
+    /// Takes a key back permanently: one of `account_id`'s, or whoever's where that is `None` (the
     /// operator). Holds at once in this process, and in others after their `cache_ms_max`.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! How long a key lives, `30d`, `12h`, `8w`, `1y`, and how long a replaced one goes on.
+//! How long a key lives, `30d`, `12h`, `8w`, `1y`, and how long a replaced one continues.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,7 +31,7 @@ pub enum LifetimeError {
     OutOfRange(String),
 }
 
-/// How long a key goes on beside the one that takes its place: 0 to 30 days.
+/// How long a key continues beside the one that takes its place: 0 to 30 days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Overlap {
     ms: i64,

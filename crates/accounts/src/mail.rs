@@ -106,7 +106,7 @@ pub struct ClaimedMail {
 pub struct Outbox {
     /// Queued, claimed or being sent.
     pub waiting: u64,
-    /// Refused by the server for good.
+    /// Refused by the server permanently.
     pub refused: u64,
     /// Perhaps sent: their sender was gone before it had the answer.
     pub unknown: u64,
@@ -149,7 +149,7 @@ impl Accounts {
         .await
     }
 
-    /// The claimed mail, or `None` and it is put away: for good if it isn't true any more, for a
+    /// The claimed mail, or `None` and it is put away: permanently if it isn't true any more, for a
     /// day if nobody can get it.
     async fn read_claimed(&self, id: &str, holder: &str, now_ms: i64) -> Result<Option<ClaimedMail>, AccountsError> {
         let question =

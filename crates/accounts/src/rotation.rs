@@ -1,4 +1,4 @@
-//! Rotating a key: a new one takes its place, and the old one goes on for a while.
+//! Rotating a key: a new one takes its place, and the old one continues for a while.
 
 use crate::key::{self, KeyInfo, KeyWish, read, select};
 use crate::trail::{self, Change};

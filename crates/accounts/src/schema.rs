@@ -169,7 +169,7 @@ fn check(applied: &HashMap<i64, String>) -> Result<(), AccountsError> {
 fn checksum(version: &Version) -> String {
     let mut sum = Sha256::new();
     for statement in version.statements {
-        // Words only, so that indenting a statement anew doesn't make it another.
+        // Words only, so that indenting a statement again doesn't make it another.
         for word in statement.split_whitespace() {
             sum.update(word.as_bytes());
             sum.update([b' ']);

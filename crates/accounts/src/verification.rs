@@ -212,7 +212,7 @@ impl Accounts {
         Ok(revoked)
     }
 
-    /// Reads the account's keys anew at their next use.
+    /// Reads the account's keys again at their next use.
     pub(crate) fn forget(&self, account_id: &str) {
         self.cache.retain(|_, key| !key.is_of(account_id));
     }

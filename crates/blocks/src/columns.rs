@@ -262,7 +262,8 @@ columns! {
         /// Domain of the operator whose key signed the receipt, as of its arrival; empty if the
         /// receipt is unproven.
         operator: String,
-        /// `signature` of the batch that the receipt came in, decoded; empty for single receipts.
+        /// `signature` of the batch that the receipt arrived in, decoded; empty for single
+        /// receipts.
         batch_signature: Bytes,
         /// SHA-256 of the batch's canonical bytes; zeros for single receipts.
         batch_hash: Hash,

@@ -61,7 +61,7 @@ struct Functions {
     stream_destroy: unsafe extern "C" fn(StreamHandle),
 }
 
-/// libchdb, loaded into this process for good.
+/// libchdb, loaded into this process permanently.
 #[derive(Clone, Copy)]
 pub(crate) struct Chdb {
     functions: &'static Functions,
@@ -280,7 +280,7 @@ impl Drop for Connection {
     }
 }
 
-/// An insert under way; dropping it cancels what isn't done.
+/// An insert in progress; dropping it cancels what isn't done.
 struct Stream {
     functions: &'static Functions,
     handle: StreamHandle,

@@ -65,7 +65,7 @@ pub enum Remedy {
     /// The same insert again after a pause: the network, load, memory, a replica away.
     Retry,
     /// Smaller inserts: something in the rows is refused, or there are too many of them. A row that
-    /// is refused alone is refused for good.
+    /// is refused alone is refused permanently.
     Split,
     /// A person: a wrong password, a missing right or table. The same insert succeeds once that is
     /// put right.

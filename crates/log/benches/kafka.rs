@@ -1,7 +1,7 @@
 //! The log on Kafka beside rdkafka's own producer with the same settings, on one real broker, in
 //! turns: `cargo bench -p receipt-log --bench kafka [-- SECONDS [ROUNDS]]`.
 //!
-//! Ours: every append is awaited before its producer goes on, as the gateway does before a 202.
+//! Ours: every append is awaited before its producer continues, as the gateway does before a 202.
 //! rdkafka's: messages without headers are handed over as fast as its queue takes them, and only
 //! counted when they are delivered. Each line has the median of the rounds' ratios.
 #![allow(

@@ -3,8 +3,8 @@
 //! part of a printed line's first column.
 //!
 //! Single receipts of 1.2 KB from 64 and 256 producers, batches of 1,000 of them from 4, each
-//! appended, synced and acknowledged before its producer goes on; with and without the page cache,
-//! with and without a consumer.
+//! appended, synced and acknowledged before its producer continues; with and without the page
+//! cache, with and without a consumer.
 #![allow(
     missing_docs,
     clippy::unwrap_used,

@@ -69,7 +69,7 @@ pub struct Assignment {
     pub partition: u32,
     /// The epoch of the log.
     pub epoch: u32,
-    /// Where reading goes on from.
+    /// Where reading continues from.
     pub next_offset: u64,
     /// The last commit, if any consumer of the group ever made one.
     pub committed: Option<Committed>,
@@ -82,7 +82,7 @@ pub struct Assignment {
 pub struct Polled {
     /// Partitions newly given to this consumer; their first records come in this poll or later.
     pub assigned: Vec<Assignment>,
-    /// Partitions taken away; blocks of theirs that are under way must not be committed.
+    /// Partitions taken away; blocks of theirs that are in progress must not be committed.
     pub revoked: Vec<u32>,
     /// Records in offset order within each partition; in `receipts` with no gap.
     pub records: Vec<LoggedRecord>,

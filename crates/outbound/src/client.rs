@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::target::Target;
 use crate::{Config, Error, tls};
 
-/// Asks the outside. Cheap to clone; clones share the limit on requests under way.
+/// Asks the outside. Cheap to clone; clones share the limit on requests in progress.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -218,7 +218,7 @@ impl Client {
         })
     }
 
-    /// One of the places for requests under way.
+    /// One of the places for requests in progress.
     pub(crate) async fn place(&self, host: &str, deadline: Deadline) -> Result<OwnedSemaphorePermit, Error> {
         let place = Arc::clone(&self.inner.places).acquire_owned();
         let place = deadline.all(host, Step::Place, place).await?;

@@ -29,7 +29,7 @@ pub struct Config {
     pub head_bytes_max: usize,
     /// The most redirects that a GET follows; a POST follows none.
     pub redirects_max: usize,
-    /// The most requests under way; further ones wait.
+    /// The most requests in progress; further ones wait.
     pub requests_max: usize,
     /// The ports that a URL may name.
     pub ports: Vec<u16>,

@@ -1,7 +1,7 @@
 //! The JSON Canonicalization Scheme (RFC 8785): members in order, ECMAScript numbers, minimal
 //! escapes, no whitespace.
 //!
-//! Whatever the scanner found canonical as written is copied; only the rest is written anew.
+//! Whatever the scanner found canonical as written is copied; only the rest is written again.
 
 use crate::fault::{FaultCode, FormatError};
 use crate::key::sha256;

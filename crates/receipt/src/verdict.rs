@@ -113,7 +113,7 @@ pub struct VerifiedReceipt<'a> {
     pub raw: &'a [u8],
     /// What `raw` is of its record.
     pub origin: Origin,
-    /// The signature of the batch that it came in, if it came in one.
+    /// The signature of the batch that it arrived in, if it arrived in one.
     pub batch: Option<Arc<BatchSignature>>,
 }
 

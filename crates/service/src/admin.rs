@@ -32,7 +32,7 @@ const HEAD_READ_MAX: Duration = Duration::from_secs(5);
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
 /// Serves until `shutdown`. Cancel it last, after the drain: while the process drains, `/readyz`
-/// must go on saying so.
+/// must continue saying so.
 pub async fn serve_admin(
     listener: TcpListener,
     metrics: PrometheusHandle,

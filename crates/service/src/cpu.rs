@@ -23,7 +23,7 @@ pub enum CpuError {
     /// As many jobs are running and waiting as allowed; nothing was run.
     #[error("all places of the CPU queue are taken")]
     Busy,
-    /// The job panicked, with this message. The pool goes on.
+    /// The job panicked, with this message. The pool continues.
     #[error("a CPU job panicked: {0}")]
     Panicked(String),
 }

@@ -2,7 +2,7 @@
 //! its kind, unit and help, and a test compares the list with the code and the documents.
 //!
 //! To add one: record it with the `metrics` crate under `receipts_<area>_<what>_<unit|total>`, add
-//! its row here and its labels' values in [`labels`], and write the document anew:
+//! its row here and its labels' values in [`labels`], and write the document again:
 //! `WRITE_DOCS=1 cargo test -p service --test metrics_document`.
 
 pub mod labels;

@@ -121,7 +121,7 @@ kinds! {
     TooManyChallenges = CONFLICT, "too_many_tokens", "Too many verification tokens wait to be found";
     /// The account has as many domains as it may have.
     TooManyDomains = CONFLICT, "too_many_domains", "The account has as many domains as it may have";
-    /// The account has as many erasures under way as it may have.
+    /// The account has as many erasures in progress as it may have.
     TooManyErasures = CONFLICT, "too_many_erasures", "Too many erasures are under way";
     /// The erasure to be cancelled has begun.
     ErasureBegun = CONFLICT, "erasure_begun", "The erasure has begun";

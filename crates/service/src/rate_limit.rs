@@ -58,7 +58,7 @@ pub async fn limiter(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct Decision {
-    /// Whether the request may go on.
+    /// Whether the request may continue.
     pub allowed: bool,
     /// Requests allowed in the window.
     pub limit: u32,

@@ -43,7 +43,7 @@ impl EmbeddedEngine {
         }
     }
 
-    /// As [`start`](Self::start), but tables that are gone are made anew, empty, and returned by
+    /// As [`start`](Self::start), but tables that are gone are recreated, empty, and returned by
     /// name: for a repair, which writes their rows again.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl EmbeddedEngine {
         self.engine.serve_tcp(listener, user, password)
     }
 
-    /// Stops answering, lets statements under way end, and closes the engine.
+    /// Stops answering, lets statements in progress end, and closes the engine.
     pub async fn stop(self) {
         self.engine.stop().await;
     }

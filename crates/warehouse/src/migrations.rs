@@ -180,7 +180,7 @@ impl Warehouse {
         Ok(())
     }
 
-    /// Makes tables anew, empty, that were lost from a schema that is up to date; returns which.
+    /// Recreates tables, empty, that were lost from a schema that is up to date; returns which.
     /// Their rows are to be written again from the log.
     ///
     /// # Errors

@@ -54,7 +54,7 @@ const UNREAD_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Requests of one h2c connection at one time.
 const STREAMS_MAX: u32 = 128;
 
-/// Accepts until `shutdown`, then lets requests under way end, for at most `drain_ms_max`;
+/// Accepts until `shutdown`, then lets requests in progress end, for at most `drain_ms_max`;
 /// connections that still aren't done then are dropped.
 pub async fn serve(listener: TcpListener, router: Router, config: &Connections, shutdown: &CancellationToken) {
     let builder = builder(config);

@@ -1,4 +1,4 @@
-//! The end: what is under way is finished, nothing new is begun, and it takes no longer than
+//! The end: what is in progress is finished, nothing new is begun, and it takes no longer than
 //! allowed.
 
 use gateway::GatewayError;

@@ -284,7 +284,7 @@ async fn health_and_readiness_are_told() {
     gateway.log.set(Mood::Takes);
     let ready = standing(&mut client, |log| log["status"] == "ready").await;
     assert_eq!(ready.status, 200);
-    // One that has run goes on telling clients 503 itself, rather than leaving its load balancer
+    // One that has run continues telling clients 503 itself, rather than leaving its load balancer
     // with nobody.
     gateway.log.set(Mood::Unavailable);
     let degraded = standing(&mut client, |log| log["status"] != "ready").await;

@@ -110,7 +110,7 @@ async fn a_flood_of_resets_ends_the_connection() {
         write
     });
     let mut got = Vec::new();
-    // The end, or a reset, comes while this client would go on.
+    // The end, or a reset, comes while this client would continue.
     let _ = tokio::time::timeout(std::time::Duration::from_secs(60), read.read_to_end(&mut got))
         .await
         .unwrap();

@@ -192,7 +192,7 @@ async fn settle_alone(run: Run) -> Result<Figures> {
     ])
 }
 
-/// Until the log itself refuses: it may go on for a while in space that it has set aside.
+/// Until the log itself refuses: it may continue for a while in space that it has set aside.
 async fn log_refuses(base: &str) -> bool {
     let http = client(1);
     for _ in 0..600 {

@@ -13,7 +13,7 @@ use crate::run::Run;
 
 use super::{Figures, Setting};
 
-/// Load before the first fault, so that it meets work under way.
+/// Load before the first fault, so that it meets work in progress.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// Tries of a request: nothing is given up in a drill.
 const TRIES_MAX: &str = "1000000";
@@ -32,7 +32,7 @@ pub struct Stage {
     pub(super) key_environment: Vec<(String, String)>,
 }
 
-/// A load under way, and the ledger before it.
+/// A load in progress, and the ledger before it.
 pub struct Load {
     /// The generator.
     pub run: Run,

@@ -95,7 +95,7 @@ pub struct ActiveWriter {
 pub struct Fleet {
     /// Gateways.
     pub gateways: Vec<Replica>,
-    /// Verifiers, those that were killed for good not included.
+    /// Verifiers without those that were killed permanently.
     pub verifiers: Vec<Replica>,
     /// Writers.
     pub writers: Vec<Replica>,

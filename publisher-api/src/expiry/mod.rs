@@ -22,7 +22,7 @@ use crate::tasks;
 pub use config::{SmtpConfig, Tls};
 pub use postman::{Postman, Round};
 
-/// Does rounds until `stop`, and finishes the one under way.
+/// Does rounds until `stop`, and finishes the one in progress.
 pub(crate) async fn watch(postman: Postman, pause: Duration, stop: CancellationToken) {
     tasks::begin("expiry");
     loop {

@@ -11,7 +11,7 @@ use super::config::SmtpConfig;
 use super::letter::Letter;
 use super::server::{self, NotTaken};
 
-/// Mails of one round; the next one goes on.
+/// Mails of one round; the next one continues.
 const MAILS_MAX: usize = 1_000;
 /// How much longer a mail is ours than we work on it, in milliseconds.
 const LEASE_SPARE_MS: i64 = 60_000;
@@ -63,7 +63,7 @@ impl Postman {
     /// One round; what is being sent when `stop` comes is finished.
     ///
     /// # Errors
-    /// The store fails. Nothing is lost: the next round goes on.
+    /// The store fails. Nothing is lost: the next round continues.
     pub async fn round(&self, stop: &CancellationToken) -> Result<Round, AccountsError> {
         let mut round = Round::default();
         loop {

@@ -18,7 +18,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// What stands before the first page. One that goes on has its header line already.
+    /// What stands before the first page. One that continues has its header line already.
     pub(crate) fn begin(self, collection: usize, goes_on: bool) -> Vec<u8> {
         match self {
             Self::Csv if !goes_on => csv_header(collection, true).into_bytes(),
@@ -60,7 +60,7 @@ impl Form {
                 let rows = lines(page, Value::Object);
                 let mut files = tar::file(&format!("{name}/{number:010}.ndjson"), rows.as_bytes(), now_s);
                 files.extend(tar::file(&format!("{name}/{number:010}.csv"), table.as_bytes(), now_s));
-                // After its page: whoever unpacks what arrived has in it where to go on.
+                // After its page: whoever unpacks what arrived has in it where to continue.
                 files.extend(tar::file("cursor", cursor.as_bytes(), now_s));
                 files
             }

@@ -177,7 +177,7 @@ impl Authority {
                     refresh_every
                 }
                 Err(why) => {
-                    // API keys, and tokens by the keys that were had, go on.
+                    // API keys, and tokens by the keys that were had, continue.
                     component.degraded(format!("the issuer's keys: {why}"));
                     self.retry_every
                 }

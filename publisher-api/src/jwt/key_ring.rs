@@ -1,4 +1,4 @@
-//! An issuer's keys as they were fetched last. They are fetched anew after a while, and when a
+//! An issuer's keys as they were fetched last. They are fetched again after a while, and when a
 //! token names a key that isn't among them, which is how an issuer's new key shows. While they
 //! can't be had, those that were had stay.
 

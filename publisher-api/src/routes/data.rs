@@ -198,11 +198,12 @@ async fn receipts(app: &App, principal: &Principal) -> Result<ReceiptsBody, Fail
 /// `ndjson`: a line is `{"collection", "row"}`, and after every 500 rows at most `{"cursor"}`; the
 /// last line is `{"end": true, "rows"}`. `csv`: one collection; the last column holds the cursor
 /// where there is one. `tar`: each page is a file of both kinds in its collection's folder, and the
-/// file `cursor` behind it says where to go on; the last file is `end`.
+/// file `cursor` behind it says where to continue; the last file is `end`.
 ///
 /// **A stream that broke off** is gone on with by the last cursor that arrived whole: what came
-/// behind it comes again. Any replica goes on, also after a restart. A stream breaks off after ten
-/// minutes, or if nobody reads on for one; an account has one at a time, and gets 429 for a second.
+/// behind it comes again. Any replica continues, also after a restart. A stream breaks off after
+/// ten minutes, or if nobody reads on for one; an account has one at a time, and gets 429 for a
+/// second.
 #[utoipa::path(
     get, path = EXPORT, tag = "data", security(("apiKey" = [])),
     params(

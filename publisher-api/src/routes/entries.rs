@@ -103,8 +103,9 @@ async fn create(
 
 /// The entries, newest first
 ///
-/// A page may have fewer entries than `limit`, or none, and still a `nextCursor`: go on until there
-/// is none. An entry that is there all the while is shown once, whatever is written meanwhile.
+/// A page may have fewer entries than `limit`, or none, and still a `nextCursor`: continue until
+/// there is none. An entry that is there all the while is shown once, whatever is written
+/// meanwhile.
 #[utoipa::path(
     get, path = PATH, tag = "entries", security(("apiKey" = [])),
     params(

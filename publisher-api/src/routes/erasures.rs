@@ -53,7 +53,7 @@ struct ErasureRequest {
     #[schema(required = false)]
     personal_data: bool,
     /// What tells who used your content, in all receipts until now: client, key, context, session
-    /// and researcher, and of rejected ones their bytes and addresses. The receipts go on being
+    /// and researcher, and of rejected ones their bytes and addresses. The receipts continue to be
     /// counted, under the client id of zeros.
     #[serde(default)]
     #[schema(required = false)]

@@ -71,7 +71,7 @@ struct CreateWish {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RotateWish {
-    /// How long the old key goes on: a number and a unit, from 0h to 30d; 1d if it isn't given.
+    /// How long the old key continues: a number and a unit, from 0h to 30d; 1d if it isn't given.
     #[schema(pattern = "^[0-9]+[hdwy]$", max_length = 20, example = "12h")]
     overlap: Option<String>,
     /// How long the new one lives; as long as the old one was to if it isn't given.

@@ -128,8 +128,8 @@ async fn correct(
 /// Delete the account
 ///
 /// The account of all its users, with its keys, domains, entries and everything else. It can be
-/// taken back for a time (30 days unless the operator has set another), in which everything goes on
-/// working; then it is erased. Asking again doesn't change the time.
+/// taken back for a time (30 days unless the operator has set another), in which everything
+/// continues working; then it is erased. Asking again doesn't change the time.
 #[utoipa::path(
     delete, path = ACCOUNT, tag = "user", security(("jwt" = [])),
     responses((status = 202, description = "It is to be deleted", body = DeletionBody), Refusals),
@@ -179,7 +179,7 @@ async fn cancel(
     }
 }
 
-/// The user was erased while the request was under way.
+/// The user was erased while the request was in progress.
 fn gone() -> Failure {
     Failure::unauthorized(Kind::InvalidToken, "the user has just been erased")
 }

@@ -77,7 +77,7 @@ async fn generate(
 /// Renew a verification
 ///
 /// Rotates the token: publish the new one and check it, and the domain is verified for a year from
-/// then. The verification there is goes on until it ends. Method and subdomains stay as they are
+/// then. The verification there is continues until it ends. Method and subdomains stay as they are
 /// unless they are given.
 #[utoipa::path(
     post, path = "/api/v1/verification/renew", tag = "verification", security(("apiKey" = [])),

@@ -67,7 +67,7 @@ pub(crate) async fn insert(warehouse: &Warehouse, publisher: &str, timestamp_ms:
     usage.insert_counted(&[accepted]).await.unwrap();
 }
 
-/// Evidence of such receipts: they came in a batch.
+/// Evidence of such receipts: they arrived in a batch.
 pub(crate) async fn insert_evidence(warehouse: &Warehouse, publisher: &str, timestamp_ms: i64, numbers: Range<u64>) {
     let (accepted, _) = accepted(publisher, timestamp_ms, numbers).batches().unwrap();
     warehouse.insert_evidence(&[accepted]).await.unwrap();

@@ -96,7 +96,7 @@ async fn done(stack: &Stack, key: &str, place: &str) -> Value {
     panic!("it isn't done");
 }
 
-/// The process may hold the lease for a moment; this goes on until `reached`.
+/// The process may hold the lease for a moment; this continues until `reached`.
 async fn turn_until<F: Future<Output = bool>>(eraser: &Eraser, reached: impl Fn() -> F) {
     for _ in 0..3_000 {
         eraser.turn().await.unwrap();

@@ -360,7 +360,7 @@ async fn the_dev_issuer_is_trusted_where_nobody_else_is() {
     configured.server.get(ME, &provider.token("anna")).await.expect(200);
 }
 
-/// A new key shows by the first token that names it, and the old ones go on meanwhile.
+/// A new key shows by the first token that names it, and the old ones continue meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_rotate_and_stay_while_they_cant_be_had() {
     let (provider, next) = (Provider::new(), Provider::new());

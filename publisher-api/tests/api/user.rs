@@ -94,7 +94,7 @@ async fn a_deletion_waits_and_can_be_taken_back() {
         "asking again changes nothing"
     );
     assert_eq!(ask("GET", ME).await.expect(200)["account"]["deletion"], planned);
-    // Everything goes on meanwhile.
+    // Everything continues meanwhile.
     let wish = json!({"name": "a", "scope": ["read"], "expiresIn": "1y"});
     let key = stack
         .server

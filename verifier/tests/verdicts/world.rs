@@ -281,7 +281,7 @@ pub(crate) enum Fault {
     Unavailable(u32),
     /// Calls that begin at the first record fail, and others don't.
     UnavailableAtFirst,
-    /// The first call is refused for good, after a while.
+    /// The first call is refused permanently, after a while.
     Invalid,
 }
 

@@ -85,7 +85,7 @@ async function keepListening(tz: string, domain: string | null, stop: AbortSigna
       if (!isAbort(error)) problem = asProblem(error);
     }
     if (stop.aborted) return;
-    // What can't be taken would come again: without it the page goes on, and looks anew.
+    // What can't be taken would come again: without it the page continues, and looks again.
     if (lastId !== null && parser.lastId === null) followLater(() => void fill(tz, domain, stop));
     lastId = parser.lastId;
     // What can't pass by itself isn't tried again: the key's right, or an address that isn't there.

@@ -1,4 +1,4 @@
-//! Asking for an erasure, looking at it, and finding those that are under way.
+//! Asking for an erasure, looking at it, and finding those that are in progress.
 
 use std::collections::BTreeMap;
 

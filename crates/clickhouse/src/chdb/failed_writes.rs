@@ -1,7 +1,7 @@
 //! Makes writes that fail inside libchdb fail its inserts and merges.
 //!
 //! libchdb isn't ClickHouse in one point: where a `write` fails, for a full disk or a broken one,
-//! ClickHouse throws and libchdb 26.7 goes on as if it had succeeded
+//! ClickHouse throws and libchdb 26.7 continues as if it had succeeded
 //! (`WriteBufferFromFileDescriptor::nextImpl`). It would acknowledge inserts whose rows are
 //! nowhere, and replace good parts by a merged one of empty files. What it does check is the sync
 //! at the end of each file, which all our tables ask for. So its calls of `write`, `fdatasync` and

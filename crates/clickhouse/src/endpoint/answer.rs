@@ -35,7 +35,7 @@ pub(crate) enum Fault {
     BrokenBody,
     /// A compressed block can't be read.
     Frame(FrameError),
-    /// Too much is under way.
+    /// Too much is in progress.
     Busy,
     /// The engine is closing.
     Closed,

@@ -31,7 +31,7 @@ impl BodyBudget {
 
 /// A whole body; its share of the budget goes back when this is dropped.
 pub(crate) struct Body {
-    /// The bytes, decompressed, in the pieces they came in.
+    /// The bytes, decompressed, in the pieces they arrived in.
     pub(crate) chunks: Vec<Bytes>,
     permits: Vec<OwnedSemaphorePermit>,
     length: usize,

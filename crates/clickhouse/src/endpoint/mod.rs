@@ -89,7 +89,7 @@ impl Endpoint {
         }
     }
 
-    /// Lets the statements under way end and closes their connections. Blocks.
+    /// Lets the statements in progress end and closes their connections. Blocks.
     pub(crate) fn stop(&self) {
         self.inserts.stop();
         self.queries.stop();
@@ -140,7 +140,7 @@ fn allowed(access: &Access, (given_user, given_password): (&str, &str)) -> bool 
     }
 }
 
-/// Answers on a listener until `stop` changes; then takes no more, and lets what is under way end
+/// Answers on a listener until `stop` changes; then takes no more, and lets what is in progress end
 /// within `drain_max`.
 pub(crate) async fn serve(
     endpoint: Arc<Endpoint>,

@@ -28,7 +28,7 @@ use crate::{
     traits::{InspectError, LogInspector, PartitionState},
 };
 
-/// What looks like damage may be a write under way: look again so many times.
+/// What looks like damage may be a write in progress: look again so many times.
 const LOOKS_MAX: u32 = 5;
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 

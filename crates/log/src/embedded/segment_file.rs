@@ -116,7 +116,7 @@ fn open(path: &Path, flags: OFlags, direct: bool) -> io::Result<File> {
     Ok(File::from(descriptor))
 }
 
-/// Creates `path` anew with `bytes` of space reserved, so that later writes neither fail for want
+/// Creates `path` again with `bytes` of space reserved, so that later writes neither fail for want
 /// of space nor change the file's length.
 pub(super) fn create_reserved(path: &Path, bytes: u64, direct: bool) -> io::Result<File> {
     let file = open(path, OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC, direct)?;

@@ -54,7 +54,7 @@ pub(super) struct Writer {
     sealed: Sender<Sealed>,
     /// `None` before the first segment, and after a failure: what was being written can't be
     /// trusted any more (a failed sync drops dirty pages, and the next one would succeed), so
-    /// writing goes on in a new segment.
+    /// writing continues in a new segment.
     active: Option<Active>,
     /// With direct I/O it begins with the durable bytes of the block that the next frame starts in.
     buffer: AlignedBuffer,
@@ -64,7 +64,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// A writer that goes on where recovery found the end, or begins a log's first segment.
+    /// A writer that continues where recovery found the end, or begins a log's first segment.
     pub(super) fn begin(shared: Arc<Shared>, sealed: Sender<Sealed>, tail: Option<Tail>) -> io::Result<Self> {
         let mut buffer = AlignedBuffer::new(1 << 20);
         let active = match tail {
@@ -207,13 +207,13 @@ impl Writer {
         meters.append_bytes.increment(bytes as u64);
     }
 
-    /// Goes on in a new segment, if that leaves the wanted space free.
+    /// Continues in a new segment, if that leaves the wanted space free.
     fn roll_on(&mut self) -> io::Result<()> {
         room_for_segment(&self.shared)?;
         self.roll()
     }
 
-    /// Goes on in a new segment.
+    /// Continues in a new segment.
     fn roll(&mut self) -> io::Result<()> {
         let shared = &self.shared;
         #[cfg(test)]

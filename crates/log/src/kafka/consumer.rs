@@ -141,7 +141,7 @@ impl KafkaConsumer {
         }
     }
 
-    /// Waits for the answer of a poll under way.
+    /// Waits for the answer of a poll in progress.
     async fn answered(&mut self) {
         if let Polling::Asked(answered) = &mut self.polling {
             let answer = answered.await;

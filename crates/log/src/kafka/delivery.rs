@@ -15,7 +15,7 @@ use crate::{record::Position, traits::AppendError};
 
 type Outcome = Result<Position, AppendError>;
 
-/// A record under way.
+/// A record in flight.
 pub(super) struct Delivery {
     state: Mutex<State>,
     /// A bound of the record's bytes in the log.
@@ -48,7 +48,7 @@ impl Delivery {
     }
 }
 
-/// The outcome of a record under way. Dropping it doesn't take the record back.
+/// The outcome of a record in flight. Dropping it doesn't take the record back.
 pub(super) struct Delivered(pub(super) Arc<Delivery>);
 
 impl Future for Delivered {

@@ -4,7 +4,7 @@
 //! librdkafka is polled only while the caller polls: whoever stops asking is taken for stuck after
 //! `poll_interval_ms_max`, leaves the group and loses its partitions, although its process, and
 //! librdkafka's heartbeat, live on. Polls and commits come one after the other, and librdkafka
-//! tells of a rebalance only within a poll; so no commit is ever under way while a partition is
+//! tells of a rebalance only within a poll; so no commit is ever in progress while a partition is
 //! given up, and none is made for it afterwards, because it is in `held` no more. Whoever was put
 //! out of the group without knowing it commits with an old generation, which the broker refuses.
 
@@ -77,7 +77,7 @@ pub(super) struct Member {
     failed: Option<ConsumeError>,
     /// Partitions that the next poll says are gone.
     gone: Vec<u32>,
-    /// Set by a caller who wants the poll under way to end.
+    /// Set by a caller who wants the poll in progress to end.
     hurry: Arc<AtomicBool>,
 }
 
@@ -221,12 +221,12 @@ impl Member {
         }
     }
 
-    /// Gives everything up and joins the group anew, after the group has gone on without this
+    /// Gives everything up and joins the group again, after the group has gone on without this
     /// member.
     ///
     /// librdkafka notices that by itself, but not while a rebalance of its own waits for our
-    /// answer, and until then it would go on as if nothing had happened. Nor does it forget what it
-    /// was given when it unsubscribes in the middle of one: the group would give it the same
+    /// answer, and until then it would continue as if nothing had happened. Nor does it forget what
+    /// it was given when it unsubscribes in the middle of one: the group would give it the same
     /// partitions again, and it would say that nothing is new. So the new member is a new client.
     pub(super) fn resign(&mut self) {
         let held = std::mem::take(&mut self.held);
@@ -461,7 +461,7 @@ impl Member {
             .seek(&self.topic.name, number, raw, self.wait_max)
             .is_err()
         {
-            // Its reading has ended, as after an offset that is gone: begin it anew.
+            // Its reading has ended, as after an offset that is gone: begin it again.
             let mut there = TopicPartitionList::new();
             there
                 .add_partition_offset(&self.topic.name, number, raw)
@@ -480,7 +480,7 @@ impl Member {
     /// that doesn't answer.
     ///
     /// The wait is shorter than a request's, so that none is sent twice: one that a standing broker
-    /// finds when it goes on would be taken after whatever was committed since.
+    /// finds when it continues would be taken after whatever was committed since.
     fn commit_in_time(&self, list: TopicPartitionList) -> Option<Result<(), KafkaError>> {
         let (done, answered) = bounded(1);
         let consumer = Arc::clone(&self.consumer);

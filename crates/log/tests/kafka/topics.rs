@@ -1,4 +1,4 @@
-//! What a topic must be, and what becomes of a log whose topic is made anew.
+//! What a topic must be, and what becomes of a log whose topic is recreated.
 
 use rdkafka::{
     ClientConfig,

@@ -87,7 +87,7 @@ async fn what_was_judged_is_what_is_connected_to() {
     };
     let client = Client::new(&config).unwrap();
     // The first connection goes where the first answer said, without a second question; the
-    // redirect to the same host asks again, and the new address is judged anew.
+    // redirect to the same host asks again, and the new address is judged again.
     let error = client.get("https://good.test/", 100).await.unwrap_err();
     let Error::Refused(told) = error else {
         panic!("{error:?}")

@@ -83,7 +83,7 @@ struct Taken {
 }
 
 impl RedisLimiter {
-    /// Connects, for as long as one try may take, and goes on trying in the background. `local`
+    /// Connects, for as long as one try may take, and continues trying in the background. `local`
     /// counts while Redis is away; `health` shows that as `redis`: degraded.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// How long a line's count goes on, and how many of it pass in that time.
+/// How long a line's count continues, and how many of it pass in that time.
 const WINDOW: Duration = Duration::from_secs(10);
 const LINES_MAX: u32 = 10;
 

@@ -59,7 +59,7 @@ async fn a_killed_redis_is_replaced_by_what_each_replica_knows_and_taken_back() 
     assert_eq!(b.take("k", 4, &DAILY).await.remaining, 3);
     assert_eq!(a.take("k", 0, &DAILY).await.remaining, 3);
     redis.kill().unwrap();
-    // Each goes on from what it saw last, by itself.
+    // Each continues from what it saw last, by itself.
     assert_eq!(a.take("k", 2, &DAILY).await.remaining, 1);
     assert_eq!(b.take("k", 1, &DAILY).await.remaining, 2);
     assert!(!a.take("k", 2, &DAILY).await.allowed);

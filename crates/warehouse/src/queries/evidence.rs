@@ -23,7 +23,7 @@ pub struct StoredEvidence {
     pub received_at_ms: i64,
     /// The receipt as it was received; empty if an erasure has blanked it.
     pub received: String,
-    /// Signature of the batch that the receipt came in, if it came in one.
+    /// Signature of the batch that the receipt arrived in, if it arrived in one.
     pub batch: Option<StoredBatchSignature>,
 }
 

@@ -63,7 +63,7 @@ fn a_sound_ledger_has_no_findings() {
             unnamed: 0,
         };
         assert_eq!(sums, expected);
-        // The same lines and rows again, a block under way, and an earlier life of the log nobody
+        // The same lines and rows again, a block in progress, and an earlier life of the log nobody
         // names.
         warehouse.insert_ledger(&[line(0, 5, 9, 4, 1)], None).await.unwrap();
         insert(

@@ -11,8 +11,8 @@ use crate::harness::{Receipt, insert, insert_rejected, line, position, rejected,
 const ROUNDS: u32 = 12;
 const ROWS: u64 = 40;
 
-/// The child: goes on after the blocks that it is told are acknowledged, and says each one's number
-/// when it is.
+/// The child: continues after the blocks that it is told are acknowledged, and says each one's
+/// number when it is.
 pub(crate) async fn insert_until_killed(dir: &Path, first: u64) {
     let config = WarehouseConfig::default();
     let engine = EmbeddedEngine::start(&config, &dir.join("warehouse"), &dir.join("w.sock"))
@@ -62,8 +62,8 @@ pub(crate) async fn audit(dir: &Path, blocks: u64) {
         (blocks, blocks * ROWS, blocks)
     );
     assert_eq!((sums.stored_occurrences, sums.stored_rejected), (blocks * ROWS, blocks));
-    // Of the block under way when it was killed, each insert is there whole or not at all. Its rows
-    // were written twice, and the copies count twice until the engine has merged them.
+    // Of the block in progress when it was killed, each insert is there whole or not at all. Its
+    // rows were written twice, and the copies count twice until the engine has merged them.
     let under_way = sums.uncommitted_positions;
     assert!(
         [0, ROWS, ROWS + 1, 2 * ROWS, 2 * ROWS + 1].contains(&under_way),
