@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sends what stands in an outbox with curl, in order: submit.sh OUTBOX GATEWAY. Writes
+# Sends what is in an outbox with curl, in order: submit.sh OUTBOX GATEWAY. Writes
 # OUTBOX/answers.ndjson.
 set -euo pipefail
 outbox=$1 gateway=$2

@@ -37,7 +37,7 @@ pub struct AnalyticsConfig {
     pub concurrent_queries_max: usize,
     /// Requests that may wait for their turn; more are answered 503.
     pub waiting_queries_max: usize,
-    /// How old the reading of a `completeThrough` may be when it is asked for, in milliseconds.
+    /// How old the reading of a `completeThrough` may be when it is requested, in milliseconds.
     pub watermark_age_ms_max: u64,
     /// Scheme, host and port by which clients reach this API: `@target-uri` of senders' signatures
     /// begins with it. Without it that is `http://` and the request's `Host`.

@@ -159,7 +159,7 @@ pub(crate) const ROWS_LIMIT: Query = Query {
 };
 
 impl Query {
-    /// As it stands in the document.
+    /// As it is in the document.
     pub(crate) fn documented(&self, config: &AnalyticsConfig) -> Parameter {
         ParameterBuilder::new()
             .name(self.name)

@@ -72,7 +72,7 @@ pub(crate) fn ends(params: &Params, tz: &TimeZone) -> Result<(Option<Timestamp>,
     Ok((range::instant(params, "from", tz)?, range::instant(params, "to", tz)?))
 }
 
-/// Whether `compare` asks for the period before.
+/// Whether `compare` requests the period before.
 pub(crate) fn compares(params: &Params) -> Result<bool, InvalidQuery> {
     Ok(params.choice("compare", &[("previous", ())])?.is_some())
 }

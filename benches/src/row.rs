@@ -1,4 +1,4 @@
-//! One line of the table: ours, the reference, and what was asked for.
+//! One line of the table: ours, the reference, and what was requested.
 
 use serde::Serialize;
 
@@ -35,7 +35,7 @@ pub struct Row {
     pub reference_is: String,
     /// Ours over the reference: the median of the rounds' ratios.
     pub ratio: Option<f64>,
-    /// What was asked for; a row without is for information.
+    /// What was requested; a row without is for information.
     pub target: Option<String>,
     /// Whether it was reached.
     pub met: Option<bool>,

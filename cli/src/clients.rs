@@ -1,4 +1,4 @@
-//! `receipts clients`: which keys count for which client, where `[policy] clients` asks for it.
+//! `receipts clients`: which keys count for which client, where `[policy] clients` requests it.
 
 use std::fs::File;
 use std::io::Read;

@@ -6,7 +6,7 @@ use crate::failure::{Answer, Failure};
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{Output, mark};
 
-/// What stands for a password.
+/// Placeholder for a password.
 const MASK: &str = "***";
 
 const CHECK_HELP: &str = "\

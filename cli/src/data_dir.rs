@@ -19,7 +19,7 @@ pub struct DataDir {
     root: PathBuf,
 }
 
-/// Where `receipts up` listens, as it stands in `addresses.json` while it runs.
+/// Where `receipts up` listens, as it is in `addresses.json` while it runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Addresses {

@@ -24,7 +24,7 @@ fn at(value: &Value, path: &str) -> f64 {
 fn the_documents_tables_are_what_the_command_says() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/sizing.md");
     let text = std::fs::read_to_string(&path).unwrap();
-    // Each table stands behind the command that makes it.
+    // Each table follows the command that makes it.
     let mut wanted = String::new();
     let mut lines = text.lines().peekable();
     let mut tables = 0;

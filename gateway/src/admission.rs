@@ -41,7 +41,7 @@ enum Part {
     Large,
 }
 
-/// Bytes taken from the budget, given back when dropped. It travels with the memory it stands for.
+/// Bytes taken from the budget, given back when dropped. It travels with the memory it represents.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     admission: Arc<Admission>,
@@ -156,7 +156,7 @@ impl Reservation {
             return Ok(());
         }
         // What is held already counts as waiting time well spent: a part of Large is added to, not
-        // asked for again.
+        // requested again.
         let more = if self.part == Part::Large {
             bytes - self.bytes
         } else {

@@ -20,7 +20,7 @@ pub(crate) struct Append {
 }
 
 impl Append {
-    /// Hands `record` to `log`; `reservation` stands for its body.
+    /// Hands `record` to `log`; `reservation` represents its body.
     pub(crate) fn new(log: Arc<dyn LogWriter>, record: Record, reservation: Reservation) -> Self {
         let answer = Box::pin(async move { log.append(record).await });
         Self {

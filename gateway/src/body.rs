@@ -23,7 +23,7 @@ use crate::source::{Claim, Source};
 /// What is reserved at least once something of a body has arrived, unless it is shorter.
 const FIRST_BYTES: usize = 1_024;
 
-/// A body in memory, with the share of the budget that stands for it.
+/// A body in memory, with the share of the budget that represents it.
 #[derive(Debug)]
 pub(crate) struct Held {
     bytes: Vec<u8>,
@@ -71,7 +71,7 @@ impl Held {
         self.reservation.shrink(self.bytes.len());
     }
 
-    /// The bytes, and the share of the budget that stands for them.
+    /// The bytes, and the share of the budget that represents them.
     pub(crate) fn into_parts(self) -> (Bytes, Reservation) {
         let bytes = if self.bytes.capacity() > SMALL_BYTES_MAX {
             Bytes::from_owner(self.reservation.admission().buffers().lend(self.bytes))

@@ -64,7 +64,7 @@ pub struct GatewayConfig {
     /// How long an answer may wait to be read: a connection that leaves one unread for longer, by
     /// up to a half, is ended.
     pub answer_wait_ms_max: u64,
-    /// How long requests in progress may continue after shutdown was asked for.
+    /// How long requests in progress may continue after shutdown was requested.
     pub drain_ms_max: u64,
     /// Whether `POST /api/service/receipt` looks up `content.entryId`: `any` or `required`.
     pub webhook_entries: WebhookEntries,
@@ -153,7 +153,7 @@ impl Validate for GatewayConfig {
         faults.range("body_wait_ms_max", self.body_wait_ms_max, 1..=WAIT_MS_MAX);
         faults.range("body_rate_bytes_per_s_min", self.body_rate_bytes_per_s_min, 0..=1 << 20);
         faults.range("address_share_percent_max", self.address_share_percent_max, 1..=100);
-        // Counted in permits of a byte, asked for in 32 bits.
+        // Counted in permits of a byte, requested in 32 bits.
         faults.range(
             "inflight_bytes_max",
             self.inflight_bytes_max,

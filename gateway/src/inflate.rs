@@ -16,7 +16,7 @@ use crate::encoding::Encoding;
 /// the way to the pool and back costs 10 us and a queue.
 const INLINE_BYTES_MAX: usize = 4 * 1024;
 
-/// RFC 9659 lets an HTTP sender use a window of up to 8 MiB; one frame's header could ask for 2
+/// RFC 9659 lets an HTTP sender use a window of up to 8 MiB; one frame's header could request 2
 /// GiB.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 

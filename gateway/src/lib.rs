@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `listener` | accepts up to a limit, keeps house, drains |
 //! | `connection`, `wire`, `pulse`, `watch` | HTTP/1.1 or h2c on one socket, and how long it may be silent |
-//! | `exchange`, `route`, `call` | one request and its answer: what it asks for, who sent it, where that one stands |
+//! | `exchange`, `route`, `call` | one request and its answer: what it is for, who sent it, and that sender's rate limit |
 //! | `submit`, `registered`, `append` | a receipt or batch on its way to the log |
 //! | `explain`, `webhook`, `entry_book` | other addresses that take receipts |
 //! | `body`, `encoding`, `inflate`, `admission`, `buffer` | from the socket to decoded bytes, bounded in bytes, time and pace |

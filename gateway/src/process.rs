@@ -126,7 +126,7 @@ fn settings() -> anyhow::Result<Settings> {
     Ok(settings)
 }
 
-/// Serves `routes` until the process is told to end.
+/// Serves `routes` until the process is signalled to end.
 ///
 /// # Errors
 /// A fault of the configuration, an engine that doesn't open, a port that is taken, a drain that

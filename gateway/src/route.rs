@@ -23,7 +23,7 @@ impl Routes {
     }
 }
 
-/// What a request asks for.
+/// Resource that a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Route {

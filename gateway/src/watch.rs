@@ -50,7 +50,7 @@ struct Line {
     changes: u32,
     /// When this phase was first seen.
     since: Instant,
-    /// When it has to be gone, once it was told to finish.
+    /// When it has to be gone, once it was signalled to finish.
     end: Option<Instant>,
 }
 

@@ -233,7 +233,7 @@ fn refusal(kind: BodyKind, bad: &[Bad]) -> Refusal {
     problem.into()
 }
 
-/// 404 unless every entry exists, where that is asked for.
+/// 404 unless every entry exists, where that is requested.
 async fn require_entries(call: &Call<'_>, kind: BodyKind, good: &[Good]) -> Result<(), Refusal> {
     let Some(book) = &call.shared.entries else {
         return Ok(());

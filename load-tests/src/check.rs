@@ -60,7 +60,7 @@ struct Refusals {
     by_reason: BTreeMap<String, u64>,
 }
 
-/// What the audit says stands in the ledger and the tables.
+/// What the audit says is in the ledger and the tables.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub struct AuditTotals {
     /// Accepted occurrences.
@@ -288,7 +288,7 @@ async fn get(http: &HttpClient, plan: &Plan, path: &str) -> Result<(StatusCode, 
     Ok((status, response.into_body().collect().await?.to_bytes()))
 }
 
-/// What `receipts audit` finds; `None` where it isn't asked for.
+/// What `receipts audit` finds; `None` where it isn't requested.
 ///
 /// # Errors
 /// The audit can't be run, or it found that something doesn't add up.

@@ -31,7 +31,7 @@ pub struct Arguments {
     /// answers.
     #[arg(long, env = "RECEIPTS_LOAD_API_KEY", hide_env_values = true)]
     pub api_key: Option<String>,
-    /// The publisher's domain the key stands for. Use one that has no receipts yet.
+    /// The publisher's domain the key represents. Use one that has no receipts yet.
     #[arg(long, default_value = "load.example")]
     pub publisher: String,
     /// Client keys.
@@ -92,7 +92,7 @@ pub struct Arguments {
     /// The `receipts` binary for the audit; by default the one beside this program.
     #[arg(long)]
     pub receipts: Option<PathBuf>,
-    /// How often the dashboard is asked for freshness, in milliseconds; 0 doesn't ask.
+    /// How often the dashboard is queried for freshness, in milliseconds; 0 doesn't query.
     #[arg(long, default_value_t = 50)]
     pub sample_ms: u64,
     /// Print the report as JSON.

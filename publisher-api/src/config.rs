@@ -32,7 +32,7 @@ pub struct PublisherConfig {
     pub bulk_bytes_max: usize,
     /// Exports in progress at one time; each has a page in memory.
     pub exports_max: usize,
-    /// Pause between two looks for erasures that other replicas were asked for, in milliseconds.
+    /// Pause between two looks for erasures that were requested of other replicas, in milliseconds.
     pub erasure_interval_ms: u64,
     /// Hours in which an erasure can be cancelled before it begins; 0: it begins at once.
     pub erasure_delay_hours: u32,

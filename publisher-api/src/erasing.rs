@@ -53,7 +53,7 @@ pub enum EraseError {
     #[error(transparent)]
     Warehouse(#[from] WarehouseError),
     /// Rows come in as fast as they are erased, or a replica doesn't answer.
-    #[error("{0:?} rows still tell of clients after they were erased")]
+    #[error("{0:?} rows still identify clients after they were erased")]
     Unconfirmed(MetadataRows),
     /// The aggregates of usage can't be confirmed, as rows can't.
     #[error("aggregates of usage still have clients after they were erased: {0:?}")]

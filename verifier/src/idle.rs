@@ -48,7 +48,7 @@ impl Observed {
         }
     }
 
-    /// Asks for a reading soon: verdicts were appended, or partitions were assigned.
+    /// Requests a reading soon: verdicts were appended, or partitions were assigned.
     pub fn notice(&self) {
         self.changes.notify_one();
     }

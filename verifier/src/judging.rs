@@ -131,7 +131,7 @@ pub struct RejectedReceiptBytes {
     /// SHA-256 of the SPKI of the key whose signature was verified
     /// (see [`receipt::RejectedReceipt`]); zero if none was.
     pub key_fingerprint: [u8; 32],
-    /// Bytes as received, or the whole body where no receipt could be told apart.
+    /// Bytes as received, or the whole body where no receipt could be distinguished.
     pub raw: Bytes,
     /// Part of its record that `raw` is, see [`receipt::Origin`]; `not_kept` without bytes.
     pub origin: &'static str,

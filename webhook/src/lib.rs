@@ -22,7 +22,7 @@ pub use gateway::{
     AcknowledgementKeys, Deps, EntryBook, GatewayConfig, GatewayError, NamedEntry, Routes, WebhookEntries,
 };
 
-/// The process, until it is told to end.
+/// The process, until it is signalled to end.
 ///
 /// # Errors
 /// A fault of the configuration, a log that doesn't open, a port that is taken, a drain that didn't

@@ -1,4 +1,4 @@
-// A table as the API writes it: asked for as CSV and saved as it comes.
+// A table as the API writes it: requested as CSV and saved as it comes.
 
 import { authorized } from './api/http';
 

@@ -2,7 +2,7 @@
 //!
 //! A tag is over the numbers, not over `completeThrough`, which moves all the time. CSV and lines
 //! of JSON have that in a header only, so their tags are strong; JSON has it among its members, so
-//! its tags are weak: what they tell apart is the numbers, not each byte.
+//! its tags are weak: what they distinguish is the numbers, not each byte.
 
 use http::{HeaderMap, HeaderValue, header};
 use sha2::{Digest, Sha256};

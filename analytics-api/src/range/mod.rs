@@ -57,8 +57,8 @@ pub fn instant(params: &Params, name: &str, tz: &TimeZone) -> Result<Option<Time
             let date: Date = text.parse().map_err(|_| InvalidQuery::new(name, "no such date"))?;
             start_of(date, tz).map_err(|_| InvalidQuery::new(name, "no such date"))?
         }
-        // An unescaped + arrives as a space; where an offset stands there is nothing else it could
-        // mean.
+        // An unescaped + arrives as a space; where an offset is expected there is nothing else it
+        // could mean.
         Shape::Instant => text
             .replace(' ', "+")
             .parse()

@@ -15,7 +15,7 @@ use crate::buckets::start_of;
 /// The period before `[from, to)`.
 ///
 /// # Errors
-/// It would begin before the first year that can be asked for.
+/// It would begin before the first year that can be requested.
 pub fn previous(from: Timestamp, to: Timestamp, tz: &TimeZone) -> Result<(Timestamp, Timestamp), InvalidQuery> {
     let start = start_before(from, to, tz).filter(|start| start.to_zoned(TimeZone::UTC).year() >= YEARS.start);
     let start = start.ok_or_else(|| {

@@ -15,7 +15,7 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::{openapi, page};
 
-/// As they stand in the document.
+/// As they are in the document.
 static ADDRESSES: LazyLock<Vec<String>> = LazyLock::new(|| {
     let paths = openapi::document().paths.paths;
     paths.keys().map(|path| format!("GET {path}")).collect()

@@ -288,7 +288,7 @@ impl Walk {
 /// Receipts
 ///
 /// Newest first by their own timestamp; each receipt once, however often it was sent. Pages are in
-/// an order of what never changes: each receipt that stood there when the first page was asked for
+/// an order of what never changes: each receipt that stood there when the first page was requested
 /// is in exactly one of them, whatever comes meanwhile.
 ///
 /// As JSON a page of at most 1,000. As CSV or lines of JSON a stream: the last row of every 1,000,

@@ -72,9 +72,9 @@ pub(crate) struct Timeseries {
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     series_max: Option<u32>,
-    /// The period before, with `compare=previous`. Its points stand for those of the same index;
-    /// there may be more or fewer of them, as months differ. Its series are those with the most
-    /// receipts of that period.
+    /// The period before, with `compare=previous`. Its points correspond to those of the same
+    /// index; there may be more or fewer of them, as months differ. Its series are those with the
+    /// most receipts of that period.
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     previous: Option<PreviousPoints>,

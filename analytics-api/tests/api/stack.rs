@@ -27,7 +27,7 @@ use crate::rows::{self, BLOG, BULK, NEWS, RIVAL, SIGNED};
 
 /// The watermark at the start: 2026-03-30T20:00:00.250Z.
 const COMPLETE_MS: i64 = 1_774_900_800_250;
-/// The limiter's clock stands still, so that no window ends during a test: 30 s into a minute.
+/// The limiter's clock is stopped, so that no window ends during a test: 30 s into a minute.
 pub(crate) const LIMITER_MS: i64 = 1_774_900_830_000;
 const DAY_MS: i64 = 86_400_000;
 

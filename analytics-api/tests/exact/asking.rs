@@ -193,7 +193,7 @@ impl Question {
         format!("/api/v1/{path}{mark}{}", query.join("&"))
     }
 
-    /// `answered` says what nobody asked for: the range of a series without one.
+    /// `answered` says what nobody requested: the range of a series without one.
     pub(crate) fn expected(&self, view: &View<'_>, answered: &Value) -> Expected {
         let top = |limit: &Option<usize>| limit.unwrap_or(10);
         match self {

@@ -83,7 +83,7 @@ impl Model {
         self.refused.insert(refused.position, refused);
     }
 
-    /// Takes out what tells of clients: of accesses before, of what was received before.
+    /// Takes out what identifies clients: of accesses before, of what was received before.
     pub(crate) fn erase(&mut self, mine: impl Fn(&str) -> bool, before_ms: i64) {
         for stored in self.receipts.values_mut() {
             let fact = &mut stored.fact;

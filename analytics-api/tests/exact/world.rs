@@ -260,7 +260,7 @@ impl World {
             .fetch_max(block.line.committed_at_ms, Ordering::SeqCst);
     }
 
-    /// Takes out what tells of clients of one of the accounts before some moment.
+    /// Takes out what identifies clients of one of the accounts before some moment.
     pub(crate) async fn erase(&mut self, rng: &mut StdRng) {
         let reader = &self.readers[rng.random_range(0..self.readers.len())];
         let before_ms = match rng.random_range(0..4) {

@@ -1,7 +1,7 @@
 //! Quotas over two replicas of the API, one Redis and 200 clients at once. One engine a process, so
 //! one test that runs every scenario on it.
 //!
-//! The limiters' clock is the test's: it stands still while requests are counted, so no window
+//! The limiters' clock is the test's: it is stopped while requests are counted, so no window
 //! turns, and each scenario has a minute of its own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]

@@ -174,7 +174,7 @@ impl Replicas {
         (self.clock_ms.load(Ordering::SeqCst) / MINUTE_MS + 1) * 60
     }
 
-    /// Every client, with connections of its own, asks for what `path` says of its number; all
+    /// Every client, with connections of its own, requests what `path` says of its number; all
     /// begin together, and each asks the replicas in turn.
     pub(crate) async fn storm(&self, key: &str, rounds: usize, path: impl Fn(usize) -> String) -> Vec<Answer> {
         self.answered.store(0, Ordering::SeqCst);

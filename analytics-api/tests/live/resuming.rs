@@ -17,7 +17,7 @@ pub(crate) async fn every_receipt_once_over_any_number_of_cuts(world: &World) {
     for turn in 0..12_usize {
         for partition in [0, 1] {
             let mut block = world.receipts(&publisher.domain, 1 + turn % 4);
-            // One that stands in the log already, maybe in the other partition.
+            // One that is in the log already, maybe in the other partition.
             block.extend(sent.get(turn * 7 % sent.len().max(1)).cloned());
             world.deliver(partition, &block).await;
             all.extend(block.iter().map(|receipt| receipt.id));

@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Readers of the mix.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub readers: usize,
-    /// The longest that a reader looks at a page before it asks for the next, in milliseconds; half
+    /// The longest that a reader looks at a page before it requests the next, in milliseconds; half
     /// of it on average.
     #[arg(long, value_name = "MS", default_value_t = 10_000)]
     pub look_ms: u64,

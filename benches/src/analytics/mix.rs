@@ -1,4 +1,4 @@
-//! What dashboards ask while receipts come in: each reader opens a page, which asks for its parts
+//! What dashboards ask while receipts come in: each reader opens a page, which requests its parts
 //! at once, looks at it, and opens the next.
 
 use std::collections::BTreeMap;

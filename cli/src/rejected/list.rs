@@ -12,7 +12,7 @@ use crate::inspection::{Inspection, Purpose};
 use crate::settings::SettingsArgs;
 use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, note, paint, visible};
 
-/// Rows asked for at a time.
+/// Rows requested at a time.
 const PAGE_ROWS: u64 = 500;
 
 const AFTER_HELP: &str = "\

@@ -22,8 +22,8 @@ pub enum Verdict {
 /// What goes to the log, and what will count then.
 #[derive(Debug, Clone)]
 pub struct Passing {
-    /// The receipt, or the whole record where no receipt could be told apart before. Times, ids and
-    /// address are those of its first arrival.
+    /// The receipt, or the whole record where no receipt could be distinguished before. Times, ids
+    /// and address are those of its first arrival.
     pub record: Record,
     /// The receipts in it that pass. Never empty.
     pub payloads: Vec<Payload>,
@@ -82,7 +82,7 @@ pub fn judge_alone(judge: &Judge, rejected: &Rejected, raw: &Bytes) -> Option<Ve
     if !whole && rejected.origin != Origin::SignedBatch.as_str() {
         return None;
     }
-    // A receipt of a signed batch stands for itself: what the batch's signature said of it was
+    // A receipt of a signed batch is judged by itself: what the batch's signature said of it was
     // checked then.
     let kind = if whole && rejected.kind == "batch" {
         RecordKind::Batch
@@ -144,7 +144,7 @@ impl RejudgedRecord {
         }
     }
 
-    /// The verdict on the record where nothing in it could be told apart before: it passes if
+    /// The verdict on the record where nothing in it could be distinguished before: it passes if
     /// anything in it does, and what doesn't is rejected for itself then.
     fn whole(&self) -> Verdict {
         let payloads: Vec<Payload> = self

@@ -273,7 +273,7 @@ mod tests {
             "{outcome:?}"
         );
         assert_eq!(retries, 2);
-        // The pause that a server asks for would go beyond the whole time: it isn't begun.
+        // The pause that a server requests would go beyond the whole time: it isn't begun.
         let short = RetryPolicy {
             total_max: Some(Duration::from_secs(30)),
             ..policy

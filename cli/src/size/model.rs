@@ -98,10 +98,10 @@ pub struct Log {
     pub out_mb_per_s: f64,
     /// All copies on disk, in GB, with a third free.
     pub disk_gb: f64,
-    /// Days of it that are on disk: less than was asked for if the embedded log's
+    /// Days of it that are on disk: less than was requested if the embedded log's
     /// `log.retention_bytes_max` ends first.
     pub days: f64,
-    /// What `log.retention_bytes_max` must be for all days that were asked for, where its default
+    /// What `log.retention_bytes_max` must be for all days that were requested, where its default
     /// is too little.
     pub retention_bytes_max_needed: Option<u64>,
 }

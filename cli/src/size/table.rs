@@ -88,7 +88,7 @@ fn row(what: &str, how_much: impl AsRef<str>) -> String {
     format!("| {what} | {} |", how_much.as_ref())
 }
 
-/// The embedded log ends at so many bytes, whatever days were asked for.
+/// The embedded log ends at so many bytes, whatever days were requested.
 fn embedded_log(load: &Load, log: &Log) -> String {
     let disk = bytes(log.disk_gb * 1e9);
     let Some(needed) = log.retention_bytes_max_needed else {

@@ -13,7 +13,7 @@ use crate::lifetime::DAY_MS;
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, Domain};
 
-/// What stands before a token, wherever it is published.
+/// What precedes a token, wherever it is published.
 pub const TOKEN_PREFIX: &str = "service-verification=";
 /// How long a token waits to be found, in milliseconds.
 pub const CHALLENGE_MS: i64 = 7 * DAY_MS;

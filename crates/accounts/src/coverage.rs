@@ -44,7 +44,7 @@ impl Principal {
 /// A verified domain whose subdomains are covered with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inherited {
-    /// The domain, lower-case. It stands in [`Principal::domains`] too.
+    /// The domain, lower-case. It is in [`Principal::domains`] too.
     pub parent: String,
     /// Subdomains of it that another account has verified: they, and everything below them, aren't
     /// covered.

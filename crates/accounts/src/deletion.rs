@@ -1,4 +1,4 @@
-//! Deleting an account: asked for by any of its users, carried out after a time in which it can be
+//! Deleting an account: requested by any of its users, carried out after a time in which it can be
 //! taken back.
 
 use sqlx::Row;

@@ -54,7 +54,7 @@ pub(crate) struct Opened {
     pub(crate) url: String,
 }
 
-/// Makes the pool. SQLite's file is prepared; PostgreSQL isn't asked for anything yet.
+/// Makes the pool. SQLite's file is prepared; no query is sent to PostgreSQL yet.
 pub(crate) async fn connect(config: &AccountsConfig, data: &Path) -> Result<Opened, AccountsError> {
     install_default_drivers();
     let options = AnyPoolOptions::new()

@@ -146,7 +146,7 @@ impl EntryUrl {
     }
 }
 
-/// Whether there is an `@` in what stands before path, query and fragment; an empty user is one
+/// Whether there is an `@` in what precedes path, query and fragment; an empty user is one
 /// too.
 fn has_user(text: &str) -> bool {
     let after = text.split_once("://").map_or("", |(_, after)| after);

@@ -70,7 +70,7 @@ pub enum ErasureState {
     Cancelled,
     /// Rows of this store are going.
     Store,
-    /// They are gone; clients' metadata is going out of the warehouse, if that was asked for.
+    /// They are gone; clients' metadata is going out of the warehouse, if that was requested.
     Warehouse,
     /// All is gone, and certified.
     Done,
@@ -85,7 +85,7 @@ pub struct Erasure {
     pub id: String,
     /// Whose.
     pub account_id: String,
-    /// Who asked for it: as in the trail; `service` for an account whose time to be kept after all
+    /// Who requested it: as in the trail; `service` for an account whose time to be kept after all
     /// is over.
     pub actor: String,
     /// When, in milliseconds since the Unix epoch.
@@ -94,7 +94,7 @@ pub struct Erasure {
     pub execute_at_ms: i64,
     /// When it was cancelled, in milliseconds since the Unix epoch.
     pub cancelled_at_ms: Option<i64>,
-    /// What was asked for.
+    /// What was requested.
     pub wish: ErasureWish,
     /// Whether the account itself goes, with all that is its.
     pub whole_account: bool,

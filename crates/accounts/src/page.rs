@@ -1,4 +1,4 @@
-//! Lists in pages: by a cursor on an order that never changes, so that what stands in the list when
+//! Lists in pages: by a cursor on an order that never changes, so that what is in the list when
 //! it is begun is shown once, whatever is written meanwhile.
 
 use std::fmt;
@@ -32,7 +32,7 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// A page of at most `items_max` out of `items`, of which one more was asked for to see whether
+    /// A page of at most `items_max` out of `items`, of which one more was requested to see whether
     /// there is more.
     pub(crate) fn cut(mut items: Vec<T>, items_max: usize, cursor: impl Fn(&T) -> Cursor) -> Self {
         let more = items.len() > items_max;

@@ -27,7 +27,7 @@ pub enum EndedKey {
     Revoked,
     /// It expired.
     Expired,
-    /// A key stands in its place already: its id.
+    /// A key is in its place already: its id.
     Replaced(String),
 }
 

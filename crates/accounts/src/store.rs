@@ -16,7 +16,7 @@ use crate::{AccountsConfig, AccountsError};
 
 type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// A question that takes so long is told of.
+/// A query that takes so long is logged.
 const SLOW: Duration = Duration::from_secs(1);
 
 /// The account store. Clones share connections and cache.

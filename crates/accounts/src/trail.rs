@@ -9,7 +9,7 @@ use crate::{Accounts, AccountsError};
 /// One change, on its way into the trail. Nothing here may be secret, and personal data only where
 /// erasing the account takes it away.
 pub(crate) struct Change<'a> {
-    /// Whose trail it stands in.
+    /// Whose trail it is in.
     pub(crate) account_id: &'a str,
     /// Who did it: `key:<id>`, `user:<id>`, `operator` or `service`.
     pub(crate) actor: &'a str,

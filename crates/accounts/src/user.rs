@@ -53,7 +53,7 @@ pub struct User {
 /// An account's coming end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deletion {
-    /// When it was asked for, in milliseconds since the Unix epoch.
+    /// When it was requested, in milliseconds since the Unix epoch.
     pub requested_at_ms: i64,
     /// From when on everything may be erased.
     pub erase_after_ms: i64,
@@ -113,7 +113,7 @@ impl std::str::FromStr for Email {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~.".contains(&byte);
         let dots = local.starts_with('.') || local.ends_with('.') || local.contains("..");
         let local_fits = (1..=LOCAL_PART_BYTES_MAX).contains(&local.len()) && local.bytes().all(plain) && !dots;
-        // Not trimmed or without its last dot: what stands there is what mail goes to.
+        // Not trimmed or without its last dot: what is there is what mail goes to.
         let domain_fits = domain
             .parse::<Domain>()
             .is_ok_and(|name| name.as_str().eq_ignore_ascii_case(domain));

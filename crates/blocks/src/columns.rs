@@ -244,7 +244,8 @@ columns! {
         client_address as client_address: String,
         /// Kind of the log record: `receipt` or `batch`.
         kind as kind: String,
-        /// Bytes of the receipt as received, or of the record where no receipt could be told apart.
+        /// Bytes of the receipt as received, or of the record where no receipt could be
+        /// distinguished.
         raw as raw: Bytes,
         /// `X-Service-Signature` of the request, empty without one.
         request_signature as request_signature: String,

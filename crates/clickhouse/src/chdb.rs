@@ -296,8 +296,8 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: destroyed exactly once, as chdb.h asks for every handle, finished or not. Null is
-        // ignored.
+        // SAFETY: destroyed exactly once, as chdb.h requires of every handle, finished or not. Null
+        // is ignored.
         unsafe { (self.functions.stream_destroy)(self.handle) }
     }
 }

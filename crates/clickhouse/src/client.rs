@@ -20,7 +20,7 @@ use crate::{Target, WarehouseConfig, WarehouseError, tls};
 const IDLE_MAX: Duration = Duration::from_secs(2);
 /// Idle connections kept.
 const IDLE_CONNECTIONS_MAX: usize = 16;
-/// A question that takes so long is told of.
+/// A query that takes so long is logged.
 const SLOW: Duration = Duration::from_secs(1);
 /// Time for an answer to come after the engine's own limit has ended a statement.
 const ANSWER_SLACK: Duration = Duration::from_secs(5);

@@ -23,7 +23,7 @@ pub struct WarehouseConfig {
     /// With `https`: PEM certificates of those who may have signed the server's; none means the
     /// system's.
     pub tls_ca_file: Option<PathBuf>,
-    /// With `https`: our own certificate chain in PEM, where the server asks for one.
+    /// With `https`: our own certificate chain in PEM, where the server requests one.
     pub tls_certificate_file: Option<PathBuf>,
     /// The private key of `tls_certificate_file`, in PEM.
     pub tls_key_file: Option<PathBuf>,
@@ -268,13 +268,13 @@ fn shard(text: &str) -> Result<(&str, &str), String> {
     Ok((url, database))
 }
 
-/// What may stand in SQL as it is.
+/// Whether a text is a name that may be in SQL as it is.
 fn is_name(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && text.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }
 
-/// Whether an address asks for TLS.
+/// Whether an address requests TLS.
 pub(crate) fn is_https(url: &str) -> bool {
     url.starts_with("https://")
 }

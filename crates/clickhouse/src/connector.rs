@@ -68,7 +68,7 @@ impl Connector {
         }
         let host = uri.host();
         let host = host.ok_or_else(|| io::Error::other("the warehouse's address has no host"))?;
-        // An IPv6 address stands in brackets in a URL, and nowhere else.
+        // An IPv6 address is in brackets in a URL, and nowhere else.
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let default_port = if self.tls.is_some() { 443 } else { 80 };
         let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(default_port))).await?;

@@ -18,7 +18,7 @@ pub(crate) fn library_path(config: &WarehouseConfig) -> Result<PathBuf, EngineEr
 }
 
 /// The library in the cache directory. Relative paths are passed over, as the XDG Base Directory
-/// Specification asks for: a library of the working directory must not be loaded.
+/// Specification requires: a library of the working directory must not be loaded.
 fn cached_library(cache_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |path: &PathBuf| path.is_absolute();
     let cache = cache_home

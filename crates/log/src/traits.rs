@@ -1,4 +1,4 @@
-//! Writing, consuming and inspecting a log. Kafka and the embedded log both stand behind these.
+//! Writing, consuming and inspecting a log. Kafka and the embedded log both implement these.
 
 use std::{sync::Arc, time::Duration};
 
@@ -204,7 +204,7 @@ pub struct PartitionState {
     pub end_offset: u64,
     /// The group's commit, if any.
     pub committed: Option<Committed>,
-    /// Everything acknowledged before this instant stands before `committed` (milliseconds since
+    /// Everything acknowledged before this instant precedes `committed` (milliseconds since
     /// the Unix epoch): the append time of the first uncommitted record, or, with none, an instant
     /// taken before `end_offset` was read. In `verdicts` on Kafka a transaction may be acknowledged
     /// a moment before it counts in `end_offset`; completeness there is in the records themselves.
@@ -217,12 +217,12 @@ pub enum InspectError {
     /// The engine can't be reached or read now.
     #[error("the log can't be inspected now: {0}")]
     Unavailable(String),
-    /// The offset asked for is no longer stored.
+    /// The offset requested is no longer stored.
     #[error("partition {partition} offset {offset} is no longer stored; the oldest is {begin}")]
     Gone {
         /// The partition.
         partition: u32,
-        /// The offset asked for.
+        /// The offset requested.
         offset: u64,
         /// The oldest that is stored.
         begin: u64,

@@ -230,7 +230,7 @@ async fn read(mut body: Incoming, host: &str, bytes_max: usize) -> Result<Bytes,
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| unreachable(host, &format!("the answer broke off: {}", cause(&error))))?;
-        // Trailers are no part of what was asked for.
+        // Trailers are no part of what was requested.
         let Ok(data) = frame.into_data() else { continue };
         if data.len() > bytes_max - whole.len() {
             return Err(too_large());

@@ -20,7 +20,7 @@ pub enum Error {
     /// The DNS has no such name or record, or didn't say.
     #[error("{name}: {why}")]
     Unresolvable {
-        /// The name asked for.
+        /// The name requested.
         name: String,
         /// What the DNS said.
         why: Unresolved,
@@ -28,7 +28,7 @@ pub enum Error {
     /// No answer in time.
     #[error("{host}: {step} took more than {wait_ms_max} ms")]
     TimedOut {
-        /// The host or name asked for.
+        /// The host or name requested.
         host: String,
         /// What took too long.
         step: Step,
@@ -119,7 +119,7 @@ impl Error {
 pub enum Unresolved {
     /// NXDOMAIN: there is no such name.
     NoSuchName,
-    /// NODATA: the name is there, without a record of the type asked for.
+    /// NODATA: the name is there, without a record of the type requested.
     NoRecords(&'static str),
     /// The resolver didn't answer the question: SERVFAIL, REFUSED, not reachable, a CNAME loop.
     Failed(String),

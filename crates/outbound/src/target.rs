@@ -11,7 +11,7 @@ use crate::{Config, Error};
 /// More than any server takes, and than service-interface.md's limit for an entry's URL.
 const URL_BYTES_MAX: usize = 4_096;
 
-/// Where to connect to, and what to ask for there.
+/// Where to connect to, and what to request there.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) url: Url,

@@ -102,7 +102,7 @@ impl Explanation {
         }
     }
 
-    /// Notes a format check that failed. A key's own fault is told apart.
+    /// Notes a format check that failed. A key's own fault is distinguished.
     fn format(&mut self, error: FormatError) {
         let reason = reason_of(&error);
         let (check, other) = match reason {

@@ -1,4 +1,4 @@
-//! The double that a JSON number stands for, in time that any number of digits can't stretch.
+//! The double that a JSON number represents, in time that any number of digits can't stretch.
 //!
 //! The standard library reads most numbers in tens of nanoseconds, but one of some hundred digits
 //! that lies next to the middle between two doubles takes it 30 microseconds: a batch of 8 MiB of

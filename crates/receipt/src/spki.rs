@@ -1,4 +1,4 @@
-//! Public keys as they stand in a receipt: PEM around a SubjectPublicKeyInfo, its structure checked
+//! Public keys as they are in a receipt: PEM around a SubjectPublicKeyInfo, its structure checked
 //! without arithmetic.
 //!
 //! This is what the format check looks at: label, base64, DER and its lengths (X.690 section 10.1),

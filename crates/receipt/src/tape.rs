@@ -8,7 +8,7 @@ use std::{borrow::Cow, cmp::Ordering};
 
 use crate::text;
 
-/// What a node stands for.
+/// What a node represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Object,

@@ -37,7 +37,7 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// The character that the escape at the start of `text` stands for, and the escape's length.
+/// The character that the escape at the start of `text` represents, and the escape's length.
 fn escape(text: &str) -> (char, usize) {
     let bytes = text.as_bytes();
     match bytes.get(1) {
@@ -83,7 +83,7 @@ pub(crate) const fn hex_digit(digit: u8) -> Option<u8> {
     }
 }
 
-/// The string that an accepted string's text stands for.
+/// The string that an accepted string's text represents.
 pub(crate) fn unescape(inner: &str) -> String {
     let mut out = String::with_capacity(inner.len());
     unescape_onto(&mut out, inner);

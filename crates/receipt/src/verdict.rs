@@ -191,7 +191,7 @@ pub struct RejectedReceipt<'a> {
     /// SHA-256 of the SPKI of the key whose signature of the request or batch was verified. Without
     /// such a signature, that of the receipt's own key if its signature was verified.
     pub key_fingerprint: Option<[u8; 32]>,
-    /// The receipt as it came; the whole body where no receipt could be told apart.
+    /// The receipt as it came; the whole body where no receipt could be distinguished.
     pub raw: &'a [u8],
     /// What `raw` is of its record.
     pub origin: Origin,

@@ -341,7 +341,7 @@ fn json_faults_come_alone_with_their_place() {
     invalid[100] = 0xff;
     assert_eq!(faults(&invalid), one("", FaultCode::InvalidUtf8));
     assert!(check_receipt(format!(" \n{good}\t ").as_bytes(), NOW_MS, &Limits::default()).is_ok());
-    // Escaped names are the names they stand for.
+    // Escaped names are the names they represent.
     assert!(
         check_receipt(
             good.replacen("\"receiptId\"", "\"receipt\\u0049d\"", 1).as_bytes(),

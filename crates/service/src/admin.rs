@@ -23,7 +23,7 @@ use crate::problem::{Kind, Problem};
 use crate::request_id::RequestId;
 use crate::telemetry::PrometheusHandle;
 
-/// More scrapers than anyone has. One more takes the place of whichever has asked for nothing the
+/// More scrapers than anyone has. One more takes the place of whichever has requested nothing the
 /// longest.
 const CONNECTIONS_MAX: usize = 64;
 /// Time for a request's head, the wait for its first byte included.

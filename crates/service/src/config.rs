@@ -230,7 +230,7 @@ impl Source {
         self.section_with(name, T::validate)
     }
 
-    /// As [`Source::section`], for a `T` of a crate that doesn't know this one: `check` stands for
+    /// As [`Source::section`], for a `T` of a crate that doesn't know this one: `check` represents
     /// [`Validate`].
     pub fn section_with<T: DeserializeOwned + Default>(
         &mut self,

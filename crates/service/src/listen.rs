@@ -17,7 +17,7 @@ const OTHER_FILES_MIN: u64 = 192;
 #[derive(Debug, thiserror::Error)]
 #[error("can't listen on {address}: {reason}; change `{key}` (or {variable})")]
 pub struct ListenError {
-    /// The address that was asked for.
+    /// The address that was requested.
     pub address: SocketAddr,
     /// Why not.
     pub reason: String,

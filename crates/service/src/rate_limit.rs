@@ -37,7 +37,7 @@ pub trait RateLimiter: Send + Sync {
     fn take<'a>(&'a self, key: &'a str, cost: u32, quota: &'a Quota) -> BoxFuture<'a, Decision>;
 }
 
-/// The limiter that `config` asks for: shared over Redis if it names one, else this process's own.
+/// The limiter that `config` requests: shared over Redis if it names one, else this process's own.
 /// A Redis that can't be reached is no error: it shows in `health` as degraded.
 ///
 /// # Errors
@@ -54,7 +54,7 @@ pub async fn limiter(
     Ok(Arc::new(RedisLimiter::start(config, local, health).await?))
 }
 
-/// A limiter's answer. It tells of the window that has the least left, or the one that refused.
+/// A limiter's answer. It reports the window that has the least left, or the one that refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct Decision {

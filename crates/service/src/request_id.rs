@@ -15,7 +15,7 @@ pub const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 pub const BYTES_MAX: usize = 64;
 
 /// The id of one request: 1 to 64 visible ASCII characters without quotes or backslash, so that it
-/// can stand in log lines, JSON and headers as it is.
+/// can be in log lines, JSON and headers as it is.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RequestId(HeaderValue);
 

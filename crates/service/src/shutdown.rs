@@ -1,4 +1,4 @@
-//! Shutdown: SIGTERM or SIGINT asks for a drain, a second one ends the process at once, and a drain
+//! Shutdown: SIGTERM or SIGINT requests a drain, a second one ends the process at once, and a drain
 //! has a deadline.
 
 use std::future::Future;

@@ -27,7 +27,7 @@ pub struct TelemetryConfig {
     pub log_level: String,
     /// How a line looks.
     pub log_format: LogFormat,
-    /// A request that takes so long says where the time went, in milliseconds; 0 tells of none.
+    /// A request that takes so long says where the time went, in milliseconds; 0 logs none.
     pub slow_request_ms: u64,
     /// Where `/metrics`, `/healthz` and `/readyz` are served.
     pub metrics_listen: SocketAddr,

@@ -1,5 +1,5 @@
 //! Alerts, dashboards and runbooks against each other and against the list of metrics: nobody is
-//! woken by an alert without a page, and nothing asks for a metric that isn't recorded. What
+//! woken by an alert without a page, and nothing requests a metric that isn't recorded. What
 //! promtool can say is said by `make alerts`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -15,7 +15,7 @@ use crate::spawner::dying_with_us;
 /// The records of the server's own, before those of the test.
 const APEX: &str = ". 0 IN SOA ns.test. nobody.test. 1 60 60 60 0\n. 0 IN NS ns.test.\nns.test. 0 IN A 127.0.0.1\n";
 
-/// A running resolver that knows the whole DNS by heart: what stands in its zone, and that nothing
+/// A running resolver that knows the whole DNS by heart: what is in its zone, and that nothing
 /// else exists. It follows CNAMEs, and answers over UDP and TCP. Nothing is cached, so a new zone
 /// is seen at once.
 #[derive(Debug)]

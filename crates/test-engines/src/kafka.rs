@@ -274,7 +274,7 @@ fn properties_of(
          log.dirs={}\n",
         folder.join("data").display()
     );
-    // The broker speaks with itself over a listener of its own, so that the clients' may ask for a
+    // The broker speaks with itself over a listener of its own, so that the clients' may request a
     // login.
     let own = format!("INTERNAL://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}");
     let Some(KafkaSecurity { certificates, login }) = security else {

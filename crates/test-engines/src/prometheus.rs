@@ -40,7 +40,7 @@ impl Prometheus {
             "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [\"{}\"]\nscrape_configs:\n",
             rules.display()
         );
-        // A job stands there once, with all its targets.
+        // A job is there once, with all its targets.
         let mut jobs = BTreeMap::<_, Vec<_>>::new();
         for (job, target) in targets {
             jobs.entry(job).or_default().push(format!("\"{target}\""));

@@ -152,7 +152,7 @@ impl Warehouse {
         Ok(())
     }
 
-    /// Sets the retention that the configuration asks for, where the tables have another one.
+    /// Sets the retention that the configuration requests, where the tables have another one.
     async fn keep_retention(&self) -> Result<(), WarehouseError> {
         let layout = self.layout();
         for step in &RETENTION {

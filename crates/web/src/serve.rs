@@ -33,7 +33,7 @@ static CANNOT_ACCEPT: LineLimit = LineLimit::new("api accept", Duration::from_se
 /// A service's connections, and their limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Connections {
-    /// The service, as it stands in logs.
+    /// The service, as it is in logs.
     pub name: &'static str,
     /// Its part of the room for connections; the rest is for the others, often in the same process.
     pub files_percent: u64,

@@ -73,7 +73,7 @@ impl Ledger {
         })
     }
 
-    /// Every record of a partition stands in exactly one line.
+    /// Every record of a partition is in exactly one line.
     ///
     /// # Errors
     /// The first gap or overlap.

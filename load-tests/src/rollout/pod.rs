@@ -1,4 +1,4 @@
-//! A replica as the kubelet keeps it: started, probed, told to end.
+//! A replica as the kubelet keeps it: started, probed, signalled to end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -22,7 +22,7 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
 /// What became of the questions.
 #[derive(Debug, Clone, Default)]
 pub struct Readings {
-    /// What was asked for.
+    /// What was requested.
     pub url: String,
     /// Questions that were answered.
     pub answered: u64,
@@ -43,7 +43,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Asks for `url` with an API key until it is told to finish.
+    /// Requests `url` with an API key until it is signalled to finish.
     #[must_use]
     pub fn start(url: String, key: &str) -> Self {
         let (stop, key) = (CancellationToken::new(), key.to_owned());

@@ -15,7 +15,7 @@ pub struct Timings(BTreeMap<String, Service>);
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Service {
-    /// The pod continues for so long after it was told to end, and has left the endpoints.
+    /// The pod continues for so long after it was signalled to end, and has left the endpoints.
     pub pre_stop_seconds: u64,
     /// From then on, preStop included, until it is killed.
     pub grace_seconds: u64,
@@ -37,7 +37,7 @@ pub struct Service {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Probe {
-    /// What is asked for.
+    /// What is requested.
     pub path: String,
     /// Between two questions.
     pub period_seconds: u64,

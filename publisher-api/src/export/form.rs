@@ -18,7 +18,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// What stands before the first page. One that continues has its header line already.
+    /// What precedes the first page. One that continues has its header line already.
     pub(crate) fn begin(self, collection: usize, goes_on: bool) -> Vec<u8> {
         match self {
             Self::Csv if !goes_on => csv_header(collection, true).into_bytes(),

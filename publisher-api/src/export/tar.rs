@@ -1,5 +1,5 @@
 //! Files in a tar archive (POSIX.1-1988 `ustar`), one after the other: each page is a file, so that
-//! the length that stands before it is known.
+//! the length that precedes it is known.
 
 /// A record of the archive.
 const RECORD: usize = 512;

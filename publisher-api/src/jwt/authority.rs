@@ -22,7 +22,7 @@ pub struct Authority {
     ring: Option<KeyRing>,
     secret: Option<DecodingKey>,
     token_bytes_max: usize,
-    /// Not for the dev issuer, whose key never changes: its file is read when a token asks for it.
+    /// Not for the dev issuer, whose key never changes: its file is read when a token requests it.
     refresh_every: Option<Duration>,
     retry_every: Duration,
 }

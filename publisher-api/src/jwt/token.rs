@@ -64,7 +64,7 @@ impl<'a> Token<'a> {
         })
     }
 
-    /// What it says: to be asked for once the signature was found good.
+    /// What it says: to be requested once the signature was found good.
     pub(crate) fn claims(&self) -> Result<Map<String, Value>, TokenError> {
         object(self.payload)
     }

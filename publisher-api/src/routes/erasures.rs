@@ -212,7 +212,7 @@ async fn erasure(
 /// An erasure of the principal's account. A limited key sees its own: another's may be about other
 /// domains.
 async fn own_erasure(app: &App, principal: &Principal, id: String) -> Result<Erasure, Failure> {
-    // Any other text names none, and the database needn't be asked for it.
+    // Any other text names none, and the database needn't be queried for it.
     if id.len() > 64 || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
         return Err(unknown());
     }

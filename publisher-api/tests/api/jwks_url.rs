@@ -14,7 +14,7 @@ use crate::stack::Stack;
 
 const ME: &str = "/api/v1/user/information";
 
-/// Answers every request with what stands in a file then, and says its port.
+/// Answers every request with what is in a file then, and says its port.
 const SCRIPT: &str = r#"
 const { readFileSync } = require('node:fs');
 const [key, cert, file] = process.argv.slice(1);

@@ -1,4 +1,4 @@
-//! What a time series is asked for: which metric, by which group, and where its points begin and
+//! The query of a time series: which metric, by which group, and where its points begin and
 //! end.
 
 use jiff::Timestamp;

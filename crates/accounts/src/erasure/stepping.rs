@@ -188,7 +188,7 @@ impl Accounts {
         self.timed("certify_erasure", work).await
     }
 
-    /// Notes what keeps an erasure up, for whoever asks for it.
+    /// Notes what keeps an erasure up, for whoever requests it.
     ///
     /// # Errors
     /// The store fails.
@@ -251,7 +251,7 @@ async fn step(
         EntriesWish::All => Some(None),
         EntriesWish::These(ids) => Some(Some(ids.as_slice())),
     };
-    // What was asked for before the account went whole has gone with it.
+    // What was requested before the account went whole has gone with it.
     if let Some(ids) = some
         && exists(transaction, account_id).await?
     {

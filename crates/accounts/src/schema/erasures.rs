@@ -1,4 +1,4 @@
-//! Erasures, asked for and done.
+//! Erasures, requested and done.
 
 pub(super) const STATEMENTS: &[&str] = &[
     "CREATE TABLE erasures (

@@ -4,14 +4,14 @@
 //! ClickHouse throws and libchdb 26.7 continues as if it had succeeded
 //! (`WriteBufferFromFileDescriptor::nextImpl`). It would acknowledge inserts whose rows are
 //! nowhere, and replace good parts by a merged one of empty files. What it does check is the sync
-//! at the end of each file, which all our tables ask for. So its calls of `write`, `fdatasync` and
+//! at the end of each file, which all our tables require. So its calls of `write`, `fdatasync` and
 //! `close` go through here, and a file with a failed write can't be synced.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-/// Descriptors that are told apart; larger ones share a place, which costs one insert too many at
-/// worst.
+/// Descriptors that are distinguished; larger ones share a place, which costs one insert too many
+/// at worst.
 const PLACES: usize = 65_536;
 /// One bit for each descriptor with a failed write since it was opened.
 static FAILED: [AtomicU64; PLACES / 64] = [const { AtomicU64::new(0) }; PLACES / 64];

@@ -13,7 +13,7 @@ pub(super) const fn blocks_down(bytes: u64) -> u64 {
     bytes - bytes % BLOCK as u64
 }
 
-/// Memory with one block more than asked for, and where its first whole block starts.
+/// Memory with one block more than requested, and where its first whole block starts.
 pub(super) fn aligned_memory(capacity: usize) -> (Vec<u8>, usize) {
     let memory = vec![0; capacity + BLOCK];
     // `align_offset` may answer `usize::MAX` in theory; then the memory is used unaligned, and the

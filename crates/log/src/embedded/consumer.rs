@@ -16,7 +16,7 @@ use crate::{
     traits::{Assignment, Commit, CommitError, ConsumeError, LogConsumer, PollLimits, Polled},
 };
 
-/// No poll waits longer, whatever it asks for: the clock can't count further than it can.
+/// No poll waits longer, whatever it requests: the clock can't count further than it can.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The active consumer of one group, until a newer one of the same group fences it.

@@ -221,7 +221,7 @@ impl Groups {
         }
     }
 
-    /// Tells `choose` up to where every known group has committed: what stands before it may be
+    /// Tells `choose` up to where every known group has committed: what precedes it may be
     /// deleted. With no group known that is nothing: the first one may be on its way. No group
     /// joins meanwhile.
     pub(super) fn while_none_joins<T>(&self, choose: impl FnOnce(u64) -> T) -> T {

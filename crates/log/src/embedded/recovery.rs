@@ -151,7 +151,7 @@ pub(super) fn recover(dir: &Path, config: &EmbeddedConfig, direct: bool) -> Resu
     })
 }
 
-/// Frees what stands behind the last frame and reserves the space again: zeros, so that no stale
+/// Frees what follows the last frame and reserves the space again: zeros, so that no stale
 /// frame can ever be taken for a new one. Answers the file's length.
 fn cut_tail(path: &Path, end_at: u64, segment_bytes: u64) -> Result<u64, OpenError> {
     let file = fs::OpenOptions::new()

@@ -104,7 +104,7 @@ impl<'a> Walker<'a> {
             if window.is_empty() {
                 break;
             }
-            // Comparing first: most of what stands behind a tail is preallocated zeros.
+            // Comparing first: most of what follows a tail is preallocated zeros.
             if window.chunks(ZEROS.len()).any(|page| page != &ZEROS[..page.len()])
                 && let Some(last) = window.iter().rposition(|&byte| byte != 0)
             {
@@ -140,7 +140,7 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// What stands behind the last whole frame.
+/// What follows the last whole frame.
 struct Behind {
     /// One past the last byte that isn't zero.
     remains_end: u64,
@@ -159,7 +159,7 @@ pub(super) struct Scan {
     pub(super) last_appended_ms: Option<i64>,
     /// (offset, byte) of some frames.
     pub(super) index: Vec<(u64, u64)>,
-    /// What stands behind the last frame of an unsealed segment, in bytes: the rest of a write that
+    /// What follows the last frame of an unsealed segment, in bytes: the rest of a write that
     /// never finished.
     pub(super) torn_bytes: u64,
 }
@@ -184,12 +184,12 @@ pub(super) struct Span {
 /// Where a scan ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
-    /// Before this offset, because a later segment begins with it. What stands behind was never
+    /// Before this offset, because a later segment begins with it. What follows was never
     /// acknowledged.
     Offset(u64),
     /// With the last whole frame. Proof that more was durable is damage.
     Tail,
-    /// With the last whole frame, whatever stands behind: someone may be writing there.
+    /// With the last whole frame, whatever follows: someone may be writing there.
     Growing,
 }
 

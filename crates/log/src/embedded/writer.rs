@@ -167,7 +167,7 @@ impl Writer {
     }
 
     /// The group is durable: consumers may see it and producers hear of it, in this order, so that
-    /// whoever asks for the end after an acknowledgement finds the record before it.
+    /// whoever requests the end after an acknowledgement finds the record before it.
     fn publish(&mut self, first: u64, appended_at_ms: i64) {
         let shared = &self.shared;
         let (records, bytes) = (self.group.records.len(), self.group.bytes);

@@ -20,7 +20,7 @@ use crate::Topic;
 const LOG_PAUSE: Duration = Duration::from_secs(10);
 /// Events served at one time.
 const EVENTS_MAX: usize = 32;
-/// Kinds of log lines told apart; librdkafka has fewer.
+/// Kinds of log lines distinguished; librdkafka has fewer.
 const LOG_KINDS_MAX: usize = 64;
 
 /// The purpose of a client, and its log.

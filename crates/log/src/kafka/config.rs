@@ -89,7 +89,7 @@ pub struct KafkaConfig {
     pub transaction_wait_ms_max: u64,
     /// A verifier that isn't heard of for so long loses its partitions.
     pub session_wait_ms_max: u64,
-    /// A verifier that doesn't ask for records for so long loses its partitions, although its
+    /// A verifier that doesn't request records for so long loses its partitions, although its
     /// process lives.
     pub poll_interval_ms_max: u64,
     /// Most bytes fetched ahead of what a consumer was given, over all partitions (one fetch may go

@@ -83,7 +83,7 @@ fn for_each(record: &Record, mut header: impl FnMut(&str, &str)) {
     }
 }
 
-/// The record in `message`, which stands in an epoch's topic.
+/// The record in `message`, which is in an epoch's topic.
 pub(super) fn record_of(message: &impl Message, epoch: u32) -> LoggedRecord {
     let appended_at_ms = message.timestamp().to_millis().unwrap_or(0);
     let mut record = Record {

@@ -1,5 +1,5 @@
 //! Looking at Kafka's log from outside any group, on two threads: one for partitions and commits,
-//! which the watermark asks for many times a second, one for reading records. Each has connections
+//! which the watermark requests many times a second, one for reading records. Each has connections
 //! of its own and keeps them.
 
 use std::{
@@ -165,7 +165,7 @@ pub(super) struct View {
 
 impl View {
     /// A client that reads what it is told and belongs to no group; `group` is whose commits it
-    /// asks for.
+    /// requests.
     fn client(&self, group: &str, fetch_bytes_max: usize) -> Result<Client, KafkaOpenError> {
         let mut settings = client::base(&self.config, INSPECTOR);
         settings

@@ -4,7 +4,7 @@
 //! librdkafka is polled only while the caller polls: whoever stops asking is taken for stuck after
 //! `poll_interval_ms_max`, leaves the group and loses its partitions, although its process, and
 //! librdkafka's heartbeat, live on. Polls and commits come one after the other, and librdkafka
-//! tells of a rebalance only within a poll; so no commit is ever in progress while a partition is
+//! reports a rebalance only within a poll; so no commit is ever in progress while a partition is
 //! given up, and none is made for it afterwards, because it is in `held` no more. Whoever was put
 //! out of the group without knowing it commits with an old generation, which the broker refuses.
 

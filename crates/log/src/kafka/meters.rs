@@ -9,7 +9,7 @@ use rdkafka::Statistics;
 use super::client::Role;
 use crate::Topic;
 
-/// Brokers told apart.
+/// Brokers distinguished.
 const BROKERS_MAX: usize = 64;
 
 /// What the producer records for each record.

@@ -1,5 +1,5 @@
-//! Committed positions and the ends of partitions, asked for all partitions at once: one request to
-//! the group's coordinator, one to each leader.
+//! Committed positions and the ends of partitions, requested for all partitions at once: one
+//! request to the group's coordinator, one to each leader.
 
 use std::time::{Duration, Instant};
 

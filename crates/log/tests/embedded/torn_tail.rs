@@ -26,7 +26,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
         .block_on(future)
 }
 
-/// A frame as it stands in a file, read by the documented format and not by the code under test.
+/// A frame as it is in a file, read by the documented format and not by the code under test.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     start: usize,

@@ -1,4 +1,4 @@
-//! Brokers that die and brokers that stand still.
+//! Brokers that die and brokers that are frozen.
 
 use std::{
     sync::{

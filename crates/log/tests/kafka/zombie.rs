@@ -1,4 +1,4 @@
-//! A consumer whose process stands still while the group continues.
+//! A consumer whose process is frozen while the group continues.
 
 use std::{
     io::{BufRead, BufReader, Write},

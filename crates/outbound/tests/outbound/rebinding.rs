@@ -1,4 +1,4 @@
-//! A name that resolves differently each time it is asked for.
+//! A name that resolves differently each time it is requested.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

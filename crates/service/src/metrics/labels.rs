@@ -6,7 +6,7 @@
 pub enum Values {
     /// One of these.
     OneOf(&'static [&'static str]),
-    /// Names that stand in the code or in the configuration, never in a request: what they are.
+    /// Names that are in the code or in the configuration, never in a request: what they are.
     Named(&'static str),
 }
 

@@ -219,7 +219,7 @@ impl Asking {
         Ok(Taken { outcome, now_s, count })
     }
 
-    /// Asks for nothing, of a key of its own: whether a question would be answered, script, rights
+    /// Requests nothing, of a key of its own: whether a question would be answered, script, rights
     /// and memory included.
     async fn probe(&self, connection: &mut redis::aio::MultiplexedConnection) -> redis::RedisResult<()> {
         let nothing = Quota {

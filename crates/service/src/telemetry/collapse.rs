@@ -17,7 +17,7 @@ use tracing_subscriber::registry::LookupSpan;
 const WINDOW: Duration = Duration::from_secs(10);
 const LINES_MAX: u32 = 10;
 
-/// Formats as `F` does, and leaves out what repeats. What is asked for by `debug` or `trace` is
+/// Formats as `F` does, and leaves out what repeats. What is requested by `debug` or `trace` is
 /// never left out.
 #[derive(Debug)]
 pub(super) struct Collapse<F> {

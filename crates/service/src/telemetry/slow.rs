@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Milliseconds; the whole process has one, as it has one log. 0 tells of none.
+/// Milliseconds; the whole process has one, as it has one log. 0 logs none.
 static SLOW_MS: AtomicU64 = AtomicU64::new(1_000);
 
 /// From when on a request is slow.

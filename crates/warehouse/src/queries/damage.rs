@@ -1,4 +1,4 @@
-//! Damage that statements have met: remembered until its part is gone, so that readiness tells of
+//! Damage that statements have met: remembered until its part is gone, so that readiness reports
 //! it between them.
 
 use std::time::{Duration, Instant};

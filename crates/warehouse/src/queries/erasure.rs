@@ -15,7 +15,7 @@ const PUBLISHERS_MAX: usize = 200;
 /// What one statement has of conditions.
 const STATEMENT_BYTES_MAX: usize = 200_000;
 
-/// Whose rows lose what tells of their clients.
+/// Whose rows lose what identifies their clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetadataErasure {
     /// Whose.
@@ -26,7 +26,7 @@ pub struct MetadataErasure {
     pub before_ms: i64,
 }
 
-/// Stored rows that tell of their clients. A receipt that isn't merged with its duplicates yet is
+/// Stored rows that identify their clients. A receipt that isn't merged with its duplicates yet is
 /// several rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MetadataRows {
@@ -92,7 +92,7 @@ static ERASED: [Erased; 3] = [
 const ADDRESS_BLANKS: [Blank; 1] = [("client_address", "''")];
 
 impl Warehouse {
-    /// How many rows of the erasure's publishers still tell of their clients; 0 once it is done,
+    /// How many rows of the erasure's publishers still identify their clients; 0 once it is done,
     /// but for what came since.
     ///
     /// # Errors
@@ -192,7 +192,7 @@ fn rows_of(times: &[&str], before_ms: i64, blanks: &[Blank]) -> String {
     format!("({}) AND ({})", before.join(" OR "), filled.join(" OR "))
 }
 
-/// The publishers of a scope, in as many conditions as they need. A name of any bytes stands there
+/// The publishers of a scope, in as many conditions as they need. A name of any bytes is there
 /// in hexadecimal.
 fn conditions(scope: &Scope) -> Vec<String> {
     let names = |some: &[String]| some.iter().map(|name| literal(name)).collect::<Vec<_>>().join(", ");

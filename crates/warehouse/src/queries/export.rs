@@ -2,7 +2,7 @@
 //! page costs what it holds.
 //!
 //! The order is of what never changes about a receipt: whatever is written meanwhile, each one that
-//! stood there when the first page was asked for is in exactly one of them.
+//! stood there when the first page was requested is in exactly one of them.
 
 use clickhouse::Row;
 use serde::Deserialize;

@@ -1,7 +1,7 @@
 //! Receipts of a scope, newest first, page by page.
 //!
 //! The table is sorted by hour and then by entry, so a page is looked for in windows of time that
-//! grow downwards from the newest moment: what it costs is what stands in the hours it comes from,
+//! grow downwards from the newest moment: what it costs is what is in the hours it comes from,
 //! whatever stands below. Where it ends is found among stored rows without merging them, then that
 //! range is read with `FINAL`.
 
@@ -56,7 +56,7 @@ fn with_place(call: Call, place: &NewestCursor) -> Call {
 impl Warehouse {
     /// At most `rows_max` receipts older than `after`, or the newest ones; newest first, equally
     /// new ones by falling id and hash. That there are fewer doesn't mean that they are the last,
-    /// that there are none does. Each receipt that stood there when the first page was asked for is
+    /// that there are none does. Each receipt that stood there when the first page was requested is
     /// in exactly one of them.
     ///
     /// # Errors

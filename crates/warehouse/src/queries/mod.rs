@@ -116,7 +116,7 @@ const TIME_MS_MIN: i64 = -2_208_988_800_000;
 const TIME_MS_MAX: i64 = 10_413_791_999_999;
 
 /// The end of every query over `FINAL`. Rows with equal keys have equal timestamps, so they never
-/// stand in two partitions. The bloom index is over a member of the key, so that a skipped granule
+/// are in two partitions. The bloom index is over a member of the key, so that a skipped granule
 /// holds no row of a key that another granule has. And ClickHouse moves only conditions over the
 /// key before the merge, which halves the time.
 pub const FINAL_SETTINGS: &str =

@@ -61,7 +61,7 @@ impl std::fmt::Display for Irreplaceable {
     }
 }
 
-/// Where a partition's log begins: what stands before can't be read again.
+/// Begin of a partition's log: earlier records can't be read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogBegin {
     /// The log's epoch.

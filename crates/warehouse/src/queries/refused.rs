@@ -24,7 +24,7 @@ pub const REFUSED_BY_POLICY: [&str; 4] = [
 const POSITIONS_MAX: usize = 1_000;
 
 impl Warehouse {
-    /// Positions at or above the given ends that stand in `rejected` with one of these `reasons`:
+    /// Positions at or above the given ends that are in `rejected` with one of these `reasons`:
     /// verdicts of blocks that were written and not committed. At most `positions_max`.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl Warehouse {
         self.rows("refused_above", call).await
     }
 
-    /// Which of these occurrences (`receiptId` and position) stand in `receipts`.
+    /// Which of these occurrences (`receiptId` and position) are in `receipts`.
     ///
     /// # Errors
     /// [`WarehouseError`].

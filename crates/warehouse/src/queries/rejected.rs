@@ -63,7 +63,7 @@ pub struct RejectedCursor {
     pub publisher: String,
     /// When it was received, milliseconds since the Unix epoch.
     pub received_at_ms: i64,
-    /// Where it stands in the log.
+    /// Where it is in the log.
     pub position: u128,
 }
 
@@ -124,13 +124,13 @@ pub struct Replay {
     pub by: String,
 }
 
-/// A verdict that stands in the books, whatever the present rules say.
+/// A verdict that is in the books, whatever the present rules say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Row, Deserialize)]
 pub struct StandingRejection {
     /// The rejected receipt's position.
     pub position: u128,
-    /// Whether it is a whole batch, in which no receipt could be told apart: it is one receipt in
-    /// the ledger.
+    /// Whether it is a whole batch, in which no receipt could be distinguished: it is one receipt
+    /// in the ledger.
     pub whole_batch: bool,
     /// Whether judging it again is expected to say otherwise: it was replayed, or only the
     /// warehouse or a policy refused it.

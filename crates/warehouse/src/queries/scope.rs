@@ -1,8 +1,8 @@
-//! Whose receipts are asked for.
+//! Whose receipts are requested.
 
 use crate::Call;
 
-/// Whose receipts are asked for: the domains that an account speaks for. Empty means nothing is
+/// Whose receipts are requested: the domains that an account speaks for. Empty means nothing is
 /// seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Scope {

@@ -147,7 +147,7 @@ impl Warehouse {
         let (accepted, accepted_end) = self.sender_repeats(key, ranges).await?;
         let rejected = self.sender_rejections(key, ranges, limit).await?;
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        // As many as asked for: there may be more behind the last one.
+        // As many as requested: there may be more behind the last one.
         let rejected_end = rejected.get(limit.saturating_sub(1)).map(|last| last.position + 1);
         let end = [accepted_end, rejected_end].into_iter().flatten().min();
         let mut occurrences: Vec<_> = accepted.into_iter().chain(rejected).collect();

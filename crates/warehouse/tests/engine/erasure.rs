@@ -1,4 +1,4 @@
-//! What tells of clients goes out of rows that stay, and stays out.
+//! What identifies clients goes out of rows that stay, and stays out.
 
 use blocks::RejectedRow;
 use uuid::Uuid;

@@ -47,7 +47,7 @@ impl Authority {
     }
 }
 
-/// Ends TLS before the endpoint and asks for a certificate of the authority's. Returns its port.
+/// Ends TLS before the endpoint and requests a certificate of the authority's. Returns its port.
 async fn serve(authority: &Authority, (certificate, key): &(PathBuf, PathBuf)) -> u16 {
     let chain = CertificateDer::pem_file_iter(certificate).unwrap().map(Result::unwrap);
     let mut roots = RootCertStore::empty();

@@ -293,7 +293,7 @@ enum LineStatus {
 }
 
 impl LineOutcome {
-    /// What became of the creation that line `line` asked for.
+    /// What became of the creation that line `line` requested.
     pub(super) fn of(line: usize, id: Uuid, outcome: &Created) -> Self {
         let status = match outcome {
             Created::New(_) => LineStatus::Created,

@@ -225,7 +225,7 @@ impl DomainCheck {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Attempt {
     pub(super) method: Method,
-    /// What was looked for; `<token>` stands for what generate answered.
+    /// What was looked for; `<token>` represents what generate answered.
     pub(super) looked_for: Record,
     pub(super) outcome: Outcome,
     /// What was there, cut.
@@ -246,7 +246,7 @@ impl Attempt {
     }
 }
 
-/// Every domain asked for.
+/// Every domain requested.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StatusAnswer {

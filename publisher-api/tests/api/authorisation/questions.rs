@@ -16,7 +16,7 @@ struct Question {
 
 impl Questions {
     /// Those asked since the last time. Who asks is looked up only where it isn't kept in memory,
-    /// before anything is known of what is asked for; the others are asked by the process itself.
+    /// before anything is known of what is requested; the others are asked by the process itself.
     pub(super) fn take(&self) -> Vec<String> {
         let mut asked = std::mem::take(&mut *self.0.lock());
         asked.retain(|name| !["authenticate", "ping", "claim_job"].contains(&name.as_str()));

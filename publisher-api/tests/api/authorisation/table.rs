@@ -133,7 +133,7 @@ fn jwt(method: &'static str, path: &'static str, good: u16) -> Row {
     Row::new(Access::Jwt, method, path, good)
 }
 
-/// In this order: a deletion is taken back after it was asked for, and domains are checked before
+/// In this order: a deletion is taken back after it was requested, and domains are checked before
 /// they have an open token, for which a check would look outside.
 pub(super) fn rows() -> Vec<Row> {
     const KEYS: &str = "/api/v1/auth/keys";

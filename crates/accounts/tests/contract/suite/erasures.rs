@@ -1,4 +1,4 @@
-//! Erasures: what was asked for goes, once, with its counts, and nothing else.
+//! Erasures: what was requested goes, once, with its counts, and nothing else.
 
 use accounts::{
     Accounts, COLLECTIONS, Cancellation, CancelledErasure, Cell, Coverage, ERASURES_OPEN_MAX, EntriesWish,
@@ -610,7 +610,7 @@ async fn an_account_goes_whole_once_its_time_is_over(place: Place) {
     );
     accounts.authenticate(&stays.api_key).await.unwrap();
     assert_eq!(rows(&place, "SELECT COUNT(*) FROM entries").await, 2);
-    // What was asked for before ends too, and a key that is in memory yet asks for nothing more.
+    // What was requested before ends too, and a key that is in memory yet requests nothing more.
     assert_eq!(finish(&accounts, &other).await.state, ErasureState::Settled);
     let late = accounts.request_erasure(&gone, KEY, all_entries, 0).await.unwrap();
     assert_eq!(late, RequestedErasure::Gone);
