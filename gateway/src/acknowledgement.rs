@@ -92,7 +92,7 @@ impl AcknowledgementKeys {
     /// Returns the body of a 202 in JSON, with its signed acknowledgement.
     ///
     /// # Errors
-    /// Nothing that a sender can cause: JSON can't be written or made canonical, or a signature
+    /// No sender can cause one: JSON can't be written or made canonical, or a signature
     /// can't be made.
     pub fn queued(&self, stored: StoredRecord) -> Result<Vec<u8>, AcknowledgementKeyError> {
         let failed = |why: &dyn std::fmt::Display| error(format!("the acknowledgement couldn't be signed: {why}"));
@@ -131,11 +131,11 @@ impl AcknowledgementKeys {
 /// A record that the log has durably.
 #[derive(Debug, Clone)]
 pub struct StoredRecord {
-    /// What the body was.
+    /// Kind of the body.
     pub subject: Acknowledged,
     /// SHA-256 of the body after content decoding.
     pub body_sha256: [u8; 32],
-    /// Where the record is in the log.
+    /// Position of the record in the log.
     pub position: Position,
     /// Arrival, in milliseconds since the Unix epoch.
     pub received_at_ms: i64,

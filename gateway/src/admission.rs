@@ -5,11 +5,11 @@
 //! receipts get in while batches wait for each other. Waiting is first come, first served, and
 //! short.
 //!
-//! What is reserved follows what has arrived (`body`): while a body is short, at most twice as
-//! much. When more than [`SMALL_BYTES_MAX`] of it is here, all of its declared length is reserved
-//! at once: large bodies that grew in steps would hold parts of the budget while they wait for each
-//! other's. A reservation that can't grow within the wait is given up (503), so nobody waits for
-//! ever, and as long as bodies end, the next in line gets in.
+//! Reservations follow the bytes that have arrived (`body`): while a body is short, at most twice
+//! as much. When more than [`SMALL_BYTES_MAX`] of it is here, all of its declared length is
+//! reserved at once: large bodies that grew in steps would hold parts of the budget while they wait
+//! for each other's. A reservation that can't grow within the wait is given up (503), so nobody
+//! waits for ever, and as long as bodies end, the next in line gets in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,24 +61,25 @@ impl Admission {
         }
     }
 
-    /// Where the memory for what is reserved comes from.
+    /// Buffers of the reserved memory.
     pub(crate) fn buffers(&self) -> &Arc<Buffers> {
         &self.buffers
     }
 
-    /// How many bytes are taken now.
+    /// Number of bytes that are taken now.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes_max
             .saturating_sub(self.small.available_permits() + self.large.available_permits())
     }
 
-    /// How long a request may wait for its share.
+    /// Longest time that a request may wait for its share.
     pub(crate) fn wait_max(&self) -> Duration {
         self.wait_max
     }
 
-    /// Nothing yet, to grow with a body of at most `bytes_max`. A longer one takes nothing from the
-    /// part of small ones, not even at its beginning: it may have to wait with that in hand.
+    /// Reserves nothing yet, to grow with a body of at most `bytes_max`. A longer one takes nothing
+    /// from the part of small ones, not even at its beginning: it may have to wait with that in
+    /// hand.
     pub(crate) fn begin(self: &Arc<Self>, bytes_max: usize) -> Reservation {
         Reservation {
             admission: Arc::clone(self),

@@ -9,7 +9,7 @@ use receipt_log::AppendError;
 use service::cpu::CpuError;
 use service::problem::{Kind, Problem};
 
-/// What every handler returns.
+/// Response of every handler.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
 /// Why a request wasn't taken. Boxed: a result on the way of every request shouldn't carry a
@@ -20,7 +20,7 @@ pub(crate) struct Refusal(Box<Problem>);
 /// Seconds until a client that met a passing shortage should come again.
 const RETRY_SOON_S: u32 = 1;
 
-/// The same where someone may have to repair something.
+/// Seconds to wait where someone may have to repair something.
 const RETRY_LATER_S: u32 = 5;
 
 impl Refusal {

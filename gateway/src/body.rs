@@ -20,7 +20,7 @@ use crate::admission::{Admission, Full, Reservation, SMALL_BYTES_MAX};
 use crate::answer::{Refusal, address_overloaded, overloaded};
 use crate::source::{Claim, Source};
 
-/// What is reserved at least once something of a body has arrived, unless it is shorter.
+/// Bytes that are reserved at least once a part of a body has arrived, unless it is shorter.
 const FIRST_BYTES: usize = 1_024;
 
 /// A body in memory, with the share of the budget that represents it.
@@ -31,7 +31,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Nothing yet, with room for all that was reserved.
+    /// Makes an empty body, with room for all that was reserved.
     pub(crate) fn empty(reservation: Reservation) -> Self {
         Self {
             bytes: reservation.admission().buffers().take(reservation.bytes()),
@@ -48,7 +48,7 @@ impl Held {
         &mut self.bytes
     }
 
-    /// How many more bytes the reservation covers.
+    /// Number of further bytes that the reservation covers.
     pub(crate) fn room(&self) -> usize {
         self.reservation.bytes().saturating_sub(self.bytes.len())
     }
@@ -99,7 +99,7 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// How a body may come.
+/// Limits of a body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     /// The most bytes, as received.
@@ -192,7 +192,7 @@ impl Upload {
         Ok(held)
     }
 
-    /// One that was too slow isn't waited for again: the connection ends with the answer.
+    /// A body that was too slow isn't waited for again: the connection ends with the answer.
     fn keep_pace(&mut self, kept: Result<(), Refusal>) -> Result<(), Refusal> {
         self.drains &= kept.is_ok();
         kept
@@ -230,7 +230,7 @@ struct Growing {
     length_max: usize,
     /// In the account of its sender, once it turned out not to have come with its head.
     unfinished: Option<Claim>,
-    /// How long it was kept waiting for the budget, which isn't its sender's doing.
+    /// Time that it was kept waiting for the budget, which isn't its sender's doing.
     waited: Duration,
 }
 
@@ -259,7 +259,7 @@ impl Growing {
         Ok(())
     }
 
-    /// What to reserve when `length` bytes are here.
+    /// Bytes to reserve when `length` bytes have arrived.
     fn worth(&self, length: usize) -> usize {
         if length <= SMALL_BYTES_MAX {
             length

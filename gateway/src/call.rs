@@ -20,7 +20,7 @@ use crate::sender::Sender;
 use crate::shared::Shared;
 use crate::source::Source;
 
-/// One request that brings receipts.
+/// A request that brings receipts.
 pub(crate) struct Call<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) sender: Sender,
@@ -32,11 +32,11 @@ pub(crate) struct Call<'a> {
     pub(crate) arrived_ms: i64,
     /// The limit that is nearest to refusing, as far as known.
     pub(crate) standing: Option<Standing>,
-    /// Where its time goes.
+    /// Times that the request spent.
     pub(crate) spent: Spent,
 }
 
-/// What a request waited for, in microseconds: told of one that took long.
+/// Times that a request waited, in microseconds: logged of a slow one.
 #[derive(Debug, Default)]
 pub(crate) struct Spent {
     /// The body's bytes, and place for them.

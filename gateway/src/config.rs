@@ -13,18 +13,18 @@ use crate::sender::Network;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WebhookEntries {
-    /// It does; no entry is looked up.
+    /// Every entry exists; none is looked up.
     Any,
-    /// It answers 404 for them.
+    /// Unknown entries are answered with 404.
     Required,
 }
 
-/// How the gateway listens and what it allows. Every value bounds something; sizes are in bytes,
+/// Listener and limits of the gateway. Every value bounds something; sizes are in bytes,
 /// times in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GatewayConfig {
-    /// Where to listen.
+    /// Address to listen on.
     pub listen: SocketAddr,
     /// Proxies whose `X-Forwarded-For` says who sent a request: limits by address, and the recorded
     /// one, are the sender's. Each must add the address it was called from, and drop or keep what
@@ -39,32 +39,33 @@ pub struct GatewayConfig {
     pub streams_max: u32,
     /// The longest request head: request line and header fields. Longer ones are answered 431.
     pub head_bytes_max: usize,
-    /// How long a request head may take, and how long a new connection may stay silent.
+    /// Longest time for a request head, and for a new connection to stay silent.
     pub head_wait_ms_max: u64,
-    /// How long a connection may rest between two requests.
+    /// Longest time that a connection may rest between two requests.
     pub idle_wait_ms_max: u64,
-    /// How long a body may take. A body over 64 KiB must also keep the pace that ends within this
+    /// Longest time for a body. A body over 64 KiB must also keep the pace that ends within this
     /// time.
     pub body_wait_ms_max: u64,
     /// The least rate of a body that didn't come with its head, looked at from a sixth of
     /// `body_wait_ms_max` on: slower ones are answered 408. 0 for none.
     pub body_rate_bytes_per_s_min: u32,
-    /// How much of `connections_max`, and of `requests_max` and `inflight_bytes_max` what is
-    /// unfinished, one address (IPv6: one /64) may hold, in percent. A trusted proxy may have all
-    /// connections.
+    /// Share of `connections_max`, and of the unfinished part of `requests_max` and
+    /// `inflight_bytes_max`, that one address (IPv6: one /64) may hold, in percent. A trusted proxy
+    /// may have all connections.
     pub address_share_percent_max: usize,
     /// The bytes of bodies, as received and as decoded, that may be in memory until the log has
     /// acknowledged them. An eighth is kept for bodies up to 64 KiB. At least four of the longest
     /// batches.
     pub inflight_bytes_max: usize,
-    /// How long a request may wait for its share of `inflight_bytes_max` before it is answered 503.
+    /// Longest time that a request may wait for its share of `inflight_bytes_max` before it is
+    /// answered 503.
     pub inflight_wait_ms_max: u64,
-    /// How long the log may take to acknowledge before the request is answered 503.
+    /// Longest time that the log may take to acknowledge before the request is answered 503.
     pub append_wait_ms_max: u64,
-    /// How long an answer may wait to be read: a connection that leaves one unread for longer, by
-    /// up to a half, is ended.
+    /// Longest time that an answer may wait to be read: a connection that leaves one unread for
+    /// longer, by up to a half, is ended.
     pub answer_wait_ms_max: u64,
-    /// How long requests in progress may continue after shutdown was requested.
+    /// Longest time that requests in progress may continue after shutdown was requested.
     pub drain_ms_max: u64,
     /// Whether `POST /api/service/receipt` looks up `content.entryId`: `any` or `required`.
     pub webhook_entries: WebhookEntries,
@@ -179,8 +180,8 @@ impl Validate for GatewayConfig {
 }
 
 impl GatewayConfig {
-    /// What no section can say alone: the longest batch must fit in flight, compressed and decoded,
-    /// beside another, and into the share of one address.
+    /// Checks that no section can make alone: the longest batch must fit in flight, compressed and
+    /// decoded, beside another, and into the share of one address.
     ///
     /// # Errors
     /// A sentence that names both settings.

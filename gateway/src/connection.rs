@@ -24,8 +24,8 @@ use crate::wire::Wire;
 /// costs a system call, and each connection holds two.
 const BUFFER_BYTES_MAX: usize = 32 * 1024;
 
-/// What an HTTP/2 peer may send ahead, in each stream and in all: a connection's worst case in
-/// memory.
+/// Bytes that an HTTP/2 peer may send ahead, in each stream and in all: a connection's worst case
+/// in memory.
 const WINDOW_BYTES: u32 = 256 * 1024;
 
 /// Streams reset by the peer before they were looked at, and by us for its errors, before the
@@ -33,12 +33,12 @@ const WINDOW_BYTES: u32 = 256 * 1024;
 const RESETS_PENDING_MAX: usize = 20;
 const RESETS_FOR_ERRORS_MAX: usize = 256;
 
-/// How often an HTTP/2 peer that has requests open is asked whether it is still there, and how long
+/// Interval at which an HTTP/2 peer with open requests is pinged, and time that it
 /// it may take to say so.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// Who is at the other end.
+/// Peer of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
     pub(crate) sender: Sender,
@@ -46,7 +46,7 @@ pub(crate) struct Peer {
     pub(crate) is_proxy: bool,
 }
 
-/// What the requests of one connection share.
+/// State that the requests of one connection share.
 pub(crate) struct Line {
     pub(crate) shared: Arc<Shared>,
     pub(crate) peer: Peer,

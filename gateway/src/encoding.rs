@@ -1,4 +1,4 @@
-//! What a body is by its headers: JSON, and in which content encoding.
+//! Content type and encoding of a body by its headers: JSON, and in which encoding.
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -6,7 +6,7 @@ use service::problem::{Kind, Problem};
 
 use crate::answer::Refusal;
 
-/// How a body is encoded (RFC 9110, 8.4).
+/// Encoding of a body (RFC 9110, 8.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     /// As it is.
@@ -17,7 +17,7 @@ pub(crate) enum Encoding {
     Zstd,
 }
 
-/// What RFC 9110, 15.5.16 wants a 415 for an encoding to carry.
+/// Header that a 415 for an encoding carries (RFC 9110, 15.5.16).
 const ACCEPT_ENCODING: (HeaderName, HeaderValue) =
     (http::header::ACCEPT_ENCODING, HeaderValue::from_static("gzip, zstd"));
 

@@ -1,4 +1,4 @@
-//! Which entries there are, for the webhook's 404.
+//! Known entries, for the webhook's 404.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub(crate) struct EntryFile {
     entries: RwLock<Arc<HashSet<Uuid>>>,
 }
 
-/// What tells one content of the file from another.
+/// Version of the file's content.
 type Version = (Option<SystemTime>, u64);
 
 impl EntryFile {

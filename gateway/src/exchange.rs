@@ -154,7 +154,7 @@ fn check_head(head: &Parts, bytes_max: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What HTTP/1 wants and hyper leaves to the service.
+/// Checks that HTTP/1 wants and hyper leaves to the service.
 fn check_http1(head: &Parts) -> Result<(), Refusal> {
     if !host::is_right(head.version, &head.headers) {
         return Err(Problem::new(Kind::BadRequest, host::WANTED).into());

@@ -24,7 +24,7 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// busy for a second.
 const PIECES_MAX: usize = 1_024;
 
-/// What JSON of receipts usually gains; a wrong guess costs a reallocation, or gives the rest back.
+/// Usual compression ratio of receipts; a wrong guess costs a reallocation, or gives the rest back.
 const RATIO_GUESS: usize = 4;
 
 /// Decodes `body` into at most `bytes_max` bytes.
@@ -90,7 +90,7 @@ impl<'a> Piece<'a> {
         }
     }
 
-    /// What follows it.
+    /// Bytes that follow it.
     fn rest(self) -> &'a [u8] {
         match self {
             Self::Gzip(member) => member.into_inner(),

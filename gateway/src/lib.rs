@@ -74,25 +74,25 @@ pub enum GatewayError {
     /// acknowledged.
     #[error("{connections} connections were cut at the end of the drain, after {limit_ms} ms")]
     DrainTimeout {
-        /// How many.
+        /// Number of connections.
         connections: usize,
         /// The time they had.
         limit_ms: u64,
     },
 }
 
-/// What the gateway stands on.
+/// Dependencies of the gateway.
 #[derive(Clone)]
 pub struct Deps {
     /// The rules of receipts and batches.
     pub limits: Limits,
-    /// Where records go.
+    /// Log for the records.
     pub log: Arc<dyn LogWriter>,
     /// Checks bodies and signatures.
     pub cpu: CpuPool,
     /// Told how the log is, as the component `log`, and answers `/readyz`.
     pub health: Health,
-    /// Which addresses are served.
+    /// Addresses that are served.
     pub routes: Routes,
     /// The entries there are, for `[gateway] webhook_entries = "required"` without a file.
     pub entries: Option<Arc<dyn EntryBook>>,

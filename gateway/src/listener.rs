@@ -28,17 +28,17 @@ const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 /// Rested senders are forgotten every so many rounds of housekeeping.
 const FORGET_ROUNDS: u64 = 10;
 
-/// How long accepting pauses when the system has no file or memory for another connection.
+/// Pause of accepting when the system has no file or memory for another connection.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
-/// One line for all the failures of a while.
+/// A line for all the failures of a while.
 static CANNOT_ACCEPT: LineLimit = LineLimit::new("gateway accept", Duration::from_secs(10));
 
 /// By how much the watch may be late for the deadline of a drain, and streams of HTTP/2 may outlive
 /// their connection, before they are given up.
 const LATE_MAX: Duration = Duration::from_secs(2);
 
-/// What a connection over the limit is told. Written by hand: it costs a few microseconds and no
+/// Answer to a connection over the limit. Written by hand: it costs a few microseconds and no
 /// memory.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: 157\r\n\

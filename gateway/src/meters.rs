@@ -90,7 +90,7 @@ impl Meters {
         self.refused_connections.increment(1);
     }
 
-    /// What is in progress now.
+    /// Sets the gauges of connections and bytes in flight.
     pub(crate) fn under_way(&self, connections: usize, inflight_bytes: usize) {
         self.connections.set(connections as f64);
         self.inflight_bytes.set(inflight_bytes as f64);

@@ -1,14 +1,14 @@
 //! The pulse of a connection: what it is doing, as its watch sees it, and what the watch has
 //! ordered.
 //!
-//! Nothing here reads a clock: that a phase changed is counted, when it did is for the watch to
+//! No clock is read here: that a phase changed is counted, when it did is for the watch to
 //! notice.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::task::{Context, Waker};
 
-/// What a connection is to do.
+/// Order to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Order {
@@ -20,14 +20,14 @@ pub(crate) enum Order {
     End,
 }
 
-/// What a connection is doing.
+/// Phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// A request is in progress: body and log have limits of their own.
     Busy,
     /// A head is awaited: the first one, or one that has begun.
     Head,
-    /// It rests between two requests.
+    /// The connection rests between two requests.
     Idle,
 }
 
@@ -39,14 +39,14 @@ pub(crate) struct Pulse {
     requests: AtomicU32,
     /// Grows with every change of phase.
     changes: AtomicU32,
-    /// Which protocol the requests arrived in; between HTTP/2 requests bytes are no head.
+    /// Protocol of the requests; between HTTP/2 requests bytes are no head.
     spoken: AtomicU8,
     /// Bytes have come since the last request.
     head_begun: AtomicBool,
     /// Answers made and not yet written to the socket, by the turn of the watch in which they were
     /// made.
     unsent: [AtomicU32; TURNS as usize],
-    /// Which of them is this turn's.
+    /// Index of this turn's one.
     turn: AtomicU8,
     order: AtomicU8,
     task: OnceLock<Waker>,
@@ -92,7 +92,7 @@ impl Pulse {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Its answer is made, or it was given up.
+    /// Notes that the answer is made, or the request was given up.
     pub(crate) fn request_ends(&self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
         self.requests.fetch_sub(1, Ordering::Relaxed);
@@ -105,7 +105,7 @@ impl Pulse {
         turn
     }
 
-    /// It is written, or was given up.
+    /// Notes that the answer is written, or was given up.
     pub(crate) fn answer_ends(&self, turn: u8) {
         self.unsent[usize::from(turn)].fetch_sub(1, Ordering::Relaxed);
     }
@@ -128,7 +128,7 @@ impl Pulse {
         }
     }
 
-    /// How often the phase has changed.
+    /// Number of changes of the phase.
     pub(crate) fn changes(&self) -> u32 {
         self.changes.load(Ordering::Relaxed)
     }

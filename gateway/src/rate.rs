@@ -32,7 +32,7 @@ pub(crate) struct Rate<C: Clock = DefaultClock> {
     burst: NonZeroU32,
 }
 
-/// Where a sender stands against its limit.
+/// State of a sender's limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// Units that a full bucket has.

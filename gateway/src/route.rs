@@ -2,7 +2,7 @@
 
 use http::Method;
 
-/// Which of the addresses are served; health always is.
+/// Addresses that are served; health always is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Routes {
     /// All of the gateway's.
@@ -12,7 +12,7 @@ pub enum Routes {
 }
 
 impl Routes {
-    /// Where receipts go, for whoever went astray.
+    /// Address for receipts, for senders who used another one.
     pub(crate) fn signpost(self) -> &'static str {
         match self {
             Self::All => {
@@ -57,7 +57,7 @@ impl Route {
         Self::Unknown,
     ];
 
-    /// What `path` leads to among `routes`.
+    /// Route of `path` among `routes`.
     pub(crate) fn of(path: &str, routes: Routes) -> Self {
         let route = match path {
             "/api/v1/receipts" => Self::Receipt,
@@ -75,7 +75,7 @@ impl Route {
         }
     }
 
-    /// Its name in metrics.
+    /// Name in metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Receipt => "receipts",

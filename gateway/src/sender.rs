@@ -16,7 +16,7 @@ use service::address::address_key;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Who sends a request, as limits and records know it.
+/// Sender of a request, as limits and records know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sender {
     pub(crate) address: IpAddr,

@@ -1,4 +1,4 @@
-//! What all connections share.
+//! State that all connections share.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -24,8 +24,8 @@ use crate::source::Sources;
 /// Parsed public keys that are kept.
 const KEYS_CACHED_MAX: usize = 4_096;
 
-/// How much of the room for connections is the gateway's; the rest is for the analytics API, often
-/// in the same process.
+/// Share of the room for connections, in percent, that is the gateway's; the rest is for the
+/// analytics API, often in the same process.
 const FILES_PERCENT: u64 = 75;
 
 /// The engines, limits and counters of one gateway.
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     /// Receipts by key.
     pub(crate) key_rate: Option<Rate>,
     pub(crate) meters: Meters,
-    /// How many connections are really taken.
+    /// Number of connections that are really taken.
     pub(crate) connections_max: usize,
     pub(crate) sources: Arc<Sources>,
     /// Requests in progress.
@@ -112,7 +112,7 @@ impl Shared {
         rate.map(|rate| rate.charge(address, verifications, before)).transpose()
     }
 
-    /// How a body of up to `bytes_max` may come.
+    /// Limits of a body of up to `bytes_max`.
     pub(crate) fn bounds(&self, bytes_max: usize) -> Bounds {
         Bounds {
             bytes_max,
@@ -121,8 +121,8 @@ impl Shared {
         }
     }
 
-    /// How much of a refused body is read and thrown away: enough for the longest batch of a client
-    /// that looks for an answer only after it has sent everything.
+    /// Bytes of a refused body that are read and thrown away: enough for the longest batch of a
+    /// client that looks for an answer only after it has sent everything.
     pub(crate) fn leftover(&self) -> Bounds {
         self.bounds(self.limits.batch_bytes_max.saturating_mul(2))
     }

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use crate::admission::Full;
 use crate::config::GatewayConfig;
 
-/// What one address may hold.
+/// Limits of one address.
 #[derive(Debug, Clone, Copy)]
 struct Allowed {
     connections: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Sources {
     accounts: Mutex<HashMap<u128, Account>>,
 }
 
-/// What one address (IPv6: one /64) holds.
+/// Use of one address (IPv6: one /64).
 #[derive(Debug)]
 struct Account {
     connections: usize,
@@ -44,7 +44,7 @@ struct Account {
     bytes: Arc<Semaphore>,
 }
 
-/// One address, whose account is opened when there is something to put into it.
+/// Address whose account is opened when there is something to put into it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
     sources: &'a Arc<Sources>,
@@ -122,7 +122,7 @@ impl<'a> Source<'a> {
         Self { sources, key }
     }
 
-    /// One more unfinished exchange, of no bytes yet.
+    /// Counts a further unfinished exchange, of no bytes yet.
     pub(crate) fn begin(self) -> Result<Claim, Full> {
         let Self { sources, key } = self;
         let mut accounts = sources.accounts.lock();

@@ -124,7 +124,8 @@ pub(crate) fn optional_signature(headers: &HeaderMap) -> Result<Option<String>, 
     Ok(Some(text.to_owned()))
 }
 
-/// One that some algorithm could have made; whether it is the receipt's is known with the body.
+/// Signature that some algorithm could have made; whether it is the receipt's is known with the
+/// body.
 fn request_signature(headers: &HeaderMap) -> Result<String, Refusal> {
     let Some(signature) = optional_signature(headers)? else {
         let detail = "send X-Service-Signature: base64 of the signature over the body, by the receipt's key";

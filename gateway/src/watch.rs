@@ -2,7 +2,7 @@
 //!
 //! Hyper's own head timeout arms a timer for each request, closes resting keep-alive connections
 //! after the same ten seconds, and doesn't cover the first bytes, from which the protocol is told.
-//! One look at everyone a second costs a request nothing and covers all of it; a wait may be longer
+//! A look at everyone a second costs a request nothing and covers all of it; a wait may be longer
 //! than configured by two looks.
 
 use std::collections::HashMap;
@@ -18,10 +18,10 @@ use crate::pulse::{Order, Phase, Pulse};
 /// The longest time between two looks.
 const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
-/// What a connection whose time is over has left to end in order.
+/// Time that a connection has left to end in order when its time is over.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// How long a connection may be in a phase.
+/// Longest times of a connection in its phases.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     /// For a head, and for the first byte.
@@ -43,7 +43,7 @@ pub(crate) struct Watch {
     lines: Mutex<HashMap<u64, Line>>,
 }
 
-/// One of them.
+/// A watched connection.
 #[derive(Debug)]
 struct Line {
     pulse: Arc<Pulse>,

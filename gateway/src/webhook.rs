@@ -33,7 +33,7 @@ use crate::route::Route;
 use crate::submit::store;
 use crate::written::written;
 
-/// What tells a batch from a receipt.
+/// Differences between a batch and a receipt.
 #[derive(Deserialize)]
 struct Shape {
     receipts: Option<IgnoredAny>,
@@ -190,7 +190,7 @@ async fn judge(call: &Call<'_>, body: Held, kind: BodyKind) -> Result<(Held, Res
     Ok(call.shared.cpu.run(judge).await?)
 }
 
-/// What a reason is to whoever sent the receipt.
+/// Problem that a reason is to the receipt's sender.
 fn problem_of(reason: RejectReason, kind: BodyKind) -> Kind {
     match reason {
         RejectReason::BadSignature => Kind::BadSignature,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use service::config::{Faults, Validate};
 use web::serve::Connections;
 
-/// Where the publisher API listens, and its limits.
+/// Listener of the publisher API, and its limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PublisherConfig {
@@ -28,7 +28,7 @@ pub struct PublisherConfig {
     pub entries_max: u64,
     /// Lines of one bulk of entries.
     pub bulk_lines_max: usize,
-    /// One bulk of entries, in bytes.
+    /// Longest bulk of entries, in bytes.
     pub bulk_bytes_max: usize,
     /// Exports in progress at one time; each has a page in memory.
     pub exports_max: usize,

@@ -28,7 +28,7 @@ const CONFIRM_TRIES: u32 = 3;
 const JOB: &str = "erasures";
 const DAILY: &str = "erasures.daily";
 
-/// Who carries them out.
+/// Executor of erasures.
 pub struct Eraser {
     /// The store.
     pub accounts: Accounts,
@@ -39,7 +39,7 @@ pub struct Eraser {
     pub look_after_days: i64,
     /// Days that technical data of requests is kept.
     pub address_days_max: i64,
-    /// Who holds the lease.
+    /// Holder of the lease.
     holder: String,
 }
 
@@ -67,7 +67,7 @@ pub enum EraseError {
 }
 
 impl Eraser {
-    /// One that works on these.
+    /// Makes an executor on these stores.
     #[must_use]
     pub fn new(accounts: Accounts, warehouse: Warehouse, look_after_days: i64, address_days_max: i64) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl Eraser {
     /// passed over; it says why to whoever asks.
     ///
     /// # Errors
-    /// What concerns all of them.
+    /// Errors that concern all of them.
     pub async fn turn(&self) -> Result<(), EraseError> {
         let done = match lease::alone(&self.accounts, JOB, &self.holder, self.work()).await? {
             Turn::Done(done) => done,
@@ -189,8 +189,8 @@ impl Eraser {
         }
     }
 
-    /// What came since (a duplicate's own bytes, a block written again) goes too. Queries don't see
-    /// it even before.
+    /// Rows that arrived since (a duplicate's own bytes, a block written again) go too. Queries
+    /// don't see it even before.
     async fn look_after(&self, erasure: &Erasure, now_ms: i64) -> Result<(), EraseError> {
         if let Some(coverage) = &erasure.wish.receipt_metadata {
             let rows = metadata(coverage, erasure.requested_at_ms);
@@ -225,7 +225,7 @@ fn metadata(coverage: &Coverage, before_ms: i64) -> MetadataErasure {
     }
 }
 
-/// What a coverage is to the warehouse.
+/// Scope of the warehouse for a coverage.
 pub(crate) fn scope(coverage: &Coverage) -> Scope {
     let below = coverage.inherited.iter().map(|inherited| Below {
         parent: inherited.parent.clone(),

@@ -96,9 +96,9 @@ pub(crate) fn columns(collection: usize) -> Vec<&'static str> {
 /// A part of a collection.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// Which collection.
+    /// Index of the collection.
     pub(crate) collection: usize,
-    /// Which page of it, from 0.
+    /// Number of the page in it, from 0.
     pub(crate) number: u64,
     /// Each with a value for every column.
     pub(crate) rows: Vec<Vec<Value>>,
@@ -106,7 +106,7 @@ pub(crate) struct Page {
     pub(crate) next: Place,
 }
 
-/// Whose export it is, and how much of it.
+/// Account of an export, and the part of it.
 #[derive(Clone)]
 pub(crate) struct Walk {
     pub(crate) deps: Deps,
@@ -116,7 +116,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Where an export begins.
+    /// Begin of an export.
     pub(crate) fn begin(&self) -> Place {
         Place::begin(self.only.unwrap_or(0))
     }

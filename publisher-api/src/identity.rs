@@ -1,4 +1,4 @@
-//! Who asks where a person is meant: a JWT, and the user it is about.
+//! Extractor of a person: a JWT, and the user it is about.
 
 use std::sync::Arc;
 

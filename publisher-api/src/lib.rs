@@ -55,7 +55,7 @@ pub use openapi::document;
 use operators::Directories;
 pub use operators::operator_key;
 
-/// What the API stands on.
+/// Dependencies of the API.
 #[derive(Clone)]
 pub struct Deps {
     /// Accounts, keys, domains, entries.
@@ -66,7 +66,7 @@ pub struct Deps {
     pub limiter: Arc<dyn RateLimiter>,
     /// The quota of each tier.
     pub quotas: QuotasConfig,
-    /// Whose JWTs are trusted.
+    /// Issuer whose JWTs are trusted.
     pub authority: Arc<Authority>,
     /// The way out to domains and webhooks that publishers name.
     pub outbound: outbound::Client,

@@ -1,11 +1,11 @@
 //! Published proofs of domains, checked again every week, and claims of other accounts, decided
 //! when their time is over.
 //!
-//! One replica does rounds at a time. docs/domains.md has the rules. A network or resolver of ours
-//! that fails looks like domains without a proof, and DNS and HTTPS can fail apart. So a missing
-//! proof counts only where this round has found another one over the same transport: a due one, or
-//! a *witness*, a proof that was found last time and isn't due. Where no domain could be a witness,
-//! what a domain answers counts, and silence doesn't.
+//! A single replica does rounds at a time. docs/domains.md has the rules. A network or resolver of
+//! ours that fails looks like domains without a proof, and DNS and HTTPS can fail apart. So a
+//! missing proof counts only where this round has found another one over the same transport: a due
+//! one, or a *witness*, a proof that was found last time and isn't due. Where no domain could be a
+//! witness, what a domain answers counts, and silence doesn't.
 
 use std::fmt;
 use std::sync::Arc;
@@ -223,7 +223,7 @@ impl<'a> Prover<'a> {
     }
 }
 
-/// What a proof is looked for over. Each can fail while the other works.
+/// Transport over which a proof is looked for. Each can fail while the other works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Transport {
     Dns,

@@ -7,7 +7,7 @@ use service::health::{Component, Health};
 
 use crate::app::App;
 
-/// What readiness is made of here.
+/// Engines that readiness checks.
 pub(crate) struct Engines {
     accounts: Component,
     warehouse: Component,

@@ -1,4 +1,4 @@
-//! What this API does by itself, from time to time: when it last came to its end, for whoever
+//! Tasks of this API that run from time to time: the time of their last success, for whoever
 //! watches that it does.
 
 /// `task` is about to be done for the first time. Until it has come to its end that is as long ago

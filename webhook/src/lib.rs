@@ -1,9 +1,9 @@
 //! A publisher's receiver: what stands at the webhook address that AI clients deliver receipts to.
 //!
-//! It is the gateway with one address, `POST /api/service/receipt`, and so has its limits,
-//! encodings, back-pressure and durability: 200 means that every signature is good and that the log
-//! has the receipt durably. `GET /healthz` and `/readyz` are there too. TLS is the web server's in
-//! front, which passes this one path on; name it in `[gateway] trusted_proxies`.
+//! The receiver is the gateway with one address, `POST /api/service/receipt`, and so has its
+//! limits, encodings, back-pressure and durability: 200 means that every signature is good and that
+//! the log has the receipt durably. `GET /healthz` and `/readyz` are there too. TLS is the web
+//! server's in front, which passes this one path on; name it in `[gateway] trusted_proxies`.
 //!
 //! [`run`] is the whole process, configured as the gateway is: `[gateway]`, `[limits]`, `[log]`,
 //! `[kafka]`, `[telemetry]`, `[data]`. The log is the embedded one under `[data] dir`, which

@@ -9,7 +9,7 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// Where every key begins.
+/// Prefix of every key.
 const PREFIX: &str = "rcpt_";
 const ID_BYTES: usize = 8;
 const SECRET_BYTES: usize = 32;
@@ -88,7 +88,8 @@ impl fmt::Debug for ApiKey {
 }
 
 impl SecretHash {
-    /// What an unknown key is compared with, so that it takes as long as a known one.
+    /// Hash that an unknown key is compared with, so that the check takes as long as for a known
+    /// key.
     pub(crate) const NONE: SecretHash = SecretHash([0; 32]);
 
     pub(crate) fn of(secret: &[u8]) -> Self {
@@ -162,7 +163,7 @@ mod tests {
     }
 
     proptest! {
-        /// One changed, dropped or added character is always noticed.
+        /// A changed, dropped or added character is always noticed.
         #[test]
         fn a_typo_is_refused(at in 0..TEXT_BYTES, to in "[0-9a-zA-Z_ ]") {
             let text = ApiKey::generate().unwrap().reveal();

@@ -27,13 +27,13 @@ pub struct Principal {
     pub account_id: String,
     /// The key's public half.
     pub key_id: String,
-    /// What the account pays for.
+    /// Tier of the account.
     pub tier: Tier,
-    /// What the key may do, in order.
+    /// Permissions of the key, in order.
     pub scopes: Vec<Scope>,
     /// The account's domains whose verification holds now, lower-case, in order.
     pub domains: Vec<String>,
-    /// Those of them whose subdomains are covered with them, in order.
+    /// Domains of the account whose subdomains are covered with them, in order.
     pub inherited: Vec<Inherited>,
     /// The key's limit, of which `domains` and `inherited` are the verified part; `None`
     /// speaks for the whole account.
@@ -200,8 +200,8 @@ impl Accounts {
         Ok(limit)
     }
 
-    /// What the account speaks for now. Subdomains whose owners are suspended aren't covered: they
-    /// may be verified again.
+    /// Domains that the account speaks for now. Subdomains whose owners are suspended aren't
+    /// covered: they may be verified again.
     pub(crate) async fn erasable_coverage(&self, account_id: &str, now_ms: i64) -> Result<Coverage, AccountsError> {
         let mut coverage = Coverage::default();
         for HeldDomain { domain, others, .. } in self.held_domains(account_id, now_ms, SUSPENDED_TOO).await? {

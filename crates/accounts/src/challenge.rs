@@ -13,9 +13,9 @@ use crate::lifetime::DAY_MS;
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, Domain};
 
-/// What precedes a token, wherever it is published.
+/// Prefix of a token, wherever it is published.
 pub const TOKEN_PREFIX: &str = "service-verification=";
-/// How long a token waits to be found, in milliseconds.
+/// Time that a token waits to be found, in milliseconds.
 pub const CHALLENGE_MS: i64 = 7 * DAY_MS;
 /// The most open challenges of one account.
 pub const CHALLENGES_MAX: i64 = 1_000;
@@ -24,7 +24,7 @@ pub const CHALLENGES_MAX: i64 = 1_000;
 pub const CHALLENGES_PER_DOMAIN_MAX: i64 = 5;
 const TOKEN_BYTES: usize = 32;
 
-/// Where a token is published.
+/// Place in which a token is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VerificationMethod {
@@ -41,16 +41,16 @@ pub enum VerificationMethod {
 #[error("`{0}` is no verification method: dns, https or meta")]
 pub struct VerificationMethodError(String);
 
-/// What is to be proven.
+/// Request for challenges.
 #[derive(Debug, Clone)]
 pub struct ChallengeWish<'a> {
     /// For whom.
     pub account_id: &'a str,
-    /// Who asks, as the trail has it: `key:<id>`.
+    /// Actor in the trail: `key:<id>`.
     pub actor: &'a str,
     /// Each gets a token of its own.
     pub domains: &'a [Domain],
-    /// Where the tokens will be published.
+    /// Place in which the tokens will be published.
     pub method: VerificationMethod,
     /// Whether the verifications are to cover subdomains too.
     pub include_subdomains: bool,
@@ -62,9 +62,9 @@ pub struct Challenge {
     pub(crate) id: String,
     pub(crate) account_id: String,
     pub(crate) token_hash: SecretHash,
-    /// What is to be proven.
+    /// Domain that is to be proven.
     pub domain: Domain,
-    /// Where the token will be.
+    /// Place in which the token will be published.
     pub method: VerificationMethod,
     /// Whether the verification is to cover subdomains too.
     pub include_subdomains: bool,

@@ -8,7 +8,7 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
 use crate::Tier;
 
-/// Where accounts are stored, and the bounds of asking.
+/// Location of the account store, and limits on queries.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccountsConfig {
@@ -69,8 +69,8 @@ impl Default for AccountsConfig {
 }
 
 impl AccountsConfig {
-    /// What can't work: key and sentence. Made for `service::config::Source::section_with`, which
-    /// this crate doesn't know.
+    /// Settings that can't work: key and sentence. Made for
+    /// `service::config::Source::section_with`, which this crate doesn't know.
     #[must_use]
     pub fn faults(&self) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();

@@ -1,4 +1,4 @@
-//! Which names an account speaks for: its verified domains, and the subdomains of those that
+//! Names that an account speaks for: its verified domains, and the subdomains of those that
 //! include theirs.
 
 use serde::{Deserialize, Serialize};

@@ -6,12 +6,12 @@ use sqlx::Row;
 use crate::trail::note_action;
 use crate::{Accounts, AccountsError, Deletion};
 
-/// What became of the wish to keep an account after all.
+/// Result of the wish to keep an account after all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancellation {
-    /// It stays.
+    /// The account stays.
     Done,
-    /// Nothing was to be deleted.
+    /// No deletion was pending.
     NothingPending,
     /// The time to take it back is over.
     TooLate,

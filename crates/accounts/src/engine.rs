@@ -18,7 +18,7 @@ pub(crate) const FILE: &str = "accounts.sqlite";
 const WAL_TRIES: u32 = 40;
 const WAL_PAUSE: Duration = Duration::from_millis(50);
 
-/// Which database it is.
+/// Database engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Engine {
     Sqlite,
@@ -26,7 +26,7 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// How a transaction that will write begins. SQLite's default takes the write lock at the first
+    /// Begin of a transaction that will write. SQLite's default takes the write lock at the first
     /// write and then fails at once if another writer came between, so it is taken at the
     /// beginning.
     pub(crate) fn begin(self) -> &'static str {
@@ -36,7 +36,8 @@ impl Engine {
         }
     }
 
-    /// What keeps two processes from changing the tables at one time, within a transaction.
+    /// Statement that keeps two processes from changing the tables at one time, within a
+    /// transaction.
     pub(crate) fn schema_lock(self) -> Option<&'static str> {
         match self {
             Engine::Sqlite => None,
@@ -45,7 +46,7 @@ impl Engine {
     }
 }
 
-/// What the store asks through, and what it was made of.
+/// An opened store: its pool, and the engine that it was made for.
 pub(crate) struct Opened {
     pub(crate) engine: Engine,
     pub(crate) pool: AnyPool,

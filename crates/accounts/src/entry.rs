@@ -25,28 +25,28 @@ pub const ENTRY_AUTHORS_MAX: usize = 100;
 /// The longest author in characters.
 pub const ENTRY_AUTHOR_CHARS_MAX: usize = 256;
 
-/// One entry as it is stored.
+/// An entry as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its identifier: the publisher's choice, or made when it was created.
+    /// Identifier: the publisher's choice, or made when the entry was created.
     pub id: Uuid,
     /// The URL's host.
     pub domain: String,
-    /// Where the content is.
+    /// URL of the content.
     pub url: String,
-    /// What it is called.
+    /// Title.
     pub title: String,
-    /// Who wrote it, in the publisher's order.
+    /// Authors, in the publisher's order.
     pub authors: Vec<String>,
     /// When it was created, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
     /// When it was created or last rectified.
     pub updated_at_ms: i64,
-    /// Which state of it this is.
+    /// State of the entry.
     pub revision: Revision,
 }
 
-/// Which state of an entry something is: grows with each rectification, and is another for an id
+/// State of an entry: a number that grows with each rectification, and differs for an ID
 /// that was erased and created again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Revision {
@@ -56,26 +56,26 @@ pub struct Revision {
     pub number: i64,
 }
 
-/// What of an entry is its publisher's to say, checked.
+/// Content of an entry, which its publisher chooses, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryContent {
-    /// Where the content is.
+    /// URL of the content.
     pub url: EntryUrl,
-    /// What it is called.
+    /// Title.
     pub title: EntryTitle,
-    /// Who wrote it.
+    /// Authors.
     pub authors: EntryAuthors,
 }
 
-/// What is wrong with a member of an entry.
+/// Fault in a member of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{pointer}: {detail}")]
 pub struct EntryFault {
-    /// Where: a JSON Pointer into the entry.
+    /// JSON Pointer into the entry.
     pub pointer: String,
-    /// Its stable name.
+    /// Stable code of the fault.
     pub code: &'static str,
-    /// What is wrong, and what would be right.
+    /// The fault, and what would be right.
     pub detail: String,
 }
 
@@ -139,7 +139,7 @@ impl EntryUrl {
         &self.text
     }
 
-    /// Its host: lower case, ASCII, without a trailing dot.
+    /// Host of the URL: lower case, ASCII, without a trailing dot.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
@@ -228,7 +228,7 @@ impl fmt::Display for EntryUrl {
     }
 }
 
-/// What `q` looks through, in lower case, because the two databases differ in what they hold for
+/// Text that `q` searches, in lower case, because the two databases differ in what they hold for
 /// equal.
 fn search_text(url: &str, title: &str) -> String {
     format!("{}\n{}", title.to_lowercase(), url.to_lowercase())

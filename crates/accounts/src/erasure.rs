@@ -28,27 +28,27 @@ use crate::{AccountsError, Inherited, Principal};
 pub use requesting::{ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, RequestedErasure};
 pub use scheduling::CancelledErasure;
 
-/// What is to be erased. What isn't named stays.
+/// Request for an erasure. Whatever isn't named stays.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ErasureWish {
     /// Index entries.
     pub entries: EntriesWish,
     /// Users' names and addresses, the labels of API keys, and what mail servers answered.
     pub personal_data: bool,
-    /// What tells who used the content of these domains, in receipts of accesses before the request
-    /// or received before it.
+    /// Data that identify who used the content of these domains, in receipts of accesses before the
+    /// request or received before it.
     pub receipt_metadata: Option<Coverage>,
 }
 
-/// Which entries are to be erased.
+/// Entries that are to be erased.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum EntriesWish {
-    /// None.
+    /// No entries.
     #[default]
     None,
-    /// Those that there are when their turn comes.
+    /// All entries that exist when the erasure begins.
     All,
-    /// These; what isn't the account's is passed over. At most [`ERASURE_ENTRIES_MAX`].
+    /// Only these entries, as far as they are the account's. At most [`ERASURE_ENTRIES_MAX`].
     These(Vec<Uuid>),
 }
 
@@ -57,11 +57,11 @@ pub enum EntriesWish {
 pub struct Coverage {
     /// In lower case.
     pub domains: Vec<String>,
-    /// Those whose subdomains are covered.
+    /// Domains whose subdomains are covered.
     pub inherited: Vec<Inherited>,
 }
 
-/// How far an erasure is.
+/// State of an erasure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErasureState {
     /// Requested: nothing is erased yet, and it can be cancelled.
@@ -70,7 +70,8 @@ pub enum ErasureState {
     Cancelled,
     /// Rows of this store are going.
     Store,
-    /// They are gone; clients' metadata is going out of the warehouse, if that was requested.
+    /// Entries are gone; clients' metadata is being removed from the warehouse, if that was
+    /// requested.
     Warehouse,
     /// All is gone, and certified.
     Done,
@@ -81,11 +82,11 @@ pub enum ErasureState {
 /// An erasure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Erasure {
-    /// Its identifier: `era_...`.
+    /// Identifier: `era_...`.
     pub id: String,
-    /// Whose.
+    /// Account that requested it.
     pub account_id: String,
-    /// Who requested it: as in the trail; `service` for an account whose time to be kept after all
+    /// Actor as in the trail; `service` for an account whose time to be kept after all
     /// is over.
     pub actor: String,
     /// When, in milliseconds since the Unix epoch.
@@ -94,15 +95,15 @@ pub struct Erasure {
     pub execute_at_ms: i64,
     /// When it was cancelled, in milliseconds since the Unix epoch.
     pub cancelled_at_ms: Option<i64>,
-    /// What was requested.
+    /// The request.
     pub wish: ErasureWish,
     /// Whether the account itself goes, with all that is its.
     pub whole_account: bool,
-    /// How far it is.
+    /// State of the erasure.
     pub state: ErasureState,
     /// Rows that were erased so far, by table.
     pub counts: BTreeMap<String, u64>,
-    /// What keeps it up.
+    /// Problem that delays the erasure.
     pub problem: Option<String>,
     /// When it was done, in milliseconds since the Unix epoch.
     pub finished_at_ms: Option<i64>,
@@ -137,7 +138,7 @@ impl Coverage {
 }
 
 impl Principal {
-    /// What the account speaks for.
+    /// Domains that the account speaks for.
     #[must_use]
     pub fn coverage(&self) -> Coverage {
         Coverage {

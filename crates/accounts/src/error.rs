@@ -1,6 +1,6 @@
-//! What the store can't do.
+//! Errors of the store.
 
-/// What the store can't do, and why.
+/// Errors of the store, with their reason.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountsError {
     /// The database can't be opened or prepared.

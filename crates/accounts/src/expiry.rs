@@ -10,16 +10,16 @@ use crate::lifetime::DAY_MS;
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, MailKind, mail};
 
-/// How long before the end the first warning is queued, in milliseconds.
+/// Time between the first warning and the end, in milliseconds.
 pub const WARNING_MS: i64 = 90 * DAY_MS;
-/// How long before the end the urgent one is.
+/// Time between the urgent warning and the end, in milliseconds.
 pub const URGENT_MS: i64 = 30 * DAY_MS;
 /// Age of an event, in milliseconds, up to which a mail about it is still worth sending.
 pub(crate) const OLD_NEWS_MS: i64 = 30 * DAY_MS;
 /// Ends noted in one look.
 const ENDS_MAX: i64 = 500;
 
-/// What one look at the verifications has brought.
+/// Result of one look at the verifications.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Expiries {
     /// Warnings queued.

@@ -12,9 +12,9 @@ use crate::{Accounts, AccountsError};
 /// A table as its account may see it.
 #[derive(Debug)]
 pub struct Collection {
-    /// Its name outside.
+    /// Public name.
     pub name: &'static str,
-    /// What of it is shown, in order.
+    /// Columns that are shown, in order.
     pub columns: &'static [Column],
     table: &'static str,
     of_account: &'static str,
@@ -25,13 +25,13 @@ pub struct Collection {
 /// A column as it is shown.
 #[derive(Debug)]
 pub struct Column {
-    /// Its name outside.
+    /// Public name.
     pub name: &'static str,
     sql: &'static str,
     kind: Kind,
 }
 
-/// What a column holds.
+/// Kind of value in a column.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Text,
@@ -305,7 +305,7 @@ pub const COLLECTIONS: &[Collection] = &[
 ];
 
 impl Accounts {
-    /// How many rows the account has in a collection.
+    /// Number of the account's rows in a collection.
     ///
     /// # Errors
     /// The store fails.

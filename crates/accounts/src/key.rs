@@ -19,12 +19,12 @@ pub const KEY_DOMAINS_MAX: usize = 100;
 /// The longest label, in characters.
 const NAME_CHARS_MAX: usize = 100;
 
-/// What a key of a known account is to be.
+/// Request for a key of a known account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyWish {
     /// A label, 1 to 100 characters.
     pub name: String,
-    /// What it may do.
+    /// Permissions.
     pub scopes: Vec<Scope>,
     /// The verified domains of the account that it is limited to, 1 to [`KEY_DOMAINS_MAX`]; `None`
     /// speaks for all of them, later ones included.
@@ -38,13 +38,13 @@ pub struct KeyWish {
 pub struct IssuedKey {
     /// The whole key, secret included. It can't be had again.
     pub api_key: String,
-    /// Its public half.
+    /// Public ID of the key.
     pub key_id: String,
     /// The account it belongs to.
     pub account_id: String,
-    /// Its label.
+    /// Label of the key.
     pub name: String,
-    /// What it may do, in order.
+    /// Permissions, in order.
     pub scopes: Vec<Scope>,
     /// The domains that it is limited to, in order; `None` speaks for all of the account's.
     pub domains: Option<Vec<String>>,
@@ -57,13 +57,13 @@ pub struct IssuedKey {
 /// A key in a list: everything but the secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyInfo {
-    /// Its public half.
+    /// Public ID of the key.
     pub key_id: String,
     /// The account it belongs to.
     pub account_id: String,
-    /// Its label.
+    /// Label of the key.
     pub name: String,
-    /// What it may do, in order.
+    /// Permissions, in order.
     pub scopes: Vec<Scope>,
     /// The domains that it is limited to, in order; `None` speaks for all of the account's.
     pub domains: Option<Vec<String>>,
@@ -77,12 +77,12 @@ pub struct KeyInfo {
     pub replaced_by: Option<String>,
 }
 
-/// What became of the wish to revoke a key.
+/// Result of revoking a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Revocation {
-    /// It is revoked from now on.
+    /// The key is revoked from now on.
     Done,
-    /// It was revoked before.
+    /// The key was revoked before.
     Before,
     /// The account has no such key.
     Unknown,

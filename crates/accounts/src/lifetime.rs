@@ -1,4 +1,4 @@
-//! How long a key lives, `30d`, `12h`, `8w`, `1y`, and how long a replaced one continues.
+//! Life of a key, `30d`, `12h`, `8w`, `1y`, and time that a replaced one continues.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,7 +31,7 @@ pub enum LifetimeError {
     OutOfRange(String),
 }
 
-/// How long a key continues beside the one that takes its place: 0 to 30 days.
+/// Time that a key continues beside its replacement: 0 to 30 days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Overlap {
     ms: i64,
@@ -214,7 +214,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is taken is within the limits and comes back from its own text; what isn't says
+        /// An accepted text is within the limits and equal to its own text; an error says
         /// what is allowed, in bounded words.
         #[test]
         fn any_text_is_a_lifetime_or_a_clear_error(text in "[0-9]{0,12}[hdwyHm ]{0,2}|\\PC{0,40}") {

@@ -14,7 +14,7 @@
 //! doesn't answer has not taken the mail (RFC 5321, 4.2.5 and 6.1); it gets the same mail again,
 //! under the same `Message-ID`.
 //!
-//! What a mail says and to whom is read when it is sent: an outbox holds no addresses, and what is
+//! Text and recipient of a mail are read when it is sent: an outbox holds no addresses, and a mail
 //! no longer true isn't sent.
 
 use std::fmt;
@@ -27,8 +27,8 @@ use crate::expiry::{OLD_NEWS_MS, URGENT_MS};
 use crate::lifetime::DAY_MS;
 use crate::{Accounts, AccountsError};
 
-/// How long an ended mail stays, in milliseconds: longer than a verification lives, so that none is
-/// queued again.
+/// Time that an ended mail stays, in milliseconds: longer than a verification lives, so that none
+/// is queued again.
 const KEPT_MS: i64 = 400 * DAY_MS;
 /// Between two looks for the address of an account that has none.
 const NO_ADDRESS_MS: i64 = DAY_MS;
@@ -37,14 +37,14 @@ const LOOKED_AT_MAX: i64 = 20;
 /// The longest reason that is stored, in characters.
 const PROBLEM_CHARS_MAX: usize = 300;
 
-/// What a mail tells.
+/// Event that a mail reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MailKind {
     /// A verification ends within 90 days.
     Warning,
-    /// It ends within 30 days.
+    /// The verification ends within 30 days.
     Urgent,
-    /// It has ended.
+    /// The verification has ended.
     Expired,
     /// The domain's proof isn't published any more: it is suspended.
     Suspended,
@@ -91,17 +91,17 @@ pub enum MailSubject {
 pub struct ClaimedMail {
     /// Stable: the same at every attempt.
     pub id: String,
-    /// What it tells.
+    /// Event that it reports.
     pub kind: MailKind,
     /// To whom.
     pub to: String,
     /// Subject.
     pub about: MailSubject,
-    /// How often it was claimed, this time included.
+    /// Number of claims, this one included.
     pub attempts: i64,
 }
 
-/// How many mails there are of each state that someone may want to know of.
+/// Numbers of mails in the states that an operator may want to know.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outbox {
     /// Queued, claimed or being sent.
@@ -264,7 +264,7 @@ impl Accounts {
     }
 
     /// Tells apart what its sender left in the middle of sending, and removes what ended long ago.
-    /// How many are `unknown` since now.
+    /// Returns the number of new `unknown` ones.
     ///
     /// # Errors
     /// The store fails.
@@ -281,7 +281,7 @@ impl Accounts {
         .await
     }
 
-    /// What is in the outbox.
+    /// Counts the mails in the outbox.
     ///
     /// # Errors
     /// The store fails.

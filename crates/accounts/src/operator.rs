@@ -26,7 +26,7 @@ pub const OPERATORS_MAX: i64 = 100;
 /// An operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operator {
-    /// Its ID.
+    /// ID of the mail.
     pub id: Uuid,
     /// The account whose domain it is.
     pub account_id: String,

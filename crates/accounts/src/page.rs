@@ -7,13 +7,13 @@ use std::str::FromStr;
 /// The longest cursor, in bytes: an instant, a dot, an identifier.
 const CURSOR_BYTES_MAX: usize = 120;
 
-/// Where a page ended: the last row's instant and identifier. Its text is for handing back, not for
+/// End of a page: the last row's instant and identifier. Its text is for handing back, not for
 /// reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor {
     /// When the row was made, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
-    /// Its identifier, which decides between rows of one instant.
+    /// Identifier of the row, which decides between rows of one instant.
     pub id: String,
 }
 
@@ -27,7 +27,7 @@ pub struct CursorError;
 pub struct Page<T> {
     /// In the list's order.
     pub items: Vec<T>,
-    /// Where the next page begins; none after the last.
+    /// Begin of the next page; `None` after the last.
     pub next: Option<Cursor>,
 }
 

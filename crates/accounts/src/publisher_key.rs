@@ -14,12 +14,12 @@ use crate::{Accounts, AccountsError, Domain, IssuedKey, Scope, Tier, verificatio
 
 /// The most domains that one account holds.
 pub const DOMAINS_MAX: i64 = 1_000;
-/// How a domain was verified whose key the operator made on the machine itself.
+/// Method of a domain whose key the operator made on the machine itself.
 pub(crate) const LOCAL: &str = "local";
 /// The operator, in the trail.
 const OPERATOR: &str = "operator";
 
-/// What a new key is to be.
+/// Request for a new key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewKey {
     /// The domains it is for; 1 or more, all of one account or of none yet.
@@ -33,7 +33,7 @@ pub struct NewKey {
     pub is_limited: bool,
     /// A label, 1 to 100 characters.
     pub name: String,
-    /// What it may do.
+    /// Permissions of the key.
     pub scopes: Vec<Scope>,
     /// When it expires, in milliseconds since the Unix epoch.
     pub expires_at_ms: i64,

@@ -4,7 +4,7 @@ use crate::key::{self, KeyInfo, KeyWish, read, select};
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, IssuedKey, Lifetime, Overlap};
 
-/// What became of the wish to rotate a key.
+/// Result of rotating a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rotation {
     /// The new key.
@@ -23,9 +23,9 @@ pub enum Rotation {
 /// Why there is nothing to rotate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndedKey {
-    /// It was revoked.
+    /// The key was revoked.
     Revoked,
-    /// It expired.
+    /// The key has expired.
     Expired,
     /// A key is in its place already: its id.
     Replaced(String),

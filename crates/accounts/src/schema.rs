@@ -24,7 +24,7 @@ use sqlx::{AnyConnection, Connection, Row};
 use crate::AccountsError;
 use crate::engine::Engine;
 
-/// One step. Never changed once released: its checksum is stored beside it.
+/// A step of the schema. Never changed once released: its checksum is stored beside it.
 struct Version {
     number: i64,
     name: &'static str,

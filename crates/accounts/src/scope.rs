@@ -1,4 +1,4 @@
-//! What an API key may do.
+//! Permissions of an API key.
 
 use std::fmt;
 use std::str::FromStr;

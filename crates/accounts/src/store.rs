@@ -54,8 +54,8 @@ impl Accounts {
         config.postgres_url().is_some() || data.join(engine::FILE).exists()
     }
 
-    /// The same as [`Accounts::open`] with a clock of its own, in milliseconds since the Unix
-    /// epoch: for tests of what expires.
+    /// Opens a store as [`Accounts::open`] does, with a clock of its own, in milliseconds since the
+    /// Unix epoch: for tests of what expires.
     ///
     /// # Errors
     /// As [`Accounts::open`].
@@ -88,13 +88,13 @@ impl Accounts {
     /// Asks the database for nothing: for readiness.
     ///
     /// # Errors
-    /// It doesn't answer.
+    /// The store doesn't answer.
     pub async fn ping(&self) -> Result<(), AccountsError> {
         let ask = async { Ok(sqlx::query("SELECT 1").execute(&self.pool).await.map(drop)?) };
         self.timed("ping", ask).await
     }
 
-    /// Which database it is: `sqlite` or `postgres`.
+    /// Name of the database engine: `sqlite` or `postgres`.
     #[must_use]
     pub fn engine(&self) -> &'static str {
         match self.engine {
@@ -108,7 +108,7 @@ impl Accounts {
         self.pool.close().await;
     }
 
-    /// What its clock says, in milliseconds since the Unix epoch.
+    /// Time of the store's clock, in milliseconds since the Unix epoch.
     #[must_use]
     pub fn now_ms(&self) -> i64 {
         (self.clock)()

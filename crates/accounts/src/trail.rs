@@ -6,18 +6,18 @@ use uuid::Uuid;
 use crate::page::{Cursor, Page};
 use crate::{Accounts, AccountsError};
 
-/// One change, on its way into the trail. Nothing here may be secret, and personal data only where
+/// A change, on its way into the trail. Nothing here may be secret, and personal data only where
 /// erasing the account takes it away.
 pub(crate) struct Change<'a> {
-    /// Whose trail it is in.
+    /// Account whose trail it is in.
     pub(crate) account_id: &'a str,
-    /// Who did it: `key:<id>`, `user:<id>`, `operator` or `service`.
+    /// Actor: `key:<id>`, `user:<id>`, `operator` or `service`.
     pub(crate) actor: &'a str,
-    /// What was done, as `<noun>.<verb>`: `key.revoke`.
+    /// Action as `<noun>.<verb>`: `key.revoke`.
     pub(crate) action: &'a str,
     /// The identifier of what it was done to.
     pub(crate) subject: &'a str,
-    /// What else is worth knowing: the names of the changed fields, a reason.
+    /// Further details: the names of the changed fields, a reason.
     pub(crate) detail: &'a str,
     /// When, in milliseconds since the Unix epoch.
     pub(crate) at_ms: i64,
@@ -76,20 +76,20 @@ pub(crate) async fn note_action(
     note(transaction, &change).await
 }
 
-/// One change, as it is read.
+/// A change, as it is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrailEntry {
-    /// Its identifier: `trl_...`.
+    /// Identifier: `trl_...`.
     pub id: String,
     /// When, in milliseconds since the Unix epoch.
     pub at_ms: i64,
-    /// Who did it: `key:<id>`, `user:<id>`, `operator` or `service`.
+    /// Actor: `key:<id>`, `user:<id>`, `operator` or `service`.
     pub actor: String,
-    /// What was done, as `<noun>.<verb>`.
+    /// Action as `<noun>.<verb>`.
     pub action: String,
     /// The identifier of what it was done to.
     pub subject: String,
-    /// What else is worth knowing.
+    /// Further details.
     pub detail: String,
 }
 

@@ -14,16 +14,16 @@ const LOCAL_PART_BYTES_MAX: usize = 64;
 /// The longest name of a person, in characters.
 const NAME_CHARS_MAX: usize = 200;
 
-/// Who someone is by the word of an identity provider.
+/// Identity of a person by the word of an identity provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
     /// The provider.
     pub issuer: String,
     /// Whom it means; never given to another.
     pub subject: String,
-    /// What it says of the address, for a new user.
+    /// Address that the provider states, for a new user.
     pub email: Option<Email>,
-    /// What it says of the name, for a new user.
+    /// Name that the provider states, for a new user.
     pub name: Option<PersonName>,
 }
 
@@ -44,7 +44,7 @@ pub struct User {
     pub name: Option<PersonName>,
     /// When the user came first, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
-    /// What the account pays for.
+    /// Tier of the account.
     pub tier: Tier,
     /// Whether the account is to be deleted.
     pub deletion: Option<Deletion>,
@@ -59,7 +59,7 @@ pub struct Deletion {
     pub erase_after_ms: i64,
 }
 
-/// What a user corrects: `None` leaves it, `Some(None)` removes it.
+/// Corrections by a user: `None` leaves a member, `Some(None)` removes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserChange {
     /// The address.

@@ -14,15 +14,15 @@ use crate::registry::{self, increment};
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, Challenge, DOMAINS_MAX, Domain, challenge, claim, proof};
 
-/// How long a verification holds, in milliseconds: a year of 365 days.
+/// Life of a verification, in milliseconds: a year of 365 days.
 pub const VERIFICATION_MS: i64 = YEAR_MS;
 
-/// What is known of an account's domain.
+/// State of an account's domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verification {
     /// The domain.
     pub domain: String,
-    /// How it was proven: `dns`, `https`, `meta`, or `local` by the operator.
+    /// Method of the proof: `dns`, `https`, `meta`, or `local` by the operator.
     pub method: String,
     /// The identifier of the last proof, beginning with `ver_`.
     pub id: String,
@@ -304,7 +304,7 @@ async fn end_challenges(
     Ok(())
 }
 
-/// How many domains of an account hold at `now_ms`: what has ended takes no one's place.
+/// Number of an account's domains that hold at `now_ms`: ended ones take no one's place.
 pub(crate) async fn held(
     transaction: &mut Transaction<'static, Any>,
     account_id: &str,

@@ -65,7 +65,7 @@ impl FromStr for Algorithm {
     }
 }
 
-/// What content was used for.
+/// Purpose of a use of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {

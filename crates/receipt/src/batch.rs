@@ -92,7 +92,7 @@ struct Outline<'s, 'a> {
     limits: &'s Limits,
     receipts: Vec<Range<usize>>,
     key: CommonKey<'a>,
-    /// What the batch's own members may still take.
+    /// Bytes that the batch's own members may still take.
     own_bytes_left: usize,
 }
 

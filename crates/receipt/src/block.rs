@@ -4,14 +4,14 @@ use rayon::prelude::*;
 
 use crate::{Algorithm, KeyCache, RejectReason};
 
-/// One signature to check.
+/// A signature to check.
 #[derive(Clone, Copy, Debug)]
 pub struct SignatureCheck<'a> {
-    /// What the signature claims to be.
+    /// Algorithm that the signature claims.
     pub algorithm: Algorithm,
     /// The key, as SPKI PEM.
     pub public_key_pem: &'a str,
-    /// What was signed.
+    /// Signed bytes.
     pub message: &'a [u8],
     /// The signature's bytes.
     pub signature: &'a [u8],

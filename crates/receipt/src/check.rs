@@ -11,7 +11,7 @@ use crate::scratch::{self, Scratch};
 use crate::tape::Tape;
 use crate::{Algorithm, Limits, Receipt, parse_receipt, receipt, rules};
 
-/// What the answer to a receipt names.
+/// Members that the answer to a receipt names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiptHead {
     /// `receiptId`.
@@ -22,12 +22,12 @@ pub struct ReceiptHead {
     pub algorithm: Algorithm,
 }
 
-/// What the answer to a batch names.
+/// Members that the answer to a batch names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchHead {
     /// `batchId`.
     pub batch_id: String,
-    /// How many receipts it holds.
+    /// Number of its receipts.
     pub receipt_count: u32,
     /// `client.id` of the first receipt.
     pub client_id: Uuid,

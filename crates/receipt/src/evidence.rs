@@ -18,7 +18,7 @@ const LINE: usize = 76;
 /// Bytes of an ECDSA P-256 signature that is `r` and `s`, not DER.
 const RAW_ECDSA_BYTES: usize = 64;
 
-/// What a receipt's signature is over, and by which key.
+/// Bytes that a receipt's signature is over, and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// `receiptId`.

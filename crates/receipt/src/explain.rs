@@ -9,30 +9,30 @@ use crate::reason::{describe, reason_of};
 use crate::scratch::{self, Scratch};
 use crate::verdict::RejectReason;
 
-/// How a check ended.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckResult {
-    /// It passed.
+    /// The check passed.
     Passed,
-    /// It failed.
+    /// The check failed.
     Failed,
-    /// It wasn't made: an earlier one failed, or there was nothing to check.
+    /// The check wasn't made: an earlier one failed, or there was nothing to check.
     Skipped,
 }
 
-/// One check.
+/// A check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
     /// `format`, `public_key`, `signature`, `batch_signature` or `request_signature`.
     pub check: &'static str,
-    /// How it ended.
+    /// Result of the check.
     pub result: CheckResult,
-    /// What was found.
+    /// Finding.
     pub detail: String,
 }
 
-/// What a receipt or batch would become, and why.
+/// Verdict that a receipt or batch would get, and why.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -55,7 +55,7 @@ pub struct Explanation {
     pub payload_hash: Option<String>,
     /// Every check, in the order they are made.
     pub checks: Vec<Check>,
-    /// What is wrong with the format.
+    /// Faults of the format.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
     /// A batch's receipts.

@@ -39,7 +39,7 @@ codes! {
     InvalidUtf8 = "invalid_utf8",
     /// Starts with a byte order mark (RFC 8259 section 8.1).
     ByteOrderMark = "byte_order_mark",
-    /// Something follows the JSON value.
+    /// Data follow the JSON value.
     TrailingData = "trailing_data",
     /// Two members of an object have one name (RFC 7493 section 2.3).
     DuplicateMember = "duplicate_member",
@@ -127,15 +127,15 @@ impl Serialize for FaultCode {
     }
 }
 
-/// One thing that is wrong with a body.
+/// A fault of a body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{code} at \"{pointer}\": {detail}")]
 pub struct Fault {
-    /// Where: a JSON Pointer (RFC 6901); empty for the whole body.
+    /// JSON Pointer (RFC 6901); empty for the whole body.
     pub pointer: String,
-    /// What kind of fault.
+    /// Kind of fault.
     pub code: FaultCode,
-    /// What to change, for a person.
+    /// Advice: what to change, for a person.
     pub detail: String,
 }
 

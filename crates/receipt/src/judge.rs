@@ -24,19 +24,19 @@ use crate::{KeyCache, Limits, PublicKey};
 /// Receipts of a batch are judged this many at a time: about half a millisecond of one core.
 const CHUNK: usize = 16;
 
-/// What a record's body is.
+/// Kind of a record's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BodyKind {
-    /// One receipt.
+    /// A single receipt.
     Receipt,
-    /// One batch of receipts.
+    /// A batch of receipts.
     Batch,
 }
 
 /// A record as it arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// What the body is.
+    /// Kind of the body.
     pub kind: BodyKind,
     /// The body, decoded from any Content-Encoding.
     pub body: &'a [u8],
@@ -63,13 +63,13 @@ pub(crate) struct Examined<'a> {
     pub(crate) state: State<'a>,
 }
 
-/// How far a receipt got.
+/// State of a receipt that is being judged.
 pub(crate) enum State<'a> {
-    /// It breaks a rule of the format, or its key can't be used.
+    /// The receipt breaks a rule of the format, or its key can't be used.
     Unreadable(Box<Unreadable<'a>>),
     /// The signature isn't the key's, or wasn't verified because that of the request isn't.
     Unsigned(Box<Receipt<'a>>),
-    /// Nothing is wrong with the receipt itself.
+    /// The receipt itself is good.
     Good(Box<Receipt<'a>>, PublicKey),
 }
 

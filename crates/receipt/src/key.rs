@@ -15,7 +15,7 @@ use crate::spki::Spki;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct KeyError {
-    /// What is wrong with it, for a person.
+    /// Finding, for a person.
     pub detail: String,
 }
 
@@ -71,7 +71,7 @@ impl PublicKey {
         })))
     }
 
-    /// What the key verifies.
+    /// Algorithm of the key's signatures.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         match self.0.material {

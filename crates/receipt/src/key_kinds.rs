@@ -7,7 +7,7 @@ use crate::spki::{PEM_BYTES_MAX, Spki};
 /// A power of two. With the longest PEM, all of them take 16 KiB.
 const ENTRIES: usize = 16;
 
-/// What a PEM was found to hold, or what is wrong with it.
+/// Algorithm of the key in a PEM, or what is wrong with the PEM.
 type Kind = Result<Algorithm, String>;
 
 /// Kinds by the whole text of their PEM; texts that share an entry displace each other.
@@ -17,7 +17,7 @@ pub(crate) struct KeyKinds {
 }
 
 impl KeyKinds {
-    /// What [`Spki::from_pem`] says of a PEM.
+    /// Result of [`Spki::from_pem`] for a PEM.
     pub(crate) fn of(&mut self, pem: &str) -> Kind {
         let read = || Spki::from_pem(pem).map(|spki| spki.algorithm);
         if pem.len() > PEM_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! What a receipt and a batch may weigh. Every limit is configurable; the defaults are DESIGN.md's.
+//! Limits of a receipt and a batch. Every limit is configurable; the defaults are DESIGN.md's.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,9 +18,9 @@ pub struct Limits {
     pub url_bytes_max: usize,
     /// The longest of any other string, member names included, decoded.
     pub string_bytes_max: usize,
-    /// How far a receipt's timestamp may lie after its arrival.
+    /// Largest time by which a receipt's timestamp may be after its arrival.
     pub timestamp_ahead_ms_max: u64,
-    /// How far a receipt's timestamp may lie before its arrival.
+    /// Largest time by which a receipt's timestamp may be before its arrival.
     pub timestamp_behind_ms_max: u64,
 }
 

@@ -14,7 +14,7 @@ const QUICK_DIGITS: usize = 19;
 /// More than the middle between any two doubles has (767): digits beyond only say whether anything
 /// is left.
 const DIGITS_MAX: usize = 800;
-/// What most numbers keep on the stack, in bytes of digits.
+/// Bytes of digits that most numbers keep on the stack.
 const DIGITS_USUAL: usize = 128;
 /// Beyond this an exponent's value doesn't matter: no text is long enough to make up for it.
 const EXPONENT_MAX: i64 = 1 << 40;

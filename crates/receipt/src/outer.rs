@@ -16,7 +16,7 @@ use crate::reason::describe;
 use crate::verdict::RejectReason;
 use crate::{Algorithm, PublicKey, SignatureBytes, parse_receipt, rules, scratch};
 
-/// Whose key made an outer signature, and for whom.
+/// Key that made an outer signature, and for which bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signer {
     /// SHA-256 of the key's SPKI DER.
@@ -53,7 +53,7 @@ pub struct BadOuterSignature {
     pub reason: RejectReason,
     /// Bytes that the signature should be over.
     pub bytes: usize,
-    /// Their SHA-256.
+    /// SHA-256 of the bytes.
     pub sha256: [u8; 32],
     /// SHA-256 of the key's SPKI DER.
     pub key_fingerprint: [u8; 32],
@@ -104,7 +104,7 @@ impl ImpossibleLength {
 /// Why a body isn't taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotSigned {
-    /// It isn't a well-formed receipt or batch, or its key can't be used.
+    /// The body isn't a well-formed receipt or batch, or its key can't be used.
     #[error(transparent)]
     Format(#[from] FormatError),
     /// The outer signature can't be one.

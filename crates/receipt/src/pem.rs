@@ -42,7 +42,7 @@ pub(crate) fn decode(pem: &str, label: &str) -> Result<Vec<u8>, String> {
         .map_err(|_| "the PEM's body must be padded base64".to_owned())
 }
 
-/// What follows `-----WORD LABEL-----` at the start of a line.
+/// Returns the rest behind `-----WORD LABEL-----` at the start of a line.
 fn boundary<'a>(line: &'a str, word: &str, label: &str) -> Option<&'a str> {
     line.strip_prefix("-----")?
         .strip_prefix(word)?

@@ -3,7 +3,7 @@
 use crate::RejectReason;
 use crate::fault::{FaultCode, FormatError};
 
-/// What is wrong, where no fault says it.
+/// Description of a rejection, where no fault describes it.
 pub(crate) const fn describe(reason: RejectReason) -> &'static str {
     match reason {
         RejectReason::BadSignature => {

@@ -64,7 +64,7 @@ pub struct Receipt<'a> {
     pub raw: &'a [u8],
 }
 
-/// What could be read of a receipt that breaks a rule.
+/// Members that could be read of a receipt that breaks a rule.
 #[derive(Debug)]
 pub(crate) struct Unreadable<'a> {
     pub(crate) error: FormatError,

@@ -13,10 +13,10 @@ use crate::{KeyError, Limits, SigningKey, batch, receipt, text};
 /// Why a receipt or batch couldn't be signed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
-    /// It isn't a JSON object of the right shape, or exceeds a limit.
+    /// The document isn't a JSON object of the right shape, or exceeds a limit.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// It names another key than the one it is to be signed with.
+    /// The document names another key than the one it is to be signed with.
     #[error("client.publicKey at \"{0}\" is another key than the one to sign with")]
     OtherKey(String),
     /// The key failed.

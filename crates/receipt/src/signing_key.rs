@@ -126,7 +126,7 @@ impl SigningKey {
         &self.public_pem
     }
 
-    /// What the key signs with.
+    /// Algorithm of the key's signatures.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         match self.secret {

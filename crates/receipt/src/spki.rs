@@ -32,7 +32,8 @@ const P256_ALGORITHM: [u8; 21] = [
 pub(crate) struct Spki {
     pub(crate) algorithm: Algorithm,
     pub(crate) der: Vec<u8>,
-    /// Where in `der` the key itself begins: 32 bytes, a PKCS#1 `RSAPublicKey`, or an SEC 1 point.
+    /// Offset in `der` at which the key itself begins: 32 bytes, a PKCS#1 `RSAPublicKey`, or an SEC
+    /// 1 point.
     pub(crate) key_at: usize,
 }
 

@@ -8,7 +8,7 @@ use std::{borrow::Cow, cmp::Ordering};
 
 use crate::text;
 
-/// What a node represents.
+/// Kind of value that a node represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Object,
@@ -37,7 +37,7 @@ impl Kind {
 /// A node's index in its tape. The root is 0.
 pub(crate) type NodeId = u32;
 
-/// One value or member name.
+/// A value or member name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {
     /// The first byte of its text; of a string the opening quote.
@@ -106,7 +106,7 @@ pub(crate) struct Tape {
     order: Vec<NodeId>,
     /// Strings whose text is longer than the limit on strings, to be measured decoded.
     pub(crate) long: Vec<NodeId>,
-    /// How often something was met that isn't canonical as written.
+    /// Number of tokens that aren't canonical as written.
     pub(crate) dirty: u32,
     sorting: Vec<Member>,
     /// The decoded names with escapes of the object being sorted: decoding them in every comparison

@@ -73,7 +73,7 @@ pub(crate) fn hex4(digits: Option<&[u8]>) -> Option<u16> {
         .try_fold(0_u16, |value, &digit| Some(value << 4 | u16::from(hex_digit(digit)?)))
 }
 
-/// One hexadecimal digit's value.
+/// Value of a hexadecimal digit.
 pub(crate) const fn hex_digit(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),
@@ -100,7 +100,7 @@ pub(crate) fn unescape_onto(out: &mut String, inner: &str) {
     }
 }
 
-/// How many bytes [`unescape`] would make.
+/// Number of bytes that [`unescape`] would make.
 pub(crate) fn unescaped_len(inner: &str) -> usize {
     Pieces { rest: inner }
         .map(|piece| match piece {

@@ -1,4 +1,4 @@
-//! What becomes of a receipt: verified, or rejected with one reason of a closed list.
+//! Verdict on a receipt: verified, or rejected with one reason of a closed list.
 
 use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
@@ -111,7 +111,7 @@ pub struct VerifiedReceipt<'a> {
     pub key_fingerprint: [u8; 32],
     /// The receipt as it came.
     pub raw: &'a [u8],
-    /// What `raw` is of its record.
+    /// Part of its record that `raw` is.
     pub origin: Origin,
     /// The signature of the batch that it arrived in, if it arrived in one.
     pub batch: Option<Arc<BatchSignature>>,
@@ -129,7 +129,7 @@ pub struct BatchSignature {
 }
 
 impl<'a> VerifiedReceipt<'a> {
-    /// The same receipt as one that is rejected after all, for a reason that isn't its own.
+    /// Turns it into a receipt that is rejected after all, for a reason that isn't its own.
     #[must_use]
     pub fn rejected(self, reason: RejectReason, detail: String) -> RejectedReceipt<'a> {
         RejectedReceipt {
@@ -152,7 +152,7 @@ impl<'a> VerifiedReceipt<'a> {
 pub enum Origin {
     /// The whole body.
     Record,
-    /// One receipt of a batch whose signature is its key's.
+    /// A receipt of a batch whose signature is its key's.
     SignedBatch,
 }
 
@@ -176,7 +176,7 @@ impl Origin {
 pub struct RejectedReceipt<'a> {
     /// Why.
     pub reason: RejectReason,
-    /// What was wrong, for a person. At most a few hundred bytes.
+    /// Finding, for a person. At most a few hundred bytes.
     pub detail: String,
     /// `receiptId`, where it is a UUID.
     pub receipt_id: Option<Uuid>,
@@ -193,7 +193,7 @@ pub struct RejectedReceipt<'a> {
     pub key_fingerprint: Option<[u8; 32]>,
     /// The receipt as it came; the whole body where no receipt could be distinguished.
     pub raw: &'a [u8],
-    /// What `raw` is of its record.
+    /// Part of its record that `raw` is.
     pub origin: Origin,
 }
 

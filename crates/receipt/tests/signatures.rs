@@ -72,7 +72,7 @@ fn challenge(r: &[u8; 32], key: &[u8; 32], message: &[u8]) -> Scalar {
     Scalar::from_bytes_mod_order_wide(&hash.into())
 }
 
-/// What a key holder can do: torsion in A and R, other encodings, other scalars.
+/// Signatures that a key holder can craft: torsion in A and R, other encodings, other scalars.
 fn craft(kind: u8, seed: u64, torsion_a: usize, torsion_r: usize) -> Crafted {
     let scalar = |label: &str| Scalar::from_bytes_mod_order_wide(&Sha512::digest(format!("{label}{seed}")).into());
     let secret = scalar("a");

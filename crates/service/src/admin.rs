@@ -28,7 +28,8 @@ use crate::telemetry::PrometheusHandle;
 const CONNECTIONS_MAX: usize = 64;
 /// Time for a request's head, the wait for its first byte included.
 const HEAD_READ_MAX: Duration = Duration::from_secs(5);
-/// How often histograms are drained between scrapes, so that they stay small when nobody scrapes.
+/// Interval at which histograms are drained between scrapes, so that they stay small when nobody
+/// scrapes.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
 /// Serves until `shutdown`. Cancel it last, after the drain: while the process drains, `/readyz`
@@ -86,7 +87,7 @@ impl Turns {
     }
 }
 
-/// One connection's place, given back when dropped.
+/// Permit of a connection, given back when dropped.
 struct Place {
     places: Arc<Places>,
     turn: Mutex<u64>,

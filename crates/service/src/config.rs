@@ -63,7 +63,7 @@ pub const RESERVED_VARIABLES: &[&str] = &["RECEIPTS_CONFIG", "RECEIPTS_URL", "RE
 /// configuration.
 pub const RESERVED_PREFIXES: &[&str] = &["RECEIPTS_TEST_", "RECEIPTS_BENCH_", "RECEIPTS_DEMO_", "RECEIPTS_LOAD_"];
 
-/// What a configuration section checks beyond its types.
+/// Checks of a configuration section beyond its types.
 pub trait Validate {
     /// Adds a fault for every value that can't work; each says what is allowed.
     fn validate(&self, faults: &mut Faults);
@@ -71,7 +71,7 @@ pub trait Validate {
 
 /// A value as given, with where it came from.
 struct Given {
-    /// What the value may mean, likeliest first: a variable's text is TOML when it parses, and
+    /// Possible values, likeliest first: a variable's text is TOML when it parses, and
     /// plain text otherwise.
     readings: Vec<Value>,
     /// `gateway.listen in receipts.toml`, or a variable's name.
@@ -112,7 +112,7 @@ impl Source {
         }
     }
 
-    /// The same from a file's text and a list of variables.
+    /// Makes a source from a file's text and a list of variables.
     ///
     /// # Errors
     /// The text isn't TOML.

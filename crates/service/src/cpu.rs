@@ -32,7 +32,7 @@ pub enum CpuError {
 #[derive(Debug, thiserror::Error)]
 #[error("can't start the threads of CPU pool {name}: {source}")]
 pub struct CpuPoolError {
-    /// Which pool.
+    /// Name of the pool.
     pub name: &'static str,
     /// Why.
     #[source]
@@ -59,7 +59,7 @@ impl CpuPool {
         })
     }
 
-    /// How many threads it has.
+    /// Number of its threads.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads.current_num_threads()

@@ -30,18 +30,18 @@ struct State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It can do its work.
+    /// The component can do its work.
     Ready,
-    /// It can, with less than it should have; the reason says what is missing. As good as ready for
-    /// load balancers.
+    /// The component has less than it should have; the reason says what is missing. As good as
+    /// ready for load balancers.
     Degraded,
-    /// It can't now; the reason says why.
+    /// The component can't do its work now; the reason says why.
     NotReady,
     /// The process takes no new work and finishes what it has.
     Draining,
 }
 
-/// One component's last word.
+/// Last state of a component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ComponentHealth {
     /// Ready or not.
@@ -156,7 +156,7 @@ pub struct Component {
 }
 
 impl Component {
-    /// It can do its work.
+    /// Reports that the component can do its work.
     pub fn ready(&self) {
         self.set(ComponentHealth {
             status: Status::Ready,
@@ -164,7 +164,7 @@ impl Component {
         });
     }
 
-    /// It can, with less than it should have: a sentence for the operator.
+    /// Reports that the component has less than it should have: a sentence for the operator.
     pub fn degraded(&self, reason: impl Into<String>) {
         self.set(ComponentHealth {
             status: Status::Degraded,
@@ -172,7 +172,7 @@ impl Component {
         });
     }
 
-    /// It can't, and why: a sentence for the operator.
+    /// Reports that the component can't do its work, and why: a sentence for the operator.
     pub fn not_ready(&self, reason: impl Into<String>) {
         self.set(ComponentHealth {
             status: Status::NotReady,

@@ -3,7 +3,7 @@
 use http::uri::Authority;
 use http::{HeaderMap, Version, header};
 
-/// What the sender of a request without a right host should do.
+/// Advice to the sender of a request without a right host.
 pub const WANTED: &str = "send exactly one Host, a name or address with or without a port";
 
 /// Whether an HTTP/1 request has exactly one host that can be one. Before HTTP/1.1 there may be

@@ -1,4 +1,4 @@
-//! What every service needs and none owns: configuration, telemetry, health, shutdown,
+//! Parts that every service needs and none owns: configuration, telemetry, health, shutdown,
 //! problem+json, limits.
 //!
 //! | module | noun |
@@ -18,7 +18,7 @@
 //! | [`address`] | by what a sender is counted |
 //! | [`listen`] | binding a port, with an error that says what to change |
 //!
-//! Nothing here knows a receipt, a log or a warehouse.
+//! The crate knows no receipt, log or warehouse.
 #![forbid(unsafe_code)]
 
 pub mod address;

@@ -23,7 +23,7 @@ pub struct ListenError {
     pub reason: String,
     /// The configuration key that names the address.
     pub key: String,
-    /// Its variable.
+    /// Environment variable.
     pub variable: String,
     /// The system's error.
     #[source]
@@ -90,7 +90,7 @@ pub fn lift_open_files() -> Option<u64> {
     }
 }
 
-/// How many of `wanted` connections the limit of open files leaves room for; if that is fewer, a
+/// Number of `wanted` connections that the limit of open files leaves room for; if that is fewer, a
 /// warning names both numbers. A tenth of the files, and at least 192, are left to everything else:
 /// a service whose connections have taken every file can't open the next segment of its log. Of the
 /// rest `percent` is this service's, as several may share the process. At least one connection is

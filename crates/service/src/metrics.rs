@@ -9,7 +9,7 @@ pub mod labels;
 
 use metrics::Unit;
 
-/// How a metric behaves.
+/// Kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
     /// Only grows.
@@ -20,18 +20,18 @@ pub enum MetricKind {
     Histogram,
 }
 
-/// One row of the list.
+/// A row of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricDoc {
-    /// Its name, without the suffixes that Prometheus adds to histograms.
+    /// Name, without the suffixes that Prometheus adds to histograms.
     pub name: &'static str,
-    /// How it behaves.
+    /// Kind of the metric.
     pub kind: MetricKind,
-    /// What it counts in: `seconds`, `bytes`, `receipts`, ...
+    /// Unit: `seconds`, `bytes`, `receipts`, ...
     pub unit: &'static str,
-    /// Its labels.
+    /// Labels.
     pub labels: &'static [&'static str],
-    /// What it tells an operator.
+    /// Description for an operator.
     pub help: &'static str,
 }
 

@@ -21,7 +21,7 @@ pub const FAULTS_MAX: usize = 100;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $status:ident, $code:literal, $title:literal;)*) => {
-        /// What went wrong.
+        /// Kind of an error.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Kind { $($(#[$doc])* $kind,)* }
 
@@ -35,19 +35,19 @@ macro_rules! kinds {
                 match self { $(Kind::$kind => StatusCode::$status,)* }
             }
 
-            /// Its stable name: public interface.
+            /// Stable code: public interface.
             #[must_use]
             pub fn code(self) -> &'static str {
                 match self { $(Kind::$kind => $code,)* }
             }
 
-            /// What it is, in a few words that never change.
+            /// Title, a few words that never change.
             #[must_use]
             pub fn title(self) -> &'static str {
                 match self { $(Kind::$kind => $title,)* }
             }
 
-            /// Its `type`, a relative reference.
+            /// Value of `type`, a relative reference.
             #[must_use]
             pub fn type_uri(self) -> &'static str {
                 match self { $(Kind::$kind => concat!("/problems/", $code),)* }
@@ -109,7 +109,7 @@ kinds! {
     ClientKeyRevoked = FORBIDDEN, "client_key_revoked", "The client's key is revoked";
     /// A key to be registered whose possession the request doesn't prove.
     KeyNotProven = FORBIDDEN, "key_not_proven", "The request doesn't prove possession of the key";
-    /// Nothing here.
+    /// The address is unknown.
     NotFound = NOT_FOUND, "not_found", "There is nothing at this address";
     /// A receipt for an entry that isn't here, where entries are required.
     EntryUnknown = NOT_FOUND, "entry_unknown", "The entry is unknown";
@@ -137,11 +137,11 @@ kinds! {
     NoDeletionPending = CONFLICT, "no_deletion_pending", "The account isn't to be deleted";
     /// The time to take a deletion back is over.
     DeletionFinal = CONFLICT, "deletion_final", "The deletion can't be taken back any more";
-    /// It isn't in the state that If-Match names.
+    /// The resource isn't in the state that If-Match names.
     PreconditionFailed = PRECONDITION_FAILED, "precondition_failed", "It is in another state";
-    /// Something here, but not with this method; answer with `Allow`.
+    /// The address exists, but not with this method; answer with `Allow`.
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed", "The method isn't allowed here";
-    /// None of the media types that Accept names.
+    /// No media type that Accept names can be produced.
     NotAcceptable = NOT_ACCEPTABLE, "not_acceptable", "None of the accepted media types is available";
     /// Head or body didn't arrive in time.
     RequestTimeout = REQUEST_TIMEOUT, "request_timeout", "The request took too long to arrive";
@@ -184,25 +184,25 @@ impl Kind {
     }
 }
 
-/// One fault of a body or query.
+/// A fault of a body or query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProblemFault {
-    /// Where: a JSON Pointer (RFC 6901) into the decoded body, or a query parameter's name. Empty:
+    /// JSON Pointer (RFC 6901) into the decoded body, or a query parameter's name. Empty:
     /// the whole.
     pub pointer: String,
-    /// Its stable name.
+    /// Stable code.
     pub code: String,
-    /// What is wrong, and what is allowed.
+    /// The fault, and what is allowed.
     pub detail: String,
 }
 
-/// One error on its way to the client.
+/// An error on its way to the client.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Problem {
-    /// What went wrong.
+    /// Kind of the error.
     pub kind: Kind,
-    /// What happened this time and what a person can do about it.
+    /// Detail of this occurrence, and what a person can do about it.
     pub detail: String,
     /// Faults of the body; at most [`FAULTS_MAX`] are answered.
     pub faults: Vec<ProblemFault>,

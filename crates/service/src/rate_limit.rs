@@ -41,7 +41,7 @@ pub trait RateLimiter: Send + Sync {
 /// A Redis that can't be reached is no error: it shows in `health` as degraded.
 ///
 /// # Errors
-/// What `config` says can't be used.
+/// `config` can't be used.
 pub async fn limiter(
     config: &RedisConfig,
     accounts_max: usize,
@@ -66,7 +66,7 @@ pub struct Decision {
     pub remaining: u32,
     /// When it ends, in Unix seconds.
     pub reset_unix_s: i64,
-    /// How long to wait before trying again, in seconds: at least 1, and 0 if allowed.
+    /// Seconds to wait before trying again: at least 1, and 0 if allowed.
     pub retry_after_s: u32,
 }
 

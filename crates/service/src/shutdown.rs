@@ -39,11 +39,11 @@ async fn next(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {
     }
 }
 
-/// What was still at work when its time to drain was over.
+/// Work that was unfinished when its time to drain was over.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} didn't finish within {} ms", limit.as_millis())]
 pub struct DrainTimeout {
-    /// What didn't finish.
+    /// Unfinished work.
     pub what: String,
     /// The time it had.
     pub limit: Duration,

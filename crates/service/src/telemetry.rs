@@ -22,25 +22,25 @@ pub use slow::is_slow;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TelemetryConfig {
-    /// What is logged: `error`, `warn`, `info`, `debug`, `trace`, or a filter such as
+    /// Level of the log: `error`, `warn`, `info`, `debug`, `trace`, or a filter such as
     /// `info,gateway=debug`.
     pub log_level: String,
-    /// How a line looks.
+    /// Format of a line.
     pub log_format: LogFormat,
     /// A request that takes so long says where the time went, in milliseconds; 0 logs none.
     pub slow_request_ms: u64,
-    /// Where `/metrics`, `/healthz` and `/readyz` are served.
+    /// Address of `/metrics`, `/healthz` and `/readyz`.
     pub metrics_listen: SocketAddr,
 }
 
-/// How a log line looks.
+/// Format of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// A JSON object a line.
     Json,
 }
 
@@ -177,7 +177,7 @@ pub struct LineLimit {
 }
 
 impl LineLimit {
-    /// One line per `period`; `what` labels the metric.
+    /// Makes a limit of one line per `period`; `what` labels the metric.
     #[must_use]
     pub const fn new(what: &'static str, period: Duration) -> Self {
         Self {

@@ -27,7 +27,7 @@ fn files(folder: &str, extension: &str) -> BTreeMap<String, String> {
     read
 }
 
-/// What follows `key` on its line, in each line that has it.
+/// Texts that follow `key` on their line, in each line that has it.
 fn values<'a>(text: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
     text.lines()
         .filter_map(move |line| line.trim().strip_prefix(key))

@@ -44,7 +44,7 @@ fn sources() -> Vec<PathBuf> {
     files
 }
 
-/// What a file records: the text in quotes that follows a recording macro.
+/// Metrics that a file records: the text in quotes that follows a recording macro.
 fn recorded(text: &str) -> Vec<(String, MetricKind)> {
     let of_kind = |(call, kind): &(&str, MetricKind)| {
         let names = text.split(call).skip(1).filter_map(|rest| {

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use service::shutdown::{INTERRUPTED_EXIT, signals};
 
-/// What the child says when it may be sent a signal.
+/// Line that the child prints when it may be sent a signal.
 const LISTENING: &str = "listening";
 const DRAINING: &str = "draining";
 

@@ -12,10 +12,10 @@ use service::rate_limit::{Quota, QuotasConfig, RateLimiter};
 
 use crate::Failure;
 
-/// How many requests the request counted for.
+/// Number of requests that the request counted for.
 pub const COST: HeaderName = HeaderName::from_static("x-ratelimit-cost");
 
-/// What the layer asks.
+/// Dependencies of the layer.
 #[derive(Clone)]
 pub struct Gatekeeper {
     /// Knows the keys.
@@ -24,7 +24,7 @@ pub struct Gatekeeper {
     pub limiter: Arc<dyn RateLimiter>,
     /// The quota of each tier.
     pub quotas: QuotasConfig,
-    /// How many requests a request counts for, at least 1: a function of its head.
+    /// Number of requests that a request counts for, at least 1: a function of its head.
     pub cost: fn(&Request) -> u32,
     /// The scope that a request with this method needs.
     pub scope: fn(&Method) -> Scope,
@@ -69,7 +69,7 @@ pub async fn api_key(State(gatekeeper): State<Gatekeeper>, mut request: Request,
     response
 }
 
-/// What a request of this cost takes of a quota.
+/// Cost of a request, limited to the whole quota.
 fn affordable(cost: u32, quota: &Quota) -> u32 {
     let most = quota
         .per_day

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-/// What a spreadsheet takes for the beginning of a formula; the last four are the full-width forms
-/// of the others.
+/// Characters that a spreadsheet takes for the beginning of a formula; the last four are the
+/// full-width forms of the others.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
-/// Where a spreadsheet that doesn't read quotes as RFC 4180 has them, or separates by something
-/// else, begins a cell.
+/// Separators behind which a spreadsheet that doesn't read quotes as RFC 4180 has them, or
+/// separates by something else, begins a cell.
 const SEPARATORS: [char; 4] = [';', '\t', '\r', '\n'];
-/// What a spreadsheet may pass over before a formula.
+/// Characters that a spreadsheet may pass over before a formula.
 const PASSED_OVER: [char; 3] = [' ', '\u{a0}', '"'];
 
 /// Whether a terminal or an editor would act on a character: control characters but for those of

@@ -7,8 +7,8 @@ use http::{HeaderValue, header};
 use utoipa::openapi::OpenApi as Document;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-/// What the page may load and do (CSP level 3). Swagger UI writes styles into its elements, and its
-/// pictures are `data:`.
+/// Content that the page may load and run (CSP level 3). Swagger UI writes styles into its
+/// elements, and its pictures are `data:`.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; \
                       frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 

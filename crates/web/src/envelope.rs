@@ -1,4 +1,4 @@
-//! What every answer has around it: a request id, problem bodies, no caching unless the handler
+//! Envelope of every answer: a request ID, problem bodies, no caching unless the handler
 //! says otherwise, metrics, and no panic that ends a connection.
 
 use std::panic::AssertUnwindSafe;
@@ -19,7 +19,7 @@ use tracing::Instrument;
 
 use crate::Failure;
 
-/// Which API answers, and its limit on heads.
+/// API that answers, and its limit on heads.
 #[derive(Debug, Clone, Copy)]
 pub struct Envelope {
     /// The label `api` of its metrics: `analytics`, `publisher`.

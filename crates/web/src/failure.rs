@@ -90,7 +90,7 @@ impl From<AccountsError> for Failure {
 mod tests {
     use super::*;
 
-    /// What the warehouse can't do is never a 500: that would say nothing to whoever watches, nor
+    /// Errors of the warehouse are never a 500: that would say nothing to whoever watches, nor
     /// to a client that retries.
     #[test]
     fn whatever_the_warehouse_fails_with_is_a_503_that_says_so() {

@@ -1,4 +1,4 @@
-//! What the HTTP APIs on axum share.
+//! Parts that the HTTP APIs on axum share.
 //!
 //! - [`serve`]: connections, their limits, the drain; `patience`: answers that nobody reads
 //! - [`envelope`]: request id, problem bodies and metrics around every answer

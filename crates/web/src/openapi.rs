@@ -1,4 +1,4 @@
-//! What is the same in the OpenAPI documents of all APIs: problems, refusals, credentials, and the
+//! Parts of the OpenAPI documents of all APIs: problems, refusals, credentials, and the
 //! headers of every answer.
 
 use std::collections::BTreeMap;
@@ -19,9 +19,9 @@ pub struct ProblemBody {
     r#type: String,
     title: String,
     status: u16,
-    /// Its stable name.
+    /// Stable code.
     code: String,
-    /// What a person can do about it.
+    /// Advice to a person.
     detail: String,
     request_id: String,
     /// The faults of a body or query, 100 at most.
@@ -29,7 +29,7 @@ pub struct ProblemBody {
     errors: Vec<ProblemError>,
 }
 
-/// One fault of a body or query.
+/// A fault of a body or query.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ProblemError {
     /// A JSON Pointer (RFC 6901) into the body, or the name of a query parameter.
@@ -38,7 +38,7 @@ pub struct ProblemError {
     detail: String,
 }
 
-/// What any address with a credential may refuse with, for `responses(...)`; an address adds those
+/// Refusals of any address with a credential, for `responses(...)`; an address adds those
 /// of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Refusals;
@@ -62,7 +62,7 @@ impl IntoResponses for Refusals {
     }
 }
 
-/// What an address with a JSON body refuses with besides.
+/// Further refusals of an address with a JSON body.
 #[derive(Debug, Clone, Copy)]
 pub struct BodyRefusals;
 

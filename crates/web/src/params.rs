@@ -12,7 +12,7 @@ use uuid::Uuid;
 pub struct InvalidQuery {
     /// The parameter's name as sent; empty for the query string as a whole.
     pub parameter: String,
-    /// What is wrong and what would be right.
+    /// The fault, and what would be right.
     pub detail: String,
 }
 

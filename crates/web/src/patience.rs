@@ -26,7 +26,7 @@ impl<S> Patient<S> {
         }
     }
 
-    /// What a write came to, or its end if it has waited too long.
+    /// Result of a write, or its end if it has waited too long.
     fn judge<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waiting = None;

@@ -27,7 +27,7 @@ use tower::ServiceExt;
 use crate::idle::{Answer, Requests};
 use crate::patience::Patient;
 
-/// One line for all the failures of a while.
+/// A line for all the failures of a while.
 static CANNOT_ACCEPT: LineLimit = LineLimit::new("api accept", Duration::from_secs(10));
 
 /// A service's connections, and their limits.
@@ -35,7 +35,7 @@ static CANNOT_ACCEPT: LineLimit = LineLimit::new("api accept", Duration::from_se
 pub struct Connections {
     /// The service, as it is in logs.
     pub name: &'static str,
-    /// Its part of the room for connections; the rest is for the others, often in the same process.
+    /// Share of the room for connections; the rest is for the others, often in the same process.
     pub files_percent: u64,
     /// At one time; more wait to be accepted.
     pub connections_max: usize,
@@ -49,7 +49,7 @@ pub struct Connections {
     pub drain_ms_max: u64,
 }
 
-/// How long a peer may take nothing of what is written to it.
+/// Time for which a peer may take nothing of what is written to it.
 const UNREAD_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Requests of one h2c connection at one time.
 const STREAMS_MAX: u32 = 128;
@@ -122,14 +122,14 @@ pub async fn serve(listener: TcpListener, router: Router, config: &Connections, 
     gone.cancel();
 }
 
-/// How many connections each address (IPv6: one /64) has.
+/// Number of connections that each address (IPv6: one /64) has.
 #[derive(Clone)]
 struct Share {
     max: usize,
     counts: Arc<Mutex<HashMap<u128, usize>>>,
 }
 
-/// One connection of an address; given back when dropped.
+/// A counted connection of an address; given back when dropped.
 struct Counted {
     share: Share,
     key: u128,

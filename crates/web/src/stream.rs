@@ -23,7 +23,7 @@ enum Chunk {
     Last(Vec<u8>),
 }
 
-/// Where pieces go.
+/// Writer of the pieces.
 #[derive(Debug)]
 pub struct Pieces(mpsc::Sender<Chunk>);
 

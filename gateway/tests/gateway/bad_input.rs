@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::running::Running;
 use crate::sample::{BATCH, FIELDS, JSON, KEY, OTHER_KEY, RECEIPTS, SIGNATURE, batch, batch_value, receipt, value};
 
-/// Where the bytes end differs from run to run.
+/// Text for an end of the bytes that differs from run to run.
 const ANYWHERE: &str = "*";
 
 /// Sends each body as a single receipt and expects 400 with this code at this pointer.

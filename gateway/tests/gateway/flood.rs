@@ -17,7 +17,7 @@ const LIMIT: usize = 10_000;
 /// Of each process.
 const CROWD: usize = 10_000;
 
-/// What tells a process that it is part of the crowd: where to connect to, where from, and how
+/// Variable that makes a process part of the crowd: where to connect to, where from, and how
 /// often.
 const TASK: &str = "RECEIPTS_TEST_CROWD";
 
@@ -40,7 +40,7 @@ impl Crowd {
         Self { child, said }
     }
 
-    /// How many connected, and how many of a sample of the last ones were turned away.
+    /// Number of connected ones, and how many of a sample of the last ones were turned away.
     async fn is_there(&mut self) -> (usize, usize) {
         while let Some(line) = self.said.next_line().await.unwrap() {
             if let Some((_, numbers)) = line.split_once("crowd: ") {

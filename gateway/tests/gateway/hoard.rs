@@ -1,4 +1,4 @@
-//! One address that holds what it can without finishing anything: others don't notice.
+//! An address that holds what it can without finishing anything: others don't notice.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::sample::{BATCH, FIELDS, JSON, RECEIPTS, batch, receipt};
 
 const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// One receipt and one batch, from another address.
+/// Sends a receipt and a batch from another address.
 async fn others_are_served(gateway: &Running) {
     let mut client = Client::connect_from(OTHER, gateway.address).await;
     assert_eq!(client.post(RECEIPTS, FIELDS, &receipt().0).await.status, 202);

@@ -6,14 +6,14 @@ use futures_util::future::BoxFuture;
 use receipt_log::{AppendError, LogWriter, Position, Record};
 use tokio::sync::watch;
 
-/// How the log behaves.
+/// Behaviour of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mood {
     /// Takes everything.
     Takes,
-    /// Its queue is full.
+    /// The log's queue is full.
     Busy,
-    /// Its disk is.
+    /// The log's disk is full.
     Unavailable,
     /// Says nothing until the mood changes.
     Silent,

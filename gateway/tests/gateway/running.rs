@@ -28,7 +28,7 @@ fn deps(log: Arc<dyn LogWriter>, limits: Limits) -> Deps {
     }
 }
 
-/// One gateway on a free port, over a log in memory unless told otherwise.
+/// A gateway on a free port, over a log in memory unless told otherwise.
 pub struct Running {
     pub address: SocketAddr,
     pub log: Arc<MemoryLog>,
@@ -112,7 +112,7 @@ impl Running {
         Client::connect(self.address).await
     }
 
-    /// One request on a connection of its own.
+    /// Sends a request on a connection of its own.
     pub async fn post(&self, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Answer {
         self.connect().await.post(path, fields, body).await
     }

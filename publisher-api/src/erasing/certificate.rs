@@ -4,7 +4,7 @@
 use accounts::{EntriesWish, Erasure};
 use web::rfc3339_ms;
 
-/// What no erasure reaches, for people.
+/// Data that no erasure reaches, for people.
 const LEFT: [&str; 5] = [
     "Not erased, because something else needs it, and until when:",
     "- The receipt log holds requests as they came, until its own retention lets go of them; nothing is shown out of it.",

@@ -12,12 +12,12 @@ use service::config::{Faults, Validate};
 pub struct SmtpConfig {
     /// The server's name or address; not given or empty: mails wait in the outbox.
     pub host: Option<String>,
-    /// Its port: 587 for `starttls`, 465 for `implicit`, as a rule.
+    /// Port of the server: 587 for `starttls`, 465 for `implicit`, as a rule.
     pub port: u16,
     /// `starttls`, `implicit` (RFC 8314, 3), or `none`, which is for a server on this machine or
     /// without a password.
     pub tls: Tls,
-    /// Who we are to it; not given or empty: it doesn't ask.
+    /// User for the server; not given or empty: it needs none.
     pub user: Option<String>,
     /// And the password.
     pub password: Option<String>,
@@ -25,8 +25,8 @@ pub struct SmtpConfig {
     pub allow_plaintext: bool,
     /// The sender: `name@example.com`, or `Name <name@example.com>`.
     pub from: Option<String>,
-    /// Where publishers renew, for the mails' text; not given: the address of the API is left to
-    /// them.
+    /// Page on which publishers renew, for the mails' text; not given: the address of the API is
+    /// left to them.
     pub renew_url: Option<String>,
     /// Time for connecting, logging in and the envelope, in milliseconds.
     pub wait_ms_max: u64,
@@ -35,7 +35,7 @@ pub struct SmtpConfig {
     pub answer_ms_max: u64,
 }
 
-/// How the connection is protected.
+/// Protection of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tls {

@@ -1,4 +1,4 @@
-//! What a mail says.
+//! Texts of mails.
 
 use accounts::{ClaimedMail, MailKind, MailSubject};
 use lettre::Message;
@@ -36,7 +36,7 @@ pub(super) struct Letter {
 
 impl Letter {
     /// # Errors
-    /// What can't be written in a mail: the recipient's address.
+    /// The recipient's address can't be written in a mail.
     pub(super) fn new(
         mail: &ClaimedMail,
         from: &Mailbox,

@@ -1,4 +1,4 @@
-//! One round: what has ended is noted, what is to be told is queued, what is queued is sent.
+//! A round: ended verifications are noted, due mails are queued, queued ones are sent.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ use super::server::{self, NotTaken};
 
 /// Mails of one round; the next one continues.
 const MAILS_MAX: usize = 1_000;
-/// How much longer a mail is ours than we work on it, in milliseconds.
+/// Time beyond the work for which a mail is leased, in milliseconds.
 const LEASE_SPARE_MS: i64 = 60_000;
 /// The first pause before a mail is tried again, in milliseconds; each is twice as long as the one
 /// before.
@@ -23,7 +23,7 @@ const PAUSE_MS_MAX: i64 = 6 * 3_600_000;
 /// Tries to write down that a mail was sent.
 const NOTES_MAX: usize = 3;
 
-/// What one round has done.
+/// Result of one round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Round {
     /// Mails queued.
@@ -40,7 +40,7 @@ pub struct Round {
 pub struct Postman {
     accounts: Accounts,
     config: SmtpConfig,
-    /// None: mails wait.
+    /// Sender; `None`: mails wait.
     from: Option<Mailbox>,
     holder: String,
     /// The waiting mails told last, so that the log tells a change only.
@@ -48,7 +48,7 @@ pub struct Postman {
 }
 
 impl Postman {
-    /// One that sends as `config` says; without a host there it only queues.
+    /// Makes a postman that sends as `config` says; without a host there it only queues.
     #[must_use]
     pub fn new(accounts: Accounts, config: SmtpConfig) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Postman {
         }
     }
 
-    /// One round; what is being sent when `stop` comes is finished.
+    /// Does a round; the mail that is being sent when `stop` comes is finished.
     ///
     /// # Errors
     /// The store fails. Nothing is lost: the next round continues.
@@ -165,7 +165,7 @@ impl Postman {
         Ok(Ok(()))
     }
 
-    /// How long a mail is ours: for the step that may take `work_ms`, and some.
+    /// Lease of a mail: for the step that may take `work_ms`, and some.
     fn lease_ms(&self, work_ms: u64) -> i64 {
         i64::try_from(work_ms)
             .unwrap_or(i64::MAX)

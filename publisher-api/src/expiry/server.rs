@@ -19,7 +19,7 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// Why the server has not taken a mail.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotTaken {
-    /// It never will: this mail, or this recipient.
+    /// The server never will accept this mail, or this recipient.
     #[error("{0}")]
     Never(String),
     /// Not now, or not us.

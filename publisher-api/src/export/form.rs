@@ -18,7 +18,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// What precedes the first page. One that continues has its header line already.
+    /// Head before the first page. An export that continues has its header line already.
     pub(crate) fn begin(self, collection: usize, goes_on: bool) -> Vec<u8> {
         match self {
             Self::Csv if !goes_on => csv_header(collection, true).into_bytes(),
@@ -67,7 +67,7 @@ impl Form {
         }
     }
 
-    /// What ends an export, with the rows of each collection in it: without it, it isn't whole.
+    /// End of an export, with the rows of each collection: without it, the export isn't whole.
     pub(crate) fn end(self, rows: &BTreeMap<&'static str, u64>, now_s: i64) -> Vec<u8> {
         let end = json!({"end": true, "rows": rows}).to_string();
         match self {

@@ -24,7 +24,7 @@ pub(crate) struct Places {
     own_wait_max: Duration,
 }
 
-/// What an export holds until it ends.
+/// Permits that an export holds until it ends.
 pub(crate) struct Taken {
     _own: OwnedSemaphorePermit,
     _place: OwnedSemaphorePermit,

@@ -37,7 +37,7 @@ pub(crate) fn file(name: &str, content: &[u8], modified_s: i64) -> Vec<u8> {
     out
 }
 
-/// What ends an archive.
+/// End of an archive.
 pub(crate) fn end() -> Vec<u8> {
     vec![0; 2 * RECORD]
 }

@@ -16,7 +16,7 @@ use super::key_ring::{FileSource, KeyRing, Source, UrlSource};
 use super::key_set::{Algorithm, Match};
 use super::token::Token;
 
-/// Whose tokens are trusted, and their keys.
+/// Issuer of trusted tokens, and its keys.
 pub struct Authority {
     expected: Expected,
     ring: Option<KeyRing>,
@@ -80,8 +80,8 @@ impl TokenError {
 }
 
 impl Authority {
-    /// What `config` trusts: its issuer, or without one that of `receipts dev-token` in the data
-    /// directory `data`. Keys by URL are fetched through `outside`.
+    /// Makes the authority of `config`: its issuer, or without one that of `receipts dev-token` in
+    /// the data directory `data`. Keys by URL are fetched through `outside`.
     ///
     /// # Errors
     /// The URL is one that may not be asked.

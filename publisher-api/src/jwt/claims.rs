@@ -1,4 +1,4 @@
-//! What a token says, and whether it holds: for us, and now.
+//! Claims of a token, and whether it holds: for us, and now.
 
 use accounts::Subject;
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ const SUBJECT_BYTES_MAX: usize = 255;
 /// The latest instant a token may name, in seconds: the year 9999.
 const INSTANT_S_MAX: f64 = 253_402_300_799.0;
 
-/// What every token must say.
+/// Claims that every token must have.
 #[derive(Debug, Clone)]
 pub(crate) struct Expected {
     pub(crate) issuer: String,

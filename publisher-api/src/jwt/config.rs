@@ -12,7 +12,7 @@ use super::key_set::KeySet;
 /// The shortest secret for HS256, in bytes: as long as its hash (RFC 7518, 3.2).
 const SECRET_BYTES_MIN: usize = 32;
 
-/// Whose tokens are trusted. Without any of the first five, those of `receipts dev-token` in the
+/// Issuer of trusted tokens. Without any of the first five, the one of `receipts dev-token` in the
 /// same data directory.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -24,15 +24,15 @@ pub struct AuthConfig {
     /// The issuer's public keys: a JWKS in a file, read again when a token names a key that isn't
     /// in it.
     pub jwks_file: String,
-    /// The same by HTTPS.
+    /// URL of the JWKS, by HTTPS.
     pub jwks_url: String,
     /// A secret shared with the issuer, for HS256; empty: no such token is trusted.
     pub hs256_secret: String,
-    /// How far the issuer's clock may be from ours, in seconds.
+    /// Largest difference between the issuer's clock and ours, in seconds.
     pub leeway_s_max: u32,
     /// The longest token, in bytes.
     pub token_bytes_max: usize,
-    /// How old the keys may get before they are fetched again, in seconds.
+    /// Age of the keys at which they are fetched again, in seconds.
     pub jwks_refresh_s: u32,
     /// The least time between two fetches for keys that tokens name and nobody knows, in seconds.
     pub jwks_refetch_s_min: u32,

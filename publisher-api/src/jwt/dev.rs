@@ -3,18 +3,18 @@
 
 use std::path::{Path, PathBuf};
 
-/// Its `iss`.
+/// `iss` of its tokens.
 pub const ISSUER: &str = "receipts-dev";
-/// Its `aud`.
+/// `aud` of its tokens.
 pub const AUDIENCE: &str = "receipts";
 
-/// Where its private key lies: an Ed25519 key, PKCS#8 in PEM, for its owner alone.
+/// File of its private key: an Ed25519 key, PKCS#8 in PEM, for its owner alone.
 #[must_use]
 pub fn key_file(data: &Path) -> PathBuf {
     data.join("dev-key.pem")
 }
 
-/// Where its public key lies: a JWKS.
+/// File of its public key: a JWKS.
 #[must_use]
 pub fn jwks_file(data: &Path) -> PathBuf {
     data.join("dev-jwks.json")

@@ -17,10 +17,10 @@ use super::key_set::{Algorithm, KeySet, Match};
 
 /// The longest JWKS, in bytes.
 const BYTES_MAX: usize = 256 << 10;
-/// What is read of a file: one byte more tells that it is longer.
+/// Bytes that are read of a file: one byte more shows that it is longer.
 const LIMIT: u64 = (256 << 10) + 1;
 
-/// Where a JWKS is to be had.
+/// Source of a JWKS.
 pub(crate) trait Source: Send + Sync {
     /// Fetches it, or says why it can't be had.
     fn fetch(&self) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + '_>>;
@@ -42,7 +42,7 @@ pub(crate) struct UrlSource {
 /// The keys, and when they were fetched.
 pub(crate) struct KeyRing {
     source: Box<dyn Source>,
-    /// None until they were had once.
+    /// `None` until the keys were read once.
     keys: RwLock<Option<Arc<KeySet>>>,
     /// When a fetch was begun last, in milliseconds since the Unix epoch. Held while one is under
     /// way, so that there is never a second.

@@ -11,7 +11,7 @@ const KEYS_MAX: usize = 100;
 /// The shortest and longest RSA modulus, in bytes: 2,048 bits (RFC 7518, 3.3) and 8,192.
 const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1_024;
 
-/// What tokens are signed with.
+/// Signature algorithm of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     Rs256,
@@ -35,7 +35,7 @@ pub(crate) struct KeySet {
     keys: Vec<Key>,
 }
 
-/// What a set says to a token's header.
+/// Keys of a set that match a token's header.
 #[derive(Clone)]
 pub(crate) enum Match {
     /// The key.
@@ -106,7 +106,7 @@ impl KeySet {
         self.keys.is_empty()
     }
 
-    /// How many can be used.
+    /// Number of usable keys.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }

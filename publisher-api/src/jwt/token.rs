@@ -13,14 +13,14 @@ use super::key_set::Algorithm;
 /// keys we know.
 const REFUSED: &[&str] = &["jwk", "jku", "x5u", "x5c", "enc", "zip", "b64", "crit"];
 
-/// What a token is made of.
+/// Parts of a token.
 #[derive(Debug)]
 pub(crate) struct Token<'a> {
-    /// What its header claims to be signed with.
+    /// Algorithm that its header claims.
     pub(crate) algorithm: Algorithm,
     /// The name of the key.
     pub(crate) kid: Option<String>,
-    /// What is signed: header and payload as they stand.
+    /// Signed bytes: header and payload as they came.
     pub(crate) signed: &'a str,
     /// The signature, in base64url.
     pub(crate) signature: &'a str,
@@ -64,7 +64,7 @@ impl<'a> Token<'a> {
         })
     }
 
-    /// What it says: to be requested once the signature was found good.
+    /// Parses the claims: only once the signature was found good.
     pub(crate) fn claims(&self) -> Result<Map<String, Value>, TokenError> {
         object(self.payload)
     }

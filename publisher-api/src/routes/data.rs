@@ -64,7 +64,7 @@ struct CollectionBody {
     /// The first 100, oldest first.
     #[schema(value_type = Vec<Object>)]
     rows: Vec<Map<String, Value>>,
-    /// Where the rest is, if there is more.
+    /// Address of further rows, if there are more.
     rest: Option<String>,
 }
 
@@ -78,7 +78,7 @@ struct ReceiptsBody {
     usage_by_purpose: BTreeMap<&'static str, u64>,
     /// Rejected receipts that name such a domain.
     refused: u64,
-    /// Where they are.
+    /// Address of all rows.
     rest: String,
 }
 
@@ -91,11 +91,11 @@ struct TrailBody {
     at: String,
     /// `key:<keyId>`, `user:<userId>`, `operator` or `service`.
     actor: String,
-    /// What was done, as `<noun>.<verb>`.
+    /// Action as `<noun>.<verb>`.
     action: String,
     /// The identifier of what it was done to.
     subject: String,
-    /// What else is worth knowing.
+    /// Further details.
     detail: String,
 }
 
@@ -109,7 +109,7 @@ struct TrailAnswer {
 
 /// Access to all of your data
 ///
-/// What is stored of the publisher behind the API key: account, users, domains, keys (without
+/// Data of the publisher behind the API key: account, users, domains, keys (without
 /// secrets), entries, mails, erasures, the newest of the audit trail, and the totals of its
 /// receipts. Of what there are many, the first rows, and where the rest is.
 #[utoipa::path(
@@ -269,7 +269,7 @@ fn place(text: &str, only: Option<usize>) -> Result<Place, InvalidQuery> {
         .ok_or_else(|| InvalidQuery::new("cursor", "not a cursor of this export: hand back one that came with it"))
 }
 
-/// Who changed what
+/// Audit trail
 ///
 /// The account's audit trail, newest first.
 #[utoipa::path(

@@ -1,6 +1,6 @@
 //! `/api/v1/publisher/entries`: the content that a publisher lists.
 //!
-//! What is on a domain whose verification has ended is neither shown nor changed (403), but can
+//! Entries on a domain whose verification has ended are neither shown nor changed (403), but can
 //! always be erased. Someone else's entry is answered exactly as one that doesn't exist.
 
 mod bulk;
@@ -55,8 +55,8 @@ pub(crate) fn erasing() -> OpenApiRouter<Arc<App>> {
 
 /// List content
 ///
-/// One entry as JSON, or many as lines of JSON (`application/x-ndjson`), each of which is created
-/// or refused for itself. Sending the same again changes nothing where the entries have an
+/// A single entry as JSON, or many as lines of JSON (`application/x-ndjson`), each of which is
+/// created or refused for itself. Sending the same again changes nothing where the entries have an
 /// `entryId`, so a bulk that ended otherwise than with 200 is simply sent again.
 #[utoipa::path(
     post, path = PATH, tag = "entries", security(("apiKey" = [])),
@@ -141,7 +141,7 @@ async fn list(
     }))
 }
 
-/// One entry
+/// Get an entry
 ///
 /// Also while its domain isn't verified: it stays yours.
 #[utoipa::path(

@@ -36,11 +36,11 @@ pub(crate) fn erasing() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(request)).routes(routes!(cancel))
 }
 
-/// What is to be erased. At least one of them.
+/// Request for an erasure. At least one member.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ErasureRequest {
-    /// These entries; what isn't yours is passed over.
+    /// Only these entries; those that aren't yours are passed over.
     #[serde(default)]
     #[schema(required = false, max_items = 1000, format = "uuid")]
     entry_ids: Vec<String>,
@@ -52,9 +52,9 @@ struct ErasureRequest {
     #[serde(default)]
     #[schema(required = false)]
     personal_data: bool,
-    /// What tells who used your content, in all receipts until now: client, key, context, session
-    /// and researcher, and of rejected ones their bytes and addresses. The receipts continue to be
-    /// counted, under the client id of zeros.
+    /// Data that identify who used your content, in all receipts until now: client, key, context,
+    /// session and researcher, and of rejected ones their bytes and addresses. The receipts
+    /// continue to be counted, under the client id of zeros.
     #[serde(default)]
     #[schema(required = false)]
     receipt_client_metadata: bool,
@@ -74,18 +74,18 @@ struct ErasureBody {
     execute_at: String,
     #[schema(format = DateTime)]
     cancelled_at: Option<String>,
-    /// Who asked: `key:<keyId>`.
+    /// Requester: `key:<keyId>`.
     requested_by: String,
     /// Rows erased so far, by table.
     erased: BTreeMap<String, u64>,
-    /// What keeps it up; it is tried again by itself.
+    /// Problem that delays the erasure; it is tried again by itself.
     problem: Option<String>,
     #[schema(format = DateTime)]
     finished_at: Option<String>,
     certificate: Option<Certificate>,
 }
 
-/// How far an erasure is.
+/// State of an erasure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 enum StateWord {
@@ -99,7 +99,7 @@ enum StateWord {
     Done,
 }
 
-/// What was erased, when, and how that was confirmed.
+/// Certificate of an erasure: rows, time and confirmation.
 #[derive(Debug, Serialize, ToSchema)]
 struct Certificate {
     text: String,

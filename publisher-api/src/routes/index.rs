@@ -20,7 +20,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(readyz))
 }
 
-/// Where to read on.
+/// Links to further reading.
 #[derive(Debug, Serialize, ToSchema)]
 struct Index {
     /// `receipts-publisher-api`.
@@ -31,7 +31,7 @@ struct Index {
     docs: &'static str,
 }
 
-/// What this is
+/// About this API
 #[utoipa::path(get, path = "/", tag = "service", responses((status = 200, body = Index)))]
 async fn index() -> Json<Index> {
     Json(Index {

@@ -38,7 +38,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(rotate))
 }
 
-/// What a key may do.
+/// Permission of a key.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum ScopeWord {
@@ -62,19 +62,19 @@ struct CreateWish {
     /// included, if it isn't given.
     #[schema(min_items = 1, max_items = 100, example = json!(["example.com"]))]
     domains: Option<Vec<String>>,
-    /// How long it lives: a number and a unit (h, d, w, y), from 1h to 10y.
+    /// Life of the key: a number and a unit (h, d, w, y), from 1h to 10y.
     #[schema(pattern = "^[0-9]+[hdwy]$", max_length = 20, example = "30d")]
     expires_in: String,
 }
 
-/// How a key is to be replaced.
+/// Request to replace a key.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RotateWish {
-    /// How long the old key continues: a number and a unit, from 0h to 30d; 1d if it isn't given.
+    /// Time that the old key continues: a number and a unit, from 0h to 30d; 1d if it isn't given.
     #[schema(pattern = "^[0-9]+[hdwy]$", max_length = 20, example = "12h")]
     overlap: Option<String>,
-    /// How long the new one lives; as long as the old one was to if it isn't given.
+    /// Life of the new key; that of the old one if it isn't given.
     #[schema(pattern = "^[0-9]+[hdwy]$", max_length = 20, example = "1y")]
     expires_in: Option<String>,
 }
@@ -191,8 +191,8 @@ async fn create(
 
 /// The API keys, newest first
 ///
-/// Those that have expired or were revoked too. A key that is there all the while is shown once,
-/// whatever is made meanwhile.
+/// Keys that have expired or were revoked are listed too. A key that exists all the while is shown
+/// once, whatever is made meanwhile.
 #[utoipa::path(
     get, path = PATH, tag = "keys", security(("jwt" = [])),
     params(
@@ -220,7 +220,7 @@ async fn list(
     }))
 }
 
-/// One API key
+/// Get an API key
 #[utoipa::path(
     get, path = "/api/v1/auth/keys/{id}", tag = "keys", security(("jwt" = [])),
     params(("id" = String, Path, description = "The keyId")),
@@ -338,7 +338,7 @@ fn none() -> Failure {
     Failure::not_found("you have no such API key; GET /api/v1/auth/keys lists yours")
 }
 
-/// What the store refuses that isn't its own fault.
+/// Failure for an error of the store that the request caused.
 fn refusal(error: AccountsError) -> Failure {
     match error {
         AccountsError::TooManyKeys { .. } | AccountsError::TooManyReplacedKeys { .. } => {

@@ -1,4 +1,4 @@
-//! Where a page of a list begins.
+//! Begin of a list's page.
 
 use accounts::{Cursor, CursorError};
 use web::params::{InvalidQuery, Params};

@@ -29,13 +29,13 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(cancel))
 }
 
-/// What is known of a person.
+/// Data about a person.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct InformationBody {
     /// `usr_...`.
     id: String,
-    /// Who vouches for you: the identity provider's `iss`.
+    /// Identity provider that vouches for you: its `iss`.
     issuer: String,
     /// Your name there: its `sub`.
     subject: String,
@@ -70,7 +70,7 @@ struct DeletionBody {
     erased_after: String,
 }
 
-/// What is to be put right. A member that isn't there stays as it is; null removes it.
+/// Corrections. A member that isn't there stays as it is; null removes it.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Correction {
@@ -89,7 +89,7 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Str
     Option::deserialize(deserializer).map(Some)
 }
 
-/// What is known of you
+/// Get the data about you
 #[utoipa::path(
     get, path = INFORMATION, tag = "user", security(("jwt" = [])),
     responses((status = 200, description = "All of it", body = InformationBody), Refusals),

@@ -45,9 +45,9 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
 
 /// Ask for a token
 ///
-/// It is shown once, and waits a week to be found. Earlier tokens of the domain stay good beside
-/// it, the last five of them. Several domains, separated by commas, each get a token of their own:
-/// `domains` has them all then, and the other members are the first one's.
+/// The token is shown once, and waits a week to be found. Earlier tokens of the domain stay good
+/// beside it, the last five of them. Several domains, separated by commas, each get a token of
+/// their own: `domains` has them all then, and the other members are the first one's.
 #[utoipa::path(
     post, path = "/api/v1/verification/generate", tag = "verification", security(("apiKey" = [])),
     request_body = GenerateBody,
@@ -175,7 +175,7 @@ async fn check(
     }))
 }
 
-/// What is known of your domains
+/// Get the states of your domains
 ///
 /// Also those that wait for their first check, and those whose verification has ended.
 #[utoipa::path(

@@ -9,7 +9,7 @@ use super::{FOUND_MAX, Look, Outcome, Record, shown};
 
 /// The longest file.
 const BYTES_MAX: usize = 4 << 10;
-/// How far ahead a timestamp may be: the publisher's clock isn't ours.
+/// Largest time by which a timestamp may be ahead: the publisher's clock isn't ours.
 const AHEAD_MS_MAX: i64 = 5 * 60_000;
 
 fn url(domain: &str) -> String {

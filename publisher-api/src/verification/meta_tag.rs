@@ -18,7 +18,7 @@ use super::{FOUND_MAX, Look, Outcome, Record};
 
 /// The longest home page, in bytes.
 const BYTES_MAX: usize = 1 << 20;
-/// What the parser gets at a time, in bytes: it stops at the first piece that begins the body.
+/// Bytes that the parser gets at a time: it stops at the first piece that begins the body.
 const PIECE_BYTES: usize = 4 << 10;
 /// Bytes that may come to nothing: the parser compares each attribute of a tag with all before it,
 /// so a tag mustn't be as long as a page.
@@ -82,7 +82,7 @@ fn tokens(page: &[u8], is_late: impl Fn() -> bool) -> Vec<String> {
     parser.finish()
 }
 
-/// What the parser builds: no tree, only the tags that are looked for.
+/// Sink of the parser: no tree, only the tags that are looked for.
 #[derive(Default)]
 struct Head {
     body_begun: Cell<bool>,
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(of(&many).len(), FOUND_MAX);
     }
 
-    /// What the parser does with a page grows with the page alone, and a body isn't read at all.
+    /// Work of the parser grows with the page alone, and a body isn't read at all.
     #[test]
     fn hostile_pages_are_read() {
         for page in [

@@ -37,20 +37,20 @@ pub(crate) struct Looker {
     wait_max: Duration,
 }
 
-/// What was in the place where a token should be.
+/// Content of the place where a token should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Look {
     /// Tokens without their prefix.
     pub(crate) tokens: Vec<String>,
     /// For a person.
     pub(crate) found: Vec<String>,
-    /// What it comes to.
+    /// Outcome of the check.
     pub(crate) outcome: Outcome,
-    /// What to change if that isn't the token.
+    /// Advice: what to change if that isn't the token.
     pub(crate) advice: String,
 }
 
-/// What looking came to.
+/// Outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
@@ -58,17 +58,17 @@ pub(crate) enum Outcome {
     TokenFound,
     /// The place is there, and no token in it.
     NoToken,
-    /// Something is there that is meant as a token, and not written as it must be.
+    /// Text is there that is meant as a token, and not written as it must be.
     Malformed,
     /// There is no such place: no record, no file.
     Nothing,
-    /// It couldn't be looked at now; asking again may help.
+    /// The place can't be checked now; trying again may help.
     Unreachable,
-    /// It can't be looked at as it is.
+    /// The place can't be checked as it is.
     Refused,
 }
 
-/// What to publish.
+/// Record to publish.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Record {
     /// The record's name, the file's URL, or the page's.
@@ -131,7 +131,7 @@ async fn fetch(client: &Client, domain: &Domain, url: &str, bytes_max: usize) ->
     fetched.and_then(Fetched::success)
 }
 
-/// What to publish for `token`, which has its prefix; without one, what to look for.
+/// Record to publish for `token`, which has its prefix; without one, the record to look for.
 pub(crate) fn record(domain: &str, method: VerificationMethod, token: &str, now_ms: i64) -> Record {
     match method {
         VerificationMethod::Dns => dns::record(domain, token),

@@ -1,4 +1,4 @@
-//! Who may ask what: every address of the document with every kind of credential. What is refused
+//! Permissions: every address of the document with every kind of credential. A refused request
 //! changes nothing, nobody sees anything of another account, and what is another's is answered as
 //! what doesn't exist.
 
@@ -21,7 +21,7 @@ struct Case<'a> {
     who: &'static str,
     authorization: Vec<String>,
     expected: Expected,
-    /// Whose it is, if it holds.
+    /// Account of the credential, if it holds.
     account: Option<&'a Account>,
 }
 
@@ -312,7 +312,7 @@ fn comparable(asked: &Asked, id: &str) -> (u16, Value, BTreeSet<(String, String)
     (answer.status, body, headers.collect(), asked.questions.clone())
 }
 
-/// What is another's is answered as what doesn't exist, after the same questions to the store.
+/// Objects of another account are answered as missing ones, after the same queries to the store.
 async fn probe(world: &World, row: &Row) {
     let credentials = match row.access {
         Access::Jwt => vec![&world.bert.token, &world.gary.token],

@@ -18,7 +18,7 @@ fn wish(number: u32) -> Value {
     })
 }
 
-/// What two answers have to have in common for nobody to tell them apart.
+/// Parts that two answers must have in common for nobody to distinguish them.
 fn anonymous(mut problem: Value) -> Value {
     problem.as_object_mut().unwrap().remove("requestId");
     problem

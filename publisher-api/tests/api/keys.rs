@@ -170,7 +170,7 @@ async fn a_key_is_replaced_with_an_overlap() {
     rotate(&place, json!({})).await.refused(409, "key_ended");
 }
 
-/// The same answer for someone else's key, one that never was, and text that is no id.
+/// Equal answers for someone else's key, one that never was, and text that is no ID.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_accounts_key_is_as_none_at_all() {
     let provider = Provider::new();

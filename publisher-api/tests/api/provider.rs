@@ -35,7 +35,7 @@ pub(crate) fn b64(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// What a token says whose user is `subject`, for an hour.
+/// Claims of a token whose user is `subject`, for an hour.
 pub(crate) fn claims(subject: &str) -> Value {
     let now_s = START_MS / 1_000;
     json!({"iss": ISSUER, "aud": AUDIENCE, "sub": subject, "iat": now_s, "nbf": now_s, "exp": now_s + 3_600})
@@ -87,7 +87,7 @@ impl Provider {
         self.ed25519(&claims(subject))
     }
 
-    /// One that outlives the test's months.
+    /// A token that outlives the test's months.
     pub(crate) fn lasting_token(&self, subject: &str) -> String {
         let mut claims = claims(subject);
         claims["exp"] = json!(START_MS / 1_000 + 100 * 86_400);
@@ -130,7 +130,7 @@ impl Provider {
         ]
     }
 
-    /// What trusts this provider by its JWKS.
+    /// Configuration that trusts this provider by its JWKS.
     pub(crate) fn config(&self) -> AuthConfig {
         AuthConfig {
             issuer: ISSUER.to_owned(),

@@ -26,7 +26,7 @@ use warehouse::{Target, Warehouse, WarehouseConfig};
 pub(crate) const START_MS: i64 = 1_800_000_000_000;
 pub(crate) const DAY_MS: i64 = 86_400_000;
 
-/// What a key may do.
+/// Permissions of a key.
 pub(crate) const READ: &[Scope] = &[Scope::Read];
 pub(crate) const BOTH: &[Scope] = &[Scope::Read, Scope::Write];
 pub(crate) const ALL: &[Scope] = &[Scope::Read, Scope::Write, Scope::Erase];
@@ -44,7 +44,7 @@ impl Stack {
         Self::start_with(PublisherConfig::default(), |_| {}).await
     }
 
-    /// The same, of which `change` makes something else.
+    /// Starts a stack of which `change` makes something else.
     pub(crate) async fn start_with(config: PublisherConfig, change: impl FnOnce(&mut Deps)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let clock = Arc::new(AtomicI64::new(START_MS));

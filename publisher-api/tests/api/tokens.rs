@@ -1,4 +1,4 @@
-//! Which JWTs are taken, and above all which aren't.
+//! Accepted JWTs, and above all refused ones.
 
 use std::sync::Arc;
 

@@ -87,7 +87,7 @@ impl World {
         self.dns.set(&hosts.chain(texts).collect::<String>()).unwrap();
     }
 
-    /// What `host` answers at `path`.
+    /// Sets the answer of `host` at `path`.
     pub(crate) fn page(&self, host: &str, path: &str, status: u16, body: &str) {
         let page = Page {
             status,
@@ -143,7 +143,7 @@ fn acceptor(authority: &CertifiedIssuer<'static, KeyPair>) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// One request a connection, which is how checks ask.
+/// Serves one request a connection, which is how checks ask.
 async fn serve(listener: TcpListener, tls: TlsAcceptor, pages: Pages, heads: Heads) {
     let mut under_way = tokio::task::JoinSet::new();
     loop {

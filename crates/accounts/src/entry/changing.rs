@@ -8,7 +8,7 @@ use super::{Entry, EntryAuthors, EntryTitle, EntryUrl, Revision, reading, search
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, registry};
 
-/// What of an entry is to be put right; `None` stays.
+/// Members of an entry that are to be corrected; `None` stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rectification {
     /// The right URL, which the account must be allowed to list.
@@ -19,23 +19,23 @@ pub struct Rectification {
     pub authors: Option<EntryAuthors>,
 }
 
-/// What became of a rectification.
+/// Result of a rectification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rectified {
     /// The entry as it is now; also when nothing of it was wrong.
     Done(Entry),
-    /// It is in none of the states that were named.
+    /// The entry is in none of the states that were named.
     Otherwise(Revision),
     /// The account has no such entry.
     Unknown,
 }
 
-/// What became of an erasure.
+/// Result of an erasure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Erased {
     /// The entry is gone.
     Done,
-    /// It is in none of the states that were named.
+    /// The entry is in none of the states that were named.
     Otherwise(Revision),
     /// The account has no such entry.
     Unknown,

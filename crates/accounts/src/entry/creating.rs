@@ -12,20 +12,20 @@ use crate::{Accounts, AccountsError, registry};
 /// An entry to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewEntry {
-    /// Its identifier.
+    /// Identifier.
     pub id: Uuid,
     /// The rest.
     pub content: EntryContent,
 }
 
-/// What became of an entry to be created.
+/// Result of creating an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Created {
-    /// It is new.
+    /// The entry is new.
     New(Entry),
-    /// It was there with the same content: nothing was changed.
+    /// The entry existed with the same content: nothing was changed.
     Unchanged(Entry),
-    /// It was there with other content, which stays.
+    /// The entry existed with other content, which stays.
     Differs,
     /// The account has as many entries as it may have.
     TooMany,
@@ -55,7 +55,7 @@ impl Accounts {
     }
 }
 
-/// One transaction's work.
+/// Work of one transaction.
 struct Creation<'a> {
     account_id: &'a str,
     actor: &'a str,
@@ -136,7 +136,7 @@ fn is_same(entry: &Entry, content: &EntryContent) -> bool {
     entry.url == content.url.text && entry.title == content.title.0 && entry.authors == content.authors.0
 }
 
-/// How many entries the account has; whoever else makes or erases some of them waits for this
+/// Number of the account's entries. Whoever else makes or erases some of them waits for this
 /// transaction's end.
 pub(super) async fn hold_count(
     transaction: &mut Transaction<'static, Any>,

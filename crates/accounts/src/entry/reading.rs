@@ -21,7 +21,7 @@ const SCANNED_MAX: i64 = 20_000;
 
 const COLUMNS: &str = "id, domain, url, title, authors, created_at_ms, updated_at_ms, revision";
 
-/// Which entries of an account. Everything that is given must hold.
+/// Filter of an account's entries. Everything that is given must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EntryFilter {
     /// With a URL on this domain or below it, in lower case.
@@ -38,12 +38,12 @@ pub struct EntryFilter {
     pub key: Option<KeyDomains>,
 }
 
-/// What to call an entry.
+/// Label of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryLabel {
-    /// Where the content is.
+    /// URL of the content.
     pub url: String,
-    /// What it is called.
+    /// Title.
     pub title: String,
     /// The domain that it is listed for.
     pub domain: String,
@@ -135,7 +135,7 @@ impl Accounts {
         row.as_ref().map(cursor).transpose()
     }
 
-    /// What the account calls those of `ids` that are its entries; [`ENTRY_LABELS_MAX`] ids at
+    /// Labels of those of `ids` that are entries of the account; [`ENTRY_LABELS_MAX`] IDs at
     /// most.
     ///
     /// # Errors
@@ -178,7 +178,7 @@ pub(super) async fn entry_of<'e>(
     question.fetch_optional(executor).await?.as_ref().map(entry).transpose()
 }
 
-/// Those of `ids` that are entries of the account.
+/// Entries of the account among `ids`.
 pub(super) async fn entries_of(
     connection: &mut AnyConnection,
     account_id: &str,
@@ -246,7 +246,7 @@ impl Conditions {
         }
     }
 
-    /// What the index decides.
+    /// Conditions that the index decides.
     fn range(&mut self, filter: &EntryFilter, after: Option<&Cursor>) {
         if let Some(after) = after {
             self.add(
@@ -262,7 +262,7 @@ impl Conditions {
         }
     }
 
-    /// What each entry decides.
+    /// Conditions that each entry decides.
     fn content(&mut self, filter: &EntryFilter) {
         if let Some(from) = filter.updated_from_ms {
             self.add("updated_at_ms >= $", [from.into()]);

@@ -18,7 +18,7 @@ const DAY_MS: i64 = 86_400_000;
 /// Erasures that are looked for at a time.
 const FOUND_MAX: i64 = 100;
 
-/// What became of the wish to erase.
+/// Result of the request for an erasure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestedErasure {
     /// Stored: it will be done, unless it is cancelled.

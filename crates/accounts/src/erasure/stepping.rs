@@ -34,9 +34,9 @@ const fn owned(table: &'static str, key: &'static str) -> Owned {
 
 const OF_OPERATOR: &str = "operator_id IN (SELECT operator_id FROM operators WHERE account_id = $1)";
 
-/// What there may be many rows of, besides entries.
+/// Tables that can have many rows of an account, besides entries.
 const MANY: [Owned; 2] = [owned("trail", "id"), owned("mails", "id")];
-/// What a whole account loses at once, those that others refer to last.
+/// Tables that lose an account's rows at once, those that others refer to last.
 const FEW: [Owned; 10] = [
     owned("challenges", "id"),
     owned("domain_claims", "id"),
@@ -301,7 +301,7 @@ async fn delete(
     Ok(delete.execute(&mut **transaction).await?.rows_affected())
 }
 
-/// What is personal in rows that stay: the account works on without it.
+/// Blanks personal data in rows that stay: the account works without them.
 async fn blank_people(
     transaction: &mut Transaction<'static, Any>,
     account_id: &str,

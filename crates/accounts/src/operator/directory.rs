@@ -8,7 +8,7 @@ use crate::{Accounts, AccountsError};
 /// Time in which the process that took a directory must have stored what it found.
 const LEASE_MS: i64 = 60_000;
 
-/// What is known of a key directory.
+/// State of a key directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DirectoryState {
     /// The last fetch that succeeded, milliseconds since the Unix epoch; 0 if none has.
@@ -24,7 +24,7 @@ pub struct DirectoryState {
 /// A directory to fetch now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueDirectory {
-    /// Whose it is.
+    /// Operator whose directory it is.
     pub operator: Operator,
     /// `ETag` of the stored answer; empty if there is none.
     pub etag: String,

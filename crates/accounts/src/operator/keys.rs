@@ -14,7 +14,7 @@ pub const OPERATOR_KEYS_MAX: i64 = 100;
 /// The longest PEM, in bytes.
 pub(super) const PEM_BYTES_MAX: usize = 4_096;
 
-/// Where a key of an operator comes from.
+/// Source of an operator's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeySource {
     /// The key directory at the operator's domain.
@@ -58,7 +58,7 @@ pub struct NewOperatorKey {
     pub pem: String,
     /// `Ed25519`, `RSA-2048` or `ECDSA-P256`.
     pub algorithm: String,
-    /// Where it comes from.
+    /// Source.
     pub source: KeySource,
 }
 

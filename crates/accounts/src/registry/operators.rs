@@ -1,4 +1,4 @@
-//! What the verifier looks up about operators: whose key it was, and whose client ID it is.
+//! Lookups of the verifier about operators: owners of keys, and owners of client IDs.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

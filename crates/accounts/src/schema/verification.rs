@@ -1,4 +1,4 @@
-//! What a domain's verification is more than its dates, who has which subdomain, and what waits to
+//! Domains beyond their dates: the owners of subdomains, and challenges that wait to
 //! be proven.
 
 pub(super) const STATEMENTS: &[&str] = &[

@@ -16,7 +16,7 @@ pub(crate) const START_MS: i64 = 1_800_000_000_000;
 pub(crate) const HOUR_MS: i64 = 3_600_000;
 pub(crate) const YEAR_MS: i64 = 365 * 24 * HOUR_MS;
 
-/// One empty place for a store, and a clock that only the test moves.
+/// An empty place for a store, and a clock that only the test moves.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) data: PathBuf,

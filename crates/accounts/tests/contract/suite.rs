@@ -1,4 +1,4 @@
-//! What holds on every database, one file a noun.
+//! Tests of every database, one file a noun.
 
 use crate::Place;
 

@@ -1,15 +1,15 @@
-//! What is wrong in a configuration, and where.
+//! Faults in a configuration, and their places.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// One thing wrong.
+/// A fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Which key of which file, or which variable.
+    /// Key of a file, or variable.
     pub place: String,
-    /// What is wrong, and what is allowed.
+    /// The fault, and what is allowed.
     pub what: String,
 }
 
@@ -22,7 +22,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// None yet, for `section`.
+    /// Starts an empty list for `section`.
     #[must_use]
     pub fn new(section: &str) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Faults {
         self.list.is_empty()
     }
 
-    /// What was found.
+    /// Faults that were found.
     #[must_use]
     pub fn into_vec(self) -> Vec<Fault> {
         self.list

@@ -1,10 +1,10 @@
 //! The values that each label can have. A label whose values users choose would be a series for
 //! each of them, so every label is here with its whole set, or with what bounds it.
 
-/// What a label's value can be.
+/// Values of a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
-    /// One of these.
+    /// One value of this list.
     OneOf(&'static [&'static str]),
     /// Names that are in the code or in the configuration, never in a request: what they are.
     Named(&'static str),
@@ -189,7 +189,7 @@ pub const LABELS: &[(&str, &str, Values)] = &[
     ("", "table", Named("a table of the warehouse")),
 ];
 
-/// What `label` of `metric` can be; nothing if nobody has said so.
+/// Values of `label` of `metric`; `None` if nobody has listed them.
 #[must_use]
 pub fn values_of(metric: &str, label: &str) -> Option<Values> {
     let of = |wanted: &str| LABELS.iter().find(|(name, key, _)| *name == wanted && *key == label);

@@ -38,7 +38,7 @@ impl InProcessLimiter {
         Self::with_clock(keys_max, now_ms)
     }
 
-    /// The same with a clock of its own, in milliseconds since the Unix epoch.
+    /// Makes a limiter with a clock of its own, in milliseconds since the Unix epoch.
     #[must_use]
     pub fn with_clock(keys_max: usize, now_ms: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl InProcessLimiter {
         decision
     }
 
-    /// What is counted of `key` itself; nothing if it is counted with others.
+    /// Count of `key` itself; empty if it is counted with others.
     pub(super) fn count(&self, key: &str) -> Count {
         self.counts.lock().by_key.get(key).copied().unwrap_or_default()
     }
@@ -74,7 +74,7 @@ impl InProcessLimiter {
         counts.measure();
     }
 
-    /// How many keys are counted one by one now.
+    /// Number of keys that are counted one by one now.
     #[must_use]
     pub fn keys(&self) -> usize {
         self.counts.lock().by_key.len()

@@ -34,11 +34,11 @@ const REDIS_CLOCK: i64 = -1;
 
 type Clock = Box<dyn Fn() -> i64 + Send + Sync>;
 
-/// What of `[redis]` can't be used.
+/// Fault of `[redis]`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("redis.{key}: {what}")]
 pub struct RedisError {
-    /// Which key.
+    /// Key of the section.
     pub key: &'static str,
     /// Why, without any password.
     pub what: String,
@@ -57,7 +57,7 @@ struct Shared {
     in_flight: Semaphore,
 }
 
-/// How to ask.
+/// Settings of a query.
 struct Asking {
     script: Script,
     prefix: String,
@@ -87,12 +87,13 @@ impl RedisLimiter {
     /// counts while Redis is away; `health` shows that as `redis`: degraded.
     ///
     /// # Errors
-    /// What `config` says can't be used.
+    /// `config` can't be used.
     pub async fn start(config: &RedisConfig, local: InProcessLimiter, health: &Health) -> Result<Self, RedisError> {
         Self::launch(config, local, health, None).await
     }
 
-    /// The same by a clock of its own, in milliseconds since the Unix epoch, instead of Redis's.
+    /// Starts a limiter with a clock of its own, in milliseconds since the Unix epoch, instead of
+    /// Redis's.
     ///
     /// # Errors
     /// As [`RedisLimiter::start`].

@@ -1,4 +1,4 @@
-//! One key's count, and the arithmetic of its windows, which every limiter shares.
+//! Count of a key, and the arithmetic of its windows, which every limiter shares.
 
 use super::{Decision, Quota};
 
@@ -14,7 +14,7 @@ pub(super) struct Count {
     pub(super) in_day: u32,
 }
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Allowed,

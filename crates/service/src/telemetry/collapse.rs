@@ -1,4 +1,4 @@
-//! The same line again and again: an engine that is away makes every request and every retry say
+//! Repeated lines: an engine that is away makes every request and every retry log the same line
 //! so. Of each line in the code, a few pass in a while; the others are counted, and the next that
 //! passes tells how many there were.
 
@@ -13,7 +13,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// How long a line's count continues, and how many of it pass in that time.
+/// Time for which a line's count continues, and number of lines that pass in that time.
 const WINDOW: Duration = Duration::from_secs(10);
 const LINES_MAX: u32 = 10;
 
@@ -23,7 +23,7 @@ const LINES_MAX: u32 = 10;
 pub(super) struct Collapse<F> {
     inner: F,
     json: bool,
-    /// One for each line in the code that was ever written: as many as there are.
+    /// Counts of each line in the code that was ever written: as many as there are.
     seen: Mutex<HashMap<Identifier, Window>>,
 }
 

@@ -49,7 +49,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// What was allowed of one key: when, how much, and whether it counts for the day.
+/// Requests that were allowed of one key: when, how much, and whether it counts for the day.
 #[derive(Default)]
 struct Model(Vec<(i64, u32, bool)>);
 

@@ -1,4 +1,4 @@
-//! What holds of every limiter.
+//! Contract of every limiter.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -15,7 +15,7 @@ use crate::routes::key_domains;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct EntryWish {
-    /// Its identifier, your choice; made if it isn't given.
+    /// Identifier, your choice; made if it isn't given.
     #[schema(format = "uuid")]
     entry_id: Option<String>,
     /// An absolute http or https URL on a verified domain of yours, 2,048 bytes at most.
@@ -49,7 +49,7 @@ impl EntryWish {
     }
 }
 
-/// What of an entry is to be put right.
+/// Members of an entry that are to be corrected.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EntryPatch {
@@ -220,11 +220,11 @@ impl From<Entry> for EntryBody {
     }
 }
 
-/// What a POST is answered with 200.
+/// Body of a POST that is answered with 200.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub(super) enum CreateAnswer {
-    /// One entry, which was there with the same content.
+    /// An entry that existed with the same content.
     One(EntryBody),
     /// Many.
     Many(BulkAnswer),
@@ -239,7 +239,7 @@ pub(super) struct ListAnswer {
     pub(super) next_cursor: Option<String>,
 }
 
-/// What became of many.
+/// Results of a bulk.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub(super) struct BulkAnswer {
     /// Lines whose entry is new.
@@ -263,11 +263,11 @@ impl BulkAnswer {
     }
 }
 
-/// What became of one line.
+/// Result of one line.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct LineOutcome {
-    /// Its number, from 1.
+    /// Number of the line, from 1.
     line: usize,
     status: LineStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -293,7 +293,7 @@ enum LineStatus {
 }
 
 impl LineOutcome {
-    /// What became of the creation that line `line` requested.
+    /// Result of the creation that line `line` requested.
     pub(super) fn of(line: usize, id: Uuid, outcome: &Created) -> Self {
         let status = match outcome {
             Created::New(_) => LineStatus::Created,

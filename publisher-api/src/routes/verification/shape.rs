@@ -1,4 +1,4 @@
-//! What is asked and answered under `/api/v1/verification`.
+//! Bodies under `/api/v1/verification`.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) struct GenerateBody {
     /// A domain, or up to 20 separated by commas.
     #[schema(min_length = 1, max_length = 5200, example = "example.com")]
     pub(super) domain: String,
-    /// Where you will publish the token; `dns` if it isn't given.
+    /// Place in which you will publish the token; `dns` if it isn't given.
     #[schema(value_type = Option<Method>)]
     pub(super) method: Option<VerificationMethod>,
     /// Whether its subdomains are to be yours too, but for those that another account verifies;
@@ -31,14 +31,14 @@ pub(super) struct RenewBody {
     /// A domain of yours, or up to 20 separated by commas.
     #[schema(min_length = 1, max_length = 5200, example = "example.com")]
     pub(super) domain: String,
-    /// Where you will publish the token; where the last one was if it isn't given.
+    /// Place in which you will publish the token; that of the last one if it isn't given.
     #[schema(value_type = Option<Method>)]
     pub(super) method: Option<VerificationMethod>,
     /// Whether its subdomains are to be yours too; as it is if it isn't given.
     pub(super) include_subdomains: Option<bool>,
 }
 
-/// Where a token is published.
+/// Place in which a token is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Method {
@@ -47,7 +47,7 @@ pub(super) enum Method {
     Meta,
 }
 
-/// What to publish.
+/// Record to publish.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct GenerateAnswer {
@@ -61,7 +61,7 @@ pub(super) struct GenerateAnswer {
     pub(super) domains: Vec<IssuedToken>,
 }
 
-/// One domain's token.
+/// Token of a domain.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct IssuedToken {
@@ -84,7 +84,7 @@ impl IssuedToken {
     }
 }
 
-/// One domain's check, or several's.
+/// Check of a domain, or of several.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub(super) enum CheckAnswer {
@@ -92,13 +92,13 @@ pub(super) enum CheckAnswer {
     Many {
         /// Whether all of them are.
         verified: bool,
-        /// Their names, separated by commas.
+        /// Names of the domains, separated by commas.
         domain: String,
         domains: Vec<DomainCheck>,
     },
 }
 
-/// What is known of a domain after looking.
+/// State of a domain after a check.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DomainCheck {
@@ -132,7 +132,7 @@ pub(super) struct DomainCheck {
     pub(super) pending_until: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) detail: Option<&'static str>,
-    /// Where it was looked without finding an open token. Of a verified domain: what its renewal
+    /// Attempts that found no open token. Of a verified domain: what its renewal
     /// waits for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
@@ -147,7 +147,7 @@ pub(super) enum Unproven {
     NoToken,
     /// No open token was found.
     NotFound,
-    /// It couldn't be looked for now.
+    /// The place couldn't be reached now.
     Unreachable,
     /// An open token waits, and this request doesn't look for it.
     NotChecked,
@@ -220,17 +220,17 @@ impl DomainCheck {
     }
 }
 
-/// Where it was looked, and what was there.
+/// Place that was checked, and its content.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Attempt {
     pub(super) method: Method,
-    /// What was looked for; `<token>` represents what generate answered.
+    /// Record that was looked for; `<token>` represents what generate answered.
     pub(super) looked_for: Record,
     pub(super) outcome: Outcome,
-    /// What was there, cut.
+    /// Content of the place, cut.
     pub(super) found: Vec<String>,
-    /// What to change.
+    /// Advice: what to change.
     pub(super) advice: String,
 }
 
@@ -257,7 +257,7 @@ pub(super) struct StatusAnswer {
     pub(super) expiry_mails: bool,
 }
 
-/// What is known of a domain.
+/// State of a domain.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DomainStatus {
@@ -311,11 +311,11 @@ pub(super) enum Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Unverified {
-    /// It wasn't verified yet.
+    /// The domain wasn't verified yet.
     Pending,
-    /// Its year is over.
+    /// The verification's year is over.
     Expired,
-    /// It was given back.
+    /// The domain was given back.
     Revoked,
     /// The published proof was missing several times.
     Suspended,

@@ -1,4 +1,4 @@
-//! Which questions the account store was asked, by name, in order.
+//! Queries to the account store, by name, in order.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ struct Question {
 }
 
 impl Questions {
-    /// Those asked since the last time. Who asks is looked up only where it isn't kept in memory,
+    /// Queries since the last time. The caller is looked up only where it isn't kept in memory,
     /// before anything is known of what is requested; the others are asked by the process itself.
     pub(super) fn take(&self) -> Vec<String> {
         let mut asked = std::mem::take(&mut *self.0.lock());

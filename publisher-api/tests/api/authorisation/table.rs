@@ -2,7 +2,7 @@
 
 use accounts::Scope;
 
-/// Which credential an address wants.
+/// Credential that an address wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Open,
@@ -10,7 +10,7 @@ pub(super) enum Access {
     Jwt,
 }
 
-/// What the identifier in a request names.
+/// Noun that the identifier in a request names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Noun {
     Nothing,

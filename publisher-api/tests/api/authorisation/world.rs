@@ -50,7 +50,7 @@ pub(super) struct Account {
     /// With one scope each, and with all but one: in the order of [`ALL`].
     only: Vec<String>,
     without: Vec<String>,
-    /// Its domains are this one and those below it.
+    /// Parent of its domains: this one and those below it.
     pub(super) domain: String,
     /// Whether a new domain can be had for each request.
     verifies: bool,
@@ -234,7 +234,7 @@ impl World {
         state
     }
 
-    /// What nobody else may see: the account's name, and the identifier of everything it has.
+    /// Texts that nobody else may see: the account's name, and the identifier of everything it has.
     pub(super) async fn marks(&self, account: &Account) -> Vec<String> {
         let mut marks = vec![account.name.to_owned()];
         for (collection, rows) in COLLECTIONS.iter().zip(self.state(account).await) {

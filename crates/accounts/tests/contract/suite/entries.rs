@@ -489,7 +489,7 @@ async fn a_rare_word_is_looked_for_in_parts(place: Place) {
     assert_eq!((everything.len(), ids.len()), (40_011, 40_011));
 }
 
-/// What happens between two pages.
+/// Action between two pages.
 #[derive(Debug, Clone)]
 enum Step {
     Create(u64),

@@ -411,7 +411,7 @@ async fn keys_rotate_at_their_limit_and_replaced_ones_are_bounded(place: Place) 
     assert_eq!(active, 7, "rotations make none more");
 }
 
-/// What happens between two pages.
+/// Action between two pages.
 #[derive(Debug, Clone)]
 enum Step {
     Make,

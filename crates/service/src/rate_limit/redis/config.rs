@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::config::{Faults, Validate};
 
-/// Where the limiter's shared counts are, and the bounds of asking.
+/// Location of the limiter's shared counts, and limits on queries.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedisConfig {
@@ -24,7 +24,7 @@ pub struct RedisConfig {
     pub allow_plaintext: bool,
     /// PEM certificates of the authorities to trust instead of the system's.
     pub tls_ca_file: Option<PathBuf>,
-    /// What every key begins with.
+    /// Prefix of every key.
     pub prefix: String,
     /// Time to connect, log in and ask once, in milliseconds.
     pub connect_ms_max: u64,

@@ -16,7 +16,7 @@ use crate::health::Component;
 /// Time-outs in a row after which the connection is given up: one may be a pause of ours or of
 /// Redis's.
 const TIMEOUTS_MAX: u32 = 3;
-/// How often an idle connection is tried.
+/// Interval at which an idle connection is tried.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// Pauses between tries to connect, doubled from the least to the longest, each with up to half of
 /// it off by chance.
@@ -90,7 +90,7 @@ impl Link {
     }
 }
 
-/// How to connect.
+/// Settings of a connection.
 pub(super) struct Connector {
     client: Client,
     wait_max: Duration,
