@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use service::config::{Faults, Validate};
 
-/// How blocks are made and retried.
+/// Limits and intervals of blocks and retries.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct VerifierConfig {

@@ -29,7 +29,7 @@ use crate::idle::Observed;
 use crate::stages::Stages;
 use crate::stamping::Policies;
 
-/// What the verifier works with.
+/// Dependencies of the verifier.
 pub struct Deps {
     /// This verifier's membership in the group [`crate::GROUP`] of `receipts`, which appends to
     /// `verdicts`.

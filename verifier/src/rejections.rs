@@ -24,7 +24,7 @@ const CLIENTS_MAX: usize = 4_096;
 /// Clients named in the log at the end of a window.
 const NAMED_MAX: usize = 5;
 
-/// One client's outcomes.
+/// Outcomes of a client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Receipts accepted.

@@ -84,7 +84,7 @@ impl Reader {
     }
 
     /// The next batch, which continues `sequence`; `None` once the shard is no longer assigned.
-    /// What precedes a wrong record comes before the error.
+    /// Records that precede a wrong one come before the error.
     ///
     /// # Errors
     /// [`WriterError`].

@@ -217,7 +217,7 @@ impl Repair<'_> {
     }
 }
 
-/// Where verdicts begin that are still in the log, by partition of `receipts`: rows of earlier
+/// Begin of the verdicts that are still in the log, by partition of `receipts`: rows of earlier
 /// records can't be rebuilt. Only partitions of `stored` are searched for.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! What the embedded log does on this machine's disk:
+//! Throughput of the embedded log on this machine's disk:
 //! `cargo bench -p receipt-log --bench throughput [-- SECONDS [DIRECTORY [LOAD]]]`, where LOAD is
 //! part of a printed line's first column.
 //!

@@ -1,4 +1,4 @@
-//! One receipt's place, as people and other programs write it.
+//! Position of a receipt, as people and other programs write it.
 
 use std::fmt;
 use std::str::FromStr;

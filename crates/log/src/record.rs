@@ -1,25 +1,25 @@
-//! What the log holds: a body as it was received, with what the gateway knew about it.
+//! Records of the log: a body as it was received, with what the gateway knew about it.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use bytes::Bytes;
 
-/// What a record's body is.
+/// Kind of a record's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RecordKind {
-    /// One receipt.
+    /// A single receipt.
     Receipt,
-    /// One whole batch: its signature covers it whole, so it is never taken apart in the log.
+    /// A whole batch: its signature covers it whole, so it is never taken apart in the log.
     Batch,
     /// An encoded block of verdicts, opaque to the log. Occurs in the log of verdicts only.
     Verdicts,
 }
 
-/// One accepted request, as the gateway hands it to the log. The body is after content decoding.
+/// An accepted request, as the gateway hands it to the log. The body is after content decoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// What the body is.
+    /// Kind of the body.
     pub kind: RecordKind,
     /// The body's bytes, exactly as the client signed them.
     pub body: Bytes,
@@ -108,7 +108,7 @@ impl Position {
 /// A record read back from the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedRecord {
-    /// Where it stands.
+    /// Position in the log.
     pub position: Position,
     /// When the log took it, milliseconds since the Unix epoch; never falls along a partition,
     /// and never later than the acknowledgement.

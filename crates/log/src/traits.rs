@@ -39,7 +39,7 @@ pub trait LogWriter: Send + Sync + 'static {
     fn writable(&self) -> Result<(), String>;
 }
 
-/// How much one poll may bring.
+/// Limits of one poll.
 #[derive(Debug, Clone, Copy)]
 pub struct PollLimits {
     /// At most so many records.
@@ -57,7 +57,7 @@ pub struct Committed {
     pub epoch: u32,
     /// The first offset not yet processed.
     pub next_offset: u64,
-    /// What the committing consumer said beside it: the ledger line of its last block (JSON), or
+    /// Metadata of the commit: the ledger line of its last block (JSON), or
     /// empty.
     pub metadata: String,
 }
@@ -69,7 +69,7 @@ pub struct Assignment {
     pub partition: u32,
     /// The epoch of the log.
     pub epoch: u32,
-    /// Where reading continues from.
+    /// Offset at which reading continues.
     pub next_offset: u64,
     /// The last commit, if any consumer of the group ever made one.
     pub committed: Option<Committed>,
@@ -77,7 +77,7 @@ pub struct Assignment {
     pub begin_offset: u64,
 }
 
-/// What one poll brought. All three may be empty (nothing came within the wait).
+/// Result of one poll. All three may be empty (nothing came within the wait).
 #[derive(Debug, Default)]
 pub struct Polled {
     /// Partitions newly given to this consumer; their first records come in this poll or later.
@@ -101,12 +101,12 @@ pub enum ConsumeError {
         partition: u32,
         /// The first damaged offset.
         offset: u64,
-        /// What is wrong.
+        /// Damage that was found.
         detail: String,
     },
 }
 
-/// One partition's progress.
+/// Progress of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     /// The partition.
@@ -140,7 +140,7 @@ impl CommitError {
     }
 }
 
-/// One member of a consumer group.
+/// Member of a consumer group.
 pub trait LogConsumer: Send + 'static {
     /// The next records of the assigned partitions.
     fn poll(&mut self, limits: PollLimits) -> BoxFuture<'_, Result<Polled, ConsumeError>>;

@@ -23,7 +23,7 @@ use warehouse::{EmbeddedEngine, Filter, Scope, Warehouse, WarehouseConfig};
 /// 2026-11-15T12:00:00Z.
 const NOON_MS: i64 = 1_794_744_000_000;
 
-/// One block of realistic rows: 200 publishers, 50 entries each, 40 clients, the last 24 hours.
+/// Makes a block of realistic rows: 200 publishers, 50 entries each, 40 clients, the last 24 hours.
 fn block(rng: &mut StdRng, rows: usize, offset: &mut u64) -> RecordBatch {
     let mut block = Rows::default();
     for _ in 0..rows {

@@ -181,7 +181,7 @@ impl Warehouse {
     }
 
     /// Recreates tables, empty, that were lost from a schema that is up to date; returns which.
-    /// Their rows are to be written again from the log.
+    /// The writer inserts their rows again from the log.
     ///
     /// # Errors
     /// [`WarehouseError`].

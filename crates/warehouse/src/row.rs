@@ -15,7 +15,7 @@ use crate::touched::Touched;
 pub struct ReplayRow {
     /// The rejected row's position.
     pub position: u128,
-    /// Where the receipt stands now: the position it was appended at, or that of its equal that was
+    /// Position of the receipt now: the one it was appended at, or that of its equal that was
     /// there before.
     pub replayed_as: u128,
     /// Whether a replay appended it; otherwise the same payload already counted.
@@ -42,11 +42,11 @@ pub struct LedgerRow {
     pub records: u64,
     /// Receipts in those records.
     pub receipts_in: u64,
-    /// How many were valid.
+    /// Number of valid receipts.
     pub accepted: u64,
-    /// How many were refused.
+    /// Number of rejected receipts.
     pub rejected: u64,
-    /// Which verifier wrote it.
+    /// Name of the verifier that wrote it.
     pub verifier: String,
     /// When the writer stored it, milliseconds since the Unix epoch.
     pub committed_at_ms: i64,

@@ -7,7 +7,7 @@
 /// A table.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Its name in every statement but those that make it.
+    /// Name of the table in every statement but those that make it.
     pub(crate) name: &'static str,
     pub(crate) columns: &'static str,
     /// The table engine; replicated tables have the replicated one of the same kind.
@@ -36,7 +36,7 @@ pub(crate) enum Retention {
     Rejected,
 }
 
-/// How tables are laid out.
+/// Layout of the tables.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout<'a> {
     /// The database; a name that needs no quotes.
@@ -45,7 +45,7 @@ pub(crate) struct Layout<'a> {
     pub(crate) is_replicated: bool,
     /// Whether an insert is synced before it counts, before merges and after.
     pub(crate) fsync: bool,
-    /// How old receipts may get, in days.
+    /// Largest age of receipts, in days.
     pub(crate) receipts_days_max: u64,
     /// Age at which rejected receipts expire, in days.
     pub(crate) rejected_days_max: u64,
@@ -147,7 +147,7 @@ fn replicated(engine: &str, path_and_name: &str) -> String {
     }
 }
 
-/// One row is one version of the schema whose statements have all run.
+/// Versions of the schema: a row is one whose statements have all run.
 pub(crate) static VERSIONS: Table = Table {
     name: "schema_versions",
     columns: "
@@ -160,7 +160,7 @@ ORDER BY version",
     settings: &[],
 };
 
-/// One row is one receipt's payload; `positions` is the set of log positions it was seen at. The
+/// Receipts: a row is one payload; `positions` is the set of log positions it was seen at. The
 /// sorting key is everything a retry repeats, and all else are aggregates, so that merges unite the
 /// positions of equal payloads and writing a block again changes nothing. Columns that say who used
 /// content are united by `min`: equal payloads have equal values, and a row that an erasure has
@@ -263,7 +263,7 @@ ORDER BY (publisher, received_at, position)",
     settings: &[],
 };
 
-/// One row is one block of the log; offsets of a partition are contiguous over its blocks.
+/// Ledger: a row is one block of the log; offsets of a partition are contiguous over its blocks.
 /// `touched` has the hours and publishers of its accepted receipts, for live streams, and is empty
 /// after three days.
 pub(crate) static LEDGER: Table = Table {
@@ -290,7 +290,8 @@ ORDER BY (shard, epoch, partition, first_offset)",
     settings: &[],
 };
 
-/// One row is one rejected receipt that counts now. The rejected row stays: the ledger needs it.
+/// Replays: a row is one rejected receipt that counts now. The rejected row stays: the ledger needs
+/// it.
 pub(crate) static REPLAYS: Table = Table {
     name: "replays",
     columns: "

@@ -1,4 +1,4 @@
-//! What is asked of a ClickHouse server before it is relied on.
+//! Requirements of a ClickHouse server before it is relied on.
 
 use receipt_clickhouse::SERVER_SETTINGS;
 
@@ -84,7 +84,7 @@ impl Warehouse {
     /// Inserts nothing.
     ///
     /// # Errors
-    /// What is wrong with it, and what would keep any insert from succeeding.
+    /// A fault of the table that would keep any insert from succeeding.
     pub async fn takes_inserts(&self, table: &str, columns: &str) -> Result<(), WarehouseError> {
         let nothing = format!("INSERT INTO {table} ({columns}) SELECT {columns} FROM {table} LIMIT 0");
         self.execute("takes_inserts", Call::new(nothing)).await

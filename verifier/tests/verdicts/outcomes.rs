@@ -1,4 +1,4 @@
-//! What a healthy verifier appends.
+//! Records that a healthy verifier appends.
 
 use receipt::{Algorithm, SigningKey};
 use receipt_log::EmbeddedConfig;
@@ -169,7 +169,7 @@ async fn blocks_over_the_limit_of_bytes_are_closed() {
     assert_eq!(found.blocks.len(), 5);
 }
 
-/// Its verdicts are larger than the batch itself.
+/// Verdicts of such a batch are larger than the batch itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_largest_batch_with_only_bad_signatures_is_appended() {
     let world = World::with_logs(EmbeddedConfig {

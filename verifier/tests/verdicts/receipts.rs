@@ -54,7 +54,7 @@ pub(crate) fn batch(key: &SigningKey, numbers: Range<usize>) -> Record {
     batch_of(key, &numbers.map(text).collect::<Vec<_>>())
 }
 
-/// The same record with a text replaced.
+/// Replaces a text of a record.
 pub(crate) fn tampered(mut record: Record, from: &str, to: &str) -> Record {
     let text = String::from_utf8(record.body.to_vec()).unwrap();
     assert!(text.contains(from));

@@ -268,10 +268,10 @@ pub(crate) async fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
     }
 }
 
-/// What goes wrong when verdicts are appended.
+/// Fault while verdicts are appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing is appended, and the call never returns.
+    /// No record is appended, and the call never returns.
     HangBefore,
     /// Everything is appended, and the call never returns.
     HangAfter,

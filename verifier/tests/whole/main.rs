@@ -23,7 +23,7 @@ use writer::{WriterConfig, WriterError};
 
 use receipts::{batch, generate, record, single, tampered};
 
-/// What the log `receipts` should come to.
+/// Expected outcomes of the log `receipts`.
 #[derive(Default)]
 struct Model {
     /// Occurrences by receipt.
@@ -365,7 +365,7 @@ async fn random_history(world: &mut World) {
     world.assert_model(&model).await;
 }
 
-/// One engine per process, so the histories share a test.
+/// Engines are one per process, so the histories share a test.
 #[test]
 fn random_histories_with_restarts_match_the_model() {
     let mut builder = tokio::runtime::Builder::new_multi_thread();

@@ -1,4 +1,4 @@
-//! What a healthy writer stores and publishes.
+//! Rows and progress that a healthy writer stores and publishes.
 
 use std::collections::VecDeque;
 

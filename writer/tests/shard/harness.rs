@@ -100,7 +100,7 @@ impl Running {
     }
 }
 
-/// One test's database and log.
+/// Database and log of a test.
 pub(crate) struct World {
     pub(crate) warehouse: Warehouse,
     pub(crate) config: WriterConfig,

@@ -11,29 +11,30 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 
-/// What happens to the next insert into a table.
+/// Fault of the next insert into a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The connection is cut, and nothing is forwarded.
     CutBefore,
     /// The head is forwarded, then the connection is cut.
     CutWithin,
-    /// It is forwarded, and the connection is cut instead of its answer being forwarded.
+    /// The insert is forwarded, and the connection is cut instead of its answer being forwarded.
     CutAfter,
-    /// It isn't forwarded, and the client waits.
+    /// The insert isn't forwarded, and the client waits.
     HangBefore,
-    /// It is forwarded, and the client waits for the answer.
+    /// The insert is forwarded, and the client waits for the answer.
     HangAfter,
-    /// It is held until it is released, whatever the client does; then the connection continues.
+    /// The insert is held until it is released, whatever the client does; then the connection
+    /// continues.
     Held,
     /// The connection is cut, and the whole request arrives once it is released.
     Late,
 }
 
-/// What happens to everything.
+/// Mode of the proxy for everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// It is forwarded.
+    /// All requests are forwarded.
     Open,
     /// Connections are cut and not accepted.
     Down,

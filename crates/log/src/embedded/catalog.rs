@@ -1,4 +1,4 @@
-//! Which segments there are, and where in them an offset stands.
+//! List of the segments, and search of an offset in them.
 
 use std::{collections::VecDeque, io, path::PathBuf, sync::Arc};
 
@@ -9,7 +9,7 @@ use super::{
     segment_file::{FRAMES_START, SegmentReader},
 };
 
-/// One segment.
+/// A segment.
 #[derive(Debug)]
 pub(super) struct Segment {
     /// The offset of its first record.

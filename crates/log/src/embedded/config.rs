@@ -88,7 +88,7 @@ impl EmbeddedConfig {
     /// Checks the settings against each other.
     ///
     /// # Errors
-    /// One sentence for each fault.
+    /// A sentence for each fault.
     pub fn validate(&self) -> Result<(), Vec<String>> {
         let mut faults = Vec::new();
         let mut check = |fine: bool, fault: &str| {

@@ -29,7 +29,7 @@ pub struct EmbeddedConsumer {
     told: Told,
 }
 
-/// What the caller knows of its assignment.
+/// Assignment as far as the caller has seen it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told {
     Nothing,

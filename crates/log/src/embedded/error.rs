@@ -32,9 +32,9 @@ pub enum OpenError {
     Damaged {
         /// The damaged file.
         file: PathBuf,
-        /// Where in the file, in bytes.
+        /// Position in the file, in bytes.
         at: u64,
-        /// What is wrong there.
+        /// Damage that was found.
         detail: String,
     },
     /// A group's stored position can't be read. The log itself isn't touched by that.
@@ -46,7 +46,7 @@ pub enum OpenError {
     DamagedPosition {
         /// The position file.
         file: PathBuf,
-        /// What is wrong there.
+        /// Damage that was found.
         detail: String,
     },
     /// A position that isn't in the log.
@@ -66,13 +66,13 @@ pub enum OpenError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
 impl OpenError {
-    /// What wraps a system's error with the path it is about.
+    /// Wraps a system's error with the path it is about.
     pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! What the log does when its disk fails in ways that no test machine's disk does on demand.
+//! Behaviour of the log when its disk fails in ways that no test machine's disk does on demand.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 use std::{

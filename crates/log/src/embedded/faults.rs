@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Which operations of the writing thread fail now.
+/// Operations of the writing thread that fail now.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     /// Half of the bytes are written, then EIO.

@@ -1,4 +1,4 @@
-//! One record as bytes in a segment, and back.
+//! Encoding of a record as bytes in a segment, and decoding.
 //!
 //! All numbers are little-endian. A frame starts on a multiple of 8 bytes, so that a search for
 //! frames after a damaged one looks at few places.
@@ -66,7 +66,7 @@ const OFFSET_MAX: u64 = (1 << 48) - 1;
 /// No frame is longer, whatever the settings were when it was written.
 const FRAME_BYTES_MAX: usize = (1 << 30) + (1 << 20);
 
-/// What the log adds to a record.
+/// Fields that the log adds to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) epoch: u32,

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::traits::{Commit, CommitError, Committed};
 
-/// One group.
+/// A group.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) name: String,

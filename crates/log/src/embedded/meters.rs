@@ -21,7 +21,7 @@ pub(super) struct Meters {
     pub(super) disk_bytes: Gauge,
     /// Bytes free on its disk.
     pub(super) disk_free_bytes: Gauge,
-    /// One past the newest durable record.
+    /// Offset behind the newest durable record.
     pub(super) end_offset: Gauge,
     /// 1 if records are taken, 0 if not.
     pub(super) writable: Gauge,

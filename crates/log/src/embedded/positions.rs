@@ -96,7 +96,7 @@ pub(super) fn load(log_dir: &Path, epoch: u32) -> Result<Vec<(String, Option<Com
     Ok(groups)
 }
 
-/// One group's commit: the outer `None` is an unknown group.
+/// Reads the commit of one group: the outer `None` is an unknown group.
 pub(super) fn load_one(log_dir: &Path, group: &str, epoch: u32) -> Result<Option<Option<Committed>>, OpenError> {
     let path = log_dir.join(POSITIONS).join(group);
     let bytes = match fs::read(&path) {

@@ -10,7 +10,7 @@ use crate::{
     traits::AppendError,
 };
 
-/// What an append waits for.
+/// Result of an append.
 pub(super) type Outcome = Result<Position, AppendError>;
 
 /// A record in a group.
@@ -68,13 +68,13 @@ struct State {
     pending_bytes: usize,
     /// Wake the writer when so many records are pending; 0 while it is awake.
     wake_at: usize,
-    /// How many records were pending or being written when the last group was done: as many may
-    /// well come again at once, because most producers send their next record when the last one is
-    /// acknowledged.
+    /// Number of records that were pending or being written when the last group was done: as many
+    /// may well come again at once, because most producers send their next record when the last one
+    /// is acknowledged.
     expected: usize,
 }
 
-/// What the writer found.
+/// Finding of the writer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Took {
     /// At least one record.

@@ -28,7 +28,7 @@ use crate::{
     traits::{InspectError, LogInspector, PartitionState},
 };
 
-/// What looks like damage may be a write in progress: look again so many times.
+/// Times that a file is read again, because apparent damage may be a write in progress.
 const LOOKS_MAX: u32 = 5;
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
@@ -49,7 +49,7 @@ struct View {
     known: Mutex<Known>,
 }
 
-/// How far the newest segment was read.
+/// Progress of reading the newest segment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
     base: Option<u64>,

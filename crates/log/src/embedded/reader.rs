@@ -37,11 +37,11 @@ pub(super) struct Extent<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) epoch: u32,
     pub(super) direct: bool,
-    /// One past the last durable record.
+    /// Offset behind the last durable record.
     pub(super) end_offset: u64,
 }
 
-/// Where the last read stopped, so that the next one needs no search.
+/// End of the last read, so that the next one needs no search.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
     place: Option<Place>,

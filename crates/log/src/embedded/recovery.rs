@@ -1,4 +1,4 @@
-//! What is found when a log is opened: segments that follow each other, and at most one torn tail.
+//! Recovery of a log that is opened: segments that follow each other, and at most one torn tail.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::traits::Committed;
 /// The unsealed segment, ready for the next frame.
 pub(super) struct Tail {
     pub(super) segment: Arc<Segment>,
-    /// Where the next frame goes.
+    /// Position of the next frame.
     pub(super) end_at: u64,
 }
 
@@ -28,12 +28,12 @@ pub(super) struct Recovered {
     /// `None` in a log that never held a segment.
     pub(super) tail: Option<Tail>,
     pub(super) end_offset: u64,
-    /// Nothing stored is newer.
+    /// Time of the newest stored record.
     pub(super) newest_ms: i64,
     pub(super) groups: Vec<(String, Option<Committed>)>,
 }
 
-/// One segment's file, opened and its header checked.
+/// Opens a segment's file and checks its header.
 pub(super) fn open_segment(
     dir: &Path,
     epoch: u32,

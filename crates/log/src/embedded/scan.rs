@@ -44,7 +44,7 @@ impl<'a> Walker<'a> {
         Self { chunk_bytes, ..self }
     }
 
-    /// Where the next frame starts.
+    /// Position of the next frame's start.
     pub(super) fn at(&self) -> u64 {
         self.at
     }
@@ -140,26 +140,26 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// What follows the last whole frame.
+/// Bytes behind the last whole frame.
 struct Behind {
-    /// One past the last byte that isn't zero.
+    /// End of the last byte that isn't zero.
     remains_end: u64,
     /// A frame that was written when the missing one was already durable.
     proof_at: Option<u64>,
 }
 
-/// What one segment holds.
+/// Content of a segment.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    /// One past its last record's offset.
+    /// Offset behind its last record.
     pub(super) end_offset: u64,
-    /// Where its frames end, in bytes.
+    /// End of its frames, in bytes.
     pub(super) end_at: u64,
     /// When its last record was appended.
     pub(super) last_appended_ms: Option<i64>,
     /// (offset, byte) of some frames.
     pub(super) index: Vec<(u64, u64)>,
-    /// What follows the last frame of an unsealed segment, in bytes: the rest of a write that
+    /// Bytes behind the last frame of an unsealed segment: the rest of a write that
     /// never finished.
     pub(super) torn_bytes: u64,
 }
@@ -172,7 +172,7 @@ pub(super) struct Damage {
     pub(super) detail: String,
 }
 
-/// Where a scan begins and what it must find.
+/// Begin of a scan, and its requirements.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     pub(super) epoch: u32,
@@ -181,7 +181,7 @@ pub(super) struct Span {
     pub(super) until: Until,
 }
 
-/// Where a scan ends.
+/// End of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
     /// Before this offset, because a later segment begins with it. What follows was never

@@ -18,15 +18,15 @@ use rustix::fs::{FallocateFlags, Mode, OFlags};
 
 use super::aligned::{AlignedBuffer, BLOCK, aligned_memory, blocks_down, blocks_up};
 
-/// Where the first frame stands.
+/// Position of the first frame.
 pub(super) const FRAMES_START: u64 = BLOCK as u64;
-/// What a segment's name ends in.
+/// Extension of a segment's name.
 const EXTENSION: &str = "segment";
 const MAGIC: [u8; 8] = *b"RCPTLOG\0";
 const FORMAT_VERSION: u32 = 1;
 const HEADER_BYTES: usize = 36;
 
-/// What a segment says of itself.
+/// Header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) epoch: u32,

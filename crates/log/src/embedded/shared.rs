@@ -1,4 +1,4 @@
-//! What the writing thread, upkeep, consumers and inspectors of one log share.
+//! State that the writing thread, upkeep, consumers and inspectors of one log share.
 
 use std::{
     fs::File,
@@ -23,7 +23,7 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     pub(super) queue: Queue,
     pub(super) catalog: Catalog,
-    /// One past the newest durable record. Set after the sync, before the acknowledgement.
+    /// Offset behind the newest durable record. Set after the sync, before the acknowledgement.
     pub(super) end_offset: AtomicU64,
     /// Rung when `end_offset` rises, a consumer is fenced or the log closes.
     pub(super) news: Notify,

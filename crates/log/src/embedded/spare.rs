@@ -39,7 +39,7 @@ impl Spare {
         })
     }
 
-    /// Where the file stands until the writer renames it.
+    /// Path of the file until the writer renames it.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -7,7 +7,7 @@ use crate::{
     traits::PollLimits,
 };
 
-/// What a record takes beside its body and texts, roughly.
+/// Bytes that a record takes beside its body and texts, roughly.
 const RECORD_OVERHEAD_BYTES: usize = 256;
 
 /// Holds records that at least one live consumer hasn't polled. With no live consumer it holds

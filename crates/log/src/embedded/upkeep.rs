@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use super::{config::EmbeddedConfig, retention, segment_file::sealed_length, shared::Shared, writer::Sealed};
 
-/// How often upkeep looks around when nothing happens.
+/// Pause of upkeep when nothing happens.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Works until the writer is gone.
@@ -37,7 +37,7 @@ fn cut(sealed: &Sealed) {
     }
 }
 
-/// One round: also done once when the log is opened.
+/// Does a round of upkeep: also done once when the log is opened.
 pub(super) fn look_around(shared: &Shared) {
     retention::enforce(shared);
     let refusal = low_space(shared);
@@ -93,7 +93,7 @@ fn lacking(shared: &Shared, wanted: u64) -> Option<String> {
     (free < wanted).then(|| format!("{free} bytes are free on the log's disk, {wanted} are wanted"))
 }
 
-/// What an ordinary user may still write on the log's disk.
+/// Bytes that an ordinary user may still write on the log's disk.
 fn free_bytes(shared: &Shared) -> Option<u64> {
     let found = rustix::fs::statvfs(&shared.dir).ok()?;
     Some(found.f_bavail.saturating_mul(found.f_frsize))

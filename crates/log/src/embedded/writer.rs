@@ -42,9 +42,9 @@ pub(super) struct Sealed {
 struct Active {
     file: File,
     segment: Arc<Segment>,
-    /// Where the durable frames end.
+    /// End of the durable frames.
     end_at: u64,
-    /// Where the last indexed frame starts.
+    /// Start of the last indexed frame.
     indexed_at: u64,
 }
 
@@ -297,7 +297,7 @@ fn in_last_block(end_at: u64) -> usize {
     usize::try_from(end_at - blocks_down(end_at)).unwrap_or(0)
 }
 
-/// One write and one sync.
+/// Writes and syncs once.
 fn write_durably(shared: &Shared, file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     #[cfg(not(test))]
     let _ = shared;

@@ -1,4 +1,4 @@
-//! What all clients of librdkafka's have in common: addresses, security, and where its events go.
+//! Parts that all clients of librdkafka have in common: addresses, security, and their events.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ use rdkafka::{
 use super::{config::KafkaConfig, meters::ClientMeters};
 use crate::Topic;
 
-/// One kind of librdkafka's log lines is written once in so long.
+/// Pause between two equal kinds of librdkafka's log lines.
 const LOG_PAUSE: Duration = Duration::from_secs(10);
 /// Events served at one time.
 const EVENTS_MAX: usize = 32;
@@ -100,7 +100,7 @@ impl Events {
         }
     }
 
-    /// What librdkafka complained about last.
+    /// Returns the last error that librdkafka reported.
     pub(super) fn last_error(&self) -> Option<String> {
         self.last_error.lock().clone()
     }
@@ -176,7 +176,7 @@ impl ClientContext for Events {
 
 impl ConsumerContext for Events {}
 
-/// What a failed question to the brokers means, for people.
+/// Explains a failed request to the brokers, for people.
 pub(super) fn explain(client: &BaseConsumer<Events>, error: &KafkaError) -> String {
     serve_events(client);
     client.context().explain(error)

@@ -12,7 +12,7 @@ use crate::traits::{CommitError, Committed};
 /// the epoch.
 pub(super) const METADATA_BYTES_MAX: usize = 4096 - 16;
 
-/// What is stored beside the offset.
+/// Formats the metadata that are stored beside the offset.
 pub(super) fn to_metadata(epoch: u32, line: &str) -> String {
     format!("{epoch} {line}")
 }
@@ -33,7 +33,7 @@ pub(super) fn from_metadata(epoch: u32, offset: u64, metadata: &str) -> Option<C
     })
 }
 
-/// What a refused commit means.
+/// Meaning of a refused commit.
 pub(super) fn commit_error(code: Option<RDKafkaErrorCode>, partition: u32, reason: String) -> CommitError {
     use RDKafkaErrorCode as Code;
     match code {

@@ -4,18 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use super::security::{SaslMechanism, Secret, SecurityProtocol};
 
-/// What stands around a record in a batch of Kafka's: the batch's header, the record's own lengths.
+/// Bytes around a record in a batch of Kafka's: the batch's header, the record's own lengths.
 /// Generous.
 const BATCH_FRAME_BYTES: usize = 1024;
 /// Bytes of a block of verdicts beside a record that was rejected whole: header, schema, and the
 /// row's other columns. More than they take.
 const VERDICTS_FRAME_BYTES: usize = 256 << 10;
-/// What a record weighs beside its body, in bytes: more than its headers take.
+/// Bytes of a record beside its body: more than its headers take.
 const RECORD_FRAME_BYTES: usize = 4 << 10;
 /// librdkafka looks for messages whose time is over once a second.
 const TIMEOUT_SCAN_MS: u64 = 1_000;
 
-/// How record batches are compressed on the way to the broker and on its disk.
+/// Compression of record batches on the way to the broker and on its disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
@@ -59,9 +59,9 @@ pub struct KafkaConfig {
     pub replication_factor: u32,
     /// Copies that must exist before a record is acknowledged, at least.
     pub min_insync_replicas: u32,
-    /// How long records are kept, at least, in milliseconds.
+    /// Shortest time that records are kept, in milliseconds.
     pub retention_ms_max: u64,
-    /// How much of a partition is kept, at least, in bytes; 0: no limit.
+    /// Least part of a partition that is kept, in bytes; 0: no limit.
     pub retention_bytes_max: u64,
     /// Time that verdicts are kept, at least, in milliseconds.
     pub verdicts_retention_ms_max: u64,
@@ -72,9 +72,9 @@ pub struct KafkaConfig {
     /// The largest record of verdicts in bytes: the verdicts on one batch, which are larger than
     /// the batch.
     pub verdicts_bytes_max: usize,
-    /// How batches of records are compressed.
+    /// Compression of record batches.
     pub compression: Compression,
-    /// How long the producer gathers records before it sends them.
+    /// Time for which the producer gathers records before it sends them.
     pub linger_ms: u64,
     /// Most records that wait for an acknowledgement; beyond it appends are `Busy`.
     pub queue_records_max: usize,
@@ -97,11 +97,11 @@ pub struct KafkaConfig {
     pub fetch_queue_bytes_max: usize,
     /// Most bytes one fetch takes of one partition (or one batch of records, if that is larger).
     pub fetch_partition_bytes_max: usize,
-    /// How long a request to a broker may take.
+    /// Longest time of a request to a broker.
     pub request_wait_ms_max: u64,
-    /// How often librdkafka's statistics become metrics.
+    /// Interval at which librdkafka's statistics become metrics.
     pub statistics_interval_ms: u64,
-    /// How connections are secured.
+    /// Security of connections.
     pub security_protocol: SecurityProtocol,
     /// Whether the login's password may go to another machine without TLS.
     pub allow_plaintext: bool,
@@ -111,7 +111,7 @@ pub struct KafkaConfig {
     pub ssl_certificate: String,
     /// PEM file with the client's key.
     pub ssl_key: String,
-    /// How the login is proven.
+    /// Mechanism of the login.
     pub sasl_mechanism: SaslMechanism,
     /// The login's name.
     pub sasl_username: String,
@@ -313,7 +313,7 @@ impl KafkaConfig {
     /// take what the gateway takes.
     ///
     /// # Errors
-    /// What doesn't fit.
+    /// A setting that doesn't fit.
     pub fn fits(&self, append_wait_ms_max: u64, batch_bytes_max: usize) -> Result<(), String> {
         if !self.is_given() {
             return Ok(());

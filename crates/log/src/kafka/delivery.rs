@@ -1,4 +1,4 @@
-//! One record's way back: the acknowledgement, from librdkafka's thread to whoever awaits it. One
+//! Delivery of a record: the acknowledgement, from librdkafka's thread to whoever awaits it. One
 //! allocation for a record.
 
 use std::{

@@ -4,14 +4,14 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// One setting of a topic that isn't as it must be.
+/// A setting of a topic that isn't as it must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrongSetting {
-    /// Its name.
+    /// Name of the setting.
     pub name: String,
-    /// What it is.
+    /// Value of the topic.
     pub found: String,
-    /// What it must be.
+    /// Required value.
     pub wanted: String,
     /// Why.
     pub reason: &'static str,
@@ -44,7 +44,7 @@ pub enum KafkaOpenError {
     Unreachable {
         /// `kafka.brokers`.
         brokers: String,
-        /// What librdkafka says.
+        /// Text of librdkafka.
         detail: String,
     },
     /// The topic doesn't exist, and isn't to be created here.
@@ -52,7 +52,7 @@ pub enum KafkaOpenError {
     Missing {
         /// The topic.
         topic: String,
-        /// What creates it.
+        /// Command that creates it.
         command: String,
     },
     /// A group's positions can't be set while it has members.
@@ -85,7 +85,7 @@ pub enum KafkaOpenError {
         topic: String,
         /// Each wrong one.
         wrong: Vec<WrongSetting>,
-        /// What sets them right.
+        /// Command that sets them right.
         command: String,
     },
 }

@@ -121,8 +121,8 @@ pub(super) fn record_of(message: &impl Message, epoch: u32) -> LoggedRecord {
     }
 }
 
-/// One header; none if its name isn't text. rdkafka panics over such a name, and one foreign record
-/// must not stop the log.
+/// Returns a header; `None` if its name isn't text. rdkafka panics over such a name, and one
+/// foreign record must not stop the log.
 fn header(message: &impl Message, index: usize) -> Option<Header<'_, &[u8]>> {
     let read = || message.headers().and_then(|headers| headers.try_get(index));
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))

@@ -42,9 +42,9 @@ use crate::{
 const WAITING_MAX: usize = 64;
 /// Groups whose connections are kept.
 const GROUPS_MAX: usize = 4;
-/// How often a thread without questions serves librdkafka's events.
+/// Interval at which a thread without requests serves librdkafka's events.
 pub(super) const IDLE: Duration = Duration::from_secs(1);
-/// How often the topic's epoch is read again.
+/// Age at which the topic's epoch is read again.
 const EPOCH_AGE_MAX: Duration = Duration::from_secs(10);
 
 pub(super) type Client = BaseConsumer<Events>;
@@ -155,7 +155,7 @@ pub(super) fn unavailable(detail: impl Into<String>) -> InspectError {
     InspectError::Unavailable(detail.into())
 }
 
-/// What both threads know.
+/// State that both threads share.
 #[derive(Clone)]
 pub(super) struct View {
     config: Arc<KafkaConfig>,
@@ -284,7 +284,7 @@ struct Looker {
     view: View,
     topics: Arc<Topics>,
     epoch_read: Instant,
-    /// One client for each group that was asked about, the latest last.
+    /// Clients for the groups that were requested, the latest last.
     groups: Vec<(String, Client)>,
     /// The first record behind the commit of a partition, once it had to be read.
     times: HashMap<u32, Following>,

@@ -1,4 +1,4 @@
-//! One member of a consumer group, on a thread of its own.
+//! Member of a consumer group, on a thread of its own.
 //! The transactions of a processor are in [`super::processing`].
 //!
 //! librdkafka is polled only while the caller polls: whoever stops asking is taken for stuck after
@@ -73,7 +73,7 @@ pub(super) struct Member {
     unsettled: Vec<u32>,
     /// A record too large for the poll that met it.
     left_over: Option<LoggedRecord>,
-    /// What the next poll fails with.
+    /// Error of the next poll.
     failed: Option<ConsumeError>,
     /// Partitions that the next poll says are gone.
     gone: Vec<u32>,
@@ -386,7 +386,7 @@ impl Member {
         Ok(())
     }
 
-    /// What an error among the messages means; most pass by themselves.
+    /// Meaning of an error among the messages; most pass by themselves.
     fn fault(&self, error: &KafkaError) -> Result<(), ConsumeError> {
         let context = self.consumer.context();
         match error.rdkafka_error_code() {

@@ -12,11 +12,11 @@ use crate::Topic;
 /// Brokers distinguished.
 const BROKERS_MAX: usize = 64;
 
-/// What the producer records for each record.
+/// Meters of the producer, for each record.
 pub(super) struct WriterMeters {
     /// Records acknowledged.
     pub(super) appends: Counter,
-    /// Their bytes.
+    /// Bytes of the records.
     pub(super) append_bytes: Counter,
     /// Records given up.
     pub(super) failures: Counter,
@@ -67,7 +67,7 @@ impl TransactionMeters {
     }
 }
 
-/// What a member of a consumer group records.
+/// Meters of a member of a consumer group.
 pub(super) struct MemberMeters {
     /// Partitions held.
     pub(super) partitions: Gauge,

@@ -78,7 +78,7 @@ use crate::{
     traits::{AppendError, InspectError, LogInspector, LogWriter, PartitionState},
 };
 
-/// What a client is for; the label `client` of the metrics.
+/// Purpose of a client; the label `client` of the metrics.
 const WRITER: &str = "writer";
 const MEMBER: &str = "member";
 const INSPECTOR: &str = "inspector";

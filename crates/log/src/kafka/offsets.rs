@@ -24,7 +24,7 @@ pub(super) fn list(topic: &str, partitions: impl IntoIterator<Item = u32>) -> To
     list
 }
 
-/// Where a partition's reading starts.
+/// Start of a partition's reading.
 pub(super) struct Start {
     pub(super) committed: Option<Committed>,
     pub(super) begin_offset: u64,

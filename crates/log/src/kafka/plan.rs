@@ -1,4 +1,4 @@
-//! What a topic must be.
+//! Requirements of a topic.
 //!
 //! **The epoch** of the log is the topic's `delete.retention.ms`. That setting does something on
 //! compacted topics only, ours is never one; it is written once, when the topic is created, as the
@@ -167,7 +167,7 @@ impl TopicPlan {
         }
     }
 
-    /// What the topic is created with.
+    /// Settings with which the topic is created.
     pub(super) fn given(&self) -> Vec<(&'static str, String)> {
         let mut given: Vec<_> = self
             .settings

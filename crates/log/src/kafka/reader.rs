@@ -22,13 +22,13 @@ pub(super) struct Reader {
     cursor: Option<Cursor>,
 }
 
-/// Where the client reads on.
+/// Position at which the client continues.
 struct Cursor {
     partition: u32,
     /// The offset behind the last record. From here to `next_offset` there are no records.
     from_offset: u64,
     next_offset: u64,
-    /// One past the newest record, as last asked.
+    /// Offset behind the newest record, at the last request.
     end_offset: u64,
     /// A record that was too large for the last answer.
     left_over: Option<LoggedRecord>,

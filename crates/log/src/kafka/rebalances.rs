@@ -1,4 +1,4 @@
-//! How a member hears of rebalances.
+//! Notification of a member about rebalances.
 
 use parking_lot::Mutex;
 use rdkafka::{
@@ -16,7 +16,7 @@ use super::{
     offsets,
 };
 
-/// What a rebalance did, in order.
+/// Change by a rebalance, in order.
 pub(super) enum Change {
     Assigned(Vec<u32>),
     Revoked { partitions: Vec<u32>, lost: bool },
@@ -56,7 +56,7 @@ impl Rebalances {
         }
     }
 
-    /// What happened since this was asked last.
+    /// Changes since the last call.
     pub(super) fn take(&self) -> Vec<Change> {
         std::mem::take(&mut *self.changes.lock())
     }

@@ -1,10 +1,10 @@
-//! How connections to the brokers are secured, and by which login.
+//! Security of connections to the brokers, and their login.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// How connections to the brokers are secured.
+/// Security of connections to the brokers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SecurityProtocol {
@@ -40,7 +40,7 @@ impl SecurityProtocol {
     }
 }
 
-/// How the login is proven.
+/// Mechanism of the login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum SaslMechanism {
     /// RFC 4616: the password itself, so only within TLS.
@@ -65,7 +65,7 @@ impl SaslMechanism {
     }
 }
 
-/// Something that is never shown.
+/// Text that is never shown.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);

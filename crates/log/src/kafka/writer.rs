@@ -38,12 +38,12 @@ use crate::{
     traits::{AppendError, LogWriter},
 };
 
-/// How often the brokers are asked whether the topic takes records.
+/// Pause between two checks whether the topic takes records.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
-/// How long they may take to answer.
+/// Longest time that the brokers may take to answer.
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// What outlives a producer that had to be replaced.
+/// State that outlives a producer that had to be replaced.
 struct Shared {
     epoch: Arc<AtomicU32>,
     record_bytes_max: usize,

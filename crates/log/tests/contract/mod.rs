@@ -1,4 +1,4 @@
-//! What every log must do, whatever engine implements the traits. An engine runs all of it with
+//! Contract of every log, whatever engine implements the traits. An engine runs all of it with
 //! [`run_contract!`].
 
 pub mod pipeline;

@@ -1,4 +1,4 @@
-//! What a crash or a bad disk leaves behind: the acknowledged prefix survives if its bytes are
+//! Crashes and bad disks: the acknowledged prefix survives if its bytes are
 //! intact, a torn tail goes, and damage is never mistaken for one.
 
 use std::{

@@ -26,10 +26,10 @@ use crate::{
 
 const PARTITIONS: u32 = 6;
 
-/// What the group did: every commit that the log took, each checked against the one before it.
+/// Commits of the group that the log took, each checked against the one before it.
 #[derive(Default)]
 struct Journal {
-    /// One past the last offset that was committed, by partition.
+    /// Offset behind the last committed one, by partition.
     done: BTreeMap<u32, u64>,
     records: u64,
 }

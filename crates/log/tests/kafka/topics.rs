@@ -1,4 +1,4 @@
-//! What a topic must be, and what becomes of a log whose topic is recreated.
+//! Requirements of a topic, and logs whose topic is recreated.
 
 use rdkafka::{
     ClientConfig,

@@ -9,7 +9,7 @@ use super::source::{PROVEN, Source};
 use super::{ByTrust, Ranking};
 use crate::Usage;
 
-/// One purpose or model and how much it was.
+/// A purpose or model and its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
     /// `usage.purpose`, or `usage.modelId`; of receipts that name no model the empty text.

@@ -1,4 +1,4 @@
-//! One client's activity.
+//! Activity of a client.
 
 use clickhouse::Row;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use super::source::{PER_PURPOSE, Source, count, least_texts};
 use super::{ByTrust, PartTotals, TopContent, UsageByPurpose};
 use crate::Usage;
 
-/// One client's activity. All zero and empty if it never sent a receipt in the scope.
+/// Activity of a client. All zero and empty if it never sent a receipt in the scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientStats {
     /// `client.name` of its newest receipt, of a proven one if it has any: anybody can claim a
@@ -19,9 +19,9 @@ pub struct ClientStats {
     pub name: String,
     /// `client.organization` of the same receipt.
     pub organization: String,
-    /// Its keys with the most receipts, at most 100.
+    /// Keys of the client with the most receipts, at most 100.
     pub keys: Vec<ClientKeyUsage>,
-    /// Its versions, the first 100 in text order (of at most 10,000).
+    /// Versions of the client, the first 100 in text order (of at most 10,000).
     pub versions: Vec<String>,
     /// Distinct receipts.
     pub total_receipts: u64,
@@ -33,7 +33,7 @@ pub struct ClientStats {
     pub proven: PartTotals,
     /// Totals of the unproven receipts.
     pub unproven: PartTotals,
-    /// What it used most.
+    /// Entries that it used most.
     pub top_content: Vec<TopContent>,
     /// The first receipt's timestamp, milliseconds since the Unix epoch.
     pub first_seen_ms: Option<i64>,

@@ -30,7 +30,7 @@ impl<T> Default for Ranking<T> {
     }
 }
 
-/// What a ranking has an item of.
+/// Kind of a ranking's items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
     /// Each entry.

@@ -40,7 +40,7 @@ pub struct PartTotals {
 }
 
 impl PartTotals {
-    /// What is left of the totals without the proven part.
+    /// Difference of the totals and the proven part.
     pub(super) fn unproven(all: UsageByPurpose, proven: UsageByPurpose, unique_clients: u64) -> Self {
         let usage_by_purpose = UsageByPurpose {
             training: all.training - proven.training,

@@ -12,9 +12,9 @@ struct BrokenParts {
 }
 
 impl Warehouse {
-    /// How many parts of our tables ClickHouse has set aside as damaged, also as a gauge and in the
-    /// log. What stood in them is missing from the tables: the audit names the difference, and the
-    /// log can be read again to fill it.
+    /// Counts the parts of our tables that ClickHouse has set aside as damaged, also as a gauge and
+    /// in the log. What stood in them is missing from the tables: the audit names the difference,
+    /// and the log can be read again to fill it.
     ///
     /// # Errors
     /// [`WarehouseError`].

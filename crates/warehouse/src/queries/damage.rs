@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::parts::{Part, TABLES};
 use crate::{Warehouse, WarehouseError};
 
-/// How long a damaged part that still stands is believed to be damaged before all of it is read
+/// Interval at which a damaged part that still exists is read as a whole
 /// again.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
 

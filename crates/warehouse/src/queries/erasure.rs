@@ -1,9 +1,9 @@
-//! What tells who used content, taken out of rows that stay: counts, places and hashes are as
-//! before, and so is the audit.
+//! Erasure of data that identify users of content, from rows that stay: counts, positions and
+//! hashes are as before, and so is the audit.
 //!
 //! A blank is the least value of its column, and `receipts` unites rows by `min`: what comes later
 //! of the same receipt (a duplicate, a block written again, a repair) doesn't bring anything back.
-//! Its own bytes go with the next merge or the next time.
+//! The duplicate's bytes go with the next merge or the next erasure.
 
 use super::{Below, Scope, TIME_MS_MAX, TIME_MS_MIN};
 use crate::schema::{EVIDENCE, RECEIPTS, REJECTED, Table, USAGE};
@@ -12,13 +12,13 @@ use crate::{Call, Warehouse, WarehouseError};
 /// Publishers that one statement names: their names have 253 bytes, twice as many in it, and a
 /// statement has 256 KiB.
 const PUBLISHERS_MAX: usize = 200;
-/// What one statement has of conditions.
+/// Longest conditions of one statement, in bytes.
 const STATEMENT_BYTES_MAX: usize = 200_000;
 
-/// Whose rows lose what identifies their clients.
+/// Rows that lose the data that identify their clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetadataErasure {
-    /// Whose.
+    /// Scope of the erasure.
     pub scope: Scope,
     /// Receipts of accesses before or received before (a client's clock may be ahead), and refusals
     /// received before; milliseconds since the Unix epoch. A duplicate has the time of its
@@ -88,12 +88,12 @@ static ERASED: [Erased; 3] = [
     (&EVIDENCE, &["timestamp", "received_at"], &EVIDENCE_BLANKS),
 ];
 
-/// What of a request's technical data tells where it came from.
+/// Columns of a request's technical data that identify its origin.
 const ADDRESS_BLANKS: [Blank; 1] = [("client_address", "''")];
 
 impl Warehouse {
-    /// How many rows of the erasure's publishers still identify their clients; 0 once it is done,
-    /// but for what came since.
+    /// Number of rows of the erasure's publishers that still identify their clients; 0 once it is
+    /// done, but for what came since.
     ///
     /// # Errors
     /// [`WarehouseError`].

@@ -30,7 +30,7 @@ pub struct ReceiptCursor {
 /// erasure has blanked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportedReceipt {
-    /// What it is found by.
+    /// Key by which it is found.
     pub key: ReceiptCursor,
     /// In how many places of the log it stands.
     pub occurrences: u64,
@@ -108,7 +108,7 @@ pub(super) struct ReceiptRow {
 
 pub(super) const KEY: &str = "publisher AS name, toUnixTimestamp64Milli(timestamp) AS timestamp_ms, entry_id AS entry,
     receipt_id AS receipt, payload_hash AS hash";
-/// What [`ReceiptRow`] has beside the key.
+/// Columns that [`ReceiptRow`] has beside the key.
 pub(super) const REST: &str = "length(positions) AS occurrences, toUnixTimestamp64Milli(received_at) AS received_ms,
     toString(url) AS url_text, CAST(content_hash AS FixedString(32)) AS content, CAST(client_id AS UUID) AS client,
     [toString(client_name), toString(client_version), toString(organization), toString(algorithm), toString(purpose),

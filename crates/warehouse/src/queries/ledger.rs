@@ -123,7 +123,7 @@ impl Warehouse {
         Ok(rows.collect())
     }
 
-    /// Where one partition's lines overlap: the bounds of each group of lines that do, in log
+    /// Overlaps of one partition's lines: the bounds of each group of lines that overlap, in log
     /// order.
     ///
     /// # Errors

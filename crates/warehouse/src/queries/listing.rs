@@ -170,7 +170,7 @@ impl Warehouse {
     }
 }
 
-/// Where pages are looked for first; what they hold doesn't depend on it.
+/// Instant around which pages are searched first; their content doesn't depend on it.
 fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)

@@ -1,4 +1,4 @@
-//! What publishers, the audit and the load tests ask, one file per noun.
+//! Queries of publishers, the audit and the load tests, one file per noun.
 //!
 //! Every number is over `FINAL`. What comes from a user is always a bound server-side parameter,
 //! never part of the SQL text. A publisher's question is scoped to the domains of its key.
@@ -44,7 +44,7 @@ pub use scope::{Below, Scope};
 pub use sender::{LogRanges, ReasonSummary, SenderOccurrence, SenderOutcome, SenderPage};
 pub use totals::Totals;
 
-/// Which of them: a half-open range of receipt timestamps, and optional members.
+/// Filter of receipts: a half-open range of timestamps, and optional members.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Inclusive, milliseconds since the Unix epoch.
@@ -84,9 +84,9 @@ pub enum BeforeVerification {
 /// Whether the key of a receipt was an operator's when the receipt arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Trust {
-    /// It was.
+    /// The key was an operator's.
     Proven,
-    /// It wasn't.
+    /// The key wasn't an operator's.
     Unproven,
 }
 
@@ -111,7 +111,7 @@ impl Trust {
     }
 }
 
-/// What `DateTime64` can hold: 1900 to 2299.
+/// Range of `DateTime64`: 1900 to 2299.
 const TIME_MS_MIN: i64 = -2_208_988_800_000;
 const TIME_MS_MAX: i64 = 10_413_791_999_999;
 
@@ -123,8 +123,8 @@ pub const FINAL_SETTINGS: &str =
     "SETTINGS do_not_merge_across_partitions_select_final = 1, use_skip_indexes_if_final = 1,
     optimize_move_to_prewhere_if_final = 1";
 
-/// The same over `rejected`, but not over its bloom index: `receipt_id` is no member of its key, so
-/// a skipped granule might hold another version of a row.
+/// Settings of queries over `rejected FINAL`, without its bloom index: `receipt_id` is no member of
+/// its key, so a skipped granule might hold another version of a row.
 const REJECTED_SETTINGS: &str = "SETTINGS do_not_merge_across_partitions_select_final = 1,
     optimize_move_to_prewhere_if_final = 1";
 

@@ -35,7 +35,7 @@ struct Checked {
     message: String,
 }
 
-/// How many of a part's rows come from records that the log no longer holds.
+/// Number of a part's rows that come from records that the log no longer holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Irreplaceable {
     /// So many.
@@ -115,7 +115,7 @@ impl Warehouse {
         }
     }
 
-    /// How many of a part's rows can't be written again from a log that begins so. Of a receipt
+    /// Number of a part's rows that can't be written again from a log that begins so. Of a receipt
     /// that was seen at several positions, one that is gone makes it count.
     ///
     /// # Errors

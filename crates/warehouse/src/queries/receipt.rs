@@ -1,4 +1,4 @@
-//! What became of one receipt.
+//! State of a receipt.
 
 use clickhouse::Row;
 use serde::Deserialize;
@@ -37,7 +37,7 @@ impl ReceiptsOf {
     }
 }
 
-/// One payload stored under a receipt's id.
+/// A payload that is stored under a receipt's ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredReceipt {
     /// SHA-256 of the canonical bytes.
@@ -68,16 +68,16 @@ pub struct StoredReceipt {
     pub publisher_verified: bool,
 }
 
-/// One refusal of something that carries a receipt's id.
+/// A rejection of something that carries a receipt's ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedReceipt {
     /// The reason, from the closed list in ARCHITECTURE.md.
     pub reason: String,
-    /// What exactly was found.
+    /// Finding in detail.
     pub detail: String,
     /// When the gateway took it, milliseconds since the Unix epoch.
     pub received_at_ms: i64,
-    /// Where in the log it stands.
+    /// Position in the log.
     pub position: u128,
     /// The publisher it names.
     pub publisher: String,

@@ -1,4 +1,4 @@
-//! What was refused and why. What counts since a replay is no refusal any more.
+//! Rejected receipts and their reasons. Receipts that count since a replay aren't among them.
 
 use clickhouse::Row;
 use serde::Deserialize;
@@ -7,14 +7,14 @@ use uuid::Uuid;
 use super::{FINAL_SETTINGS, Scope, TIME_MS_MAX, TIME_MS_MIN};
 use crate::{Call, Warehouse, WarehouseError};
 
-/// One refused receipt.
+/// A rejected receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Where in the log it stands.
+    /// Position in the log.
     pub position: u128,
     /// The reason, from the closed list in ARCHITECTURE.md.
     pub reason: String,
-    /// What exactly was found.
+    /// Finding in detail.
     pub detail: String,
     /// The publisher it names.
     pub publisher: String,
@@ -28,7 +28,7 @@ pub struct Refusal {
     pub request_id: String,
 }
 
-/// Which refusals.
+/// Filter of rejections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RefusalFilter {
     /// When the gateway took it: inclusive, milliseconds since the Unix epoch.
@@ -46,7 +46,7 @@ pub struct RefusalFilter {
 pub struct RefusalCursor {
     /// When the gateway took it, milliseconds since the Unix epoch.
     pub received_at_ms: i64,
-    /// Where in the log it stands.
+    /// Position in the log.
     pub position: u128,
 }
 
@@ -109,7 +109,8 @@ impl Warehouse {
         self.refusals_of(scope, &filter, newest_max).await
     }
 
-    /// The same of a narrower choice; the counts are of the whole choice, wherever `after` is.
+    /// Returns refusals of a narrower choice; the counts are of the whole choice, wherever `after`
+    /// is.
     ///
     /// # Errors
     /// [`WarehouseError`].

@@ -58,7 +58,7 @@ impl Warehouse {
         self.rows("refused_above", call).await
     }
 
-    /// Which of these occurrences (`receiptId` and position) are in `receipts`.
+    /// Returns those of these occurrences (`receiptId` and position) that are in `receipts`.
     ///
     /// # Errors
     /// [`WarehouseError`].

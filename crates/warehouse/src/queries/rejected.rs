@@ -23,7 +23,7 @@ use crate::{Call, Warehouse, WarehouseError};
 /// KiB.
 const NAMED_MAX: usize = 500;
 
-/// Which rejected receipts. Empty lists and `None` let all pass.
+/// Filter of rejected receipts. Empty lists and `None` let all pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RejectedFilter {
     /// Only these reasons.
@@ -63,18 +63,18 @@ pub struct RejectedCursor {
     pub publisher: String,
     /// When it was received, milliseconds since the Unix epoch.
     pub received_at_ms: i64,
-    /// Where it is in the log.
+    /// Position in the log.
     pub position: u128,
 }
 
-/// One rejected receipt, with all that is kept but its bytes.
+/// A rejected receipt, with all that is kept but its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejected {
-    /// Where in the log it stands.
+    /// Position in the log.
     pub position: u128,
     /// The reason, from the closed list in ARCHITECTURE.md.
     pub reason: String,
-    /// What exactly was found.
+    /// Finding in detail.
     pub detail: String,
     /// The publisher it names, or empty.
     pub publisher: String,
@@ -92,7 +92,7 @@ pub struct Rejected {
     pub request_id: String,
     /// The peer's address, or empty.
     pub client_address: String,
-    /// What the log record was: `receipt` or `batch`.
+    /// Kind of the log record: `receipt` or `batch`.
     pub kind: String,
     /// `X-Service-Signature` of the request, if it had one; not known where `origin` is empty.
     pub request_signature: Option<String>,
@@ -105,7 +105,7 @@ pub struct Rejected {
     pub key_fingerprint: Option<[u8; 32]>,
     /// Receipts that the row counts; several only where `origin` is `not_kept`.
     pub receipts: u32,
-    /// Where it counts, if a replay made it good.
+    /// Replay that made it count, if there was one.
     pub replay: Option<Replay>,
 }
 
@@ -114,7 +114,7 @@ pub struct Rejected {
 pub struct Replay {
     /// The rejected receipt's position.
     pub position: u128,
-    /// Where the receipt stands now.
+    /// Position of the receipt now.
     pub replayed_as: u128,
     /// Whether the replay appended it; otherwise its equal stood there before.
     pub appended: bool,
@@ -147,7 +147,7 @@ pub struct StandingPayload {
     pub id: Uuid,
     /// SHA-256 of the canonical bytes.
     pub hash: [u8; 32],
-    /// Its first position.
+    /// First position of the payload.
     pub first_position: u128,
 }
 
@@ -267,7 +267,7 @@ impl RejectedFilter {
 }
 
 impl Warehouse {
-    /// How many there are.
+    /// Number of rejected receipts.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -323,8 +323,8 @@ impl Warehouse {
         self.rows("rejected_keys", call).await
     }
 
-    /// Those that stand at `keys`, in that order, without their bytes. One that is gone since is
-    /// left out.
+    /// Returns the rejected receipts at `keys`, in that order, without their bytes. One that is
+    /// gone since is left out.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -393,9 +393,9 @@ impl Warehouse {
         self.rows("standing_rejections", call).await
     }
 
-    /// Which payloads with these ids count already. What the payloads say of themselves, a range of
-    /// publishers and one of `timestamp`s (milliseconds since the Unix epoch), keeps the search to
-    /// where they would stand; both inclusive.
+    /// Returns those payloads with these IDs that count already. The payloads' own members, a range
+    /// of publishers and one of `timestamp`s (milliseconds since the Unix epoch), keeps the search
+    /// to where they would stand; both inclusive.
     ///
     /// # Errors
     /// [`WarehouseError`].

@@ -1,8 +1,8 @@
-//! Whose receipts are requested.
+//! Scope of queries.
 
 use crate::Call;
 
-/// Whose receipts are requested: the domains that an account speaks for. Empty means nothing is
+/// Scope of a query: the domains that an account speaks for. Empty means nothing is
 /// seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Scope {
@@ -22,7 +22,7 @@ pub struct Below {
 }
 
 impl Scope {
-    /// These domains, and no subdomains.
+    /// Scope of these domains, and no subdomains.
     #[must_use]
     pub fn of(publishers: Vec<String>) -> Self {
         Self {

@@ -60,7 +60,7 @@ pub enum SenderOutcome {
         /// Receipts that it counts; several only where they are beyond what is stored of a key.
         receipts: u32,
     },
-    /// The same payload occurred before.
+    /// The payload occurred before.
     Duplicate,
     /// Another payload of the key has the same ID, and occurred before.
     Conflict,

@@ -1,4 +1,4 @@
-//! What identifies clients goes out of rows that stay, and stays out.
+//! Data that identify clients go out of rows that stay, and stay out.
 
 use blocks::RejectedRow;
 use uuid::Uuid;

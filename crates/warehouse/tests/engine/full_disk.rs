@@ -9,7 +9,7 @@ use warehouse::{EmbeddedEngine, Warehouse, WarehouseConfig, WarehouseError};
 
 use crate::harness::{Receipt, accepted, position, spawn_child};
 
-/// One block of receipts whose URLs don't compress.
+/// Inserts a block of receipts whose URLs don't compress.
 async fn insert(warehouse: &Warehouse, block: u64) -> Result<(), WarehouseError> {
     insert_rows(warehouse, block, 200).await
 }

@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use uuid::Uuid;
 use warehouse::{EmbeddedEngine, LedgerRow, Target, Touched, VerdictsPosition, Warehouse, WarehouseConfig};
 
-/// One runtime for the engine and all tests: the engine's tasks live as long as it.
+/// Runtime for the engine and all tests: the engine's tasks live as long as it.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -104,8 +104,8 @@ pub(crate) async fn request(head: &str, body: &[u8]) -> Answer {
     exchange(&mut stream, head, body).await
 }
 
-/// One request over any stream. `head` is the request line and headers without `Host`, `Connection`
-/// and length.
+/// Sends a request over any stream. `head` is the request line and headers without `Host`,
+/// `Connection` and length.
 pub(crate) async fn exchange<S>(stream: &mut S, head: &str, body: &[u8]) -> Answer
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
@@ -342,7 +342,7 @@ pub(crate) fn child(name: &str, env: &[(&str, &str)]) -> String {
     text
 }
 
-/// Where children begin; does nothing in a normal run.
+/// Begin of children; does nothing in a normal run.
 #[test]
 fn in_a_child() {
     let Ok(name) = std::env::var("RECEIPTS_TEST_CHILD") else {

@@ -1,4 +1,4 @@
-//! What is cut off, refused, too large or all at once.
+//! Requests that are cut off, refused, too large or all at once.
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,4 +1,4 @@
-//! What the warehouse refuses: which errors say so, and verdicts that come out otherwise the second
+//! Refusals of the warehouse: their errors, and verdicts that come out otherwise the second
 //! time.
 
 use warehouse::{CommittedOffset, REFUSED_BY_WAREHOUSE, Remedy, Target, Warehouse, WarehouseConfig, WarehouseError};

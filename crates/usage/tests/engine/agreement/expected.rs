@@ -59,7 +59,7 @@ fn totals(part: Receipts<'_>) -> PartTotals {
     }
 }
 
-/// What distinguishes rows of clients.
+/// Key that distinguishes rows of clients.
 fn client_key(receipt: &Receipt) -> String {
     format!("{}{:02x}", receipt.client_id, receipt.key[0])
 }
