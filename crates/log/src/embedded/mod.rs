@@ -275,7 +275,13 @@ impl Open {
         }
         shared.groups.settle();
         shared.spare.discard();
-        shared.lock.lock().take();
+        // Given back in words: a child that this process starts at this instant has a copy of the
+        // descriptor until it runs its program, and closing ours alone would leave it locked.
+        if let Some(lock) = shared.lock.lock().take()
+            && let Err(error) = lock.unlock()
+        {
+            tracing::warn!(%error, "the log's lock can't be given back before the process ends");
+        }
     }
 }
 
