@@ -1,4 +1,4 @@
-//! Whose receipts a caller may see.
+//! Receipts that a caller may see.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the handlers share, and which address leads to which.
+//! Dependencies of the handlers, and the routes.
 
 use std::sync::Arc;
 use std::time::Duration;

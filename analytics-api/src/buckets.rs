@@ -1,4 +1,4 @@
-//! Where the points of a time series begin and end, in a time zone.
+//! Boundaries of a time series' points, in a time zone.
 //!
 //! The boundaries tile `[from, to)` with no gap and no overlap, so the points of a series of
 //! receipts add up to the total of its range. Days, weeks and months follow the local calendar (a
@@ -10,7 +10,7 @@ use jiff::civil::{Date, Weekday};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{SignedDuration, Span, Timestamp};
 
-/// How long one point of a series is.
+/// Length of a point of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Interval {
     /// A minute of the local clock.
@@ -47,7 +47,7 @@ impl Interval {
         }
     }
 
-    /// How many points a series has when the query names no range: the last hour, two days, 30
+    /// Number of points of a series when the query names no range: the last hour, two days, 30
     /// days, 26 weeks, 12 months, each with the bucket that now is in as its last.
     pub(crate) fn default_points(self) -> usize {
         match self {

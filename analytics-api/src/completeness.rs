@@ -1,4 +1,4 @@
-//! What an answer says of its own completeness.
+//! Completeness of an answer.
 
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use service::config::{Faults, Validate};
 use web::serve::Connections;
 
-/// Where the analytics API listens, and its limits.
+/// Listener of the analytics API, and its limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AnalyticsConfig {
@@ -28,8 +28,8 @@ pub struct AnalyticsConfig {
     pub live_key_streams_max: usize,
     /// Pause between two readings of the writers' progress for live streams, in milliseconds.
     pub live_interval_ms: u64,
-    /// How long a live stream may continue after its API key was revoked or its domains changed, in
-    /// milliseconds.
+    /// Longest time that a live stream may continue after its API key was revoked or its domains
+    /// changed, in milliseconds.
     pub live_key_age_ms_max: u64,
     /// Time for one answer from watermark and warehouse, in milliseconds.
     pub query_wait_ms_max: u64,
@@ -37,7 +37,7 @@ pub struct AnalyticsConfig {
     pub concurrent_queries_max: usize,
     /// Requests that may wait for their turn; more are answered 503.
     pub waiting_queries_max: usize,
-    /// How old the reading of a `completeThrough` may be when it is requested, in milliseconds.
+    /// Largest age of a `completeThrough` when it is requested, in milliseconds.
     pub watermark_age_ms_max: u64,
     /// Scheme, host and port by which clients reach this API: `@target-uri` of senders' signatures
     /// begins with it. Without it that is `http://` and the request's `Host`.

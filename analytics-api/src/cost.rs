@@ -1,4 +1,4 @@
-//! What a question costs of the key's quota: a function of the request's head (and of the time,
+//! Cost of a query in units of the key's quota: a function of the request's head (and of the time,
 //! where a range has no end), so that whoever asks can tell it beforehand.
 //!
 //! | a request | units |
@@ -30,7 +30,7 @@ use crate::waiting::preferred_wait_s;
 
 /// The most that one question costs.
 pub const COST_MAX: u32 = 20;
-/// What a live stream costs.
+/// Cost of a live stream.
 const LIVE: u32 = 5;
 /// A stream without `limit` may have any number of rows.
 const ROWS_OF_STREAM: u64 = u64::MAX;
@@ -48,7 +48,7 @@ pub fn of_request<B>(request: &Request<B>) -> u32 {
     units(request.uri(), wants_rows(request.headers()), Timestamp::now()) + waits
 }
 
-/// The same by the address, whether rows are wanted rather than JSON, and what time it is.
+/// Cost by the address, whether rows are wanted rather than JSON, and the time.
 #[must_use]
 pub fn units(uri: &Uri, rows: bool, now: Timestamp) -> u32 {
     let Some(end) = uri.path().strip_prefix("/api/v1/analytics/") else {
@@ -107,7 +107,7 @@ impl Given {
     }
 }
 
-/// How long the range is, as far as one is given.
+/// Length of the range, as far as one is given.
 fn range_s(params: &Given, of_series: bool, now: Timestamp) -> Option<i64> {
     let at = |name| params.get(name).and_then(instant).map(Timestamp::as_second);
     let length = match (at("from"), at("to")) {

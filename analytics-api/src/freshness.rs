@@ -1,4 +1,4 @@
-//! How far behind `completeThrough` is, looked at from time to time: what the freshness objective
+//! Age of `completeThrough`, polled from time to time: the freshness objective
 //! counts.
 
 use std::sync::atomic::{AtomicI64, Ordering};

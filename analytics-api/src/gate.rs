@@ -1,4 +1,4 @@
-//! How many answers are made at one time, how many requests wait for their turn, and how long one
+//! Limits of answers: how many are made at one time, how many requests wait, and how long one
 //! may take. An account has half of the answers being made, and as many places as it leaves free,
 //! so that no other waits behind what it asks.
 

@@ -1,4 +1,4 @@
-//! What a sender should change, for each outcome other than `verified`.
+//! Advice to a sender, for each outcome other than `verified`.
 
 /// The hint for a reason of a rejected receipt, or for `duplicate` or `conflict`.
 pub(crate) fn hint(reason: &str) -> &'static str {

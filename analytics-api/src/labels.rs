@@ -57,7 +57,7 @@ impl Labels {
         Self(None)
     }
 
-    /// Where the labels decide what is answered, and the account store didn't tell them.
+    /// Failure where the labels decide the answer, and the account store is unavailable.
     pub(crate) fn away() -> Failure {
         let detail = "the account store can't say now whether you list this entry; try again";
         Problem::new(Kind::AccountsUnavailable, detail).retry_after_s(1).into()

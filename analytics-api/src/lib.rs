@@ -1,5 +1,5 @@
-//! What publishers ask: dashboard, content, clients, time series, receipt lookup. JSON over
-//! HTTP/1.1 and h2c, on axum.
+//! Analytics API for publishers: dashboard, content, clients, time series, receipt lookup. JSON
+//! over HTTP/1.1 and h2c, on axum.
 //!
 //! - [`config`]: the section `[analytics]`
 //! - `hints`: what a sender should change; `log_cursor`: positions in all partitions of the log
@@ -74,10 +74,10 @@ pub use config::AnalyticsConfig;
 pub use openapi::document;
 pub use progress::Progress;
 
-/// What the API stands on.
+/// Dependencies of the API.
 #[derive(Clone)]
 pub struct Deps {
-    /// Where the numbers come from.
+    /// Warehouse of the numbers.
     pub warehouse: Warehouse,
     /// API keys and domains.
     pub accounts: Accounts,

@@ -57,7 +57,7 @@ impl LogCursor {
         self.0.to_text()
     }
 
-    /// What is published behind this cursor. The cursor then has every partition.
+    /// Ranges that are published behind this cursor. The cursor then has every partition.
     pub(crate) fn search(&mut self, shards: &[ShardProgress]) -> Search {
         let (mut ranges, mut is_truncated) = (Vec::new(), false);
         for (key, next_offset) in published(shards).into_iter().take(LOG_PARTITIONS_MAX) {

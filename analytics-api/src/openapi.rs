@@ -32,7 +32,7 @@ use crate::routes::{QUERIES, SENDER_QUERIES};
 )]
 struct Api;
 
-/// What any address of numbers may answer besides its numbers, for `responses(...)`.
+/// Refusals of any address of numbers, for `responses(...)`.
 pub(crate) struct Refusals;
 
 impl IntoResponses for Refusals {

@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::freshness::Freshness;
 use crate::watermark::WatermarkError;
 
-/// What readiness is made of here.
+/// Engines that readiness checks.
 pub(crate) struct Engines {
     warehouse: Component,
     progress: Component,

@@ -1,4 +1,4 @@
-//! Which receipts a query is about: range, purpose, client, entry, model.
+//! Selection of receipts: range, purpose, client, entry, model.
 
 use accounts::Domain;
 use jiff::Timestamp;

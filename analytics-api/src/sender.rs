@@ -208,7 +208,7 @@ fn verify(headers: &HeaderMap, message: &Message<'_>, now_s: i64) -> Result<Send
 
 struct SenderKey {
     key: PublicKey,
-    /// None for an RSA key with an unusual exponent.
+    /// Thumbprint; `None` for an RSA key with an unusual exponent.
     thumbprint: Option<String>,
 }
 

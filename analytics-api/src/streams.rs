@@ -14,7 +14,7 @@ pub(crate) struct Streams {
     shares: Shares,
 }
 
-/// What a stream holds until it ends.
+/// Permits that a stream holds until it ends.
 #[derive(Debug)]
 pub(crate) struct Taken {
     _own: OwnedSemaphorePermit,

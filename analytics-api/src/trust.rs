@@ -60,7 +60,7 @@ impl TotalsByTrust {
     }
 }
 
-/// Who signed: the key, and the operator whose key it was on arrival.
+/// Signer: the key, and the operator whose key it was on arrival.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Signer {

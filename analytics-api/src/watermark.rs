@@ -1,8 +1,8 @@
 //! `completeThrough`: the newest instant such that everything acknowledged before it is counted.
 //!
-//! It is read before the query runs, so the query sees at least what it promises. One reading
-//! serves all requests that start within a few milliseconds; while one is in progress, the others
-//! wait for it.
+//! The watermark is read before the query runs, so the query sees at least what it promises. One
+//! reading serves all requests that start within a few milliseconds; while one is in progress, the
+//! others wait for it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -32,14 +32,14 @@ Exit codes:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct CheckSignature {
-    /// How many checks make a block
+    /// Number of checks in a block
     #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     block: u32,
     #[command(flatten)]
     input: InputArg,
 }
 
-/// One line of input.
+/// A line of input.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {
@@ -58,7 +58,7 @@ struct Check {
     signature: Vec<u8>,
 }
 
-/// One line of output.
+/// A line of output.
 #[derive(Serialize)]
 struct Verdict {
     id: Value,

@@ -86,7 +86,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use clap::CommandFactory;
 
-    /// What stands between backticks in a document, from `receipts ` on.
+    /// Commands between backticks in a document, from `receipts ` on.
     fn commands(text: &str) -> impl Iterator<Item = &str> {
         text.split('`').filter_map(|span| span.trim().strip_prefix("receipts "))
     }

@@ -19,7 +19,7 @@ pub struct DataDir {
     root: PathBuf,
 }
 
-/// Where `receipts up` listens, as it is in `addresses.json` while it runs.
+/// Addresses of `receipts up`, as they are in `addresses.json` while it runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Addresses {
@@ -83,13 +83,13 @@ impl DataDir {
         self.root.join("warehouse")
     }
 
-    /// Where the embedded ClickHouse answers while `receipts up` runs.
+    /// Socket of the embedded ClickHouse while `receipts up` runs.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.root.join("warehouse.sock")
     }
 
-    /// Where the services listen.
+    /// File with the services' addresses.
     #[must_use]
     pub fn addresses(&self) -> PathBuf {
         self.root.join("addresses.json")
@@ -98,7 +98,7 @@ impl DataDir {
     /// Creates the directory if it is absent, for its owner alone.
     ///
     /// # Errors
-    /// It can't be created, or its path leaves no room for the socket's.
+    /// The directory can't be created, or its path leaves no room for the socket's.
     pub fn create(&self) -> Result<(), Failure> {
         let socket = self.socket();
         let bytes = socket.as_os_str().len();
@@ -163,7 +163,7 @@ impl DataDir {
         Ok(Some(Lock { file }))
     }
 
-    /// Who holds the lock, as far as the file says.
+    /// Holder of the lock, as far as the file says.
     #[must_use]
     pub fn holder(&self) -> String {
         match fs::read_to_string(self.root.join("lock")).map(|text| text.trim().to_owned()) {
@@ -175,7 +175,7 @@ impl DataDir {
     /// Writes `addresses.json`, whole or not at all.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The file can't be written.
     pub fn publish(&self, addresses: &Addresses) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(addresses).unwrap_or_default() + "\n";
         let path = self.addresses();

@@ -39,13 +39,13 @@ Exit codes:
 pub struct DevToken {
     #[command(flatten)]
     settings: SettingsArgs,
-    /// Who it is
+    /// Subject of the token
     #[arg(long, value_name = "S", default_value = "dev")]
     subject: String,
-    /// Their e-mail address
+    /// E-mail address of the person
     #[arg(long, value_name = "E", value_parser = email)]
     email: Option<Email>,
-    /// How long the token is good: 1h, 30d, 8w, 1y
+    /// Life of the token: 1h, 30d, 8w, 1y
     #[arg(long, value_name = "TIME", default_value = "1h")]
     expires: Lifetime,
 }

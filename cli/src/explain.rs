@@ -21,7 +21,7 @@ Exit codes:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Explain {
-    /// One line of JSON for each document
+    /// Write a line of JSON for each document
     #[arg(long)]
     json: bool,
     #[command(flatten)]

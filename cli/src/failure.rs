@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 
-/// What every command's help says at its end.
+/// End of every command's help.
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0  ok

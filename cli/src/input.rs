@@ -21,7 +21,7 @@ pub const DOCUMENT_BYTES_MAX: usize = 64 << 20;
 /// FILE argument of most commands.
 #[derive(Debug, Clone, clap::Args)]
 pub struct InputArg {
-    /// What to read; `-` or nothing is standard input
+    /// File to read; `-` or nothing is standard input
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
@@ -40,17 +40,17 @@ pub struct Input {
     size_bytes: Option<u64>,
 }
 
-/// One document of the input.
+/// A document of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Document {
     /// The line of the input it begins in, from 1 on.
     pub line: u64,
-    /// Its bytes as they stand, or `None` if there are more than [`DOCUMENT_BYTES_MAX`].
+    /// Bytes of the document, or `None` if there are more than [`DOCUMENT_BYTES_MAX`].
     pub bytes: Option<Vec<u8>>,
 }
 
 impl Document {
-    /// Its bytes.
+    /// Bytes of the document.
     pub fn bytes(&self) -> Result<&[u8], Failure> {
         let too_long = || Failure::Input(format!("line {}: longer than {DOCUMENT_BYTES_MAX} bytes", self.line));
         self.bytes.as_deref().ok_or_else(too_long)
@@ -269,7 +269,7 @@ impl Iterator for Documents {
     }
 }
 
-/// How the brackets of a text stand at its end.
+/// State of a text's brackets at its end.
 #[derive(Debug, PartialEq, Eq)]
 enum Balance {
     /// At least one is open.

@@ -24,7 +24,7 @@ pub struct Inspection {
     embedded: Option<(EmbeddedEngine, Lock)>,
 }
 
-/// What an inspection is for.
+/// Purpose of an inspection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// To look; a warehouse whose tables are gone is refused.
@@ -46,7 +46,7 @@ pub struct StoredPartition {
     pub next_offset: u64,
     /// The first offset without verdicts.
     pub verified_offset: u64,
-    /// One past the newest record.
+    /// Offset behind the newest record.
     pub end_offset: u64,
 }
 

@@ -26,7 +26,7 @@ pub struct Keygen {
     /// Ed25519, RSA-2048 or ECDSA-P256
     #[arg(long, short, value_name = "A", value_parser = parse_algorithm, default_value = "Ed25519")]
     algorithm: Algorithm,
-    /// Where the private key goes; the public key goes to the same name with .pub
+    /// File for the private key; the public key goes to the same name with .pub
     #[arg(long, short, value_name = "F")]
     out: PathBuf,
     /// Replace existing files

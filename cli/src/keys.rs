@@ -9,7 +9,7 @@ use crate::failure::{Answer, Failure};
 use crate::settings::SettingsArgs;
 use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint, visible};
 
-/// Who acts here, in the audit trail.
+/// Actor in the audit trail.
 const OPERATOR: &str = "operator";
 
 const CREATE_HELP: &str = "\
@@ -88,7 +88,7 @@ struct Create {
     /// Permissions of the key: read, write, erase; none includes another
     #[arg(long, value_name = "read,write,erase", default_value = "read", value_delimiter = ',')]
     scope: Vec<Scope>,
-    /// How long the key lives: 12h, 30d, 8w, 1y
+    /// Life of the key: 12h, 30d, 8w, 1y
     #[arg(long, value_name = "TIME", default_value = "1y")]
     expires: Lifetime,
     /// A label

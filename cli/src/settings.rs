@@ -19,7 +19,7 @@ use writer::WriterConfig;
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 
-/// What a record weighs beside its body, in bytes: more than the log's own fields can take.
+/// Bytes of a record beside its body: more than the log's own fields can take.
 const RECORD_FRAME_BYTES: usize = 4 << 10;
 
 /// Size of verdicts beyond three times the bodies that they are about, in bytes.
@@ -156,7 +156,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// What no section can say alone.
+    /// Checks that no section can make alone.
     fn fit(&self) -> Result<(), Failure> {
         self.gateway.fits(&self.limits).map_err(Failure::Input)?;
         let kafka = self

@@ -1,4 +1,4 @@
-//! What people see: styles, ticks, tables. Colours go away by themselves where the output isn't a
+//! Output for people: styles, ticks, tables. Colours go away by themselves where the output isn't a
 //! terminal.
 
 use std::fmt::{Display, Write as _};
@@ -8,13 +8,13 @@ use anstyle::{AnsiColor, Style};
 
 use crate::failure::{Answer, Failure};
 
-/// Something that is as it should be.
+/// Style of things that are as they should be.
 pub const GOOD: Style = AnsiColor::Green.on_default();
-/// Something that is wrong.
+/// Style of faults.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
-/// Something to look at.
+/// Style of things to look at.
 pub const WARN: Style = AnsiColor::Yellow.on_default();
-/// What may be read over.
+/// Style of texts that may be read over.
 pub const FAINT: Style = Style::new().dimmed();
 /// A heading.
 pub const HEAD: Style = Style::new().bold();

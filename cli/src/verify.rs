@@ -91,7 +91,7 @@ fn limits_of_any_age() -> Limits {
     }
 }
 
-/// One line of output.
+/// A line of output.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Verdict {

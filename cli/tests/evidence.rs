@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 const EXTRA: &str =
     r#"{"z":1E+2,"a":-0,"big":1e21,"small":1E-7,"half":0.50,"text":"\u00e9\u0041\/","list":[ 1.0, {"b":1,"a":2} ]}"#;
 
-/// Their canonical form (RFC 8785).
+/// Canonical form of them (RFC 8785).
 const CANONICAL_EXTRA: &str =
     r#"{"a":0,"big":1e+21,"half":0.5,"list":[1,{"a":2,"b":1}],"small":1e-7,"text":"éA/","z":100}"#;
 

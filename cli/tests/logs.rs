@@ -1,4 +1,4 @@
-//! What `receipts up` writes to its log at its most talkative: nothing that is anybody's secret,
+//! Log of `receipts up` at its most talkative: nothing that is anybody's secret,
 //! whatever is sent to it; and each line an object with the fields that docs/logs.md names for all.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
@@ -14,7 +14,7 @@ use command::{key, ndjson, receipt, receipts, sign};
 use running::{Up, get, on, until};
 use serde_json::{Value, json};
 
-/// One request with a body, and its status.
+/// Sends a request with a body, and returns its status.
 fn post(url: &str, path: &str, headers: &str, body: &str) -> u16 {
     let host = url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(host).unwrap();

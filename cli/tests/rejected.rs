@@ -20,9 +20,9 @@ use receipt_log::{EmbeddedConfig, EmbeddedLog, LogWriter, Record, RecordKind};
 use running::{Up, execute, get, on, until};
 use serde_json::{Value, json};
 
-/// What makes every receipt of these tests malformed.
+/// Rules that make every receipt of these tests malformed.
 const WRONG_RULES: [(&str, &str); 1] = [("RECEIPTS_LIMITS_URL_BYTES_MAX", "10")];
-/// The same, and no batch over five receipts.
+/// Rules that also refuse batches over five receipts.
 const WRONGER_RULES: [(&str, &str); 2] = [WRONG_RULES[0], ("RECEIPTS_LIMITS_BATCH_RECEIPTS_MAX", "5")];
 
 /// Before the test: replayed receipts keep their time.
@@ -85,7 +85,7 @@ impl Records {
         self.record(RecordKind::Batch, signed)
     }
 
-    /// Its signature isn't over its `batchId`.
+    /// Batch whose signature isn't over its `batchId`.
     fn badly_signed_batch(&self, receipts: &[Value]) -> Record {
         let mut batch: Value = serde_json::from_slice(&self.batch(receipts).body).unwrap();
         batch["batchId"] = json!("another");

@@ -28,7 +28,7 @@ struct Mistake {
     index: u64,
 }
 
-/// What its sender saw.
+/// Answers that its sender saw.
 struct Seen {
     answer: String,
     /// Offset and index of what was acknowledged.

@@ -26,7 +26,7 @@ fn minutes(interval: Interval, tz: &str, from: &str, to: &str) -> Vec<i64> {
         .collect()
 }
 
-/// What the local clock shows at each boundary.
+/// Local clock at each boundary.
 fn clock(interval: Interval, tz: &str, from: &str, to: &str) -> Vec<String> {
     let tz = zone(tz);
     let found = boundaries(interval, &tz, at(from), at(to), MAX).unwrap();

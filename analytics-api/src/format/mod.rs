@@ -1,4 +1,4 @@
-//! Which media type an answer has (RFC 9110 section 12.5.1), and how it is written.
+//! Media types of answers (RFC 9110 section 12.5.1), and their encoding.
 //!
 //! - [`table`]: rows as CSV or as lines of JSON
 //! - `etag`: what an answer is told by, and whether the client has it
@@ -13,7 +13,7 @@ use service::problem::Kind;
 
 use web::Failure;
 
-/// What an answer can be written as.
+/// Format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `application/json`.
@@ -24,7 +24,7 @@ pub enum Format {
     Ndjson,
 }
 
-/// What every endpoint of numbers offers.
+/// Formats that every endpoint of numbers offers.
 pub const ALL: &[Format] = &[Format::Json, Format::Csv, Format::Ndjson];
 
 impl Format {
@@ -82,7 +82,7 @@ fn not_acceptable(offered: &[Format]) -> Failure {
     )
 }
 
-/// One media range; quality in thousandths.
+/// A media range; quality in thousandths.
 struct Range {
     kind: String,
     subtype: String,

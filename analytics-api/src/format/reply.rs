@@ -27,7 +27,7 @@ pub(crate) struct Complete<T> {
 }
 
 impl<T: Serialize> Complete<T> {
-    /// Its bytes and its tag, which is over the answer's own members. Written once, as serde would
+    /// Bytes and tag, which is over the answer's own members. Written once, as serde would
     /// flatten the two.
     fn written(&self) -> Result<(Vec<u8>, String), serde_json::Error> {
         let mut bytes = serde_json::to_vec(&self.answer)?;
@@ -42,7 +42,7 @@ impl<T: Serialize> Complete<T> {
     }
 }
 
-/// How a request wants to be answered.
+/// Format and conditions that a request wants.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) format: Format,
@@ -68,7 +68,7 @@ impl Reply {
         Ok(Self { format, headers })
     }
 
-    /// Which rows are wanted, if rows are.
+    /// Form of the rows, if rows are wanted.
     pub(crate) fn form(&self) -> Option<Form> {
         match self.format {
             Format::Json => None,

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-/// One cell.
+/// A cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cell<'a> {
     /// Somebody's words, perhaps a stranger's.
@@ -12,7 +12,7 @@ pub enum Cell<'a> {
     Count(u64),
     /// Yes or no.
     Flag(bool),
-    /// Nothing: an empty cell, `null`.
+    /// Empty: an empty cell, `null`.
     Nothing,
 }
 
@@ -46,7 +46,7 @@ impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
     }
 }
 
-/// What can be written as rows.
+/// Answers that can be written as rows.
 pub trait Tabular {
     /// The columns' names.
     fn columns(&self) -> Vec<&'static str>;
@@ -55,7 +55,7 @@ pub trait Tabular {
     fn rows(&self, table: &mut Table);
 }
 
-/// Which of the two forms.
+/// Form of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// `text/csv`.
@@ -103,7 +103,7 @@ impl Table {
         }
     }
 
-    /// What was written since the last time.
+    /// Takes the bytes that were written since the last time.
     #[must_use]
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)

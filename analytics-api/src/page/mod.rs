@@ -19,11 +19,11 @@ use self::asset::ASSETS;
 use crate::app::App;
 use web::Failure;
 
-/// Where the page is.
+/// Path of the page.
 pub(crate) const PATH: &str = "/dashboard";
 
-/// What the page may load and do (CSP level 3). `data:` images are the style sheet's own small
-/// icons.
+/// Content that the page may load and run (CSP level 3). `data:` images are the style sheet's own
+/// small icons.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 

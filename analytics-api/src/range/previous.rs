@@ -1,8 +1,9 @@
 //! The period before a range, to compare it with.
 //!
-//! Where both ends are the starts of local months, it is as many months; where they are the starts
-//! of local days, as many days (so weeks too); else the same duration. So March is compared with
-//! February, and a day of 23 hours with the whole day before it. It ends where the range begins.
+//! Period before a range. Where both ends are the starts of local months, it is as many months;
+//! where they are the starts of local days, as many days (so weeks too); else the same duration. So
+//! March is compared with February, and a day of 23 hours with the whole day before it. It ends
+//! where the range begins.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -15,7 +16,7 @@ use crate::buckets::start_of;
 /// The period before `[from, to)`.
 ///
 /// # Errors
-/// It would begin before the first year that can be requested.
+/// The period would begin before the first year that can be requested.
 pub fn previous(from: Timestamp, to: Timestamp, tz: &TimeZone) -> Result<(Timestamp, Timestamp), InvalidQuery> {
     let start = start_before(from, to, tz).filter(|start| start.to_zoned(TimeZone::UTC).year() >= YEARS.start);
     let start = start.ok_or_else(|| {

@@ -43,7 +43,7 @@ pub(crate) const PARAMETERS: &[Query] = &[
     TOP_LIMIT,
 ];
 
-/// One client's activity.
+/// Activity of a client.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClientActivity {
@@ -56,7 +56,7 @@ pub(crate) struct ClientActivity {
     organization: String,
     /// The keys that signed its receipts, those with the most receipts first, 100 at most.
     keys: Vec<ClientKey>,
-    /// Those that its receipts name, 100 at most.
+    /// Versions that its receipts name, 100 at most.
     versions: Vec<String>,
     total_receipts: u64,
     unique_content: u64,
@@ -116,7 +116,7 @@ impl Tabular for ClientActivity {
     }
 }
 
-/// One client's activity
+/// Get the activity of a client
 ///
 /// 404 if no receipt of your domains names it; zeros if only the selection, `domain` included,
 /// leaves nothing.

@@ -44,7 +44,7 @@ pub(crate) const PARAMETERS: &[Query] = &[
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TopClientList {
-    /// How many rows there are in all: keys of clients.
+    /// Number of rows in all: keys of clients.
     total_clients: u64,
     clients: Vec<Busy>,
     #[schema(format = DateTime, required = true)]
@@ -53,7 +53,7 @@ pub(crate) struct TopClientList {
     to: Option<String>,
 }
 
-/// One key of a client and how much it used. Whoever claims another's client ID has another key.
+/// A key of a client and its use. Whoever claims another's client ID has another key.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ClientUsage)]

@@ -47,7 +47,7 @@ pub(crate) const PARAMETERS: &[Query] = &[
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TopContentList {
-    /// How many entries there are in all.
+    /// Number of entries in all.
     total_content: u64,
     content: Vec<ContentUsage>,
     #[schema(format = DateTime, required = true)]
@@ -56,7 +56,7 @@ pub(crate) struct TopContentList {
     to: Option<String>,
 }
 
-/// One entry and how it was used.
+/// An entry and its use.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct ContentUsage {

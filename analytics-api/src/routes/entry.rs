@@ -44,7 +44,7 @@ pub(crate) const PARAMETERS: &[Query] = &[
     TOP_LIMIT,
 ];
 
-/// One entry's usage.
+/// Usage of an entry.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Entry {
@@ -93,7 +93,7 @@ impl Tabular for Entry {
     }
 }
 
-/// One entry's usage
+/// Get the usage of an entry
 ///
 /// 404 if no receipt of your domains names it and you list no such entry; zeros if only the
 /// selection, `domain` included, leaves nothing.

@@ -32,7 +32,7 @@ pub(crate) const PARAMETERS: &[Query] = &[DOMAIN];
 pub(crate) struct ReceiptEvidence {
     #[schema(format = "uuid")]
     receipt_id: String,
-    /// One element per payload: more than one is a conflict.
+    /// Evidence of each payload: more than one is a conflict.
     evidence: Vec<PayloadEvidence>,
 }
 

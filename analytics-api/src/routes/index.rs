@@ -28,12 +28,12 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(readyz))
 }
 
-/// What there is, and where to read on.
+/// Addresses, and links to further reading.
 #[derive(Debug, Serialize, ToSchema)]
 struct Index {
     /// `receipts-analytics-api`.
     service: &'static str,
-    /// What to send along.
+    /// Credential to send.
     authentication: &'static str,
     /// The OpenAPI document.
     openapi: &'static str,
@@ -43,7 +43,7 @@ struct Index {
     endpoints: &'static [String],
 }
 
-/// What this is
+/// About this API
 #[utoipa::path(get, path = "/", tag = "service", responses((status = 200, body = Index), (status = 303, description = "To the dashboard page, for browsers")))]
 async fn index(headers: HeaderMap) -> Response {
     if page::browser(&headers) {

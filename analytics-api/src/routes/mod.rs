@@ -70,7 +70,7 @@ pub(crate) const SENDER_QUERIES: [(&str, &[Query]); 2] = [
     (sender_summary::PATH, sender_summary::PARAMETERS),
 ];
 
-/// Which parameters each of them takes.
+/// Parameters of each address.
 pub(crate) const QUERIES: [(&str, &[Query]); 12] = [
     (dashboard::PATH, dashboard::PARAMETERS),
     (timeseries::PATH, timeseries::PARAMETERS),
@@ -86,7 +86,7 @@ pub(crate) const QUERIES: [(&str, &[Query]); 12] = [
     (evidence::PATH, evidence::PARAMETERS),
 ];
 
-/// How long a list is to be.
+/// Length of a list.
 fn top(app: &App, params: &Params) -> Result<u32, InvalidQuery> {
     let max = app.config.top_max;
     Ok(params.count("limit", max)?.unwrap_or(TOP.min(max)))
@@ -121,7 +121,7 @@ impl From<UsageByPurpose> for PurposeCounts {
     }
 }
 
-/// One entry and how often it was used.
+/// An entry and the number of its uses.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct ContentCount {
@@ -139,7 +139,7 @@ struct ContentCount {
     unknown_entry: Option<bool>,
 }
 
-/// One key of a client and how much it used.
+/// A key of a client and its use.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct ClientCount {

@@ -44,7 +44,7 @@ pub(crate) const PARAMETERS: &[Query] = &[
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ModelList {
-    /// How many models there are in all, "none" among them.
+    /// Number of models in all, "none" among them.
     total_models: u64,
     models: Vec<ModelUsage>,
     #[schema(format = DateTime, required = true)]
@@ -53,7 +53,7 @@ pub(crate) struct ModelList {
     to: Option<String>,
 }
 
-/// One model and how much it used.
+/// A model and its use.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct ModelUsage {

@@ -41,11 +41,11 @@ pub(crate) struct OutcomeLine {
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// What was found.
+    /// Finding in detail.
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
-    /// What to change.
+    /// Advice: what to change.
     hint: &'static str,
     /// Receipts that the line counts, if it was rejected; several only where more were rejected
     /// than are stored of a key, a publisher and a day.

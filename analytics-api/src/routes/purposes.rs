@@ -47,7 +47,7 @@ pub(crate) struct PurposeList {
     to: Option<String>,
 }
 
-/// One purpose and how much it was.
+/// A purpose and its use.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct PurposeUsage {

@@ -61,7 +61,7 @@ pub(crate) struct ReceiptStatus {
     rejections: Vec<Rejection>,
 }
 
-/// One payload stored under the id.
+/// A payload that is stored under the ID.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Payload {
@@ -101,7 +101,7 @@ impl From<StoredReceipt> for Payload {
     }
 }
 
-/// One refusal of something that carries the id.
+/// A rejection of something that carries the ID.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Rejection {
@@ -162,7 +162,7 @@ impl ReceiptStatus {
     }
 }
 
-/// What became of a receipt
+/// Get the state of a receipt
 ///
 /// An id that nothing is known of is `unknown`, and so is another publisher's: until
 /// `completeThrough` passes the moment of its acknowledgement, a receipt may still be on its way.

@@ -58,7 +58,7 @@ const PAGE_MAX: u32 = 1_000;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ReceiptList {
     receipts: Vec<ListedReceipt>,
-    /// Where the next page begins; null if this is the last one.
+    /// Begin of the next page; null if this is the last one.
     #[schema(required = true)]
     next_cursor: Option<String>,
     #[schema(format = DateTime, required = true)]
@@ -67,7 +67,7 @@ pub(crate) struct ReceiptList {
     to: Option<String>,
 }
 
-/// One receipt. What it didn't state, or what an erasure has taken, is null.
+/// A receipt. Members that it didn't state, or that an erasure has blanked, are null.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ListedReceipt {
@@ -208,7 +208,7 @@ pub(crate) async fn listed(app: &App, principal: &Principal, receipts: Vec<Expor
     receipts.map(|receipt| ListedReceipt::new(receipt, &labels)).collect()
 }
 
-/// What is walked through.
+/// Walk over the pages.
 struct Walk {
     app: Arc<App>,
     principal: Arc<Principal>,

@@ -28,7 +28,7 @@ const PAGE_MAX: u32 = 1_000;
 pub(crate) const PATH: &str = "/api/v1/analytics/refusals";
 pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, REASON, DOMAIN, BY_REASON, REFUSALS_LIMIT, CURSOR];
 
-/// What was refused and why.
+/// Rejected receipts and their reasons.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Refusals {
@@ -39,7 +39,7 @@ pub(crate) struct Refusals {
     by_reason: Vec<(String, u64)>,
     /// A page of them, newest first; none with `groupBy`.
     newest: Vec<Refused>,
-    /// Where the next page begins; null if this is the last one.
+    /// Begin of the next page; null if this is the last one.
     #[schema(required = true)]
     next_cursor: Option<String>,
     #[schema(format = DateTime, required = true)]
@@ -51,7 +51,7 @@ pub(crate) struct Refusals {
     grouped: bool,
 }
 
-/// One refused receipt. What couldn't be read out of it is null.
+/// A rejected receipt. Members that couldn't be read are null.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Refused {
@@ -130,7 +130,7 @@ fn as_map<S: Serializer>(counts: &[(String, u64)], serializer: S) -> Result<S::O
 
 /// Refusals
 ///
-/// What was refused, by the time the gateway took it, without what a replay has made good: counts
+/// Rejected receipts, by the time of their arrival, without those that a replay made count: counts
 /// by reason, and a page of them, newest first. As CSV or lines of JSON the page, whose last row
 /// has a `cursor` if there are more, or with `groupBy=reason` the counts.
 #[utoipa::path(

@@ -45,7 +45,7 @@ struct RejectedFor {
     /// A stable name.
     reason: String,
     receipts: u64,
-    /// What to change.
+    /// Advice: what to change.
     hint: &'static str,
     newest: NewestRejection,
 }

@@ -102,7 +102,7 @@ struct PreviousPoints {
     values: Values,
 }
 
-/// One group's points.
+/// Points of a group.
 #[derive(Debug, Serialize, ToSchema)]
 struct Series {
     /// The purpose, the client's or entry's id, or the model; null for receipts that name no model.
@@ -111,14 +111,14 @@ struct Series {
     points: Vec<Point>,
 }
 
-/// One bucket: `[start, the next one's start)`, the last one to `to`.
+/// A bucket: `[start, the next one's start)`, the last one to `to`.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Point {
     /// UTC.
     #[schema(format = DateTime)]
     start: String,
-    /// The same instant with the time zone's offset.
+    /// Start with the time zone's offset.
     #[schema(format = DateTime)]
     local: String,
     value: u64,
@@ -227,7 +227,7 @@ impl Values {
 
 /// Values over time
 ///
-/// One value for each interval of the range, 0 where nothing was; the last 60 minutes, 48 hours, 30
+/// A value for each interval of the range, 0 where nothing was; the last 60 minutes, 48 hours, 30
 /// days, 26 weeks or 12 months if no range is given. Points of receipts add up to the range's
 /// total; those of distinct clients and entries don't. As CSV or lines of JSON a row for each
 /// point: `start`, `local`, `value`, before them the group's key under the name of the group, and

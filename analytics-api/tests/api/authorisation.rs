@@ -1,4 +1,4 @@
-//! Who may ask, what they see, and how often.
+//! Permissions: callers, what they see, and how often.
 
 use crate::rows::{RIVAL, client, entry, known, receipt};
 use crate::stack::{LIMITER_MS, Stack};

@@ -1,4 +1,4 @@
-//! How answers are written: media types, entity tags, HEAD, and the words of strangers in them.
+//! Formats of answers: media types, entity tags, HEAD, and the words of strangers in them.
 
 use std::sync::atomic::Ordering;
 

@@ -89,7 +89,7 @@ pub(crate) async fn dashboard_selections(stack: &Stack) {
     }
 }
 
-/// What the points of a series must be: bucket edges by hand, values counted from the rows.
+/// Checks the points of a series: bucket edges by hand, values counted from the rows.
 fn expect_points(answer: &Value, edges: &[&str], value: impl Fn(&[&Known]) -> u64) {
     let rows = ours();
     let points = answer.as_array().unwrap();

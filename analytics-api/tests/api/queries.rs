@@ -178,7 +178,7 @@ pub(crate) async fn request_ids_and_caching(stack: &Stack) {
     }
 }
 
-/// What a browser is told of answers: nothing is run or framed, unless it is a page, and then by
+/// Policies for browsers: nothing is run or framed, unless it is a page, and then by
 /// its own policy.
 pub(crate) async fn policies(stack: &Stack) {
     for (method, path, status, loads) in [

@@ -15,15 +15,15 @@ pub(crate) const RIVAL: &str = "rival.example";
 /// Of it there are more receipts than a page has.
 pub(crate) const BULK: &str = "bulk.example";
 pub(crate) const BULK_RECEIPTS: u32 = 2_500;
-/// Its receipts have signers of every kind.
+/// Publisher whose receipts have signers of every kind.
 pub(crate) const SIGNED: &str = "signed.example";
 
 pub(crate) const OPERATOR: &str = "ai.example";
 pub(crate) const FOREIGN_OPERATOR: &str = "xn--knstlich-65a.example";
-/// Whose key it is by the time of duplicates, which changes nothing.
+/// Operator of the key at the time of duplicates, which changes nothing.
 pub(crate) const LATER_OPERATOR: &str = "later.example";
 
-/// One payload, seen `occurrences` times.
+/// A payload, seen `occurrences` times.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     pub(crate) publisher: &'static str,
@@ -210,7 +210,7 @@ pub(crate) fn model(client: Uuid) -> &'static str {
     }
 }
 
-/// What a selection of them adds up to.
+/// Sums over a selection of them.
 pub(crate) struct Sums {
     pub(crate) receipts: u64,
     pub(crate) clients: u64,
@@ -261,7 +261,7 @@ fn push_bulk(rows: &mut Rows) {
     }
 }
 
-/// What all receipts here have in common.
+/// Row with the members that all receipts here have in common.
 fn row(client_id: Uuid, entry_id: Uuid) -> AcceptedRow<'static> {
     AcceptedRow {
         publisher: NEWS,

@@ -1,4 +1,4 @@
-//! What senders see of their receipts, by a signature of their key.
+//! Outcomes that senders see of their receipts, by a signature of their key.
 
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
@@ -97,7 +97,7 @@ async fn insert_rejected_at(
     warehouse.insert_rejections(&[rejected], None).await.unwrap();
 }
 
-/// How a request is signed.
+/// Signature of a request.
 struct Signed<'a> {
     key: &'a SigningKey,
     uri: String,

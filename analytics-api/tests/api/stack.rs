@@ -42,7 +42,7 @@ pub(crate) struct Keys {
     pub(crate) free: String,
     pub(crate) expired: String,
     pub(crate) revoked: String,
-    /// Its only domain's verification has run out.
+    /// Key whose only domain's verification has run out.
     pub(crate) unverified: String,
 }
 

@@ -81,7 +81,7 @@ pub(crate) async fn entries_are_shown_by_their_own_titles(stack: &Stack) {
     assert_eq!(named(&answer["topContent"][0]), (&first, &first, &json!(true)));
 }
 
-/// Its key is remembered, then the store goes away.
+/// Labels are missing when the key is remembered and then the store goes away.
 pub(crate) async fn an_account_store_that_fails_costs_only_the_titles(stack: &Stack) {
     let now_ms = Arc::new(AtomicI64::new(jiff::Timestamp::now().as_millisecond()));
     let clock = move || now_ms.load(Ordering::SeqCst);

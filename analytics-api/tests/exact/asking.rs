@@ -14,7 +14,7 @@ use crate::selecting::{Instant, Selection};
 use crate::world::Reader;
 use crate::{lists, single, totals};
 
-/// What is answered.
+/// Expected answer.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Expected {
     /// 200 with this body, but for `completeThrough`.
@@ -118,7 +118,7 @@ const GROUPS: [(Group, &str); 4] = [
 ];
 
 impl Question {
-    /// One of each kind in turn.
+    /// Picks one of each kind in turn.
     pub(crate) fn any(kind: usize, rng: &mut StdRng, maker: &Maker, reader: &Reader) -> Self {
         let selection = Selection::any(rng, maker, reader);
         let limit = rng.random_bool(0.4).then(|| rng.random_range(1..=40));

@@ -1,4 +1,4 @@
-//! Where buckets begin, found the slow way: by walking through a range in small steps and looking
+//! Boundaries of buckets, found the slow way: by walking through a range in small steps and looking
 //! at the local clock. It shares no line with `analytics_api::buckets`.
 
 use jiff::Timestamp;
@@ -28,7 +28,7 @@ pub(crate) const EVERY: [(Every, &str); 5] = [
     (Every::Month, "month"),
 ];
 
-/// What two instants of one bucket have in common.
+/// Label that all instants of one bucket have in common.
 type Label = (Date, i8, i8, i32);
 
 fn label(every: Every, tz: &TimeZone, ms: i64) -> Label {
@@ -76,7 +76,7 @@ pub(crate) fn first_instant(date: Date, tz: &TimeZone) -> i64 {
     ms
 }
 
-/// Where the period before `[from_ms, to_ms)` begins, which ends at `from_ms`: as many months
+/// Begin of the period before `[from_ms, to_ms)`, which ends at `from_ms`: as many months
 /// before if both are starts of months, as many days if they are starts of days, and else the same
 /// time.
 pub(crate) fn before(from_ms: i64, to_ms: i64, tz: &TimeZone) -> i64 {

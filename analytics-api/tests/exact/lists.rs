@@ -1,4 +1,4 @@
-//! What lists answer: top content, top clients, purposes, models, receipts.
+//! Answers of lists: top content, top clients, purposes, models, receipts.
 
 use serde_json::{Value, json};
 
@@ -108,7 +108,7 @@ pub(crate) fn receipts(view: &View<'_>, selection: &Selection) -> Expected {
     ranged(selection, json!({"receipts": shown}))
 }
 
-/// What was erased is null, and what was never stated too.
+/// Row of a receipt: erased members are null, and those that were never stated too.
 fn shown(view: &View<'_>, stored: &Stored) -> Value {
     let fact = &stored.fact;
     let title = view

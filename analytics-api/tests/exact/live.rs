@@ -22,10 +22,10 @@ const BLOCKS: usize = 12;
 const READERS: u64 = 2;
 const PARTS: [&str; 2] = ["proven", "unproven"];
 
-/// What was known after each block, and how far the blocks are.
+/// Model after each block, and the ends of the blocks.
 struct History {
     models: Mutex<Vec<Arc<Model>>>,
-    /// Where the watermark stood after each.
+    /// Watermark after each block.
     complete_ms: Mutex<Vec<i64>>,
     begun: AtomicUsize,
     committed: AtomicUsize,
@@ -38,7 +38,7 @@ impl History {
     }
 }
 
-/// How many answers there were.
+/// Runs one history. Returns the number of answers.
 pub(crate) async fn run(place: &Place, seed: u64) -> usize {
     let mut world = World::new(place).await;
     let history = History {

@@ -25,8 +25,8 @@ pub(crate) const ZONES: [&str; 9] = [
     "UTC",
 ];
 
-/// One account has `news.example` with its subdomains but `rival.news.example`, which another has,
-/// and `blog.example` alone.
+/// Domains: an account has `news.example` with its subdomains but `rival.news.example`, which
+/// another has, and `blog.example` alone.
 pub(crate) const PUBLISHERS: [&str; 9] = [
     "news.example",
     "sport.news.example",

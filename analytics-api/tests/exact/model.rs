@@ -1,4 +1,4 @@
-//! What is known, kept in the plainest way: every receipt and every refusal, one by one.
+//! Model in the plainest form: every receipt and every rejection, one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub(crate) struct Fact {
     pub(crate) url: String,
     pub(crate) client_id: Uuid,
     pub(crate) key: [u8; 32],
-    /// Whose key it was on its first arrival; empty if nobody's.
+    /// Operator of the key on its first arrival; empty if nobody's.
     pub(crate) operator: &'static str,
     /// Whether its publisher was verified on its first arrival.
     pub(crate) publisher_verified: bool,
@@ -64,7 +64,7 @@ impl Model {
         self.refused.values()
     }
 
-    /// One more occurrence of a receipt. What was erased of an earlier one stays erased, and the
+    /// Adds an occurrence of a receipt. Erased members stay erased, and the
     /// first one's stamp stays.
     pub(crate) fn take(&mut self, fact: &Fact, position: u128, received_ms: i64) {
         let stored = self

@@ -1,4 +1,4 @@
-//! Which receipts a question is about: random parameters, and the receipts one by one.
+//! Selection of a query: random parameters, and the receipts one by one.
 
 use jiff::civil::Date;
 use rand::RngExt;
@@ -129,7 +129,7 @@ impl Selection {
             .collect()
     }
 
-    /// The same without the parameters that an endpoint doesn't have.
+    /// Selection without the parameters that an endpoint doesn't have.
     pub(crate) fn only(&self, names: &[&str]) -> Self {
         let mut only = self.clone();
         let has = |name: &str| names.contains(&name);
@@ -206,7 +206,7 @@ impl Selection {
             .collect()
     }
 
-    /// Its receipts.
+    /// Receipts of the selection.
     pub(crate) fn matching<'a>(&self, model: &'a Model, reader: &Reader) -> Vec<&'a Fact> {
         self.facts(model, reader, self.start_ms(), self.end_ms())
     }
@@ -219,7 +219,7 @@ impl Selection {
         }
     }
 
-    /// Its refusals, by when they were received.
+    /// Rejections of the selection, by their arrival.
     pub(crate) fn refused<'a>(&self, model: &'a Model, reader: &Reader) -> Vec<&'a Refused> {
         let within = |refused: &&Refused| {
             self.start_ms() <= refused.received_ms

@@ -1,4 +1,4 @@
-//! What time series answer.
+//! Answers of time series.
 
 use std::cmp::Reverse;
 
@@ -60,7 +60,7 @@ pub(crate) fn timeseries(view: &View<'_>, series: &Series, answered: &Value) -> 
     Expected::Ok(answer)
 }
 
-/// What is asked of each period.
+/// Query of each period.
 struct Asked<'a> {
     every: Every,
     tz: &'a TimeZone,

@@ -1,4 +1,4 @@
-//! What refusals and single receipts answer.
+//! Answers about rejections and single receipts.
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! What dashboard, content and clients answer.
+//! Answers of dashboard, content and clients.
 
 use serde_json::{Value, json};
 use uuid::Uuid;

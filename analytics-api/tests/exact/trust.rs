@@ -1,4 +1,4 @@
-//! What answers have of trust: numbers in two parts, and who signed.
+//! Trust in answers: numbers in two parts, and signers.
 
 use serde_json::{Value, json};
 

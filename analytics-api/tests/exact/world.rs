@@ -1,4 +1,4 @@
-//! One warehouse with its API: the real embedded engine, a real account store, real HTTP.
+//! Warehouse with its API: the real embedded engine, a real account store, real HTTP.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -58,7 +58,7 @@ struct Replica {
     running: JoinHandle<()>,
 }
 
-/// What a client was told.
+/// Answer to a client.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) replica: usize,
@@ -160,7 +160,7 @@ impl Replicas {
         self.accounts.create_publisher_key(new).await.unwrap().issued.api_key
     }
 
-    /// The same, made before.
+    /// Returns the key that was made before.
     pub(crate) fn key_of(&self, domain: &str) -> String {
         self.keys.lock()[domain].clone()
     }

@@ -1,4 +1,4 @@
-//! How streams end, and how a day does.
+//! Ends of streams, and of days.
 
 use std::time::Duration;
 

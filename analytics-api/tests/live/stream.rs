@@ -31,7 +31,7 @@ pub(crate) struct Event {
     pub(crate) data: Value,
 }
 
-/// What a client knows from its events.
+/// State of a client by its events.
 pub(crate) struct Stream {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,

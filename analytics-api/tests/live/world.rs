@@ -272,7 +272,7 @@ impl World {
         self.warehouse.insert_ledger(&[line], None).await.unwrap();
     }
 
-    /// How many questions of this name the warehouse was asked so far.
+    /// Number of queries of this name so far.
     pub(crate) fn asked(&self, query: &str) -> u64 {
         let line = format!("receipts_warehouse_query_seconds_count{{query=\"{query}\"}} ");
         let shown = self.metrics.render();

@@ -17,16 +17,16 @@ const STEP_LINES: u64 = 10_000;
 /// Differences of this kind that are listed one by one.
 const FINDINGS_MAX: usize = 20;
 
-/// How closely records are looked at.
+/// Depth of an inspection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// How many receipts they hold.
+    /// Counts the receipts only.
     Count,
-    /// What becomes of them.
+    /// Judges the receipts.
     Judge,
 }
 
-/// What was counted in one partition.
+/// Counts of one partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Ledger blocks.
@@ -43,11 +43,11 @@ pub struct Counted {
 
 /// Counts a log's records.
 pub struct Counter<'a> {
-    /// What to look into.
+    /// Logs and tables to inspect.
     pub inspection: &'a Inspection,
     /// The rules.
     pub judge: &'a Judge,
-    /// How closely.
+    /// Depth of the inspection.
     pub depth: Depth,
 }
 

@@ -1,4 +1,4 @@
-//! What an audit found, for people and programs.
+//! Report of an audit, for people and programs.
 
 use serde_json::{Value, json};
 use warehouse::{AuditFinding, AuditState, AuditSums};
@@ -13,7 +13,7 @@ use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, mark, paint};
 pub struct Report {
     /// Whether `receipts up` was running.
     pub live: bool,
-    /// How closely records were looked at.
+    /// Depth of the inspection.
     pub depth: Depth,
     /// The ledger and the tables.
     pub sums: AuditSums,
@@ -21,7 +21,7 @@ pub struct Report {
     pub running: Option<RunningCheck>,
     /// The log, partition by partition.
     pub counted: Vec<(StoredPartition, Counted)>,
-    /// What doesn't add up.
+    /// Findings that don't add up.
     pub findings: Vec<AuditFinding>,
 }
 

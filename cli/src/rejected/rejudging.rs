@@ -10,16 +10,16 @@ use receipt_log::{Record, RecordKind};
 use uuid::Uuid;
 use warehouse::Rejected;
 
-/// What came of it.
+/// Verdict of a rejudgement.
 #[derive(Debug, Clone)]
 pub enum Verdict {
-    /// It passes: this record makes it count.
+    /// The record passes and would make it count.
     Passes(Box<Passing>),
-    /// It is rejected, as before or for another reason.
+    /// The record is rejected, as before or for another reason.
     Rejected(RejectReason),
 }
 
-/// What goes to the log, and what will count then.
+/// Record that goes to the log, and the receipts that will count then.
 #[derive(Debug, Clone)]
 pub struct Passing {
     /// The receipt, or the whole record where no receipt could be distinguished before. Times, ids
@@ -29,7 +29,7 @@ pub struct Passing {
     pub payloads: Vec<Payload>,
 }
 
-/// One receipt that would count.
+/// A receipt that would count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
     /// `content.publisher`.
@@ -40,17 +40,17 @@ pub struct Payload {
     pub receipt_id: Uuid,
     /// SHA-256 of the canonical bytes.
     pub hash: [u8; 32],
-    /// Who signed it.
+    /// Key that signed it.
     pub client_key: ClientKey,
     /// `content.entryId`.
     pub entry_id: Uuid,
 }
 
-/// What makes two payloads one receipt: `receiptId`, and the hash of the canonical bytes.
+/// Identity of a receipt: `receiptId`, and the hash of the canonical bytes.
 pub type PayloadKey = (Uuid, [u8; 32]);
 
 impl Passing {
-    /// Its payloads, as the table of receipts tells them apart.
+    /// Keys of its payloads, as the table of receipts distinguishes them.
     pub fn keys(&self) -> impl Iterator<Item = PayloadKey> + '_ {
         self.payloads.iter().map(|payload| (payload.receipt_id, payload.hash))
     }

@@ -1,7 +1,7 @@
 //! `receipts rejected replay`: rejected receipts that pass by the present rules go to the log once
 //! more, in their original context, and count by the ordinary way.
 //!
-//! What makes it idempotent: a mark in the table `replays` for each, and before the mark the
+//! Idempotence comes from a mark in the table `replays` for each, and before the mark the
 //! payload itself, once the verifier has counted it. A crash between append and mark leaves at most
 //! a further occurrence of the same payload in the log, which the table of receipts unites with the
 //! first: a duplicate, never a second receipt.
@@ -187,7 +187,7 @@ fn steps(rows: Vec<Rejected>) -> Vec<Vec<Rejected>> {
     steps
 }
 
-/// One replay.
+/// A replay.
 struct Run<'a> {
     warehouse: &'a Warehouse,
     /// `None` in a dry run.
@@ -195,10 +195,10 @@ struct Run<'a> {
     retained: Retained<'a>,
     cpu: CpuPool,
     judge: Arc<Judge>,
-    /// What is demanded now; none where nothing is.
+    /// Policy that is demanded now; `None` where nothing is.
     policy: Option<PresentPolicy>,
     by: String,
-    /// Where payloads stand that this run met or appended.
+    /// Positions of payloads that this run met or appended.
     remembered: HashMap<PayloadKey, u128>,
     tally: Tally,
 }
@@ -314,7 +314,7 @@ impl Run<'_> {
         Ok(admitted)
     }
 
-    /// Which of their payloads count already, and where.
+    /// Positions of those of their payloads that count already.
     async fn counted(&self, passing: &[(u128, Passing)]) -> Result<HashMap<PayloadKey, u128>, Failure> {
         let payloads: Vec<&Payload> = passing.iter().flat_map(|(_, passing)| &passing.payloads).collect();
         let Some((publishers, times)) = ranges(&payloads) else {
@@ -384,7 +384,7 @@ fn key(row: &Rejected) -> RejectedCursor {
     }
 }
 
-/// Who runs this, for the marks.
+/// Name of the user, for the marks.
 fn user() -> String {
     let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
     name.filter(|name| !name.is_empty())

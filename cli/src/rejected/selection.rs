@@ -1,4 +1,4 @@
-//! Which rejected receipts, and from where on.
+//! Selection of rejected receipts, and the begin of a page.
 
 use std::str::FromStr;
 
@@ -64,7 +64,7 @@ impl Selection {
     }
 }
 
-/// One of the reasons there are.
+/// Parses a reason of the closed list.
 fn reason(text: &str) -> Result<String, String> {
     if RejectReason::from_str(text).is_ok() {
         return Ok(text.to_owned());

@@ -162,7 +162,7 @@ async fn raw_of(inspection: &Inspection, key: &RejectedCursor) -> Result<Vec<u8>
         .ok_or_else(|| Failure::unavailable("the row went away while it was read"))
 }
 
-/// What is known of it, for people.
+/// Members for people.
 fn members(row: &Rejected) -> Vec<(&'static str, String)> {
     let or_none = |text: Option<String>| text.unwrap_or_else(|| paint(FAINT, "-"));
     let id = |id: Option<Uuid>| or_none(id.map(|id| id.to_string()));

@@ -1,4 +1,4 @@
-//! What a replay came to.
+//! Results of a replay.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const SHOWN_MAX: usize = 10;
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tally {
-    /// Nothing was changed.
+    /// Whether nothing was changed.
     pub dry_run: bool,
     /// All that were looked at.
     pub selected: u64,
@@ -35,12 +35,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// One is still rejected.
+    /// Counts one that is still rejected.
     pub fn still_rejected(&mut self, reason: RejectReason) {
         *self.still_rejected.entry(reason.as_str()).or_default() += 1;
     }
 
-    /// One can't be judged.
+    /// Counts one that can't be judged.
     pub fn not_judged(&mut self, position: String) {
         self.not_judged += 1;
         if self.not_judged_positions.len() < NAMED_MAX {

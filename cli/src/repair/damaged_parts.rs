@@ -6,11 +6,11 @@ use warehouse::{LogBegin, Part, Warehouse};
 
 use crate::failure::Failure;
 
-/// What was found in one part.
+/// Damage of a part.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DamagedPart {
-    /// Its table.
+    /// Table of the part.
     pub table: &'static str,
     /// ClickHouse's name of it.
     pub part: String,
@@ -18,7 +18,7 @@ pub struct DamagedPart {
     pub rows: u64,
     /// ClickHouse's words.
     pub fault: String,
-    /// How many of its rows come from records whose verdicts are no longer in the log, in words;
+    /// Number of its rows that come from records whose verdicts are no longer in the log, in words;
     /// none if all can be rebuilt.
     pub cannot_be_rebuilt: Option<String>,
     /// Whether it was set aside.

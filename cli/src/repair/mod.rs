@@ -95,7 +95,7 @@ impl Repair {
     }
 }
 
-/// What a run did, and what the audit says then.
+/// Results of a run, and the audit after it.
 #[derive(Debug)]
 struct Done {
     tables_restored: Vec<String>,
@@ -105,7 +105,7 @@ struct Done {
     /// Differences between aggregates of usage and receipts, before the rebuild; none where damage
     /// that stays can't be read.
     usage: Option<UsageRepair>,
-    /// None where damage that stays keeps the audit from its end.
+    /// Audit; `None` where damage that stays keeps it from its end.
     audit: Option<Report>,
 }
 

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 /// An answer's body is a few hundred bytes; what is longer isn't read.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// What a gateway, or a proxy before it, answers when it may take the same later.
+/// Statuses of a gateway, or a proxy before it, that may accept the request later.
 const PASSING: [StatusCode; 5] = [
     StatusCode::REQUEST_TIMEOUT,
     StatusCode::TOO_MANY_REQUESTS,

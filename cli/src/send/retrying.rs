@@ -1,4 +1,4 @@
-//! One request, tried until it has an answer or its tries are used up.
+//! Tries of a request until it has an answer or its tries are used up.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -17,18 +17,18 @@ const PAUSE_MS_MAX: u64 = 10_000;
 /// The longest Retry-After that is waited for, in seconds.
 const RETRY_AFTER_S_MAX: u64 = 60;
 
-/// How long to continue.
+/// Limits of the tries.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
     /// Tries for each request.
     pub attempts_max: u32,
-    /// How long one try may take.
+    /// Longest time of one try.
     pub timeout: Duration,
-    /// How long all tries of a request may take, pauses included.
+    /// Longest time of all tries of a request, pauses included.
     pub total_max: Option<Duration>,
 }
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Debug)]
 pub enum Outcome {
     /// The server holds it durably.
@@ -46,22 +46,22 @@ pub struct Refusal {
     pub status: u16,
     /// The problem's code.
     pub code: String,
-    /// Where, as a JSON Pointer; empty for the whole body.
+    /// JSON Pointer; empty for the whole body.
     pub pointer: String,
-    /// What to change.
+    /// Advice: what to change.
     pub detail: String,
 }
 
-/// How one try ended.
+/// End of a try.
 #[derive(Debug)]
 pub enum Try {
     /// With something that trying again doesn't change.
     Ended(Outcome),
     /// With something that may pass.
     Again {
-        /// What it was.
+        /// Reason.
         reason: String,
-        /// How long the server wishes to be left alone.
+        /// Time that the server wishes to be left alone.
         after: Option<Duration>,
     },
 }
@@ -88,9 +88,9 @@ impl Try {
     }
 }
 
-/// One way to a server. Each sender has its own.
+/// Connection to a server. Each sender has its own.
 pub trait Transport: Send + 'static {
-    /// What the server is called.
+    /// Name of the server.
     const SERVER: &'static str;
 
     /// Sends it once.

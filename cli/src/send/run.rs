@@ -14,11 +14,11 @@ use crate::failure::{Answer, Failure};
 use crate::input::Input;
 use crate::terminal::Output;
 
-/// How to send.
+/// Settings of a run.
 pub struct Run {
     /// Requests at a time.
     pub concurrency: u16,
-    /// How long to continue with each.
+    /// Limits of the tries of each request.
     pub policy: RetryPolicy,
     /// Whether the summary is JSON.
     pub json: bool,

@@ -1,4 +1,4 @@
-//! What goes into one request.
+//! Content of one request.
 
 use std::io::{self, Write};
 
@@ -14,12 +14,12 @@ use crate::input::Document;
 
 /// Requests prepared side by side: hashing, signing and compressing them is work for all cores.
 const PREPARED_TOGETHER: usize = 32;
-/// What a batch weighs without its receipts is well below this, in bytes.
+/// Largest size of a batch without its receipts, in bytes.
 const BATCH_FRAME_BYTES: usize = 4 << 10;
 /// Fast, and most of what zstd can do for JSON.
 const ZSTD_LEVEL: i32 = 3;
 
-/// How bodies are compressed.
+/// Compression of bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// Not at all.
@@ -54,18 +54,18 @@ impl Compression {
     }
 }
 
-/// One request.
+/// A request.
 #[derive(Debug)]
 pub struct Submission {
-    /// Which endpoint it goes to.
+    /// Endpoint that it goes to.
     pub kind: BodyKind,
     /// The body as sent.
     pub body: Bytes,
-    /// How it is compressed.
+    /// Compression of the body.
     pub compression: Compression,
     /// `X-Service-Signature`: over the body before compression; where requests are signed.
     pub signature: Option<String>,
-    /// How many receipts are in it.
+    /// Number of its receipts.
     pub receipts: u64,
     /// The line of the input where it begins.
     pub line: u64,
@@ -103,7 +103,7 @@ impl Grouping {
         }
     }
 
-    /// The same with a signature over each request's body.
+    /// Adds a signature over each request's body.
     #[must_use]
     pub fn signing_requests(mut self) -> Self {
         self.signs_requests = true;

@@ -1,4 +1,4 @@
-//! What became of everything that was sent.
+//! Results of everything that was sent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What one receipt costs, as measured. Every figure has the run that it comes from; a new run
+//! Cost of a receipt, as measured. Every figure has the run that it comes from; a new run
 //! changes it here and nowhere else.
 //!
 //! Runs: `benches/runs/2026-11-21-*` on two cores of an Intel Xeon (family 6, model 167), release
@@ -15,12 +15,12 @@ pub const GATEWAY_US_PER_REQUEST: f64 = 36.0;
 /// A gateway's CPU for each receipt: reading and the format's checks. `gateway-batches`, 447,761
 /// receipts/s on a core (same run).
 pub const GATEWAY_US_PER_RECEIPT: f64 = 2.2;
-/// What Kafka adds for each record: rdkafka's producer against the embedded log (ENGINES.md: 12-15
+/// Kafka's cost for each record: rdkafka's producer against the embedded log (ENGINES.md: 12-15
 /// us against 13 at 512 connections, 16-21 against 16-19 at 64).
 pub const KAFKA_US_PER_RECORD: f64 = 2.0;
-/// What lz4 adds in the gateway for each receipt: 3,220 us against 1,470 for 1,000 (ENGINES.md).
+/// Cost of lz4 in the gateway for each receipt: 3,220 us against 1,470 for 1,000 (ENGINES.md).
 pub const LZ4_US_PER_RECEIPT: f64 = 1.8;
-/// The same with zstd: 7,140 us against 1,470.
+/// Cost of zstd: 7,140 us against 1,470.
 pub const ZSTD_US_PER_RECEIPT: f64 = 5.7;
 
 /// The verifier's CPU for a signature, as judged with everything around it: `verify-*-request` (two
@@ -53,8 +53,8 @@ pub const CLICKHOUSE_US_PER_INSERT: f64 = 53_000.0;
 /// ClickHouse's CPU for a row in all merges to come. What `ed25519 in batches of 100` costs after
 /// everything else here (same run).
 pub const CLICKHOUSE_MERGE_US_PER_ROW: f64 = 11.0;
-/// How long a verifier gathers a block (`verifier.block_wait_ms_max`), and the most records it
-/// takes (`verifier.block_records_max`).
+/// Time for which a verifier gathers a block (`verifier.block_wait_ms_max`), and the most records
+/// it takes (`verifier.block_records_max`).
 pub const BLOCK_SECONDS: f64 = 0.15;
 /// See [`BLOCK_SECONDS`].
 pub const BLOCK_RECORDS_MAX: f64 = 20_000.0;
@@ -67,16 +67,16 @@ pub const IDLE_CORES: f64 = 0.03;
 pub fn body_bytes(algorithm: Algorithm) -> f64 {
     mixed(algorithm, [855.0, 1_462.0, 931.0])
 }
-/// What the embedded log writes beside each record's body: frame, place, times, request id,
+/// Bytes of the embedded log beside each record's body: frame, place, times, request id,
 /// signature of the request.
 pub const LOG_BYTES_PER_RECORD: f64 = 188.0;
-/// What remains of a receipt's bytes in a topic with lz4: 1,000 signed receipts of one client, in
+/// Ratio of a receipt's bytes in a topic with lz4: 1,000 signed receipts of one client, in
 /// one message of 1,000 or many of one each (measured with `lz4 -1` on 2026-11-21: 0.28, 0.36 and
 /// 0.26 of the bytes; singles in sets of 20: 0.33, 0.39 and 0.33).
 pub fn lz4_ratio(algorithm: Algorithm) -> f64 {
     mixed(algorithm, [0.33, 0.39, 0.33])
 }
-/// The same with zstd (`zstd -3`: 0.15, 0.22 and 0.14; singles in sets of 20: 0.23, 0.29 and 0.23).
+/// Ratio with zstd (`zstd -3`: 0.15, 0.22 and 0.14; singles in sets of 20: 0.23, 0.29 and 0.23).
 pub fn zstd_ratio(algorithm: Algorithm) -> f64 {
     mixed(algorithm, [0.23, 0.29, 0.23])
 }
@@ -111,7 +111,7 @@ pub const QUERY_CLICKHOUSE_US: f64 = 40_000.0;
 /// CPU of the same in the analytics API.
 pub const QUERY_API_US: f64 = 1_000.0;
 
-/// What a machine is taken to do: a broker's network and disk, a ClickHouse server's cores and
+/// Capacity of a machine: a broker's network and disk, a ClickHouse server's cores and
 /// disk.
 pub const BROKER_MB_PER_S: f64 = 200.0;
 /// See [`BROKER_MB_PER_S`].
@@ -120,7 +120,7 @@ pub const BROKER_DISK_TB: f64 = 8.0;
 pub const CLICKHOUSE_CORES: f64 = 32.0;
 /// See [`BROKER_MB_PER_S`].
 pub const CLICKHOUSE_DISK_TB: f64 = 16.0;
-/// What one partition carries without pain.
+/// Load that one partition carries without pain.
 pub const PARTITION_MB_PER_S: f64 = 10.0;
 
 /// The generator's mix: 8 of 10 Ed25519, 1 RSA-2048, 1 ECDSA P-256.

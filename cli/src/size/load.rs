@@ -1,9 +1,9 @@
-//! What is to be carried.
+//! Load to carry.
 
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// Which algorithm clients sign with.
+/// Algorithm of the clients' signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Algorithm {
@@ -17,7 +17,7 @@ pub enum Algorithm {
     Mix,
 }
 
-/// How records are compressed in Kafka.
+/// Compression of records in Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
@@ -29,7 +29,7 @@ pub enum Compression {
     Zstd,
 }
 
-/// Which engines carry it.
+/// Engines that carry the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Engines {
@@ -46,7 +46,7 @@ pub struct Load {
     /// Receipts a second, at peak
     #[arg(long, value_name = "R", value_parser = positive)]
     pub rate: f64,
-    /// What clients sign with
+    /// Algorithm of the clients' signatures
     #[arg(long, value_name = "A", default_value = "mix")]
     pub algorithm: Algorithm,
     /// Receipts in a request; 1 are single receipts, each with its request's signature
@@ -64,7 +64,7 @@ pub struct Load {
     /// Copies of the log
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9))]
     pub replication: u32,
-    /// How records are compressed in Kafka
+    /// Compression of records in Kafka
     #[arg(long, value_name = "C", default_value = "lz4")]
     pub compression: Compression,
     /// Copies of each ClickHouse shard
@@ -83,7 +83,7 @@ pub struct Load {
     /// the loss of a pod
     #[arg(long, value_name = "SHARE", default_value_t = 0.6, value_parser = share)]
     pub utilization: f64,
-    /// Which engines carry it
+    /// Engines that carry the load
     #[arg(long, value_name = "E", default_value = "servers")]
     pub engines: Engines,
 }

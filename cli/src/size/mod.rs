@@ -39,7 +39,7 @@ pub struct Size {
     json: bool,
 }
 
-/// What `--json` writes.
+/// Output of `--json`.
 #[derive(Serialize)]
 struct Sizing<'a> {
     load: &'a load::Load,

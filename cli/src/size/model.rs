@@ -6,11 +6,11 @@ use serde::Serialize;
 use super::constants as c;
 use super::load::{Compression, Engines, Load};
 
-/// What a load comes to.
+/// Plan for a load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
-    /// What one receipt costs.
+    /// Cost of a receipt.
     pub per_receipt: PerReceipt,
     /// Cores at work at peak.
     pub cores: Cores,
@@ -24,7 +24,7 @@ pub struct Plan {
     pub postgresql: Small,
     /// Counts of the limiter.
     pub redis: Small,
-    /// What it costs most, the largest first.
+    /// Largest costs, the largest first.
     pub cost_drivers: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ pub struct Cores {
     pub clickhouse: f64,
     /// The APIs.
     pub apis: f64,
-    /// What runs though nothing is asked (embedded only; a pod's is within its headroom).
+    /// Cost without any requests (embedded only; a pod's is within its headroom).
     pub idle: f64,
     /// All of it.
     pub total: f64,
@@ -74,9 +74,9 @@ pub struct Cores {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pods {
-    /// Which.
+    /// Name of the service.
     pub service: &'static str,
-    /// How many.
+    /// Number of pods.
     pub pods: u64,
     /// Cores of each.
     pub cores: f64,
@@ -101,7 +101,7 @@ pub struct Log {
     /// Days of it that are on disk: less than was requested if the embedded log's
     /// `log.retention_bytes_max` ends first.
     pub days: f64,
-    /// What `log.retention_bytes_max` must be for all days that were requested, where its default
+    /// Value of `log.retention_bytes_max` for all days that were requested, where its default
     /// is too little.
     pub retention_bytes_max_needed: Option<u64>,
 }
@@ -142,7 +142,7 @@ const DAY_SECONDS: f64 = 86_400.0;
 /// Disks are planned to be filled so far.
 pub(super) const FILL: f64 = 0.67;
 
-/// What `load` comes to.
+/// Plans for `load`.
 #[must_use]
 pub fn plan(load: &Load) -> Plan {
     let (rate, batch) = (load.rate, f64::from(load.batch));

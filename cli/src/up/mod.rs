@@ -45,16 +45,16 @@ Exit codes:
 pub struct Up {
     #[command(flatten)]
     settings: SettingsArgs,
-    /// Where the gateway listens [default: gateway.listen, 127.0.0.1:8080]
+    /// Address of the gateway [default: gateway.listen, 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     gateway_listen: Option<SocketAddr>,
-    /// Where the analytics API listens [default: analytics.listen, 127.0.0.1:8081]
+    /// Address of the analytics API [default: analytics.listen, 127.0.0.1:8081]
     #[arg(long, value_name = "ADDRESS")]
     analytics_listen: Option<SocketAddr>,
-    /// Where the publisher API listens [default: publisher.listen, 127.0.0.1:8082]
+    /// Address of the publisher API [default: publisher.listen, 127.0.0.1:8082]
     #[arg(long, value_name = "ADDRESS")]
     publisher_listen: Option<SocketAddr>,
-    /// Where /metrics, /healthz and /readyz are served
+    /// Address of /metrics, /healthz and /readyz
     /// [default: telemetry.metrics_listen, 127.0.0.1:9090]
     #[arg(long, value_name = "ADDRESS")]
     metrics_listen: Option<SocketAddr>,

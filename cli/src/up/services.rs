@@ -66,7 +66,7 @@ impl Listeners {
         })
     }
 
-    /// Where they listen, ports chosen by the system included.
+    /// Addresses of the services, ports chosen by the system included.
     ///
     /// # Errors
     /// The system doesn't say.
@@ -123,7 +123,7 @@ impl Running {
     }
 }
 
-/// Something that runs until its token is cancelled.
+/// Service that runs until its token is cancelled.
 trait AsyncService {
     /// Runs it.
     fn run(self, stop: CancellationToken) -> impl Future<Output = Result<(), Failure>> + Send + 'static;

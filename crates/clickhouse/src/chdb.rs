@@ -153,7 +153,7 @@ impl Chdb {
     }
 }
 
-/// What the engine said instead of an answer. The connection that said it must be closed.
+/// Error of the engine instead of an answer. The connection must be closed then.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     /// ClickHouse's error code, 0 if the message carries none.
@@ -178,7 +178,7 @@ pub(crate) fn code_in(message: &str) -> Option<u32> {
     rest[..digits].parse().ok()
 }
 
-/// One connection: one statement at a time, from one thread at a time.
+/// A connection: one statement at a time, from one thread at a time.
 pub(crate) struct Connection {
     functions: &'static Functions,
     cell: NonNull<*mut c_void>,

@@ -83,7 +83,7 @@ pub struct Damage {
     pub checked: Instant,
 }
 
-/// One statement with its bound parameters: user input only ever comes in through
+/// A statement with its bound parameters: user input only ever comes in through
 /// [`with`](Self::with).
 pub struct Call {
     sql: String,
@@ -211,7 +211,7 @@ impl Client {
         self.is_server
     }
 
-    /// Whose rights we have.
+    /// User whose rights we have.
     #[must_use]
     pub fn user(&self) -> &str {
         &self.user
@@ -391,7 +391,7 @@ impl Client {
     }
 }
 
-/// What a server must be told with each statement; the embedded engine rests on it.
+/// Settings that a server gets with each statement; the embedded engine rests on it.
 fn on_server(client: clickhouse::Client, config: &WarehouseConfig) -> clickhouse::Client {
     let client = client
         // Errors then come instead of an answer, not in the middle of it.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::tls;
 
-/// How to reach the warehouse, and the limits of the embedded engine.
+/// Address of the warehouse, and the limits of the embedded engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WarehouseConfig {
@@ -52,7 +52,7 @@ pub struct WarehouseConfig {
     pub connections_max: usize,
     /// Time one connection may take to be made, in milliseconds.
     pub connect_wait_ms_max: u64,
-    /// Where libchdb.so lies; none means the cache directory that `make chdb` fills.
+    /// Path of libchdb.so; `None` means the cache directory that `make chdb` fills.
     pub library: Option<PathBuf>,
     /// Memory the embedded engine may use for queries, inserts and merges, in bytes.
     pub memory_bytes_max: u64,
@@ -115,7 +115,7 @@ impl Default for WarehouseConfig {
 }
 
 impl WarehouseConfig {
-    /// What is wrong with the configuration, in words that name the key. Reads the files it names.
+    /// Checks the configuration: a sentence that names the key. Reads the files it names.
     ///
     /// # Errors
     /// Every key that can't be used, one a line.

@@ -18,7 +18,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::WarehouseConfig;
 
-/// Where the warehouse answers.
+/// Address of the warehouse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// The embedded engine's Unix socket, in this process or another.
@@ -43,7 +43,7 @@ impl Target {
 /// Opens streams to one target.
 #[derive(Clone)]
 pub(crate) struct Connector {
-    /// Where to.
+    /// Address.
     pub(crate) target: Target,
     /// For `https`.
     pub(crate) tls: Option<Arc<ClientConfig>>,

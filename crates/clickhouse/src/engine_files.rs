@@ -8,7 +8,7 @@ use crate::{EngineError, WarehouseConfig};
 /// The npm package's version that `make chdb` unpacks into the cache.
 const LIBRARY_VERSION: &str = "26.7.3-stable.1";
 
-/// Where libchdb lies: as configured, or in the cache directory.
+/// Path of libchdb: as configured, or in the cache directory.
 pub(crate) fn library_path(config: &WarehouseConfig) -> Result<PathBuf, EngineError> {
     if let Some(path) = &config.library {
         return Ok(path.clone());

@@ -1,4 +1,4 @@
-//! What goes wrong on the way to the warehouse, sorted by what a caller can do about it.
+//! Errors on the way to the warehouse, sorted by what a caller can do about it.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub enum WarehouseError {
         /// ClickHouse's message.
         message: String,
     },
-    /// What is stored is damaged on the disk, or a table is gone: numbers over it can't be had
+    /// The stored data is damaged on the disk, or a table is gone: numbers over it can't be had
     /// until it is repaired.
     #[error(
         "the warehouse's stored data is damaged: run `receipts repair`, which sets damaged parts aside and writes \
@@ -34,9 +34,9 @@ pub enum WarehouseError {
     /// The call is over a configured limit. Nothing was sent.
     #[error("{what} is {size}, over the limit of {max}")]
     TooLarge {
-        /// What is too large.
+        /// Name of the value that is too large.
         what: &'static str,
-        /// Its size.
+        /// Size of it.
         size: u64,
         /// The limit.
         max: u64,
@@ -59,10 +59,10 @@ pub enum WarehouseError {
     Config(String),
 }
 
-/// What helps against a failed insert.
+/// Remedy for a failed insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// The same insert again after a pause: the network, load, memory, a replica away.
+    /// Repeat the same insert after a pause: the network, load, memory, a replica away.
     Retry,
     /// Smaller inserts: something in the rows is refused, or there are too many of them. A row that
     /// is refused alone is refused permanently.
@@ -73,7 +73,7 @@ pub enum Remedy {
 }
 
 impl WarehouseError {
-    /// What helps against it, if it is an insert that failed. A code that we don't know may be
+    /// Remedy, if it is an insert that failed. A code that we don't know may be
     /// about the rows: splitting finds out, and an insert of nothing tells a refused row from a
     /// refused statement.
     #[must_use]
@@ -314,7 +314,7 @@ pub enum EngineError {
          RECEIPTS_WAREHOUSE_LIBRARY (warehouse.library) to where libchdb.so lies"
     )]
     LibraryMissing {
-        /// Where it was looked for.
+        /// Path where it was looked for.
         path: PathBuf,
     },
     /// libchdb is there but can't be used.
@@ -330,7 +330,7 @@ pub enum EngineError {
     Open {
         /// The data directory.
         path: PathBuf,
-        /// What is known.
+        /// Known details.
         detail: String,
     },
     /// This process runs an engine already: libchdb has one engine and one data path per process.
@@ -339,7 +339,7 @@ pub enum EngineError {
     /// The socket or the data directory can't be set up.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// Attempt that failed.
         what: String,
         /// The system's error.
         source: std::io::Error,

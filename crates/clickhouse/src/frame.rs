@@ -13,7 +13,7 @@ const LZ4: u8 = 0x82;
 const STORED: u8 = 0x02;
 /// The largest frame we take; ClickHouse's own default block is 1 MiB, the crate's buffer 256 KiB.
 const FRAME_BYTES_MAX: usize = 64 << 20;
-/// How much input goes into one frame that we write.
+/// Bytes of input in one frame that we write.
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// Why a frame can't be read.

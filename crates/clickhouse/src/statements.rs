@@ -18,7 +18,7 @@ use crate::chdb::{Chdb, Connection, Failure};
 /// ClickHouse's NETWORK_ERROR: the engine gave no connection, which may pass.
 const REFUSED: u32 = 210;
 
-/// One statement with all that it needs.
+/// A statement with all that it needs.
 #[derive(Debug)]
 pub(crate) struct Statement {
     /// The database that unqualified names are looked up in.
@@ -29,7 +29,7 @@ pub(crate) struct Statement {
     pub(crate) sql: String,
     /// The output format of a query, the input format of an insert.
     pub(crate) format: String,
-    /// What to do with it.
+    /// Kind of the statement.
     pub(crate) kind: StatementKind,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum StatementKind {
     Insert(Vec<Bytes>),
 }
 
-/// What came of a statement.
+/// Outcome of a statement.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// A query's output.
@@ -68,7 +68,7 @@ struct Job {
     reply: oneshot::Sender<Result<Outcome, StatementError>>,
 }
 
-/// How to open connections: the same arguments every time.
+/// Opener of connections: the same arguments every time.
 pub(crate) struct Opener {
     chdb: Chdb,
     arguments: Vec<CString>,
@@ -116,7 +116,7 @@ fn set_sql(settings: &[(String, String)]) -> String {
     format!("SET {}", pairs.join(", "))
 }
 
-/// One lane: threads, and the bounded queue before them.
+/// A lane: threads, and the bounded queue before them.
 pub(crate) struct Lane {
     jobs: Mutex<Option<Sender<Job>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,

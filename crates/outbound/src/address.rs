@@ -1,4 +1,4 @@
-//! Which addresses are public.
+//! Public addresses.
 //!
 //! The tables are IANA's registries of special-purpose addresses (RFC 6890 and its successors; IPv4
 //! and IPv6) and multicast. What they don't allow to be reached globally is refused, and also the
@@ -58,7 +58,7 @@ const REFUSED_V6: &[([u16; 8], u8, &str)] = &[
     ([0xff00, 0, 0, 0, 0, 0, 0, 0], 8, "multicast (RFC 4291)"),
 ];
 
-/// What makes `address` one that isn't asked; `None` for a public one.
+/// Reason why `address` isn't connected to; `None` for a public one.
 pub(crate) fn not_public(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => v4(address),

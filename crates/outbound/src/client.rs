@@ -30,13 +30,13 @@ struct Inner {
 /// An answer, whatever its status.
 #[derive(Debug, Clone)]
 pub struct Fetched {
-    /// Its status.
+    /// Status.
     pub status: StatusCode,
-    /// Its fields.
+    /// Header fields.
     pub headers: HeaderMap,
-    /// Its body, whole.
+    /// Body, whole.
     pub body: Bytes,
-    /// Whose answer it is: the URL after all redirects.
+    /// URL of the answer, after all redirects.
     pub final_url: String,
     host: String,
 }
@@ -66,7 +66,7 @@ impl Fetched {
         })
     }
 
-    /// Where the answer sends a GET to: 301, 302, 303, 307, 308 (RFC 9110, 15.4).
+    /// Location to which the answer redirects a GET: 301, 302, 303, 307, 308 (RFC 9110, 15.4).
     fn redirect(&self) -> Option<Result<&str, Error>> {
         if !matches!(self.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
             return None;
@@ -218,7 +218,7 @@ impl Client {
         })
     }
 
-    /// One of the places for requests in progress.
+    /// Waits for a permit for a request.
     pub(crate) async fn place(&self, host: &str, deadline: Deadline) -> Result<OwnedSemaphorePermit, Error> {
         let place = Arc::clone(&self.inner.places).acquire_owned();
         let place = deadline.all(host, Step::Place, place).await?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-/// How long and how large requests to the outside may be. Sizes are in bytes, times in
+/// Limits of requests to the outside. Sizes are in bytes, times in
 /// milliseconds.
 ///
 /// The keys that begin with `test_` are for tests on one machine; each that is given is told with a
@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// How long a name may take to resolve, all tries together.
+    /// Longest time that a name may take to resolve, all tries together.
     pub dns_ms_max: u64,
-    /// How long connecting and the TLS handshake may take, for each address tried.
+    /// Longest time of connecting and the TLS handshake, for each address tried.
     pub connect_ms_max: u64,
-    /// How long the head of an answer may take after the request was sent.
+    /// Longest time until the head of an answer, after the request was sent.
     pub head_ms_max: u64,
-    /// How long all of it may take: the wait for a place, the name, redirects, the last byte of the
+    /// Longest time of all of it: the wait for a permit, the name, redirects, the last byte of the
     /// body.
     pub total_ms_max: u64,
     /// The longest head of an answer.

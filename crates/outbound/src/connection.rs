@@ -24,7 +24,7 @@ use crate::{Config, Error};
 /// Addresses tried one after the other; the others are judged all the same.
 const ADDRESSES_TRIED_MAX: usize = 4;
 
-/// What hyper reads ahead, unless the head may be longer.
+/// Bytes that hyper reads ahead, unless the head may be longer.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
 
 const FIELDS_MAX: usize = 100;
@@ -84,7 +84,7 @@ pub(crate) struct Connection {
     _driver: AbortOnDropHandle<()>,
 }
 
-/// What came back, read whole.
+/// Answer, read whole.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,

@@ -22,7 +22,7 @@ pub enum Error {
     Unresolvable {
         /// The name requested.
         name: String,
-        /// What the DNS said.
+        /// Reason of the DNS.
         why: Unresolved,
     },
     /// No answer in time.
@@ -30,7 +30,7 @@ pub enum Error {
     TimedOut {
         /// The host or name requested.
         host: String,
-        /// What took too long.
+        /// Step that took too long.
         step: Step,
         /// The time it had.
         wait_ms_max: u64,
@@ -40,7 +40,7 @@ pub enum Error {
     Unreachable {
         /// The host.
         host: String,
-        /// What the network said.
+        /// Error of the network.
         what: String,
     },
     /// No TLS with this host: its certificate isn't valid for it, or it speaks no TLS 1.2 or 1.3.
@@ -48,7 +48,7 @@ pub enum Error {
     Tls {
         /// The host.
         host: String,
-        /// What was wrong.
+        /// Fault.
         what: String,
     },
     /// The answer is larger than allowed.
@@ -69,12 +69,12 @@ pub enum Error {
         /// The limit.
         redirects_max: usize,
     },
-    /// What came isn't an HTTP answer that can be used.
+    /// The answer isn't an HTTP answer that can be used.
     #[error("{host}: {what}")]
     BadAnswer {
         /// The host.
         host: String,
-        /// What is wrong with it.
+        /// Fault of the answer.
         what: String,
     },
     /// Another status than a success; see [`crate::Fetched::success`].
@@ -82,7 +82,7 @@ pub enum Error {
     BadStatus {
         /// The host.
         host: String,
-        /// Its answer's status.
+        /// Status of the answer.
         status: StatusCode,
     },
 }
@@ -114,7 +114,7 @@ impl Error {
     }
 }
 
-/// What the DNS said of a name.
+/// Answer of the DNS about a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unresolved {
     /// NXDOMAIN: there is no such name.

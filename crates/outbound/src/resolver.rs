@@ -1,6 +1,6 @@
 //! Names to addresses, and TXT records.
 //!
-//! Nothing is cached here: a person who has just published a record asks again, and the resolver
+//! No answer is cached here: a person who has just published a record tries again, and the resolver
 //! that is asked has a cache of its own. Neither the hosts file nor search domains are looked at,
 //! so a name means the same on every machine.
 
@@ -25,7 +25,8 @@ const RETRIES: usize = 2;
 
 /// Asks the system's resolver, or the one that a test gave.
 pub(crate) struct Resolver {
-    /// None where the system names no DNS server: whatever else this process does doesn't need one.
+    /// Resolver; `None` where the system names no DNS server: whatever else this process does
+    /// doesn't need one.
     resolver: Option<TokioResolver>,
     wait_ms_max: u64,
     wait: Duration,

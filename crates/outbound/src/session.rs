@@ -63,7 +63,7 @@ impl Session {
         self.exchange(method, headers, body, bytes_max, deadline).await
     }
 
-    /// One request with its answer; the caller holds a place.
+    /// Sends a request and reads its answer; the caller holds a permit.
     pub(crate) async fn exchange(
         &mut self,
         method: Method,

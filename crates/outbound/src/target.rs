@@ -11,12 +11,12 @@ use crate::{Config, Error};
 /// More than any server takes, and than service-interface.md's limit for an entry's URL.
 const URL_BYTES_MAX: usize = 4_096;
 
-/// Where to connect to, and what to request there.
+/// Target of a connection, and of its request.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) url: Url,
     pub(crate) host: HostName,
-    /// Where to connect; what the request says may differ under `test_https_port`.
+    /// Port to connect to; the request's may differ under `test_https_port`.
     pub(crate) port: u16,
     pub(crate) tls: bool,
 }
@@ -52,7 +52,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Where a redirect from here leads to.
+    /// Target of a redirect from here.
     pub(crate) fn join(&self, location: &str, config: &Config) -> Result<Self, Error> {
         if location.len() > URL_BYTES_MAX {
             return refused(format!(

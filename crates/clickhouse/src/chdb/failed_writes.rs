@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 /// Descriptors that are distinguished; larger ones share a place, which costs one insert too many
 /// at worst.
 const PLACES: usize = 65_536;
-/// One bit for each descriptor with a failed write since it was opened.
+/// Bits of descriptors with a failed write since they were opened.
 static FAILED: [AtomicU64; PLACES / 64] = [const { AtomicU64::new(0) }; PLACES / 64];
 /// `errno` of the last write that failed.
 static REASON: AtomicI32 = AtomicI32::new(EIO);

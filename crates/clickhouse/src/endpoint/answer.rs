@@ -21,7 +21,7 @@ pub(crate) enum Fault {
     NotFound,
     /// Another method than GET or POST.
     Method,
-    /// What the request carries can't be understood.
+    /// The request's content can't be understood.
     BadRequest(String),
     /// A setting that isn't allowed.
     Setting(String),
@@ -143,7 +143,7 @@ fn engine_status(code: u32) -> StatusCode {
     }
 }
 
-/// How an answer's body is packed.
+/// Compression of an answer's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
     /// As it is.

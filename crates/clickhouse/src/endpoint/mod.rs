@@ -45,12 +45,12 @@ const QUERY_BYTES_MAX: usize = 4 << 20;
 /// Time a request's head may take.
 const HEAD_WAIT: Duration = Duration::from_secs(10);
 
-/// Who may use a listener.
+/// Permitted users of a listener.
 #[derive(Debug, Clone)]
 pub(crate) enum Access {
     /// Whoever can open the socket's file.
     FileMode,
-    /// Who knows these.
+    /// Users who know these.
     Password {
         /// The user.
         user: String,

@@ -12,7 +12,7 @@ use super::settings::literal;
 use super::sql::{BODY_PARAM, Shape, shape};
 use crate::statements::{Statement, StatementKind};
 
-/// What a request's head says.
+/// Head of a request.
 #[derive(Debug)]
 pub(crate) struct Head {
     query: Option<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Head {
     multipart: Option<String>,
     /// Whether the body comes in ClickHouse's frames.
     pub(crate) framed: bool,
-    /// How to pack the answer.
+    /// Compression of the answer.
     pub(crate) packing: Packing,
     credentials: (Option<String>, Option<String>),
 }

@@ -1,4 +1,4 @@
-//! Which settings a request may carry.
+//! Settings that a request may carry.
 
 /// Settings that may be set for one request, with how their values look.
 const ALLOWED: [(&str, Value); 33] = [

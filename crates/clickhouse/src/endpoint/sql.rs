@@ -6,7 +6,7 @@
 //! so they are refused here. (Table functions and engines that read files or the network are
 //! refused by grants, see `engine`.)
 
-/// What the endpoint does with a statement.
+/// Treatment of a statement by the endpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Run it and answer with its output.

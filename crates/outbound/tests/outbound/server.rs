@@ -13,7 +13,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::world::World;
 
-/// One connection after the handshake.
+/// A connection after the handshake.
 pub type Socket = TlsStream<TcpStream>;
 
 /// Stops when dropped.

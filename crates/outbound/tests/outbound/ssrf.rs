@@ -1,4 +1,4 @@
-//! What must not be asked, in one table, and that nothing was.
+//! Addresses that must not be requested, in one table, and that none was.
 
 use outbound::{Config, Error};
 
@@ -91,8 +91,8 @@ const BY_ADDRESS: &[&str] = &[
     "a.localhost",
 ];
 
-/// Where a redirect from `https://good.test/` must not lead; another spelling is judged as the
-/// address it is.
+/// Targets to which a redirect from `https://good.test/` must not lead; another spelling is judged
+/// as the address it is.
 const REDIRECTS: &[(&str, &str)] = &[
     ("http://169.254.169.254/", "only https"),
     ("http://good.test/end", "only https"),

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// What the names of the tests lead to. Servers listen on 127.0.0.1 and 127.0.0.2, which the tests'
+/// Zone of the tests' names. Servers listen on 127.0.0.1 and 127.0.0.2, which the tests'
 /// configurations allow.
 const ZONE: &str = r#"
 good.test. 0 IN A 127.0.0.1
