@@ -1,4 +1,4 @@
-//! One receipt, step by step, ours beside the usual ways: parse, canonical bytes and hash, judge; a
+//! Steps of a receipt, ours beside the usual ways: parse, canonical bytes and hash, judge; a
 //! batch; a block of raw signature checks.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 

@@ -24,12 +24,12 @@ pub struct Arguments {
     /// A server that this program measures.
     #[command(subcommand)]
     pub hidden: Option<Hidden>,
-    /// What to measure.
+    /// Measurements to make.
     #[command(flatten)]
     pub run: RunArguments,
 }
 
-/// What to measure, how long, and where to write it.
+/// Measurements, their duration, and the folder of the results.
 #[derive(Debug, Args)]
 pub struct RunArguments {
     /// Measure only figures whose name contains this; may be given several times.
@@ -53,7 +53,7 @@ pub struct RunArguments {
     pub list: bool,
 }
 
-/// What this program runs itself as.
+/// Hidden roles of this program.
 #[derive(Debug, Subcommand)]
 pub enum Hidden {
     /// A server to be measured, until its standard input ends.
@@ -61,7 +61,7 @@ pub enum Hidden {
     Serve(ServeArguments),
 }
 
-/// How much is measured.
+/// Extent of the measurement.
 #[derive(Debug, Clone)]
 pub struct Effort {
     /// Rounds whose median counts; one more comes before them and is thrown away.
@@ -72,7 +72,7 @@ pub struct Effort {
     pub singles: u64,
     /// Batches in a round over HTTP or to the log.
     pub batches: u64,
-    /// How long the whole service is kept busy.
+    /// Time for which the whole service is kept busy.
     pub service_time: Duration,
 }
 

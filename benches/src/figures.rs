@@ -21,15 +21,15 @@ use crate::report::Report;
 use crate::row::Row;
 use crate::scratch::Scratch;
 
-/// What every figure is measured with.
+/// Setting of every figure.
 pub struct Setting<'a> {
-    /// How much is measured.
+    /// Extent of the measurement.
     pub effort: Effort,
-    /// Where logs go.
+    /// Folder of logs.
     pub scratch: Scratch,
     /// The command line.
     pub arguments: &'a RunArguments,
-    /// What is being measured now.
+    /// Progress of the measurement.
     pub progress: Progress,
 }
 

@@ -1,4 +1,4 @@
-//! What the criterion benches and the comparison program share.
+//! Parts that the criterion benches and the comparison program share.
 //!
 //! - [`analytics`]: the program `analytics`, over tens of millions of receipts
 //! - [`arguments`]: the command line of `compare`

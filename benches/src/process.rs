@@ -14,7 +14,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Where it listens.
+    /// Address of the server.
     pub address: SocketAddr,
     /// The core it is kept on, if it is.
     pub core: Option<usize>,
@@ -25,7 +25,7 @@ impl Server {
     /// several and `taskset` is at hand: the client gets the others.
     ///
     /// # Errors
-    /// It didn't start.
+    /// The server didn't start.
     pub fn start(arguments: &[&str]) -> Result<Self> {
         let program = std::env::current_exe()?;
         let cores = std::thread::available_parallelism()?.get();
@@ -53,7 +53,7 @@ impl Server {
     /// The CPU time it took so far, all threads, in seconds.
     ///
     /// # Errors
-    /// It has ended.
+    /// The server has ended.
     pub fn cpu_seconds(&self) -> Result<f64> {
         cpu_seconds(self.child.id())
     }
@@ -61,7 +61,7 @@ impl Server {
     /// The most memory it had so far, in bytes.
     ///
     /// # Errors
-    /// It has ended.
+    /// The server has ended.
     pub fn memory_peak_bytes(&self) -> Result<u64> {
         memory_peak_bytes(self.child.id())
     }

@@ -1,4 +1,4 @@
-//! What is being measured now: a bar on a terminal, a line for each step elsewhere.
+//! Progress of a measurement: a bar on a terminal, a line for each step elsewhere.
 
 use std::io::IsTerminal;
 
@@ -35,7 +35,7 @@ impl Progress {
         }
     }
 
-    /// Something within a figure begins.
+    /// Notes that a step within a figure begins.
     pub fn step(&self, figure: &str, step: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(format!("{figure}: {step}")),
@@ -43,7 +43,7 @@ impl Progress {
         }
     }
 
-    /// What a figure came to: a run may last for long after it.
+    /// Prints the result of a figure: a run may last for long after it.
     pub fn found(&self, rows: &[Row]) {
         for row in rows {
             let mut text = format!(

@@ -1,4 +1,4 @@
-//! What ours is measured against: the naive way to a payload hash, and signatures alone.
+//! References that ours is compared with: the naive way to a payload hash, and signatures alone.
 
 use anyhow::{Context, Result, ensure};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256};
@@ -42,7 +42,7 @@ pub fn naive_verify(body: &[u8]) -> Result<[u8; 32]> {
     Ok(Sha256::digest(&check.message).into())
 }
 
-/// Whose verification is measured.
+/// Library whose verification is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
     /// ed25519-dalek's `verify_strict`; aws-lc-rs for RSA and ECDSA.

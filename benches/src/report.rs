@@ -17,9 +17,9 @@ use crate::row::{Row, number};
 pub struct Report {
     /// When it began, RFC 3339.
     pub at: String,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// What it was made on.
+    /// Machine of the run.
     pub machine: Machine,
     /// Runnable threads over the last minute, after the run.
     pub load_after: f64,

@@ -7,7 +7,7 @@ use anyhow::Result;
 use cpu_time::ThreadTime;
 use serde::Serialize;
 
-/// One number a round, for each way.
+/// Numbers of each way, one a round.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Samples {
     /// Ours.
@@ -20,7 +20,7 @@ impl Samples {
     /// Measures in turn, `rounds` times after one that is thrown away.
     ///
     /// # Errors
-    /// What the ways return.
+    /// Errors of the ways.
     pub fn take(
         rounds: usize,
         mut ours: impl FnMut() -> Result<f64>,

@@ -1,10 +1,10 @@
-//! One line of the table: ours, the reference, and what was requested.
+//! A line of the table: ours, the reference, and the target.
 
 use serde::Serialize;
 
 use crate::rounds::Samples;
 
-/// What a figure must reach.
+/// Target of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Target {
     /// Ours over the reference, at least.
@@ -23,7 +23,7 @@ pub enum Target {
 pub struct Row {
     /// A stable name, to compare runs by.
     pub name: String,
-    /// What was measured, for a person.
+    /// Measured quantity, for a person.
     pub what: String,
     /// The unit of `ours` and `reference`.
     pub unit: &'static str,
@@ -31,17 +31,17 @@ pub struct Row {
     pub ours: Option<f64>,
     /// The median of the reference.
     pub reference: Option<f64>,
-    /// What the reference is.
+    /// Description of the reference.
     pub reference_is: String,
     /// Ours over the reference: the median of the rounds' ratios.
     pub ratio: Option<f64>,
-    /// What was requested; a row without is for information.
+    /// Target; a row without one is for information.
     pub target: Option<String>,
     /// Whether it was reached.
     pub met: Option<bool>,
     /// Why there is no figure.
     pub skipped: Option<String>,
-    /// What else was seen.
+    /// Further observations.
     pub notes: Vec<String>,
     /// Each round.
     pub rounds: Samples,

@@ -1,4 +1,4 @@
-//! Where logs are written while measuring: on a real disk, beside this program, and gone
+//! Folder of logs while measuring: on a real disk, beside this program, and gone
 //! afterwards.
 
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ impl Scratch {
     /// A new, empty folder in it.
     ///
     /// # Errors
-    /// It exists already, or can't be made.
+    /// The folder exists already, or can't be made.
     pub fn folder(&self, name: &str) -> Result<PathBuf> {
         let path = self.folder.path().join(name);
         std::fs::create_dir(&path).with_context(|| path.display().to_string())?;

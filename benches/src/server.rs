@@ -27,10 +27,10 @@ const RETENTION_BYTES_MAX: u64 = 1 << 30;
 /// No rate in these measurements gets near it; the limiter still runs for each request.
 const RATE_PER_S: u32 = 1_000_000_000;
 
-/// Which server, and where its log is.
+/// Server to run, and the folder of its log.
 #[derive(Debug, Args)]
 pub struct ServeArguments {
-    /// Which server.
+    /// Kind of server.
     which: Which,
     /// The gateway's log.
     #[arg(long)]

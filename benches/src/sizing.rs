@@ -1,4 +1,4 @@
-//! What `receipts size` says against what is measured: `receipts up` under open loops, its CPU and
+//! Comparison of `receipts size` with measurements: `receipts up` under open loops, its CPU and
 //! its bytes a receipt.
 //!
 //! Each load is sent at a fixed rate until it is over and every receipt is counted, exactly, by the
@@ -24,7 +24,7 @@ use crate::machine::Machine;
 use crate::process;
 
 const PUBLISHER: &str = "sizing.example";
-/// How far a prediction may be off.
+/// Largest relative error of a prediction.
 const OFF_MAX: f64 = 0.25;
 
 /// Measures what `receipts size` predicts.
@@ -37,15 +37,15 @@ pub struct Arguments {
     /// The folder of `receipts` and `receipts-load`; by default this program's
     #[arg(long)]
     pub programs: Option<PathBuf>,
-    /// Where the run is written
+    /// Folder of the results
     #[arg(long, default_value = "benches/runs")]
     pub out: PathBuf,
-    /// Where data directories are made: a real disk; by default beside this program
+    /// Folder of data directories: a real disk; by default beside this program
     #[arg(long)]
     pub scratch: Option<PathBuf>,
 }
 
-/// One load: receipts a second, receipts a request, `receipts size`'s algorithm and the
+/// A load: receipts a second, receipts a request, `receipts size`'s algorithm and the
 /// generator's.
 struct Load {
     name: &'static str,
@@ -113,7 +113,7 @@ const LOADS: [Load; 6] = [
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Compared {
-    /// What.
+    /// Name of the figure.
     pub what: &'static str,
     /// As measured.
     pub measured: f64,
@@ -125,11 +125,11 @@ pub struct Compared {
     pub within: bool,
 }
 
-/// One load's figures.
+/// Figures of a load.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Measured {
-    /// Which load.
+    /// Name of the load.
     pub load: &'static str,
     /// Whether the command's constants were fitted to it.
     pub fitted: bool,

@@ -25,7 +25,7 @@ pub struct Requests {
     whole: Arc<[Bytes]>,
 }
 
-/// What came back.
+/// Answers to the requests.
 #[derive(Debug, Default)]
 pub struct Answers {
     /// Answers with 202.
@@ -37,7 +37,7 @@ pub struct Answers {
 }
 
 impl Requests {
-    /// One POST to `path` for each body.
+    /// Makes a POST to `path` for each body.
     #[must_use]
     pub fn new(path: &str, signed: &[Signed]) -> Self {
         let whole = signed.iter().map(|signed| {
@@ -97,7 +97,7 @@ impl Requests {
     }
 }
 
-/// Which request is next, and when.
+/// Turns of the requests, and their times.
 struct Turns {
     taken: AtomicU64,
     total: u64,

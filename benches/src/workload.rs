@@ -14,7 +14,7 @@ pub const RECEIPT_BYTES: usize = 1_200;
 /// Client keys that take turns: few enough to stay in every cache, as an operator's are.
 pub const CLIENTS: usize = 16;
 
-/// One client: a key of its own.
+/// A client: a key of its own.
 pub struct Client {
     id: Uuid,
     key: SigningKey,

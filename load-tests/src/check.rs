@@ -60,7 +60,7 @@ struct Refusals {
     by_reason: BTreeMap<String, u64>,
 }
 
-/// What the audit says is in the ledger and the tables.
+/// Totals of the ledger and the tables, by the audit.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub struct AuditTotals {
     /// Accepted occurrences.
@@ -69,17 +69,17 @@ pub struct AuditTotals {
     pub rejected: u64,
 }
 
-/// One number: what it should be, at least and at most, and what it is.
+/// A number: its least and greatest right value, and its actual one.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Finding {
-    /// What the number counts.
+    /// Quantity.
     pub what: String,
     /// The least it may be.
     pub at_least: u64,
     /// The most it may be; above `at_least` only where a try went unanswered or a request was given
     /// up.
     pub at_most: u64,
-    /// What it is.
+    /// Actual value.
     pub is: u64,
 }
 
@@ -100,7 +100,7 @@ impl Finding {
     }
 }
 
-/// What the comparison came to.
+/// Result of the comparison.
 #[derive(Debug)]
 pub struct Checked {
     /// Every number.
@@ -288,7 +288,7 @@ async fn get(http: &HttpClient, plan: &Plan, path: &str) -> Result<(StatusCode, 
     Ok((status, response.into_body().collect().await?.to_bytes()))
 }
 
-/// What `receipts audit` finds; `None` where it isn't requested.
+/// Runs `receipts audit`; `None` where it isn't requested.
 ///
 /// # Errors
 /// The audit can't be run, or it found that something doesn't add up.

@@ -1,4 +1,4 @@
-//! What the service must say in the end, kept as acknowledgements come in.
+//! Expected numbers of the service, updated as acknowledgements arrive.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-/// What one receipt in a request must lead to.
+/// Expected outcome of a receipt in a request.
 #[derive(Debug, Clone)]
 pub struct Item {
     /// The receipt's id.
@@ -50,7 +50,7 @@ pub struct Expected {
     /// Further occurrences that the log may hold: of good receipts in tries that left open whether
     /// they were stored.
     pub open_occurrences: u64,
-    /// The same of receipts that must be rejected.
+    /// Number of uncertain receipts that must be rejected.
     pub open_rejected: u64,
     /// Receipts in requests that were given up: they may be counted or not.
     pub given_up: u64,

@@ -37,7 +37,7 @@ pub async fn status_of(http: &HttpClient, address: &str) -> Option<StatusCode> {
 /// A GET's status and body.
 ///
 /// # Errors
-/// Nothing answers, or not in time.
+/// The address doesn't answer, or not in time.
 pub async fn get(http: &HttpClient, address: &str) -> Result<(StatusCode, Bytes)> {
     let request = http::Request::get(address.parse::<Uri>()?).body(Full::default())?;
     let answer = tokio::time::timeout(LOOK_WAIT_MAX, http.request(request)).await??;

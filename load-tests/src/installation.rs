@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 use crate::plan::Arguments;
 
-/// What is the same for `receipts up` and for a fleet of processes.
+/// Parts that are equal for `receipts up` and for a fleet of processes.
 #[derive(Debug, Clone)]
 pub struct Installation {
     /// The gateways' base addresses.

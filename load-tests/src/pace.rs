@@ -17,7 +17,7 @@ use crate::plan::{Extent, Plan};
 use crate::submit::{Ending, Sender, Tries};
 use crate::workload::{Answer, Request};
 
-/// What the sending came to.
+/// Result of the sending.
 #[derive(Debug)]
 pub struct Paced {
     /// From the intended start to the final answer, in microseconds.
@@ -28,7 +28,7 @@ pub struct Paced {
     pub requests: u64,
     /// Receipts in them.
     pub receipts: u64,
-    /// What the requests met on their way.
+    /// Faults that the requests met on their way.
     pub met: Met,
 }
 

@@ -83,16 +83,17 @@ pub struct Arguments {
     /// `receipts audit`.
     #[arg(long)]
     pub data: Option<PathBuf>,
-    /// The same comparison where RECEIPTS_* variables or RECEIPTS_CONFIG name the engines.
+    /// Whether the audit is compared too, where RECEIPTS_* variables or RECEIPTS_CONFIG name the
+    /// engines.
     #[arg(long)]
     pub audit: bool,
-    /// What the audit's process gets beside this one's environment.
+    /// Environment of the audit's process beside this one's.
     #[arg(skip)]
     pub audit_environment: Vec<(String, String)>,
     /// The `receipts` binary for the audit; by default the one beside this program.
     #[arg(long)]
     pub receipts: Option<PathBuf>,
-    /// How often the dashboard is queried for freshness, in milliseconds; 0 doesn't query.
+    /// Interval at which the dashboard is queried for freshness, in milliseconds; 0 doesn't query.
     #[arg(long, default_value_t = 50)]
     pub sample_ms: u64,
     /// Print the report as JSON.
@@ -142,9 +143,9 @@ pub struct Plan {
     pub malformed: f64,
     /// Tries a request.
     pub tries_max: u32,
-    /// How long an answer is waited for.
+    /// Longest wait for an answer.
     pub answer_wait_max: Duration,
-    /// How long to wait for the watermark.
+    /// Longest wait for the watermark.
     pub wait_max: Duration,
     /// The seed.
     pub seed: u64,

@@ -1,4 +1,4 @@
-//! One process under test: started, waited for, stopped, killed, frozen. It ends with this one,
+//! A process under test: started, waited for, stopped, killed, frozen. It ends with this one,
 //! whatever ends this one.
 
 use std::fs::OpenOptions;
@@ -15,12 +15,12 @@ use crate::http::{HttpClient, status_of};
 const READY_WAIT_MAX: Duration = Duration::from_secs(120);
 /// The longest an orderly end may take: longer than any drain.
 const STOP_WAIT_MAX: Duration = Duration::from_secs(90);
-/// What is shown of a log.
+/// Lines of a log that are shown.
 const TAIL_LINES: usize = 20;
 const LINE_CHARS_MAX: usize = 400;
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
-/// What one process weighs, in bytes.
+/// Memory of a process, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Memory {
     /// Resident now.
@@ -56,7 +56,7 @@ impl Process {
         }
     }
 
-    /// Its name.
+    /// Name of the process.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -71,7 +71,7 @@ impl Process {
     /// Starts the process, without waiting for it.
     ///
     /// # Errors
-    /// It runs already, or can't be started.
+    /// The process runs already, or can't be started.
     pub fn start(&mut self) -> Result<()> {
         ensure!(self.child.is_none(), "{} runs already", self.name);
         let log = OpenOptions::new()
@@ -88,7 +88,7 @@ impl Process {
     /// Waits until it says that it is ready.
     ///
     /// # Errors
-    /// It ended, or took too long; the text holds the end of its log.
+    /// The process ended, or took too long; the text has the end of its log.
     pub async fn ready(&mut self, http: &HttpClient) -> Result<()> {
         let deadline = Instant::now() + READY_WAIT_MAX;
         loop {
@@ -115,7 +115,7 @@ impl Process {
     /// SIGKILL, also to a frozen one; done when it is gone.
     ///
     /// # Errors
-    /// It doesn't run.
+    /// The process doesn't run.
     pub fn kill(&mut self) -> Result<()> {
         let mut child = self.child.take().with_context(|| self.not_running())?;
         child.kill()?;
@@ -126,7 +126,7 @@ impl Process {
     /// SIGTERM, and waits for the drain.
     ///
     /// # Errors
-    /// It doesn't run, or didn't end well.
+    /// The process doesn't run, or didn't end well.
     pub async fn stop(&mut self) -> Result<()> {
         self.signal(Signal::TERM)?;
         let deadline = Instant::now() + STOP_WAIT_MAX;
@@ -152,7 +152,7 @@ impl Process {
     /// SIGSTOP: its connections stay open, and nothing answers.
     ///
     /// # Errors
-    /// It doesn't run.
+    /// The process doesn't run.
     pub fn freeze(&self) -> Result<()> {
         self.signal(Signal::STOP)
     }
@@ -173,15 +173,15 @@ impl Process {
     /// SIGCONT.
     ///
     /// # Errors
-    /// It doesn't run.
+    /// The process doesn't run.
     pub fn thaw(&self) -> Result<()> {
         self.signal(Signal::CONT)
     }
 
-    /// What it weighs now.
+    /// Memory of the process now.
     ///
     /// # Errors
-    /// It doesn't run.
+    /// The process doesn't run.
     pub fn memory(&self) -> Result<Memory> {
         let id = self.id().with_context(|| self.not_running())?;
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;

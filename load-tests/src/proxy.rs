@@ -14,16 +14,16 @@ use tokio_util::task::AbortOnDropHandle;
 
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// What becomes of a connection. A change ends the connections that were made before it.
+/// Fault of a connection. A change ends the connections that were made before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
     /// Every chunk of an answer comes so much later.
     Slow(Duration),
     /// Requests arrive, answers don't, and the connection breaks so much later.
     Mute(Duration),
-    /// Nothing arrives; this text is the answer to everything.
+    /// The server isn't reached; this text is the answer to everything.
     Answer(String),
     /// Connections are closed as soon as they are made.
     Away,
@@ -74,7 +74,7 @@ impl Proxy {
         })
     }
 
-    /// Where it listens.
+    /// Address of the proxy.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

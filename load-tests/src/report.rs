@@ -1,4 +1,4 @@
-//! What a person reads, and what a program reads.
+//! Reports for a person, and for a program.
 
 use anstream::println;
 use anstyle::{AnsiColor, Style};
@@ -43,7 +43,7 @@ pub struct Report {
     pub(crate) receipts: u64,
     seconds: f64,
     pub(crate) receipts_per_second: f64,
-    /// The same until everything acknowledged was counted.
+    /// Rate until everything acknowledged was counted.
     pub(crate) counted_per_second: Option<f64>,
     mode: &'static str,
     batch: usize,
@@ -116,7 +116,7 @@ impl Report {
         }
     }
 
-    /// What was sent and what had to be repeated, in a line.
+    /// Summary of sent and repeated requests, in a line.
     #[must_use]
     pub fn summary(&self) -> String {
         let (receipts, requests, repeated, unavailable) =
@@ -130,7 +130,7 @@ impl Report {
         self.passed
     }
 
-    /// How long acknowledgements took.
+    /// Times of acknowledgements, in a line.
     #[must_use]
     pub fn latency_line(&self) -> String {
         let ms = |us: u64| us as f64 / 1000.0;

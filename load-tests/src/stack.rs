@@ -10,7 +10,7 @@ use crate::installation::Installation;
 use crate::plan::Arguments;
 use crate::process::Process;
 
-/// One installation: a data directory, fixed ports, and the process while it runs.
+/// An installation: a data directory, fixed ports, and the process while it runs.
 pub struct Stack {
     installation: Installation,
     metrics: String,
@@ -88,7 +88,7 @@ impl Stack {
     /// Starts the process, without waiting for it.
     ///
     /// # Errors
-    /// It runs already, or can't be started.
+    /// The process runs already, or can't be started.
     pub fn start(&mut self) -> Result<()> {
         self.process.start()
     }
@@ -104,7 +104,7 @@ impl Stack {
     /// kill -9, and waits for the process to be gone.
     ///
     /// # Errors
-    /// It doesn't run.
+    /// The process doesn't run.
     pub fn kill(&mut self) -> Result<()> {
         self.process.kill()
     }
@@ -112,7 +112,7 @@ impl Stack {
     /// SIGTERM, and waits for the drain.
     ///
     /// # Errors
-    /// It doesn't run, or didn't end well.
+    /// The process doesn't run, or didn't end well.
     pub async fn stop(&mut self) -> Result<()> {
         self.process.stop().await
     }

@@ -1,5 +1,5 @@
-//! One request, with the retries an ordinary client makes: 429 and 503 (after `Retry-After`),
-//! time-outs and broken connections, each try at the next gateway.
+//! Sending of a request, with the retries an ordinary client makes: 429 and 503 (after
+//! `Retry-After`), time-outs and broken connections, each try at the next gateway.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 /// The most that `Retry-After` is heeded.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 
-/// Where and how requests are sent.
+/// Addresses and settings of sending.
 pub struct Sender {
     http: HttpClient,
     gateways: Vec<String>,
@@ -25,7 +25,7 @@ pub struct Sender {
     answer_wait_max: Duration,
 }
 
-/// How a request ended.
+/// End of a request.
 #[derive(Debug)]
 pub enum Ending {
     /// Answered as it must be.
@@ -36,17 +36,17 @@ pub enum Ending {
     GivenUp(String),
 }
 
-/// What a request met on its way to its ending.
+/// Tries of a request until its end.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Tries {
     /// Tries that had to be repeated.
     pub repeated: u32,
-    /// Those of them that left open whether the record was stored: no answer, or a 503 that doesn't
-    /// say.
+    /// Number of tries that left open whether the record was stored: no answer, or a 503 that
+    /// doesn't say.
     pub open: u32,
     /// Answers 503.
     pub unavailable: u32,
-    /// Those of them that said no `Retry-After`.
+    /// Number of tries whose answer had no `Retry-After`.
     pub without_retry_after: u32,
     /// The longest that a 503 took.
     pub slowest_unavailable: Duration,
@@ -156,7 +156,7 @@ enum Tried {
     Open(String),
 }
 
-/// What is refused for want of room never reaches the log.
+/// Requests that are refused for want of room never reach the log.
 fn surely_not_stored(problem: &str) -> bool {
     problem.contains("\"code\":\"overloaded\"")
 }

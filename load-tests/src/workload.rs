@@ -24,7 +24,7 @@ const REPEATABLE_MAX: usize = 256;
 /// Requests signed ahead.
 const AHEAD_MAX: usize = 256;
 
-/// What the gateway must answer.
+/// Answer that the gateway must give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// 202.
@@ -33,7 +33,7 @@ pub enum Answer {
     Refused,
 }
 
-/// One request, ready to send.
+/// A request, ready to send.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// `/api/v1/receipts` or `/api/v1/receipts/batch`.
@@ -42,9 +42,9 @@ pub struct Request {
     pub body: Bytes,
     /// `X-Service-Signature`, for a single receipt.
     pub signature: Option<String>,
-    /// What must be answered.
+    /// Required answer.
     pub answer: Answer,
-    /// What each receipt in it must lead to.
+    /// Expected outcomes of its receipts.
     pub items: Vec<Item>,
 }
 
@@ -174,7 +174,7 @@ impl Maker {
         })
     }
 
-    /// One receipt of a client: new, repeated or tampered with.
+    /// Makes a receipt of a client: new, repeated or tampered with.
     fn receipt(&mut self, client: usize) -> Result<(Vec<u8>, Item)> {
         let share: f64 = self.random.random();
         let earlier = self.clients[client].earlier.len();

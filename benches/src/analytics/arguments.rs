@@ -38,10 +38,10 @@ pub struct Arguments {
     /// Receipts a second that come in meanwhile.
     #[arg(long, value_name = "N", default_value_t = 2_000)]
     pub rate: u32,
-    /// How long the mix runs, and each part of the cost, in seconds.
+    /// Duration of the mix, and of each part of the cost, in seconds.
     #[arg(long, value_name = "S", default_value_t = 120)]
     pub seconds: u64,
-    /// How long the readers read before the mix counts, in seconds: their first pages of each
+    /// Time that the readers read before the mix counts, in seconds: their first pages of each
     /// publisher aren't in memory yet.
     #[arg(long, value_name = "S", default_value_t = 300)]
     pub warm_seconds: u64,

@@ -24,7 +24,7 @@ pub(super) const PROBE: &str = "probe.example";
 const PROBE_EVERY: Duration = Duration::from_millis(200);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const MILLISECONDS_MAX: f64 = 1_000.0;
-/// What is acknowledged at the end must still be seen.
+/// Time within which everything acknowledged at the end must be seen.
 const TAIL: Duration = Duration::from_secs(5);
 
 /// The delays, in milliseconds.

@@ -18,11 +18,11 @@ const BIGGEST_ENTRIES: u64 = 20_000;
 const OTHER_ENTRIES: u64 = 2_000;
 const CLIENTS: u64 = 50;
 const MODELS: u64 = 5;
-/// One receipt in so many repeats an earlier one.
+/// Ratio of receipts that repeat an earlier one.
 const DUPLICATE_EVERY: u64 = 100;
 /// So far back, in numbers.
 const DUPLICATE_BACK: u64 = 77_777;
-/// One in so many comes up to two days after its access.
+/// Ratio of receipts that arrive up to two days after their access.
 const LATE_EVERY: u64 = 50;
 const LATE_S_MAX: u64 = 172_800;
 pub(super) const DAY_MS: i64 = 86_400_000;
@@ -108,7 +108,7 @@ async fn stored(service: &Service, table: &str) -> Result<String> {
     Ok(service.sql(&parts).await?.replace('\t', ", "))
 }
 
-/// What is loaded, and from when on.
+/// Receipts to load, and their times.
 #[derive(Debug, Clone)]
 pub(super) struct Load {
     receipts: u64,
@@ -155,7 +155,7 @@ impl Load {
         self.to_ms
     }
 
-    /// What was loaded, for the report.
+    /// Description of the load, for the report.
     pub(super) fn notes(&self) -> Vec<String> {
         vec![format!(
             "{} receipts of {} publishers over {} days, 1 in {DUPLICATE_EVERY} a duplicate, 1 in {LATE_EVERY} up to {} hours late; \

@@ -1,5 +1,5 @@
-//! What dashboards ask while receipts come in: each reader opens a page, which requests its parts
-//! at once, looks at it, and opens the next.
+//! Mix of dashboard queries while receipts arrive: each reader opens a page, which requests its
+//! parts at once, looks at it, and opens the next.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -75,7 +75,7 @@ fn parts(days: i64, interval: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// One GET; its answer's body.
+/// Sends a GET. Returns the answer's body.
 pub(super) async fn get(http: &HttpClient, address: &str, key: &str) -> Result<bytes::Bytes> {
     let request = Request::get(address)
         .header("authorization", format!("Bearer {key}"))

@@ -44,7 +44,7 @@ const RECEIPT_BYTES_MAX: u64 = 400;
 /// Loads, measures, prints, writes.
 ///
 /// # Errors
-/// Nothing could be measured: no programs, no room, a service that doesn't start.
+/// The measurement is impossible: no programs, no room, a service that doesn't start.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

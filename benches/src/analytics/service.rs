@@ -8,7 +8,7 @@ use load_tests::stack::Stack;
 use super::{Arguments, sql};
 use crate::process;
 
-/// One process on a data directory.
+/// A process on a data directory.
 pub(super) struct Service {
     stack: Stack,
     socket: PathBuf,

@@ -9,7 +9,7 @@ use tokio::net::UnixStream;
 /// Runs one statement; its output as tab-separated text.
 ///
 /// # Errors
-/// It failed, in the engine's words.
+/// The statement failed, in the engine's words.
 pub(super) async fn run(socket: &Path, statement: &str) -> Result<String> {
     let mut stream = UnixStream::connect(socket)
         .await

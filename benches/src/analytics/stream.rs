@@ -29,7 +29,7 @@ const ENTRIES: usize = 2_000;
 const UNDER_WAY_MAX: usize = 512;
 /// Signed ahead of their time.
 const AHEAD_MAX: usize = 4_096;
-/// One receipt in so many states an access of up to two days before, most of them of less: lateness
+/// Ratio of receipts that state an access of up to two days before, most of them of less: lateness
 /// follows Zipf's law.
 pub(super) const LATE_EVERY: u32 = 200;
 const LATE_MS_MAX: u64 = 172_800_000;
@@ -137,7 +137,7 @@ pub(super) async fn send(http: &HttpClient, gateway: &str, signed: Signed) -> Re
     Ok(Instant::now())
 }
 
-/// What was acknowledged.
+/// Acknowledged receipts.
 #[derive(Default)]
 pub(super) struct Acknowledged {
     pub(super) receipts: AtomicU64,

@@ -1,4 +1,4 @@
-//! What the gateway costs: its process's CPU time for each request, beside a bare server's, and its
+//! Cost of the gateway: its process's CPU time for each request, beside a bare server's, and its
 //! memory.
 
 use anyhow::{Context, Result};
@@ -33,7 +33,7 @@ fn start_gateway(setting: &Setting<'_>, name: &str) -> Result<Server> {
     ])
 }
 
-/// One round's cost, and what was answered.
+/// Cost of a round, and its answers.
 struct Cost {
     cpu_seconds: f64,
     answers: Answers,

@@ -1,4 +1,4 @@
-//! What the gateway's verification of outer signatures costs: the whole check of a request's body
+//! Cost of the gateway's verification of outer signatures: the whole check of a request's body
 //! beside the check of its format alone.
 
 use anyhow::{Context, Result};

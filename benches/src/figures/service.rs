@@ -47,7 +47,7 @@ impl Programs {
     }
 }
 
-/// What one load came to.
+/// Result of a load.
 struct Loaded {
     /// The generator's report.
     report: Value,
@@ -178,7 +178,7 @@ fn text(value: &str) -> String {
     value.to_owned()
 }
 
-/// Nothing but good receipts: what is measured is the pace, and tampered ones cost the same.
+/// Arguments for good receipts only: the pace is measured, and tampered ones cost the same.
 fn arguments(batch: usize, seconds: u64, more: &[&str]) -> Vec<String> {
     let mut arguments = vec![
         text("--batch"),

@@ -29,7 +29,7 @@ const RAW: &[u8] = &[b'x'; 1_200];
 const USER: &str = "bench";
 const PASSWORD: &str = "bench";
 
-/// What a receipt's row is made of. 200 publishers of 50 entries, 40 clients, the last 24 hours.
+/// Members of a receipt's row. 200 publishers of 50 entries, 40 clients, the last 24 hours.
 struct Facts {
     publisher: String,
     url: String,
@@ -128,7 +128,7 @@ async fn insert(warehouse: &Warehouse, records: &[Bytes], epoch: &WriterEpoch) -
     Ok(warehouse.insert_accepted(&rows, Some(epoch)).await?)
 }
 
-/// How the engine is reached, past the client.
+/// Way to the engine, past the client.
 enum Way {
     Socket(PathBuf),
     Tcp(std::net::SocketAddr),
@@ -171,7 +171,7 @@ async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, sql: &str, bo
     Ok(answer.split_off(end + 4))
 }
 
-/// One kind of block over one way.
+/// A round of one kind of block over one way.
 struct Round<'a> {
     runtime: &'a Runtime,
     warehouse: &'a Warehouse,

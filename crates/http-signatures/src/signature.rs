@@ -99,7 +99,7 @@ impl MessageSignature {
     /// epoch.
     ///
     /// # Errors
-    /// What doesn't hold, in a sentence for the signer.
+    /// A rule that doesn't hold, in a sentence for the signer.
     pub fn verify(
         &self,
         key: &PublicKey,

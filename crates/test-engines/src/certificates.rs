@@ -12,7 +12,7 @@ pub struct Certificates {
     pub ca: PathBuf,
     /// The server's certificate.
     pub certificate: PathBuf,
-    /// Its private key, PKCS#8.
+    /// Private key, PKCS#8.
     pub key: PathBuf,
 }
 

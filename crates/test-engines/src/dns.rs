@@ -82,7 +82,7 @@ impl Dns {
         Ok(dns)
     }
 
-    /// Where it answers, UDP and TCP.
+    /// Address of the server, UDP and TCP.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -92,7 +92,7 @@ impl Dns {
     ///
     /// # Errors
     ///
-    /// It doesn't run, or doesn't take the zone.
+    /// The server doesn't run, or doesn't take the zone.
     pub fn set(&self, records: &str) -> anyhow::Result<()> {
         std::fs::write(&self.zone, format!("{APEX}{records}\n"))?;
         control_of(&self.config, &["auth_zone_reload", "."])?;

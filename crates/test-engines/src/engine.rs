@@ -1,4 +1,4 @@
-//! One engine's process: started, watched until it answers, killed, frozen, started again.
+//! Process of an engine: started, watched until it answers, killed, frozen, started again.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::spawner;
 
-/// How long an engine may take to answer: many times what it takes, since tests may have most of
+/// Longest time until an engine answers: many times the usual one, since tests may have most of
 /// the processor.
 const START_MAX: Duration = Duration::from_secs(120);
 const TRIES: u32 = 5;
@@ -198,7 +198,7 @@ fn pause() {
     std::thread::sleep(PROBE_EVERY);
 }
 
-/// What is done to every engine from outside.
+/// Controls of every engine from outside.
 macro_rules! controls {
     ($engine:ty) => {
         impl $engine {
@@ -206,7 +206,7 @@ macro_rules! controls {
             ///
             /// # Errors
             ///
-            /// It isn't running.
+            /// The engine isn't running.
             pub fn kill(&self) -> anyhow::Result<()> {
                 self.engine.kill()
             }
@@ -215,7 +215,7 @@ macro_rules! controls {
             ///
             /// # Errors
             ///
-            /// It isn't running.
+            /// The engine isn't running.
             pub fn stop(&self) -> anyhow::Result<()> {
                 self.engine.stop()
             }
@@ -224,7 +224,7 @@ macro_rules! controls {
             ///
             /// # Errors
             ///
-            /// It runs already, or doesn't start.
+            /// The engine runs already, or doesn't start.
             pub fn restart(&self) -> anyhow::Result<()> {
                 self.engine.restart()
             }
@@ -233,7 +233,7 @@ macro_rules! controls {
             ///
             /// # Errors
             ///
-            /// It isn't running.
+            /// The engine isn't running.
             pub fn freeze(&self) -> anyhow::Result<()> {
                 self.engine.freeze()
             }
@@ -242,7 +242,7 @@ macro_rules! controls {
             ///
             /// # Errors
             ///
-            /// It isn't running.
+            /// The engine isn't running.
             pub fn thaw(&self) -> anyhow::Result<()> {
                 self.engine.thaw()
             }

@@ -19,7 +19,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// It can't be made, or there is no `sh`.
+    /// The folder can't be made, or there is no `sh`.
     pub fn new(engine: &str) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix(&format!("receipts-{engine}-"))
@@ -40,7 +40,7 @@ impl Folder {
         Ok(Self { directory, janitor })
     }
 
-    /// Where it is.
+    /// Path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.directory.path()

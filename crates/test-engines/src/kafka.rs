@@ -41,13 +41,13 @@ pub struct Kafka {
     folder: Folder,
 }
 
-/// What a client of [`Kafka::start_secure`] needs: `SASL_SSL`, mechanism `PLAIN` or
+/// Settings for a client of [`Kafka::start_secure`]: `SASL_SSL`, mechanism `PLAIN` or
 /// `SCRAM-SHA-512`, the same login for both.
 #[derive(Debug, Clone)]
 pub struct KafkaSecurity {
     /// Whom to trust.
     pub certificates: Certificates,
-    /// Who may come in.
+    /// Login of the client.
     pub login: Login,
 }
 
@@ -73,7 +73,7 @@ impl Kafka {
         Self::start_with(&[])
     }
 
-    /// The same with further lines for `server.properties`.
+    /// Starts it with further lines for `server.properties`.
     ///
     /// # Errors
     ///
@@ -148,13 +148,13 @@ impl Kafka {
         &self.bootstrap
     }
 
-    /// What a client needs beside, of [`Kafka::start_secure`].
+    /// Further settings for a client of [`Kafka::start_secure`].
     #[must_use]
     pub fn security(&self) -> Option<&KafkaSecurity> {
         self.security.as_ref()
     }
 
-    /// Its log, for a look when something is odd.
+    /// Log of the engine, for a look when something is odd.
     #[must_use]
     pub fn log(&self) -> PathBuf {
         self.folder.path().join("kafka.log")
@@ -189,7 +189,7 @@ impl Kafka {
     ///
     /// # Errors
     ///
-    /// It is missing, or failed.
+    /// `kcat` is missing, or failed.
     pub fn kcat(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let mut kcat = Command::new("kcat");
         kcat.args(["-b", &self.bootstrap]);
@@ -217,7 +217,7 @@ fn first_error(results: Vec<TopicResult>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How to run a class of Kafka's.
+/// Command line of a class of Kafka's.
 struct Java {
     home: PathBuf,
     logging: PathBuf,
@@ -244,7 +244,7 @@ impl Java {
     }
 }
 
-/// Where Kafka lies; fetched now if it wasn't yet.
+/// Folder of Kafka; fetched now if it wasn't yet.
 fn home() -> anyhow::Result<PathBuf> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/fetch-kafka");
     run(&mut Command::new(script))?;

@@ -24,7 +24,7 @@ pub struct Postgres {
     folder: Folder,
 }
 
-/// What a client of [`Postgres::start_secure`] needs. The URLs have all of it.
+/// Settings for a client of [`Postgres::start_secure`]. The URLs have all of it.
 #[derive(Debug, Clone)]
 pub struct PostgresSecurity {
     /// Whom to trust.
@@ -150,7 +150,7 @@ impl Postgres {
         format!("postgres://{user}:{password}@localhost:{port}/{database}?sslmode=verify-full&sslrootcert={ca}")
     }
 
-    /// What a client needs, of [`Postgres::start_secure`].
+    /// Settings for a client of [`Postgres::start_secure`].
     #[must_use]
     pub fn security(&self) -> Option<&PostgresSecurity> {
         self.security.as_ref()
@@ -161,7 +161,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// It is missing, or the server refuses the statement.
+    /// `psql` is missing, or the server refuses the statement.
     pub fn psql(&self, database: &str, sql: &str) -> anyhow::Result<String> {
         let port = self.security.as_ref().map_or(5432, |security| security.port);
         psql(self.folder.path(), port, database, sql)

@@ -26,12 +26,12 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// One that scrapes `targets` (job, `host:port`) and evaluates the rule files that match
+    /// Starts one that scrapes `targets` (job, `host:port`) and evaluates the rule files that match
     /// `rules`.
     ///
     /// # Errors
     ///
-    /// It isn't in the cache (`make prometheus`), or doesn't start.
+    /// Prometheus isn't in the cache (`make prometheus`), or doesn't start.
     pub fn start(targets: &[(&str, &str)], rules: &Path) -> anyhow::Result<Self> {
         let program = program("prometheus")?;
         let folder = Folder::new("prometheus")?;
@@ -78,16 +78,16 @@ impl Prometheus {
         http::get(self.port, path)
     }
 
-    /// The same as JSON.
+    /// Returns the answer as JSON.
     ///
     /// # Errors
     ///
-    /// Those of [`get`](Self::get), or a body that isn't JSON.
+    /// Errors of [`get`](Self::get), or a body that isn't JSON.
     pub fn json(&self, path: &str) -> anyhow::Result<Value> {
         Ok(serde_json::from_str(&self.get(path)?)?)
     }
 
-    /// What a question in PromQL finds now: the series, with their values.
+    /// Series that a query in PromQL finds now, with their values.
     ///
     /// # Errors
     ///
@@ -109,12 +109,12 @@ impl Prometheus {
         Ok(found.with_context(|| selector.to_owned())?.clone())
     }
 
-    /// What `promtool check metrics` has to say of a page of `/metrics`; nothing if it finds no
+    /// Findings of `promtool check metrics` on a page of `/metrics`; empty if it finds no
     /// fault.
     ///
     /// # Errors
     ///
-    /// It isn't in the cache (`make prometheus`), or doesn't start.
+    /// Prometheus isn't in the cache (`make prometheus`), or doesn't start.
     pub fn lint(page: &str) -> anyhow::Result<String> {
         let mut tool = Command::new(program("promtool")?)
             .args(["check", "metrics"])

@@ -21,14 +21,14 @@ pub struct Redis {
     _folder: Folder,
 }
 
-/// How to reach it.
+/// Address and settings of a client.
 #[derive(Debug, Clone)]
 struct Client {
     port: u16,
     security: Option<RedisSecurity>,
 }
 
-/// What a client of [`Redis::start_secure`] needs beside the address.
+/// Further settings for a client of [`Redis::start_secure`].
 #[derive(Debug, Clone)]
 pub struct RedisSecurity {
     /// Whom to trust.
@@ -116,7 +116,7 @@ impl Redis {
         }
     }
 
-    /// What a client needs beside, of [`Redis::start_secure`].
+    /// Further settings for a client of [`Redis::start_secure`].
     #[must_use]
     pub fn security(&self) -> Option<&RedisSecurity> {
         self.client.security.as_ref()
@@ -126,7 +126,7 @@ impl Redis {
     ///
     /// # Errors
     ///
-    /// It is missing, or failed. An error reply is output, not an error.
+    /// `redis-cli` is missing, or failed. An error reply is output, not an error.
     pub fn cli(&self, command: &[&str]) -> anyhow::Result<String> {
         self.client.cli(command)
     }

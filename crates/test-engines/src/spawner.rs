@@ -26,7 +26,7 @@ pub fn dying_with_us(program: impl AsRef<std::ffi::OsStr>, signal: &str) -> Comm
 ///
 /// # Errors
 ///
-/// It can't be started.
+/// The command can't be started.
 pub fn spawn(command: Command) -> anyhow::Result<Child> {
     static SPAWNER: OnceLock<Sender<Job>> = OnceLock::new();
     let jobs = SPAWNER.get_or_init(|| {

@@ -73,7 +73,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// What someone needs who wants to send, ask, look inside, or start one more.
+/// Prints the addresses for whoever wants to send, query, look inside, or start one more.
 fn print(fleet: &mut Fleet) {
     let installation = fleet.installation();
     for gateway in &installation.gateways {

@@ -24,7 +24,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 Exit codes: 0 exact, 1 not, 2 wrong usage."
 )]
 struct Arguments {
-    /// What helm/timings wrote.
+    /// File that helm/timings wrote.
     #[arg(long, value_name = "FILE")]
     timings: PathBuf,
     /// Receipts a second.

@@ -11,7 +11,7 @@ use crate::proxy::{Fault, Proxy};
 
 use super::Stage;
 
-/// What a gateway may hold beyond its weight at rest: bodies in flight, Kafka's queue, and what the
+/// Memory of a gateway beyond its size at rest: bodies in flight, Kafka's queue, and what the
 /// allocator keeps.
 const GATEWAY_GROWTH_BYTES_MAX: u64 = (40 + 64 + 64) << 20;
 

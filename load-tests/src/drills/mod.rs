@@ -23,12 +23,12 @@ use futures_util::future::BoxFuture;
 
 pub use stage::Stage;
 
-/// One drill.
+/// A drill.
 #[derive(Clone, Copy)]
 pub struct Drill {
-    /// What `--only` calls it.
+    /// Name for `--only`.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// Description, a line.
     pub what: &'static str,
     body: Body,
 }
@@ -42,7 +42,7 @@ enum Body {
     Own(fn(Setting) -> BoxFuture<'static, Result<Figures>>),
 }
 
-/// What drills are told.
+/// Setting of the drills.
 #[derive(Debug, Clone)]
 pub struct Setting {
     /// The folder with the services' programs.
@@ -55,7 +55,7 @@ pub struct Setting {
     pub verbose: bool,
 }
 
-/// What a drill measured, for the summary.
+/// Figures that a drill measured, for the summary.
 pub type Figures = Vec<(&'static str, String)>;
 
 /// A drill on the shared fleet.

@@ -289,8 +289,8 @@ pub(super) async fn rolling_restart(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Nothing that is exact may depend on our clocks. The limits on a receipt's own timestamp do, so
-/// the gateway stays within them.
+/// Numbers that are exact may not depend on our clocks. The limits on a receipt's own timestamp do,
+/// so the gateway stays within them.
 pub(super) async fn clock_skew(stage: &mut Stage) -> Result<()> {
     stage.fleet.gateways[0].shift_clock(Some(-240))?;
     // The arrival decides whether a domain was verified before, so it was an hour ago here. A
@@ -317,8 +317,8 @@ pub(super) async fn clock_skew(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Whose clock is ahead: one verifier of several, and every writer, because any of them may own the
-/// shard.
+/// Replicas whose clock is ahead: one verifier of several, and every writer, because any of them
+/// may own the shard.
 fn ahead(stage: &mut Stage) -> impl Iterator<Item = &mut Replica> {
     stage.fleet.verifiers.iter_mut().take(1).chain(&mut stage.fleet.writers)
 }

@@ -11,7 +11,7 @@ use crate::fleet::{Fleet, Shape};
 use super::disks::may_mount;
 use super::{Body, DRILLS, Drill, Figures, Setting, Stage};
 
-/// What became of a drill.
+/// End of a drill.
 struct Ended {
     drill: Drill,
     took: Duration,
@@ -92,7 +92,7 @@ async fn on_stage(
     }
 }
 
-/// What every process wrote last.
+/// Prints the last lines of every process.
 pub(super) fn tell_logs(fleet: &mut Fleet) {
     for (name, tail) in fleet.logs() {
         eprintln!("--- the end of {name}'s log\n{tail}");

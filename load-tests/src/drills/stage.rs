@@ -22,7 +22,7 @@ const TRIES_MAX: &str = "1000000";
 pub struct Stage {
     /// The installation.
     pub fleet: Fleet,
-    /// What the drills were told.
+    /// Setting of the drills.
     pub setting: Setting,
     /// Decides instants and victims.
     pub random: StdRng,
@@ -114,8 +114,8 @@ impl Stage {
         self.load_with(&[], &[]).await
     }
 
-    /// The same with further arguments, and at other addresses than the gateways' own if there are
-    /// any.
+    /// Starts a load with further arguments, and at other addresses than the gateways' own if there
+    /// are any.
     ///
     /// # Errors
     /// As [`Stage::load`].
@@ -172,7 +172,7 @@ impl Stage {
     /// that took.
     ///
     /// # Errors
-    /// It takes longer than two minutes.
+    /// The load takes longer than two minutes.
     pub async fn until_at_rate(&self, run: &Run) -> Result<Duration> {
         let begun = Instant::now();
         let deadline = begun + Duration::from_secs(120);
@@ -194,7 +194,7 @@ impl Stage {
     /// Waits until something more is acknowledged.
     ///
     /// # Errors
-    /// Nothing is for a minute.
+    /// No receipt is acknowledged for a minute.
     pub async fn until_acknowledged(&self, run: &Run) -> Result<()> {
         let before = run.acknowledged();
         let wait = async {

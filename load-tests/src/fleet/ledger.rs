@@ -11,18 +11,18 @@ use crate::http::HttpClient;
 const SQL: &str = "SELECT epoch, partition, first_offset, last_offset, toString(verifier), \
     toUnixTimestamp64Milli(committed_at) FROM ledger FINAL ORDER BY epoch, partition, first_offset";
 
-/// One block.
+/// A block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// The log's epoch.
     pub epoch: u32,
     /// The partition.
     pub partition: u32,
-    /// Its first record.
+    /// First record of the block.
     pub first_offset: u64,
-    /// Its last record.
+    /// Last record of the block.
     pub last_offset: u64,
-    /// Whose verdicts it holds: `<process id>-<random>`.
+    /// Verifier whose verdicts it has: `<process id>-<random>`.
     pub verifier: String,
     /// When it was stored, by the writer's clock.
     pub committed_at_ms: i64,
@@ -121,14 +121,14 @@ impl Ledger {
         self.lines.iter().map(|line| line.partition).collect()
     }
 
-    /// How many verifiers have lines.
+    /// Number of verifiers that have lines.
     #[must_use]
     pub fn verifiers(&self) -> usize {
         let names: BTreeSet<&str> = self.lines.iter().map(|line| line.verifier.as_str()).collect();
         names.len()
     }
 
-    /// How often a partition went from one verifier to another.
+    /// Number of times that a partition went from one verifier to another.
     #[must_use]
     pub fn handovers(&self) -> usize {
         let pairs = self.lines.windows(2);

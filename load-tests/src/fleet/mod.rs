@@ -31,14 +31,14 @@ const PREPARED_FROM: usize = 100;
 const ENDPOINT_USER: &str = "receipts";
 const ENDPOINT_PASSWORD: &str = "a-password-for-drills";
 
-/// What drills wait for comes soon: the end of a quiet log, and the end of a killed verifier's
+/// Settings that make events come soon: the end of a quiet log, and the end of a killed verifier's
 /// transaction.
 const FOR_DRILLS: [(&str, &str); 2] = [
     ("RECEIPTS_VERIFIER_IDLE_INTERVAL_MS", "500"),
     ("RECEIPTS_KAFKA_TRANSACTION_WAIT_MS_MAX", "3000"),
 ];
 
-/// What a fleet is made of.
+/// Composition of a fleet.
 #[derive(Debug, Clone)]
 pub struct Shape {
     /// The folder with the services' programs.
@@ -84,9 +84,9 @@ impl Shape {
 /// The writer that inserts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ActiveWriter {
-    /// Its index in [`Fleet::writers`].
+    /// Index in [`Fleet::writers`].
     pub index: usize,
-    /// Its epoch.
+    /// Epoch of the writer.
     pub epoch: f64,
 }
 
@@ -103,7 +103,7 @@ pub struct Fleet {
     pub analytics: Replica,
     /// ClickHouse's protocol over libchdb.
     pub endpoint: Process,
-    /// What stands between the services and the endpoint.
+    /// Proxy between the services and the endpoint.
     pub warehouse: Proxy,
     /// The broker.
     pub kafka: Kafka,
@@ -190,7 +190,7 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// How a load reaches it.
+    /// Installation for a load.
     #[must_use]
     pub fn installation(&self) -> Installation {
         Installation {
@@ -205,7 +205,7 @@ impl Fleet {
     /// Starts one more verifier, without waiting for it.
     ///
     /// # Errors
-    /// It can't be started.
+    /// The verifier can't be started.
     pub fn add_verifier(&mut self) -> Result<()> {
         self.verifiers_made += 1;
         let place = Place {
@@ -222,7 +222,7 @@ impl Fleet {
     /// Prepares one more replica of a service, and starts nothing.
     ///
     /// # Errors
-    /// Its program isn't built, or there is no free port.
+    /// The program isn't built, or there is no free port.
     pub fn prepare(&mut self, service: &str) -> Result<Replica> {
         self.prepared += 1;
         let place = Place {
@@ -246,7 +246,7 @@ impl Fleet {
     /// Waits until every service says that it is ready.
     ///
     /// # Errors
-    /// One ended, or took too long.
+    /// A replica ended, or took too long.
     pub async fn ready(&mut self) -> Result<()> {
         let http = self.http.clone();
         self.endpoint.ready(&http).await?;
@@ -283,7 +283,7 @@ impl Fleet {
     /// The writer that owns the shard: the one with the highest epoch.
     ///
     /// # Errors
-    /// None has inserted anything within a minute.
+    /// No writer has inserted anything within a minute.
     pub async fn active_writer(&self) -> Result<ActiveWriter> {
         for _ in 0..600 {
             let mut active: Option<ActiveWriter> = None;
@@ -301,7 +301,7 @@ impl Fleet {
         anyhow::bail!("no writer inserted anything within a minute")
     }
 
-    /// What every service wrote last, for who looks for the reason of a failure.
+    /// Last lines of every service, for whoever looks for the reason of a failure.
     #[must_use]
     pub fn logs(&mut self) -> BTreeMap<String, String> {
         let mut logs: BTreeMap<String, String> = self
@@ -312,14 +312,14 @@ impl Fleet {
         logs
     }
 
-    /// Where the logs and the data are.
+    /// Folder of the logs and the data.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 }
 
-/// Where replicas run.
+/// Environment of replicas.
 struct Place<'a> {
     programs: &'a Path,
     folder: &'a Path,
@@ -402,7 +402,7 @@ fn endpoint_process(programs: &Path, folder: &Path, listen: SocketAddr) -> Resul
     ))
 }
 
-/// What leads every process to the same engines.
+/// Variables that lead every process to the same engines.
 fn variables(
     kafka: &Kafka,
     redis: &Redis,

@@ -1,4 +1,4 @@
-//! One service's process: its ports, its environment, its metrics.
+//! Process of a service: its ports, its environment, its metrics.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,12 +10,12 @@ use parking_lot::Mutex;
 use crate::http::{HttpClient, get};
 use crate::process::Process;
 
-/// What is preloaded into a process whose clock is to be wrong.
+/// Library that is preloaded into a process whose clock is to be wrong.
 const WRONG_CLOCK: &str = include_str!("wrong_clock.c");
 
 /// A gateway, a verifier, a writer, an analytics API or a publisher API.
 pub struct Replica {
-    /// Its process.
+    /// Process of the replica.
     pub process: Process,
     /// The base address of its service; a verifier and a writer have none, and this is nobody's.
     pub address: String,

@@ -1,5 +1,5 @@
-//! What a Kubernetes Service does: a connection goes to one of the pods that are ready, and stays
-//! there.
+//! Behaviour of a Kubernetes Service: a connection goes to one of the pods that are ready, and
+//! stays there.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ struct Ready {
     turn: usize,
 }
 
-/// One pod's way in and out.
+/// Connections of a pod.
 #[derive(Clone)]
 pub struct Endpoint {
     ready: Arc<Mutex<Ready>>,
@@ -47,7 +47,7 @@ impl Endpoints {
         })
     }
 
-    /// Its base address.
+    /// Base address.
     #[must_use]
     pub fn address(&self) -> String {
         format!("http://{}", self.address)

@@ -48,12 +48,12 @@ struct Deployment {
     made: Vec<Replica>,
 }
 
-/// What a replayed upgrade came to.
+/// Result of a replayed upgrade.
 #[derive(Debug)]
 pub struct Outcome {
     /// The load's.
     pub report: Report,
-    /// What the readers of each API met.
+    /// Readings of each API.
     pub readings: Vec<Readings>,
     /// The longest that a pod took from SIGTERM to its end, by service.
     pub drains: Vec<(&'static str, Duration)>,
@@ -206,7 +206,7 @@ async fn deploy(fleet: &mut Fleet, timings: &Timings, name: &'static str) -> Res
 }
 
 impl Deployment {
-    /// Where each replica's metrics are, also of those that aren't started yet.
+    /// Metrics addresses of each replica, also of those that aren't started yet.
     fn targets(&self) -> impl Iterator<Item = (&'static str, String)> {
         let running = self.pods.iter().map(Pod::admin);
         let made = self.made.iter().map(|replica| &*replica.admin);

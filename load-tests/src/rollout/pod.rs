@@ -12,11 +12,11 @@ use super::timings::{Probe, Service};
 use crate::fleet::replica::Replica;
 use crate::http::{HttpClient, client, status_of};
 
-/// How late everybody has learnt that a pod leaves: the endpoints of a cluster of some size follow
-/// within a second.
+/// Delay after which everybody has learnt that a pod leaves: the endpoints of a cluster of some
+/// size follow within a second.
 const ENDPOINTS_LATE: Duration = Duration::from_secs(1);
 
-/// How a pod stands with its probes.
+/// State of a pod by its probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     /// Not started yet.
@@ -65,7 +65,7 @@ impl Pod {
     /// Waits until it is ready.
     ///
     /// # Errors
-    /// Its probes failed; the text holds the end of its log.
+    /// The pod's probes failed; the text has the end of its log.
     pub async fn ready(&self) -> Result<()> {
         let mut state = self.state.clone();
         let decided = state.wait_for(|state| *state != State::Starting).await?.clone();
@@ -79,7 +79,7 @@ impl Pod {
     /// Whether no probe has failed since it was ready.
     ///
     /// # Errors
-    /// One has.
+    /// A pod has failed.
     pub fn stayed_well(&self) -> Result<()> {
         let (name, state) = (self.replica.process.name(), self.state.borrow().clone());
         ensure!(state == State::Ready, "{name} was {state:?} under load");
@@ -89,7 +89,7 @@ impl Pod {
     /// Ends it: out of the endpoints, preStop, SIGTERM. How long it took from there.
     ///
     /// # Errors
-    /// It wasn't well before, didn't end well, or not within its grace.
+    /// The pod wasn't well before, didn't end well, or not within its grace.
     pub async fn terminate(mut self, timings: &Service) -> Result<Duration> {
         self.stayed_well()?;
         // A pod that is ending isn't probed for readiness any more.
@@ -117,7 +117,7 @@ impl Pod {
     }
 }
 
-/// Who probes a pod.
+/// Kubelet that probes a pod.
 struct Kubelet {
     http: HttpClient,
     admin: String,

@@ -1,4 +1,4 @@
-//! Who asks an API all the time, with the retries an ordinary client makes.
+//! Readers who query an API all the time, with the retries an ordinary client makes.
 
 use std::time::{Duration, Instant};
 
@@ -19,10 +19,10 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// The longest that one try may take.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// What became of the questions.
+/// Results of the queries.
 #[derive(Debug, Clone, Default)]
 pub struct Readings {
-    /// What was requested.
+    /// URL of the query.
     pub url: String,
     /// Questions that were answered.
     pub answered: u64,
@@ -30,7 +30,7 @@ pub struct Readings {
     pub repeated: u64,
     /// Questions that weren't answered in spite of that.
     pub failed: u64,
-    /// How the last of those tries ended.
+    /// End of the last of those tries.
     pub last_failure: Option<String>,
     /// The longest that a question took, retries included.
     pub slowest: Duration,
@@ -54,7 +54,7 @@ impl Reader {
     /// Ends it.
     ///
     /// # Errors
-    /// It panicked.
+    /// The reader panicked.
     pub async fn finish(self) -> Result<Readings> {
         self.stop.cancel();
         self.task.await.context("a reader")

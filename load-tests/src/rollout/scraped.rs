@@ -12,7 +12,7 @@ use service::metrics::MetricDoc;
 use test_engines::Prometheus;
 use tokio::task::spawn_blocking;
 
-/// What only this service's replicas can have recorded, or what they need for an alert.
+/// Metrics that only this service's replicas can have recorded, or that they need for an alert.
 const OWN: [(&str, &[&str]); 5] = [
     (
         "gateway",

@@ -1,4 +1,4 @@
-//! What the rendered chart says about starting and ending a pod; `helm/timings` writes it.
+//! Timings of the rendered chart for starting and ending a pod; `helm/timings` writes it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct Service {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Probe {
-    /// What is requested.
+    /// Path of the probe.
     pub path: String,
     /// Between two questions.
     pub period_seconds: u64,

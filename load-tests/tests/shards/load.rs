@@ -56,7 +56,7 @@ struct Sent {
     receipts: Vec<(Uuid, String, i64)>,
 }
 
-/// Whose key signs a batch.
+/// Signer of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Signer {
     Registered,

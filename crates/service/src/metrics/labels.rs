@@ -4,7 +4,7 @@
 /// Values of a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
-    /// One value of this list.
+    /// A value of this list.
     OneOf(&'static [&'static str]),
     /// Names that are in the code or in the configuration, never in a request: what they are.
     Named(&'static str),

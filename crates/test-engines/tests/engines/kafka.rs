@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use test_engines::Kafka;
 
-/// What `kcat` reads of partition 0 of a topic, from its beginning.
+/// Records of partition 0 of a topic that `kcat` reads, from its beginning.
 fn read(kafka: &Kafka, topic: &str) -> String {
     kafka
         .kcat(&["-C", "-t", topic, "-p", "0", "-o", "beginning", "-e", "-q"])
