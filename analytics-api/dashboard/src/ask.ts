@@ -1,4 +1,5 @@
-// One question for each panel: cancelled when what is asked changes, asked again when numbers moved, kept on show meanwhile.
+// One question for each panel: cancelled when what is asked changes, asked again when numbers
+// moved, kept on show meanwhile.
 
 import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';

@@ -1,4 +1,5 @@
-// The time as the server has it: a visitor's clock may be minutes off, and "now" decides what a range holds.
+// The time as the server has it: a visitor's clock may be minutes off, and "now" decides what a
+// range holds.
 
 let aheadMs = 0;
 

@@ -1,5 +1,5 @@
-// Where the visitor is and what they selected: all of it in the address after #, so that back, reload and bookmarks work.
-// The key is never part of it.
+// Where the visitor is and what they selected: all of it in the address after #, so that back,
+// reload and bookmarks work. The key is never part of it.
 
 import { computed, signal } from '@preact/signals';
 import { PURPOSES, type Purpose } from './format';

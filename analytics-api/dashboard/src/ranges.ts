@@ -1,5 +1,5 @@
-// Which time a selection is about, in a time zone, and which intervals suit it. Where a day begins is the API's to say: it
-// is given dates, and what is reckoned here only estimates lengths.
+// Which time a selection is about, in a time zone, and which intervals suit it. Where a day begins
+// is the API's to say: it is given dates, and what is reckoned here only estimates lengths.
 
 export const PRESETS = ['1h', '24h', '7d', '30d', '90d', 'month'] as const;
 export type Preset = (typeof PRESETS)[number];

@@ -1,4 +1,5 @@
-// The API key: in the tab's session storage while signed in, in a header of each request, and nowhere else.
+// The API key: in the tab's session storage while signed in, in a header of each request, and
+// nowhere else.
 
 import { signal } from '@preact/signals';
 import type { Problem } from './api/problem';

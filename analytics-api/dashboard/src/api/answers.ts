@@ -1,4 +1,5 @@
-// What the API answers, by the names this page uses; the shapes are those of its OpenAPI document (`npm run types`).
+// What the API answers, by the names this page uses; the shapes are those of its OpenAPI document
+// (`npm run types`).
 
 import type { components } from './schema';
 

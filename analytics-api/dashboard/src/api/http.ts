@@ -1,5 +1,5 @@
-// One request with the session's key. Anything but a success is thrown as a `Problem`; a key that doesn't hold any more ends
-// the session.
+// One request with the session's key. Anything but a success is thrown as a `Problem`; a key that
+// doesn't hold any more ends the session.
 
 import { heardFromServer } from '../clock';
 import { key, signOut } from '../session';

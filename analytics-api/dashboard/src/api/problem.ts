@@ -1,4 +1,5 @@
-// What went wrong, from the API's problem+json (RFC 9457) or from the network, and how a person is told.
+// What went wrong, from the API's problem+json (RFC 9457) or from the network, and how a person is
+// told.
 
 export class Problem extends Error {
   override readonly name = 'Problem';

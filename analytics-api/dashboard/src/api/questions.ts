@@ -1,4 +1,5 @@
-// What this page asks, through a client that knows from the OpenAPI document what may be asked and what is answered.
+// What this page asks, through a client that knows from the OpenAPI document what may be asked and
+// what is answered.
 
 import createClient from 'openapi-fetch';
 import { heardWatermark } from '../watermark';
@@ -24,7 +25,8 @@ export type Filter = Pick<
 async function heard<T extends Completeness>(asked: Promise<{ data?: T; response: Response }>): Promise<T> {
   const { data, response } = await asked;
   if (data === undefined) throw new Error('an answer without content');
-  // The same numbers out of the browser's cache are complete further than when they were first told: then the header knows better.
+  // The same numbers out of the browser's cache are complete further than when they were first
+  // told: then the header knows better.
   const through = response.headers.get('x-complete-through');
   const incomplete = through === null ? data.incomplete : response.headers.get('x-incomplete') === 'true';
   heardWatermark(through ?? data.completeThrough, incomplete ?? false);

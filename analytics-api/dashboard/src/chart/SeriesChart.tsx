@@ -1,4 +1,5 @@
-// The chart with what belongs to it: the values of the bucket pointed at, zoom by drag or keys, and words for who can't see it.
+// The chart with what belongs to it: the values of the bucket pointed at, zoom by drag or keys, and
+// words for who can't see it.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type uPlot from 'uplot';

@@ -1,4 +1,5 @@
-// uPlot as this page uses it: bars on bars, hairlines, time in the chosen zone, a drag that names a span of buckets.
+// uPlot as this page uses it: bars on bars, hairlines, time in the chosen zone, a drag that names a
+// span of buckets.
 
 import uPlot from 'uplot';
 import { clock, compact, dayMonth, hourMinute, monthYear } from '../format';

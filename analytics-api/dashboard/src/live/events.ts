@@ -1,4 +1,5 @@
-// Server-sent events (WHATWG HTML section 9.2) out of a fetched body: `EventSource` can't send an Authorization header.
+// Server-sent events (WHATWG HTML section 9.2) out of a fetched body: `EventSource` can't send an
+// Authorization header.
 
 export interface ServerEvent {
   event: string;

@@ -1,4 +1,5 @@
-// The live stream: one connection while the page is in view, resumed where it broke off, with growing pauses.
+// The live stream: one connection while the page is in view, resumed where it broke off, with
+// growing pauses.
 
 import { signal } from '@preact/signals';
 import type { LiveReceipt, LiveTotals } from '../api/answers';

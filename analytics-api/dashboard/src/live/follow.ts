@@ -1,4 +1,5 @@
-// The rest of the page follows the stream: soon, but not often, not while nobody looks, and not every page at the same instant.
+// The rest of the page follows the stream: soon, but not often, not while nobody looks, and not
+// every page at the same instant.
 
 import { serverNow } from '../clock';
 

@@ -154,7 +154,8 @@ function Zone() {
           onInput={(event) => {
             setText(event.currentTarget.value);
             setRefused('');
-            // A suggestion that was picked comes whole; a name still being typed may be whole by chance and is taken when left.
+            // A suggestion that was picked comes whole; a name still being typed may be whole by
+            // chance and is taken when left.
             if ((event as unknown as InputEvent).inputType === 'insertReplacementText') take(event.currentTarget.value);
           }}
           onChange={(event) => {

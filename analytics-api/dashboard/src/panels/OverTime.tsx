@@ -1,4 +1,5 @@
-// The time series: stacked by purpose where receipts are counted; one layer where distinct clients or content are, as those don't add up.
+// The time series: stacked by purpose where receipts are counted; one layer where distinct clients
+// or content are, as those don't add up.
 
 import { useMemo, useState } from 'preact/hooks';
 import type { Timeseries } from '../api/answers';

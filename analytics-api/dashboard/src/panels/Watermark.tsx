@@ -1,4 +1,5 @@
-// "Complete through 12:03:05": the promise over every number on the page, or a warning where it doesn't hold.
+// "Complete through 12:03:05": the promise over every number on the page, or a warning where it
+// doesn't hold.
 
 import { clock, date, span } from '../format';
 import { place } from '../place';

@@ -77,7 +77,8 @@ async function tryKey(value: string): Promise<Problem | null> {
     heardFromServer(response.headers.get('date'));
     if (response.ok) return null;
     const problem = await problemOf(response);
-    // Whether the key holds is known before numbers are requested: the page tells what is missing, panel by panel.
+    // Whether the key holds is known before numbers are requested: the page tells what is missing,
+    // panel by panel.
     return problem.status === 503 && problem.code !== 'accounts_unavailable' ? null : problem;
   } catch {
     return new Problem(0, 'unreachable', '');

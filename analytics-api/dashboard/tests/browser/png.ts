@@ -1,5 +1,5 @@
-// Chromium writes its pictures fast, not small. The same pixels without row filters, which suit photographs and not pages, and
-// deflated with patience, take little more than half.
+// Chromium writes its pictures fast, not small. The same pixels without row filters, which suit
+// photographs and not pages, and deflated with patience, take little more than half.
 
 import { crc32, deflateSync, inflateSync } from 'node:zlib';
 

@@ -1,4 +1,5 @@
-// The README's pictures: a publisher's weeks, with receipts coming in while they are taken. `npm run screenshots`.
+// The README's pictures: a publisher's weeks, with receipts coming in while they are taken.
+// `npm run screenshots`.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

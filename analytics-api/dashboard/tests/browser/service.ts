@@ -1,4 +1,5 @@
-// `receipts up` for a test: on free ports and a folder of its own, gone with the test, fed with receipts that Node signed.
+// `receipts up` for a test: on free ports and a folder of its own, gone with the test, fed with
+// receipts that Node signed.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';

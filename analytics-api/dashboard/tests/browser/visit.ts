@@ -1,5 +1,5 @@
-// A browser as a visitor has it, that fails a test for whatever must never happen: a script that isn't the page's, a refused
-// load, a dialog, a request to somewhere else.
+// A browser as a visitor has it, that fails a test for whatever must never happen: a script that
+// isn't the page's, a refused load, a dialog, a request to somewhere else.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
