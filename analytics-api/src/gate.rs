@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use web::Failure;
 use web::shares::{Commons, Full, Shares};
 
-/// Bounds the work in hand.
+/// Bounds the work in flight.
 pub struct Gate {
     /// Places at work and in the queue together.
     admitted: Commons,

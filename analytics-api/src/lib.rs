@@ -11,7 +11,7 @@
 //! - [`buckets`]: where the points of a time series begin and end
 //! - [`progress`], [`watermark`]: what the writers have stored, and `completeThrough`; [`gate`]:
 //!   how many queries are at work
-//! - `parameters`: every parameter, as it is told in the OpenAPI document that `openapi` makes;
+//! - `parameters`: every parameter, as it is in the OpenAPI document that `openapi` makes;
 //!   `cursor`: places in lists
 //! - `snapshot`: what an answer is made from; `streams`: limits of streamed answers
 //! - [`format`]: JSON, CSV or lines of JSON; `labels`: what publishers call their entries

@@ -1,4 +1,4 @@
-//! The parameters of the addresses: one definition of each, read by the handlers and told in the
+//! The parameters of the addresses: one definition of each, read by the handlers and shown in the
 //! OpenAPI document.
 
 use cursors::{LIST_CURSOR_BYTES_MAX, LOG_CURSOR_BYTES_MAX};

@@ -171,7 +171,7 @@ fn with_receiver(data: &Path, then: impl FnOnce(&str)) {
         log: Arc::clone(&log) as Arc<_>,
         cpu: CpuPool::new("receiver", 2, 1_024).unwrap(),
         health: Health::new(),
-        // The receiver has its one address whatever is asked here.
+        // The receiver has its one address in any case.
         routes: Routes::All,
         entries: None,
         registry: None,

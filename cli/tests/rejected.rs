@@ -1,5 +1,5 @@
 //! `receipts rejected`: what was refused by rules that were wrong counts after a replay, once, and
-//! the books stay exact.
+//! the ledger stays exact.
 //!
 //! The rules are wrong where the verifier's limit on `content.url` is set too low: what the gateway
 //! took before, it rejects.

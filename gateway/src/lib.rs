@@ -2,7 +2,7 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | `listener` | accepts up to a limit, keeps house, drains |
+//! | `listener` | accepts up to a limit, cleans up, drains |
 //! | `connection`, `wire`, `pulse`, `watch` | HTTP/1.1 or h2c on one socket, and how long it may be silent |
 //! | `exchange`, `route`, `call` | one request and its answer: what it is for, who sent it, and that sender's rate limit |
 //! | `submit`, `registered`, `append` | a receipt or batch on its way to the log |

@@ -1,4 +1,4 @@
-//! The listener: accepts connections up to a limit, keeps house once a second, and drains at the
+//! The listener: accepts connections up to a limit, cleans up once a second, and drains at the
 //! end.
 
 use std::io::{Read, Write};

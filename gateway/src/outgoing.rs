@@ -1,7 +1,7 @@
 //! Bytes of an answer, counted as unsent until the protocol has written them.
 //!
 //! An HTTP/2 peer that opens no window, and an HTTP/1 peer that doesn't read, leave their answers
-//! here. The bytes themselves carry the count, not the body that brought them: hyper lets go of a
+//! here. The bytes themselves carry the count, not the body that brought them: hyper drops a
 //! body as soon as it has its last piece.
 
 use std::sync::Arc;

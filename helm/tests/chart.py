@@ -17,7 +17,7 @@ import yaml
 
 HELM_FOLDER = pathlib.Path(__file__).resolve().parent.parent
 CHART = HELM_FOLDER / "receipts"
-# The oldest and the newest Kubernetes that objects are held against.
+# The oldest and the newest Kubernetes that objects are checked against.
 KUBERNETES = ["1.30", "1.37"]
 # Pods of the command: they serve nothing.
 COMMANDS = {"migrations", "tools"}
@@ -318,7 +318,7 @@ def check_small(chart):
     text = (HELM_FOLDER / "values-small.yaml").read_text()
     values = yaml.safe_load(text)
     (rate,) = re.findall(r"some (\d+) receipts a second", text)
-    # Tables let go of whole months.
+    # Tables drop whole months.
     days = values["config"]["warehouse"]["receipts_days_max"] + 31
     words = [chart.receipts, "size", "--engines", "embedded", "--batch", "1", "--rate", rate, "--average", "1", "--days", str(days), "--json"]
     plan = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)["plan"]

@@ -1,7 +1,7 @@
-//! From acknowledged to counted: the dashboard is asked over and over, and each receipt's delay is
-//! the time from its acknowledgement to the first answer whose total includes it (in the order of
-//! acknowledgement), so an upper bound. No answer may count less than what was acknowledged before
-//! its `completeThrough`, whatever fails meanwhile.
+//! From acknowledged to counted: the dashboard is queried over and over, and each receipt's delay
+//! is the time from its acknowledgement to the first answer whose total includes it (in the order
+//! of acknowledgement), so an upper bound. No answer may count less than what was acknowledged
+//! before its `completeThrough`, whatever fails meanwhile.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -26,7 +26,7 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// The arguments of a load on this installation: with the audit at its end, told by `more` how
+    /// The arguments of a load on this installation: with the audit at its end; `more` says how
     /// much.
     #[must_use]
     pub fn load(&self, key: &str, publisher: &str, more: &[&str]) -> Arguments {

@@ -21,7 +21,7 @@ use receipt::Algorithm;
 Exit codes: 0 every number is right, 1 a number differs or a request was never acknowledged, 2 the run could not be made."
 )]
 pub struct Arguments {
-    /// The gateway's base address; several, with commas, are taken in turn.
+    /// The gateway's base address; several, with commas, are used in turn.
     #[arg(long, default_value = "http://127.0.0.1:8080", value_delimiter = ',')]
     pub gateway: Vec<String>,
     /// The analytics API's base address.
@@ -149,7 +149,7 @@ pub struct Plan {
     pub wait_max: Duration,
     /// The seed.
     pub seed: u64,
-    /// Whether the books are audited.
+    /// Whether the ledger is audited.
     pub audit: bool,
     /// The data directory for the audit, where it isn't left to the environment.
     pub data: Option<PathBuf>,

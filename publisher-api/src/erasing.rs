@@ -1,5 +1,5 @@
-//! Erasures carried out, and what is kept for a time let go of: by one replica at a time, in steps
-//! that may be done twice.
+//! Erasures carried out, and data that are kept for a time deleted: by one replica at a time, in
+//! steps that may be done twice.
 //!
 //! A lease in the store keeps replicas from working side by side; where one outlives it, each step
 //! still bears its successor's. What was begun before a crash is found in the store and continues.

@@ -1,7 +1,7 @@
 //! Media types of answers (RFC 9110 section 12.5.1), and their encoding.
 //!
 //! - [`table`]: rows as CSV or as lines of JSON
-//! - `etag`: what an answer is told by, and whether the client has it
+//! - `etag`: tag of an answer, and whether the client has it
 //! - `reply`: the whole answer of an endpoint
 
 pub(crate) mod etag;

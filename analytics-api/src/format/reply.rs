@@ -114,7 +114,7 @@ impl Reply {
         response
     }
 
-    /// Rows as they come, told by no tag: what they are is known only at their end.
+    /// Rows as they come, without a tag: their content is known only at their end.
     pub(crate) fn stream(&self, body: Body, completeness: &Completeness) -> Response {
         let mut response = ([(header::CONTENT_TYPE, self.format.content_type())], body).into_response();
         tell(response.headers_mut(), completeness);

@@ -171,7 +171,7 @@ impl World {
             health: Health::new(),
         };
         let config = AnalyticsConfig {
-            // The watermark of an answer is the one that stands when it is asked.
+            // The watermark of an answer is the one at the time of the query.
             watermark_age_ms_max: 0,
             query_wait_ms_max: 60_000,
             ..AnalyticsConfig::default()

@@ -25,7 +25,7 @@ pub(crate) async fn exactly_the_quota_is_admitted_and_no_other_key_waits(replica
     assert_eq!(answers.len(), CLIENTS * ROUNDS);
     let (admitted, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
     assert_eq!(admitted.len(), FREE_PER_MINUTE as usize);
-    // Each of them was told of a place of its own.
+    // Each of them got a place of its own.
     let mut left: Vec<u32> = admitted.iter().map(|answer| answer.remaining).collect();
     left.sort_unstable();
     assert!(left.into_iter().eq(0..FREE_PER_MINUTE));

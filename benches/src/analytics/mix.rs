@@ -88,7 +88,7 @@ pub(super) async fn get(http: &HttpClient, address: &str, key: &str) -> Result<b
     Ok(body)
 }
 
-/// Reads until `until`; what is asked before `counting` begins is for warming up, and what is asked
+/// Reads until `until`; queries before `counting` begins is for warming up, and what is asked
 /// after it doesn't count.
 async fn read(
     base: String,

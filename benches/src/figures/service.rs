@@ -178,7 +178,7 @@ fn text(value: &str) -> String {
     value.to_owned()
 }
 
-/// Arguments for good receipts only: the pace is measured, and tampered ones cost the same.
+/// Arguments for valid receipts only: the pace is measured, and tampered ones cost the same.
 fn arguments(batch: usize, seconds: u64, more: &[&str]) -> Vec<String> {
     let mut arguments = vec![
         text("--batch"),

@@ -2,7 +2,7 @@
 //! changes it here and nowhere else.
 //!
 //! Runs: `benches/runs/2026-11-21-*` on two cores of an Intel Xeon (family 6, model 167), release
-//! build. CPU is in microseconds of one such core; another machine's share is told by `compare`'s
+//! build. CPU is in microseconds of one such core; another machine's share follows from `compare`'s
 //! `verify-ed25519` (53,000/s on one core here).
 
 use super::load::Algorithm;
@@ -58,7 +58,7 @@ pub const CLICKHOUSE_MERGE_US_PER_ROW: f64 = 11.0;
 pub const BLOCK_SECONDS: f64 = 0.15;
 /// See [`BLOCK_SECONDS`].
 pub const BLOCK_RECORDS_MAX: f64 = 20_000.0;
-/// CPU seconds a second of the services that nothing is asked of: looks at engines, the books,
+/// CPU seconds a second of idle services: checks of engines and of the ledger,
 /// ClickHouse's own threads. All in one process.
 pub const IDLE_CORES: f64 = 0.03;
 

@@ -115,7 +115,7 @@ impl Accounts {
         let key = ApiKey::parse(bearer).ok_or(AuthError::Malformed)?;
         let now_ms = self.now_ms();
         let hash = key.secret_hash();
-        // A wrong secret isn't answered from memory: that would tell by its speed that the id
+        // A wrong secret isn't answered from memory: its speed would reveal that the id
         // exists.
         let kept = self.cache.get(key.id()).filter(|kept| {
             let age_ms = now_ms - kept.read_at_ms;

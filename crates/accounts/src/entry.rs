@@ -1,6 +1,6 @@
 //! Index entries: the content that a publisher lists, and what each member of it may be.
 //!
-//! `creating`, `changing` and `reading` ask the database.
+//! `creating`, `changing` and `reading` query the database.
 
 mod changing;
 mod creating;

@@ -175,7 +175,7 @@ impl Log {
         }
     }
 
-    /// Takes no more records, answers for those it has, lets go of locks and groups. Blocks.
+    /// Takes no more records, answers for those it has, releases locks and groups. Blocks.
     pub fn close(&self) {
         match self {
             Self::Embedded(log) => log.close(),

@@ -1,7 +1,7 @@
 //! Names to addresses, and TXT records.
 //!
 //! No answer is cached here: a person who has just published a record tries again, and the resolver
-//! that is asked has a cache of its own. Neither the hosts file nor search domains are looked at,
+//! that answers has a cache of its own. Neither the hosts file nor search domains are looked at,
 //! so a name means the same on every machine.
 
 use std::future::Future;

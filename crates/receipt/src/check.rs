@@ -118,7 +118,7 @@ pub(crate) fn read_batch<'b>(
 }
 
 /// Checks that an `X-Service-Signature` header is base64 of 1 to 512 bytes, and says of how many;
-/// whether that can be a signature is told by [`Algorithm::signs_in`]. The pointer of the fault is
+/// [`Algorithm::signs_in`] says whether that can be a signature. The pointer of the fault is
 /// empty.
 ///
 /// # Errors

@@ -25,7 +25,7 @@ pub enum SignError {
 }
 
 /// Signs a receipt: `signature` and `signatureAlgorithm` are added, or replaced, and so is a
-/// missing `client.publicKey`. Other members are only scanned, not held against the rules of the
+/// missing `client.publicKey`. Other members are only scanned, not checked by the rules of the
 /// format.
 ///
 /// # Errors

@@ -64,7 +64,7 @@ fn batch_reasons(value: &Value) -> Vec<Option<RejectReason>> {
     reasons(&arrival(BodyKind::Batch, &bytes(value)))
 }
 
-/// The naive way: what our canonical bytes and hash are held against.
+/// The naive way, which our canonical bytes and hash are compared with.
 fn payload_hash(raw: &[u8]) -> [u8; 32] {
     let mut value = fixtures::parse(raw);
     remove(&mut value, "/signature");

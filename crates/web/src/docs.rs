@@ -12,8 +12,8 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; \
                       frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// The addresses. Nobody else is told of the document: Swagger UI by itself shows it to a validator
-/// on the Internet.
+/// The addresses. The document isn't sent to anybody else: Swagger UI by itself shows it to a
+/// validator on the Internet.
 pub fn router<S: Clone + Send + Sync + 'static>(document: Document) -> Router<S> {
     let page = SwaggerUi::new("/docs")
         .url("/openapi.json", document)

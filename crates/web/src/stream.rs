@@ -47,7 +47,7 @@ impl Pieces {
 
 /// A body of what `work` sends, and of what it gives back at last. If `work` fails, or takes more
 /// than ten minutes, the body breaks off: whoever reads it sees that the end is missing. What
-/// `work` holds is let go of before the last piece is sent.
+/// `work` holds is dropped before the last piece is sent.
 pub fn body<F>(work: impl FnOnce(Pieces) -> F) -> Body
 where
     F: Future<Output = Result<Vec<u8>, BrokenOff>> + Send + 'static,

@@ -125,7 +125,7 @@ pub(super) async fn churn(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// A verifier that stops without dying: its partitions go to the others, and what it had in hand
+/// A verifier that stops without dying: its partitions go to the others, and what it had in flight
 /// when it wakes is not committed.
 pub(super) async fn frozen_verifier(stage: &mut Stage) -> Result<()> {
     let load = stage.load().await?;
@@ -163,8 +163,8 @@ pub(super) async fn frozen_verifier(stage: &mut Stage) -> Result<()> {
     stage.say("thawing it");
     stage.fleet.verifiers[frozen].process.thaw()?;
     stage.wait(6.0, 3.0).await;
-    // What it had in hand is in nobody's line twice: settling checks that lines neither overlap nor
-    // leave gaps.
+    // What it had in flight is in nobody's line twice: settling checks that lines neither overlap
+    // nor leave gaps.
     let (_, ledger) = stage.settle(load).await?;
     let fenced = stage.fleet.verifiers_metric("receipts_verifier_fenced_total").await - fenced;
     stage.figure("fenced", format!("{fenced:.0}"));

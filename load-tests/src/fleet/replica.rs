@@ -56,7 +56,7 @@ impl Replica {
         let command = move || {
             let mut command = test_engines::dying_with_us(&program, "KILL");
             command.envs(environment.iter().map(|(key, value)| (key, value)));
-            // An error at the start is told by its causes alone.
+            // An error at the start shows its causes alone.
             command.env("RUST_LIB_BACKTRACE", "0");
             if let Some(shift_s) = *shift.lock() {
                 command.env("LD_PRELOAD", &library);

@@ -5,7 +5,7 @@
 //! - [`timings`]: what the chart says
 //! - [`endpoints`]: what a Kubernetes Service does: connections to ready pods
 //! - [`pod`]: a replica with its probes
-//! - [`readers`]: who asks the APIs meanwhile
+//! - [`readers`]: clients of the APIs meanwhile
 //! - [`scraped`]: a Prometheus that asks every replica for its metrics
 
 pub mod endpoints;

@@ -25,7 +25,7 @@ pub struct Service {
     pub max_surge: u64,
     /// Replicas that may be missing while it rolls; only 0 is replayed.
     pub max_unavailable: u64,
-    /// Until the first of these succeeds, nothing else is asked.
+    /// Until the first of these succeeds, no other probe is sent.
     pub startup: Probe,
     /// Whether connections are led to it.
     pub readiness: Probe,

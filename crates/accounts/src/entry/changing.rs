@@ -127,9 +127,9 @@ impl Accounts {
     }
 }
 
-/// Erases up to `rows_max` entries of an account, all or those of `ids`, and tells how many: 0 when
-/// none are left. The trail has one line for all of them. It holds up whoever else makes or erases
-/// entries until the commit, so it belongs at the end of its transaction.
+/// Erases up to `rows_max` entries of an account, all or those of `ids`, and returns how many: 0
+/// when none are left. The trail has one line for all of them. It holds up whoever else makes or
+/// erases entries until the commit, so it belongs at the end of its transaction.
 pub(crate) async fn erase_entries_of(
     transaction: &mut Transaction<'static, Any>,
     account_id: &str,

@@ -81,7 +81,7 @@ pub struct KafkaConfig {
     /// Most bytes that wait for an acknowledgement; beyond it appends are `Busy`.
     pub queue_bytes_max: usize,
     /// A record that isn't acknowledged by then is given up. At least a second less than the
-    /// gateway waits, so that nothing is delivered after a client was told that it isn't.
+    /// gateway waits, so that nothing is delivered after a client got the answer that it isn't.
     pub delivery_wait_ms_max: u64,
     /// A verifier's transaction that takes longer is aborted, by the verifier or, if that is
     /// gone, by the broker. Until then the verdicts of other verifiers behind it are invisible,

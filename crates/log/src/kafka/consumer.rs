@@ -1,4 +1,4 @@
-//! The caller's side of a group's member: asks the thread that owns it.
+//! The caller's side of a group's member: sends requests to the thread that owns it.
 
 use std::{
     sync::{

@@ -71,7 +71,7 @@ impl TransactionMeters {
 pub(super) struct MemberMeters {
     /// Partitions held.
     pub(super) partitions: Gauge,
-    /// Partitions given, taken in order, and lost.
+    /// Partitions assigned, revoked in order, and lost.
     pub(super) assigned: Counter,
     pub(super) revoked: Counter,
     pub(super) lost: Counter,

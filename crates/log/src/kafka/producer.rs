@@ -18,7 +18,7 @@ use super::{
 /// The producer, with the thread that serves its deliveries.
 pub(super) type Producer<H> = ThreadedProducer<Deliveries<H>>;
 
-/// Is told what became of each record, on the thread that serves deliveries.
+/// Receives the result of each record, on the thread that serves deliveries.
 pub(super) trait Heard: Send + Sync + 'static {
     /// The record stands at this partition and offset, or doesn't.
     fn heard(&self, events: &Events, delivery: &Delivery, outcome: Result<(u32, u64), &KafkaError>);

@@ -15,7 +15,7 @@ use crate::{record::LoggedRecord, traits::InspectError};
 /// The newest record and the marker of its transaction.
 const LAST_OFFSETS_MIN: u64 = 2;
 
-/// Reads records, on from where it stood if it is asked so.
+/// Reads records, from its last position on if requested.
 pub(super) struct Reader {
     view: View,
     client: Client,

@@ -37,7 +37,7 @@ async fn an_answer_comes_whole_with_what_was_sent_and_nothing_else() {
         head.contains("host: alias.test\r\n") && !head.contains("cookie"),
         "{head}"
     );
-    // Any status is an answer; whether it is a success is asked apart.
+    // Any status is an answer; whether it is a success is another check.
     assert!(second.success().is_ok());
 }
 

@@ -92,8 +92,8 @@ impl World {
         TlsAcceptor::from(Arc::new(config))
     }
 
-    /// Settings of a client that trusts the authority, asks the DNS server, may reach 127.0.0.1 and
-    /// 127.0.0.2, and takes `server`'s port for 443.
+    /// Settings of a client that trusts the authority, queries the DNS server, may reach 127.0.0.1
+    /// and 127.0.0.2, and takes `server`'s port for 443.
     pub fn config(&self, server: SocketAddr) -> Config {
         Config {
             test_root_ca: Some(self.root.clone()),

@@ -3,9 +3,9 @@
 //! While Redis is away, this process counts by itself, from what it last saw of each key; when
 //! Redis is back, it takes over what was counted meanwhile, even if it lost its data. So an outage
 //! gives a key at most its quota once more for each further replica, and a request at most
-//! `command_ms_max` once: after a lost connection, or three time-outs in a row, nothing is asked
-//! any more until the connection answers again. A question that timed out may still be counted: a
-//! key may then get less, never more.
+//! `command_ms_max` once: after a lost connection, or three time-outs in a row, nothing is
+//! requested any more until the connection answers again. A question that timed out may still be
+//! counted: a key may then get less, never more.
 
 mod config;
 mod connection;

@@ -89,7 +89,7 @@ struct RefusalRow {
 }
 
 impl Warehouse {
-    /// Refusals received in `[from_ms, to_ms)` that no replay has made good, and at most
+    /// Refusals received in `[from_ms, to_ms)` that don't count by a replay, and at most
     /// `newest_max` of them in full.
     ///
     /// # Errors

@@ -124,7 +124,7 @@ pub struct Replay {
     pub by: String,
 }
 
-/// A verdict that is in the books, whatever the present rules say.
+/// A stored verdict, whatever the present rules say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Row, Deserialize)]
 pub struct StandingRejection {
     /// The rejected receipt's position.

@@ -16,7 +16,7 @@ struct Question {
 
 impl Questions {
     /// Queries since the last time. The caller is looked up only where it isn't kept in memory,
-    /// before anything is known of what is requested; the others are asked by the process itself.
+    /// before anything is known of what is requested; the others are the process's own.
     pub(super) fn take(&self) -> Vec<String> {
         let mut asked = std::mem::take(&mut *self.0.lock());
         asked.retain(|name| !["authenticate", "ping", "claim_job"].contains(&name.as_str()));

@@ -474,7 +474,7 @@ async fn pages_show_each_key_once_whatever_is_made_between(place: Place) {
         counted.sort();
         counted.dedup();
         assert_eq!(counted.len(), shown.len(), "no key twice");
-        // One made meanwhile, within the same millisecond, may stand behind the cursor.
+        // One made meanwhile, within the same millisecond, may follow the cursor.
         shown.retain(|key_id| expected.contains(key_id));
         expected.retain(|key_id| !key_id.is_empty());
         assert_eq!(shown, expected, "each that was there, in order");
