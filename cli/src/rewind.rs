@@ -4,7 +4,7 @@
 //! | crash after | what happens then |
 //! |---|---|
 //! | the old log is moved aside | the writer refuses the new log's epoch; run it again |
-//! | the positions are set back | the verifiers append the missing verdicts, and the writer refuses them; run it again |
+//! | the positions are set back | the writer refuses the missing verdicts; run it again |
 //! | progress is published | the writer continues in the new log |
 
 use std::path::{Path, PathBuf};

@@ -3,12 +3,12 @@
 //! | module | noun |
 //! |---|---|
 //! | `listener` | accepts up to a limit, cleans up, drains |
-//! | `connection`, `wire`, `pulse`, `watch` | HTTP/1.1 or h2c on one socket, and how long it may be silent |
-//! | `exchange`, `route`, `call` | one request and its answer: what it is for, who sent it, and that sender's rate limit |
+//! | `connection`, `wire`, `pulse`, `watch` | HTTP/1.1 or h2c on one socket, and its silence |
+//! | `exchange`, `route`, `call` | a request, its sender, and its answer |
 //! | `submit`, `registered`, `append` | a receipt or batch on its way to the log |
 //! | `explain`, `webhook`, `entry_book` | other addresses that take receipts |
-//! | `body`, `encoding`, `inflate`, `admission`, `buffer` | from the socket to decoded bytes, bounded in bytes, time and pace |
-//! | `sender`, `rate`, `source` | who sends, receipts a second for each address and client, what one address may hold unfinished |
+//! | `body`, `encoding`, `inflate`, `admission`, `buffer` | a body's bytes, bounded |
+//! | `sender`, `rate`, `source` | limits by address and client |
 //! | [`acknowledgement`] | the signed part of a 202, and the keys that sign it |
 //! | `answer`, `written`, `outgoing`, `meters` | what goes out: answers, problems, metrics |
 //! | [`process`] | all of it as a process of its own |

@@ -6,7 +6,7 @@
 //! | 200 | every signature is good, and the log has it durably: `{receiptId, status: "verified"}`; of a batch `{batchId, receiptCount, status: "verified", receipts: [{receiptId, status: "verified"}]}` |
 //! | 400 | it is no receipt or batch, or breaks a rule that isn't about signatures (key of another kind, timestamp out of range, ...); `errors` says where |
 //! | 401 | a receipt's or the batch's signature isn't its key's; `errors` says whose |
-//! | 404 | `content.entryId` is no entry of `content.publisher`, where `[gateway] webhook_entries` is `required` |
+//! | 404 | the publisher has no such entry, and `webhook_entries` is `required` |
 //! | 429, 503 | later; 500 is a bug |
 //!
 //! A batch is taken whole or refused whole. The service's policy on clients' keys isn't asked here:

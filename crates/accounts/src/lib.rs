@@ -12,7 +12,7 @@
 //! | [`Entry`] | the content that a publisher lists |
 //! | [`Page`], [`Cursor`] | lists in parts |
 //! | [`ClientKey`] | a key that signs as a client |
-//! | [`Operator`] | an account with a proven domain, its keys in periods, and the client IDs it claims |
+//! | [`Operator`] | an account with a proven domain, its keys and client IDs |
 //! | [`Policy`], [`PolicyConfig`] | conditions on receipts; the section `[policy]` |
 //! | [`RegistryCache`] | client keys and entries as a policy looks them up, cached |
 //! | [`ShardMap`] | which shard of the warehouse stores a receipt |

@@ -3,7 +3,7 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | [`config`] | one TOML file with `RECEIPTS_...` variables over it, all faults reported at once |
+//! | [`config`] | a TOML file, with `RECEIPTS_...` variables over it |
 //! | [`telemetry`], [`metrics`], [`admin`] | log lines on stderr, the list of metrics, their port |
 //! | [`health`] | what readiness is made of |
 //! | [`shutdown`] | signals and the time to drain |

@@ -8,7 +8,7 @@
 //! | `received-at-ms` | decimal, milliseconds since the Unix epoch |
 //! | `request-signature` | `X-Service-Signature`, if there was one |
 //! | `client-address` | the peer's address, if it is known |
-//! | `traceparent` | the request's, if it had a valid one: under the name by which other tools know it |
+//! | `traceparent` | the request's, if it had a valid one |
 //!
 //! Headers with other names are passed over, so readers of before `traceparent` read on. Reading
 //! never fails: what anyone else wrote into the topic comes out as a record that the verifier
