@@ -11,7 +11,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What this is */
+        /** About this API */
         get: operations["index"];
         put?: never;
         post?: never;
@@ -49,8 +49,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One client's activity
-         * @description 404 if no receipt of your domains names it; zeros if only the selection, `domain` included, leaves nothing.
+         * Get the activity of a client
+         * @description 404 if no receipt of your domains names it; zeros if only the selection, `domain` included,
+         *     leaves nothing.
          */
         get: operations["client"];
         put?: never;
@@ -89,8 +90,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One entry's usage
-         * @description 404 if no receipt of your domains names it and you list no such entry; zeros if only the selection, `domain` included, leaves nothing.
+         * Get the usage of an entry
+         * @description 404 if no receipt of your domains names it and you list no such entry; zeros if only the
+         *     selection, `domain` included, leaves nothing.
          */
         get: operations["entry"];
         put?: never;
@@ -110,8 +112,9 @@ export interface paths {
         };
         /**
          * Totals
-         * @description Receipts, clients, purposes and the most used content: of everything, or of a range. As CSV or lines of JSON a row for each number:
-         *     `measure`, `key`, `label`, `value`, and with `compare=previous` `previous`.
+         * @description Receipts, clients, purposes and the most used content: of everything, or of a range. As CSV or
+         *     lines of JSON a row for each number: `measure`, `key`, `label`, `value`, and with
+         *     `compare=previous` `previous`.
          */
         get: operations["dashboard"];
         put?: never;
@@ -131,14 +134,16 @@ export interface paths {
         };
         /**
          * Live
-         * @description Server-sent events (WHATWG HTML, section 9.2), without end. Each has the id of a moment; a request with `Last-Event-ID` goes on from it
-         *     and is told every receipt since, once.
+         * @description Server-sent events (WHATWG HTML, section 9.2), without end. Each has the id of a moment; a
+         *     request with `Last-Event-ID` continues from it and is told every receipt since, once.
          *
-         *     - `totals`: `totalReceipts`, `uniqueClients`, `usageByPurpose`, `byTrust` of the current day in `tz` (the one that `completeThrough` lies in), its `from`
-         *       and `to`, `completeThrough`; at once, after each change, and each second as `completeThrough` moves
-         *     - `receipts`: `receipts`, newest first, each as in the list of receipts, since the event before; `leftOut`, how many more came than are told
-         *     - `reload`: more came, or changed, than is told one by one: load what is shown anew, in your own time (others are told the same); the
-         *       stream goes on
+         *     - `totals`: `totalReceipts`, `uniqueClients`, `usageByPurpose`, `byTrust` of the current day in
+         *       `tz` (the one that `completeThrough` lies in), its `from` and `to`, `completeThrough`; at
+         *       once, after each change, and each second as `completeThrough` moves
+         *     - `receipts`: `receipts`, newest first, each as in the list of receipts, since the event before;
+         *       `leftOut`, how many more came than are told
+         *     - `reload`: more came, or changed, than is told one by one: load what is shown again, in your
+         *       own time (others are told the same); the stream continues
          *     - `end`: the key doesn't hold any more or the account's domains changed; the stream ends
          *
          *     A comment comes after 15 seconds of silence. The stream counts once towards the quota.
@@ -161,7 +166,8 @@ export interface paths {
         };
         /**
          * Usage by model
-         * @description The models with the most receipts, those with equally many in order of their name; receipts that name none are together.
+         * @description The models with the most receipts, those with equally many in order of their name; receipts that
+         *     name none are together.
          */
         get: operations["models"];
         put?: never;
@@ -201,12 +207,14 @@ export interface paths {
         };
         /**
          * Receipts
-         * @description Newest first by their own timestamp; each receipt once, however often it was sent. Pages are in an order of what never changes: each receipt
-         *     that stood there when the first page was asked for is in exactly one of them, whatever comes meanwhile.
+         * @description Newest first by their own timestamp; each receipt once, however often it was sent. Pages are in
+         *     an order of what never changes: each receipt that stood there when the first page was requested
+         *     is in exactly one of them, whatever comes meanwhile.
          *
-         *     As JSON a page of at most 1,000. As CSV or lines of JSON a stream: the last row of every 1,000, and of the whole if there are more, has a
-         *     `cursor`. A stream that broke off is gone on with by the last cursor that arrived. It breaks off after ten minutes, or if nobody reads on for
-         *     one; a page that broke off can be told by its missing end.
+         *     As JSON a page of at most 1,000. As CSV or lines of JSON a stream: the last row of every 1,000,
+         *     and of the whole if there are more, has a `cursor`. A stream that broke off is gone on with by
+         *     the last cursor that arrived. It breaks off after ten minutes, or if nobody reads on for one; a
+         *     page that broke off can be told by its missing end.
          */
         get: operations["receipts"];
         put?: never;
@@ -226,8 +234,9 @@ export interface paths {
         };
         /**
          * Refusals
-         * @description What was refused, by the time the gateway took it, without what a replay has made good: counts by reason, and a page of them, newest
-         *     first. As CSV or lines of JSON the page, whose last row has a `cursor` if there are more, or with `groupBy=reason` the counts.
+         * @description Rejected receipts, by the time of their arrival, without those that a replay made count: counts
+         *     by reason, and a page of them, newest first. As CSV or lines of JSON the page, whose last row
+         *     has a `cursor` if there are more, or with `groupBy=reason` the counts.
          */
         get: operations["refusals"];
         put?: never;
@@ -247,10 +256,11 @@ export interface paths {
         };
         /**
          * Values over time
-         * @description One value for each interval of the range, 0 where nothing was; the last 60 minutes, 48 hours, 30 days, 26 weeks or 12 months if no range
-         *     is given. Points of receipts add up to the range's total; those of distinct clients and entries don't. As CSV or lines of JSON a row for
-         *     each point: `start`, `local`, `value`, before them the group's key under the name of the group, and with `compare=previous` `period`
-         *     (`current` or `previous`) before all.
+         * @description A value for each interval of the range, 0 where nothing was; the last 60 minutes, 48 hours, 30
+         *     days, 26 weeks or 12 months if no range is given. Points of receipts add up to the range's
+         *     total; those of distinct clients and entries don't. As CSV or lines of JSON a row for each
+         *     point: `start`, `local`, `value`, before them the group's key under the name of the group, and
+         *     with `compare=previous` `period` (`current` or `previous`) before all.
          */
         get: operations["timeseries"];
         put?: never;
@@ -270,9 +280,11 @@ export interface paths {
         };
         /**
          * Outcomes of a sender's receipts
-         * @description Receipts that the signing key sent and that are rejected, duplicates, or conflict with another receipt of the same ID: one line each,
-         *     in the order of each partition of the log, and a last line with `completeThrough` and the cursor to continue with. Everything is
-         *     covered that the cursor passes, through the last million records of each partition. What a replay has accepted since is left out.
+         * @description Receipts that the signing key sent and that are rejected, duplicates, or conflict with another
+         *     receipt of the same ID: one line each, in the order of each partition of the log, and a last
+         *     line with `completeThrough` and the cursor to continue with. Everything is covered that the
+         *     cursor passes, through the last million records of each partition. What a replay has accepted
+         *     since is left out.
          */
         get: operations["outcomes"];
         put?: never;
@@ -312,11 +324,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What became of a receipt
-         * @description An id that nothing is known of is `unknown`, and so is another publisher's: until `completeThrough` passes the moment of its
-         *     acknowledgement, a receipt may still be on its way. `Prefer: wait=N` (RFC 7240) waits up to N
-         *     seconds, 30 at most, until more is known. A sender who signs the request with the key of its
-         *     receipts sees those of the key, whatever publisher they name.
+         * Get the state of a receipt
+         * @description An id that nothing is known of is `unknown`, and so is another publisher's: until
+         *     `completeThrough` passes the moment of its acknowledgement, a receipt may still be on its way.
+         *     `Prefer: wait=N` (RFC 7240) waits up to N seconds, 30 at most, until more is known. A sender who
+         *     signs the request with the key of its receipts sees those of the key, whatever publisher they
+         *     name.
          */
         get: operations["receipt"];
         put?: never;
@@ -407,7 +420,7 @@ export interface components {
              */
             unproven: number;
         };
-        /** @description One client's activity. */
+        /** @description Activity of a client. */
         ClientActivity: {
             byTrust: components["schemas"]["TotalsByTrust"];
             /** Format: uuid */
@@ -442,10 +455,10 @@ export interface components {
             /** Format: int64 */
             uniqueContent: number;
             usageByPurpose: components["schemas"]["PurposeCounts"];
-            /** @description Those that its receipts name, 100 at most. */
+            /** @description Versions that its receipts name, 100 at most. */
             versions: string[];
         };
-        /** @description One key of a client and how much it used. */
+        /** @description A key of a client and its use. */
         ClientCount: components["schemas"]["Signer"] & {
             byTrust: components["schemas"]["ByTrust"];
             /** Format: uuid */
@@ -468,7 +481,7 @@ export interface components {
             /** Format: int64 */
             receiptCount: number;
         };
-        /** @description One key of a client and how much it used. Whoever claims another's client ID has another key. */
+        /** @description A key of a client and its use. Whoever claims another's client ID has another key. */
         ClientUsage: components["schemas"]["Signer"] & {
             byTrust: components["schemas"]["ByTrust"];
             /** Format: uuid */
@@ -520,7 +533,7 @@ export interface components {
             /** Format: int64 */
             uniqueContent: number;
             usageByPurpose: components["schemas"]["PurposeCounts"];
-            /** @description Those that its receipts name, 100 at most. */
+            /** @description Versions that its receipts name, 100 at most. */
             versions: string[];
         } & components["schemas"]["Completeness"];
         /** @description An answer in JSON: its own members, then those of its completeness. */
@@ -590,7 +603,7 @@ export interface components {
             to: string | null;
             /**
              * Format: int64
-             * @description How many models there are in all, "none" among them.
+             * @description Number of models in all, "none" among them.
              */
             totalModels: number;
         } & components["schemas"]["Completeness"];
@@ -604,7 +617,7 @@ export interface components {
         } & components["schemas"]["Completeness"];
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_ReceiptEvidence: {
-            /** @description One element per payload: more than one is a conflict. */
+            /** @description Evidence of each payload: more than one is a conflict. */
             evidence: components["schemas"]["PayloadEvidence"][];
             /** Format: uuid */
             receiptId: string;
@@ -613,7 +626,7 @@ export interface components {
         Complete_ReceiptList: {
             /** Format: date-time */
             from: string | null;
-            /** @description Where the next page begins; null if this is the last one. */
+            /** @description Begin of the next page; null if this is the last one. */
             nextCursor: string | null;
             receipts: components["schemas"]["ListedReceipt"][];
             /** Format: date-time */
@@ -654,7 +667,7 @@ export interface components {
             from: string | null;
             /** @description A page of them, newest first; none with `groupBy`. */
             newest: components["schemas"]["Refused"][];
-            /** @description Where the next page begins; null if this is the last one. */
+            /** @description Begin of the next page; null if this is the last one. */
             nextCursor: string | null;
             /** Format: date-time */
             to: string | null;
@@ -686,8 +699,9 @@ export interface components {
             /** @description `receipts`, `clients` or `content`. */
             metric: string;
             /**
-             * @description The period before, with `compare=previous`. Its points stand for those of the same index; there may be more or fewer of
-             *     them, as months differ. Its series are those with the most receipts of that period.
+             * @description The period before, with `compare=previous`. Its points correspond to those of the same
+             *     index; there may be more or fewer of them, as months differ. Its series are those with the
+             *     most receipts of that period.
              */
             previous?: components["schemas"]["PreviousPoints"];
             /**
@@ -709,7 +723,7 @@ export interface components {
             to: string | null;
             /**
              * Format: int64
-             * @description How many rows there are in all: keys of clients.
+             * @description Number of rows in all: keys of clients.
              */
             totalClients: number;
         } & components["schemas"]["Completeness"];
@@ -722,7 +736,7 @@ export interface components {
             to: string | null;
             /**
              * Format: int64
-             * @description How many entries there are in all.
+             * @description Number of entries in all.
              */
             totalContent: number;
         } & components["schemas"]["Completeness"];
@@ -734,12 +748,12 @@ export interface components {
              */
             completeThrough: string;
             /**
-             * @description The last check of the ledger against the tables found receipts missing, or there too often: the numbers may be
-             *     off by them, whatever `completeThrough` says. Only there when true.
+             * @description The last check of the ledger against the tables found receipts missing, or there too often:
+             *     the numbers may be off by them, whatever `completeThrough` says. Only there when true.
              */
             incomplete?: boolean;
         };
-        /** @description One entry and how often it was used. */
+        /** @description An entry and the number of its uses. */
         ContentCount: {
             byTrust: components["schemas"]["ByTrust"];
             /** Format: uuid */
@@ -753,7 +767,7 @@ export interface components {
             /** @description The entry's URL; where the account lists no such entry, the receipts'. */
             url: string;
         };
-        /** @description One entry and how it was used. */
+        /** @description An entry and its use. */
         ContentUsage: {
             byTrust: components["schemas"]["ByTrust"];
             /** Format: uuid */
@@ -806,7 +820,7 @@ export interface components {
             /** @description Whether outcomes behind `after` are left out, because they are too old. */
             truncated: boolean;
         };
-        /** @description One entry's usage. */
+        /** @description Usage of an entry. */
         Entry: {
             byTrust: components["schemas"]["TotalsByTrust"];
             /** Format: uuid */
@@ -841,9 +855,9 @@ export interface components {
             urls: string[];
             usageByPurpose: components["schemas"]["PurposeCounts"];
         };
-        /** @description What there is, and where to read on. */
+        /** @description Addresses, and links to further reading. */
         Index: {
-            /** @description What to send along. */
+            /** @description Credential to send. */
             authentication: string;
             /** @description A page to read and try it. */
             docs: string;
@@ -854,7 +868,7 @@ export interface components {
             /** @description `receipts-analytics-api`. */
             service: string;
         };
-        /** @description One receipt. What it didn't state, or what an erasure has taken, is null. */
+        /** @description A receipt. Members that it didn't state, or that an erasure has blanked, are null. */
         ListedReceipt: components["schemas"]["Signer"] & {
             /**
              * @description Whether the receipt arrived before anybody had verified the publisher's domain. Totals
@@ -921,11 +935,11 @@ export interface components {
             to: string | null;
             /**
              * Format: int64
-             * @description How many models there are in all, "none" among them.
+             * @description Number of models in all, "none" among them.
              */
             totalModels: number;
         };
-        /** @description One model and how much it used. */
+        /** @description A model and its use. */
         ModelUsage: {
             byTrust: components["schemas"]["ByTrust"];
             /** @description As the receipts name it; null for those that name none. */
@@ -950,9 +964,9 @@ export interface components {
         OutcomeLine: {
             /** @description Continues behind this line. */
             cursor: string;
-            /** @description What was found. */
+            /** @description Finding in detail. */
             detail?: string;
-            /** @description What to change. */
+            /** @description Advice: what to change. */
             hint: string;
             logPosition: components["schemas"]["LogPosition"];
             /** @description `rejected`, `duplicate` or `conflict`. */
@@ -978,7 +992,7 @@ export interface components {
             /** @description The request's ID, if it was rejected. */
             requestId?: string;
         };
-        /** @description One payload stored under the id. */
+        /** @description A payload that is stored under the ID. */
         Payload: components["schemas"]["Signer"] & {
             /**
              * @description Whether the receipt arrived before anybody had verified the publisher's domain. Totals
@@ -1000,7 +1014,7 @@ export interface components {
         };
         /** @description Evidence of one payload. Bytes are in base64 (RFC 4648 section 4). */
         PayloadEvidence: {
-            /** @description Signature of the batch that the receipt came in; absent for single receipts. */
+            /** @description Signature of the batch that the receipt arrived in; absent for single receipts. */
             batch?: components["schemas"]["BatchEvidence"];
             /** @description SHA-256 of the key's SPKI in hexadecimal. */
             keyFingerprint: string;
@@ -1023,12 +1037,12 @@ export interface components {
              */
             signedBytes: string;
         };
-        /** @description One bucket: `[start, the next one's start)`, the last one to `to`. */
+        /** @description A bucket: `[start, the next one's start)`, the last one to `to`. */
         Point: {
             byTrust: components["schemas"]["ByTrust"];
             /**
              * Format: date-time
-             * @description The same instant with the time zone's offset.
+             * @description Start with the time zone's offset.
              */
             local: string;
             /**
@@ -1061,9 +1075,9 @@ export interface components {
         };
         /** @description An error (RFC 9457). */
         ProblemBody: {
-            /** @description Its stable name. */
+            /** @description Stable code. */
             code: string;
-            /** @description What a person can do about it. */
+            /** @description Advice to a person. */
             detail: string;
             /** @description The faults of a body or query, 100 at most. */
             errors?: components["schemas"]["ProblemError"][];
@@ -1074,7 +1088,7 @@ export interface components {
             /** @description `/problems/<code>`. */
             type: string;
         };
-        /** @description One fault of a body or query. */
+        /** @description A fault of a body or query. */
         ProblemError: {
             code: string;
             detail: string;
@@ -1098,7 +1112,7 @@ export interface components {
             /** Format: date-time */
             to: string | null;
         };
-        /** @description One purpose and how much it was. */
+        /** @description A purpose and its use. */
         PurposeUsage: {
             byTrust: components["schemas"]["ByTrust"];
             /** @description `training`, `inference` or `research`. */
@@ -1110,7 +1124,7 @@ export interface components {
         };
         /** @description Evidence of a receipt. `receipts verify` accepts this answer as a file. */
         ReceiptEvidence: {
-            /** @description One element per payload: more than one is a conflict. */
+            /** @description Evidence of each payload: more than one is a conflict. */
             evidence: components["schemas"]["PayloadEvidence"][];
             /** Format: uuid */
             receiptId: string;
@@ -1119,13 +1133,16 @@ export interface components {
         ReceiptList: {
             /** Format: date-time */
             from: string | null;
-            /** @description Where the next page begins; null if this is the last one. */
+            /** @description Begin of the next page; null if this is the last one. */
             nextCursor: string | null;
             receipts: components["schemas"]["ListedReceipt"][];
             /** Format: date-time */
             to: string | null;
         };
-        /** @description The answer. The single members are those of the first payload, or of the first refusal if none was valid. */
+        /**
+         * @description The answer. The single members are those of the first payload, or of the first refusal if none
+         *     was valid.
+         */
         ReceiptStatus: {
             /** @description Whether two different payloads carry this id. */
             conflict: boolean;
@@ -1150,7 +1167,7 @@ export interface components {
             /** Format: date-time */
             timestamp: string | null;
         };
-        /** @description What was refused and why. */
+        /** @description Rejected receipts and their reasons. */
         Refusals: {
             /** @description Reason to count, most first. */
             byReason: {
@@ -1160,14 +1177,14 @@ export interface components {
             from: string | null;
             /** @description A page of them, newest first; none with `groupBy`. */
             newest: components["schemas"]["Refused"][];
-            /** @description Where the next page begins; null if this is the last one. */
+            /** @description Begin of the next page; null if this is the last one. */
             nextCursor: string | null;
             /** Format: date-time */
             to: string | null;
             /** Format: int64 */
             totalRefused: number;
         };
-        /** @description One refused receipt. What couldn't be read out of it is null. */
+        /** @description A rejected receipt. Members that couldn't be read are null. */
         Refused: {
             /** Format: uuid */
             clientId: string | null;
@@ -1183,7 +1200,7 @@ export interface components {
         };
         /** @description Receipts rejected for one reason. */
         RejectedFor: {
-            /** @description What to change. */
+            /** @description Advice: what to change. */
             hint: string;
             newest: components["schemas"]["NewestRejection"];
             /** @description A stable name. */
@@ -1191,7 +1208,7 @@ export interface components {
             /** Format: int64 */
             receipts: number;
         };
-        /** @description One refusal of something that carries the id. */
+        /** @description A rejection of something that carries the ID. */
         Rejection: {
             detail: string;
             reason: string;
@@ -1218,13 +1235,13 @@ export interface components {
              */
             rejected: number;
         };
-        /** @description One group's points. */
+        /** @description Points of a group. */
         Series: {
             /** @description The purpose, the client's or entry's id, or the model; null for receipts that name no model. */
             key: string | null;
             points: components["schemas"]["Point"][];
         };
-        /** @description Who signed: the key, and the operator whose key it was on arrival. */
+        /** @description Signer: the key, and the operator whose key it was on arrival. */
         Signer: {
             /** @description SHA-256 of the key's SPKI in hexadecimal; null if it was erased. */
             keyFingerprint: string | null;
@@ -1243,8 +1260,9 @@ export interface components {
             /** @description `receipts`, `clients` or `content`. */
             metric: string;
             /**
-             * @description The period before, with `compare=previous`. Its points stand for those of the same index; there may be more or fewer of
-             *     them, as months differ. Its series are those with the most receipts of that period.
+             * @description The period before, with `compare=previous`. Its points correspond to those of the same
+             *     index; there may be more or fewer of them, as months differ. Its series are those with the
+             *     most receipts of that period.
              */
             previous?: components["schemas"]["PreviousPoints"];
             /**
@@ -1266,7 +1284,7 @@ export interface components {
             to: string | null;
             /**
              * Format: int64
-             * @description How many rows there are in all: keys of clients.
+             * @description Number of rows in all: keys of clients.
              */
             totalClients: number;
         };
@@ -1279,7 +1297,7 @@ export interface components {
             to: string | null;
             /**
              * Format: int64
-             * @description How many entries there are in all.
+             * @description Number of entries in all.
              */
             totalContent: number;
         };
