@@ -101,7 +101,7 @@ pub async fn run(listener: TcpListener, config: AnalyticsConfig, deps: Deps, shu
     let auditing = tokio::spawn(audit::watch(Arc::clone(&app)));
     let checking = tokio::spawn(usage_check::watch(Arc::clone(&app)));
     let following = tokio::spawn(live::follower::follow(Arc::clone(&app)));
-    web::serve(listener, app::router(&app), &app.config.connections(), &shutdown).await;
+    web::serve(listener, app::router(&app), app.config.connections(), &shutdown).await;
     watching.abort();
     auditing.abort();
     checking.abort();

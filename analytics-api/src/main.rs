@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use accounts::{Accounts, AccountsConfig};
 use analytics_api::{AnalyticsConfig, Deps};
-use anyhow::{Context, ensure};
-use service::admin::serve_admin;
+use anyhow::ensure;
+use http_server::admin::AdminPort;
+use http_server::listen;
 use service::config::Source;
 use service::data::DataConfig;
 use service::health::Health;
 use service::rate_limit::{QuotasConfig, RedisConfig, limiter};
+use service::shutdown;
 use service::telemetry::{TelemetryConfig, init_logging, install_metrics};
-use service::{listen, shutdown};
-use tokio_util::sync::CancellationToken;
 use warehouse::{Target, Warehouse, WarehouseConfig};
 
 #[global_allocator]
@@ -97,10 +97,8 @@ async fn main() -> anyhow::Result<()> {
         health: health.clone(),
     };
     let listener = listen::bind("analytics.listen", analytics.listen)?;
-    let admin = listen::bind("telemetry.metrics_listen", telemetry.metrics_listen)?;
+    let admin = AdminPort::start(telemetry.metrics_listen, metrics, health.clone())?;
     let signals = shutdown::signals()?;
-    let ended = CancellationToken::new();
-    let admin = tokio::spawn(serve_admin(admin, metrics, health.clone(), ended.clone()));
     let draining = signals.clone();
     tokio::spawn(async move {
         draining.cancelled().await;
@@ -110,6 +108,6 @@ async fn main() -> anyhow::Result<()> {
     let accounts = deps.accounts.clone();
     analytics_api::run(listener, analytics, deps, signals).await;
     accounts.close().await;
-    ended.cancel();
-    admin.await.context("the admin port")
+    admin.stop().await;
+    Ok(())
 }

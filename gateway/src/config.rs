@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use service::config::{Faults, Validate};
 
-use crate::sender::Network;
+use http_server::address::Network;
 
 /// Whether the webhook takes receipts for entries that it doesn't know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,5 @@
 //! An exchange: one request and its answer.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -19,8 +18,7 @@ use service::trace::{self, TraceParent};
 use crate::answer::{Answer, Refusal, overloaded, published_keys};
 use crate::body::Upload;
 use crate::call::{Call, Spent};
-use crate::connection::Line;
-use crate::outgoing::{Sent, outgoing};
+use crate::listener::Connection;
 use crate::rate::Standing;
 use crate::route::Route;
 use crate::sender::{Sender, forwarded_for};
@@ -29,35 +27,33 @@ use crate::{explain, submit, webhook};
 
 /// Counts a request as in progress, until it is answered or given up.
 struct UnderWay {
-    line: Arc<Line>,
+    connection: Arc<Connection>,
 }
 
 impl UnderWay {
-    fn begin(line: Arc<Line>, http2: bool) -> (Self, usize) {
-        line.pulse.request_begins(http2);
-        let others = line.shared.requests.fetch_add(1, Ordering::Relaxed);
-        (Self { line }, others)
+    fn begin(connection: Arc<Connection>) -> (Self, usize) {
+        let others = connection.shared.requests.fetch_add(1, Ordering::Relaxed);
+        (Self { connection }, others)
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.line.shared.requests.fetch_sub(1, Ordering::Relaxed);
-        self.line.pulse.request_ends();
+        self.connection.shared.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Answers one request. There is always an answer; what fails becomes a problem.
-pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Result<Sent, Infallible> {
+pub(crate) async fn answer(connection: Arc<Connection>, request: Request<Incoming>) -> Answer {
     let begun = Instant::now();
     let (parts, incoming) = request.into_parts();
-    let (under_way, others) = UnderWay::begin(line, parts.version == Version::HTTP_2);
-    let shared = &under_way.line.shared;
+    let (under_way, others) = UnderWay::begin(connection);
+    let shared = &under_way.connection.shared;
     let id = RequestId::of(&parts.headers);
     let trace = TraceParent::of(&parts.headers);
     let route = Route::of(parts.uri.path(), shared.routes);
     let mut upload = Upload::new(incoming, parts.version, &parts.headers);
-    let sender = sender(&under_way.line, &parts.headers);
+    let sender = sender(&under_way.connection, &parts.headers);
     let arrived_ms = now_ms();
     let mut standing = None;
     let mut spent = Spent::default();
@@ -105,7 +101,7 @@ pub(crate) async fn answer(line: Arc<Line>, request: Request<Incoming>) -> Resul
             "slow request: body_ms is its sender's, log_ms the log's"
         );
     }
-    Ok(outgoing(answer, &under_way.line))
+    answer
 }
 
 fn millis(time: Duration) -> u64 {
@@ -172,12 +168,12 @@ fn check_http1(head: &Parts) -> Result<(), Refusal> {
 }
 
 /// The peer, or whom it sends for.
-fn sender(line: &Line, headers: &HeaderMap) -> Sender {
-    let peer = line.peer;
+fn sender(connection: &Connection, headers: &HeaderMap) -> Sender {
+    let peer = connection.peer;
     if !peer.is_proxy {
         return peer.sender;
     }
-    forwarded_for(headers, &line.shared.config.trusted_proxies).map_or(peer.sender, Sender::from)
+    forwarded_for(headers, &connection.shared.config.trusted_proxies).map_or(peer.sender, Sender::from)
 }
 
 fn finish(result: Result<Answer, Problem>, id: &RequestId, standing: Option<Standing>, arrived_ms: i64) -> Answer {

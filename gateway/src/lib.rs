@@ -2,15 +2,14 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | `listener` | accepts up to a limit, cleans up, drains |
-//! | `connection`, `wire`, `pulse`, `watch` | HTTP/1.1 or h2c on one socket, and its silence |
+//! | `listener` | the port, and regular work beside it |
 //! | `exchange`, `route`, `call` | a request, its sender, and its answer |
 //! | `submit`, `registered`, `append` | a receipt or batch on its way to the log |
 //! | `explain`, `webhook`, `entry_book` | other addresses that take receipts |
 //! | `body`, `encoding`, `inflate`, `admission`, `buffer` | a body's bytes, bounded |
 //! | `sender`, `rate`, `source` | limits by address and client |
 //! | [`acknowledgement`] | the signed part of a 202, and the keys that sign it |
-//! | `answer`, `written`, `outgoing`, `meters` | what goes out: answers, problems, metrics |
+//! | `answer`, `written`, `meters` | what goes out: answers, problems, metrics |
 //! | [`process`] | all of it as a process of its own |
 #![forbid(unsafe_code)]
 
@@ -22,7 +21,6 @@ mod body;
 mod buffer;
 mod call;
 mod config;
-mod connection;
 mod encoding;
 mod entry_book;
 mod exchange;
@@ -30,9 +28,7 @@ mod explain;
 mod inflate;
 mod listener;
 mod meters;
-mod outgoing;
 pub mod process;
-mod pulse;
 mod rate;
 mod registered;
 mod route;
@@ -40,9 +36,7 @@ mod sender;
 mod shared;
 mod source;
 mod submit;
-mod watch;
 mod webhook;
-mod wire;
 mod written;
 
 use std::sync::Arc;
@@ -61,8 +55,8 @@ use shared::Shared;
 pub use acknowledgement::{AcknowledgementKeyError, AcknowledgementKeys};
 pub use config::{GatewayConfig, WebhookEntries};
 pub use entry_book::{EntryBook, NamedEntry};
+pub use http_server::address::Network;
 pub use route::Routes;
-pub use sender::Network;
 
 /// Why the gateway couldn't run, or didn't end well.
 #[derive(Debug, thiserror::Error)]

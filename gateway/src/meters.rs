@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use http::StatusCode;
+use http_server::OpenConnections;
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 use receipt_log::RecordKind;
 
@@ -85,14 +86,10 @@ impl Meters {
         }
     }
 
-    /// A connection over the limit was turned away.
-    pub(crate) fn connection_refused(&self) {
-        self.refused_connections.increment(1);
-    }
-
     /// Sets the gauges of connections and bytes in flight.
-    pub(crate) fn under_way(&self, connections: usize, inflight_bytes: usize) {
-        self.connections.set(connections as f64);
+    pub(crate) fn under_way(&self, connections: &OpenConnections, inflight_bytes: usize) {
+        self.connections.set(connections.open() as f64);
+        self.refused_connections.absolute(connections.refused());
         self.inflight_bytes.set(inflight_bytes as f64);
     }
 }

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use accounts::{Accounts, AccountsConfig, ClientPolicy, PolicyConfig, RegistryCache};
 use anyhow::Context;
+use http_server::admin::AdminPort;
+use http_server::listen;
 use receipt::Limits;
 use receipt_log::{EmbeddedConfig, KafkaConfig, Log};
 use serde::Deserialize;
-use service::admin::serve_admin;
 use service::config::{Faults, Source, Validate};
 use service::cpu::CpuPool;
 use service::data::DataConfig;
 use service::health::Health;
+use service::shutdown;
 use service::telemetry::{PrometheusHandle, TelemetryConfig, init_logging, install_metrics};
-use service::{listen, shutdown};
 use tokio_util::sync::CancellationToken;
 
 use crate::{AcknowledgementKeys, Deps, GatewayConfig, Routes};
@@ -155,15 +156,13 @@ async fn serve(settings: Settings, routes: Routes, log: Log, metrics: Prometheus
     let cpu = CpuPool::new("gateway", 0, CPU_QUEUE_MAX)?;
     let health = Health::new();
     let listener = listen::bind("gateway.listen", settings.gateway.listen)?;
-    let admin = listen::bind("telemetry.metrics_listen", settings.telemetry.metrics_listen)?;
     let shutdown = shutdown::signals()?;
     tracing::info!(address = %listener.local_addr()?, "the gateway listens");
-    let admin_shutdown = CancellationToken::new();
-    let admin = tokio::spawn(serve_admin(admin, metrics, health.clone(), admin_shutdown.clone()));
+    let admin = AdminPort::start(settings.telemetry.metrics_listen, metrics, health.clone())?;
+    let drained = CancellationToken::new();
     let accounts = open_accounts(&settings, routes).await?;
-    let start = |accounts: &Accounts| {
-        RegistryCache::start(accounts.clone(), settings.policy.registry(), admin_shutdown.clone())
-    };
+    let start =
+        |accounts: &Accounts| RegistryCache::start(accounts.clone(), settings.policy.registry(), drained.clone());
     let acknowledgement_keys = match routes {
         Routes::All => AcknowledgementKeys::open(&settings.gateway.acknowledgement_keys, &settings.data.dir)?,
         // Its 200 has no acknowledgement: the sender knows the verdict.
@@ -180,8 +179,8 @@ async fn serve(settings: Settings, routes: Routes, log: Log, metrics: Prometheus
         acknowledgement_keys: Arc::new(acknowledgement_keys),
     };
     let ended = crate::run(listener, settings.gateway, deps, shutdown).await;
-    admin_shutdown.cancel();
-    admin.await?;
+    drained.cancel();
+    admin.stop().await;
     if let Some(accounts) = accounts {
         accounts.close().await;
     }

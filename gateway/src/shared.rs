@@ -24,10 +24,6 @@ use crate::source::Sources;
 /// Parsed public keys that are kept.
 const KEYS_CACHED_MAX: usize = 4_096;
 
-/// Share of the room for connections, in percent, that is the gateway's; the rest is for the
-/// analytics API, often in the same process.
-const FILES_PERCENT: u64 = 75;
-
 /// The engines, limits and counters of one gateway.
 pub(crate) struct Shared {
     pub(crate) config: GatewayConfig,
@@ -50,8 +46,6 @@ pub(crate) struct Shared {
     /// Receipts by key.
     pub(crate) key_rate: Option<Rate>,
     pub(crate) meters: Meters,
-    /// Number of connections that are really taken.
-    pub(crate) connections_max: usize,
     pub(crate) sources: Arc<Sources>,
     /// Requests in progress.
     pub(crate) requests: AtomicUsize,
@@ -72,7 +66,6 @@ impl Shared {
             registry,
             acknowledgement_keys,
         } = deps;
-        let connections_max = service::listen::connections_within("gateway", config.connections_max, FILES_PERCENT);
         let rate = |what, per_s| Rate::new(what, per_s, config.rate_burst_s, config.rate_keys_max);
         Self {
             judge: Judge::new(limits.clone(), KEYS_CACHED_MAX),
@@ -84,8 +77,7 @@ impl Shared {
             address_bytes_rate: rate("decoded bytes from this address", config.rate_address_bytes_per_s),
             key_rate: rate("receipts signed with this key", config.rate_key_receipts_per_s),
             meters: Meters::new(),
-            connections_max,
-            sources: Arc::new(Sources::new(&config, connections_max)),
+            sources: Arc::new(Sources::new(&config)),
             requests: AtomicUsize::new(0),
             explaining: Semaphore::new((cpu.threads() / 2).max(1)),
             config,

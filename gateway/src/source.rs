@@ -1,16 +1,17 @@
 //! Sources: what one address holds of what all share.
 //!
-//! An address may hold a share of the connections, of the unfinished exchanges (a body that isn't
-//! whole, an explanation that isn't read) and of their bytes. What has arrived whole is no longer
-//! its sender's doing, and isn't counted here: so most requests, which come in one piece, cost no
-//! account; an eighth of all requests is kept for them, however many addresses leave theirs
-//! unfinished. A trusted proxy's connection carries requests of many addresses, so what is
-//! unfinished is counted for each request's own.
+//! An address may hold a share of the unfinished exchanges (a body that isn't whole, an explanation
+//! that isn't read) and of their bytes. What has arrived whole is no longer its sender's doing, and
+//! isn't counted here: so most requests, which come in one piece, cost no account; an eighth of all
+//! requests is kept for them, however many addresses leave theirs unfinished. A trusted proxy's
+//! connection carries requests of many addresses, so what is unfinished is counted for each
+//! request's own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use http_server::config::address_share;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -20,7 +21,6 @@ use crate::config::GatewayConfig;
 /// Limits of one address.
 #[derive(Debug, Clone, Copy)]
 struct Allowed {
-    connections: usize,
     unfinished: usize,
     bytes: usize,
 }
@@ -38,7 +38,6 @@ pub(crate) struct Sources {
 /// Use of one address (IPv6: one /64).
 #[derive(Debug)]
 struct Account {
-    connections: usize,
     unfinished: usize,
     /// Bytes it may still hold.
     bytes: Arc<Semaphore>,
@@ -48,13 +47,6 @@ struct Account {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
     sources: &'a Arc<Sources>,
-    key: u128,
-}
-
-/// A connection's place in the account of its address, given up when dropped.
-#[derive(Debug)]
-pub(crate) struct Seat {
-    sources: Arc<Sources>,
     key: u128,
 }
 
@@ -69,12 +61,10 @@ pub(crate) struct Claim {
 }
 
 impl Sources {
-    /// `connections_max` is what the listener really takes.
-    pub(crate) fn new(config: &GatewayConfig, connections_max: usize) -> Self {
-        let share = |all: usize| (all.saturating_mul(config.address_share_percent_max) / 100).max(1);
+    pub(crate) fn new(config: &GatewayConfig) -> Self {
+        let share = |all| address_share(all, config.address_share_percent_max);
         Self {
             allowed: Allowed {
-                connections: share(connections_max),
                 unfinished: share(config.requests_max),
                 bytes: share(config.inflight_bytes_max),
             },
@@ -84,23 +74,11 @@ impl Sources {
         }
     }
 
-    /// A place for one more connection from `key`, if its address may have it.
-    pub(crate) fn connect(self: &Arc<Self>, key: u128) -> Option<Seat> {
-        let mut accounts = self.accounts.lock();
-        let account = accounts.entry(key).or_insert_with(|| Account::new(self.allowed));
-        if account.connections >= self.allowed.connections {
-            return None;
-        }
-        account.connections += 1;
-        let sources = Arc::clone(self);
-        Some(Seat { sources, key })
-    }
-
     fn settle(&self, key: u128, change: impl FnOnce(&mut Account)) {
         let mut accounts = self.accounts.lock();
         if let Some(account) = accounts.get_mut(&key) {
             change(account);
-            if account.connections == 0 && account.unfinished == 0 {
+            if account.unfinished == 0 {
                 accounts.remove(&key);
             }
         }
@@ -110,7 +88,6 @@ impl Sources {
 impl Account {
     fn new(allowed: Allowed) -> Self {
         Self {
-            connections: 0,
             unfinished: 0,
             bytes: Arc::new(Semaphore::new(allowed.bytes)),
         }
@@ -141,12 +118,6 @@ impl<'a> Source<'a> {
             return Err(Full);
         }
         Ok(claim)
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.sources.settle(self.key, |account| account.connections -= 1);
     }
 }
 
@@ -197,26 +168,12 @@ mod tests {
             address_share_percent_max: 50,
             ..GatewayConfig::default()
         };
-        Arc::new(Sources::new(&config, 6))
-    }
-
-    #[test]
-    fn an_address_has_its_share_of_the_connections_and_is_forgotten_with_the_last() {
-        let sources = sources();
-        let mut seats: Vec<_> = (0..3).map(|_| sources.connect(1).unwrap()).collect();
-        assert!(sources.connect(1).is_none());
-        let other = sources.connect(2).unwrap();
-        seats.pop();
-        seats.push(sources.connect(1).unwrap());
-        assert!(sources.connect(1).is_none());
-        drop((seats, other));
-        assert!(sources.accounts.lock().is_empty());
+        Arc::new(Sources::new(&config))
     }
 
     #[test]
     fn all_of_one_address_share_an_account_of_what_is_unfinished() {
         let sources = sources();
-        let seat = sources.connect(1).unwrap();
         let begin = |key| Source::new(&sources, key).begin();
         let (mut first, second) = (begin(1).unwrap(), begin(1).unwrap());
         assert_eq!(begin(1).unwrap_err(), Full);
@@ -224,7 +181,7 @@ mod tests {
         assert!(!first.try_raise(501));
         let mut other = begin(2).unwrap();
         assert!(other.try_raise(500));
-        drop((seat, second));
+        drop(second);
         // The account stays as long as anything is in it.
         let mut again = begin(1).unwrap();
         assert!(!again.try_raise(1));
@@ -240,7 +197,7 @@ mod tests {
             requests_max: 16,
             ..GatewayConfig::default()
         };
-        let sources = Arc::new(Sources::new(&config, 10));
+        let sources = Arc::new(Sources::new(&config));
         let mut claims: Vec<_> = (0..14).map(|key| Source::new(&sources, key).begin().unwrap()).collect();
         assert_eq!(Source::new(&sources, 14).begin().unwrap_err(), Full);
         claims.pop();

@@ -122,8 +122,7 @@ pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shu
     let directories = tokio::spawn(operators::watch(directories, directory_pause));
     let proving = tokio::spawn(proofs::watch(Arc::clone(&app), expiry_pause));
     let posting = tokio::spawn(expiry::watch(postman, expiry_pause, shutdown.clone()));
-    let connections = app.config.connections();
-    let serving = web::serve(listener, app::router(&app), &connections, &shutdown);
+    let serving = web::serve(listener, app::router(&app), app.config.connections(), &shutdown);
     // A mail that is being sent is better finished, in the same time as the requests: both count
     // from the signal.
     let limit = Duration::from_millis(app.config.drain_ms_max);

@@ -6,17 +6,16 @@
 use std::sync::Arc;
 
 use accounts::{Accounts, AccountsConfig};
-use anyhow::Context;
+use http_server::admin::AdminPort;
+use http_server::listen;
 use publisher_api::{AuthConfig, Authority, Deps, PublisherConfig, SmtpConfig};
-use service::admin::serve_admin;
 use service::config::Source;
 use service::cpu::CpuPool;
 use service::data::DataConfig;
 use service::health::Health;
 use service::rate_limit::{QuotasConfig, RedisConfig, limiter};
+use service::shutdown;
 use service::telemetry::{TelemetryConfig, init_logging, install_metrics};
-use service::{listen, shutdown};
-use tokio_util::sync::CancellationToken;
 use warehouse::{Target, Warehouse, WarehouseConfig};
 
 #[global_allocator]
@@ -102,10 +101,8 @@ async fn main() -> anyhow::Result<()> {
         health: health.clone(),
     };
     let listener = listen::bind("publisher.listen", publisher.listen)?;
-    let admin = listen::bind("telemetry.metrics_listen", telemetry.metrics_listen)?;
+    let admin = AdminPort::start(telemetry.metrics_listen, metrics, health.clone())?;
     let signals = shutdown::signals()?;
-    let ended = CancellationToken::new();
-    let admin = tokio::spawn(serve_admin(admin, metrics, health.clone(), ended.clone()));
     let draining = signals.clone();
     tokio::spawn(async move {
         draining.cancelled().await;
@@ -115,6 +112,6 @@ async fn main() -> anyhow::Result<()> {
     let accounts = deps.accounts.clone();
     publisher_api::run(listener, publisher, deps, signals).await;
     accounts.close().await;
-    ended.cancel();
-    admin.await.context("the admin port")
+    admin.stop().await;
+    Ok(())
 }

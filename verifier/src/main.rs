@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 use accounts::{Accounts, AccountsConfig, PolicyConfig, RegistryCache, ShardMapCache};
 use anyhow::Context;
+use http_server::admin::AdminPort;
 use receipt::{Judge, Limits};
 use receipt_log::{EmbeddedConfig, KafkaConfig, Log};
-use service::admin::serve_admin;
 use service::config::{Faults, Source};
 use service::cpu::CpuPool;
 use service::data::DataConfig;
 use service::health::Health;
+use service::shutdown;
 use service::telemetry::{PrometheusHandle, TelemetryConfig, init_logging, install_metrics};
-use service::{listen, shutdown};
 use tokio_util::sync::CancellationToken;
 use verifier::{Deps, GROUP, Policies, VerifierConfig};
 
@@ -132,11 +132,8 @@ async fn serve(
     metrics: PrometheusHandle,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let admin = listen::bind("telemetry.metrics_listen", settings.telemetry.metrics_listen)?;
-    let admin_shutdown = CancellationToken::new();
-    let admin = tokio::spawn(serve_admin(admin, metrics, deps.health.clone(), admin_shutdown.clone()));
+    let admin = AdminPort::start(settings.telemetry.metrics_listen, metrics, deps.health.clone())?;
     let ended = verifier::run(settings.verifier, deps, shutdown).await;
-    admin_shutdown.cancel();
-    admin.await?;
+    admin.stop().await;
     Ok(ended?)
 }

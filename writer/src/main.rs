@@ -7,15 +7,14 @@
 #![forbid(unsafe_code)]
 
 use anyhow::Context;
+use http_server::admin::AdminPort;
 use receipt_log::{EmbeddedConfig, KafkaConfig, Log};
-use service::admin::serve_admin;
 use service::config::{Faults, Source};
 use service::cpu::CpuPool;
 use service::data::DataConfig;
 use service::health::Health;
+use service::shutdown;
 use service::telemetry::{PrometheusHandle, TelemetryConfig, init_logging, install_metrics};
-use service::{listen, shutdown};
-use tokio_util::sync::CancellationToken;
 use warehouse::{EmbeddedEngine, Target, Warehouse, WarehouseConfig};
 use writer::{Deps, GROUP, WriterConfig};
 
@@ -101,12 +100,9 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn serve(settings: Settings, deps: Deps, metrics: PrometheusHandle) -> anyhow::Result<()> {
-    let admin = listen::bind("telemetry.metrics_listen", settings.telemetry.metrics_listen)?;
     let shutdown = shutdown::signals()?;
-    let admin_shutdown = CancellationToken::new();
-    let admin = tokio::spawn(serve_admin(admin, metrics, deps.health.clone(), admin_shutdown.clone()));
+    let admin = AdminPort::start(settings.telemetry.metrics_listen, metrics, deps.health.clone())?;
     let ended = writer::run(settings.writer, deps, shutdown).await;
-    admin_shutdown.cancel();
-    admin.await?;
+    admin.stop().await;
     Ok(ended?)
 }

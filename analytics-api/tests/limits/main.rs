@@ -16,7 +16,7 @@ use crate::replicas::Replicas;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_replicas_admit_what_one_quota_allows() {
-    service::listen::lift_open_files();
+    http_server::listen::lift_open_files();
     let (replicas, engine) = Replicas::start().await;
     shared::exactly_the_quota_is_admitted_and_no_other_key_waits(&replicas).await;
     replicas.next_minute();

@@ -30,7 +30,7 @@ macro_rules! run {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn live_streams_over_the_real_engine() {
-    service::listen::lift_open_files();
+    http_server::listen::lift_open_files();
     let (world, engine) = World::start().await;
     let world = Arc::new(world);
     let mut failed: Vec<&str> = Vec::new();

@@ -9,6 +9,7 @@ pub mod services;
 
 use std::net::SocketAddr;
 
+use http_server::admin::AdminPort;
 use service::health::{Component, Health};
 use service::telemetry;
 use tokio_util::sync::CancellationToken;
@@ -88,7 +89,7 @@ impl Up {
         };
         // A killed process leaves its own behind, which would send scripts to the wrong ports.
         settings.data.unpublish();
-        service::listen::lift_open_files();
+        http_server::listen::lift_open_files();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("services")
             .enable_all()
@@ -120,15 +121,9 @@ async fn run(settings: &Settings) -> Result<(), Failure> {
     // The services say how they are only once they run, and reading back a log and tables takes its
     // time.
     let opening = health.register("engines");
-    let admin_stop = CancellationToken::new();
     let addresses = listeners.addresses()?;
     let (admin, listeners) = listeners.take_admin();
-    let admin = tokio::spawn(service::admin::serve_admin(
-        admin,
-        metrics,
-        health.clone(),
-        admin_stop.clone(),
-    ));
+    let admin = AdminPort::serve(admin, metrics, health.clone());
 
     let engines = tokio::select! {
         opened = Engines::open(settings, &health) => opened?,
@@ -137,8 +132,7 @@ async fn run(settings: &Settings) -> Result<(), Failure> {
     let ended = serve(settings, listeners, &addresses, &engines, (&health, opening), &shutdown).await;
     settings.data.unpublish();
     engines.close().await;
-    admin_stop.cancel();
-    let _ = admin.await;
+    admin.stop().await;
     ended
 }
 

@@ -57,7 +57,7 @@ impl Listeners {
     /// # Errors
     /// A port can't be bound.
     pub fn bind(settings: &Settings) -> Result<Self, Failure> {
-        let bind = |key, address| service::listen::bind(key, address).map_err(Failure::unavailable);
+        let bind = |key, address| http_server::listen::bind(key, address).map_err(Failure::unavailable);
         Ok(Self {
             gateway: bind("gateway.listen", settings.gateway.listen)?,
             analytics: bind("analytics.listen", settings.analytics.listen)?,

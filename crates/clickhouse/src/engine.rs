@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http_server::Listener;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::chdb::{Chdb, Connection};
-use crate::endpoint::{Access, Endpoint, Listener, serve};
+use crate::endpoint::{Access, Endpoint, serve};
 use crate::engine_files::{DataDir, library_path};
 use crate::statements::{Lane, Opener};
 use crate::threads::on_own_thread;
@@ -72,7 +73,7 @@ impl Running {
 /// libchdb running in this process, answering on a Unix socket.
 pub struct Engine {
     running: Arc<Running>,
-    stop: watch::Sender<bool>,
+    shutdown: CancellationToken,
     servers: Mutex<Vec<JoinHandle<()>>>,
     drain_max: Duration,
 }
@@ -119,11 +120,11 @@ impl Engine {
         let wait_ms_max = config.query_wait_ms_max.max(config.insert_wait_ms_max);
         let engine = Self {
             running,
-            stop: watch::Sender::new(false),
+            shutdown: CancellationToken::new(),
             servers: Mutex::new(Vec::new()),
             drain_max: Duration::from_millis(wait_ms_max) + DRAIN_SLACK,
         };
-        engine.listen(Listener::Unix(listener), Access::FileMode);
+        engine.listen(listener, Access::FileMode);
         Ok(engine)
     }
 
@@ -148,16 +149,16 @@ impl Engine {
             user: user.to_owned(),
             password: password.into(),
         };
-        self.listen(Listener::Tcp(listener), access);
+        self.listen(listener, access);
         Ok(())
     }
 
-    fn listen(&self, listener: Listener, access: Access) {
+    fn listen(&self, listener: impl Listener + 'static, access: Access) {
         let server = serve(
             self.running.endpoint.clone(),
             listener,
             access,
-            self.stop.subscribe(),
+            self.shutdown.clone(),
             self.drain_max,
         );
         self.servers.lock().push(tokio::spawn(server));
@@ -165,7 +166,7 @@ impl Engine {
 
     /// Stops answering, waits for running statements, and closes the engine.
     pub async fn stop(self) {
-        self.stop.send_replace(true);
+        self.shutdown.cancel();
         let servers = std::mem::take(&mut *self.servers.lock());
         for server in servers {
             // A server that panicked has logged it; there is nothing left to wait for.
@@ -180,7 +181,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.stop.send_replace(true);
+        self.shutdown.cancel();
         if self.running.anchor.lock().is_some() {
             // Not waited for: a drop may happen on a runtime's thread. `stop` is the way to wait.
             let running = self.running.clone();

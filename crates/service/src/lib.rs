@@ -4,7 +4,7 @@
 //! | module | noun |
 //! |---|---|
 //! | [`config`] | a TOML file, with `RECEIPTS_...` variables over it |
-//! | [`telemetry`], [`metrics`], [`admin`] | log lines on stderr, the list of metrics, their port |
+//! | [`telemetry`], [`metrics`] | log lines on stderr, the list of metrics |
 //! | [`health`] | what readiness is made of |
 //! | [`shutdown`] | signals and the time to drain |
 //! | [`problem`] | error kind -> HTTP status and RFC 9457 body, in one table |
@@ -15,21 +15,16 @@
 //! | [`rate_limit`] | requests a minute and a day, and their headers |
 //! | [`retry`] | attempts that are repeated until they succeed |
 //! | [`instant`] | milliseconds since the epoch and their text |
-//! | [`address`] | by what a sender is counted |
-//! | [`listen`] | binding a port, with an error that says what to change |
 //!
 //! The crate knows no receipt, log or warehouse.
 #![forbid(unsafe_code)]
 
-pub mod address;
-pub mod admin;
 pub mod config;
 pub mod cpu;
 pub mod data;
 pub mod health;
 pub mod host;
 pub mod instant;
-pub mod listen;
 pub mod metrics;
 pub mod problem;
 pub mod rate_limit;

@@ -1,6 +1,6 @@
 //! Parts that the HTTP APIs on axum share.
 //!
-//! - [`serve`]: connections, their limits, the drain; `patience`: answers that nobody reads
+//! - [`serve`]: a router on a port
 //! - [`envelope`]: request id, problem bodies and metrics around every answer
 //! - [`Failure`]: a problem on its way out of a handler
 //! - [`access`]: API keys and their quotas
@@ -17,11 +17,9 @@ pub mod csv;
 pub mod docs;
 pub mod envelope;
 mod failure;
-mod idle;
 pub mod json;
 pub mod openapi;
 pub mod params;
-mod patience;
 pub mod serve;
 pub mod shares;
 pub mod stream;

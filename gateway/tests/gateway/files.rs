@@ -14,7 +14,7 @@ const TASK: &str = "RECEIPTS_TEST_FILES";
 
 #[tokio::test]
 async fn connections_leave_files_for_the_log() {
-    service::listen::lift_open_files();
+    http_server::listen::lift_open_files();
     let mut child = Command::new("sh")
         .args(["-c", "ulimit -n 320; exec \"$@\"", "sh"])
         .arg(std::env::current_exe().unwrap())

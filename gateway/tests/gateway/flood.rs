@@ -61,7 +61,7 @@ impl Crowd {
 async fn twenty_thousand_connections() {
     // As many as the machine lets one process have: the limit and what the tests beside this one
     // need.
-    let files = usize::try_from(service::listen::lift_open_files().unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+    let files = usize::try_from(http_server::listen::lift_open_files().unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
     let share = files.saturating_sub(1_000).min(LIMIT);
     let gateway = Running::with(|config| {
         config.connections_max = share;
@@ -111,7 +111,7 @@ async fn part_of_the_crowd() {
     let to: SocketAddr = words.next().unwrap().parse().unwrap();
     let source: Ipv4Addr = words.next().unwrap().parse().unwrap();
     let count: usize = words.next().unwrap().parse().unwrap();
-    service::listen::lift_open_files();
+    http_server::listen::lift_open_files();
     let mut open = Vec::new();
     for _ in 0..count {
         open.extend(connect_from(source.into(), to).await);

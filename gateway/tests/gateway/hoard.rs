@@ -28,7 +28,7 @@ async fn others_are_served(gateway: &Running) {
 
 #[tokio::test]
 async fn bodies_that_do_not_come_take_nothing_of_the_budget() {
-    service::listen::lift_open_files();
+    http_server::listen::lift_open_files();
     let gateway = Running::with(|config| {
         config.inflight_wait_ms_max = 20;
         // What holds here is no matter of who sends it.

@@ -94,7 +94,7 @@ impl Running {
     }
 
     async fn on(deps: Deps, log: Arc<MemoryLog>, config: GatewayConfig) -> Self {
-        let listener = service::listen::bind("gateway.listen", "127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = http_server::listen::bind("gateway.listen", "127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let (health, shutdown) = (deps.health.clone(), CancellationToken::new());
         let run = gateway::run(listener, config, deps, shutdown.clone());

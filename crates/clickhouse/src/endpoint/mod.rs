@@ -15,22 +15,16 @@ mod request;
 mod settings;
 mod sql;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
+use http_server::{Listener, ServerConfig, WhenFull};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use subtle::ConstantTimeEq;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
 
 use self::answer::Fault;
 use self::body::{Body, BodyBudget};
@@ -38,12 +32,23 @@ use self::request::Head;
 use crate::Password;
 use crate::statements::{Lane, StatementKind};
 
-/// Connections one listener holds at a time.
-const CONNECTIONS_MAX: usize = 256;
 /// Bytes of a query with its parameters.
 const QUERY_BYTES_MAX: usize = 4 << 20;
-/// Time a request's head may take.
-const HEAD_WAIT: Duration = Duration::from_secs(10);
+/// Limits of a listener. Further connections wait: they are this service's own.
+const CONFIG: ServerConfig = ServerConfig {
+    name: "warehouse",
+    connections_max: 256,
+    when_full: WhenFull::Wait,
+    address_connections_max: 256,
+    unlimited: Vec::new(),
+    head_bytes_max: 64 << 10,
+    streams_max: 1,
+    half_close: false,
+    head_wait_max: Duration::from_secs(10),
+    idle_wait_max: Duration::from_secs(600),
+    unread_wait_max: Duration::from_secs(60),
+    drain_wait_max: Duration::ZERO,
+};
 
 /// Permitted users of a listener.
 #[derive(Debug, Clone)]
@@ -57,14 +62,6 @@ pub(crate) enum Access {
         /// The password.
         password: Password,
     },
-}
-
-/// A listener of either kind.
-pub(crate) enum Listener {
-    /// A Unix socket.
-    Unix(UnixListener),
-    /// TCP.
-    Tcp(TcpListener),
 }
 
 /// The endpoint, shared by all listeners and connections.
@@ -140,73 +137,29 @@ fn allowed(access: &Access, (given_user, given_password): (&str, &str)) -> bool 
     }
 }
 
-/// Answers on a listener until `stop` changes; then takes no more, and lets what is in progress end
-/// within `drain_max`.
+/// Serves a listener until `shutdown`; then lets the statements in progress end, for at most
+/// `drain_wait_max`.
 pub(crate) async fn serve(
     endpoint: Arc<Endpoint>,
-    listener: Listener,
+    listener: impl Listener,
     access: Access,
-    mut stop: watch::Receiver<bool>,
-    drain_max: Duration,
+    shutdown: CancellationToken,
+    drain_wait_max: Duration,
 ) {
-    let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let access = Arc::new(access);
-    loop {
-        let Ok(place) = places.clone().acquire_owned().await else {
-            break;
-        };
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = stop.wait_for(|stop| *stop) => break,
-        };
-        let stream = match accepted {
-            Ok(stream) => stream,
-            Err(error) => {
-                // Out of descriptors, or the peer is gone already: neither ends the listener.
-                tracing::warn!(%error, "the warehouse endpoint could not take a connection");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-        };
+    let handlers = |_| {
         let (endpoint, access) = (endpoint.clone(), access.clone());
-        let service = service_fn(move |request| {
+        move |request| {
             let (endpoint, access) = (endpoint.clone(), access.clone());
-            async move { Ok::<_, Infallible>(endpoint.answer(request, &access).await) }
-        });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_WAIT)
-            .serve_connection(TokioIo::new(stream), service);
-        let watched = graceful.watch(connection);
-        tokio::spawn(async move {
-            if let Err(error) = watched.await {
-                tracing::debug!(%error, "a connection to the warehouse endpoint ended early");
-            }
-            drop(place);
-        });
-    }
-    drop(listener);
-    if tokio::time::timeout(drain_max, graceful.shutdown()).await.is_err() {
-        tracing::warn!("the warehouse endpoint left statements behind at its end");
-    }
-}
-
-/// A stream of either kind.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
-
-impl Listener {
-    async fn accept(&self) -> std::io::Result<Box<dyn Stream>> {
-        match self {
-            Self::Unix(listener) => Ok(Box::new(listener.accept().await?.0)),
-            Self::Tcp(listener) => {
-                let (stream, _) = listener.accept().await?;
-                // Without it, small answers wait for the peer's delayed acknowledgements.
-                stream.set_nodelay(true)?;
-                Ok(Box::new(stream))
-            }
+            async move { endpoint.answer(request, &access).await }
         }
+    };
+    let config = ServerConfig {
+        drain_wait_max,
+        ..CONFIG
+    };
+    let cut = http_server::serve(listener, config, Arc::default(), handlers, &shutdown).await;
+    if cut > 0 {
+        tracing::warn!(cut, "the warehouse endpoint left statements behind at its end");
     }
 }

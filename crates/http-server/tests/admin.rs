@@ -3,38 +3,25 @@
 
 use std::net::SocketAddr;
 
-use service::admin::serve_admin;
+use http_server::admin::AdminPort;
+use http_server::listen::bind;
 use service::health::Health;
-use service::listen::bind;
 use service::telemetry::install_metrics;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 struct Admin {
     address: SocketAddr,
     health: Health,
-    shutdown: CancellationToken,
-    server: JoinHandle<()>,
+    port: AdminPort,
 }
 
 fn start() -> Admin {
     let listener = bind("telemetry.metrics_listen", "127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
-    let (health, shutdown) = (Health::new(), CancellationToken::new());
-    let server = tokio::spawn(serve_admin(
-        listener,
-        install_metrics().unwrap(),
-        health.clone(),
-        shutdown.clone(),
-    ));
-    Admin {
-        address,
-        health,
-        shutdown,
-        server,
-    }
+    let health = Health::new();
+    let port = AdminPort::serve(listener, install_metrics().unwrap(), health.clone());
+    Admin { address, health, port }
 }
 
 async fn ask(address: SocketAddr, method: &str, path: &str) -> String {
@@ -109,8 +96,7 @@ async fn shutdown_ends_it_and_its_open_connections() {
     let admin = start();
     let mut idle = TcpStream::connect(admin.address).await.unwrap();
     assert!(ask(admin.address, "GET", "/healthz").await.contains("alive"));
-    admin.shutdown.cancel();
-    admin.server.await.unwrap();
+    admin.port.stop().await;
     assert_eq!(idle.read(&mut [0; 16]).await.unwrap_or(0), 0);
     assert!(TcpStream::connect(admin.address).await.is_err());
 }

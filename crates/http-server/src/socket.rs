@@ -1,4 +1,4 @@
-//! The socket as hyper sees it: tells the connection's pulse when bytes come in.
+//! The socket as hyper sees it: reports arriving bytes to the connection's state.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -6,23 +6,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
-use crate::pulse::Pulse;
+use crate::state::ConnectionState;
 
-/// A TCP connection with a pulse.
-pub(crate) struct Wire {
-    stream: TcpStream,
-    pulse: Arc<Pulse>,
+/// A stream with the state of its connection.
+pub(crate) struct Socket<S> {
+    stream: S,
+    state: Arc<ConnectionState>,
 }
 
-impl Wire {
-    pub(crate) fn new(stream: TcpStream, pulse: Arc<Pulse>) -> Self {
-        Self { stream, pulse }
+impl<S> Socket<S> {
+    pub(crate) fn new(stream: S, state: Arc<ConnectionState>) -> Self {
+        Self { stream, state }
     }
 }
 
-impl AsyncRead for Wire {
+impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -31,13 +30,13 @@ impl AsyncRead for Wire {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
         if buffer.filled().len() > before {
-            self.pulse.bytes_read();
+            self.state.bytes_read();
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Wire {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
