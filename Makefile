@@ -126,9 +126,9 @@ bench: deps chdb ## Criterion benches, and the comparison that writes benches/ru
 	cargo run --release --locked --package benches --bin compare
 
 .PHONY: size-check
-size-check: deps chdb ## Measure what one receipt costs here, and hold `receipts size` against it (3 minutes)
-	cargo build --release --locked --package receipts-cli --package load-tests --package benches --bins
-	$(TARGET)/release/sizing
+size-check: deps chdb ## Measure what one receipt costs here, and compare it with docs/sizing.md (4 minutes)
+	cargo build --release --locked --package receipts-cli --package load-tests --bins
+	scripts/size-check --programs $(TARGET)/release
 
 .PHONY: images
 images: deps chdb kafka helm python ## Build the images without a Docker engine, and run each in its own root under load (needs root)

@@ -11,7 +11,6 @@
 //! - [`scratch`]: where logs are written, on a real disk
 //! - [`row`], [`report`], [`machine`]: a row with its target, the table and the file, and what it
 //!   was measured on
-//! - [`sizing`]: the program `sizing`, which holds `receipts size` against this machine
 //! - [`progress`]: what is being measured now
 
 #![forbid(unsafe_code)]
@@ -28,6 +27,5 @@ pub mod rounds;
 pub mod row;
 pub mod scratch;
 pub mod server;
-pub mod sizing;
 pub mod traffic;
 pub mod workload;

@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::failure::{Answer, EXIT_CODES, Failure};
 use crate::{
     accounts, audit, canonicalize, check_signature, clients, config, deliver, dev_token, domains, explain, idle,
-    keygen, keys, migrate, operators, rejected, repair, rewind, send, shards, sign, size, up, usage, verify,
+    keygen, keys, migrate, operators, rejected, repair, rewind, send, shards, sign, up, usage, verify,
 };
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
@@ -41,7 +41,6 @@ enum Command {
     Usage(usage::Usage),
     Config(config::Config),
     Migrate(migrate::Migrate),
-    Size(Box<size::Size>),
     Idle(idle::Idle),
 }
 
@@ -75,7 +74,6 @@ impl Cli {
             Command::Usage(command) => command.run(),
             Command::Config(command) => command.run(),
             Command::Migrate(command) => command.run(),
-            Command::Size(command) => command.run(),
             Command::Idle(command) => command.run(),
         }
     }

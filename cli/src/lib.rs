@@ -7,8 +7,7 @@
 //! - on a data directory: [`up`] (all services in one process), [`accounts`](mod@accounts),
 //!   [`keys`], [`dev_token`], [`clients`], [`operators`], [`audit`], [`repair`], [`rewind`],
 //!   [`rejected`] (list, show, replay), [`usage`](mod@usage) (check, rebuild), [`config`]
-//! - on servers: [`migrate`]; on nothing: [`size`], what a load needs;
-//!   [`idle`], which does nothing, for pods
+//! - on servers: [`migrate`]; [`idle`], which does nothing, for pods
 //! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in
 //!   parallel), [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes),
 //!   [`settings`], [`data_dir`], [`inspection`]
@@ -50,7 +49,6 @@ pub mod send;
 pub mod settings;
 pub mod shards;
 pub mod sign;
-pub mod size;
 pub mod terminal;
 pub mod up;
 pub mod usage;
