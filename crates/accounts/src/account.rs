@@ -1,8 +1,9 @@
 //! Accounts as whoever runs the deployment sees them: listed, shown, and moved to another tier.
 
 use sqlx::any::AnyRow;
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 
+use crate::row::Columns;
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, Deletion, Tier};
 
@@ -35,10 +36,10 @@ macro_rules! select {
         concat!(
             "SELECT id, name, tier, created_at_ms, deletion_requested_at_ms, erase_after_ms,
                 (SELECT COUNT(*) FROM domains WHERE domains.account_id = accounts.id
-                    AND domains.revoked_at_ms IS NULL AND domains.expires_at_ms > $1),
+                    AND domains.revoked_at_ms IS NULL AND domains.expires_at_ms > $1) AS verified_domains,
                 (SELECT COUNT(*) FROM api_keys WHERE api_keys.account_id = accounts.id
                     AND api_keys.revoked_at_ms IS NULL AND api_keys.expires_at_ms > $1
-                    AND api_keys.replaced_by IS NULL)
+                    AND api_keys.replaced_by IS NULL) AS active_keys
             FROM accounts ",
             $rest
         )
@@ -107,8 +108,8 @@ pub(crate) async fn change_tier(
     if lock.execute(&mut **transaction).await?.rows_affected() == 0 {
         return Ok(None);
     }
-    let query = sqlx::query("SELECT tier FROM accounts WHERE id = $1").bind(account_id);
-    let before = read_tier(&query.fetch_one(&mut **transaction).await?, 0)?;
+    let query = sqlx::query("SELECT id, tier FROM accounts WHERE id = $1").bind(account_id);
+    let before = query.fetch_one(&mut **transaction).await?.parsed("tier")?;
     if before == tier {
         return Ok(Some(before));
     }
@@ -127,27 +128,14 @@ pub(crate) async fn change_tier(
     Ok(Some(before))
 }
 
-/// The tier in a row's column.
-pub(crate) fn read_tier(row: &AnyRow, column: usize) -> Result<Tier, AccountsError> {
-    let tier = row.try_get::<&str, _>(column)?.parse();
-    tier.map_err(|error: crate::TierError| AccountsError::Store(error.to_string()))
-}
-
 fn read(row: &AnyRow) -> Result<AccountInfo, AccountsError> {
-    let requested_at_ms: Option<i64> = row.try_get(4)?;
-    let erase_after_ms: Option<i64> = row.try_get(5)?;
     Ok(AccountInfo {
-        account_id: row.try_get(0)?,
-        name: row.try_get(1)?,
-        tier: read_tier(row, 2)?,
-        created_at_ms: row.try_get(3)?,
-        deletion: requested_at_ms
-            .zip(erase_after_ms)
-            .map(|(requested_at_ms, erase_after_ms)| Deletion {
-                requested_at_ms,
-                erase_after_ms,
-            }),
-        verified_domains: row.try_get(6)?,
-        active_keys: row.try_get(7)?,
+        account_id: row.value("id")?,
+        name: row.value("name")?,
+        tier: row.parsed("tier")?,
+        created_at_ms: row.value("created_at_ms")?,
+        deletion: Deletion::read(row)?,
+        verified_domains: row.value("verified_domains")?,
+        active_keys: row.value("active_keys")?,
     })
 }

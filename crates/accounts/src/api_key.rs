@@ -5,6 +5,7 @@
 //! SHA-256 is enough at rest: there is nothing to guess.
 
 use std::fmt;
+use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -105,11 +106,15 @@ impl SecretHash {
     pub(crate) fn to_text(self) -> String {
         hex::encode(self.0)
     }
+}
 
-    pub(crate) fn from_text(text: &str) -> Option<Self> {
+impl FromStr for SecretHash {
+    type Err = hex::FromHexError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut bytes = [0; 32];
-        hex::decode_to_slice(text, &mut bytes).ok()?;
-        Some(Self(bytes))
+        hex::decode_to_slice(text, &mut bytes)?;
+        Ok(Self(bytes))
     }
 }
 

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use metrics::counter;
-use sqlx::{AssertSqlSafe, Row};
+use sqlx::AssertSqlSafe;
 
 use crate::api_key::SecretHash;
 use crate::coverage::{KeyDomains, is_below};
 use crate::domain::is_public_suffix;
-use crate::scope::parse_scopes;
+use crate::key::read_scopes;
+use crate::row::Columns;
 use crate::{Accounts, AccountsError, ApiKey, Coverage, DOMAINS_MAX, Inherited, Scope, Tier};
 
 /// The most subdomains of an account's domains that are others'; beyond it no subdomain is covered,
@@ -140,26 +141,21 @@ impl Accounts {
 
     /// The key as stored, if there is one and its secret is this one.
     async fn read_key(&self, key: &ApiKey, hash: SecretHash, now_ms: i64) -> Result<Option<CheckedKey>, AccountsError> {
-        let question = "SELECT k.secret_hash, k.scopes, k.expires_at_ms, k.revoked_at_ms, a.id, a.tier, k.domains
+        let question =
+            "SELECT k.id, k.secret_hash, k.scopes, k.expires_at_ms, k.revoked_at_ms, k.account_id, a.tier, k.domains
             FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.id = $1";
         let row = sqlx::query(question).bind(key.id()).fetch_optional(&self.pool).await?;
         let stored = match &row {
-            Some(row) => SecretHash::from_text(row.try_get(0)?).unwrap_or(SecretHash::NONE),
+            Some(row) => row.parsed("secret_hash").unwrap_or(SecretHash::NONE),
             None => SecretHash::NONE,
         };
         let right = stored.matches(&hash);
         let Some(row) = row.filter(|_| right) else {
             return Ok(None);
         };
-        let unreadable = |what: String| AccountsError::Store(format!("API key {}: {what}", key.id()));
-        let scopes = parse_scopes(row.try_get(1)?).map_err(|error| unreadable(error.to_string()))?;
-        let tier = row
-            .try_get::<&str, _>(5)?
-            .parse()
-            .map_err(|error: crate::TierError| unreadable(error.to_string()))?;
-        let account_id: String = row.try_get(4)?;
+        let account_id: String = row.value("account_id")?;
         let mut domains = self.held_domains(&account_id, now_ms, NOT_SUSPENDED).await?;
-        let limit = match row.try_get::<Option<&str>, _>(6)? {
+        let limit = match row.value::<Option<&str>>("domains")? {
             None => None,
             Some(words) => Some(self.key_domains(&account_id, words).await?),
         };
@@ -169,11 +165,11 @@ impl Accounts {
         Ok(Some(CheckedKey {
             hash,
             read_at_ms: now_ms,
-            expires_at_ms: row.try_get(2)?,
-            revoked: row.try_get::<Option<i64>, _>(3)?.is_some(),
+            expires_at_ms: row.value("expires_at_ms")?,
+            revoked: row.value::<Option<i64>>("revoked_at_ms")?.is_some(),
             account_id,
-            tier,
-            scopes,
+            tier: row.parsed("tier")?,
+            scopes: read_scopes(&row)?,
             domains,
             limit,
         }))
@@ -189,9 +185,11 @@ impl Accounts {
         for domain in limit.domains.clone() {
             let question = "SELECT d.domain FROM domain_ancestors a JOIN domains d ON d.domain = a.domain
                 WHERE a.ancestor = $1 AND d.account_id = $2 ORDER BY d.domain LIMIT $3";
-            let question = sqlx::query(question).bind(domain).bind(account_id).bind(DOMAINS_MAX);
-            for row in question.fetch_all(&self.pool).await? {
-                let other: String = row.try_get(0)?;
+            let question = sqlx::query_scalar(question)
+                .bind(domain)
+                .bind(account_id)
+                .bind(DOMAINS_MAX);
+            for other in question.fetch_all(&self.pool).await? {
                 if !limit.domains.contains(&other) && !limit.except.contains(&other) {
                     limit.except.push(other);
                 }
@@ -223,15 +221,14 @@ impl Accounts {
     ) -> Result<Vec<HeldDomain>, AccountsError> {
         let question = "SELECT domain, expires_at_ms, include_subdomains FROM domains
             WHERE account_id = $1 AND revoked_at_ms IS NULL AND expires_at_ms > $2 ORDER BY domain LIMIT $3";
-        let question = sqlx::query(question).bind(account_id).bind(now_ms).bind(DOMAINS_MAX);
+        let question = sqlx::query_as(question).bind(account_id).bind(now_ms).bind(DOMAINS_MAX);
+        let rows: Vec<(String, i64, i64)> = question.fetch_all(&self.pool).await?;
         let mut held = Vec::new();
-        for row in question.fetch_all(&self.pool).await? {
-            let domain: String = row.try_get(0)?;
-            // Earlier releases let public suffixes include their subdomains.
-            let is_covering = row.try_get::<i64, _>(2)? != 0 && !is_public_suffix(&domain);
+        for (domain, expires_at_ms, include_subdomains) in rows {
+            let is_covering = include_subdomains != 0 && !is_public_suffix(&domain);
             held.push(HeldDomain {
                 domain,
-                expires_at_ms: row.try_get(1)?,
+                expires_at_ms,
                 others: is_covering.then(Vec::new),
             });
         }
@@ -245,11 +242,11 @@ impl Accounts {
                 AND d.account_id <> $1 AND d.revoked_at_ms IS NULL AND {others_end} > $2
             ORDER BY d.domain LIMIT $3"
         );
-        let question = sqlx::query(AssertSqlSafe(question))
+        let question = sqlx::query_as(AssertSqlSafe(question))
             .bind(account_id)
             .bind(now_ms)
             .bind(OTHERS_MAX + 1);
-        let rows = question.fetch_all(&self.pool).await?;
+        let rows: Vec<(String, String, i64)> = question.fetch_all(&self.pool).await?;
         if rows.len() > usize::try_from(OTHERS_MAX).unwrap_or(usize::MAX) {
             tracing::warn!(
                 account_id,
@@ -258,11 +255,10 @@ impl Accounts {
             held.iter_mut().for_each(|domain| domain.others = None);
             return Ok(held);
         }
-        for row in rows {
-            let parent: String = row.try_get(0)?;
+        for (parent, other, end_ms) in rows {
             let of_parent = held.iter_mut().find(|domain| domain.domain == parent);
             if let Some(others) = of_parent.and_then(|domain| domain.others.as_mut()) {
-                others.push((row.try_get(1)?, row.try_get(2)?));
+                others.push((other, end_ms));
             }
         }
         Ok(held)

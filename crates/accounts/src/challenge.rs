@@ -5,11 +5,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
 use crate::api_key::SecretHash;
 use crate::lifetime::DAY_MS;
+use crate::row::Columns;
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, Domain};
 
@@ -118,8 +119,8 @@ impl Accounts {
             for domain in wish.domains {
                 issued.push(store(&mut transaction, wish, domain, now_ms).await?);
             }
-            let count = sqlx::query("SELECT COUNT(*) FROM challenges WHERE account_id = $1").bind(wish.account_id);
-            if count.fetch_one(&mut *transaction).await?.try_get::<i64, _>(0)? > CHALLENGES_MAX {
+            let count = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM challenges WHERE account_id = $1");
+            if count.bind(wish.account_id).fetch_one(&mut *transaction).await? > CHALLENGES_MAX {
                 return Err(AccountsError::TooManyChallenges);
             }
             transaction.commit().await?;
@@ -217,19 +218,15 @@ async fn store(
 }
 
 fn read(row: &AnyRow) -> Result<Challenge, AccountsError> {
-    let id: String = row.try_get(0)?;
-    let unreadable = |what: String| AccountsError::Store(format!("challenge {id}: {what}"));
-    let domain = row.try_get::<&str, _>(3)?.parse();
-    let method = row.try_get::<&str, _>(4)?.parse();
     Ok(Challenge {
-        account_id: row.try_get(1)?,
-        token_hash: SecretHash::from_text(row.try_get(2)?).ok_or_else(|| unreadable("its hash".to_owned()))?,
-        domain: domain.map_err(|error: crate::DomainError| unreadable(error.to_string()))?,
-        method: method.map_err(|error: VerificationMethodError| unreadable(error.to_string()))?,
-        include_subdomains: row.try_get::<i64, _>(5)? != 0,
-        created_at_ms: row.try_get(6)?,
-        expires_at_ms: row.try_get(7)?,
-        id,
+        id: row.value("id")?,
+        account_id: row.value("account_id")?,
+        token_hash: row.parsed("token_hash")?,
+        domain: row.parsed("domain")?,
+        method: row.parsed("method")?,
+        include_subdomains: row.flag("include_subdomains")?,
+        created_at_ms: row.value("created_at_ms")?,
+        expires_at_ms: row.value("expires_at_ms")?,
     })
 }
 

@@ -5,18 +5,16 @@
 //! is.
 
 use sqlx::any::AnyRow;
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
 use crate::api_key::SecretHash;
 use crate::lifetime::{DAY_MS, HOUR_MS, YEAR_MS};
 use crate::registry::{self, increment};
+use crate::row::Columns;
 use crate::trail::note_action;
 use crate::verification::{self, held, store_ancestors};
-use crate::{
-    Accounts, AccountsError, Challenge, DOMAINS_MAX, Domain, MailKind, VerificationMethod, VerificationMethodError,
-    mail, proof,
-};
+use crate::{Accounts, AccountsError, Challenge, DOMAINS_MAX, Domain, MailKind, VerificationMethod, mail, proof};
 
 /// Duration of a pending claim, in milliseconds.
 pub const CLAIM_MS: i64 = 7 * DAY_MS;
@@ -54,11 +52,10 @@ impl Accounts {
     /// # Errors
     /// The store fails.
     pub async fn claim_until(&self, account_id: &str, domain: &Domain) -> Result<Option<i64>, AccountsError> {
-        let query = sqlx::query("SELECT until_ms FROM domain_claims WHERE domain = $1 AND account_id = $2");
+        let query = sqlx::query_scalar("SELECT until_ms FROM domain_claims WHERE domain = $1 AND account_id = $2");
         let query = query.bind(domain.as_str()).bind(account_id);
         let work = async { Ok(query.fetch_optional(&self.pool).await?) };
-        let row = self.timed("claim_until", work).await?;
-        Ok(row.map(|row| row.try_get(0)).transpose()?)
+        self.timed("claim_until", work).await
     }
 
     /// An account's pending claims, as domain and the instant until which each is pending, in order
@@ -68,11 +65,9 @@ impl Accounts {
     /// The store fails.
     pub async fn claims_of(&self, account_id: &str) -> Result<Vec<(String, i64)>, AccountsError> {
         let query = "SELECT domain, until_ms FROM domain_claims WHERE account_id = $1 ORDER BY domain LIMIT $2";
-        let query = sqlx::query(query).bind(account_id).bind(DOMAINS_MAX);
+        let query = sqlx::query_as(query).bind(account_id).bind(DOMAINS_MAX);
         let work = async { Ok(query.fetch_all(&self.pool).await?) };
-        let rows = self.timed("claims_of", work).await?;
-        let claims: Result<_, sqlx::Error> = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect();
-        Ok(claims?)
+        self.timed("claims_of", work).await
     }
 
     /// The claims that are to be decided now, those that have waited longest first, at most
@@ -186,18 +181,15 @@ pub(crate) async fn begin(
         .bind(now_ms)
         .bind(until_ms);
     insert.execute(&mut **transaction).await?;
-    let query = sqlx::query("SELECT id, until_ms FROM domain_claims WHERE domain = $1 AND account_id = $2");
-    let row = query
-        .bind(domain)
-        .bind(account_id)
-        .fetch_one(&mut **transaction)
-        .await?;
-    let (id, until_ms): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+    let query = sqlx::query_as("SELECT id, until_ms FROM domain_claims WHERE domain = $1 AND account_id = $2");
+    let query = query.bind(domain).bind(account_id);
+    let (id, until_ms): (String, i64) = query.fetch_one(&mut **transaction).await?;
     if id != new_id {
         return Ok(Some(until_ms));
     }
-    let count = sqlx::query("SELECT COUNT(*) FROM domain_claims WHERE account_id = $1").bind(account_id);
-    if count.fetch_one(&mut **transaction).await?.try_get::<i64, _>(0)? > DOMAINS_MAX {
+    let count =
+        sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM domain_claims WHERE account_id = $1").bind(account_id);
+    if count.fetch_one(&mut **transaction).await? > DOMAINS_MAX {
         return Ok(None);
     }
     note_action(transaction, account_id, actor, "domain.claim", domain, now_ms).await?;
@@ -217,20 +209,19 @@ pub(crate) async fn end_all(
     kept_by: Option<&str>,
     now_ms: i64,
 ) -> Result<(), AccountsError> {
-    let query = sqlx::query("SELECT id, account_id FROM domain_claims WHERE domain = $1 ORDER BY id");
-    let claims = query.bind(domain.as_str()).fetch_all(&mut **transaction).await?;
+    let query = sqlx::query_as("SELECT id, account_id FROM domain_claims WHERE domain = $1 ORDER BY id");
+    let claims: Vec<(String, String)> = query.bind(domain.as_str()).fetch_all(&mut **transaction).await?;
     let delete = sqlx::query("DELETE FROM domain_claims WHERE domain = $1").bind(domain.as_str());
     delete.execute(&mut **transaction).await?;
     let owner = owner(transaction, domain.as_str()).await?;
-    for row in &claims {
-        let (id, account_id): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
+    for (id, account_id) in &claims {
         // An account that got the domain in another way has a mail about that.
-        if owner.as_deref() != Some(account_id) {
+        if owner.as_ref() != Some(account_id) {
             end(transaction, id, account_id, domain, now_ms).await?;
         }
     }
-    if let Some(first) = claims.first().filter(|_| kept_by.is_some()) {
-        keep(transaction, first.try_get(0)?, domain, now_ms).await?;
+    if let Some((first, _)) = claims.first().filter(|_| kept_by.is_some()) {
+        keep(transaction, first, domain, now_ms).await?;
     }
     Ok(())
 }
@@ -291,9 +282,8 @@ impl NewOwner<'_> {
 }
 
 async fn owner(transaction: &mut Transaction<'static, Any>, domain: &str) -> Result<Option<String>, AccountsError> {
-    let query = sqlx::query("SELECT account_id FROM domains WHERE domain = $1").bind(domain);
-    let row = query.fetch_optional(&mut **transaction).await?;
-    Ok(row.map(|row| row.try_get(0)).transpose()?)
+    let query = sqlx::query_scalar("SELECT account_id FROM domains WHERE domain = $1").bind(domain);
+    Ok(query.fetch_optional(&mut **transaction).await?)
 }
 
 /// Mails a claimant that its deleted claim came to nothing.
@@ -351,17 +341,13 @@ async fn tell(
 }
 
 fn read(row: &AnyRow) -> Result<DueClaim, AccountsError> {
-    let id: String = row.try_get(0)?;
-    let unreadable = |what: String| AccountsError::Store(format!("claim {id}: {what}"));
-    let domain = row.try_get::<&str, _>(1)?.parse();
-    let method = row.try_get::<&str, _>(3)?.parse();
     Ok(DueClaim {
-        domain: domain.map_err(|error: crate::DomainError| unreadable(error.to_string()))?,
-        account_id: row.try_get(2)?,
-        method: method.map_err(|error: VerificationMethodError| unreadable(error.to_string()))?,
-        include_subdomains: row.try_get::<i64, _>(4)? != 0,
-        token_hash: SecretHash::from_text(row.try_get(5)?).ok_or_else(|| unreadable("its hash".to_owned()))?,
-        until_ms: row.try_get(6)?,
-        id,
+        id: row.value("id")?,
+        domain: row.parsed("domain")?,
+        account_id: row.value("account_id")?,
+        method: row.parsed("method")?,
+        include_subdomains: row.flag("include_subdomains")?,
+        token_hash: row.parsed("token_hash")?,
+        until_ms: row.value("until_ms")?,
     })
 }

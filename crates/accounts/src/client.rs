@@ -6,8 +6,6 @@ use std::fmt;
 
 use uuid::Uuid;
 
-use crate::AccountsError;
-
 pub use keys::{CLIENTS_LISTED_MAX, ClientInfo, ClientKeyState, KEYS_PER_CLIENT_MAX, NewClientKey, Revoked};
 
 /// SHA-256 of a key's SPKI DER.
@@ -48,14 +46,4 @@ impl std::str::FromStr for Fingerprint {
         hex::decode_to_slice(text.trim(), &mut bytes).map_err(|_| FingerprintError)?;
         Ok(Self(bytes))
     }
-}
-
-pub(crate) fn uuid(text: &str) -> Result<Uuid, AccountsError> {
-    text.parse()
-        .map_err(|_| AccountsError::Store(format!("`{text}` is no client id")))
-}
-
-pub(crate) fn fingerprint(text: &str) -> Result<Fingerprint, AccountsError> {
-    text.parse()
-        .map_err(|error| AccountsError::Store(format!("`{text}`: {error}")))
 }

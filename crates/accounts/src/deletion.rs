@@ -1,8 +1,6 @@
 //! Deleting an account: requested by any of its users, carried out after a time in which it can be
 //! taken back.
 
-use sqlx::Row;
-
 use crate::trail::note_action;
 use crate::{Accounts, AccountsError, Deletion};
 
@@ -51,13 +49,13 @@ impl Accounts {
                 .await?;
             }
             let question = "SELECT deletion_requested_at_ms, erase_after_ms FROM accounts WHERE id = $1";
-            let question = sqlx::query(question).bind(account_id);
-            let Some(row) = question.fetch_optional(&mut *transaction).await? else {
+            let question = sqlx::query_as(question).bind(account_id);
+            let Some((requested_at_ms, erase_after_ms)) = question.fetch_optional(&mut *transaction).await? else {
                 return Ok(None);
             };
             let deletion = Deletion {
-                requested_at_ms: row.try_get(0)?,
-                erase_after_ms: row.try_get(1)?,
+                requested_at_ms,
+                erase_after_ms,
             };
             transaction.commit().await?;
             Ok(Some(deletion))
@@ -82,11 +80,8 @@ impl Accounts {
                 return Ok(Cancellation::Done);
             }
             let question = "SELECT COUNT(*) FROM accounts WHERE id = $1 AND erase_after_ms IS NOT NULL";
-            let row = sqlx::query(question)
-                .bind(account_id)
-                .fetch_one(&mut *transaction)
-                .await?;
-            Ok(match row.try_get::<i64, _>(0)? {
+            let question = sqlx::query_scalar(question).bind(account_id);
+            Ok(match question.fetch_one(&mut *transaction).await? {
                 0 => Cancellation::NothingPending,
                 _ => Cancellation::TooLate,
             })
@@ -102,13 +97,10 @@ impl Accounts {
     /// The store fails.
     pub async fn accounts_due_for_erasure(&self, now_ms: i64, accounts_max: i64) -> Result<Vec<String>, AccountsError> {
         let question = "SELECT id FROM accounts WHERE erase_after_ms <= $1 ORDER BY erase_after_ms, id LIMIT $2";
-        let question = sqlx::query(question).bind(now_ms).bind(accounts_max);
-        let rows = self
-            .timed("accounts_due_for_erasure", async {
-                Ok(question.fetch_all(&self.pool).await?)
-            })
-            .await?;
-        let ids: Result<Vec<String>, sqlx::Error> = rows.iter().map(|row| row.try_get(0)).collect();
-        Ok(ids?)
+        let question = sqlx::query_scalar(question).bind(now_ms).bind(accounts_max);
+        self.timed("accounts_due_for_erasure", async {
+            Ok(question.fetch_all(&self.pool).await?)
+        })
+        .await
     }
 }

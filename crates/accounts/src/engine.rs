@@ -35,15 +35,6 @@ impl Engine {
             Engine::Postgres => "BEGIN",
         }
     }
-
-    /// Statement that keeps two processes from changing the tables at one time, within a
-    /// transaction.
-    pub(crate) fn schema_lock(self) -> Option<&'static str> {
-        match self {
-            Engine::Sqlite => None,
-            Engine::Postgres => Some("SELECT pg_advisory_xact_lock(7237128888998294134)"),
-        }
-    }
 }
 
 /// An opened store: its pool, and the engine that it was made for.

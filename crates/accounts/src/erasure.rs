@@ -18,11 +18,11 @@ mod stepping;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use sqlx::Row;
 use sqlx::any::AnyRow;
 use uuid::Uuid;
 
 use crate::coverage::is_below;
+use crate::row::Columns;
 use crate::{AccountsError, Inherited, Principal};
 
 pub use requesting::{ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, RequestedErasure};
@@ -224,29 +224,29 @@ pub(crate) use select;
 /// A row of [`select`].
 pub(crate) fn read(row: &AnyRow) -> Result<Erasure, AccountsError> {
     let unreadable = |error: serde_json::Error| AccountsError::Store(format!("an erasure can't be read: {error}"));
-    let coverage: Option<String> = row.try_get(6)?;
-    let (certificate, sum): (Option<String>, Option<String>) = (row.try_get(12)?, row.try_get(13)?);
+    let coverage: Option<String> = row.value("coverage")?;
+    let certificate: Option<String> = row.value("certificate")?;
     Ok(Erasure {
-        id: row.try_get(0)?,
-        account_id: row.try_get(1)?,
-        actor: row.try_get(2)?,
-        requested_at_ms: row.try_get(3)?,
-        execute_at_ms: row.try_get(14)?,
-        cancelled_at_ms: row.try_get(15)?,
+        id: row.value("id")?,
+        account_id: row.value("account_id")?,
+        actor: row.value("actor")?,
+        requested_at_ms: row.value("requested_at_ms")?,
+        execute_at_ms: row.value("execute_at_ms")?,
+        cancelled_at_ms: row.value("cancelled_at_ms")?,
         wish: ErasureWish {
-            entries: EntriesWish::read(row.try_get(4)?)?,
-            personal_data: row.try_get::<i64, _>(5)? != 0,
+            entries: EntriesWish::read(row.value("entries")?)?,
+            personal_data: row.flag("personal_data")?,
             receipt_metadata: coverage
                 .map(|text| serde_json::from_str(&text))
                 .transpose()
                 .map_err(unreadable)?,
         },
-        whole_account: row.try_get::<i64, _>(7)? != 0,
-        state: ErasureState::read(row.try_get(8)?)?,
-        counts: read_counts(row.try_get(9)?)?,
-        problem: row.try_get(10)?,
-        finished_at_ms: row.try_get(11)?,
-        certificate: certificate.zip(sum),
+        whole_account: row.flag("whole_account")?,
+        state: ErasureState::read(row.value("state")?)?,
+        counts: read_counts(row.value("counts")?)?,
+        problem: row.value("problem")?,
+        finished_at_ms: row.value("finished_at_ms")?,
+        certificate: certificate.zip(row.value("certificate_sha256")?),
     })
 }
 

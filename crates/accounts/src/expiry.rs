@@ -4,7 +4,7 @@
 //! verification's and its kind, so it is queued once; an end is noted by whoever finds it unnoted,
 //! in the transaction that queues its mail.
 
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 
 use crate::lifetime::DAY_MS;
 use crate::trail::{self, Change};
@@ -49,15 +49,14 @@ impl Accounts {
         };
         let question = "SELECT domain, verification_id FROM domains
             WHERE expires_at_ms <= $1 AND revoked_at_ms IS NULL AND expiry_noted_at_ms IS NULL ORDER BY expires_at_ms LIMIT $2";
-        let question = sqlx::query(question).bind(now_ms).bind(ENDS_MAX);
-        let ended = self
+        let question = sqlx::query_as(question).bind(now_ms).bind(ENDS_MAX);
+        let ended: Vec<(String, String)> = self
             .timed("ended_verifications", async {
                 Ok(question.fetch_all(&self.pool).await?)
             })
             .await?;
         done.more = ended.len() >= usize::try_from(ENDS_MAX).unwrap_or(usize::MAX);
-        for row in ended {
-            let (domain, verification_id): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+        for (domain, verification_id) in ended {
             let noting = async {
                 let mut transaction = self.begin().await?;
                 let noted = note_end(&mut transaction, &domain, &verification_id, now_ms).await?;
@@ -108,9 +107,8 @@ async fn note_end(
     if change.execute(&mut **transaction).await?.rows_affected() == 0 {
         return Ok(false);
     }
-    let question = sqlx::query("SELECT account_id, expires_at_ms FROM domains WHERE domain = $1").bind(domain);
-    let row = question.fetch_one(&mut **transaction).await?;
-    let (account_id, expires_at_ms): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+    let question = sqlx::query_as("SELECT account_id, expires_at_ms FROM domains WHERE domain = $1").bind(domain);
+    let (account_id, expires_at_ms): (String, i64) = question.fetch_one(&mut **transaction).await?;
     let change = Change {
         account_id: &account_id,
         actor: "service",

@@ -315,11 +315,11 @@ impl Accounts {
             collection.table, collection.of_account
         );
         // Of this file's own words.
-        let question = sqlx::query(sqlx::AssertSqlSafe(question)).bind(account_id);
-        let row = self
+        let question = sqlx::query_scalar(sqlx::AssertSqlSafe(question)).bind(account_id);
+        let rows: i64 = self
             .timed("collection_rows", async { Ok(question.fetch_one(&self.pool).await?) })
             .await?;
-        Ok(u64::try_from(row.try_get::<i64, _>(0)?).unwrap_or(0))
+        Ok(u64::try_from(rows).unwrap_or(0))
     }
 
     /// At most `rows_max` rows of a collection, oldest first, that come after `after`. There are no

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use sqlx::any::AnyRow;
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 
-use crate::account::read_tier;
 use crate::config::KeysMax;
 use crate::page::{Cursor, Page};
+use crate::row::Columns;
 use crate::scope::{joined, ordered, parse_scopes};
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, ApiKey, Domain, Scope, Tier};
@@ -189,9 +189,8 @@ impl Accounts {
     async fn revoke(&self, account_id: Option<&str>, key_id: &str, actor: &str) -> Result<Revocation, AccountsError> {
         let now_ms = self.now_ms();
         let mut transaction = self.begin().await?;
-        let question = sqlx::query("SELECT account_id FROM api_keys WHERE id = $1").bind(key_id);
-        let row = question.fetch_optional(&mut *transaction).await?;
-        let owner: Option<String> = row.map(|row| row.try_get(0)).transpose()?;
+        let question = sqlx::query_scalar("SELECT account_id FROM api_keys WHERE id = $1").bind(key_id);
+        let owner: Option<String> = question.fetch_optional(&mut *transaction).await?;
         let Some(owner) = owner.filter(|owner| account_id.is_none_or(|wanted| wanted == owner)) else {
             return Ok(Revocation::Unknown);
         };
@@ -277,12 +276,12 @@ async fn count_working(
     let lock = sqlx::query("UPDATE accounts SET tier = tier WHERE id = $1").bind(account_id);
     lock.execute(&mut **transaction).await?;
     let query = format!(
-        "SELECT tier, (SELECT COUNT(*) FROM api_keys WHERE account_id = $1 AND revoked_at_ms IS NULL
-            AND expires_at_ms > $2 AND {condition}) FROM accounts WHERE id = $1"
+        "SELECT id, tier, (SELECT COUNT(*) FROM api_keys WHERE account_id = $1 AND revoked_at_ms IS NULL
+            AND expires_at_ms > $2 AND {condition}) AS active FROM accounts WHERE id = $1"
     );
     let query = sqlx::query(sqlx::AssertSqlSafe(query)).bind(account_id).bind(now_ms);
     let row = query.fetch_one(&mut **transaction).await?;
-    Ok((read_tier(&row, 0)?, row.try_get(1)?))
+    Ok((row.parsed("tier")?, row.value("active")?))
 }
 
 /// Stores a new key of an account that exists, and notes it. The caller has checked that there is
@@ -366,18 +365,23 @@ pub(crate) async fn end(
 }
 
 /// A row of [`select`].
+/// The scopes of a key's row.
+pub(crate) fn read_scopes(row: &AnyRow) -> Result<Vec<Scope>, AccountsError> {
+    parse_scopes(row.value("scopes")?).map_err(|error| AccountsError::Store(error.to_string()))
+}
+
 pub(crate) fn read(row: &AnyRow) -> Result<KeyInfo, AccountsError> {
     Ok(KeyInfo {
-        key_id: row.try_get(0)?,
-        account_id: row.try_get(1)?,
-        name: row.try_get(2)?,
-        scopes: parse_scopes(row.try_get(3)?).map_err(|error| AccountsError::Store(error.to_string()))?,
-        created_at_ms: row.try_get(4)?,
-        expires_at_ms: row.try_get(5)?,
-        revoked_at_ms: row.try_get(6)?,
-        replaced_by: row.try_get(7)?,
+        key_id: row.value("id")?,
+        account_id: row.value("account_id")?,
+        name: row.value("name")?,
+        scopes: read_scopes(row)?,
+        created_at_ms: row.value("created_at_ms")?,
+        expires_at_ms: row.value("expires_at_ms")?,
+        revoked_at_ms: row.value("revoked_at_ms")?,
+        replaced_by: row.value("replaced_by")?,
         domains: row
-            .try_get::<Option<&str>, _>(8)?
+            .value::<Option<&str>>("domains")?
             .map(|words| words.split(',').map(str::to_owned).collect()),
     })
 }

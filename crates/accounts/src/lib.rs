@@ -49,6 +49,7 @@ mod proof;
 mod publisher_key;
 mod registry;
 mod rotation;
+mod row;
 mod schema;
 mod scope;
 mod shard_map;

@@ -20,11 +20,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 
 use crate::erasure::{self, Erasure, ErasureState};
 use crate::expiry::{OLD_NEWS_MS, URGENT_MS};
 use crate::lifetime::DAY_MS;
+use crate::row::Columns;
 use crate::{Accounts, AccountsError};
 
 /// Time that an ended mail stays, in milliseconds: longer than a verification lives, so that none
@@ -123,13 +124,12 @@ impl Accounts {
             let now_ms = self.now_ms();
             let due = "SELECT id FROM mails WHERE state IN ('queued', 'claimed') AND next_at_ms <= $1
                 ORDER BY next_at_ms, id LIMIT $2";
-            let due = sqlx::query(due)
+            let due: Vec<String> = sqlx::query_scalar(due)
                 .bind(now_ms)
                 .bind(LOOKED_AT_MAX)
                 .fetch_all(&self.pool)
                 .await?;
-            for row in due {
-                let id: String = row.try_get(0)?;
+            for id in due {
                 let claim = "UPDATE mails SET state = 'claimed', holder = $1, next_at_ms = $2, attempts = attempts + 1
                     WHERE id = $3 AND state IN ('queued', 'claimed') AND next_at_ms <= $4";
                 let claim = sqlx::query(claim)
@@ -153,27 +153,24 @@ impl Accounts {
     /// day if nobody can get it.
     async fn read_claimed(&self, id: &str, holder: &str, now_ms: i64) -> Result<Option<ClaimedMail>, AccountsError> {
         let question =
-            "SELECT m.kind, m.domain, m.verification_id, m.attempts, d.expires_at_ms, d.suspended_expires_at_ms,
+            "SELECT m.id, m.kind, m.domain, m.verification_id, m.attempts, d.expires_at_ms, d.suspended_expires_at_ms,
                 c.until_ms, m.created_at_ms,
                 (SELECT u.email FROM users u WHERE u.account_id = m.account_id AND u.email IS NOT NULL
-                    ORDER BY u.created_at_ms, u.id LIMIT 1), m.erasure_id
+                    ORDER BY u.created_at_ms, u.id LIMIT 1) AS email, m.erasure_id
             FROM mails m LEFT JOIN domains d ON d.domain = m.domain AND d.account_id = m.account_id
                 AND d.verification_id = m.verification_id AND d.revoked_at_ms IS NULL
             LEFT JOIN domain_claims c ON c.id = m.verification_id
             WHERE m.id = $1";
         let row = sqlx::query(question).bind(id).fetch_one(&self.pool).await?;
-        let kind: MailKind = row
-            .try_get::<&str, _>(0)?
-            .parse()
-            .map_err(|()| AccountsError::Store(format!("mail {id}: its kind")))?;
-        let to: Option<String> = row.try_get(8)?;
+        let kind: MailKind = row.parsed("kind")?;
+        let to: Option<String> = row.value("email")?;
         let facts = Facts {
-            expires_at_ms: row.try_get(4)?,
-            is_suspended: row.try_get::<Option<i64>, _>(5)?.is_some(),
-            claim_until_ms: row.try_get(6)?,
-            queued_at_ms: row.try_get(7)?,
+            expires_at_ms: row.value("expires_at_ms")?,
+            is_suspended: row.value::<Option<i64>>("suspended_expires_at_ms")?.is_some(),
+            claim_until_ms: row.value("until_ms")?,
+            queued_at_ms: row.value("created_at_ms")?,
         };
-        let about = match row.try_get::<Option<String>, _>(9)? {
+        let about = match row.value::<Option<String>>("erasure_id")? {
             // Who had no address when it was queued gets none, and who has none any more neither.
             Some(_) if to.is_none() || facts.queued_at_ms.saturating_add(OLD_NEWS_MS) <= now_ms => None,
             Some(erasure_id) => {
@@ -185,8 +182,8 @@ impl Accounts {
             None => match kind.instant(&facts, now_ms) {
                 None => None,
                 Some(at_ms) => Some(MailSubject::Domain {
-                    domain: row.try_get(1)?,
-                    id: row.try_get(2)?,
+                    domain: row.value("domain")?,
+                    id: row.value("verification_id")?,
                     at_ms,
                 }),
             },
@@ -206,7 +203,7 @@ impl Accounts {
             kind,
             to,
             about,
-            attempts: row.try_get(3)?,
+            attempts: row.value("attempts")?,
         }))
     }
 
@@ -287,14 +284,14 @@ impl Accounts {
     /// The store fails.
     pub async fn outbox(&self) -> Result<Outbox, AccountsError> {
         let question =
-            sqlx::query("SELECT state, COUNT(*) FROM mails WHERE state NOT IN ('sent', 'moot') GROUP BY state");
-        let rows = self
+            sqlx::query_as("SELECT state, COUNT(*) FROM mails WHERE state NOT IN ('sent', 'moot') GROUP BY state");
+        let rows: Vec<(String, i64)> = self
             .timed("outbox", async { Ok(question.fetch_all(&self.pool).await?) })
             .await?;
         let mut outbox = Outbox::default();
-        for row in rows {
-            let count = u64::try_from(row.try_get::<i64, _>(1)?).unwrap_or_default();
-            match row.try_get::<&str, _>(0)? {
+        for (state, count) in rows {
+            let count = u64::try_from(count).unwrap_or_default();
+            match state.as_str() {
                 "refused" => outbox.refused += count,
                 "unknown" => outbox.unknown += count,
                 _ => outbox.waiting += count,
@@ -459,10 +456,11 @@ impl MailKind {
 }
 
 impl FromStr for MailKind {
-    type Err = ();
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or(())
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let kind = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
+        kind.ok_or("isn't a kind of mail")
     }
 }
 

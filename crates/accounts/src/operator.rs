@@ -9,9 +9,10 @@ mod directory;
 mod keys;
 
 use sqlx::any::AnyRow;
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
+use crate::row::Columns;
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, Domain};
 
@@ -67,7 +68,7 @@ pub enum OperatorError {
 }
 
 const COLUMNS: &str = "operators.operator_id, operators.account_id, operators.domain, operators.created_at_ms,
-    CASE WHEN domains.revoked_at_ms IS NULL AND domains.expires_at_ms > $1 THEN 1 ELSE 0 END,
+    CASE WHEN domains.revoked_at_ms IS NULL AND domains.expires_at_ms > $1 THEN 1 ELSE 0 END AS is_domain_proven,
     operators.directory_at_ms, operators.directory_next_at_ms, operators.directory_failures,
     operators.directory_failure";
 const TABLES: &str = "operators LEFT JOIN domains
@@ -100,8 +101,9 @@ impl Accounts {
                 if insert.execute(&mut *transaction).await?.rows_affected() == 0 {
                     return Ok(Ok(()));
                 }
-                let count = sqlx::query("SELECT COUNT(*) FROM operators WHERE account_id = $1").bind(account_id);
-                if count.fetch_one(&mut *transaction).await?.try_get::<i64, _>(0)? > OPERATORS_MAX {
+                let count = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM operators WHERE account_id = $1")
+                    .bind(account_id);
+                if count.fetch_one(&mut *transaction).await? > OPERATORS_MAX {
                     return Ok(Err(OperatorError::TooMany));
                 }
                 let change = Change {
@@ -130,10 +132,9 @@ impl Accounts {
     pub async fn domain_account(&self, domain: &Domain) -> Result<Option<String>, AccountsError> {
         let query = "SELECT account_id FROM domains
             WHERE domain = $1 AND revoked_at_ms IS NULL AND expires_at_ms > $2";
-        let query = sqlx::query(query).bind(domain.as_str()).bind(self.now_ms());
+        let query = sqlx::query_scalar(query).bind(domain.as_str()).bind(self.now_ms());
         let work = async { Ok(query.fetch_optional(&self.pool).await?) };
-        let row = self.timed("domain_account", work).await?;
-        Ok(row.map(|row| row.try_get(0)).transpose()?)
+        self.timed("domain_account", work).await
     }
 
     /// Returns the operators of an account or of all, by domain, at most 10,000.
@@ -222,21 +223,16 @@ async fn note(
 
 fn read(row: &AnyRow) -> Result<Operator, AccountsError> {
     Ok(Operator {
-        id: id(row.try_get(0)?)?,
-        account_id: row.try_get(1)?,
-        domain: row.try_get(2)?,
-        created_at_ms: row.try_get(3)?,
-        is_domain_proven: row.try_get::<i64, _>(4)? != 0,
+        id: row.parsed("operator_id")?,
+        account_id: row.value("account_id")?,
+        domain: row.value("domain")?,
+        created_at_ms: row.value("created_at_ms")?,
+        is_domain_proven: row.flag("is_domain_proven")?,
         directory: DirectoryState {
-            fetched_at_ms: row.try_get(5)?,
-            next_at_ms: row.try_get(6)?,
-            failures: u32::try_from(row.try_get::<i64, _>(7)?).unwrap_or(u32::MAX),
-            failure: row.try_get(8)?,
+            fetched_at_ms: row.value("directory_at_ms")?,
+            next_at_ms: row.value("directory_next_at_ms")?,
+            failures: u32::try_from(row.value::<i64>("directory_failures")?).unwrap_or(u32::MAX),
+            failure: row.value("directory_failure")?,
         },
     })
-}
-
-fn id(text: &str) -> Result<Uuid, AccountsError> {
-    text.parse()
-        .map_err(|_| AccountsError::Store(format!("`{text}` is no operator's ID")))
 }

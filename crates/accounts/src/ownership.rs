@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
-use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use crate::claim::NewOwner;
 use crate::publisher_key::LOCAL;
+use crate::row::Columns;
 use crate::verification::{self, held};
 use crate::{Accounts, AccountsError, DOMAINS_MAX, Domain, Verification};
 
@@ -73,14 +73,13 @@ impl Accounts {
             .bind(DOMAINS_LISTED_MAX);
         let claims = "SELECT domain, account_id, until_ms FROM domain_claims
             WHERE domain = $1 OR $1 = '' ORDER BY domain, until_ms LIMIT $2";
-        let claims = sqlx::query(claims).bind(domain).bind(DOMAINS_LISTED_MAX);
+        let claims = sqlx::query_as(claims).bind(domain).bind(DOMAINS_LISTED_MAX);
         let work = async { Ok((query.fetch_all(&self.pool).await?, claims.fetch_all(&self.pool).await?)) };
         let (rows, claims) = self.timed("owned_domains", work).await?;
         let mut owned = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let mut of_domain: HashMap<String, Vec<(String, i64)>> = HashMap::new();
-        for row in &claims {
-            let claim = (row.try_get(1)?, row.try_get(2)?);
-            of_domain.entry(row.try_get(0)?).or_default().push(claim);
+        for (domain, account_id, until_ms) in claims {
+            of_domain.entry(domain).or_default().push((account_id, until_ms));
         }
         for one in &mut owned {
             one.claims = of_domain.remove(&one.verification.domain).unwrap_or_default();
@@ -105,12 +104,13 @@ impl Accounts {
             let query = "SELECT account_id, include_subdomains,
                     CASE WHEN revoked_at_ms IS NULL AND expires_at_ms > $2 THEN 1 ELSE 0 END
                 FROM domains WHERE domain = $1";
-            let query = sqlx::query(query).bind(domain.as_str()).bind(now_ms);
-            let Some(row) = query.fetch_optional(&mut *transaction).await? else {
+            let query = sqlx::query_as(query).bind(domain.as_str()).bind(now_ms);
+            let row: Option<(String, i64, i64)> = query.fetch_optional(&mut *transaction).await?;
+            let Some((account_id, include_subdomains, holds)) = row else {
                 return Ok(Err(TransferError::UnknownDomain(domain.clone())));
             };
-            let holds = row.try_get::<i64, _>(2)? != 0;
-            if holds && row.try_get::<&str, _>(0)? == to {
+            let holds = holds != 0;
+            if holds && account_id == to {
                 return Ok(Ok(None));
             }
             if held(&mut transaction, to, now_ms).await? >= DOMAINS_MAX {
@@ -120,7 +120,7 @@ impl Accounts {
                 domain,
                 account_id: to,
                 method: LOCAL,
-                include_subdomains: row.try_get::<i64, _>(1)? != 0,
+                include_subdomains: include_subdomains != 0,
                 token_hash: None,
             };
             let before = new.store(&mut transaction, actor, now_ms).await?;
@@ -139,8 +139,8 @@ impl Accounts {
 fn read(row: &AnyRow) -> Result<OwnedDomain, AccountsError> {
     Ok(OwnedDomain {
         verification: verification::read(row)?,
-        account_id: row.try_get("account_id")?,
-        proof_next_at_ms: row.try_get("proof_next_at_ms")?,
+        account_id: row.value("account_id")?,
+        proof_next_at_ms: row.value("proof_next_at_ms")?,
         claims: Vec::new(),
     })
 }

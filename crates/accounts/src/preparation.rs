@@ -40,7 +40,7 @@ impl Preparation {
 
     /// Prepares the tables if that wasn't done; whoever asks meanwhile waits for the one try under
     /// way.
-    pub(crate) async fn ensure(&self, now_ms: i64) -> Result<(), AccountsError> {
+    pub(crate) async fn ensure(&self) -> Result<(), AccountsError> {
         if self.done.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -55,7 +55,7 @@ impl Preparation {
         let why = "the database didn't answer in time".to_owned();
         let at = Instant::now();
         *last = Some(Try { at, why });
-        let tried = self.prepare(now_ms).await;
+        let tried = self.prepare().await;
         match &tried {
             Ok(()) => {
                 *last = None;
@@ -73,10 +73,10 @@ impl Preparation {
         tried
     }
 
-    async fn prepare(&self, now_ms: i64) -> Result<(), AccountsError> {
+    async fn prepare(&self) -> Result<(), AccountsError> {
         let connected = AnyConnection::connect(&self.url).await;
         let mut connection = connected.map_err(|error| AccountsError::Open(error.to_string()))?;
-        schema::migrate(self.engine, &mut connection, now_ms).await?;
+        schema::migrate(self.engine, &mut connection).await?;
         Ok(connection.close().await?)
     }
 }

@@ -5,14 +5,14 @@
 //! own end is stored beside it for the day on which the proof is found again. Each result is stored
 //! only if the proof is still due as it was read, so that a step done twice counts once.
 
-use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use crate::api_key::SecretHash;
 use crate::lifetime::{DAY_MS, HOUR_MS};
 use crate::registry::{self, increment};
+use crate::row::Columns;
 use crate::trail::{self, Change};
-use crate::{Accounts, AccountsError, Domain, MailKind, VerificationMethod, VerificationMethodError, claim, mail};
+use crate::{Accounts, AccountsError, Domain, MailKind, VerificationMethod, claim, mail};
 
 /// Consecutive checks without the proof after which a domain is suspended.
 pub const SUSPENDED_AFTER: i64 = 3;
@@ -231,17 +231,12 @@ impl Proof {
 }
 
 fn read(row: &AnyRow) -> Result<Proof, AccountsError> {
-    let domain: &str = row.try_get(0)?;
-    let unreadable = |what: String| AccountsError::Store(format!("the proof of {domain}: {what}"));
-    let method = row.try_get::<&str, _>(2)?.parse();
     Ok(Proof {
-        domain: domain
-            .parse()
-            .map_err(|error: crate::DomainError| unreadable(error.to_string()))?,
-        account_id: row.try_get(1)?,
-        method: method.map_err(|error: VerificationMethodError| unreadable(error.to_string()))?,
-        verification_id: row.try_get(3)?,
-        token_hash: SecretHash::from_text(row.try_get(4)?).ok_or_else(|| unreadable("its hash".to_owned()))?,
-        next_at_ms: row.try_get(5)?,
+        domain: row.parsed("domain")?,
+        account_id: row.value("account_id")?,
+        method: row.parsed("method")?,
+        verification_id: row.value("verification_id")?,
+        token_hash: row.parsed("token_hash")?,
+        next_at_ms: row.value("proof_next_at_ms")?,
     })
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
 use crate::account::change_tier;
@@ -111,11 +111,9 @@ impl Accounts {
     /// # Errors
     /// The store fails.
     pub async fn account_of(&self, domain: &Domain) -> Result<Option<String>, AccountsError> {
-        let question = sqlx::query("SELECT account_id FROM domains WHERE domain = $1").bind(domain.as_str());
-        let row = self
-            .timed("account_of", async { Ok(question.fetch_optional(&self.pool).await?) })
-            .await?;
-        Ok(row.map(|row| row.try_get(0)).transpose()?)
+        let question = sqlx::query_scalar("SELECT account_id FROM domains WHERE domain = $1").bind(domain.as_str());
+        self.timed("account_of", async { Ok(question.fetch_optional(&self.pool).await?) })
+            .await
     }
 }
 
@@ -166,8 +164,8 @@ async fn claim(
             verification::store_ancestors(transaction, domain).await?;
             increment(transaction, Subject::Operators).await?;
         }
-        let question = sqlx::query("SELECT account_id FROM domains WHERE domain = $1").bind(domain.as_str());
-        let owner: String = question.fetch_one(&mut **transaction).await?.try_get(0)?;
+        let question = sqlx::query_scalar("SELECT account_id FROM domains WHERE domain = $1").bind(domain.as_str());
+        let owner: String = question.fetch_one(&mut **transaction).await?;
         owners.entry(owner).or_insert(domain);
     }
     owners.remove(&candidate);

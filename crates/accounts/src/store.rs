@@ -133,7 +133,7 @@ impl Accounts {
     ) -> Result<T, AccountsError> {
         let started = Instant::now();
         let prepared = async {
-            self.preparation.ensure(self.now_ms()).await?;
+            self.preparation.ensure().await?;
             work.await
         };
         let result = tokio::time::timeout(Duration::from_millis(self.wait_ms_max), prepared).await;

@@ -1,6 +1,6 @@
 //! The audit trail: who changed what, written in the transaction of the change itself.
 
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
 use crate::page::{Cursor, Page};
@@ -77,7 +77,7 @@ pub(crate) async fn note_action(
 }
 
 /// A change, as it is read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct TrailEntry {
     /// Identifier: `trl_...`.
     pub id: String,
@@ -108,25 +108,12 @@ impl Accounts {
             WHERE account_id = $1 AND (at_ms, id) < ($2, $3) ORDER BY at_ms DESC, id DESC LIMIT $4";
         let (at_ms, id) = after.map_or((i64::MAX, ""), |cursor| (cursor.created_at_ms, cursor.id.as_str()));
         let items_asked = i64::try_from(items_max).unwrap_or(i64::MAX).saturating_add(1);
-        let question = sqlx::query(question).bind(account_id).bind(at_ms);
+        let question = sqlx::query_as(question).bind(account_id).bind(at_ms);
         let question = question.bind(id).bind(items_asked);
-        let rows = self
+        let entries: Vec<TrailEntry> = self
             .timed("trail_page", async { Ok(question.fetch_all(&self.pool).await?) })
             .await?;
-        let entries: Result<Vec<TrailEntry>, sqlx::Error> = rows
-            .iter()
-            .map(|row| {
-                Ok(TrailEntry {
-                    id: row.try_get(0)?,
-                    at_ms: row.try_get(1)?,
-                    actor: row.try_get(2)?,
-                    action: row.try_get(3)?,
-                    subject: row.try_get(4)?,
-                    detail: row.try_get(5)?,
-                })
-            })
-            .collect();
-        Ok(Page::cut(entries?, items_max, |entry| Cursor {
+        Ok(Page::cut(entries, items_max, |entry| Cursor {
             created_at_ms: entry.at_ms,
             id: entry.id.clone(),
         }))

@@ -1,9 +1,9 @@
 //! Users: the people and programs behind an account, as an identity provider names them.
 
-use sqlx::Row;
 use sqlx::any::AnyRow;
 use uuid::Uuid;
 
+use crate::row::Columns;
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, Domain, Tier};
 
@@ -259,30 +259,30 @@ impl Accounts {
 }
 
 fn read(row: &AnyRow) -> Result<User, AccountsError> {
-    let unreadable = |what: String| AccountsError::Store(format!("a user: {what}"));
-    let email: Option<String> = row.try_get(4)?;
-    let name: Option<String> = row.try_get(5)?;
-    let requested_at_ms: Option<i64> = row.try_get(8)?;
-    let erase_after_ms: Option<i64> = row.try_get(9)?;
     Ok(User {
-        id: row.try_get(0)?,
-        account_id: row.try_get(1)?,
-        issuer: row.try_get(2)?,
-        subject: row.try_get(3)?,
-        email: email.map(Email),
-        name: name.map(PersonName),
-        created_at_ms: row.try_get(6)?,
-        tier: row
-            .try_get::<&str, _>(7)?
-            .parse()
-            .map_err(|error: crate::TierError| unreadable(error.to_string()))?,
-        deletion: requested_at_ms
-            .zip(erase_after_ms)
-            .map(|(requested_at_ms, erase_after_ms)| Deletion {
-                requested_at_ms,
-                erase_after_ms,
-            }),
+        id: row.value("id")?,
+        account_id: row.value("account_id")?,
+        issuer: row.value("issuer")?,
+        subject: row.value("subject")?,
+        email: row.value::<Option<String>>("email")?.map(Email),
+        name: row.value::<Option<String>>("name")?.map(PersonName),
+        created_at_ms: row.value("created_at_ms")?,
+        tier: row.parsed("tier")?,
+        deletion: Deletion::read(row)?,
     })
+}
+
+impl Deletion {
+    /// The deletion of the account in a row, if one is requested.
+    pub(crate) fn read(row: &AnyRow) -> Result<Option<Self>, AccountsError> {
+        let requested_at_ms: Option<i64> = row.value("deletion_requested_at_ms")?;
+        let erase_after_ms: Option<i64> = row.value("erase_after_ms")?;
+        let both = requested_at_ms.zip(erase_after_ms);
+        Ok(both.map(|(requested_at_ms, erase_after_ms)| Self {
+            requested_at_ms,
+            erase_after_ms,
+        }))
+    }
 }
 
 #[cfg(test)]

@@ -5,12 +5,13 @@
 //! it. The trail keeps what was before.
 
 use sqlx::any::AnyRow;
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
 use crate::coverage::ancestors;
 use crate::lifetime::YEAR_MS;
 use crate::registry::{self, increment};
+use crate::row::Columns;
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, Challenge, DOMAINS_MAX, Domain, challenge, claim, proof};
 
@@ -66,7 +67,8 @@ pub enum VerifyError {
 
 pub(crate) const COLUMNS: &str = "domain, method, verification_id, include_subdomains, verified_at_ms, expires_at_ms,
     revoked_at_ms, suspended_expires_at_ms, proof_failures,
-    (SELECT MIN(domain_claims.until_ms) FROM domain_claims WHERE domain_claims.domain = domains.domain)";
+    (SELECT MIN(domain_claims.until_ms) FROM domain_claims WHERE domain_claims.domain = domains.domain)
+        AS contested_until_ms";
 
 impl Verification {
     /// Whether it holds at `now_ms`.
@@ -96,7 +98,7 @@ impl Accounts {
         let row = self
             .timed("verification", async { Ok(question.fetch_optional(&self.pool).await?) })
             .await?;
-        Ok(row.as_ref().map(read).transpose()?)
+        row.as_ref().map(read).transpose()
     }
 
     /// The domains of an account, in order: those whose verification holds, and others up to
@@ -235,9 +237,8 @@ async fn meet(
     if open.execute(&mut **transaction).await?.rows_affected() == 0 {
         return Ok(Err(VerifyError::ChallengeGone));
     }
-    let before = sqlx::query("SELECT account_id FROM domains WHERE domain = $1").bind(domain.as_str());
-    let before = before.fetch_optional(&mut **transaction).await?;
-    let owner = before.map(|row| row.try_get::<String, _>(0)).transpose()?;
+    let owner = sqlx::query_scalar("SELECT account_id FROM domains WHERE domain = $1").bind(domain.as_str());
+    let owner: Option<String> = owner.fetch_optional(&mut **transaction).await?;
     let take = "INSERT INTO domains
             (domain, account_id, method, verified_at_ms, expires_at_ms, verification_id, include_subdomains, token_hash,
                 proof_next_at_ms, first_verified_at_ms)
@@ -312,8 +313,8 @@ pub(crate) async fn held(
 ) -> Result<i64, AccountsError> {
     let question =
         "SELECT COUNT(*) FROM domains WHERE account_id = $1 AND revoked_at_ms IS NULL AND expires_at_ms > $2";
-    let question = sqlx::query(question).bind(account_id).bind(now_ms);
-    Ok(question.fetch_one(&mut **transaction).await?.try_get(0)?)
+    let question = sqlx::query_scalar(question).bind(account_id).bind(now_ms);
+    Ok(question.fetch_one(&mut **transaction).await?)
 }
 
 /// An identifier for a new verification.
@@ -336,17 +337,17 @@ pub(crate) async fn store_ancestors(
 }
 
 /// Reads [`COLUMNS`].
-pub(crate) fn read(row: &AnyRow) -> Result<Verification, sqlx::Error> {
+pub(crate) fn read(row: &AnyRow) -> Result<Verification, AccountsError> {
     Ok(Verification {
-        domain: row.try_get(0)?,
-        method: row.try_get(1)?,
-        id: row.try_get(2)?,
-        include_subdomains: row.try_get::<i64, _>(3)? != 0,
-        verified_at_ms: row.try_get(4)?,
-        expires_at_ms: row.try_get(5)?,
-        revoked_at_ms: row.try_get(6)?,
-        suspended_expires_at_ms: row.try_get(7)?,
-        proof_failures: row.try_get(8)?,
-        contested_until_ms: row.try_get(9)?,
+        domain: row.value("domain")?,
+        method: row.value("method")?,
+        id: row.value("verification_id")?,
+        include_subdomains: row.flag("include_subdomains")?,
+        verified_at_ms: row.value("verified_at_ms")?,
+        expires_at_ms: row.value("expires_at_ms")?,
+        revoked_at_ms: row.value("revoked_at_ms")?,
+        suspended_expires_at_ms: row.value("suspended_expires_at_ms")?,
+        proof_failures: row.value("proof_failures")?,
+        contested_until_ms: row.value("contested_until_ms")?,
     })
 }

@@ -1,10 +1,11 @@
 //! Changes and lists of clients' keys: an operator registers a key, revokes it, lists all.
 
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
-use super::{ClientKey, fingerprint, uuid};
+use super::ClientKey;
 use crate::registry::{Subject, increment};
+use crate::row::Columns;
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError};
 
@@ -92,8 +93,8 @@ impl Accounts {
             let store = store.bind(&new.pem).bind(&new.name).bind(self.now_ms());
             store.execute(&mut *transaction).await?;
             let count = "SELECT COUNT(*) FROM client_keys WHERE client_id = $1";
-            let count = sqlx::query(count).bind(new.key.client_id.to_string());
-            if count.fetch_one(&mut *transaction).await?.try_get::<i64, _>(0)? > KEYS_PER_CLIENT_MAX {
+            let count = sqlx::query_scalar::<_, i64>(count).bind(new.key.client_id.to_string());
+            if count.fetch_one(&mut *transaction).await? > KEYS_PER_CLIENT_MAX {
                 return Err(AccountsError::TooManyClientKeys);
             }
             let detail = new.key.fingerprint.to_string();
@@ -148,12 +149,12 @@ impl Accounts {
             for row in registry.fetch_all(&self.pool).await? {
                 keys.push(ClientInfo {
                     key: ClientKey {
-                        client_id: uuid(row.try_get(0)?)?,
-                        fingerprint: fingerprint(row.try_get(1)?)?,
+                        client_id: row.parsed("client_id")?,
+                        fingerprint: row.parsed("fingerprint")?,
                     },
-                    state: stored_state(row.try_get(4)?),
-                    name: row.try_get(2)?,
-                    changed_at_ms: row.try_get(3)?,
+                    state: stored_state(row.value("revoked_from_ms")?),
+                    name: row.value("name")?,
+                    changed_at_ms: row.value("changed_at_ms")?,
                 });
             }
             Ok(keys)
@@ -180,13 +181,10 @@ async fn state(
     key: &ClientKey,
 ) -> Result<Option<ClientKeyState>, AccountsError> {
     let query = "SELECT revoked_from_ms FROM client_keys WHERE client_id = $1 AND fingerprint = $2";
-    let query = sqlx::query(query).bind(key.client_id.to_string());
+    let query = sqlx::query_scalar(query).bind(key.client_id.to_string());
     let query = query.bind(key.fingerprint.to_string());
-    let row = query.fetch_optional(&mut **transaction).await?;
-    Ok(match row {
-        Some(row) => Some(stored_state(row.try_get(0)?)),
-        None => None,
-    })
+    let revoked_from_ms = query.fetch_optional(&mut **transaction).await?;
+    Ok(revoked_from_ms.map(stored_state))
 }
 
 fn stored_state(revoked_from_ms: Option<i64>) -> ClientKeyState {

@@ -1,6 +1,6 @@
 //! Rectifying and erasing an entry.
 
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
 use super::creating::{hold_count, set_count};
@@ -143,13 +143,13 @@ pub(crate) async fn erase_entries_of(
         Some(ids) => ids.to_vec(),
         None => {
             let question = "SELECT id FROM entries WHERE account_id = $1 ORDER BY created_at_ms, id LIMIT $2";
-            let question = sqlx::query(question).bind(account_id).bind(rows_max);
-            let rows = question.fetch_all(&mut **transaction).await?;
+            let question = sqlx::query_scalar(question).bind(account_id).bind(rows_max);
+            let rows: Vec<String> = question.fetch_all(&mut **transaction).await?;
             if rows.is_empty() {
                 let forget = sqlx::query("DELETE FROM entry_counts WHERE account_id = $1").bind(account_id);
                 forget.execute(&mut **transaction).await?;
             }
-            let ids: Result<Vec<Uuid>, AccountsError> = rows.iter().map(|row| reading::uuid(row.try_get(0)?)).collect();
+            let ids: Result<Vec<Uuid>, AccountsError> = rows.iter().map(|id| reading::uuid(id)).collect();
             ids?
         }
     };

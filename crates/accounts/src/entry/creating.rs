@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
 use super::{Entry, EntryContent, Revision, reading, search_text};
@@ -145,8 +145,8 @@ pub(super) async fn hold_count(
     let insert = "INSERT INTO entry_counts (account_id, entries) VALUES ($1, 0) ON CONFLICT (account_id) DO NOTHING";
     sqlx::query(insert).bind(account_id).execute(&mut **transaction).await?;
     let hold = "UPDATE entry_counts SET entries = entries WHERE account_id = $1 RETURNING entries";
-    let row = sqlx::query(hold).bind(account_id).fetch_one(&mut **transaction).await?;
-    Ok(row.try_get(0)?)
+    let hold = sqlx::query_scalar(hold).bind(account_id);
+    Ok(hold.fetch_one(&mut **transaction).await?)
 }
 
 pub(super) async fn set_count(

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use sqlx::any::AnyRow;
-use sqlx::{Any, AnyConnection, AssertSqlSafe, Executor, Row};
+use sqlx::{Any, AnyConnection, AssertSqlSafe, Executor};
 use uuid::Uuid;
 
 use super::{Entry, Revision};
+use crate::row::Columns;
 use crate::{Accounts, AccountsError, Cursor, KeyDomains, Page};
 
 /// The most entries of a page.
@@ -334,26 +335,26 @@ pub(super) fn uuid(text: &str) -> Result<Uuid, AccountsError> {
 
 fn cursor(row: &AnyRow) -> Result<Cursor, AccountsError> {
     Ok(Cursor {
-        created_at_ms: row.try_get(0)?,
-        id: row.try_get(1)?,
+        created_at_ms: row.value("created_at_ms")?,
+        id: row.value("id")?,
     })
 }
 
 fn entry(row: &AnyRow) -> Result<Entry, AccountsError> {
-    let id: &str = row.try_get(0)?;
-    let authors = serde_json::from_str(row.try_get(4)?);
-    let created_at_ms = row.try_get(5)?;
+    let id: &str = row.value("id")?;
+    let authors = serde_json::from_str(row.value("authors")?);
+    let created_at_ms = row.value("created_at_ms")?;
     Ok(Entry {
         id: uuid(id)?,
-        domain: row.try_get(1)?,
-        url: row.try_get(2)?,
-        title: row.try_get(3)?,
+        domain: row.value("domain")?,
+        url: row.value("url")?,
+        title: row.value("title")?,
         authors: authors.map_err(|error| AccountsError::Store(format!("entry {id}: authors: {error}")))?,
         created_at_ms,
-        updated_at_ms: row.try_get(6)?,
+        updated_at_ms: row.value("updated_at_ms")?,
         revision: Revision {
             created_at_ms,
-            number: row.try_get(7)?,
+            number: row.value("revision")?,
         },
     })
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use sqlx::Row;
 use uuid::Uuid;
 
 use super::{EntriesWish, Erasure, ErasureState, ErasureWish, counts_text, read, select};
@@ -67,9 +66,10 @@ impl Accounts {
             }
             let open = "SELECT COUNT(*) FROM erasures
                 WHERE account_id = $1 AND (state IN ('scheduled', 'store', 'warehouse') OR requested_at_ms > $2)";
-            let open = sqlx::query(open).bind(account_id).bind(now_ms.saturating_sub(DAY_MS));
-            let open = open.fetch_one(&mut *transaction).await?;
-            if open.try_get::<i64, _>(0)? >= ERASURES_OPEN_MAX {
+            let open = sqlx::query_scalar::<_, i64>(open)
+                .bind(account_id)
+                .bind(now_ms.saturating_sub(DAY_MS));
+            if open.fetch_one(&mut *transaction).await? >= ERASURES_OPEN_MAX {
                 return Ok(RequestedErasure::TooMany);
             }
             insert(&mut transaction, &erasure).await?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use hex::encode;
 use sha2::{Digest, Sha256};
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 
 use super::{EntriesWish, Erasure, ErasureState, counts_text, read, read_counts, select};
 use crate::entry::erase_entries_of;
@@ -117,9 +117,9 @@ impl Accounts {
             if hold.execute(&mut *transaction).await?.rows_affected() == 0 {
                 return Ok(());
             }
-            let row = sqlx::query("SELECT counts FROM erasures WHERE id = $1").bind(id);
-            let row = row.fetch_one(&mut *transaction).await?;
-            let mut counts = read_counts(row.try_get(0)?)?;
+            let counts = sqlx::query_scalar("SELECT counts FROM erasures WHERE id = $1").bind(id);
+            let counts: String = counts.fetch_one(&mut *transaction).await?;
+            let mut counts = read_counts(&counts)?;
             for (table, count) in rows {
                 counts.entry((*table).to_owned()).or_insert(*count);
             }

@@ -1,12 +1,11 @@
 //! Client IDs that operators claim. Receipts that name one are rejected unless an operator's key
 //! signed them.
 
-use sqlx::Row;
 use uuid::Uuid;
 
 use super::{Operator, OperatorError, note};
-use crate::client::uuid;
 use crate::registry::{Subject, increment};
+use crate::row::Columns;
 use crate::{Accounts, AccountsError};
 
 /// The most client IDs that an operator claims.
@@ -29,8 +28,9 @@ impl Accounts {
             if insert.execute(&mut *transaction).await?.rows_affected() == 0 {
                 return Ok(Ok(false));
             }
-            let count = sqlx::query("SELECT COUNT(*) FROM operator_clients WHERE operator_id = $1").bind(&id);
-            if count.fetch_one(&mut *transaction).await?.try_get::<i64, _>(0)? > OPERATOR_CLIENTS_MAX {
+            let count =
+                sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM operator_clients WHERE operator_id = $1").bind(&id);
+            if count.fetch_one(&mut *transaction).await? > OPERATOR_CLIENTS_MAX {
                 return Ok(Err(OperatorError::TooManyClients));
             }
             let detail = client_id.to_string();
@@ -93,6 +93,6 @@ impl Accounts {
         let query = sqlx::query(query).bind(operator.id.to_string());
         let work = async { Ok(query.fetch_all(&self.pool).await?) };
         let rows = self.timed("operator_clients", work).await?;
-        rows.iter().map(|row| uuid(row.try_get(0)?)).collect()
+        rows.iter().map(|row| row.parsed("client_id")).collect()
     }
 }

@@ -1,7 +1,5 @@
 //! State of operators' key directories: when each was fetched, and when it is fetched next.
 
-use sqlx::Row;
-
 use super::Operator;
 use crate::{Accounts, AccountsError};
 
@@ -57,11 +55,10 @@ impl Accounts {
     pub async fn take_directory(&self, operator: Operator) -> Result<Option<DueDirectory>, AccountsError> {
         let take = "UPDATE operators SET directory_next_at_ms = $1
             WHERE operator_id = $2 AND directory_next_at_ms = $3 RETURNING directory_etag";
-        let take = sqlx::query(take).bind(self.now_ms().saturating_add(LEASE_MS));
+        let take = sqlx::query_scalar(take).bind(self.now_ms().saturating_add(LEASE_MS));
         let take = take.bind(operator.id.to_string()).bind(operator.directory.next_at_ms);
         let work = async { Ok(take.fetch_optional(&self.pool).await?) };
-        let row = self.timed("operator_directory_take", work).await?;
-        let etag = row.map(|row| row.try_get(0)).transpose()?;
+        let etag = self.timed("operator_directory_take", work).await?;
         Ok(etag.map(|etag| DueDirectory { operator, etag }))
     }
 

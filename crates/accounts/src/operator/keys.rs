@@ -2,11 +2,11 @@
 
 use std::str::FromStr;
 
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 
 use super::{Operator, OperatorError, note};
-use crate::client::fingerprint;
 use crate::registry::{Subject, increment};
+use crate::row::Columns;
 use crate::{Accounts, AccountsError, Fingerprint};
 
 /// The most keys of an operator that are open.
@@ -100,8 +100,8 @@ impl Accounts {
             }
             // Periods of a key don't overlap, and two of one millisecond would have the same key.
             let last = "SELECT COALESCE(MAX(until_ms), 0) FROM operator_keys WHERE fingerprint = $1";
-            let last = sqlx::query(last).bind(key.fingerprint.to_string());
-            let last: i64 = last.fetch_one(&mut *transaction).await?.try_get(0)?;
+            let last = sqlx::query_scalar(last).bind(key.fingerprint.to_string());
+            let last: i64 = last.fetch_one(&mut *transaction).await?;
             let from_ms = self.now_ms().max(last + 1);
             let insert = "INSERT INTO operator_keys
                     (operator_id, fingerprint, from_ms, thumbprint, pem, algorithm, source)
@@ -111,8 +111,8 @@ impl Accounts {
             let insert = insert.bind(&key.algorithm).bind(key.source.as_str());
             insert.execute(&mut *transaction).await?;
             let count = "SELECT COUNT(*) FROM operator_keys WHERE operator_id = $1 AND until_ms IS NULL";
-            let count = sqlx::query(count).bind(&id);
-            if count.fetch_one(&mut *transaction).await?.try_get::<i64, _>(0)? > OPERATOR_KEYS_MAX {
+            let count = sqlx::query_scalar::<_, i64>(count).bind(&id);
+            if count.fetch_one(&mut *transaction).await? > OPERATOR_KEYS_MAX {
                 return Ok(Err(OperatorError::TooManyKeys));
             }
             let detail = format!("{} {}", key.source.as_str(), key.fingerprint);
@@ -163,14 +163,14 @@ impl Accounts {
         let key = |row: &sqlx::any::AnyRow| {
             Ok(OperatorKey {
                 key: NewOperatorKey {
-                    fingerprint: fingerprint(row.try_get(0)?)?,
-                    thumbprint: row.try_get(1)?,
-                    pem: row.try_get(2)?,
-                    algorithm: row.try_get(3)?,
-                    source: row.try_get::<&str, _>(4)?.parse()?,
+                    fingerprint: row.parsed("fingerprint")?,
+                    thumbprint: row.value("thumbprint")?,
+                    pem: row.value("pem")?,
+                    algorithm: row.value("algorithm")?,
+                    source: row.parsed("source")?,
                 },
-                from_ms: row.try_get(5)?,
-                until_ms: row.try_get(6)?,
+                from_ms: row.value("from_ms")?,
+                until_ms: row.value("until_ms")?,
             })
         };
         rows.iter().map(key).collect()
@@ -185,11 +185,10 @@ impl Accounts {
         key: Fingerprint,
     ) -> Result<Option<String>, AccountsError> {
         let query = "SELECT operator_id FROM operator_keys WHERE fingerprint = $1 AND until_ms IS NULL";
-        let query = sqlx::query(query).bind(key.to_string());
-        let Some(row) = query.fetch_optional(&mut **transaction).await? else {
+        let query = sqlx::query_scalar(query).bind(key.to_string());
+        let Some(holder): Option<String> = query.fetch_optional(&mut **transaction).await? else {
             return Ok(None);
         };
-        let holder: String = row.try_get(0)?;
         let now_ms = self.now_ms();
         let proven = "SELECT 1 FROM operators JOIN domains
                 ON domains.domain = operators.domain AND domains.account_id = operators.account_id

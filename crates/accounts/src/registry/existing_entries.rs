@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use sqlx::Row;
 use uuid::Uuid;
 
 use super::key_status::padded;
 use super::placeholders;
+use crate::row::Columns;
 use crate::{Accounts, AccountsError};
 
 /// IDs in one statement. Every statement has this many placeholders.
@@ -32,10 +32,10 @@ impl Accounts {
             }
             let work = async { Ok(query.fetch_all(&self.pool).await?) };
             for row in self.timed("existing_entries", work).await? {
-                let id: &str = row.try_get(0)?;
-                let id = id.parse();
-                let id = id.map_err(|_| AccountsError::Store("an entry's ID isn't a UUID".to_owned()))?;
-                existing.entry(id).or_default().push(row.try_get(1)?);
+                existing
+                    .entry(row.parsed("id")?)
+                    .or_default()
+                    .push(row.value("domain")?);
             }
         }
         Ok(existing)

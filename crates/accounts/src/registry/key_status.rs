@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use sqlx::Row;
-
 use super::placeholders;
-use crate::client::{fingerprint, uuid};
+use crate::row::Columns;
 use crate::{Accounts, AccountsError, ClientKey};
 
 /// Keys in one statement. Every statement has this many placeholders.
@@ -45,10 +43,10 @@ impl Accounts {
             let work = async { Ok(query.fetch_all(&self.pool).await?) };
             for row in self.timed("client_key_statuses", work).await? {
                 let key = ClientKey {
-                    client_id: uuid(row.try_get(0)?)?,
-                    fingerprint: fingerprint(row.try_get(1)?)?,
+                    client_id: row.parsed("client_id")?,
+                    fingerprint: row.parsed("fingerprint")?,
                 };
-                let status = match row.try_get::<Option<i64>, _>(2)? {
+                let status = match row.value::<Option<i64>>("revoked_from_ms")? {
                     None => KeyStatus::Registered,
                     Some(from_ms) => KeyStatus::RevokedFrom(from_ms),
                 };

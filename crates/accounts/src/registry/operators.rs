@@ -3,12 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use sqlx::Row;
 use uuid::Uuid;
 
 use super::key_status::padded;
 use super::placeholders;
-use crate::client::{fingerprint, uuid};
+use crate::row::Columns;
 use crate::{Accounts, AccountsError, Fingerprint};
 
 /// Keys or IDs in one statement. Every statement has this many placeholders.
@@ -57,13 +56,14 @@ impl Accounts {
             }
             let work = async { Ok(query.fetch_all(&self.pool).await?) };
             for row in self.timed("operator_periods", work).await? {
-                let ends = [row.try_get(3)?, Some(row.try_get::<i64, _>(4)?), row.try_get(5)?];
+                let expires_at_ms: i64 = row.value("expires_at_ms")?;
+                let ends = [row.value("until_ms")?, Some(expires_at_ms), row.value("revoked_at_ms")?];
                 let period = OperatorPeriod {
-                    domain: row.try_get::<&str, _>(1)?.into(),
-                    from_ms: row.try_get(2)?,
+                    domain: row.value::<&str>("domain")?.into(),
+                    from_ms: row.value("from_ms")?,
                     until_ms: ends.into_iter().flatten().min(),
                 };
-                found.entry(fingerprint(row.try_get(0)?)?).or_default().push(period);
+                found.entry(row.parsed("fingerprint")?).or_default().push(period);
             }
         }
         let periods = |key| {
@@ -96,7 +96,7 @@ impl Accounts {
             let query = query.bind(self.now_ms());
             let work = async { Ok(query.fetch_all(&self.pool).await?) };
             for row in self.timed("operator_clients_claimed", work).await? {
-                claimed.insert(uuid(row.try_get(0)?)?);
+                claimed.insert(row.parsed("client_id")?);
             }
         }
         Ok(claimed)

@@ -3,11 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use sqlx::Row;
-
 use super::key_status::padded;
 use super::placeholders;
 use crate::coverage::ancestors;
+use crate::row::Columns;
 use crate::{Accounts, AccountsError};
 
 /// Domains in one statement. Every statement has this many placeholders.
@@ -43,10 +42,10 @@ impl Accounts {
             let work = async { Ok(query.fetch_all(&self.pool).await?) };
             for row in self.timed("first_verifications", work).await? {
                 let first = First {
-                    include_subdomains: row.try_get::<i64, _>(1)? != 0,
-                    at_ms: row.try_get(2)?,
+                    include_subdomains: row.flag("include_subdomains")?,
+                    at_ms: row.value("first_verified_at_ms")?,
                 };
-                found.insert(row.try_get(0)?, first);
+                found.insert(row.value("domain")?, first);
             }
         }
         let first = |host: &Arc<str>| {

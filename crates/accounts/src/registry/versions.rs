@@ -1,6 +1,6 @@
 //! Versions of the registry: counters for the invalidation of caches.
 
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 
 use crate::{Accounts, AccountsError};
 
@@ -42,11 +42,11 @@ impl Accounts {
     /// # Errors
     /// The store fails.
     pub async fn registry_versions(&self) -> Result<RegistryVersions, AccountsError> {
-        let query = sqlx::query("SELECT subject, number FROM registry_versions");
+        let query = sqlx::query_as("SELECT subject, number FROM registry_versions");
         let work = async { Ok(query.fetch_all(&self.pool).await?) };
         let mut versions = RegistryVersions::default();
-        for row in self.timed("registry_versions", work).await? {
-            let (subject, number): (&str, i64) = (row.try_get(0)?, row.try_get(1)?);
+        let rows: Vec<(String, i64)> = self.timed("registry_versions", work).await?;
+        for (subject, number) in rows {
             if subject == Subject::Clients.as_str() {
                 versions.clients = number;
             } else if subject == Subject::Entries.as_str() {

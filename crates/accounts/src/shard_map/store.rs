@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Transaction};
 
 use super::{DAY_MS, ShardMap, ShardMapEntry};
+use crate::row::Columns;
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, Domain};
 
@@ -111,12 +112,12 @@ async fn stored(transaction: &mut Transaction<'static, Any>) -> Result<Vec<Shard
 }
 
 fn entry(row: &sqlx::any::AnyRow) -> Result<RegisteredShardMapEntry, AccountsError> {
-    let number = |column: usize| -> Result<u32, AccountsError> {
-        let number: i64 = row.try_get(column)?;
+    let number = |column| -> Result<u32, AccountsError> {
+        let number: i64 = row.value(column)?;
         u32::try_from(number)
             .map_err(|_| AccountsError::ShardMap(format!("{number} can't be a number of the shard map")))
     };
-    let splits: &str = row.try_get(3)?;
+    let splits: &str = row.value("splits")?;
     let splits: BTreeMap<String, u32> =
         serde_json::from_str(splits).map_err(|error| AccountsError::ShardMap(format!("`splits`: {error}")))?;
     let split = |(publisher, ways): (String, u32)| match publisher.parse() {
@@ -125,11 +126,11 @@ fn entry(row: &sqlx::any::AnyRow) -> Result<RegisteredShardMapEntry, AccountsErr
     };
     Ok(RegisteredShardMapEntry {
         entry: ShardMapEntry {
-            version: number(0)?,
-            from_day: row.try_get(1)?,
-            shards: number(2)?,
+            version: number("version")?,
+            from_day: row.value("from_day")?,
+            shards: number("shards")?,
             splits: splits.into_iter().map(split).collect::<Result<_, _>>()?,
         },
-        registered_at_ms: row.try_get(4)?,
+        registered_at_ms: row.value("registered_at_ms")?,
     })
 }

@@ -68,7 +68,7 @@ impl Place {
     /// The database itself, past the store.
     pub(crate) async fn raw(&self) -> sqlx::AnyPool {
         sqlx::any::install_default_drivers();
-        let sqlite = || format!("sqlite://{}", self.data.join("accounts.sqlite").display());
+        let sqlite = || format!("sqlite://{}?mode=rwc", self.data.join("accounts.sqlite").display());
         sqlx::AnyPool::connect(&self.url.clone().unwrap_or_else(sqlite))
             .await
             .unwrap()

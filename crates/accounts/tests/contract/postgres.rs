@@ -78,7 +78,7 @@ async fn replicas_start_together_on_an_empty_database() {
             replica.authenticate(&issued.api_key).await.unwrap();
             replica.close().await;
         }
-        let once = "SELECT COUNT(*) = MAX(version) FROM accounts_schema";
+        let once = "SELECT COUNT(*) = MAX(version) FROM _sqlx_migrations";
         assert_eq!(postgres.psql(&database, once).unwrap(), "t\n");
     }
 }

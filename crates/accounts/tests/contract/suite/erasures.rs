@@ -551,7 +551,8 @@ async fn an_account_goes_whole_once_its_time_is_over(place: Place) {
     };
     let other = request(&accounts, &gone, all_entries.clone()).await;
     // A domain of its own, as a verification makes it.
-    let domain = "INSERT INTO domains (domain, account_id, method, verified_at_ms, expires_at_ms) VALUES ('news.example.com', $1, 'dns', 1, 2)";
+    let domain = "INSERT INTO domains (domain, account_id, method, verified_at_ms, expires_at_ms, verification_id,
+        first_verified_at_ms) VALUES ('news.example.com', $1, 'dns', 1, 2, 'ver_1', 1)";
     sqlx::query(domain)
         .bind(&gone)
         .execute(&place.raw().await)

@@ -29,6 +29,8 @@ cases! {
     a_checked_key_is_kept_for_its_time_only,
     everything_is_there_after_reopening,
     newer_tables_are_refused,
+    changed_tables_are_refused,
+    tables_of_another_program_are_refused_and_left_alone,
 }
 
 async fn a_key_speaks_for_its_accounts_domains(place: Place) {
@@ -553,7 +555,7 @@ async fn many_open_an_empty_store_at_once(place: Place) {
         last = Some(task.await.unwrap());
     }
     issue(&last.unwrap(), "example.com").await;
-    let versions = sqlx::query("SELECT COUNT(*), MAX(version) FROM accounts_schema")
+    let versions = sqlx::query("SELECT COUNT(*), MAX(version) FROM _sqlx_migrations")
         .fetch_one(&place.raw().await)
         .await
         .unwrap();
@@ -596,9 +598,45 @@ async fn everything_is_there_after_reopening(place: Place) {
     assert_eq!(again.list_keys().await.unwrap().len(), 1);
 }
 
+async fn changed_tables_are_refused(place: Place) {
+    place.open().await.close().await;
+    let change = "UPDATE _sqlx_migrations SET checksum = (SELECT checksum || checksum FROM _sqlx_migrations)";
+    sqlx::query(change).execute(&place.raw().await).await.unwrap();
+    let error = place.try_open().await.unwrap_err();
+    assert!(
+        matches!(&error, AccountsError::Schema(what) if what.contains("version 1")),
+        "{error}"
+    );
+}
+
+async fn tables_of_another_program_are_refused_and_left_alone(place: Place) {
+    let raw = place.raw().await;
+    for statement in [
+        "CREATE TABLE erasures (note TEXT)",
+        "INSERT INTO erasures (note) VALUES ('mine')",
+    ] {
+        sqlx::query(statement).execute(&raw).await.unwrap();
+    }
+    for _ in 0..2 {
+        let error = place.try_open().await.unwrap_err();
+        assert!(
+            matches!(&error, AccountsError::Schema(what) if what.contains("name an empty database")),
+            "{error}"
+        );
+    }
+    let note: (String,) = sqlx::query_as("SELECT note FROM erasures")
+        .fetch_one(&raw)
+        .await
+        .unwrap();
+    assert_eq!(note.0, "mine");
+    let accounts = sqlx::query("SELECT id FROM accounts").fetch_all(&raw).await;
+    assert!(accounts.is_err(), "nothing was created");
+}
+
 async fn newer_tables_are_refused(place: Place) {
     place.open().await.close().await;
-    let newer = "INSERT INTO accounts_schema (version, name, checksum, applied_at_ms) VALUES (99, 'later', '', 0)";
+    let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+        SELECT 99, description, success, checksum, execution_time FROM _sqlx_migrations";
     sqlx::query(newer).execute(&place.raw().await).await.unwrap();
     let error = place.try_open().await.unwrap_err();
     assert!(

@@ -327,11 +327,12 @@ async fn what_has_ended_takes_no_place(place: Place) {
         } else {
             (held, ended.to_string())
         };
-        format!("('a{number}.test', '{mine}', 'dns', 1, {until}, {revoked})")
+        format!("('a{number}.test', '{mine}', 'dns', 1, {until}, {revoked}, 'ver_{number}', 1)")
     };
     let rows: Vec<String> = (1..DOMAINS_MAX).map(ended).collect();
     let insert = format!(
-        "INSERT INTO domains (domain, account_id, method, verified_at_ms, expires_at_ms, revoked_at_ms) VALUES {}",
+        "INSERT INTO domains (domain, account_id, method, verified_at_ms, expires_at_ms, revoked_at_ms, \
+         verification_id, first_verified_at_ms) VALUES {}",
         rows.join(", ")
     );
     sqlx::query(sqlx::AssertSqlSafe(insert))

@@ -1,0 +1,247 @@
+-- The account store, in the SQL that SQLite and PostgreSQL share: TEXT and BIGINT. Times are in
+-- milliseconds since the Unix epoch. Booleans are 0 and 1.
+
+CREATE TABLE accounts (
+    id TEXT NOT NULL PRIMARY KEY,
+    name TEXT NOT NULL,
+    tier TEXT NOT NULL,
+    created_at_ms BIGINT NOT NULL,
+    deletion_requested_at_ms BIGINT,
+    erase_after_ms BIGINT
+);
+CREATE INDEX accounts_to_erase ON accounts (erase_after_ms);
+
+-- People and programs behind an account, as an identity provider names them.
+CREATE TABLE users (
+    id TEXT NOT NULL PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    issuer TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    email TEXT,
+    name TEXT,
+    created_at_ms BIGINT NOT NULL,
+    UNIQUE (issuer, subject)
+);
+CREATE INDEX users_of_account ON users (account_id);
+
+CREATE TABLE api_keys (
+    id TEXT NOT NULL PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    name TEXT NOT NULL,
+    secret_hash TEXT NOT NULL,
+    scopes TEXT NOT NULL,
+    created_at_ms BIGINT NOT NULL,
+    expires_at_ms BIGINT NOT NULL,
+    revoked_at_ms BIGINT,
+    replaced_by TEXT,
+    -- Names with commas. NULL: all of the account's domains.
+    domains TEXT
+);
+CREATE INDEX api_keys_in_order ON api_keys (account_id, created_at_ms, id);
+
+CREATE TABLE domains (
+    domain TEXT NOT NULL PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    method TEXT NOT NULL,
+    verified_at_ms BIGINT NOT NULL,
+    expires_at_ms BIGINT NOT NULL,
+    verification_id TEXT NOT NULL,
+    include_subdomains BIGINT NOT NULL DEFAULT 0,
+    revoked_at_ms BIGINT,
+    expiry_noted_at_ms BIGINT,
+    -- Of the token that proved the domain. NULL if the operator vouched for it.
+    token_hash TEXT,
+    proof_next_at_ms BIGINT,
+    proof_failures BIGINT NOT NULL DEFAULT 0,
+    -- While a domain is suspended, expires_at_ms is when that began, and this is the end that its
+    -- proof restores.
+    suspended_expires_at_ms BIGINT,
+    -- Unchanged by renewals, revocations and other owners.
+    first_verified_at_ms BIGINT NOT NULL
+);
+CREATE INDEX domains_of_account ON domains (account_id);
+CREATE INDEX domains_by_expiry ON domains (expires_at_ms);
+CREATE INDEX domains_by_proof ON domains (proof_next_at_ms);
+
+-- Every parent of a domain that has a dot.
+CREATE TABLE domain_ancestors (
+    ancestor TEXT NOT NULL,
+    domain TEXT NOT NULL REFERENCES domains (domain),
+    PRIMARY KEY (ancestor, domain)
+);
+CREATE INDEX ancestors_of_domain ON domain_ancestors (domain);
+
+-- Tokens that wait to be published.
+CREATE TABLE challenges (
+    id TEXT NOT NULL PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    domain TEXT NOT NULL,
+    method TEXT NOT NULL,
+    include_subdomains BIGINT NOT NULL,
+    token_hash TEXT NOT NULL,
+    created_at_ms BIGINT NOT NULL,
+    expires_at_ms BIGINT NOT NULL
+);
+CREATE INDEX challenges_of_account ON challenges (account_id, domain, created_at_ms);
+
+-- Claims of domains that another account owns.
+CREATE TABLE domain_claims (
+    id TEXT NOT NULL PRIMARY KEY,
+    domain TEXT NOT NULL,
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    method TEXT NOT NULL,
+    include_subdomains BIGINT NOT NULL,
+    token_hash TEXT NOT NULL,
+    claimed_at_ms BIGINT NOT NULL,
+    until_ms BIGINT NOT NULL,
+    next_at_ms BIGINT NOT NULL,
+    UNIQUE (domain, account_id)
+);
+CREATE INDEX domain_claims_due ON domain_claims (next_at_ms);
+CREATE INDEX domain_claims_of_account ON domain_claims (account_id);
+
+-- The audit trail.
+CREATE TABLE trail (
+    id TEXT NOT NULL PRIMARY KEY,
+    account_id TEXT NOT NULL,
+    at_ms BIGINT NOT NULL,
+    actor TEXT NOT NULL,
+    action TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    detail TEXT NOT NULL
+);
+CREATE INDEX trail_of_account ON trail (account_id, at_ms, id);
+
+-- Leases of work that one replica does for all.
+CREATE TABLE jobs (
+    name TEXT NOT NULL PRIMARY KEY,
+    holder TEXT NOT NULL,
+    until_ms BIGINT NOT NULL
+);
+
+-- Versions that invalidate what was cached of the registry.
+CREATE TABLE registry_versions (
+    subject TEXT NOT NULL PRIMARY KEY,
+    number BIGINT NOT NULL
+);
+INSERT INTO registry_versions (subject, number) VALUES ('clients', 0), ('entries', 0), ('operators', 0);
+
+CREATE TABLE client_keys (
+    client_id TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    revoked_from_ms BIGINT,
+    pem TEXT NOT NULL,
+    name TEXT NOT NULL,
+    changed_at_ms BIGINT NOT NULL,
+    PRIMARY KEY (client_id, fingerprint)
+);
+
+CREATE TABLE entries (
+    id TEXT NOT NULL,
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    domain TEXT NOT NULL,
+    url TEXT NOT NULL,
+    title TEXT NOT NULL,
+    authors TEXT NOT NULL,
+    search TEXT NOT NULL,
+    created_at_ms BIGINT NOT NULL,
+    updated_at_ms BIGINT NOT NULL,
+    revision BIGINT NOT NULL,
+    PRIMARY KEY (account_id, id)
+);
+CREATE INDEX entries_by_id ON entries (id);
+CREATE INDEX entries_in_order ON entries (account_id, created_at_ms, id);
+
+CREATE TABLE entry_counts (
+    account_id TEXT NOT NULL PRIMARY KEY REFERENCES accounts (id),
+    entries BIGINT NOT NULL
+);
+
+CREATE TABLE erasures (
+    id TEXT NOT NULL PRIMARY KEY,
+    account_id TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    requested_at_ms BIGINT NOT NULL,
+    -- Until then it can be cancelled.
+    execute_at_ms BIGINT NOT NULL,
+    cancelled_at_ms BIGINT,
+    entries TEXT NOT NULL,
+    personal_data BIGINT NOT NULL,
+    coverage TEXT,
+    whole_account BIGINT NOT NULL,
+    state TEXT NOT NULL,
+    counts TEXT NOT NULL,
+    problem TEXT,
+    finished_at_ms BIGINT,
+    certificate TEXT,
+    certificate_sha256 TEXT,
+    looked_at_ms BIGINT NOT NULL
+);
+CREATE INDEX erasures_of_account ON erasures (account_id, requested_at_ms, id);
+CREATE INDEX erasures_by_state ON erasures (state, looked_at_ms);
+
+-- Mails that wait to be sent. The identifier is the subject of the mail, so that none is queued
+-- twice.
+CREATE TABLE mails (
+    id TEXT NOT NULL PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    kind TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    verification_id TEXT NOT NULL,
+    created_at_ms BIGINT NOT NULL,
+    state TEXT NOT NULL,
+    attempts BIGINT NOT NULL,
+    next_at_ms BIGINT NOT NULL,
+    holder TEXT,
+    ended_at_ms BIGINT,
+    problem TEXT,
+    erasure_id TEXT
+);
+CREATE INDEX mails_due ON mails (state, next_at_ms);
+CREATE INDEX mails_of_account ON mails (account_id);
+
+-- Rows are only appended.
+CREATE TABLE shard_map (
+    version BIGINT NOT NULL PRIMARY KEY,
+    from_day BIGINT NOT NULL,
+    shards BIGINT NOT NULL,
+    splits TEXT NOT NULL,
+    registered_at_ms BIGINT NOT NULL
+);
+
+-- AI operators, the keys that were theirs, and the client IDs that they claim.
+CREATE TABLE operators (
+    operator_id TEXT NOT NULL PRIMARY KEY,
+    account_id TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    created_at_ms BIGINT NOT NULL,
+    directory_at_ms BIGINT NOT NULL,
+    directory_next_at_ms BIGINT NOT NULL,
+    directory_etag TEXT NOT NULL,
+    directory_failures BIGINT NOT NULL,
+    directory_failure TEXT NOT NULL,
+    UNIQUE (account_id, domain)
+);
+CREATE INDEX operators_directory ON operators (directory_next_at_ms);
+
+CREATE TABLE operator_keys (
+    operator_id TEXT NOT NULL REFERENCES operators (operator_id),
+    fingerprint TEXT NOT NULL,
+    from_ms BIGINT NOT NULL,
+    until_ms BIGINT,
+    thumbprint TEXT NOT NULL,
+    pem TEXT NOT NULL,
+    algorithm TEXT NOT NULL,
+    source TEXT NOT NULL,
+    PRIMARY KEY (fingerprint, from_ms)
+);
+CREATE UNIQUE INDEX operator_keys_open ON operator_keys (fingerprint) WHERE until_ms IS NULL;
+CREATE INDEX operator_keys_of ON operator_keys (operator_id);
+
+CREATE TABLE operator_clients (
+    client_id TEXT NOT NULL,
+    operator_id TEXT NOT NULL REFERENCES operators (operator_id),
+    claimed_at_ms BIGINT NOT NULL,
+    PRIMARY KEY (client_id, operator_id)
+);
+CREATE INDEX operator_clients_of ON operator_clients (operator_id);
