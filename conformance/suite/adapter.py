@@ -1,0 +1,75 @@
+"""The process of an adapter, and requests to it."""
+
+import json
+import os
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+START_MAX_S = 30
+
+
+class Adapter:
+    """A started adapter."""
+
+    def __init__(self, command, environment=None):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        variables = {**os.environ, **(environment or {}), "PORT": str(port)}
+        self.process = subprocess.Popen(command, env=variables)
+        deadline = time.monotonic() + START_MAX_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                return
+            except OSError:
+                assert self.process.poll() is None, f"the adapter ended: {command}"
+                assert time.monotonic() < deadline, f"the adapter doesn't listen: {command}"
+                time.sleep(0.05)
+
+    def init(self, **options):
+        """Make the client. Raises ``AssertionError`` if it refuses the options."""
+        status, answer = self.request("/init", options)
+        assert status == 200, f"/init: {status} {answer}"
+
+    def record(self, uses):
+        """Record uses; return the IDs, and whether the queue was full."""
+        status, answer = self.request("/record", {"uses": uses})
+        assert status in (200, 507), f"/record: {status} {answer}"
+        return answer["receiptIds"], status == 507
+
+    def flush(self, timeout_s=30):
+        status, answer = self.request("/flush", {"timeoutMs": int(timeout_s * 1_000)})
+        assert status == 200, f"/flush: {status} {answer}"
+        return answer["flushed"]
+
+    def close(self):
+        status, answer = self.request("/close", {})
+        assert status == 200, f"/close: {status} {answer}"
+
+    def state(self):
+        return self.request("/state", None)[1]
+
+    def kill(self):
+        """End the process at once."""
+        try:
+            self.request("/kill", {})
+        except OSError:
+            pass
+        self.stop()
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+    def request(self, path, body):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)

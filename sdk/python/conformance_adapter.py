@@ -1,0 +1,140 @@
+"""The adapter of conformance/README.md for this package."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from receipts_client import Client, PemSigner, QueueFullError, Rejection, Use
+
+_OPTIONS = {
+    "batchReceiptsMax": ("batch_receipts_max", 1),
+    "batchBytesMax": ("batch_bytes_max", 1),
+    "batchDelayMs": ("batch_delay_s", 1_000),
+    "queueReceiptsMax": ("queue_receipts_max", 1),
+    "queueBytesMax": ("queue_bytes_max", 1),
+    "queueWaitMs": ("queue_wait_s", 1_000),
+    "requestsInFlightMax": ("requests_in_flight_max", 1),
+    "retryDelayMsMin": ("retry_min_s", 1_000),
+    "retryDelayMsMax": ("retry_max_s", 1_000),
+}
+_USE = {
+    "contentHash": "content_hash",
+    "entryId": "entry_id",
+    "receiptId": "receipt_id",
+    "datasetId": "dataset_id",
+    "modelId": "model_id",
+    "queryId": "query_id",
+    "sessionId": "session_id",
+    "studyId": "study_id",
+    "researcherId": "researcher_id",
+}
+
+
+class Adapter:
+    """One client and what it reported."""
+
+    client: Client
+    rejected: list[Rejection]
+
+    def init(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        options = {
+            name: body[member] / unit if unit > 1 else body[member]
+            for member, (name, unit) in _OPTIONS.items()
+            if member in body
+        }
+        self.rejected = []
+        self.client = Client(
+            body["url"],
+            body["clientId"],
+            PemSigner(body["privateKey"]),
+            name=body["clientName"],
+            version=body["clientVersion"],
+            organization=body["organization"],
+            spool_dir=body.get("spoolDir"),
+            on_rejected=self.rejected.append,
+            **options,
+        )
+        return 200, {}
+
+    def record(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        recorded: list[str] = []
+        for members in body["uses"]:
+            use = Use(**{_USE.get(name, name): value for name, value in members.items()})
+            try:
+                recorded.append(self.client.record(use))
+            except QueueFullError:
+                return 507, {"receiptIds": recorded, "error": "queue_full"}
+        return 200, {"receiptIds": recorded}
+
+    def flush(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        return 200, {"flushed": self.client.flush(body["timeoutMs"] / 1_000)}
+
+    def close(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        self.client.close()
+        return 200, {}
+
+    def state(self) -> tuple[int, dict[str, Any]]:
+        state = self.client.state()
+        return 200, {
+            "queued": state["queued"],
+            "inFlight": state["in_flight"],
+            "acknowledged": state["acknowledged"],
+            "batchesAcknowledged": state["batches_acknowledged"],
+            "retries": state["retries"],
+            "spooledBatches": state["spooled_batches"],
+            "rejected": [
+                {
+                    "receiptId": rejection.receipt_id,
+                    "code": rejection.code,
+                    "pointer": rejection.pointer,
+                    "detail": rejection.detail,
+                }
+                for rejection in self.rejected
+            ],
+        }
+
+
+adapter = Adapter()
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+        if self.path == "/kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            self._answer(*getattr(adapter, self.path.strip("/"))(body))
+        except (ValueError, TypeError) as error:
+            self._answer(400, {"error": str(error)})
+
+    def do_GET(self) -> None:
+        self._answer(*adapter.state())
+
+    def _answer(self, status: int, members: dict[str, Any]) -> None:
+        data = json.dumps(members).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def main() -> None:
+    port = int(os.environ["PORT"])
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    server.daemon_threads = True
+    print("ready", file=sys.stderr)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

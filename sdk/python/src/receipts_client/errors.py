@@ -1,0 +1,49 @@
+"""Errors, and what the service refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class ReceiptsError(Exception):
+    """Base of all errors of this package."""
+
+
+class UseError(ReceiptsError, ValueError):
+    """A use that can't become a receipt. The text says which member to change."""
+
+
+class QueueFullError(ReceiptsError):
+    """As many receipts wait for their acknowledgement as the client may hold.
+
+    The use wasn't recorded. Record it again later, or raise ``queue_receipts_max`` and
+    ``queue_bytes_max``.
+    """
+
+
+class ClosedError(ReceiptsError):
+    """The client is closed. The use wasn't recorded."""
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A receipt that the service refused, or that this client gave up.
+
+    ``code`` is the service's problem code, or ``expired`` for a receipt that the spool kept longer
+    than ``spool_hours_max``. ``pointer`` (RFC 6901) names the faulty member within the receipt.
+    ``receipt`` is the signed receipt in canonical form.
+    """
+
+    receipt_id: str
+    code: str
+    detail: str
+    pointer: str
+    receipt: bytes
+
+
+class RejectedError(ReceiptsError):
+    """The service refused the receipt that ``Client.submit`` waited for."""
+
+    def __init__(self, rejection: Rejection) -> None:
+        super().__init__(f"{rejection.code} {rejection.pointer}: {rejection.detail}")
+        self.rejection = rejection

@@ -1,0 +1,29 @@
+"""Bounds and intervals of a client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """Bounds and intervals. Sizes are in bytes, times in seconds."""
+
+    batch_receipts_max: int = 500
+    batch_bytes_max: int = 1 << 20
+    batch_delay_s: float = 1.0
+    queue_receipts_max: int = 100_000
+    queue_bytes_max: int = 64 << 20
+    queue_wait_s: float = 1.0
+    requests_in_flight_max: int = 2
+    retry_min_s: float = 0.2
+    retry_max_s: float = 30.0
+    sync_interval_s: float = 0.1
+    spool_hours_max: float = 72.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value < 0 or (value == 0 and name.endswith("_max")):
+                raise ValueError(f"{name} is {value}: give a positive number")
+        if self.batch_receipts_max > 10_000 or self.batch_bytes_max > 8 << 20:
+            raise ValueError("the service takes at most 10,000 receipts and 8 MiB in a batch")
