@@ -407,9 +407,13 @@ class Delivery:
                 if batch.path and self._spool:
                     self._spool.delete(batch.path)
             raise
-        for index, fault in sorted(faults.items()):
-            if index < len(receipts):
-                self._reject(receipts[index], fault.code, fault.detail, fault.pointer)
+        self._reports.reject(
+            [
+                _rejection(receipts[index], fault.code, fault.detail, fault.pointer)
+                for index, fault in sorted(faults.items())
+                if index < len(receipts)
+            ]
+        )
         with self._progress:
             self._queued += sum(batch.count for batch in batches)
             self._queued_bytes += sum(batch.size for batch in batches)
@@ -418,22 +422,19 @@ class Delivery:
         self._end(task)
 
     def _reject_all(self, task: Sealed, body: bytes, answer: Answer) -> None:
-        for receipt in receipts_of(body):
-            self._reject(receipt, answer.code, answer.detail, answer.pointer)
+        self._reports.reject(
+            [_rejection(receipt, answer.code, answer.detail) for receipt in receipts_of(body)]
+        )
         if task.path and self._spool:
             self._spool.reject(task.path)
         self._end(task)
-
-    def _reject(self, receipt: bytes, code: str, detail: str, pointer: str) -> None:
-        self._reports.reject(Rejection(receipt_id(receipt), code, detail, pointer, receipt))
 
     def _keep(self, unsealed: list[Unsealed], sealed: list[Sealed]) -> None:
         """Leave undelivered receipts of a closed client in the spool, or report them."""
         lost = [receipt for task in unsealed if not self._spool for receipt in task.receipts]
         lost += [receipt for task in sealed if task.body for receipt in receipts_of(task.body)]
-        for receipt in lost:
-            detail = "the client was closed before the service answered"
-            self._reject(receipt, "undelivered", detail, "")
+        detail = "the client was closed before the service answered"
+        self._reports.reject([_rejection(receipt, "undelivered", detail) for receipt in lost])
         for task in unsealed:
             if task.journal:
                 self._sync(task.journal)
@@ -456,3 +457,7 @@ class Delivery:
             self._work_ready.notify_all()
         if acknowledged:
             self._reports.measure("acknowledged", acknowledged)
+
+
+def _rejection(receipt: bytes, code: str, detail: str, pointer: str = "") -> Rejection:
+    return Rejection(receipt_id(receipt), code, detail, pointer, receipt)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from .errors import ClosedError, ReceiptsError, RejectedError, Rejection
 
@@ -41,21 +41,27 @@ class Reports:
         for identifier in identifiers:
             self._settle(identifier, None)
 
-    def reject(self, rejection: Rejection) -> None:
-        """Report a receipt that ends without an acknowledgement."""
+    def reject(self, rejections: Sequence[Rejection]) -> None:
+        """Report receipts of a batch that end without an acknowledgement."""
+        if not rejections:
+            return
+        first = rejections[0]
         _log.error(
-            "receipt %s was refused: %s %s",
-            rejection.receipt_id,
-            rejection.code,
-            rejection.detail,
+            "%d receipts of a batch were refused, first %s: %s %s %s",
+            len(rejections),
+            first.receipt_id,
+            first.code,
+            first.pointer,
+            first.detail,
         )
-        self.measure("rejected", 1)
-        self._settle(rejection.receipt_id, RejectedError(rejection))
-        if self._on_rejected:
-            try:
-                self._on_rejected(rejection)
-            except BaseException:
-                _log.exception("on_rejected failed")
+        self.measure("rejected", len(rejections))
+        for rejection in rejections:
+            self._settle(rejection.receipt_id, RejectedError(rejection))
+            if self._on_rejected:
+                try:
+                    self._on_rejected(rejection)
+                except BaseException:
+                    _log.exception("on_rejected failed")
 
     def measure(self, name: str, value: float) -> None:
         """Report a number."""

@@ -37,7 +37,6 @@ class Answer:
     status: int
     code: str = ""
     detail: str = ""
-    pointer: str = ""
     faults: list[Fault] = field(default_factory=list)
     retry_after_s: float = 0.0
 
@@ -124,10 +123,10 @@ def answer_of(status: int, data: bytes, retry_s: float, batch_id: str) -> Answer
     is_final = 400 <= status < 500
     if not isinstance(members, dict):
         detail = f"status {status} without a JSON object"
-        return Answer(status if is_final else 0, "unexpected_answer", detail, "", [], retry_s)
+        return Answer(status if is_final else 0, "unexpected_answer", detail, [], retry_s)
     if status < 400 and (status != 202 or members.get("batchId") != batch_id):
         detail = f"status {status}, batchId {members.get('batchId')!r}"
-        return Answer(0, "unexpected_answer", detail, "", [], retry_s)
+        return Answer(0, "unexpected_answer", detail, [], retry_s)
     errors = members.get("errors")
     faults = [
         fault
@@ -138,7 +137,6 @@ def answer_of(status: int, data: bytes, retry_s: float, batch_id: str) -> Answer
         status,
         str(members.get("code", status)),
         str(members.get("detail", "")),
-        "",
         faults,
         retry_s,
     )
