@@ -1,9 +1,13 @@
 """Receipts signed per second by one process: `record` beside plain `cryptography`, in one run.
 
 `bench_signing.py [SECONDS]`. Each number takes SECONDS (2) of CPU time of this process, all its
-threads included, so other programs on the machine hardly change it. "sign" signs the bytes of one receipt
-again and again. "receipt" makes a signed receipt of a use. "record" also queues it, and seals and
-sends batches to a gateway in another process that accepts everything; "spool" also writes a journal.
+threads included, so other programs on the machine hardly change it.
+
+- "sign" signs the bytes of one receipt again and again.
+- "receipt" makes a signed receipt of a use.
+- "record" also queues it, and seals and sends batches to a gateway in another process that accepts
+  everything.
+- "spool" also writes the journal and the batch files.
 """
 
 from __future__ import annotations

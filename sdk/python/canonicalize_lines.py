@@ -2,12 +2,17 @@
 
 import sys
 
-from receipts_client.canonical import canonicalize, parse
+from receipts_client.canonical import CanonicalError, canonicalize, parse
 
 
 def main() -> None:
-    for line in sys.stdin.buffer:
-        sys.stdout.buffer.write(canonicalize(parse(line)) + b"\n")
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            canonical = canonicalize(parse(line))
+        except CanonicalError as error:
+            print(f"line {number}: {error}", file=sys.stderr)
+            canonical = b""
+        sys.stdout.buffer.write(canonical + b"\n")
 
 
 if __name__ == "__main__":

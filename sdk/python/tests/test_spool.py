@@ -167,15 +167,16 @@ def test_foreign_files_are_left_alone(new_client: Make, tmp_path: Path) -> None:
 def test_removed_batch_doesnt_stop_the_others(
     new_client: Make, gateway: Gateway, tmp_path: Path
 ) -> None:
-    gateway.default = Step(503)
-    client = new_client(spool_dir=tmp_path, batch_receipts_max=1)
+    # A long pause, so that no request is in flight while the file is removed.
+    gateway.steps = [Step(503, retry_after_s=3)]
+    client = new_client(spool_dir=tmp_path, batch_receipts_max=1, requests_in_flight_max=1)
     for number in range(3):
         client.record(use(number))
     deadline = time.monotonic() + 30
-    while len(files(tmp_path, ".batch")) < 3 and time.monotonic() < deadline:
+    while client.state()["spooled_batches"] < 3 or not client.state()["retries"]:
+        assert time.monotonic() < deadline
         time.sleep(0.01)
     files(tmp_path, ".batch")[0].unlink()
-    gateway.default = Step()
     assert client.flush(30) and len(gateway.ids()) == 2
 
 

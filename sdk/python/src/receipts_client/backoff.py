@@ -7,7 +7,7 @@ import time
 from datetime import timezone
 from email.utils import parsedate_to_datetime
 
-# A longer Retry-After is cut to an hour: a mistake of a proxy must not stop the client for good.
+# A longer Retry-After is cut to an hour: a mistake of a proxy must not stop the client permanently.
 RETRY_AFTER_S_MAX = 3_600.0
 
 
