@@ -47,6 +47,10 @@ alerts: prometheus ## Check the alerting rules, and test that every alert fires 
 python: deps ## Make a Python environment with what tests use from PyPI in the cache
 	@scripts/fetch-python
 
+.PHONY: sdk-python-check
+sdk-python-check: deps ## Lints, types, tests, conformance suite and wheel of the Python client library
+	scripts/sdk-python-check
+
 .PHONY: demo
 demo: deps chdb ## The whole thing on this machine: outside-signed receipts in, verified numbers out
 	@PROFILE=$(PROFILE) demo/run.sh
