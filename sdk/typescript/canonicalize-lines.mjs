@@ -1,7 +1,7 @@
 // Reads JSON texts from stdin, one a line, and writes their canonical forms, one a line. A text
 // without a canonical form gets an empty line, and its reason on stderr. Run `npm run build` first.
 
-import { writeSync } from "node:fs";
+import { once } from "node:events";
 
 import { CanonicalError, canonicalize, parse } from "receipts-client";
 
@@ -19,9 +19,9 @@ for await (const chunk of process.stdin) {
     start = end + 1;
   }
   rest = rest.subarray(start);
-  write(Buffer.concat(lines));
+  await write(Buffer.concat(lines));
 }
-if (rest.length) write(Buffer.concat([canonicalLine(rest), LINE_FEED]));
+if (rest.length) await write(Buffer.concat([canonicalLine(rest), LINE_FEED]));
 
 function canonicalLine(line) {
   number++;
@@ -34,13 +34,6 @@ function canonicalLine(line) {
   }
 }
 
-function write(bytes) {
-  for (let written = 0; written < bytes.length; ) {
-    try {
-      written += writeSync(1, bytes, written);
-    } catch (error) {
-      // A pipe that is full.
-      if (error.code !== "EAGAIN") throw error;
-    }
-  }
+async function write(bytes) {
+  if (!process.stdout.write(bytes)) await once(process.stdout, "drain");
 }

@@ -26,7 +26,10 @@ const routes = {
     const receiptIds = [];
     for (const { timestamp, ...use } of uses) {
       try {
-        const record = { ...use, timestamp: timestamp === undefined ? undefined : new Date(timestamp) };
+        const record = {
+          ...use,
+          timestamp: timestamp === undefined ? undefined : new Date(timestamp),
+        };
         receiptIds.push(await client.record(record));
       } catch (error) {
         if (!(error instanceof QueueFullError)) throw error;

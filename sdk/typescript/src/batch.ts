@@ -1,10 +1,10 @@
 // Signed receipts and batches, as bytes in canonical form.
 
-import { canonicalText, canonicalize } from "./canonical.js";
+import { canonicalize, canonicalText } from "./canonical.js";
 import { concatenate } from "./concatenate.js";
 import { UseError } from "./errors.js";
-import { signatureText } from "./signers.js";
 import type { Signer } from "./signers.js";
+import { signatureText } from "./signers.js";
 import type { UseMembers } from "./use.js";
 import { newId } from "./uuid.js";
 
@@ -16,7 +16,11 @@ const utf8Text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  * Return the signed receipt of a use's members, in canonical form. `client` is the canonical form
  * of the member `client`.
  */
-export async function signedReceipt(members: UseMembers, client: string, signer: Signer): Promise<Uint8Array> {
+export async function signedReceipt(
+  members: UseMembers,
+  client: string,
+  signer: Signer,
+): Promise<Uint8Array> {
   // The members in their canonical order; `signature` and `signatureAlgorithm` come in between.
   const { receiptId, timestamp, content, usage } = members;
   const head = `{"client":${client},"content":${canonicalText(content)},"receiptId":"${receiptId}"`;
@@ -24,7 +28,9 @@ export async function signedReceipt(members: UseMembers, client: string, signer:
   const signature = await signatureText(signer, utf8.encode(head + tail));
   const receipt = utf8.encode(head + signatureMembers(signature, signer) + tail);
   if (receipt.length > RECEIPT_BYTES_MAX) {
-    throw new UseError(`the receipt has ${receipt.length} bytes: at most ${RECEIPT_BYTES_MAX} are allowed`);
+    throw new UseError(
+      `the receipt has ${receipt.length} bytes: at most ${RECEIPT_BYTES_MAX} are allowed`,
+    );
   }
   return receipt;
 }

@@ -1,7 +1,7 @@
 // The canonical form of JSON (RFC 8785, JCS).
 //
-// RFC 8785 takes ECMAScript's own rules for numbers, escapes and the order of names, so JSON.stringify
-// writes numbers and texts, and sort() without arguments compares UTF-16 code units.
+// RFC 8785 takes ECMAScript's own rules for numbers, escapes and the order of names, so
+// JSON.stringify writes numbers and texts, and sort() compares UTF-16 code units.
 
 import { CanonicalError } from "./errors.js";
 
@@ -10,7 +10,13 @@ const utf8 = new TextEncoder();
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** A value of JSON. */
-export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
+export type Json =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly Json[]
+  | { readonly [name: string]: Json };
 
 /**
  * Return the canonical form of a JSON value as UTF-8.
@@ -96,7 +102,9 @@ function writeObject(object: object, depth: number): string {
 }
 
 function isRealmObject(prototype: unknown): boolean {
-  return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype as object, "isPrototypeOf");
+  return (
+    Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype as object, "isPrototypeOf")
+  );
 }
 
 function countMembers(value: unknown, depth: number): number {

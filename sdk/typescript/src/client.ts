@@ -2,22 +2,22 @@ import { host } from "#host";
 
 import { signedReceipt } from "./batch.js";
 import { canonicalText } from "./canonical.js";
-import { Delivery } from "./delivery.js";
 import type { State } from "./delivery.js";
-import { ClosedError, OptionsError, RejectedError, UseError } from "./errors.js";
+import { Delivery } from "./delivery.js";
 import type { Rejection } from "./errors.js";
-import { Caller } from "./hooks.js";
+import { ClosedError, OptionsError, RejectedError, UseError } from "./errors.js";
 import type { Hooks } from "./hooks.js";
-import { limitsOf } from "./options.js";
+import { Caller } from "./hooks.js";
 import type { Limits } from "./options.js";
-import { explain, outcomes } from "./outcomes.js";
+import { limitsOf } from "./options.js";
 import type { Explanation, Outcome } from "./outcomes.js";
+import { explain, outcomes } from "./outcomes.js";
 import type { Settle } from "./settlers.js";
 import type { Signer } from "./signers.js";
-import { Transport } from "./transport.js";
 import type { Fetch } from "./transport.js";
-import { membersOf, textOf, uuidOf } from "./use.js";
+import { Transport } from "./transport.js";
 import type { Use } from "./use.js";
+import { membersOf, textOf, uuidOf } from "./use.js";
 import { within } from "./within.js";
 
 const CLOSE_WAIT_MS = 5_000;
@@ -172,7 +172,9 @@ export class Client {
   async #close(timeoutMs: number): Promise<boolean> {
     const begunAt = performance.now();
     await within(Promise.allSettled(this.#recording), timeoutMs);
-    const isDone = await this.#delivery.close(Math.max(0, timeoutMs - (performance.now() - begunAt)));
+    const isDone = await this.#delivery.close(
+      Math.max(0, timeoutMs - (performance.now() - begunAt)),
+    );
     this.#cancelDrain();
     return isDone;
   }

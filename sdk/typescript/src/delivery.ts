@@ -1,16 +1,19 @@
 // The queue of signed receipts: seals batches, sends them, and tries again.
 
-import { backoffMs } from "./backoff.js";
-import { receiptIdOf, receiptsOf, signedBatch } from "./batch.js";
-import { ClosedError, SpoolError } from "./errors.js";
+import { receiptIdOf, receiptsOf } from "./batch.js";
 import type { Rejection } from "./errors.js";
+import { ClosedError, SpoolError } from "./errors.js";
 import type { Caller } from "./hooks.js";
 import type { Limits } from "./options.js";
+import { Pace } from "./pace.js";
+import { Progress } from "./progress.js";
 import { Room } from "./room.js";
-import { Settlers } from "./settlers.js";
 import type { Settle } from "./settlers.js";
+import { Settlers } from "./settlers.js";
 import type { Signer } from "./signers.js";
 import type { Journal, Spool } from "./spool/spool.js";
+import type { SealedBatch } from "./store.js";
+import { BatchStore } from "./store.js";
 import type { Answer, Transport } from "./transport.js";
 import { TIMER_MS_MAX, within } from "./within.js";
 
@@ -41,35 +44,21 @@ interface OpenList {
   notBefore: number;
 }
 
-/** A batch that isn't acknowledged. Its body is in memory or in a file. */
-interface SealedBatch {
-  readonly sequence: number;
-  readonly count: number;
-  readonly bytes: number;
-  readonly body?: Uint8Array;
-  readonly path?: string;
-  attempts: number;
-  notBefore: number;
-}
-
 /** The bounded queue of a client. */
 export class Delivery {
-  readonly #signer: Signer;
   readonly #transport: Transport;
   readonly #limits: Limits;
   readonly #caller: Caller;
   readonly #room: Room;
   readonly #opening: Promise<void> | undefined;
-  #spool: Spool | undefined;
+  readonly #store: BatchStore;
   #open: OpenList | undefined;
   readonly #full: OpenList[] = [];
   readonly #sealed: SealedBatch[] = [];
   readonly #tasks = new Set<Promise<void>>();
   readonly #settlers = new Settlers();
-  /** Unfinished batches by the sequence number of the list that they were sealed from. */
-  readonly #pending = new Map<number, number>();
-  readonly #flushes = new Map<number, { promise: Promise<void>; resolve: () => void }>();
-  #sequence = 0;
+  readonly #progress = new Progress();
+  readonly #pace: Pace;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isClosed = false;
   #isSealing = false;
@@ -79,11 +68,6 @@ export class Delivery {
   #acknowledged = 0;
   #batches = 0;
   #retries = 0;
-  /** Failed requests since the last that didn't fail, and when the last of them failed. */
-  #failures = 0;
-  #failedAt = 0;
-  #pausedUntil = 0;
-  #retryAfterUntil = 0;
 
   constructor(
     signer: Signer,
@@ -92,11 +76,12 @@ export class Delivery {
     caller: Caller,
     spool: Promise<Spool> | undefined,
   ) {
-    this.#signer = signer;
     this.#transport = transport;
     this.#limits = limits;
     this.#caller = caller;
+    this.#store = new BatchStore(signer, limits);
     this.#room = new Room(limits);
+    this.#pace = new Pace(limits);
     this.#opening = spool?.then((opened) => this.#adopt(opened));
     // `ready` and `put` report it.
     this.#opening?.catch(() => {});
@@ -128,7 +113,7 @@ export class Delivery {
       this.ready().then(() => {
         this.#fill();
         this.#pump();
-        return this.#ended(this.#sequence);
+        return this.#progress.ended(this.#progress.last);
       }),
       timeoutMs,
     );
@@ -139,7 +124,7 @@ export class Delivery {
     // A client whose spool can't be opened has recorded nothing.
     await this.ready().catch(() => {});
     // A last try, however long the back-off is; but not before Retry-After.
-    this.#pausedUntil = this.#retryAfterUntil;
+    this.#pace.resume();
     for (const batch of this.#sealed) batch.notBefore = 0;
     const isDone = await this.flush(timeoutMs).catch(() => true);
     this.#isClosed = true;
@@ -150,11 +135,13 @@ export class Delivery {
     this.#settlers.settleAll(closed);
     await within(Promise.allSettled(this.#tasks), CUT_MS);
     if (!isDone) {
-      const rest = this.#spool ? "stay in the spool" : "are lost: use a spool, or close later";
+      const rest = this.#store.spool
+        ? "stay in the spool"
+        : "are lost: use a spool, or close later";
       this.#caller.logger.error(`${this.#room.receipts} receipts aren't acknowledged and ${rest}`);
     }
     await this.#open?.journal?.close();
-    await this.#spool?.close();
+    await this.#store.spool?.close();
     return isDone;
   }
 
@@ -170,7 +157,7 @@ export class Delivery {
   }
 
   async #adopt(spool: Spool): Promise<void> {
-    this.#spool = spool;
+    this.#store.spool = spool;
     const { journals, batches } = await spool.adopt();
     for (const path of batches) {
       const body = await spool.read(path);
@@ -186,7 +173,13 @@ export class Delivery {
       }
       const bytes = receipts.reduce((sum, receipt) => sum + receipt.length, 0);
       this.#room.add(receipts.length, bytes);
-      const list = { ...this.#newTask(), journal, since: 0, receipts, bytes: bytes + receipts.length };
+      const list = {
+        ...this.#newTask(),
+        journal,
+        since: 0,
+        receipts,
+        bytes: bytes + receipts.length,
+      };
       this.#full.push(list);
     }
     this.#pump();
@@ -212,7 +205,7 @@ export class Delivery {
   }
 
   #newList(): OpenList {
-    const journal = this.#spool?.newJournal();
+    const journal = this.#store.spool?.newJournal();
     const list = { ...this.#newTask(), journal, since: performance.now(), receipts: [], bytes: 0 };
     if (this.#caller.wantsToWait && !this.#isWaitedFor) {
       this.#isWaitedFor = true;
@@ -222,8 +215,7 @@ export class Delivery {
   }
 
   #newTask(): { sequence: number; notBefore: number } {
-    this.#pending.set(++this.#sequence, 1);
-    return { sequence: this.#sequence, notBefore: 0 };
+    return { sequence: this.#progress.begin(), notBefore: 0 };
   }
 
   /** End the open list, so that it becomes a batch. */
@@ -233,27 +225,10 @@ export class Delivery {
   }
 
   async #idle(): Promise<void> {
-    while (this.#pending.size && !this.#isClosed) await this.#ended(this.#sequence);
-    this.#isWaitedFor = false;
-  }
-
-  /** Wait until all batches up to a sequence number have their final answer. */
-  #ended(sequence: number): Promise<void> {
-    if (this.#hasEnded(sequence)) return Promise.resolve();
-    let flush = this.#flushes.get(sequence);
-    if (!flush) {
-      let resolve = () => {};
-      const promise = new Promise<void>((fulfil) => (resolve = fulfil));
-      flush = { promise, resolve };
-      this.#flushes.set(sequence, flush);
+    while (!this.#progress.isIdle && !this.#isClosed) {
+      await this.#progress.ended(this.#progress.last);
     }
-    return flush.promise;
-  }
-
-  #hasEnded(sequence: number): boolean {
-    // A map has its keys in the order of their insertion, which is ascending.
-    const [first] = this.#pending.keys();
-    return first === undefined || first > sequence;
+    this.#isWaitedFor = false;
   }
 
   /** Begin what can begin, and set a timer for what can't yet. */
@@ -264,7 +239,7 @@ export class Delivery {
     if (this.#open && now >= this.#open.since + batchDelayMs) this.#fill();
     const list = this.#isSealing ? undefined : takeDue(this.#full, now);
     if (list) this.#run(this.#seal(list));
-    while (this.#sending < requestsInFlightMax && now >= this.#pausedUntil) {
+    while (this.#sending < requestsInFlightMax && now >= this.#pace.pausedUntil) {
       const batch = takeDue(this.#sealed, now);
       if (!batch) break;
       this.#run(this.#send(batch));
@@ -273,9 +248,13 @@ export class Delivery {
     if (this.#open) times.push(this.#open.since + batchDelayMs);
     if (!this.#isSealing) times.push(...this.#full.map((waiting) => waiting.notBefore));
     if (this.#sending < requestsInFlightMax) {
-      for (const { notBefore } of this.#sealed) times.push(Math.max(notBefore, this.#pausedUntil));
+      for (const { notBefore } of this.#sealed)
+        times.push(Math.max(notBefore, this.#pace.pausedUntil));
     }
-    this.#wakeAt(times.reduce((least, time) => Math.min(least, time), Infinity), now);
+    this.#wakeAt(
+      times.reduce((least, time) => Math.min(least, time), Infinity),
+      now,
+    );
   }
 
   #wakeAt(time: number, now: number): void {
@@ -299,11 +278,11 @@ export class Delivery {
     this.#isSealing = true;
     try {
       if (list.receipts.length) {
-        const batch = await this.#sealedBatch(list.receipts, list.sequence);
+        const batch = await this.#store.seal(list.receipts, list.sequence);
         this.#room.add(0, batch.bytes - (list.bytes - batch.count));
         this.#sealed.push(batch);
       } else {
-        this.#endTask(list.sequence);
+        this.#progress.end(list.sequence);
       }
       await list.journal?.delete().catch((error: Error) => {
         // Its receipts are sent twice then, and count once.
@@ -316,12 +295,6 @@ export class Delivery {
     } finally {
       this.#isSealing = false;
     }
-  }
-
-  async #sealedBatch(receipts: Uint8Array[], sequence: number): Promise<SealedBatch> {
-    const { batchId, body } = await signedBatch(receipts, this.#signer);
-    const batch = { sequence, count: receipts.length, bytes: body.length, attempts: 0, notBefore: 0 };
-    return this.#spool ? { ...batch, path: await this.#spool.store(batchId, body) } : { ...batch, body };
   }
 
   async #send(batch: SealedBatch): Promise<void> {
@@ -338,44 +311,37 @@ export class Delivery {
   }
 
   async #sendOnce(batch: SealedBatch): Promise<void> {
-    const body = batch.path === undefined ? batch.body : await this.#spool?.read(batch.path);
+    const body = await this.#store.read(batch);
     if (!body) return this.#end(batch, 0);
-    const { spoolHoursMax } = this.#limits;
-    if (batch.path && this.#spool && this.#spool.ageMs(batch.path) > spoolHoursMax * 3_600_000) {
-      const detail = `waited in the spool for over ${spoolHoursMax} hours`;
+    if (this.#store.isExpired(batch)) {
+      const detail = `waited in the spool for over ${this.#limits.spoolHoursMax} hours`;
       return this.#rejectAll(batch, body, { code: "expired", detail, pointer: "" });
     }
     const begunAt = performance.now();
     const answer = await this.#transport.sendBatch(body);
     if (answer.kind === "retried") return this.#retry(batch, answer, begunAt);
-    this.#failures = 0;
+    this.#pace.succeed();
     if (answer.kind === "refused") return this.#takeApart(batch, body, answer);
     if (this.#settlers.size) {
-      for (const receipt of receiptsOf(body)) this.#settlers.settle(receiptIdOf(receipt), undefined);
+      for (const receipt of receiptsOf(body))
+        this.#settlers.settle(receiptIdOf(receipt), undefined);
     }
     return this.#end(batch, batch.count);
   }
 
-  /** Put a batch back, and pause all requests: others would fail as well, or be too many. */
   #retry(batch: SealedBatch, answer: Answer, begunAt: number): void {
-    if (this.#isClosed) return this.#again(batch, 0);
-    const now = performance.now();
-    // Requests that were in flight together fail together.
-    if (begunAt >= this.#failedAt) this.#failures++;
-    this.#failedAt = now;
-    batch.attempts++;
-    const random = Math.random();
-    const pauseMs = backoffMs(batch.attempts, random, this.#limits);
-    const allPauseMs = answer.retryAfterMs + backoffMs(this.#failures, random, this.#limits);
-    this.#pausedUntil = Math.max(this.#pausedUntil, now + allPauseMs);
-    this.#retryAfterUntil = Math.max(this.#retryAfterUntil, now + answer.retryAfterMs);
+    if (this.#isClosed) {
+      this.#again(batch, 0);
+      return;
+    }
+    const pauseMs = this.#pace.fail(begunAt, answer.retryAfterMs, ++batch.attempts);
     this.#retries++;
     this.#caller.measure("retries", 1);
-    const waitS = ((answer.retryAfterMs + pauseMs) / 1_000).toFixed(1);
+    const waitS = (pauseMs / 1_000).toFixed(1);
     this.#caller.logger.warn(
       `a batch isn't acknowledged (${answer.code} ${answer.detail}), next try in ${waitS} s`,
     );
-    this.#again(batch, answer.retryAfterMs + pauseMs);
+    this.#again(batch, pauseMs);
   }
 
   #again(batch: SealedBatch, pauseMs: number): void {
@@ -396,14 +362,14 @@ export class Delivery {
     // Stored before the old batch is deleted: a repeated receipt counts once, a lost one never.
     const batches: SealedBatch[] = [];
     for (const part of parts) {
-      if (part.length) batches.push(await this.#sealedBatch(part, batch.sequence));
+      if (part.length) batches.push(await this.#store.seal(part, batch.sequence));
     }
     for (const [index, receipt] of isTooLarge ? [] : receipts.entries()) {
       const fault = faults.get(index);
       if (fault) await this.#reject(receipt, fault);
     }
     for (const { count, bytes } of batches) this.#room.add(count, bytes);
-    this.#pending.set(batch.sequence, (this.#pending.get(batch.sequence) ?? 0) + batches.length);
+    this.#progress.add(batch.sequence, batches.length);
     this.#sealed.unshift(...batches);
     await this.#end(batch, 0);
   }
@@ -414,7 +380,7 @@ export class Delivery {
     reason: Pick<Rejection, "code" | "detail" | "pointer">,
   ): Promise<void> {
     for (const receipt of receiptsOf(body)) await this.#reject(receipt, reason);
-    if (batch.path) await this.#spool?.reject(batch.path);
+    await this.#store.reject(batch);
     await this.#end(batch, 0);
   }
 
@@ -428,7 +394,7 @@ export class Delivery {
   }
 
   async #end(batch: SealedBatch, acknowledged: number): Promise<void> {
-    if (batch.path) await this.#spool?.delete(batch.path);
+    await this.#store.delete(batch);
     this.#inFlight -= batch.count;
     this.#room.add(-batch.count, -batch.bytes);
     if (acknowledged) {
@@ -436,18 +402,7 @@ export class Delivery {
       this.#batches++;
       this.#caller.measure("acknowledged", acknowledged);
     }
-    this.#endTask(batch.sequence);
-  }
-
-  #endTask(sequence: number): void {
-    const left = (this.#pending.get(sequence) ?? 1) - 1;
-    if (left) this.#pending.set(sequence, left);
-    else this.#pending.delete(sequence);
-    for (const [last, { resolve }] of this.#flushes) {
-      if (!this.#hasEnded(last)) continue;
-      this.#flushes.delete(last);
-      resolve();
-    }
+    this.#progress.end(batch.sequence);
   }
 
   #logFailure(what: string, error: unknown): void {

@@ -7,10 +7,11 @@
 // - `canonicalize` writes the canonical form (RFC 8785) that signatures are over.
 
 export { canonicalize, parse } from "./canonical.js";
-export { Client } from "./client.js";
 export type { ClientOptions } from "./client.js";
+export { Client } from "./client.js";
 export type { Eventual } from "./crypto/backend.js";
 export type { State } from "./delivery.js";
+export type { Rejection } from "./errors.js";
 export {
   CanonicalError,
   ClosedError,
@@ -23,17 +24,16 @@ export {
   SpoolError,
   UseError,
 } from "./errors.js";
-export type { Rejection } from "./errors.js";
 export type { Hooks, Metric } from "./hooks.js";
 export type { Algorithm } from "./key.js";
 export type { Logger } from "./logger.js";
-export { DEFAULT_LIMITS } from "./options.js";
 export type { Limits } from "./options.js";
+export { DEFAULT_LIMITS } from "./options.js";
 export type { Explanation, Outcome } from "./outcomes.js";
 export type { Purpose, Receipt } from "./receipt.js";
-export { CallbackSigner, CryptoKeySigner, PemSigner } from "./signers.js";
 export type { CryptoKeyLike, Signer } from "./signers.js";
+export { CallbackSigner, CryptoKeySigner, PemSigner } from "./signers.js";
 export type { Fetch } from "./transport.js";
 export type { Use } from "./use.js";
-export { Webhook, WebhookError } from "./webhook.js";
 export type { WebhookOptions } from "./webhook.js";
+export { Webhook, WebhookError } from "./webhook.js";

@@ -1,6 +1,6 @@
 import { fromBase64, toBase64 } from "./base64.js";
-import { BIT_STRING, INTEGER, OBJECT_IDENTIFIER, SEQUENCE, elements } from "./der.js";
 import type { Element } from "./der.js";
+import { BIT_STRING, elements, INTEGER, OBJECT_IDENTIFIER, SEQUENCE } from "./der.js";
 import { KeyError } from "./errors.js";
 import { hex } from "./hex.js";
 
@@ -28,7 +28,8 @@ const KINDS_TEXT = "Ed25519, RSA with 2048 bits or ECDSA P-256";
 export function publicKeyOf(pem: string): PublicKey {
   const der = fromPem(pem, "PUBLIC KEY");
   const [sequence, ...behind] = elements(der, 0, der.length) ?? [];
-  if (sequence?.tag !== SEQUENCE || behind.length) throw new KeyError("the key isn't an SPKI in DER");
+  if (sequence?.tag !== SEQUENCE || behind.length)
+    throw new KeyError("the key isn't an SPKI in DER");
   const [identifier, bits] = elements(der, sequence.start, sequence.end) ?? [];
   const algorithm = algorithmOf(der, identifier);
   if (bits?.tag !== BIT_STRING) throw new KeyError("the key isn't an SPKI in DER");
@@ -47,9 +48,11 @@ export function privateKeyAlgorithm(der: Uint8Array): Algorithm {
 export function fromPem(pem: string, label: string): Uint8Array {
   const parts = pem.trim().split(/\r?\n/);
   const text = parts.slice(1, -1).join("");
-  const isPem = parts[0] === `-----BEGIN ${label}-----` && parts.at(-1) === `-----END ${label}-----`;
+  const isPem =
+    parts[0] === `-----BEGIN ${label}-----` && parts.at(-1) === `-----END ${label}-----`;
   const der = isPem ? fromBase64(text) : undefined;
-  if (!der?.length) throw new KeyError(`the key isn't a PEM that begins with -----BEGIN ${label}-----`);
+  if (!der?.length)
+    throw new KeyError(`the key isn't a PEM that begins with -----BEGIN ${label}-----`);
   return der;
 }
 

@@ -3,8 +3,8 @@
 import { toBase64 } from "./base64.js";
 import { RequestError } from "./errors.js";
 import { publicKeyOf } from "./key.js";
-import { signatureText } from "./signers.js";
 import type { Signer } from "./signers.js";
+import { signatureText } from "./signers.js";
 import type { Transport } from "./transport.js";
 
 const OUTCOMES_PATH = "/api/v1/client/outcomes";
@@ -55,7 +55,10 @@ export async function* outcomes(
 }
 
 /** Return the service's checks of a receipt. Throws `RequestError`. */
-export async function explain(transport: Transport, receipt: Uint8Array | string): Promise<Explanation> {
+export async function explain(
+  transport: Transport,
+  receipt: Uint8Array | string,
+): Promise<Explanation> {
   const body = typeof receipt === "string" ? utf8.encode(receipt) : receipt;
   const data = await transport.query({ method: "POST", url: transport.url + EXPLAIN_PATH, body });
   return membersOf(utf8Text.decode(data));
@@ -69,11 +72,15 @@ export async function signedHeaders(
 ): Promise<Record<string, string>> {
   const now = Math.floor(Date.now() / 1_000);
   const parameters = `("@method" "@target-uri");created=${now};expires=${now + SIGNATURE_S}`;
-  const base = [`"@method": ${method}`, `"@target-uri": ${target}`, `"@signature-params": ${parameters}`];
+  const base = [
+    `"@method": ${method}`,
+    `"@target-uri": ${target}`,
+    `"@signature-params": ${parameters}`,
+  ];
   return {
     "X-Client-Public-Key": toBase64(publicKeyOf(signer.publicKey).der),
     "Signature-Input": `sig1=${parameters}`,
-    "Signature": `sig1=:${await signatureText(signer, utf8.encode(base.join("\n")))}:`,
+    Signature: `sig1=:${await signatureText(signer, utf8.encode(base.join("\n")))}:`,
   };
 }
 

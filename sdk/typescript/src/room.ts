@@ -8,7 +8,7 @@ interface Waiter {
   readonly refuse: (error: Error) => void;
 }
 
-/** The bound of what isn't acknowledged: receipts, and their bytes. Served first come, first served. */
+/** The bound of unacknowledged receipts and their bytes. The first to wait gets room first. */
 export class Room {
   readonly #limits: Limits;
   readonly #waiters = new Set<Waiter>();

@@ -4,8 +4,8 @@ import { host } from "#host";
 import { toBase64 } from "./base64.js";
 import type { Eventual, SigningKey } from "./crypto/backend.js";
 import { KeyError } from "./errors.js";
-import { publicKeyOf, publicPem } from "./key.js";
 import type { Algorithm } from "./key.js";
+import { publicKeyOf, publicPem } from "./key.js";
 
 /** A key that signs receipts. */
 export interface Signer {
@@ -35,7 +35,8 @@ export class PemSigner implements Signer {
   /** Read the key from an environment variable. Throws `KeyError`. */
   static async fromEnv(name = "RECEIPTS_CLIENT_KEY"): Promise<PemSigner> {
     const pem = host.environment(name);
-    if (!pem) throw new KeyError(`the environment variable ${name} isn't set: put the key's PEM there`);
+    if (!pem)
+      throw new KeyError(`the environment variable ${name} isn't set: put the key's PEM there`);
     return PemSigner.fromPem(pem);
   }
 
@@ -105,7 +106,9 @@ export class CryptoKeySigner implements Signer {
   }): Promise<CryptoKeySigner> {
     const { name, hash } = pair.privateKey.algorithm as { name: string; hash?: { name: string } };
     if (name.startsWith("RSA") && (name !== "RSASSA-PKCS1-v1_5" || hash?.name !== "SHA-256")) {
-      throw new KeyError(`the key is for ${name} with ${hash?.name}: make one for RSASSA-PKCS1-v1_5 with SHA-256`);
+      throw new KeyError(
+        `the key is for ${name} with ${hash?.name}: make one for RSASSA-PKCS1-v1_5 with SHA-256`,
+      );
     }
     const spki = await crypto.subtle.exportKey("spki", pair.publicKey as never);
     return new CryptoKeySigner(publicPem(new Uint8Array(spki as ArrayBuffer)), pair.privateKey);

@@ -8,7 +8,9 @@ const ANSWER_BYTES_MAX = 4 << 20;
 const utf8Text = new TextDecoder();
 
 /** The runtime's `fetch`, or another function of its kind. */
-export type Fetch = typeof globalThis extends { fetch: infer F } ? F : (url: string, init?: any) => Promise<any>;
+export type Fetch = typeof globalThis extends { fetch: infer F }
+  ? F
+  : (url: string, init?: any) => Promise<any>;
 
 /** A fault that the service found; `index` is the receipt's in its batch. */
 export interface Fault {
@@ -146,7 +148,15 @@ function answerOf({ status, headers, data }: Response): Answer {
 }
 
 function unusable(code: string, detail: string, waitMs: number): Answer {
-  return { kind: "retried", status: 0, code, detail, pointer: "", faults: [], retryAfterMs: waitMs };
+  return {
+    kind: "retried",
+    status: 0,
+    code,
+    detail,
+    pointer: "",
+    faults: [],
+    retryAfterMs: waitMs,
+  };
 }
 
 function membersOf(data: Uint8Array): Record<string, unknown> | undefined {

@@ -12,7 +12,7 @@ export interface Use {
   readonly purpose: Purpose;
   /** The use case in a few words. */
   readonly context: string;
-  /** The content as received, after any Content-Encoding was removed. Give this or `contentHash`. */
+  /** The content as received, without its Content-Encoding. Give this or `contentHash`. */
   readonly content?: string | Uint8Array | ArrayBuffer | undefined;
   /** `sha256:` and 64 hexadecimal digits: the SHA-256 of what `content` would be. */
   readonly contentHash?: string | undefined;
@@ -48,7 +48,10 @@ export async function membersOf(use: Use): Promise<UseMembers> {
   if (!PURPOSES.includes(use.purpose)) {
     throw new UseError(`purpose is ${quoted(use.purpose)}: write one of ${PURPOSES.join(", ")}`);
   }
-  const usage: Record<string, string> = { purpose: use.purpose, context: textOf("context", use.context) };
+  const usage: Record<string, string> = {
+    purpose: use.purpose,
+    context: textOf("context", use.context),
+  };
   for (const name of EXTRAS) {
     if (use[name] !== undefined) usage[name] = textOf(name, use[name]);
   }
@@ -56,7 +59,10 @@ export async function membersOf(use: Use): Promise<UseMembers> {
   const receiptId = use.receiptId === undefined ? newId() : uuidOf("receiptId", use.receiptId);
   const timestamp = timestampOf(use.timestamp);
   const content = {
-    entryId: use.entryId === undefined ? await urlId(url.split("#", 1)[0]!) : uuidOf("entryId", use.entryId),
+    entryId:
+      use.entryId === undefined
+        ? await urlId(url.split("#", 1)[0]!)
+        : uuidOf("entryId", use.entryId),
     url,
     contentHash: await hashOf(use),
     publisher: textOf("publisher", use.publisher ?? publisher),
@@ -77,18 +83,19 @@ export function textOf(name: string, value: unknown, bytesMax = TEXT_BYTES_MAX):
 
 /** Return a UUID. Throws `UseError` if the value isn't one. */
 export function uuidOf(name: string, value: unknown): string {
-  if (!isUuid(value)) throw new UseError(`${name} is ${quoted(value)}: give a UUID of 36 characters`);
+  if (!isUuid(value))
+    throw new UseError(`${name} is ${quoted(value)}: give a UUID of 36 characters`);
   return value.toLowerCase();
 }
 
 function hostOf(url: unknown): string {
   const advice = "write an http or https URL with a host";
   // The URL parser removes line breaks and outer spaces; the signed text would still have them.
-  if (typeof url !== "string" || /[\u0000-\u0020]/.test(url) || !URL.canParse(url)) {
+  if (typeof url !== "string" || !/^[!-\uffff]+$/.test(url) || !URL.canParse(url)) {
     throw new UseError(`url is ${quoted(url)}: ${advice}`);
   }
   const { protocol, hostname, username, password } = new URL(url);
-  if (!/^https?:\/\//i.test(url) || !/^https?:$/.test(protocol) || !hostname) {
+  if (!/^https?:\/\/[^/\\?#]/i.test(url) || !/^https?:$/.test(protocol) || !hostname) {
     throw new UseError(`url is ${quoted(url)}: ${advice}`);
   }
   if (username || password) throw new UseError("url has a user name: leave it out");
@@ -108,7 +115,8 @@ async function hashOf({ content, contentHash }: Use): Promise<string> {
 
 function bytesOf(content: unknown): Uint8Array {
   if (typeof content === "string") {
-    if (!content.isWellFormed()) throw new UseError("content has half a surrogate pair: give its bytes");
+    if (!content.isWellFormed())
+      throw new UseError("content has half a surrogate pair: give its bytes");
     return utf8.encode(content);
   }
   if (content instanceof Uint8Array) return content;

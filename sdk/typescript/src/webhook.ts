@@ -6,8 +6,8 @@ import { fromBase64 } from "./base64.js";
 import { canonicalize, parse } from "./canonical.js";
 import { CanonicalError, KeyError, ReceiptsError } from "./errors.js";
 import { hex } from "./hex.js";
-import { publicKeyOf } from "./key.js";
 import type { PublicKey } from "./key.js";
+import { publicKeyOf } from "./key.js";
 import type { Receipt } from "./receipt.js";
 
 /** A body that isn't a good receipt. */
@@ -40,7 +40,8 @@ export class Webhook {
 
   constructor({ publisher, fingerprints }: WebhookOptions = {}) {
     this.#publisher = publisher;
-    this.#fingerprints = fingerprints && new Set([...fingerprints].map((text) => text.toLowerCase()));
+    this.#fingerprints =
+      fingerprints && new Set([...fingerprints].map((text) => text.toLowerCase()));
   }
 
   /** Return the receipt in the body of a request, as received. Throws `WebhookError`. */
@@ -77,7 +78,10 @@ function signedParts(body: Uint8Array | string): {
     const { signature, signatureAlgorithm: _, ...members } = receipt;
     const bytes = fromBase64(signature);
     if (!bytes) throw new CanonicalError("the signature isn't base64");
-    if (typeof receipt.client.publicKey !== "string" || typeof receipt.content.publisher !== "string") {
+    if (
+      typeof receipt.client.publicKey !== "string" ||
+      typeof receipt.content.publisher !== "string"
+    ) {
       throw new CanonicalError("client.publicKey or content.publisher isn't a text");
     }
     return { receipt, message: canonicalize(members), signature: bytes };
@@ -96,7 +100,11 @@ function keyOf(receipt: Receipt): PublicKey {
   }
 }
 
-async function isValid(key: PublicKey, message: Uint8Array, signature: Uint8Array): Promise<boolean> {
+async function isValid(
+  key: PublicKey,
+  message: Uint8Array,
+  signature: Uint8Array,
+): Promise<boolean> {
   try {
     return await backend.verify(key, message, signature);
   } catch (error) {

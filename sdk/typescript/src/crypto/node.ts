@@ -1,11 +1,11 @@
 // Hashes and signatures by node:crypto, which answers at once.
 
-import { createHash, createPrivateKey, createPublicKey, sign, verify } from "node:crypto";
 import type { KeyObject } from "node:crypto";
+import { createHash, createPrivateKey, createPublicKey, sign, verify } from "node:crypto";
 
 import { KeyError } from "../errors.js";
-import { publicKeyOf, publicPem } from "../key.js";
 import type { Algorithm, PublicKey } from "../key.js";
+import { publicKeyOf, publicPem } from "../key.js";
 import type { Backend, SigningKey } from "./backend.js";
 
 const digestOf = (algorithm: Algorithm) => (algorithm === "Ed25519" ? null : "sha256");
@@ -20,7 +20,9 @@ export const backend: Backend = {
     try {
       key = createPrivateKey(passphrase === undefined ? pem : { key: pem, passphrase });
     } catch (error) {
-      throw new KeyError(`the private key can't be read: ${(error as Error).message}`, { cause: error });
+      throw new KeyError(`the private key can't be read: ${(error as Error).message}`, {
+        cause: error,
+      });
     }
     const spki = createPublicKey(key).export({ type: "spki", format: "der" });
     const publicKey = publicPem(spki);
@@ -35,9 +37,16 @@ export const backend: Backend = {
     try {
       object = createPublicKey({ key: key.der as Buffer, format: "der", type: "spki" });
     } catch (error) {
-      throw new KeyError(`the public key can't be read: ${(error as Error).message}`, { cause: error });
+      throw new KeyError(`the public key can't be read: ${(error as Error).message}`, {
+        cause: error,
+      });
     }
     const isRaw = key.algorithm === "ECDSA-P256" && signature.length === 64;
-    return verify(digest, message, isRaw ? { key: object, dsaEncoding: "ieee-p1363" } : object, signature);
+    return verify(
+      digest,
+      message,
+      isRaw ? { key: object, dsaEncoding: "ieee-p1363" } : object,
+      signature,
+    );
   },
 };

@@ -1,21 +1,21 @@
 // Hashes and signatures by WebCrypto.
 
-import { KeyError } from "../errors.js";
 import { rawSignature } from "../der.js";
-import { fromPem, privateKeyAlgorithm, publicKeyOf, publicPem } from "../key.js";
+import { KeyError } from "../errors.js";
 import type { Algorithm, PublicKey } from "../key.js";
+import { fromPem, privateKeyAlgorithm, publicKeyOf, publicPem } from "../key.js";
 import type { Backend, SigningKey } from "./backend.js";
 
 const { subtle } = crypto;
 
 const IMPORT = {
-  "Ed25519": { name: "Ed25519" },
+  Ed25519: { name: "Ed25519" },
   "RSA-2048": { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" },
   "ECDSA-P256": { name: "ECDSA", namedCurve: "P-256" },
 } as const satisfies Record<Algorithm, object>;
 
 const SIGN = {
-  "Ed25519": { name: "Ed25519" },
+  Ed25519: { name: "Ed25519" },
   "RSA-2048": { name: "RSASSA-PKCS1-v1_5" },
   "ECDSA-P256": { name: "ECDSA", hash: "SHA-256" },
 } as const satisfies Record<Algorithm, object>;

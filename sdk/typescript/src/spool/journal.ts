@@ -76,7 +76,9 @@ export class OpenJournal implements Journal {
       if (this.#isNew) await syncDirectory(this.#directory);
       this.#isNew = false;
     } catch (error) {
-      this.#logger.error(`the spool file ${this.#path} can't be synced: ${(error as Error).message}`);
+      this.#logger.error(
+        `the spool file ${this.#path} can't be synced: ${(error as Error).message}`,
+      );
     }
   }
 }

@@ -3,8 +3,8 @@
 // Node has no flock. A process number in a file would be ambiguous between containers, and between
 // two clients of one process.
 
-import { connect, createServer } from "node:net";
 import type { Server } from "node:net";
+import { connect, createServer } from "node:net";
 
 import { SpoolError } from "../errors.js";
 import { errorCode } from "./directory.js";
@@ -18,7 +18,9 @@ export async function lock(slot: string): Promise<Server> {
   const path = `${slot}/${NAME}`;
   const bytes = Buffer.byteLength(path);
   if (bytes > PATH_BYTES_MAX) {
-    throw new SpoolError(`spoolDir is ${bytes - PATH_BYTES_MAX} bytes too long for the path of a socket`);
+    throw new SpoolError(
+      `spoolDir is ${bytes - PATH_BYTES_MAX} bytes too long for the path of a socket`,
+    );
   }
   const server = createServer((socket) => socket.destroy());
   await new Promise<void>((resolve, reject) => {
@@ -39,6 +41,8 @@ export async function isLocked(slot: string): Promise<boolean> {
       resolve(true);
     });
     // Any other error, such as a lack of rights, isn't a proof that nobody listens.
-    socket.once("error", (error) => resolve(!["ECONNREFUSED", "ENOENT"].includes(errorCode(error) ?? "")));
+    socket.once("error", (error) =>
+      resolve(!["ECONNREFUSED", "ENOENT"].includes(errorCode(error) ?? "")),
+    );
   });
 }

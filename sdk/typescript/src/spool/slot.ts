@@ -1,12 +1,12 @@
 // Receipts and batches in files, until they are acknowledged.
 //
-// Each client has a slot of its own in the directory, with a lock. It contains a `.journal` for each
-// list of receipts that isn't a batch yet, and a `.batch` for each sealed batch; their names begin
-// with the time. A new client takes what is in slots without a lock. `rejected` keeps what the
+// Each client has a slot of its own in the directory, with a lock. It contains a `.journal` for
+// each list of receipts that is no batch yet, and a `.batch` for each sealed batch; their names
+// begin with the time. A new client takes what is in slots without a lock. `rejected` keeps what the
 // service refused, and `damaged` what can't be read, for people.
 
 import { randomBytes } from "node:crypto";
-import { mkdir, open, readFile, readdir, rename, rm, rmdir, stat } from "node:fs/promises";
+import { mkdir, open, readdir, readFile, rename, rm, rmdir, stat } from "node:fs/promises";
 import type { Server } from "node:net";
 import { basename, join } from "node:path";
 
@@ -54,7 +54,13 @@ class Slot implements Spool {
   readonly #logger: Logger;
   #journals = 0;
 
-  constructor(directory: string, path: string, lock: Server, syncIntervalMs: number, logger: Logger) {
+  constructor(
+    directory: string,
+    path: string,
+    lock: Server,
+    syncIntervalMs: number,
+    logger: Logger,
+  ) {
     this.#directory = directory;
     this.#path = path;
     this.#lock = lock;
@@ -114,7 +120,8 @@ class Slot implements Spool {
     for (const path of paths(".journal")) {
       const { frames, isWhole } = framesOf(await readFile(path));
       // A frame that was cut off is one whose `append` had not returned.
-      if (!isWhole) this.#logger.warn(`the spool file ${path} is cut off behind ${frames.length} receipts`);
+      if (!isWhole)
+        this.#logger.warn(`the spool file ${path} is cut off behind ${frames.length} receipts`);
       journals.push({ journal: new LeftJournal(path), receipts: frames });
     }
     return { journals, batches: paths(".batch") };
@@ -122,10 +129,10 @@ class Slot implements Spool {
 
   async close(): Promise<void> {
     await new Promise<void>((resolve) => this.#lock.close(() => resolve()));
-    const left = (await readdir(this.#path)).filter((name) => name !== "lock");
-    if (left.length) return;
-    await rm(join(this.#path, "lock"), { force: true });
     // Another client may have taken the slot meanwhile.
+    const left = await readdir(this.#path).catch(() => []);
+    if (left.some((name) => name !== "lock")) return;
+    await rm(join(this.#path, "lock"), { force: true });
     await rmdir(this.#path).catch(() => {});
   }
 
@@ -146,7 +153,8 @@ class Slot implements Spool {
       const path = join(folder, entry.name);
       // A client that ended while it unpacked left a slot within its slot.
       if (entry.isDirectory()) await this.#unpack(path);
-      else if (/\.(journal|batch)$/.test(entry.name)) await rename(path, join(this.#path, entry.name));
+      else if (/\.(journal|batch)$/.test(entry.name))
+        await rename(path, join(this.#path, entry.name));
     }
     await rm(folder, { recursive: true, force: true });
   }
