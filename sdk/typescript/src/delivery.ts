@@ -226,7 +226,7 @@ export class Delivery {
 
   async #idle(): Promise<void> {
     while (!this.#progress.isIdle && !this.#isClosed) {
-      await this.#progress.ended(this.#progress.last);
+      await within(this.#progress.ended(this.#progress.last), TIMER_MS_MAX);
     }
     this.#isWaitedFor = false;
   }
