@@ -110,6 +110,14 @@ screenshots: page-deps chdb ## Take the README's pictures of the dashboard page
 	cargo build --locked --workspace --bin receipts
 	cd $(PAGE) && RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts npm run --silent screenshots
 
+.PHONY: sdk-typescript-check
+sdk-typescript-check: deps ## Types, tests, conformance suite and package of the TypeScript client library
+	scripts/sdk-typescript-check
+
+.PHONY: sdk-typescript-runtimes
+sdk-typescript-runtimes: deps ## As sdk-typescript-check, and a smoke test in Deno, Bun and workerd (fetches 350 MB)
+	scripts/sdk-typescript-check --runtimes
+
 .PHONY: lint
 lint: deps ## Format and lints
 	cargo fmt --all --check
