@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use receipt::{Arrival, BodyKind, Judge, Judged, Limits, PublicKey, SigningKey, canonicalize, sign_receipt};
+use receipt::{
+    Arrival, BodyKind, Judge, Judged, Limits, PublicKey, SigningKey, canonical_url, canonicalize, sign_receipt,
+};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
@@ -289,11 +291,74 @@ fn entry_ids() {
     let list: Vec<Value> = [
         "https://news.example/2026/11/lead",
         "https://news.example/",
+        "https://news.example",
+        "https://news.example?a=b",
+        "https://news.example/?",
+        "HTTPS://News.Example/2026/11/Lead",
+        "https://news.example/2026/11/lead#comments",
+        "https://news.example/#a#b?c",
+        "https://news.example:443/2026/11/lead",
+        "https://news.example:/2026/11/lead",
+        "https://news.example:80/2026/11/lead",
+        "http://news.example:80/a",
+        "http://news.example:0080/a",
+        "http://news.example:08443/a",
+        "https://news.example./2026/11/lead",
+        "https://a_b.news.example/",
         "http://news.example/a?b=c&d=%C3%A9",
+        "http://news.example/a?b=c&d=%c3%a9",
+        "http://news.example/a?b=c&d=\u{e9}",
+        "https://news.example/\u{20ac}/\u{1f600}?\u{e9}=\u{e8}",
+        "https://news.example/e\u{301}",
         "https://xn--bcher-kva.example/%E2%82%AC",
+        "https://b\u{fc}cher.example/%E2%82%AC",
+        "https://B\u{dc}CHER.Example/%E2%82%AC",
+        "https://news.example/a/./b/../c//d/",
+        "https://news.example/%7Ereader/~reader",
+        "https://news.example/a+b%20c;d=e,f:g@h!i$j(k)*l",
+        "https://news.example/a[b]?c[d]=e",
+        "https://news.example/\"'<>^`{|}?\"'<>^`{|}",
+        "https://news.example/a?b?c/d//e&f=g&&h",
+        "https://news.example/100%",
     ]
     .iter()
-    .map(|url| json!({"url": url, "entryId": Uuid::new_v5(&Uuid::NAMESPACE_URL, url.as_bytes())}))
+    .map(|url| {
+        let canonical = canonical_url(url).expect(url);
+        json!({"url": url, "canonicalUrl": canonical.as_str(), "entryId": canonical.entry_id()})
+    })
     .collect();
     compare("entries.json", &list);
+}
+
+#[test]
+fn refused_urls() {
+    let list: Vec<Value> = [
+        ("nothing", ""),
+        ("no scheme", "news.example/a"),
+        ("another scheme", "ftp://news.example/a"),
+        ("no host", "https:///a"),
+        ("a user", "https://reader@news.example/a"),
+        ("a user and a password", "https://reader:secret@news.example/a"),
+        ("an empty user", "https://@news.example/a"),
+        ("a space", "https://news.example/a b"),
+        ("a space before it", " https://news.example/a"),
+        ("a line feed", "https://news.example/a\n"),
+        ("NUL", "https://news.example/\u{0}"),
+        ("DEL", "https://news.example/\u{7f}"),
+        ("a no-break space", "https://news.example/\u{a0}"),
+        ("a line separator", "https://news.example/\u{2028}"),
+        ("a port that is no number", "https://news.example:https/a"),
+        ("a port that is too great", "https://news.example:65536/a"),
+        ("an IPv6 address", "https://[2001:db8::1]/a"),
+        ("an empty label", "https://news..example/a"),
+        ("percent-encoding in the host", "https://news%2Eexample/a"),
+        ("a backslash in the host", "https://news.example\\a"),
+    ]
+    .iter()
+    .map(|(name, url)| {
+        canonical_url(url).expect_err(name);
+        json!({"name": name, "url": url})
+    })
+    .collect();
+    compare("refused-urls.json", &list);
 }
