@@ -83,7 +83,7 @@ struct UrlsToLookUp {
 /// The entries of URLs.
 #[derive(Debug, Serialize, ToSchema)]
 struct UrlEntries {
-    /// One for each URL, in the same order; null for a faulty URL.
+    /// Entries in the order of the URLs; null for a faulty URL.
     entries: Vec<Option<UrlEntry>>,
     /// The fault of each faulty URL, whose pointer is into the request.
     errors: Vec<ProblemError>,
