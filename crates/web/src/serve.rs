@@ -1,6 +1,7 @@
 //! A router on a port.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,12 +63,17 @@ impl Connections {
     }
 }
 
+/// Address of the peer of a connection, beside each of its requests. `None` on a Unix socket.
+#[derive(Debug, Clone, Copy)]
+pub struct PeerAddress(pub Option<IpAddr>);
+
 /// Serves `router` until `shutdown`, then lets requests in progress end, for at most
 /// `drain_ms_max`.
 pub async fn serve(listener: TcpListener, router: Router, connections: Connections, shutdown: &CancellationToken) {
-    let handlers = |_| {
-        let router = router.clone();
-        move |request: Request<Incoming>| {
+    let handlers = |address| {
+        let (router, peer) = (router.clone(), PeerAddress(address));
+        move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer);
             let answer = router.clone().oneshot(request.map(Body::new));
             async move { answer.await.unwrap_or_else(|never: Infallible| match never {}) }
         }
