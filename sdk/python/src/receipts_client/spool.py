@@ -28,6 +28,8 @@ _HEAD = struct.Struct(">II")
 _SLOTS_MAX = 1_024
 _SUFFIXES = (".batch", ".journal")
 _STEM = re.compile(r"\d{13,15}-[-0-9a-f]{36}")
+# macOS has no fdatasync.
+_sync_data = getattr(os, "fdatasync", os.fsync)
 _log = logging.getLogger("receipts_client")
 
 
@@ -61,7 +63,7 @@ class Journal:
         if not self._is_dirty:
             return
         self._is_dirty = False
-        os.fdatasync(self._file.fileno())
+        _sync_data(self._file.fileno())
         if self._is_new:
             _sync_directory(self.path.parent)
             self._is_new = False
