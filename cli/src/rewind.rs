@@ -34,7 +34,8 @@ the command creates it again. It refuses to change anything while a verifier run
 Examples:
   receipts rewind --data /var/lib/receipts
   receipts rewind --config receipts.toml --json
-  kafka-topics.sh --bootstrap-server kafka:9092 --delete --topic verdicts && receipts rewind --config receipts.toml
+  kafka-topics.sh --bootstrap-server kafka:9092 --delete --topic verdicts &&
+    receipts rewind --config receipts.toml
 
 Exit codes:
   0  the verifiers continue behind what is stored, now or already before

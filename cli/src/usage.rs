@@ -41,7 +41,8 @@ request and waits for it, for at most ten minutes. Otherwise it does it itself.
 Examples:
   receipts usage rebuild --publisher news.example
   receipts usage rebuild --publisher news.example --before 2026-07-01
-  receipts usage rebuild --publisher news.example --publisher blog.example --json
+  receipts usage rebuild --publisher news.example \\
+    --publisher blog.example --json
 
 Exit codes:
   0  rebuilt
