@@ -34,7 +34,7 @@ Exit codes:
   0  the token is written to standard output
   2  wrong usage, [auth] is configured, or the key can't be made or read";
 
-/// Make a JWT for the publisher API of `receipts up`, without an identity provider
+/// Make a JWT for the publisher API of `receipts up`
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct DevToken {

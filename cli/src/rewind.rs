@@ -43,7 +43,7 @@ Exit codes:
   2  wrong usage, or there is no such data directory
   3  an engine is unavailable, or a verifier runs";
 
-/// Set the verifiers back to what is stored, after the log of verdicts was lost
+/// Set the verifiers back, after the log of verdicts was lost
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Rewind {

@@ -50,7 +50,7 @@ Exit codes:
   2  wrong usage, or there is no such data directory
   3  an engine is unavailable, or its stored data is damaged (see `receipts repair --help`)";
 
-/// Check the aggregates of usage, from which the analytics API answers, and rebuild them
+/// Check and rebuild the aggregates of usage
 #[derive(Debug, clap::Args)]
 pub struct Usage {
     #[command(subcommand)]
