@@ -17,7 +17,9 @@ RUN deps="binutils ca-certificates cmake g++ make perl python3"; \
     apt-get update -qq && apt-get install -y -qq --no-install-recommends $deps > /dev/null && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
-RUN deploy/build-out /out
+# `receipts --version` shows it; the checkout's own history isn't copied.
+ARG REVISION=unknown
+RUN RECEIPTS_BUILD_COMMIT=$REVISION deploy/build-out /out
 
 # libchdb, whose digest the script checks.
 FROM ${BUILDER} AS engine

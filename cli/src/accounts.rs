@@ -18,7 +18,8 @@ Newest first, 1,000 at most. `receipts accounts show DOMAIN` finds the account o
 
 Examples:
   receipts accounts list
-  receipts accounts list --json | jq -r '.[] | select(.tier == \"free\") | .accountId'
+  receipts accounts list --json |
+    jq -r '.[] | select(.tier == \"free\") | .accountId'
 
 Exit codes:
   0  ok
@@ -42,7 +43,8 @@ beyond a lower tier's number work on; the account can't create others until it h
 
 Examples:
   receipts accounts set-tier news.example pro
-  receipts accounts set-tier acc_018f3f3c7f2e7cc08b6a2f6d1c7e9a10 enterprise --json
+  receipts accounts set-tier acc_018f3f3c7f2e7cc08b6a2f6d1c7e9a10 enterprise \\
+    --json
 
 Exit codes:
   0  the account has the tier

@@ -39,7 +39,8 @@ keys, so that it can change from one to the other. A revoked key that is registe
 that were refused before stay refused until `receipts rejected replay --reason client_key_unknown`.
 
 Examples:
-  receipts clients register 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10 --key client.pub.pem --name 'Reader, 2026'
+  receipts clients register 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10 \\
+    --key client.key.pub --name 'Reader, 2026'
 
 Exit codes:
   0  the key is registered
@@ -51,8 +52,11 @@ const REVOKE_HELP: &str = "\
 Receipts received from now on, or from the time given, are refused; what was received before, or is counted already, stays.
 
 Examples:
-  receipts clients revoke 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10 --key client.pub.pem
-  receipts clients revoke 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10 --fingerprint 4f0c... --from 2026-07-01T12:00:00Z
+  receipts clients revoke 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10 \\
+    --key client.key.pub
+  receipts clients revoke 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10 \\
+    --from 2026-07-01T12:00:00Z --fingerprint \\
+    4f0c5d1b8e2a97c3604f0c5d1b8e2a97c3604f0c5d1b8e2a97c3604f0c5d1b8e
 
 Exit codes:
   0  the key is revoked

@@ -4,28 +4,41 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::{Answer, EXIT_CODES, Failure};
 use crate::{
-    accounts, audit, canonicalize, check_signature, clients, config, deliver, dev_token, domains, explain, idle,
-    keygen, keys, migrate, operators, rejected, repair, rewind, send, shards, sign, up, usage, verify,
+    accounts, audit, canonicalize, check_signature, clients, completions, config, deliver, dev_token, domains, explain,
+    help_groups, idle, keygen, keys, man, migrate, new, operators, rejected, repair, rewind, send, shards, sign, tail,
+    trigger, up, usage, verify, version,
 };
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
 #[derive(Debug, Parser)]
-#[command(name = "receipts", version, propagate_version = true, after_help = EXIT_CODES, max_term_width = 110)]
+#[command(
+    name = "receipts",
+    version = version::SHORT,
+    long_version = version::LONG,
+    propagate_version = true,
+    help_template = help_groups::template(),
+    after_help = EXIT_CODES,
+    max_term_width = 110
+)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
+/// Commands; [`help_groups`] has their order in the help.
 #[derive(Debug, Subcommand)]
-enum Command {
+pub(crate) enum Command {
     Keygen(keygen::Keygen),
+    New(Box<new::NewCommand>),
     Sign(sign::Sign),
     Send(send::Send),
+    Trigger(trigger::TriggerCommand),
     Deliver(deliver::Deliver),
     Verify(verify::Verify),
     Explain(explain::Explain),
     Canonicalize(canonicalize::Canonicalize),
     CheckSignature(check_signature::CheckSignature),
+    Tail(tail::TailCommand),
     Up(Box<up::Up>),
     Accounts(accounts::AccountsCommand),
     Keys(keys::Keys),
@@ -42,6 +55,8 @@ enum Command {
     Config(config::Config),
     Migrate(migrate::Migrate),
     Idle(idle::Idle),
+    Completions(completions::Completions),
+    Man(man::Man),
 }
 
 impl Cli {
@@ -52,13 +67,16 @@ impl Cli {
     pub fn run(self) -> Result<Answer, Failure> {
         match self.command {
             Command::Keygen(command) => command.run(),
+            Command::New(command) => command.run(),
             Command::Sign(command) => command.run(),
             Command::Send(command) => command.run(),
+            Command::Trigger(command) => command.run(),
             Command::Deliver(command) => command.run(),
             Command::Verify(command) => command.run(),
             Command::Explain(command) => command.run(),
             Command::Canonicalize(command) => command.run(),
             Command::CheckSignature(command) => command.run(),
+            Command::Tail(command) => command.run(),
             Command::Up(command) => command.run(),
             Command::Accounts(command) => command.run(),
             Command::Keys(command) => command.run(),
@@ -75,6 +93,8 @@ impl Cli {
             Command::Config(command) => command.run(),
             Command::Migrate(command) => command.run(),
             Command::Idle(command) => command.run(),
+            Command::Completions(command) => command.run(),
+            Command::Man(command) => command.run(),
         }
     }
 }

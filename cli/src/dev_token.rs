@@ -26,14 +26,15 @@ it is: the first token of a subject makes a user and an account.
 
 Examples:
   TOKEN=$(receipts dev-token)
-  curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8082/api/v1/user/information
+  curl -H \"Authorization: Bearer $TOKEN\" \\
+    http://127.0.0.1:8082/api/v1/user/information
   receipts dev-token --subject anna --email anna@news.example --expires 8h
 
 Exit codes:
   0  the token is written to standard output
   2  wrong usage, [auth] is configured, or the key can't be made or read";
 
-/// Make a JWT for the publisher API of `receipts up`, without an identity provider
+/// Make a JWT for the publisher API of `receipts up`
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct DevToken {

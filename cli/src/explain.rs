@@ -17,7 +17,7 @@ Exit codes:
   1  at least one failed
   2  wrong usage, or the input can't be read or is empty";
 
-/// Show canonical bytes, payload hash and every check of a receipt or batch
+/// Show canonical bytes, payload hash and every check
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Explain {

@@ -13,7 +13,7 @@ Examples:
 Exit codes:
   0  it was told to end";
 
-/// Do nothing until signalled to end, for a pod to run other commands in
+/// Do nothing, for a pod to run other commands in
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Idle {}

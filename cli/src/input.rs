@@ -109,6 +109,22 @@ impl Input {
         self.size_bytes
     }
 
+    /// The file's name, or `standard input`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads the next bytes; none at the end.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
+        loop {
+            match self.reader.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read.map_err(|e| self.unreadable(&e)),
+            }
+        }
+    }
+
     /// Everything, if it is at most `bytes_max`.
     pub fn read_all(mut self, bytes_max: usize) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();

@@ -13,7 +13,7 @@ const AFTER_HELP: &str = "\
 Examples:
   receipts keygen --algorithm Ed25519 --out client.key
   receipts keygen --algorithm RSA-2048 --out rsa.key --json
-  openssl pkey -in client.key -noout -text      (it is a plain PKCS#8 key)
+  openssl pkey -in client.key -noout -text    # it is a plain PKCS#8 key
 
 Exit codes:
   0  both files are written

@@ -1,5 +1,8 @@
 //! `receipts keys`: a publisher's API keys.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use accounts::{Accounts, AccountsError, Domain, KeyInfo, Lifetime, NewKey, PublisherKey, Revocation, Scope, Tier};
 use serde_json::{Value, json};
 use service::instant::now_ms;
@@ -11,6 +14,8 @@ use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint, visible};
 
 /// Actor in the audit trail.
 const OPERATOR: &str = "operator";
+/// Domains of a key in a list.
+const DOMAINS_SHOWN: usize = 3;
 
 const CREATE_HELP: &str = "\
 A new domain gets an account of tier free and is recorded as verified for a year. For a domain that an account owns, \
@@ -20,10 +25,14 @@ once: only a hash is stored.
 
 Examples:
   receipts keys create --domain news.example
-  receipts keys create --domain news.example --account acc_0192f0c1d2e37a4b8c5d6e7f80911223
-  receipts keys create --domain news.example --limited --account acc_0192f0c1d2e37a4b8c5d6e7f80911223
-  receipts keys create --domain news.example --domain blog.example --tier pro --scope read,write --expires 30d
-  receipts keys create --domain news.example --scope read,erase --expires 1d --name erasures
+  receipts keys create --domain news.example \\
+    --account acc_0192f0c1d2e37a4b8c5d6e7f80911223
+  receipts keys create --domain news.example --limited \\
+    --account acc_0192f0c1d2e37a4b8c5d6e7f80911223
+  receipts keys create --domain news.example --domain blog.example \\
+    --tier pro --scope read,write --expires 30d
+  receipts keys create --domain news.example --scope read,erase \\
+    --expires 1d --name erasures
   KEY=$(receipts keys create --domain news.example --json | jq -r .apiKey)
 
 Exit codes:
@@ -32,6 +41,8 @@ Exit codes:
   3  the account store is unavailable";
 
 const LIST_HELP: &str = "\
+A key speaks for the verified domains of its account, or only for some of them where it is limited.
+
 Examples:
   receipts keys list
   receipts keys list --json | jq -r '.[].keyId'
@@ -215,33 +226,15 @@ async fn take_back(accounts: &Accounts, key_id: &str, unshown: &Failure) -> Fail
 impl List {
     async fn run(self) -> Result<Answer, Failure> {
         let accounts = open(&self.settings).await?;
-        let keys = accounts.list_keys().await.map_err(failure);
+        let listed = listed(&accounts).await.map_err(failure);
         accounts.close().await;
-        let keys = keys?;
+        let keys = listed?;
         let mut out = Output::stdout();
         if self.json {
-            out.line(Value::Array(keys.iter().map(key_json).collect()))?;
+            out.line(Value::Array(keys.iter().map(ListedKey::to_json).collect()))?;
         } else {
-            let heading = format!(
-                "{:<18} {:<37} {:<12} {:<11} {:<11} {}",
-                "key", "account", "scope", "made", "until", "name"
-            );
-            out.line(paint(HEAD, heading))?;
-            for key in &keys {
-                let (made, until) = (day(key.created_at_ms), day(key.expires_at_ms));
-                let state = match key.revoked_at_ms {
-                    Some(at) => paint(BAD, format!("revoked {}", day(at))),
-                    None if key.expires_at_ms <= now_ms() => paint(WARN, "expired"),
-                    None => paint(GOOD, "valid"),
-                };
-                let limit = key.domains.as_ref().map_or(String::new(), |domains| {
-                    format!("  only {}", visible(&domains.join(",")))
-                });
-                let (id, account, scopes) = (&key.key_id, &key.account_id, words(&key.scopes));
-                out.line(format_args!(
-                    "{id:<18} {account:<37} {scopes:<12} {made:<11} {until:<11} {}  {state}{limit}",
-                    visible(&key.name)
-                ))?;
+            for line in table(&keys) {
+                out.line(line)?;
             }
         }
         out.flush()?;
@@ -292,16 +285,108 @@ fn made_json(made: &PublisherKey) -> Value {
     })
 }
 
-fn key_json(key: &KeyInfo) -> Value {
-    json!({
-        "keyId": key.key_id,
-        "accountId": key.account_id,
-        "name": key.name,
-        "scope": key.scopes,
-        "domains": key.domains,
-        "createdAt": instant(key.created_at_ms),
-        "expiresAt": instant(key.expires_at_ms),
-        "revokedAt": key.revoked_at_ms.map(instant),
-        "replacedBy": key.replaced_by,
-    })
+/// A key with what its account gives it.
+struct ListedKey {
+    key: KeyInfo,
+    tier: Option<Tier>,
+    /// Domains that the key is limited to; otherwise the account's verified ones.
+    domains: Vec<String>,
+}
+
+/// The keys with tier and domains of their accounts.
+async fn listed(accounts: &Accounts) -> Result<Vec<ListedKey>, AccountsError> {
+    let mut owners: HashMap<String, (Option<Tier>, Vec<String>)> = HashMap::new();
+    let mut listed = Vec::new();
+    for key in accounts.list_keys().await? {
+        let (tier, domains) = match owners.entry(key.account_id.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(owner(accounts, &key.account_id).await?),
+        };
+        listed.push(ListedKey {
+            tier: *tier,
+            domains: key.domains.as_ref().unwrap_or(domains).clone(),
+            key,
+        });
+    }
+    Ok(listed)
+}
+
+/// Tier and verified domains of an account.
+async fn owner(accounts: &Accounts, account_id: &str) -> Result<(Option<Tier>, Vec<String>), AccountsError> {
+    let tier = accounts.account(account_id).await?.map(|account| account.tier);
+    let owned = accounts.owned_domains(Some(account_id)).await?;
+    let verified = owned.into_iter().map(|owned| owned.verification);
+    let verified = verified.filter(|verification| verification.holds(now_ms()));
+    Ok((tier, verified.map(|verification| verification.domain).collect()))
+}
+
+/// The keys for people, below a heading.
+fn table(keys: &[ListedKey]) -> Vec<String> {
+    let rows: Vec<[String; 2]> = keys
+        .iter()
+        .map(|key| [key.domains_text(), visible(&key.key.name)])
+        .collect();
+    let width = |column: usize, heading: &str| {
+        let widths = rows.iter().map(|row| row[column].chars().count());
+        widths.max().unwrap_or_default().max(heading.len())
+    };
+    let (domain_columns, name_columns) = (width(0, "domains"), width(1, "name"));
+    let heading = format!(
+        "{:<18} {:<10} {:<16} {:<10} {:<10} {:<18} {:<domain_columns$} {:<name_columns$} account",
+        "key", "tier", "scope", "made", "until", "state", "domains", "name"
+    );
+    let lines = keys.iter().zip(&rows).map(|(listed, [domains, name])| {
+        let key = &listed.key;
+        let (style, state) = match key.revoked_at_ms {
+            Some(at) => (BAD, format!("revoked {}", day(at))),
+            None if key.expires_at_ms <= now_ms() => (WARN, "expired".to_owned()),
+            None => (GOOD, "valid".to_owned()),
+        };
+        let (id, scopes, account) = (&key.key_id, words(&key.scopes), visible(&key.account_id));
+        let (made, until) = (day(key.created_at_ms), day(key.expires_at_ms));
+        let (tier, state) = (listed.tier_text(), paint(style, format_args!("{state:<18}")));
+        format!(
+            "{id:<18} {tier:<10} {scopes:<16} {made} {until} {state} {domains:<domain_columns$} {name:<name_columns$} {account}"
+        )
+    });
+    std::iter::once(paint(HEAD, heading)).chain(lines).collect()
+}
+
+impl ListedKey {
+    fn tier_text(&self) -> &'static str {
+        self.tier.map_or("-", Tier::as_str)
+    }
+
+    /// The first domains, and the number of the others.
+    fn domains_text(&self) -> String {
+        let shown = &self.domains[..self.domains.len().min(DOMAINS_SHOWN)];
+        let mut text = match shown.is_empty() {
+            true => "none verified".to_owned(),
+            false => visible(&shown.join(",")),
+        };
+        if self.domains.len() > shown.len() {
+            text += &format!(" +{}", self.domains.len() - shown.len());
+        }
+        if self.key.domains.is_some() {
+            text += " only";
+        }
+        text
+    }
+
+    fn to_json(&self) -> Value {
+        let key = &self.key;
+        json!({
+            "keyId": key.key_id,
+            "accountId": key.account_id,
+            "tier": self.tier.map(Tier::as_str),
+            "name": key.name,
+            "scope": key.scopes,
+            "domains": self.domains,
+            "limited": key.domains.is_some(),
+            "createdAt": instant(key.created_at_ms),
+            "expiresAt": instant(key.expires_at_ms),
+            "revokedAt": key.revoked_at_ms.map(instant),
+            "replacedBy": key.replaced_by,
+        })
+    }
 }

@@ -1,16 +1,19 @@
 //! The `receipts` command.
 //!
 //! - [`command`]: the command line, and which command runs
-//! - offline, on files and standard input: [`keygen`], [`sign`], [`verify`], [`explain`],
+//! - offline, on files and standard input: [`keygen`], [`new`], [`sign`], [`verify`], [`explain`],
 //!   [`canonicalize`], [`check_signature`]
-//! - against a gateway: [`send`]; against a publisher's webhook: [`deliver`]
+//! - against a gateway: [`send`], [`trigger`]; against a publisher's webhook: [`deliver`]; against
+//!   the analytics API: [`tail`]
 //! - on a data directory: [`up`] (all services in one process), [`accounts`](mod@accounts),
 //!   [`keys`], [`dev_token`], [`clients`], [`operators`], [`audit`], [`repair`], [`rewind`],
 //!   [`rejected`] (list, show, replay), [`usage`](mod@usage) (check, rebuild), [`config`]
 //! - on servers: [`migrate`]; [`idle`], which does nothing, for pods
+//! - about the command: [`completions`], [`man`], [`version`], `help_groups` (commands by audience)
 //! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in
 //!   parallel), [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes),
-//!   [`settings`], [`data_dir`], [`inspection`]
+//!   [`settings`], [`data_dir`], [`inspection`], `service_address` and `service_client` (requests
+//!   to a running service)
 //!
 //! A command is a struct of arguments with a `run` that returns an [`failure::Answer`] or a
 //! [`failure::Failure`].
@@ -25,6 +28,7 @@ pub mod canonicalize;
 pub mod check_signature;
 pub mod clients;
 pub mod command;
+pub mod completions;
 pub mod config;
 pub mod data_dir;
 pub mod deliver;
@@ -33,26 +37,34 @@ pub mod domains;
 pub mod evidence;
 pub mod explain;
 pub mod failure;
+mod help_groups;
 pub mod idle;
 pub mod input;
 pub mod inspection;
 pub mod key_file;
 pub mod keygen;
 pub mod keys;
+pub mod man;
 pub mod migrate;
+pub mod new;
 pub mod operators;
 pub mod rejected;
 pub mod repair;
 pub mod rewind;
 mod runtime;
 pub mod send;
+mod service_address;
+mod service_client;
 pub mod settings;
 pub mod shards;
 pub mod sign;
+pub mod tail;
 pub mod terminal;
+pub mod trigger;
 pub mod up;
 pub mod usage;
 pub mod verify;
+pub mod version;
 
 use std::process::ExitCode;
 

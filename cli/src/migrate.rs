@@ -15,7 +15,8 @@ start on them. It can be repeated, also by several at once. The embedded engines
 
 Examples:
   receipts migrate --config receipts.toml
-  RECEIPTS_ACCOUNTS_URL=postgres://... receipts migrate
+  RECEIPTS_ACCOUNTS_URL=postgres://receipts:secret@postgres:5432/receipts \\
+    receipts migrate
 
 Exit codes:
   0  every server that is named is of this version

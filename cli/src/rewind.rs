@@ -34,7 +34,8 @@ the command creates it again. It refuses to change anything while a verifier run
 Examples:
   receipts rewind --data /var/lib/receipts
   receipts rewind --config receipts.toml --json
-  kafka-topics.sh --bootstrap-server kafka:9092 --delete --topic verdicts && receipts rewind --config receipts.toml
+  kafka-topics.sh --bootstrap-server kafka:9092 --delete --topic verdicts &&
+    receipts rewind --config receipts.toml
 
 Exit codes:
   0  the verifiers continue behind what is stored, now or already before
@@ -42,7 +43,7 @@ Exit codes:
   2  wrong usage, or there is no such data directory
   3  an engine is unavailable, or a verifier runs";
 
-/// Set the verifiers back to what is stored, after the log of verdicts was lost
+/// Set the verifiers back, after the log of verdicts was lost
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Rewind {

@@ -39,7 +39,8 @@ docs/shards.md. The command creates the shards' tables, and refuses an entry for
 
 Examples:
   receipts shards add 3
-  receipts shards add 3 --split large.example=3 --from 2026-12-01 --config receipts.toml
+  receipts shards add 3 --split large.example=3 --from 2026-12-01 \\
+    --config receipts.toml
 
 Exit codes:
   0  the entry is registered

@@ -1,6 +1,9 @@
 //! `receipts sign`: documents without signatures in, signed ones out.
 
-use receipt::{BodyKind, Limits, SigningKey, sign_batch, sign_receipt};
+use receipt::{
+    BodyKind, FormatError, Limits, SignError, SigningKey, check_batch, check_receipt, sign_batch, sign_receipt,
+};
+use service::instant::now_ms;
 
 use crate::blocks::map_in_order;
 use crate::failure::{Answer, Failure};
@@ -12,14 +15,18 @@ const AFTER_HELP: &str = "\
 A document with a member `receipts` is a batch: its receipts are signed, then the batch itself. A receipt \
 without client.publicKey gets the key's. Input is one JSON value, an array of them, or NDJSON; output is NDJSON.
 
+Each document is checked by the rules of the format, as the gateway will check it now, and every fault is listed with \
+its JSON Pointer. --force signs what has faults, too; only JSON that isn't a receipt or batch at all is refused then.
+
 Examples:
   receipts sign --key client.key receipt.json > signed.json
-  cat receipts.ndjson | receipts sign --key client.key | receipts send --url $URL --key client.key
+  receipts sign --key client.key receipts.ndjson |
+    receipts send --url http://127.0.0.1:8080 --key client.key
   receipts sign --key client.key batch.json | receipts verify
 
 Exit codes:
   0  everything is signed
-  2  wrong usage, or a document that can't be signed; those before it were written";
+  2  wrong usage, or a document with faults; those before it were written";
 
 /// Sign receipts and batches
 #[derive(Debug, clap::Args)]
@@ -27,6 +34,9 @@ Exit codes:
 pub struct Sign {
     #[command(flatten)]
     key: KeyArg,
+    /// Sign documents with faults of the format, too
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     input: InputArg,
 }
@@ -41,7 +51,7 @@ impl Sign {
         let mut signed = 0_u64;
         let result = map_in_order(
             documents,
-            |document| sign(&document, &key, &limits),
+            |document| sign(&document, &key, &limits, self.force),
             |document| {
                 signed += 1;
                 out.bytes(&document?)?;
@@ -57,11 +67,46 @@ impl Sign {
     }
 }
 
-fn sign(document: &Document, key: &SigningKey, limits: &Limits) -> Result<Vec<u8>, Failure> {
+fn sign(document: &Document, key: &SigningKey, limits: &Limits, force: bool) -> Result<Vec<u8>, Failure> {
     let bytes = document.bytes()?;
     let signed = match document.kind() {
         BodyKind::Receipt => sign_receipt(bytes, key, limits),
         BodyKind::Batch => sign_batch(bytes, key, limits),
     };
-    signed.map_err(|e| Failure::Input(format!("line {}: {e}", document.line)))
+    let signed = signed.map_err(|error| match error {
+        SignError::Format(faults) => {
+            Failure::Input(format!("line {} can't be signed:{}", document.line, list(&faults)))
+        }
+        other => Failure::Input(format!("line {}: {other}", document.line)),
+    })?;
+    if force {
+        return Ok(signed);
+    }
+    let faults = match document.kind() {
+        BodyKind::Receipt => check_receipt(&signed, now_ms(), limits).err(),
+        BodyKind::Batch => check_batch(&signed, now_ms(), limits).err(),
+    };
+    let Some(faults) = faults else { return Ok(signed) };
+    Err(Failure::Input(format!(
+        "line {} would be refused, so it isn't signed (--force signs it):{}",
+        document.line,
+        list(&faults)
+    )))
+}
+
+/// A line for each fault.
+fn list(error: &FormatError) -> String {
+    let mut text = String::new();
+    for fault in &error.faults {
+        let place = if fault.pointer.is_empty() {
+            "the document"
+        } else {
+            &fault.pointer
+        };
+        text += &format!("\n  {place}: {} ({})", fault.detail, fault.code);
+    }
+    if error.more {
+        text += "\n  and more";
+    }
+    text
 }

@@ -41,7 +41,8 @@ request and waits for it, for at most ten minutes. Otherwise it does it itself.
 Examples:
   receipts usage rebuild --publisher news.example
   receipts usage rebuild --publisher news.example --before 2026-07-01
-  receipts usage rebuild --publisher news.example --publisher blog.example --json
+  receipts usage rebuild --publisher news.example \\
+    --publisher blog.example --json
 
 Exit codes:
   0  rebuilt
@@ -49,7 +50,7 @@ Exit codes:
   2  wrong usage, or there is no such data directory
   3  an engine is unavailable, or its stored data is damaged (see `receipts repair --help`)";
 
-/// Check the aggregates of usage, from which the analytics API answers, and rebuild them
+/// Check and rebuild the aggregates of usage
 #[derive(Debug, clap::Args)]
 pub struct Usage {
     #[command(subcommand)]

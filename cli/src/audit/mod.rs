@@ -27,7 +27,7 @@ the rest takes.
 Examples:
   receipts audit
   receipts audit --data /var/lib/receipts --json
-  receipts audit --recheck        (verifies every signature still in the log again)
+  receipts audit --recheck    # verifies every signature in the log again
 
 Exit codes:
   0  everything adds up

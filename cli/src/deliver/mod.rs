@@ -25,9 +25,12 @@ Answers 408, 429, 500, 502, 503 and 504 and broken connections are tried again a
 Retry-After of up to a minute. A receipt delivered twice is counted once, so a retry is harmless, and so is running it all again.
 
 Examples:
-  receipts deliver --webhook https://news.example.com/api/service/receipt signed.ndjson
-  receipts deliver --webhook $URL --batch 500 --key client.key signed.ndjson
-  receipts deliver --webhook http://127.0.0.1:8080/api/service/receipt --allow-loopback --json signed.ndjson
+  receipts deliver \\
+    --webhook https://news.example.com/api/service/receipt signed.ndjson
+  receipts deliver --batch 500 --key client.key \\
+    --webhook https://news.example.com/api/service/receipt signed.ndjson
+  receipts deliver --allow-loopback --json \\
+    --webhook http://127.0.0.1:8080/api/service/receipt signed.ndjson
 
 Exit codes:
   0  the webhook took everything

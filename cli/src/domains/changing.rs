@@ -28,7 +28,8 @@ The domain becomes the account's on your word, verified for a year by the method
 other account's. Claims of it end. Both accounts are notified by e-mail. Entries stay with the account that made them.
 
 Examples:
-  receipts domains transfer news.example --to acc_0192f0c1d2e37a4b8c5d6e7f80911223
+  receipts domains transfer news.example \\
+    --to acc_0192f0c1d2e37a4b8c5d6e7f80911223
 
 Exit codes:
   0  the domain is the account's from now on

@@ -17,7 +17,8 @@ that another account claims is marked.
 Examples:
   receipts domains list
   receipts domains list --account acc_0192f0c1d2e37a4b8c5d6e7f80911223
-  receipts domains list --json | jq -r '.[] | select(.state == \"suspended\") | .domain'
+  receipts domains list --json |
+    jq -r '.[] | select(.state == \"suspended\") | .domain'
 
 Exit codes:
   0  ok

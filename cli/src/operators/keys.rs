@@ -33,7 +33,8 @@ Receipts that arrive from now on and are signed with this key are unproven. What
 A key that is still in the operator's directory is added again by the next fetch, so the operator removes it there first.
 
 Examples:
-  receipts operators end-key lab.example kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k
+  receipts operators end-key lab.example \\
+    kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k
 
 Exit codes:
   0  the key isn't the operator's from now on

@@ -14,7 +14,8 @@ use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint, report, repor
 const LIST_HELP: &str = "\
 Examples:
   receipts operators list
-  receipts operators list --json | jq -r '.[] | select(.directory.failure != null) | .domain'
+  receipts operators list --json |
+    jq -r '.[] | select(.directory.failure != null) | .domain'
 
 Exit codes:
   0  ok

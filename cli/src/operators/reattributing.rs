@@ -31,8 +31,9 @@ arrived before. Repeating it is harmless. Repeat it after a `receipts repair` th
 again: these have the old stamps.
 
 Examples:
-  receipts operators end-key lab.example kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k
-  receipts operators reattribute lab.example kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k \\
+  KEY=kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k
+  receipts operators end-key lab.example $KEY
+  receipts operators reattribute lab.example $KEY \\
     --from 2026-07-01T12:00:00Z --to none
 
 Exit codes:

@@ -21,8 +21,10 @@ doesn't. With --json each line is one receipt, and its `cursor` goes on after it
 
 Examples:
   receipts rejected list
-  receipts rejected list --reason bad_signature --domain news.example --from 2026-07-01
-  receipts rejected list --waiting --limit 0 --json | jq -r .reason | sort | uniq -c
+  receipts rejected list --reason bad_signature \\
+    --domain news.example --from 2026-07-01
+  receipts rejected list --waiting --limit 0 --json | jq -r .reason |
+    sort | uniq -c
   receipts rejected list --after 1782907200007@2863311530:0:41:0
 
 Exit codes:

@@ -54,7 +54,8 @@ the running services.
 
 Examples:
   receipts rejected replay --dry-run
-  receipts rejected replay --reason timestamp_out_of_range --from 2026-07-01 --to 2026-07-02
+  receipts rejected replay --reason timestamp_out_of_range \\
+    --from 2026-07-01 --to 2026-07-02
   receipts rejected replay --position 2863311530:0:41:0 --json
 
 Exit codes:

@@ -52,7 +52,7 @@ Exit codes:
   2  wrong usage, or there is no such data directory
   3  an engine is unavailable";
 
-/// Set damaged parts of the warehouse aside and insert lost rows again, from the log of verdicts
+/// Set damaged parts aside, and insert lost rows again
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Repair {

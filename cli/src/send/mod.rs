@@ -39,8 +39,10 @@ before a Retry-After. A receipt sent twice is counted once, so a retry is harmle
 
 Examples:
   receipts send --url http://127.0.0.1:8080 --key client.key signed.ndjson
-  receipts send --url http://127.0.0.1:8080 --key client.key --batch 1000 --zstd signed.ndjson
-  receipts sign --key client.key new.ndjson | receipts send --url $URL --key client.key --json
+  receipts send --url http://127.0.0.1:8080 --key client.key \\
+    --batch 1000 --zstd signed.ndjson
+  receipts sign --key client.key new.ndjson |
+    receipts send --url http://127.0.0.1:8080 --key client.key --json
 
 Exit codes:
   0  everything was accepted

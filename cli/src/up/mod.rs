@@ -40,7 +40,7 @@ Exit codes:
   3    an engine or a service failed, the data directory is in use, or a port can't be bound
   130  ended by a second signal";
 
-/// Run gateway, verifier, writer, analytics API and publisher API in one process
+/// Run all services in one process
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Up {

@@ -30,18 +30,21 @@ impl Up {
     }
 
     fn spawn(data: &Path, args: &[&str], variables: &[(&str, &str)], stdout: Stdio, stderr: Stdio) -> Self {
+        // A free port each, unless the test chooses one.
+        let ports = [
+            "--gateway-listen",
+            "--analytics-listen",
+            "--publisher-listen",
+            "--metrics-listen",
+        ]
+        .iter()
+        .filter(|option| !args.contains(option))
+        .flat_map(|option| [option, "127.0.0.1:0"]);
         let child = command()
             .envs(variables.iter().copied())
-            .args([
-                "up",
-                "--gateway-listen",
-                "127.0.0.1:0",
-                "--analytics-listen",
-                "127.0.0.1:0",
-                "--publisher-listen",
-                "127.0.0.1:0",
-            ])
-            .args(["--metrics-listen", "127.0.0.1:0", "--data"])
+            .arg("up")
+            .args(ports)
+            .arg("--data")
             .arg(data)
             .args(args)
             .stdout(stdout)
@@ -73,13 +76,22 @@ impl Up {
 
     /// With its log lines going to `log`.
     pub(crate) fn start_told(data: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
-        let up = Self::spawn(data, &[], variables, Stdio::null(), log);
+        Self::spawn(data, &[], variables, Stdio::null(), log).ready()
+    }
+
+    /// With the analytics API at an address that the test chooses.
+    pub(crate) fn start_at(data: &Path, analytics: &str) -> Self {
+        let args = ["--analytics-listen", analytics];
+        Self::spawn(data, &args, &[], Stdio::null(), Stdio::null()).ready()
+    }
+
+    fn ready(self) -> Self {
         until("readiness", || {
             ["gateway", "analytics", "metrics"]
                 .iter()
-                .all(|name| get(&up.url(name), "/readyz", "").0 == 200)
+                .all(|name| get(&self.url(name), "/readyz", "").0 == 200)
         });
-        up
+        self
     }
 
     pub(crate) fn url(&self, name: &str) -> String {

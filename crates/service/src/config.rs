@@ -57,11 +57,24 @@ pub const SECTIONS: &[&str] = &[
 ];
 
 /// Variables that start with `RECEIPTS_` and are no section's key.
-pub const RESERVED_VARIABLES: &[&str] = &["RECEIPTS_CONFIG", "RECEIPTS_URL", "RECEIPTS_KEY", "RECEIPTS_API_KEY"];
+pub const RESERVED_VARIABLES: &[&str] = &[
+    "RECEIPTS_CONFIG",
+    "RECEIPTS_URL",
+    "RECEIPTS_KEY",
+    "RECEIPTS_API_KEY",
+    "RECEIPTS_ORGANIZATION",
+];
 
-/// Beginnings of variables that belong to tests, benches and the demo, and that no process reads as
-/// configuration.
-pub const RESERVED_PREFIXES: &[&str] = &["RECEIPTS_TEST_", "RECEIPTS_BENCH_", "RECEIPTS_DEMO_", "RECEIPTS_LOAD_"];
+/// Beginnings of variables that belong to clients, builds, tests, benches and the demo, and that no
+/// process reads as configuration.
+pub const RESERVED_PREFIXES: &[&str] = &[
+    "RECEIPTS_CLIENT_",
+    "RECEIPTS_BUILD_",
+    "RECEIPTS_TEST_",
+    "RECEIPTS_BENCH_",
+    "RECEIPTS_DEMO_",
+    "RECEIPTS_LOAD_",
+];
 
 /// Checks of a configuration section beyond its types.
 pub trait Validate {

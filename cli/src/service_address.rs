@@ -1,0 +1,51 @@
+//! Options that name a running service.
+
+use std::path::PathBuf;
+
+use crate::data_dir::{Addresses, DataDir};
+use crate::failure::Failure;
+
+/// The options `--url` and `--data`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ServiceAddress {
+    /// Address of the service [default: that of the `receipts up` which runs on --data]
+    #[arg(long, value_name = "U", env = "RECEIPTS_URL")]
+    url: Option<String>,
+    /// Data directory of a `receipts up` on this machine, to find its address
+    #[arg(long, value_name = "DIR", default_value = "data")]
+    data: PathBuf,
+}
+
+impl ServiceAddress {
+    /// Base URL of the gateway.
+    ///
+    /// # Errors
+    /// No URL is given, and nothing runs on the data directory.
+    pub(crate) fn gateway(&self) -> Result<String, Failure> {
+        self.find(|running| running.gateway)
+    }
+
+    /// Base URL of the analytics API.
+    ///
+    /// # Errors
+    /// As for the gateway.
+    pub(crate) fn analytics(&self) -> Result<String, Failure> {
+        self.find(|running| running.analytics)
+    }
+
+    fn find(&self, choose: impl FnOnce(Addresses) -> String) -> Result<String, Failure> {
+        if let Some(url) = self.url.as_ref().filter(|url| !url.is_empty()) {
+            return Ok(url.clone());
+        }
+        let file = DataDir::new(&self.data)?.addresses();
+        let running = std::fs::read(&file)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        running.map(choose).ok_or_else(|| {
+            Failure::Input(format!(
+                "no `receipts up` runs on {}: start it, or name the service with --url http://HOST:PORT",
+                self.data.display()
+            ))
+        })
+    }
+}

@@ -1,0 +1,153 @@
+//! Requests of commands to a running service.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client as HyperClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// The longest answer that is read, in bytes; streams aren't limited by it.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// The longest time that a connection may take.
+const CONNECT_WAIT: Duration = Duration::from_secs(10);
+
+/// A client of one base URL.
+pub(crate) struct ServiceClient {
+    http: HyperClient<HttpConnector, Full<Bytes>>,
+    base: String,
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl ServiceClient {
+    /// A client of the service at `base`.
+    ///
+    /// # Errors
+    /// `base` isn't an http URL.
+    pub(crate) fn new(base: &str) -> Result<Self, Failure> {
+        let wrong = |what: &str| Failure::Input(format!("the address {base} can't be used: {what}"));
+        let base = base.trim_end_matches('/');
+        let parsed: Uri = base.parse().map_err(|e: http::uri::InvalidUri| wrong(&e.to_string()))?;
+        match parsed.scheme_str() {
+            Some("http") => {}
+            Some("https") => return Err(wrong("HTTPS isn't supported; use an address that begins with http://")),
+            _ => return Err(wrong("it must begin with http://")),
+        }
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_WAIT));
+        Ok(Self {
+            http: HyperClient::builder(TokioExecutor::new()).build(connector),
+            base: base.to_owned(),
+        })
+    }
+
+    /// The URL of a path.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    /// Sends a request, and returns the answer's head with a body that is still to be read.
+    ///
+    /// # Errors
+    /// The service can't be reached.
+    pub(crate) async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Failure> {
+        let url = self.url(path);
+        let request = Request::builder().method(method).uri(&url).body(Full::new(body));
+        let mut request = request.map_err(|error| Failure::Input(format!("{url} isn't a URL: {error}")))?;
+        *request.headers_mut() = headers;
+        let answer = self.http.request(request).await;
+        answer.map_err(|error| Failure::Unavailable(format!("{} doesn't answer: {}", self.base, innermost(&error))))
+    }
+
+    /// Sends a request and reads the whole answer, within `wait_max`.
+    ///
+    /// # Errors
+    /// The service can't be reached, or doesn't answer in time.
+    pub(crate) async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+        wait_max: Duration,
+    ) -> Result<Answered, Failure> {
+        let answer = async {
+            let (head, body) = self.request(method, path, headers, body).await?.into_parts();
+            Answered::read(head.status, head.headers, body).await
+        };
+        let late = || Failure::Unavailable(format!("{} has no answer within {wait_max:?}", self.base));
+        tokio::time::timeout(wait_max, answer).await.map_err(|_| late())?
+    }
+}
+
+impl Answered {
+    /// Reads the rest of an answer.
+    ///
+    /// # Errors
+    /// The connection breaks, or the answer is too long.
+    pub(crate) async fn read(status: StatusCode, headers: HeaderMap, body: Incoming) -> Result<Self, Failure> {
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| Failure::Unavailable(format!("the answer can't be read: {error}")))?;
+        Ok(Self {
+            status,
+            headers,
+            body: body.to_bytes(),
+        })
+    }
+
+    /// The body as JSON; null if it is something else.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// The problem's `detail`, or the status in words.
+    pub(crate) fn detail(&self) -> String {
+        let problem = self.json();
+        let text = problem["detail"].as_str().or_else(|| problem["title"].as_str());
+        let text = text.or_else(|| self.status.canonical_reason()).unwrap_or("no reason");
+        text.to_owned()
+    }
+
+    /// Seconds of `Retry-After`.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let seconds = self.headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse();
+        seconds.ok().map(Duration::from_secs)
+    }
+}
+
+/// A field's value.
+///
+/// # Errors
+/// The text has characters that no field may have.
+pub(crate) fn field(name: &str, text: &str) -> Result<HeaderValue, Failure> {
+    HeaderValue::from_str(text).map_err(|_| Failure::Input(format!("{name} has characters that can't be sent")))
+}
+
+/// The last cause: "Connection refused" rather than "client error (Connect)".
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
