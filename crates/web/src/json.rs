@@ -114,7 +114,7 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
 /// Reads a body as [`parse`] does, and names every fault of a short one.
 ///
 /// # Errors
-/// Those of [`parse`].
+/// Errors of [`parse`].
 pub fn parse_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
     parse(bytes).map_err(|failure| with_further_faults::<T>(bytes, failure))
 }
