@@ -126,6 +126,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let docs = web::docs::router(openapi::finished(document, &app.config));
     routes
         .merge(docs)
+        .merge(web::problems::router())
         .merge(crate::page::router())
         .fallback(web::envelope::not_found)
         .method_not_allowed_fallback(web::envelope::method_not_allowed)

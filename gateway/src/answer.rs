@@ -8,6 +8,10 @@ use receipt::{FaultCode, FormatError};
 use receipt_log::AppendError;
 use service::cpu::CpuError;
 use service::problem::{Kind, Problem};
+use service::request_id::RequestId;
+
+use crate::call::Call;
+use crate::written::{Share, share_of_problem};
 
 /// Response of every handler.
 pub(crate) type Answer = Response<Full<Bytes>>;
@@ -15,7 +19,14 @@ pub(crate) type Answer = Response<Full<Bytes>>;
 /// Why a request wasn't taken. Boxed: a result on the way of every request shouldn't carry a
 /// problem's size.
 #[derive(Debug)]
-pub(crate) struct Refusal(Box<Problem>);
+pub(crate) struct Refusal(Box<Refused>);
+
+#[derive(Debug)]
+struct Refused {
+    problem: Problem,
+    /// Share of the budget, of a long one.
+    share: Option<Share>,
+}
 
 /// Seconds until a client that met a passing shortage should come again.
 const RETRY_SOON_S: u32 = 1;
@@ -24,19 +35,45 @@ const RETRY_SOON_S: u32 = 1;
 const RETRY_LATER_S: u32 = 5;
 
 impl Refusal {
-    #[cfg(test)]
     pub(crate) fn kind(&self) -> Kind {
-        self.0.kind
+        self.0.problem.kind
     }
 
+    pub(crate) fn problem(&self) -> &Problem {
+        &self.0.problem
+    }
+
+    #[cfg(test)]
     pub(crate) fn into_problem(self) -> Problem {
-        *self.0
+        self.0.problem
+    }
+
+    /// Takes a share of the budget for a problem with many faults, or cuts them.
+    pub(crate) async fn with_share(mut self, call: &Call<'_>) -> Self {
+        self.0.share = share_of_problem(call, &mut self.0.problem).await;
+        self
+    }
+
+    /// Adds a sentence to the problem's detail.
+    pub(crate) fn with_hint(mut self, hint: &str) -> Self {
+        let detail = &mut self.0.problem.detail;
+        detail.push_str("; ");
+        detail.push_str(hint);
+        self
+    }
+
+    pub(crate) fn into_answer(self, id: &RequestId) -> Answer {
+        let Refused { problem, share } = *self.0;
+        match share {
+            Some(share) => problem.into_response_with(id, |text| share.holding(text)),
+            None => problem.into_response(id),
+        }
     }
 }
 
 impl From<Problem> for Refusal {
     fn from(problem: Problem) -> Self {
-        Self(Box::new(problem))
+        Self(Box::new(Refused { problem, share: None }))
     }
 }
 
@@ -134,6 +171,7 @@ pub(crate) fn malformed(error: FormatError, otherwise: Kind) -> Refusal {
         (count, true) => detail.push_str(&format!("; more than {count} faults in all")),
     }
     let mut problem = Problem::new(kind, detail);
+    problem.more_faults = error.more;
     for fault in error.faults {
         problem = problem.fault(fault.pointer, fault.code.as_str(), fault.detail);
     }

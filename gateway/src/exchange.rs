@@ -71,13 +71,16 @@ pub(crate) async fn answer(connection: Arc<Connection>, request: Request<Incomin
             standing: None,
             spent: Spent::default(),
         };
-        let result = handle(&mut call, route, &parts, &mut upload).await;
+        let result = match handle(&mut call, route, &parts, &mut upload).await {
+            Ok(answer) => Ok(answer),
+            Err(refusal) => Err(Box::pin(refusal.with_share(&call)).await),
+        };
         (standing, spent) = (call.standing, call.spent);
         result
     };
     upload.discard(shared.leftover());
-    let result = result.map_err(|refusal| {
-        let problem = refusal.into_problem();
+    let result = result.inspect_err(|refusal| {
+        let problem = refusal.problem();
         shared.meters.refused(problem.code());
         let (code, detail) = (problem.code(), &*problem.detail);
         if problem.kind.status().is_server_error() {
@@ -89,7 +92,6 @@ pub(crate) async fn answer(connection: Arc<Connection>, request: Request<Incomin
         } else {
             tracing::debug!(request_id = %id, sender = %sender.address, code, detail, "refused");
         }
-        problem
     });
     let answer = finish(result, &id, standing, arrived_ms);
     let took = begun.elapsed();
@@ -132,6 +134,7 @@ async fn handle(call: &mut Call<'_>, route: Route, head: &Parts, upload: &mut Up
         Route::Explain => Box::pin(explain::explain(call, &head.headers, upload)).await,
         Route::Webhook => Box::pin(webhook::receive(call, &head.headers, upload)).await,
         Route::Keys => Ok(published_keys(call.shared.acknowledgement_keys.key_set())),
+        Route::Document => call.shared.documents().answer(head.uri.path()),
         Route::Live => Ok(call.shared.health.liveness_response()),
         Route::Ready | Route::Unknown => Ok(call.shared.health.readiness_response()),
     }
@@ -177,13 +180,13 @@ fn sender(connection: &Connection, headers: &HeaderMap) -> Sender {
     forwarded_for(headers, &connection.shared.config.trusted_proxies).map_or(peer.sender, Sender::from)
 }
 
-fn finish(result: Result<Answer, Problem>, id: &RequestId, standing: Option<Standing>, arrived_ms: i64) -> Answer {
+fn finish(result: Result<Answer, Refusal>, id: &RequestId, standing: Option<Standing>, arrived_ms: i64) -> Answer {
     let mut answer = match result {
         Ok(mut answer) => {
             answer.headers_mut().insert(request_id::HEADER, id.header_value());
             answer
         }
-        Err(problem) => problem.into_response(id),
+        Err(refusal) => refusal.into_answer(id),
     };
     if let Some(standing) = standing {
         standing.write(answer.headers_mut(), arrived_ms);

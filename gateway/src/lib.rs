@@ -9,6 +9,7 @@
 //! | `body`, `encoding`, `inflate`, `admission`, `buffer` | a body's bytes, bounded |
 //! | `sender`, `rate`, `source` | limits by address and client |
 //! | [`acknowledgement`] | the signed part of a 202, and the keys that sign it |
+//! | `documents` | OpenAPI, JSON Schemas, pages of problem codes |
 //! | `answer`, `written`, `meters` | what goes out: answers, problems, metrics |
 //! | [`process`] | all of it as a process of its own |
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ mod body;
 mod buffer;
 mod call;
 mod config;
+mod documents;
 mod encoding;
 mod entry_book;
 mod exchange;

@@ -2,6 +2,8 @@
 
 use http::Method;
 
+use crate::documents;
+
 /// Addresses that are served; health always is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Routes {
@@ -41,12 +43,14 @@ pub(crate) enum Route {
     Live,
     /// `GET /readyz`
     Ready,
+    /// `GET` of a document: `/openapi.json`, `/docs`, `/schemas/receipt.json`, `/problems`, ...
+    Document,
     /// Anything else.
     Unknown,
 }
 
 impl Route {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Receipt,
         Self::Batch,
         Self::Explain,
@@ -54,6 +58,7 @@ impl Route {
         Self::Keys,
         Self::Live,
         Self::Ready,
+        Self::Document,
         Self::Unknown,
     ];
 
@@ -67,6 +72,7 @@ impl Route {
             "/.well-known/receipts-keys.json" => Self::Keys,
             "/healthz" => Self::Live,
             "/readyz" => Self::Ready,
+            _ if documents::has(path, routes) => Self::Document,
             _ => Self::Unknown,
         };
         match (routes, route) {
@@ -85,6 +91,7 @@ impl Route {
             Self::Keys => "keys",
             Self::Live => "healthz",
             Self::Ready => "readyz",
+            Self::Document => "documents",
             Self::Unknown => "unknown",
         }
     }
@@ -106,7 +113,7 @@ impl Route {
             Self::Webhook => 2,
             // Here only: the receipt's and the request's.
             Self::Explain => 2,
-            Self::Keys | Self::Live | Self::Ready | Self::Unknown => 0,
+            Self::Keys | Self::Live | Self::Ready | Self::Document | Self::Unknown => 0,
         }
     }
 
@@ -157,6 +164,10 @@ mod tests {
             ("/api/service/receipt", Route::Webhook),
             ("/healthz", Route::Live),
             ("/readyz", Route::Ready),
+            ("/problems/invalid_receipt", Route::Document),
+            ("/openapi.json", Route::Unknown),
+            ("/docs", Route::Unknown),
+            ("/schemas/receipt.json", Route::Unknown),
             ("/api/v1/receipts", Route::Unknown),
             ("/api/v1/receipts/batch", Route::Unknown),
             ("/api/v1/receipts/explain", Route::Unknown),

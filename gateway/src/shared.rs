@@ -1,7 +1,7 @@
 //! State that all connections share.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 
 use accounts::RegistryCache;
 use receipt::{Judge, Limits};
@@ -15,6 +15,7 @@ use crate::acknowledgement::AcknowledgementKeys;
 use crate::admission::Admission;
 use crate::body::Bounds;
 use crate::config::GatewayConfig;
+use crate::documents::Documents;
 use crate::entry_book::EntryBook;
 use crate::meters::Meters;
 use crate::rate::{Exceeded, Rate, Standing};
@@ -47,6 +48,7 @@ pub(crate) struct Shared {
     pub(crate) key_rate: Option<Rate>,
     pub(crate) meters: Meters,
     pub(crate) sources: Arc<Sources>,
+    documents: OnceLock<Documents>,
     /// Requests in progress.
     pub(crate) requests: AtomicUsize,
     /// Explanations in progress: they take the same CPU that receipts need, so few run at a time.
@@ -78,6 +80,7 @@ impl Shared {
             key_rate: rate("receipts signed with this key", config.rate_key_receipts_per_s),
             meters: Meters::new(),
             sources: Arc::new(Sources::new(&config)),
+            documents: OnceLock::new(),
             requests: AtomicUsize::new(0),
             explaining: Semaphore::new((cpu.threads() / 2).max(1)),
             config,
@@ -90,6 +93,11 @@ impl Shared {
             registry,
             acknowledgement_keys,
         }
+    }
+
+    /// Documents for people and tools.
+    pub(crate) fn documents(&self) -> &Documents {
+        self.documents.get_or_init(|| Documents::new(&self.limits))
     }
 
     /// Charges an address with signature verifications, beside `before` that the same request was

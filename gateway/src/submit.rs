@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderMap, HeaderName};
-use receipt::{Algorithm, NotSigned, RejectReason, check_request_signature};
+use receipt::{Algorithm, BodyKind, FaultCode, NotSigned, RejectReason, check_request_signature};
 use receipt_log::{Position, Record, RecordKind, TraceText};
 use service::problem::{Kind, Problem};
 use tokio::time::timeout;
@@ -16,6 +16,10 @@ use crate::body::{Held, Upload};
 use crate::call::{Call, Spent};
 use crate::registered::require_registered;
 use crate::route::Route;
+use crate::webhook::{is_receipt, kind_of};
+
+/// Hint for a sender of batches at the address of single receipts.
+const BATCHES: &str = "a batch goes to /api/v1/receipts/batch";
 
 const SIGNATURE: HeaderName = HeaderName::from_static("x-service-signature");
 
@@ -23,7 +27,11 @@ const SIGNATURE: HeaderName = HeaderName::from_static("x-service-signature");
 pub(crate) async fn receipt(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut Upload) -> Result<Answer, Refusal> {
     let signature = request_signature(headers)?;
     let shared = Arc::clone(call.shared);
-    let body = call.receive(headers, upload, shared.limits.receipt_bytes_max).await?;
+    let received = call.receive(headers, upload, shared.limits.receipt_bytes_max).await;
+    let body = received.map_err(|refusal| match refusal.kind() {
+        Kind::BodyTooLarge | Kind::DecodedBodyTooLarge => refusal.with_hint(BATCHES),
+        _ => refusal,
+    })?;
     let arrived_ms = call.arrived_ms;
     let checking = Arc::clone(&shared);
     let check = move || {
@@ -31,11 +39,12 @@ pub(crate) async fn receipt(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
             .judge
             .check_signed_receipt(body.as_ref(), arrived_ms, &signature);
         let checked = checked.map(|(head, signer)| (head, signer, sha256(body.as_ref())));
+        let checked = checked.map_err(|why| receipt_not_signed(why, body.as_ref()));
         (body, signature, checked)
     };
     // It waits, because the limits on requests and their bytes bound how many wait.
     let (body, signature, checked) = shared.cpu.run_waiting(check).await?;
-    let (head, signer, body_sha256) = checked.map_err(receipt_not_signed)?;
+    let (head, signer, body_sha256) = checked?;
     call.charge_key(&signer.key_fingerprint, 1)?;
     require_registered(call, signer).await?;
     let position = store(call, RecordKind::Receipt, body, Some(signature)).await?;
@@ -61,6 +70,7 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
         let checked = charged.map(|standing| {
             let verified = read.and_then(|batch| checking.judge.verify_batch(batch));
             let verified = verified.map(|(head, signer)| (head, signer, sha256(body.as_ref())));
+            let verified = verified.map_err(|why| batch_not_signed(why, body.as_ref()));
             (standing, verified)
         });
         (body, checked)
@@ -68,7 +78,7 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
     let (body, checked) = shared.cpu.run_waiting(check).await?;
     let (standing, verified) = checked.map_err(|exceeded| call.over(exceeded))?;
     call.charged(Ok(standing))?;
-    let (head, signer, body_sha256) = verified.map_err(batch_not_signed)?;
+    let (head, signer, body_sha256) = verified?;
     call.charge_key(&signer.key_fingerprint, head.receipt_count)?;
     require_registered(call, signer).await?;
     let position = store(call, RecordKind::Batch, body, None).await?;
@@ -128,7 +138,9 @@ pub(crate) fn optional_signature(headers: &HeaderMap) -> Result<Option<String>, 
 /// body.
 fn request_signature(headers: &HeaderMap) -> Result<String, Refusal> {
     let Some(signature) = optional_signature(headers)? else {
-        let detail = "send X-Service-Signature: base64 of the signature over the body, by the receipt's key";
+        let detail = format!(
+            "send X-Service-Signature: base64 of the signature over the body, by the receipt's key; {BATCHES}, without it"
+        );
         return Err(Problem::new(Kind::MissingRequestSignature, detail).into());
     };
     let bytes = check_request_signature(&signature).map_err(|fault| malformed_signature(fault.detail))?;
@@ -143,7 +155,29 @@ fn malformed_signature(detail: String) -> Refusal {
     Problem::new(Kind::InvalidRequestSignature, detail).into()
 }
 
-fn receipt_not_signed(why: NotSigned) -> Refusal {
+/// Refuses a body that is meant for the other address, if `why` lets suppose that.
+fn wrong_address(why: &NotSigned, body: &[u8], sent_to: BodyKind) -> Option<Refusal> {
+    let NotSigned::Format(error) = why else { return None };
+    let lacks = |pointer| {
+        let mut faults = error.faults.iter();
+        faults.any(|fault| fault.code == FaultCode::MissingMember && fault.pointer == pointer)
+    };
+    let detail = match sent_to {
+        BodyKind::Receipt if lacks("/receiptId") && kind_of(body) == BodyKind::Batch => {
+            "the body is a batch: send it to /api/v1/receipts/batch, without X-Service-Signature"
+        }
+        BodyKind::Batch if lacks("/receipts") && is_receipt(body) => {
+            "the body is a single receipt: send it to /api/v1/receipts, with X-Service-Signature"
+        }
+        _ => return None,
+    };
+    Some(Problem::new(Kind::WrongAddress, detail).into())
+}
+
+fn receipt_not_signed(why: NotSigned, body: &[u8]) -> Refusal {
+    if let Some(refusal) = wrong_address(&why, body, BodyKind::Receipt) {
+        return refusal;
+    }
     match why {
         NotSigned::Format(error) => malformed(error, Kind::InvalidReceipt),
         NotSigned::Length(length) => malformed_signature(format!("X-Service-Signature: {length}")),
@@ -151,7 +185,10 @@ fn receipt_not_signed(why: NotSigned) -> Refusal {
     }
 }
 
-fn batch_not_signed(why: NotSigned) -> Refusal {
+fn batch_not_signed(why: NotSigned, body: &[u8]) -> Refusal {
+    if let Some(refusal) = wrong_address(&why, body, BodyKind::Batch) {
+        return refusal;
+    }
     let (kind, code, detail) = match why {
         NotSigned::Format(error) => return malformed(error, Kind::InvalidBatch),
         NotSigned::Length(length) => (Kind::InvalidBatch, "invalid_signature_length", length.to_string()),

@@ -35,8 +35,10 @@ use crate::written::written;
 
 /// Differences between a batch and a receipt.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Shape {
     receipts: Option<IgnoredAny>,
+    receipt_id: Option<IgnoredAny>,
 }
 
 /// Members of a batch that has some.
@@ -59,6 +61,12 @@ pub(crate) fn kind_of(body: &[u8]) -> BodyKind {
     } else {
         BodyKind::Receipt
     }
+}
+
+/// Whether a body is meant as a receipt, whatever it lacks.
+pub(crate) fn is_receipt(body: &[u8]) -> bool {
+    let shape: Option<Shape> = serde_json::from_slice(body).ok();
+    shape.is_some_and(|shape| shape.receipts.is_none() && shape.receipt_id.is_some())
 }
 
 /// A body whose form is right.
@@ -222,6 +230,7 @@ fn refusal(kind: BodyKind, bad: &[Bad]) -> Refusal {
         (_, first) => first.map_or_else(String::new, |bad| bad.detail.clone()),
     };
     let mut problem = Problem::new(problem_of(first, kind), detail);
+    problem.more_faults = bad.len() > FAULTS_MAX;
     for bad in bad.into_iter().take(FAULTS_MAX) {
         let pointer = match bad.reason {
             RejectReason::BadBatchSignature => "/signature".to_owned(),
@@ -257,6 +266,7 @@ async fn require_entries(call: &Call<'_>, kind: BodyKind, good: &[Good]) -> Resu
         ),
     };
     let mut problem = Problem::new(Kind::EntryUnknown, detail);
+    problem.more_faults = count > FAULTS_MAX;
     for (index, good) in unknown().take(FAULTS_MAX) {
         let pointer = pointer(kind, index, "/content/entryId");
         let NamedEntry { id, publisher } = &good.entry;

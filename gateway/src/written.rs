@@ -1,20 +1,49 @@
-//! A long answer, with its share of the budget.
+//! Long answers, each with its share of the budget.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use service::problem::Problem;
 
 use crate::admission::{Full, Reservation};
 use crate::answer::{Answer, Refusal, address_overloaded, json, overloaded};
 use crate::call::Call;
 use crate::source::Claim;
 
-/// A text on its way out, with its share of the budget, which is in its reader's account until it
-/// is sent.
-struct Written {
-    text: Vec<u8>,
+/// The most faults that a problem lists without a share of the budget.
+const UNSHARED_FAULTS_MAX: usize = 20;
+
+/// A share of the budget, which is in its reader's account until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
     _reservation: Reservation,
     _claim: Claim,
+}
+
+impl Share {
+    async fn of(call: &Call<'_>, bytes: usize) -> Result<Self, Refusal> {
+        let mut claim = call.source.begin().map_err(|Full| address_overloaded())?;
+        if !claim.try_raise(bytes) {
+            return Err(address_overloaded());
+        }
+        let admission = Arc::clone(&call.shared.admission);
+        let reservation = admission.reserve(bytes).await.map_err(|_| overloaded())?;
+        Ok(Self {
+            _reservation: reservation,
+            _claim: claim,
+        })
+    }
+
+    /// The body of an answer, which holds this share until it is sent.
+    pub(crate) fn holding(self, text: Vec<u8>) -> Bytes {
+        Bytes::from_owner(Written { text, _share: self })
+    }
+}
+
+/// A text on its way out.
+struct Written {
+    text: Vec<u8>,
+    _share: Share,
 }
 
 impl AsRef<[u8]> for Written {
@@ -26,15 +55,23 @@ impl AsRef<[u8]> for Written {
 /// 200 with `text`, which is JSON and may be as long as what it answers, while its reader may be
 /// slow.
 pub(crate) async fn written(call: &Call<'_>, text: Vec<u8>) -> Result<Answer, Refusal> {
-    let mut claim = call.source.begin().map_err(|Full| address_overloaded())?;
-    if !claim.try_raise(text.len()) {
-        return Err(address_overloaded());
+    let share = Share::of(call, text.len()).await?;
+    Ok(json(share.holding(text)))
+}
+
+/// Share of a problem with many faults. Where there is none, the problem is cut to few.
+pub(crate) async fn share_of_problem(call: &Call<'_>, problem: &mut Problem) -> Option<Share> {
+    if problem.faults.len() <= UNSHARED_FAULTS_MAX {
+        return None;
     }
-    let admission = Arc::clone(&call.shared.admission);
-    let reservation = admission.reserve(text.len()).await.map_err(|_| overloaded())?;
-    Ok(json(Bytes::from_owner(Written {
-        text,
-        _reservation: reservation,
-        _claim: claim,
-    })))
+    let fault_bytes = |fault: &service::problem::ProblemFault| {
+        // Names and quotes of the three members.
+        40 + fault.pointer.len() + fault.code.len() + fault.detail.len()
+    };
+    let bytes = problem.faults.iter().map(fault_bytes).sum();
+    let share = Share::of(call, bytes).await.ok();
+    if share.is_none() {
+        problem.cut_faults(UNSHARED_FAULTS_MAX);
+    }
+    share
 }

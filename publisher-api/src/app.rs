@@ -95,6 +95,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .split_for_parts();
     routes
         .merge(web::docs::router(openapi::finished(document)))
+        .merge(web::problems::router())
         .fallback(web::envelope::not_found)
         .method_not_allowed_fallback(web::envelope::method_not_allowed)
         .layer(middleware::from_fn_with_state(around, web::envelope::envelope))

@@ -264,7 +264,7 @@ impl<'a> Outline<'_, 'a> {
         let mut fields = Fields {
             tape: own,
             text: self.scanner.text,
-            faults: Faults::default(),
+            faults: Faults::of_receipt(),
         };
         if own.kind(0) != Kind::Object {
             fields.wrong_type("", "an object", 0);

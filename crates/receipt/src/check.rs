@@ -37,7 +37,7 @@ pub struct BatchHead {
 /// milliseconds.
 ///
 /// # Errors
-/// Up to twenty faults; one alone where the body isn't I-JSON.
+/// Up to 20 faults; one alone where the body isn't I-JSON.
 pub fn check_receipt(body: &[u8], received_at_ms: i64, limits: &Limits) -> Result<ReceiptHead, FormatError> {
     scratch::with(|scratch| {
         let receipt = parse_receipt(body, received_at_ms, limits, scratch)?;
@@ -59,7 +59,7 @@ impl ReceiptHead {
 /// arrival in Unix milliseconds.
 ///
 /// # Errors
-/// Up to twenty faults; one alone where the body isn't I-JSON or exceeds a limit.
+/// Up to 1,000 faults; one alone where the body isn't I-JSON or exceeds a limit.
 pub fn check_batch(body: &[u8], received_at_ms: i64, limits: &Limits) -> Result<BatchHead, FormatError> {
     batch::check_size(body.len(), limits)?;
     let text = utf8(body)?;
@@ -76,7 +76,7 @@ pub(crate) fn read_batch<'b>(
     scratch: &mut Scratch,
     each: &mut dyn FnMut(&Receipt<'_>, &Tape),
 ) -> Result<(Batch<'b>, BatchHead), FormatError> {
-    let mut faults = Faults::default();
+    let mut faults = Faults::of_batch();
     let mut client_id = None;
     let mut key_kinds = std::mem::take(&mut scratch.key_kinds);
     let mut key_kind = |pem: &str| key_kinds.of(pem);
@@ -89,7 +89,7 @@ pub(crate) fn read_batch<'b>(
             Err(unreadable) => faults.absorb(&format!("/receipts/{index}"), unreadable.error),
         }
         if faults.is_full() {
-            ControlFlow::Break(std::mem::take(&mut faults).into_error())
+            ControlFlow::Break(std::mem::replace(&mut faults, Faults::of_batch()).into_error())
         } else {
             ControlFlow::Continue(())
         }

@@ -4,11 +4,18 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// At most this many faults are listed for one body.
-pub(crate) const FAULTS_MAX: usize = 20;
+/// The most faults that are listed for one body.
+pub(crate) const FAULTS_MAX: usize = 1_000;
+
+/// The most faults that are listed for one receipt, so that a batch's list names many receipts.
+const RECEIPT_FAULTS_MAX: usize = 20;
+
+/// The longest list of faults, in bytes of pointers and details: a pointer contains names that the
+/// sender chose.
+const FAULTS_BYTES_MAX: usize = 256 * 1024;
 
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, $remedy:literal,)+) => {
         /// The stable, machine-readable kind of a format fault.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum FaultCode { $($(#[doc = $doc])+ $name,)+ }
@@ -28,71 +35,86 @@ macro_rules! codes {
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$name => concat!($($doc),+).trim(),)+ }
             }
+
+            /// Advice: what to change, for documents.
+            #[must_use]
+            pub const fn remedy(self) -> &'static str {
+                match self { $(Self::$name => $remedy,)+ }
+            }
         }
     };
 }
 
 codes! {
     /// Not JSON (RFC 8259).
-    InvalidJson = "invalid_json",
+    InvalidJson = "invalid_json", "Serialize the body with a JSON library.",
     /// Not UTF-8 (RFC 8259 section 8.1).
-    InvalidUtf8 = "invalid_utf8",
+    InvalidUtf8 = "invalid_utf8", "Encode the body as UTF-8.",
     /// Starts with a byte order mark (RFC 8259 section 8.1).
-    ByteOrderMark = "byte_order_mark",
+    ByteOrderMark = "byte_order_mark", "Remove the first three bytes, EF BB BF.",
     /// Data follow the JSON value.
-    TrailingData = "trailing_data",
+    TrailingData = "trailing_data", "Send one JSON value, and nothing after it.",
     /// Two members of an object have one name (RFC 7493 section 2.3).
-    DuplicateMember = "duplicate_member",
+    DuplicateMember = "duplicate_member", "Write each member once.",
     /// A `\u` escape of half a surrogate pair (RFC 7493 section 2.1).
     LoneSurrogate = "lone_surrogate",
+        "Write characters beyond U+FFFF as both halves of the pair, or as UTF-8.",
     /// Nested deeper than allowed.
-    TooDeep = "too_deep",
+    TooDeep = "too_deep", "Flatten the members that you added: 32 nested arrays and objects are allowed.",
     /// A number no IEEE 754 double holds (RFC 7493 section 2.2).
     NumberOutOfRange = "number_out_of_range",
+        "Write the number as a string, or within the range of a double.",
     /// A required member is absent.
-    MissingMember = "missing_member",
+    MissingMember = "missing_member", "Add the member that the pointer names.",
     /// A member is of another JSON type than it must be.
-    WrongType = "wrong_type",
+    WrongType = "wrong_type", "Write the JSON type that the detail names.",
     /// Not a UUID in 36 characters.
-    InvalidUuid = "invalid_uuid",
+    InvalidUuid = "invalid_uuid", "Generate a UUID (RFC 9562) and write its 36 characters, hyphens included.",
     /// Not an RFC 3339 timestamp with milliseconds.
-    InvalidTimestamp = "invalid_timestamp",
+    InvalidTimestamp = "invalid_timestamp", "Write RFC 3339 with a zone, like `2026-11-24T09:30:01.125Z`.",
     /// Too far ahead of, or behind, the time of arrival.
-    TimestampOutOfRange = "timestamp_out_of_range",
+    TimestampOutOfRange = "timestamp_out_of_range", "Check the clock, and send receipts within 30 days.",
     /// A `version` other than 1.0.0.
-    UnsupportedVersion = "unsupported_version",
+    UnsupportedVersion = "unsupported_version", "Write `1.0.0`.",
     /// A `signatureAlgorithm` other than Ed25519, RSA-2048 and ECDSA-P256.
     UnsupportedAlgorithm = "unsupported_algorithm",
+        "Sign with Ed25519, RSA-2048 or ECDSA-P256, and name it so.",
     /// Not standard, padded base64 (RFC 4648 section 4).
-    InvalidBase64 = "invalid_base64",
+    InvalidBase64 = "invalid_base64", "Encode with the standard alphabet and padding, without line breaks.",
     /// Not an SPKI public key in PEM of a supported kind.
     InvalidPublicKey = "invalid_public_key",
+        "Send the public key as an SPKI PEM (`-----BEGIN PUBLIC KEY-----`). If it was the private key, replace the key.",
     /// The key is of another kind than `signatureAlgorithm` names.
-    KeyAlgorithmMismatch = "key_algorithm_mismatch",
+    KeyAlgorithmMismatch = "key_algorithm_mismatch", "Name the algorithm of the key in `client.publicKey`.",
     /// Not `sha256:` and 64 hexadecimal digits.
     InvalidContentHash = "invalid_content_hash",
+        "Write `sha256:` and the SHA-256 of the content as 64 hexadecimal digits.",
     /// Not an http or https URL with a host.
     InvalidUrl = "invalid_url",
+        "Write an absolute http or https URL without user name, whitespace or control characters.",
     /// A URL on another host than the publisher's.
     UrlOutsidePublisher = "url_outside_publisher",
+        "Write the domain of the URL, or a parent domain of it, in `content.publisher`.",
     /// Not training, inference or research.
-    InvalidPurpose = "invalid_purpose",
+    InvalidPurpose = "invalid_purpose", "Write `training`, `inference` or `research`.",
     /// Not a DNS host name.
     InvalidPublisher = "invalid_publisher",
+        "Write a host name in ASCII, like `news.example.com`, without scheme and path.",
     /// A string is longer than allowed.
-    TooLong = "too_long",
+    TooLong = "too_long", "Shorten the string to the limit that the detail names.",
     /// A receipt is longer than allowed.
     ReceiptTooLarge = "receipt_too_large",
+        "Shorten or remove members that you added: 64 KiB are allowed by default.",
     /// A batch is longer than allowed.
-    BatchTooLarge = "batch_too_large",
+    BatchTooLarge = "batch_too_large", "Divide the batch: 8 MiB are allowed by default.",
     /// A batch whose `batchId` is an empty string.
-    EmptyBatchId = "empty_batch_id",
+    EmptyBatchId = "empty_batch_id", "Give the batch an ID, such as a UUID.",
     /// A batch without receipts.
-    EmptyBatch = "empty_batch",
+    EmptyBatch = "empty_batch", "Send at least one receipt.",
     /// A batch with more receipts than allowed.
-    TooManyReceipts = "too_many_receipts",
+    TooManyReceipts = "too_many_receipts", "Divide the batch: 10,000 receipts are allowed by default.",
     /// The receipts of a batch carry different keys.
-    MixedKeys = "mixed_keys",
+    MixedKeys = "mixed_keys", "Send a batch for each key.",
 }
 
 impl FaultCode {
@@ -139,7 +161,8 @@ pub struct Fault {
     pub detail: String,
 }
 
-/// Why a body isn't a receipt or batch: one to twenty faults, in the order they were found.
+/// Why a body isn't a receipt or batch: its faults, in the order they were found. A batch has at
+/// most 1,000, each receipt 20, and their texts take 256 KiB.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FormatError {
     /// The faults. Never empty.
@@ -168,33 +191,58 @@ impl FormatError {
     }
 }
 
-/// Collects faults up to [`FAULTS_MAX`].
-#[derive(Debug, Default)]
+/// Collects faults up to a limit.
+#[derive(Debug)]
 pub(crate) struct Faults {
     list: Vec<Fault>,
+    count_max: usize,
+    bytes_left: usize,
+    /// Whether a fault was found that the list had no room for.
+    is_full: bool,
     more: bool,
 }
 
 impl Faults {
-    pub(crate) fn push(&mut self, pointer: String, code: FaultCode, detail: impl Into<String>) {
-        if self.list.len() < FAULTS_MAX {
-            self.list.push(Fault {
-                pointer,
-                code,
-                detail: detail.into(),
-            });
-        } else {
-            self.more = true;
+    /// The faults of a receipt, or of a batch's own members.
+    pub(crate) fn of_receipt() -> Self {
+        Self::up_to(RECEIPT_FAULTS_MAX)
+    }
+
+    /// The faults of a batch and its receipts.
+    pub(crate) fn of_batch() -> Self {
+        Self::up_to(FAULTS_MAX)
+    }
+
+    fn up_to(count_max: usize) -> Self {
+        Self {
+            list: Vec::new(),
+            count_max,
+            bytes_left: FAULTS_BYTES_MAX,
+            is_full: false,
+            more: false,
         }
+    }
+
+    pub(crate) fn push(&mut self, pointer: String, code: FaultCode, detail: impl Into<String>) {
+        let detail = detail.into();
+        let bytes = pointer.len() + detail.len();
+        let fits = self.list.len() < self.count_max && bytes <= self.bytes_left;
+        // The first fault is always listed: an error has one.
+        if self.is_full || !(fits || self.list.is_empty()) {
+            (self.is_full, self.more) = (true, true);
+            return;
+        }
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        self.list.push(Fault { pointer, code, detail });
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Whether more was found than is listed.
+    /// Whether a fault was found that the list had no room for. No further one is listed.
     pub(crate) fn is_full(&self) -> bool {
-        self.more
+        self.is_full
     }
 
     pub(crate) fn has(&self, pointer: &str) -> bool {

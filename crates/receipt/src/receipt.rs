@@ -92,7 +92,7 @@ impl From<FormatError> for Unreadable<'_> {
 /// held.
 ///
 /// # Errors
-/// Up to twenty faults; one alone where the body isn't I-JSON.
+/// Up to 20 faults; one alone where the body isn't I-JSON.
 pub fn parse_receipt<'a>(
     body: &'a [u8],
     received_at_ms: i64,
@@ -138,7 +138,7 @@ pub(crate) fn read<'a>(
     let mut fields = Fields {
         tape,
         text,
-        faults: Faults::default(),
+        faults: Faults::of_receipt(),
     };
     if tape.kind(0) != Kind::Object {
         fields.wrong_type("", "an object", 0);

@@ -289,13 +289,71 @@ fn all_faults_are_told_up_to_twenty() {
             ("/signature".to_owned(), FaultCode::WrongType),
         ]
     );
-    let mut batch = batch(30, ED25519);
-    for index in 0..30 {
-        set(&mut batch, &format!("/receipts/{index}/receiptId"), json!("no"));
+}
+
+#[test]
+fn a_batch_lists_up_to_a_thousand_faults() {
+    let with_bad_ids = |count: usize| {
+        let mut batch = batch(1, ED25519);
+        let mut receipt = batch["receipts"][0].clone();
+        receipt["receiptId"] = json!("no");
+        batch["receipts"] = json!(vec![receipt; count]);
+        check_batch(&bytes(&batch), NOW_MS, &Limits::default()).unwrap_err()
+    };
+    for (count, listed, more) in [(30, 30, false), (1_000, 1_000, false), (1_001, 1_000, true)] {
+        let error = with_bad_ids(count);
+        assert_eq!((error.faults.len(), error.more), (listed, more));
+        for (index, fault) in error.faults.iter().enumerate() {
+            assert_eq!(fault.pointer, format!("/receipts/{index}/receiptId"));
+        }
     }
-    let error = check_batch(&bytes(&batch), NOW_MS, &Limits::default()).unwrap_err();
-    assert_eq!((error.faults.len(), error.more), (20, true));
-    assert_eq!(error.faults[19].pointer, "/receipts/19/receiptId");
+}
+
+#[test]
+fn a_receipt_with_many_faults_leaves_room_for_the_others() {
+    let long = "x".repeat(4_097);
+    let receipt = format!(
+        "{{{}}}",
+        (0..15)
+            .map(|n| format!(r#""{n}":"{long}""#))
+            .collect::<Vec<_>>()
+            .join(",")
+    );
+    let receipts = vec![receipt; 100].join(",");
+    let batch = format!(r#"{{"receipts":[{receipts}]}}"#);
+    let error = check_batch(batch.as_bytes(), NOW_MS, &Limits::default()).unwrap_err();
+    assert!(error.more);
+    for index in 0..49 {
+        let prefix = format!("/receipts/{index}/");
+        let of_receipt = error.faults.iter().filter(|fault| fault.pointer.starts_with(&prefix));
+        assert_eq!(of_receipt.count(), 20);
+    }
+}
+
+#[test]
+fn a_list_of_faults_is_bounded_in_bytes() {
+    // Each pointer has 31 names of 128 bytes.
+    let long = "x".repeat(4_097);
+    let name = "n".repeat(128);
+    let members = (0..10)
+        .map(|n| format!(r#""{n}":"{long}""#))
+        .collect::<Vec<_>>()
+        .join(",");
+    let nested = format!(
+        "{}{{{members}}}{}",
+        format!(r#"{{"{name}":"#).repeat(28),
+        "}".repeat(28)
+    );
+    let batch = format!(r#"{{"receipts":[{}]}}"#, vec![nested; 150].join(","));
+    assert!(batch.len() < 8 << 20);
+    let error = check_batch(batch.as_bytes(), NOW_MS, &Limits::default()).unwrap_err();
+    let bytes: usize = error
+        .faults
+        .iter()
+        .map(|fault| fault.pointer.len() + fault.detail.len())
+        .sum();
+    assert!(error.more && error.faults.len() < 1_000);
+    assert!((200 * 1024..=256 * 1024).contains(&bytes), "{bytes}");
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! | [`health`] | what readiness is made of |
 //! | [`shutdown`] | signals and the time to drain |
 //! | [`problem`] | error kind -> HTTP status and RFC 9457 body, in one table |
+//! | [`problem_page`] | the pages that a problem's `type` names |
 //! | [`request_id`] | `X-Request-Id` |
 //! | [`trace`] | `traceparent`, and the field `trace_id` of log lines |
 //! | [`data`] | the section `[data]`: where files are kept
@@ -27,6 +28,7 @@ pub mod host;
 pub mod instant;
 pub mod metrics;
 pub mod problem;
+pub mod problem_page;
 pub mod rate_limit;
 pub mod request_id;
 pub mod retry;

@@ -1,8 +1,9 @@
 //! Problems: errors as RFC 9457 `application/problem+json`.
 //!
-//! [`Kind`] is the one table from what went wrong to the status, stable code and title; handlers
-//! name the kind and say what a person can do about it in `detail`. `type` is the relative
-//! reference `/problems/<code>` (RFC 9457, 3.1.1), the same on every host that runs this service.
+//! [`Kind`] is the one table from what went wrong to the status, stable code, title, meaning and
+//! remedy; handlers name the kind and say what a person can do about it in `detail`. `type` is the
+//! relative reference `/problems/<code>` (RFC 9457, 3.1.1), the same on every host that runs this
+//! service. [`crate::problem_page`] serves the table at these addresses.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -15,15 +16,14 @@ use crate::request_id::{HEADER as REQUEST_ID, RequestId};
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// The most faults one problem lists; a batch of 10,000 wrong receipts is told about the first
-/// ones.
-pub const FAULTS_MAX: usize = 100;
+/// The most faults that one problem lists. `moreErrors` says if there are more.
+pub const FAULTS_MAX: usize = 1_000;
 
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident = $status:ident, $code:literal, $title:literal;)*) => {
+    ($($(#[doc = $doc:literal])+ $kind:ident = $status:ident, $code:literal, $title:literal, $remedy:literal;)*) => {
         /// Kind of an error.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Kind { $($(#[$doc])* $kind,)* }
+        pub enum Kind { $($(#[doc = $doc])+ $kind,)* }
 
         impl Kind {
             /// Every kind.
@@ -47,6 +47,18 @@ macro_rules! kinds {
                 match self { $(Kind::$kind => $title,)* }
             }
 
+            /// Meaning, for people who meet the code.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self { $(Kind::$kind => concat!($($doc),+).trim(),)* }
+            }
+
+            /// Advice: what to change.
+            #[must_use]
+            pub fn remedy(self) -> &'static str {
+                match self { $(Kind::$kind => $remedy,)* }
+            }
+
             /// Value of `type`, a relative reference.
             #[must_use]
             pub fn type_uri(self) -> &'static str {
@@ -57,129 +69,219 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The body isn't JSON as RFC 7493 wants it.
-    InvalidJson = BAD_REQUEST, "invalid_json", "The body isn't valid JSON";
-    /// The body is JSON and no receipt; the faults say where.
-    InvalidReceipt = BAD_REQUEST, "invalid_receipt", "The body isn't a valid receipt";
-    /// The body is JSON and no batch; the faults say where.
-    InvalidBatch = BAD_REQUEST, "invalid_batch", "The body isn't a valid batch";
-    /// The body isn't in the encoding that Content-Encoding names.
-    InvalidEncoding = BAD_REQUEST, "invalid_encoding", "The body isn't in its declared encoding";
-    /// The body is JSON and not of the shape that is wanted; the faults say where.
-    InvalidBody = BAD_REQUEST, "invalid_body", "The body isn't valid";
-    /// A parameter of the query has a value that can't be.
-    InvalidQuery = BAD_REQUEST, "invalid_query", "A query parameter is invalid";
-    /// The request itself is malformed in another way.
-    BadRequest = BAD_REQUEST, "bad_request", "The request is malformed";
-    /// No `X-Service-Signature`.
-    MissingRequestSignature = UNAUTHORIZED, "missing_request_signature", "The request signature is missing";
-    /// `X-Service-Signature` that isn't base64 of a signature.
-    InvalidRequestSignature = BAD_REQUEST, "invalid_request_signature", "The request signature is malformed";
-    /// `X-Service-Signature` that doesn't verify.
-    BadRequestSignature = UNAUTHORIZED, "bad_request_signature", "The request signature doesn't verify";
-    /// A receipt's own signature that doesn't verify.
-    BadSignature = UNAUTHORIZED, "bad_signature", "A receipt's signature doesn't verify";
-    /// A batch's signature that doesn't verify.
-    BadBatchSignature = UNAUTHORIZED, "bad_batch_signature", "The batch's signature doesn't verify";
-    /// No signature of RFC 9421, where one proves a key.
-    MissingMessageSignature = UNAUTHORIZED, "missing_message_signature", "A message signature is required";
-    /// A signature of RFC 9421 that doesn't hold.
-    InvalidMessageSignature = UNAUTHORIZED, "invalid_message_signature", "The message signature isn't valid";
-    /// No API key.
-    MissingApiKey = UNAUTHORIZED, "missing_api_key", "An API key is required";
-    /// An API key that is malformed, unknown or revoked.
-    InvalidApiKey = UNAUTHORIZED, "invalid_api_key", "The API key isn't valid";
-    /// An API key past its time.
-    ExpiredApiKey = UNAUTHORIZED, "expired_api_key", "The API key has expired";
-    /// No JWT.
-    MissingToken = UNAUTHORIZED, "missing_token", "A JWT is required";
-    /// A JWT that doesn't hold, for whatever reason but its end.
-    InvalidToken = UNAUTHORIZED, "invalid_token", "The JWT isn't valid";
-    /// A JWT past its time.
-    ExpiredToken = UNAUTHORIZED, "expired_token", "The JWT has expired";
-    /// The key hasn't the scope this needs.
-    InsufficientScope = FORBIDDEN, "insufficient_scope", "The API key lacks a scope";
-    /// The key's account hasn't verified the domain this is about.
-    DomainNotVerified = FORBIDDEN, "domain_not_verified", "The domain isn't verified for this account";
-    /// The key is limited to other domains of its account.
-    KeyDomains = FORBIDDEN, "key_domains", "The API key is for other domains";
-    /// A client's key that isn't registered, where only registered ones may sign.
-    ClientKeyUnknown = FORBIDDEN, "client_key_unknown", "The client's key isn't registered";
-    /// A client's key that is revoked, where only registered ones may sign.
-    ClientKeyRevoked = FORBIDDEN, "client_key_revoked", "The client's key is revoked";
-    /// A key to be registered whose possession the request doesn't prove.
-    KeyNotProven = FORBIDDEN, "key_not_proven", "The request doesn't prove possession of the key";
-    /// The address is unknown.
-    NotFound = NOT_FOUND, "not_found", "There is nothing at this address";
-    /// A receipt for an entry that isn't here, where entries are required.
-    EntryUnknown = NOT_FOUND, "entry_unknown", "The entry is unknown";
-    /// The entry's id is used: by another entry of the account's, or by someone else.
-    EntryConflict = CONFLICT, "entry_conflict", "The entry's id is used";
-    /// The account has as many entries as it may have.
-    TooManyEntries = CONFLICT, "too_many_entries", "The account has as many entries as it may have";
+    /// The body isn't JSON as RFC 8259 and RFC 7493 define it. The fault names the position.
+    InvalidJson = BAD_REQUEST, "invalid_json", "The body isn't valid JSON",
+        "Serialize the body with a JSON library, as UTF-8 without a byte order mark, and \
+         write each member once.";
+    /// The body is JSON, but not a receipt. `errors` names each member that breaks a rule.
+    InvalidReceipt = BAD_REQUEST, "invalid_receipt", "The body isn't a valid receipt",
+        "Correct the members that `errors` names and sign again. docs/receipt-format.md has \
+         the rules.";
+    /// The body is JSON, but not a batch of receipts. `errors` names each fault, with the
+    /// receipt's index in its pointer. Nothing of the batch is stored.
+    InvalidBatch = BAD_REQUEST, "invalid_batch", "The body isn't a valid batch",
+        "Drop or correct the receipts that `errors` names, and sign the batch again. With \
+         `moreErrors`, further receipts may be faulty.";
+    /// The body is a batch at the address of single receipts, or a single receipt at the
+    /// address of batches.
+    WrongAddress = BAD_REQUEST, "wrong_address", "The body belongs to another address",
+        "Send a receipt to `/api/v1/receipts` with `X-Service-Signature`, and a batch to \
+         `/api/v1/receipts/batch`.";
+    /// The body can't be decoded as `Content-Encoding` declares.
+    InvalidEncoding = BAD_REQUEST, "invalid_encoding", "The body isn't in its declared encoding",
+        "Compress the whole body with gzip or zstd, or remove `Content-Encoding`.";
+    /// The body is JSON, but not of the form that this address reads. `errors` names the
+    /// members.
+    InvalidBody = BAD_REQUEST, "invalid_body", "The body isn't valid",
+        "Correct the members that `errors` names; `/openapi.json` has the form.";
+    /// A query parameter is unknown, occurs twice, is empty or has an invalid value.
+    InvalidQuery = BAD_REQUEST, "invalid_query", "A query parameter is invalid",
+        "Correct the parameter that `errors` names. The detail lists what is allowed.";
+    /// The request breaks a rule of HTTP, such as a missing or repeated `Host`, or its body
+    /// ended early.
+    BadRequest = BAD_REQUEST, "bad_request", "The request is malformed",
+        "Send the request with a common HTTP client; the detail names the rule.";
+    /// A single receipt came without the header `X-Service-Signature`.
+    MissingRequestSignature = UNAUTHORIZED, "missing_request_signature", "The request signature is missing",
+        "Sign the exact bytes of the body with the receipt's key and send the signature in \
+         base64. A batch needs none: send it to `/api/v1/receipts/batch`.";
+    /// `X-Service-Signature` isn't base64 of a signature of the receipt's algorithm, or occurs
+    /// twice.
+    InvalidRequestSignature = BAD_REQUEST, "invalid_request_signature", "The request signature is malformed",
+        "Send the signature once, in base64 with padding (RFC 4648 section 4).";
+    /// `X-Service-Signature` isn't the signature of `client.publicKey` over the body's bytes.
+    /// The detail has the SHA-256 of the bytes that arrived and the key's fingerprint.
+    BadRequestSignature = UNAUTHORIZED, "bad_request_signature", "The request signature doesn't verify",
+        "Send exactly the bytes that were signed, and sign with the key whose public half is \
+         in the receipt.";
+    /// `signature` isn't the signature of `client.publicKey` over the canonical receipt without
+    /// `signature` and `signatureAlgorithm`.
+    BadSignature = UNAUTHORIZED, "bad_signature", "A receipt's signature doesn't verify",
+        "Canonicalize with RFC 8785 before signing. `POST /api/v1/receipts/explain` returns \
+         the bytes to sign.";
+    /// The batch's `signature` isn't that of its receipts' key over the canonical batch. The
+    /// detail has the SHA-256 of the canonical bytes and the key's fingerprint.
+    BadBatchSignature = UNAUTHORIZED, "bad_batch_signature", "The batch's signature doesn't verify",
+        "Sign the canonical batch last, and don't change it afterwards. Compare the SHA-256 \
+         with that of your bytes.";
+    /// This address needs a signature of the request (RFC 9421) by the key that it is about.
+    MissingMessageSignature = UNAUTHORIZED, "missing_message_signature", "A message signature is required",
+        "Send `Signature-Input` and `Signature` over the components that the detail names.";
+    /// The signature of the request (RFC 9421) doesn't verify, is expired or doesn't cover the
+    /// required components.
+    InvalidMessageSignature = UNAUTHORIZED, "invalid_message_signature", "The message signature isn't valid",
+        "Sign the components that the detail names with a fresh `created`, and check the \
+         clock.";
+    /// The request has no API key.
+    MissingApiKey = UNAUTHORIZED, "missing_api_key", "An API key is required",
+        "Send `Authorization: Bearer <API_KEY>`. `POST /api/v1/auth/keys` creates keys.";
+    /// The API key is malformed, unknown or revoked.
+    InvalidApiKey = UNAUTHORIZED, "invalid_api_key", "The API key isn't valid",
+        "Check that the whole key is sent. Otherwise create a new one.";
+    /// The API key's `expiresAt` is in the past.
+    ExpiredApiKey = UNAUTHORIZED, "expired_api_key", "The API key has expired",
+        "Create a new key, and rotate keys before they expire.";
+    /// The address is about a person, and the request has no JWT.
+    MissingToken = UNAUTHORIZED, "missing_token", "A JWT is required",
+        "Send `Authorization: Bearer <JWT>` with a token of the configured identity provider.";
+    /// The JWT's signature, issuer, audience or claims are wrong.
+    InvalidToken = UNAUTHORIZED, "invalid_token", "The JWT isn't valid",
+        "Request a new token from the configured identity provider. The detail names the \
+         claim.";
+    /// The JWT's `exp` is in the past.
+    ExpiredToken = UNAUTHORIZED, "expired_token", "The JWT has expired",
+        "Request a new token from the identity provider, and check the clock.";
+    /// The API key doesn't have the scope that the method needs: `read` for GET, `erase` for
+    /// erasures, else `write`.
+    InsufficientScope = FORBIDDEN, "insufficient_scope", "The API key lacks a scope",
+        "Create a key with the scope that the detail names.";
+    /// The account of the API key hasn't verified the domain.
+    DomainNotVerified = FORBIDDEN, "domain_not_verified", "The domain isn't verified for this account",
+        "Verify it with `POST /api/v1/verification/generate` and `GET \
+         /api/v1/verification/check`.";
+    /// The API key is limited to other domains of its account.
+    KeyDomains = FORBIDDEN, "key_domains", "The API key is for other domains",
+        "Use a key without a limit, or one for this domain.";
+    /// This deployment accepts receipts of registered keys only, and this key isn't registered
+    /// for `client.id`.
+    ClientKeyUnknown = FORBIDDEN, "client_key_unknown", "The client's key isn't registered",
+        "Register the key as an operator, or publish it in the operator's key directory \
+         (docs/operators.md).";
+    /// This deployment accepts receipts of registered keys only, and this key was revoked.
+    ClientKeyRevoked = FORBIDDEN, "client_key_revoked", "The client's key is revoked",
+        "Sign with another key of the operator.";
+    /// A key can be registered only by a request that the key signed.
+    KeyNotProven = FORBIDDEN, "key_not_proven", "The request doesn't prove possession of the key",
+        "Sign the request with the private key of the key to be registered \
+         (docs/operators.md).";
+    /// The address doesn't exist, or names something that doesn't exist or belongs to another
+    /// account.
+    NotFound = NOT_FOUND, "not_found", "There is nothing at this address",
+        "Check the path. `/docs` lists all addresses.";
+    /// The publisher has no entry with `content.entryId`, and this receiver requires one.
+    EntryUnknown = NOT_FOUND, "entry_unknown", "The entry is unknown",
+        "Use the entry ID that the publisher lists for the URL.";
+    /// An entry with this ID and other content exists.
+    EntryConflict = CONFLICT, "entry_conflict", "The entry's id is used",
+        "Change the entry with PATCH, or choose another ID.";
+    /// The account's number of entries is at its limit.
+    TooManyEntries = CONFLICT, "too_many_entries", "The account has as many entries as it may have",
+        "Erase entries that aren't needed, or get a higher tier from the service's operator.";
     /// The account has as many open verification tokens as it may have.
-    TooManyChallenges = CONFLICT, "too_many_tokens", "Too many verification tokens wait to be found";
-    /// The account has as many domains as it may have.
-    TooManyDomains = CONFLICT, "too_many_domains", "The account has as many domains as it may have";
-    /// The account has as many erasures in progress as it may have.
-    TooManyErasures = CONFLICT, "too_many_erasures", "Too many erasures are under way";
-    /// The erasure to be cancelled has begun.
-    ErasureBegun = CONFLICT, "erasure_begun", "The erasure has begun";
-    /// The key to be rotated doesn't work any more, or has been replaced.
-    KeyEnded = CONFLICT, "key_ended", "The API key has come to its end";
-    /// The account has as many keys as it may have.
-    TooManyKeys = CONFLICT, "too_many_keys", "The account has as many API keys as it may have";
-    /// Another operator has the key.
-    OperatorKeyHeldElsewhere = CONFLICT, "operator_key_held_elsewhere", "Another operator has the key";
+    TooManyChallenges = CONFLICT, "too_many_tokens", "Too many verification tokens wait to be found",
+        "Publish and check the open tokens, or wait until they expire.";
+    /// The account's number of domains is at its limit.
+    TooManyDomains = CONFLICT, "too_many_domains", "The account has as many domains as it may have",
+        "Remove a domain, or get a higher tier from the service's operator.";
+    /// The account has as many unfinished erasures as it may have.
+    TooManyErasures = CONFLICT, "too_many_erasures", "Too many erasures are in progress",
+        "Wait until one is done. An erasure can name many entries.";
+    /// An erasure can be cancelled only before it begins.
+    ErasureBegun = CONFLICT, "erasure_begun", "The erasure has begun",
+        "Nothing can be cancelled any more; the erasure's state shows its progress.";
+    /// The key to be rotated is revoked, expired or already replaced.
+    KeyEnded = CONFLICT, "key_ended", "The API key has come to its end",
+        "Create a new key.";
+    /// The account's number of active API keys is at the limit of its tier.
+    TooManyKeys = CONFLICT, "too_many_keys", "The account has as many API keys as it may have",
+        "Revoke a key that isn't used, or rotate one.";
+    /// The signing key is registered for another operator.
+    OperatorKeyHeldElsewhere = CONFLICT, "operator_key_held_elsewhere", "Another operator has the key",
+        "Generate a key of your own: each key belongs to one operator.";
     /// The account or the operator has as many of these as it may have.
-    TooManyOperatorItems = CONFLICT, "too_many_operator_items", "As many operators, keys or client IDs as allowed";
-    /// There is no deletion to take back.
-    NoDeletionPending = CONFLICT, "no_deletion_pending", "The account isn't to be deleted";
-    /// The time to take a deletion back is over.
-    DeletionFinal = CONFLICT, "deletion_final", "The deletion can't be taken back any more";
-    /// The resource isn't in the state that If-Match names.
-    PreconditionFailed = PRECONDITION_FAILED, "precondition_failed", "It is in another state";
-    /// The address exists, but not with this method; answer with `Allow`.
-    MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed", "The method isn't allowed here";
-    /// No media type that Accept names can be produced.
-    NotAcceptable = NOT_ACCEPTABLE, "not_acceptable", "None of the accepted media types is available";
-    /// Head or body didn't arrive in time.
-    RequestTimeout = REQUEST_TIMEOUT, "request_timeout", "The request took too long to arrive";
-    /// More body than allowed.
-    BodyTooLarge = PAYLOAD_TOO_LARGE, "body_too_large", "The body is too large";
-    /// More body than allowed after decoding.
-    DecodedBodyTooLarge = PAYLOAD_TOO_LARGE, "decoded_body_too_large", "The decoded body is too large";
-    /// Not JSON by its Content-Type.
-    UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "The media type isn't supported";
-    /// A Content-Encoding other than gzip, zstd and identity.
-    UnsupportedEncoding = UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", "The content encoding isn't supported";
-    /// A transfer coding other than chunked.
-    UnsupportedTransferCoding = NOT_IMPLEMENTED, "unsupported_transfer_coding", "The transfer coding isn't supported";
-    /// More head than allowed.
-    HeadTooLarge = REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", "The request head is too large";
-    /// More requests than the quota allows.
-    RateLimited = TOO_MANY_REQUESTS, "rate_limited", "Too many requests";
-    /// The log can't take the record in time.
-    LogUnavailable = SERVICE_UNAVAILABLE, "log_unavailable", "The receipt log isn't available";
-    /// As much in flight as allowed.
-    Overloaded = SERVICE_UNAVAILABLE, "overloaded", "The service is at its limit";
-    /// The warehouse can't be asked.
-    WarehouseUnavailable = SERVICE_UNAVAILABLE, "warehouse_unavailable", "The warehouse isn't available";
-    /// The warehouse can be asked, and fails at this.
-    WarehouseFailed = SERVICE_UNAVAILABLE, "warehouse_failed", "The warehouse failed";
-    /// The account store can't be asked.
-    AccountsUnavailable = SERVICE_UNAVAILABLE, "accounts_unavailable", "The account store isn't available";
-    /// The keys that JWTs are checked with can't be had.
-    TokensUnavailable = SERVICE_UNAVAILABLE, "tokens_unavailable", "JWTs can't be checked now";
-    /// The process is going away.
-    Draining = SERVICE_UNAVAILABLE, "draining", "The service is shutting down";
-    /// A bug or a broken engine; the detail says no more than the request id.
-    Internal = INTERNAL_SERVER_ERROR, "internal", "Something went wrong on our side";
+    TooManyOperatorItems = CONFLICT, "too_many_operator_items", "As many operators, keys or client IDs as allowed",
+        "Remove one that isn't used. The detail has the limit.";
+    /// There is no deletion of the account to be taken back.
+    NoDeletionPending = CONFLICT, "no_deletion_pending", "The account isn't to be deleted",
+        "Nothing needs to be done: the account remains.";
+    /// The time to take back the account's deletion is over.
+    DeletionFinal = CONFLICT, "deletion_final", "The deletion can't be taken back any more",
+        "Create a new account.";
+    /// The resource isn't in the state that `If-Match` names: somebody else changed it.
+    PreconditionFailed = PRECONDITION_FAILED, "precondition_failed", "It is in another state",
+        "Read it again, and repeat the change with its new `ETag`.";
+    /// The address exists, but not with this method.
+    MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed", "The method isn't allowed here",
+        "Use a method that the header `Allow` lists.";
+    /// `Accept` names no media type that this address can produce.
+    NotAcceptable = NOT_ACCEPTABLE, "not_acceptable", "None of the accepted media types is available",
+        "Send `Accept: application/json`, or one that the detail lists.";
+    /// The head or body didn't arrive within its time.
+    RequestTimeout = REQUEST_TIMEOUT, "request_timeout", "The request took too long to arrive",
+        "Send the request again. Send smaller batches, or compress them, on a slow line.";
+    /// The body is longer than this address allows.
+    BodyTooLarge = PAYLOAD_TOO_LARGE, "body_too_large", "The body is too large",
+        "Send less at once: divide a batch, shorten a receipt. The detail has the limit.";
+    /// The body is longer than allowed once its `Content-Encoding` is removed.
+    DecodedBodyTooLarge = PAYLOAD_TOO_LARGE, "decoded_body_too_large", "The decoded body is too large",
+        "Divide the batch: limits are for decoded bytes.";
+    /// `Content-Type` isn't the media type that this address reads.
+    UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "The media type isn't supported",
+        "Send `Content-Type: application/json`, or what the detail names.";
+    /// `Content-Encoding` isn't one that this address reads.
+    UnsupportedEncoding = UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", "The content encoding isn't supported",
+        "The gateway reads gzip, zstd and identity; the APIs read identity.";
+    /// `Transfer-Encoding` names another coding than chunked.
+    UnsupportedTransferCoding = NOT_IMPLEMENTED, "unsupported_transfer_coding", "The transfer coding isn't supported",
+        "Compress with `Content-Encoding` instead.";
+    /// Request line and header fields together are longer than allowed.
+    HeadTooLarge = REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", "The request head is too large",
+        "Remove header fields such as cookies, or shorten the query.";
+    /// The sender used up its quota. `X-RateLimit-*` show limit, rest and reset.
+    RateLimited = TOO_MANY_REQUESTS, "rate_limited", "Too many requests",
+        "Send the same request again after `Retry-After` seconds. Receipts that are sent \
+         twice count once.";
+    /// The log didn't confirm the receipts in time. They may be stored.
+    LogUnavailable = SERVICE_UNAVAILABLE, "log_unavailable", "The receipt log isn't available",
+        "Send the same bytes again after `Retry-After` seconds. Receipts that were stored \
+         count once.";
+    /// As many requests, or bytes, are in progress as the service allows.
+    Overloaded = SERVICE_UNAVAILABLE, "overloaded", "The service is at its limit",
+        "Send the same request again after `Retry-After` seconds, with fewer at a time.";
+    /// The warehouse didn't answer in time.
+    WarehouseUnavailable = SERVICE_UNAVAILABLE, "warehouse_unavailable", "The warehouse isn't available",
+        "Send the request again after `Retry-After` seconds. Operators: docs/runbooks.";
+    /// The warehouse failed at this query.
+    WarehouseFailed = SERVICE_UNAVAILABLE, "warehouse_failed", "The warehouse failed",
+        "Report the `requestId` to the service's operator: the log has the cause.";
+    /// The account store didn't answer in time.
+    AccountsUnavailable = SERVICE_UNAVAILABLE, "accounts_unavailable", "The account store isn't available",
+        "Send the request again after `Retry-After` seconds.";
+    /// The identity provider's keys can't be fetched.
+    TokensUnavailable = SERVICE_UNAVAILABLE, "tokens_unavailable", "JWTs can't be checked now",
+        "Send the request again after `Retry-After` seconds.";
+    /// This process ends; another one takes its place.
+    Draining = SERVICE_UNAVAILABLE, "draining", "The service is shutting down",
+        "Send the request again on a new connection.";
+    /// A fault of the service. Nothing is known to be wrong with the request.
+    Internal = INTERNAL_SERVER_ERROR, "internal", "Something went wrong on our side",
+        "Send the request again later. Report the `requestId` to the service's operator: the \
+         log has the cause.";
 }
 
 impl Kind {
     /// Whether `code` is that of the first fault, which says more than the kind.
-    fn is_format_fault(self) -> bool {
+    pub(crate) fn is_format_fault(self) -> bool {
         matches!(self, Kind::InvalidJson | Kind::InvalidReceipt | Kind::InvalidBatch)
     }
 }
@@ -206,6 +308,8 @@ pub struct Problem {
     pub detail: String,
     /// Faults of the body; at most [`FAULTS_MAX`] are answered.
     pub faults: Vec<ProblemFault>,
+    /// Whether the body has more faults than these.
+    pub more_faults: bool,
     /// `Retry-After`, in seconds.
     pub retry_after_s: Option<u32>,
     /// Further headers, such as `Allow` or the quota's.
@@ -223,6 +327,8 @@ struct Body<'a> {
     request_id: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     errors: &'a [ProblemFault],
+    #[serde(rename = "moreErrors", skip_serializing_if = "std::ops::Not::not")]
+    more_errors: bool,
 }
 
 impl Problem {
@@ -232,6 +338,7 @@ impl Problem {
             kind,
             detail: detail.into(),
             faults: Vec::new(),
+            more_faults: false,
             retry_after_s: None,
             headers: HeaderMap::new(),
         }
@@ -245,6 +352,12 @@ impl Problem {
             detail: detail.into(),
         });
         self
+    }
+
+    /// Lists at most `count_max` faults.
+    pub fn cut_faults(&mut self, count_max: usize) {
+        self.more_faults |= self.faults.len() > count_max;
+        self.faults.truncate(count_max);
     }
 
     /// Sets `Retry-After`.
@@ -269,10 +382,21 @@ impl Problem {
     }
 
     /// The answer: members `type`, `title`, `status`, `code`, `detail`, `requestId`, and `errors`
-    /// if there are faults.
+    /// if there are faults, with `moreErrors` if there are more than those.
     #[must_use]
-    pub fn into_response(mut self, request_id: &RequestId) -> Response<Full<Bytes>> {
-        self.faults.truncate(FAULTS_MAX);
+    pub fn into_response(self, request_id: &RequestId) -> Response<Full<Bytes>> {
+        self.into_response_with(request_id, Bytes::from)
+    }
+
+    /// Writes the answer as [`Problem::into_response`] does. `own` makes its body, to account for
+    /// memory.
+    #[must_use]
+    pub fn into_response_with(
+        mut self,
+        request_id: &RequestId,
+        own: impl FnOnce(Vec<u8>) -> Bytes,
+    ) -> Response<Full<Bytes>> {
+        self.cut_faults(FAULTS_MAX);
         let status = self.kind.status();
         let body = serde_json::to_vec(&Body {
             r#type: self.kind.type_uri(),
@@ -282,8 +406,9 @@ impl Problem {
             detail: &self.detail,
             request_id: request_id.as_str(),
             errors: &self.faults,
+            more_errors: self.more_faults,
         });
-        let mut response = Response::new(Full::new(Bytes::from(body.unwrap_or_default())));
+        let mut response = Response::new(Full::new(own(body.unwrap_or_default())));
         *response.status_mut() = status;
         *response.headers_mut() = self.headers;
         let headers = response.headers_mut();
@@ -353,6 +478,7 @@ mod tests {
         }
         let body = json(problem.into_response(&RequestId::new())).await;
         assert_eq!(body["errors"].as_array().unwrap().len(), FAULTS_MAX);
+        assert_eq!(body["moreErrors"], true);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::{Value, json};
 use serde_path_to_error::Segment;
 use service::problem::{Kind, Problem};
 use tokio::time::timeout;
@@ -16,6 +17,10 @@ use crate::Failure;
 
 /// The longest body of one JSON object, in bytes.
 pub const BYTES_MAX: usize = 64 << 10;
+/// The longest body of which more than the first fault is looked for: each takes further parses.
+const SEVERAL_FAULTS_BYTES_MAX: usize = 4 << 10;
+/// The most faults that are looked for in one body.
+const FAULTS_MAX: usize = 20;
 /// Time for a body to arrive.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
@@ -33,7 +38,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
         let (head, body) = request.into_parts();
         media(&head.headers, "application/json")?;
         let bytes = read(body, BYTES_MAX).await?;
-        parse(&bytes).map(Self)
+        parse_body(&bytes).map(Self)
     }
 }
 
@@ -85,7 +90,7 @@ pub async fn read(body: Body, bytes_max: usize) -> Result<axum::body::Bytes, Fai
 /// are the struct's fields by position: that is refused.
 ///
 /// # Errors
-/// 400: not JSON (`invalid_json`), or not of this shape (`invalid_body`), with the place.
+/// 400: not JSON (`invalid_json`), or not of this shape (`invalid_body`), with the first place.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let refused = |error: &serde_json::Error| refusal(String::new(), error);
@@ -106,9 +111,18 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
     Ok(value)
 }
 
+/// Reads a body as [`parse`] does, and names every fault of a short one.
+///
+/// # Errors
+/// Errors of [`parse`].
+pub fn parse_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
+    parse(bytes).map_err(|failure| with_further_faults::<T>(bytes, failure))
+}
+
 fn refusal(pointer: String, error: &serde_json::Error) -> Failure {
     if error.is_data() {
-        return invalid_member(pointer, plain(error));
+        let (pointer, what) = located(pointer, error);
+        return invalid_member(pointer, what);
     }
     let what = format!(
         "the JSON isn't valid at line {}, column {}",
@@ -129,6 +143,81 @@ fn invalid_member(pointer: String, what: String) -> Failure {
     Problem::new(Kind::InvalidBody, format!("{place}: {what}"))
         .fault(pointer, "invalid_member", what)
         .into()
+}
+
+/// Adds the further faults of a short body, so that its sender can correct all at once.
+fn with_further_faults<T: DeserializeOwned>(bytes: &[u8], failure: Failure) -> Failure {
+    let Failure(mut problem) = failure;
+    if problem.kind != Kind::InvalidBody || bytes.len() > SEVERAL_FAULTS_BYTES_MAX {
+        return Failure(problem);
+    }
+    let mut value = match serde_json::from_slice::<Value>(bytes) {
+        Ok(value) if value.is_object() => value,
+        _ => return Failure(problem),
+    };
+    for _ in 0..FAULTS_MAX {
+        let Some((pointer, what)) = first_fault::<T>(&value) else {
+            break;
+        };
+        if !problem.faults.iter().any(|fault| fault.pointer == pointer) {
+            problem = Box::new(problem.fault(pointer.clone(), "invalid_member", what));
+        }
+        if !pass_over::<T>(&mut value, &pointer) {
+            break;
+        }
+    }
+    if problem.faults.len() > 1 {
+        let count = format!("; {} faults in all", problem.faults.len());
+        problem.detail.push_str(&count);
+    }
+    Failure(problem)
+}
+
+/// Place and advice of the first fault, if there is one.
+fn first_fault<T: DeserializeOwned>(value: &Value) -> Option<(String, String)> {
+    let error = serde_path_to_error::deserialize::<_, T>(value).err()?;
+    Some(located(pointer(error.path()), error.inner()))
+}
+
+/// Removes or replaces what `pointer` names, so that the first fault is elsewhere. Returns whether
+/// that was possible.
+fn pass_over<T: DeserializeOwned>(value: &mut Value, pointer: &str) -> bool {
+    let Some((parent, name)) = pointer.rsplit_once('/') else {
+        return false;
+    };
+    let name = name.replace("~1", "/").replace("~0", "~");
+    let replacements = [json!(""), json!(0), json!(false), json!([]), json!({}), Value::Null];
+    for replacement in std::iter::once(None).chain(replacements.map(Some)) {
+        let mut changed = value.clone();
+        match (changed.pointer_mut(parent), replacement) {
+            (Some(Value::Object(members)), None) => drop(members.remove(&name)),
+            (Some(Value::Object(members)), Some(replacement)) => drop(members.insert(name.clone(), replacement)),
+            (Some(Value::Array(items)), Some(replacement)) => {
+                let item = name.parse().ok().and_then(|index: usize| items.get_mut(index));
+                let Some(item) = item else { continue };
+                *item = replacement;
+            }
+            _ => continue,
+        }
+        if first_fault::<T>(&changed).is_none_or(|(place, _)| place != pointer) {
+            *value = changed;
+            return true;
+        }
+    }
+    false
+}
+
+/// Place of a fault, and what to change. A missing member's place is its own.
+fn located(mut pointer: String, error: &serde_json::Error) -> (String, String) {
+    let text = error.to_string();
+    let missing = text
+        .strip_prefix("missing field `")
+        .and_then(|rest| rest.split_once('`'));
+    if let Some((name, _)) = missing {
+        pointer.push('/');
+        pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+    }
+    (pointer, plain(error))
 }
 
 /// Says what to change. serde's own text names Rust's types.
@@ -241,6 +330,30 @@ mod tests {
             );
             assert_eq!(problem.faults[0].pointer, pointer, "{body}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_refusal_names_every_fault() {
+        for (body, pointers) in [
+            (r#"{"scope":[]}"#, vec!["/name"]),
+            (
+                r#"{"a":1,"count":-1,"level":"middle","scope":"x"}"#,
+                vec!["/a", "/count", "/level", "/name", "/scope"],
+            ),
+            (
+                r#"{"name":7,"scope":["read",7,"x",{}]}"#,
+                vec!["/name", "/scope/1", "/scope/3"],
+            ),
+        ] {
+            let Failure(problem) = ask("application/json", None, body).await.unwrap_err();
+            let mut found: Vec<&str> = problem.faults.iter().map(|fault| fault.pointer.as_str()).collect();
+            found.sort_unstable();
+            assert_eq!(found, pointers, "{body}");
+        }
+        // A long body would take long to be looked through.
+        let long = format!(r#"{{"x":"{}","y":1}}"#, "a".repeat(SEVERAL_FAULTS_BYTES_MAX));
+        let Failure(problem) = ask("application/json", None, long).await.unwrap_err();
+        assert_eq!(problem.faults.len(), 1);
     }
 
     #[tokio::test]

@@ -10,6 +10,7 @@
 //! - [`stream`]: answers that are written piece by piece; [`shares`]: places that each account has
 //!   of its own
 //! - [`time`]: times in answers
+//! - [`problems`]: the pages that a problem's `type` names
 //! - [`openapi`]: what is the same in the documents of all APIs; [`docs`]: the page that shows one
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ mod failure;
 pub mod json;
 pub mod openapi;
 pub mod params;
+pub mod problems;
 pub mod serve;
 pub mod shares;
 pub mod stream;

@@ -24,9 +24,12 @@ pub struct ProblemBody {
     /// Advice to a person.
     detail: String,
     request_id: String,
-    /// The faults of a body or query, 100 at most.
+    /// The faults of a body or query, 1,000 at most.
     #[schema(required = false)]
     errors: Vec<ProblemError>,
+    /// `true` if there are more faults than `errors` lists.
+    #[schema(required = false)]
+    more_errors: bool,
 }
 
 /// A fault of a body or query.

@@ -338,7 +338,6 @@ async fn what_is_no_batch() {
         (bytes(&unsigned), "missing_member", "/signature"),
         (bytes(&one_bad), "invalid_uuid", "/receipts/2/content/entryId"),
         (bytes(&not_receipts), "wrong_type", "/receipts"),
-        (receipt().0, "missing_member", "/batchId"),
         (b"{\"batchId\":".to_vec(), "invalid_json", "/batchId"),
     ];
     for (body, code, pointer) in cases {
@@ -415,5 +414,97 @@ async fn wrong_heads() {
         "the connection goes on"
     );
     assert_eq!(gateway.records().len(), 1);
+    gateway.stop().await;
+}
+
+/// A batch of `count` values that aren't receipts.
+fn no_receipts(count: usize) -> Vec<u8> {
+    let receipts = vec![json!(0); count];
+    let batch = json!({
+        "version": "1.0.0", "batchId": "b", "receipts": receipts, "signature": "AAAA", "signatureAlgorithm": "Ed25519"
+    });
+    serde_json::to_vec(&batch).unwrap()
+}
+
+#[tokio::test]
+async fn a_batch_names_every_faulty_receipt_up_to_a_thousand() {
+    let gateway = Running::start().await;
+    let mut client = gateway.connect().await;
+    for (count, listed, more) in [(300, 300, Value::Null), (10_000, 1_000, json!(true))] {
+        let answer = client.post(BATCH, JSON, &no_receipts(count)).await;
+        answer.refused(400, "wrong_type");
+        let problem = answer.json();
+        let errors = problem["errors"].as_array().unwrap();
+        assert_eq!((errors.len(), &problem["moreErrors"]), (listed, &more));
+        for (index, error) in errors.iter().enumerate() {
+            assert_eq!(error["pointer"], format!("/receipts/{index}"));
+        }
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_of_faults_without_room_for_it_is_cut() {
+    let limits = Limits {
+        receipt_bytes_max: 4 << 10,
+        batch_bytes_max: 4 << 10,
+        ..Limits::default()
+    };
+    let gateway = Running::limited(limits, |config| {
+        // The address may hold 16 KiB, and the list of 300 faults takes more.
+        config.inflight_bytes_max = 32 << 10;
+    })
+    .await;
+    let mut client = gateway.connect().await;
+    let answer = client.post(BATCH, JSON, &no_receipts(300)).await;
+    answer.refused(400, "wrong_type");
+    let problem = answer.json();
+    assert_eq!(problem["errors"].as_array().unwrap().len(), 20);
+    assert_eq!(problem["moreErrors"], true);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_at_the_other_address_is_told_the_right_one() {
+    let gateway = Running::start().await;
+    let mut client = gateway.connect().await;
+    let (receipt, batch) = (receipt().0, batch(2));
+    for (path, fields, body, code, right) in [
+        (RECEIPTS, FIELDS, &batch, "wrong_address", "/api/v1/receipts/batch"),
+        (BATCH, JSON, &receipt, "wrong_address", "/api/v1/receipts,"),
+        (
+            RECEIPTS,
+            JSON,
+            &batch,
+            "missing_request_signature",
+            "/api/v1/receipts/batch",
+        ),
+        (
+            RECEIPTS,
+            FIELDS,
+            &super::sample::batch(200),
+            "body_too_large",
+            "/api/v1/receipts/batch",
+        ),
+    ] {
+        let answer = client.post(path, fields, body).await;
+        let problem = answer.json();
+        assert_eq!(problem["code"], code, "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(right), "{problem}");
+    }
+    // A receipt that lacks members is one nevertheless, and so is a batch.
+    let unsigned = without("", "signature");
+    client.post(BATCH, JSON, &unsigned).await.refused(400, "wrong_address");
+    client
+        .post(RECEIPTS, FIELDS, br#"{"receipts":[]}"#)
+        .await
+        .refused(400, "wrong_address");
+    for body in [&b"{}"[..], b"[]", b"7"] {
+        client
+            .post(BATCH, JSON, body)
+            .await
+            .refused(400, if body == b"{}" { "missing_member" } else { "wrong_type" });
+    }
+    assert_eq!(gateway.records().len(), 0);
     gateway.stop().await;
 }

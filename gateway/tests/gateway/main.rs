@@ -5,6 +5,7 @@
 mod acknowledgements;
 mod bad_input;
 mod client;
+mod documents;
 mod drain;
 mod durable;
 mod encodings;

@@ -82,7 +82,7 @@ async fn create(
         return Ok(Json(CreateAnswer::Many(answer)).into_response());
     }
     json::media(&head.headers, JSON)?;
-    let wish: EntryWish = json::parse(&json::read(body, json::BYTES_MAX).await?)?;
+    let wish: EntryWish = json::parse_body(&json::read(body, json::BYTES_MAX).await?)?;
     let new = wish.checked(&principal)?;
     let actor = actor(&principal);
     let accounts = &app.deps.accounts;
@@ -205,7 +205,7 @@ async fn rectify(
     let (head, body) = request.into_parts();
     json::media(&head.headers, MERGE_PATCH).or_else(|_| json::media(&head.headers, JSON))?;
     let states = if_match(&head.headers);
-    let patch: EntryPatch = json::parse(&json::read(body, json::BYTES_MAX).await?)?;
+    let patch: EntryPatch = json::parse_body(&json::read(body, json::BYTES_MAX).await?)?;
     let right: Rectification = patch.checked()?;
     let accounts = &app.deps.accounts;
     let entry = accounts.entry(&principal.account_id, id).await?;

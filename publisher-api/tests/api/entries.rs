@@ -136,7 +136,8 @@ async fn refusals_name_the_place() {
             json!({"url": "ftp://example.com/", "title": " ", "authors": [""]}),
             &["/url", "/title", "/authors/0"],
         ),
-        (json!({"url": "https://example.com/"}), &[""]),
+        (json!({"url": "https://example.com/"}), &["/title"]),
+        (json!({"url": 1, "further": 2}), &["/further", "/url", "/title"]),
         (json!([]), &[""]),
     ] {
         let problem = stack

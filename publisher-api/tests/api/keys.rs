@@ -108,7 +108,7 @@ async fn a_wish_that_cant_be_met_says_where_and_why() {
         ),
         (with("scope", json!("read")), "/scope", "must be an array"),
         (with("tier", json!("enterprise")), "/tier", "remove this member"),
-        (json!({"name": "a", "scope": ["read"]}), "", "expiresIn"),
+        (json!({"name": "a", "scope": ["read"]}), "/expiresIn", "expiresIn"),
     ] {
         let refused = stack
             .server

@@ -1079,8 +1079,10 @@ export interface components {
             code: string;
             /** @description Advice to a person. */
             detail: string;
-            /** @description The faults of a body or query, 100 at most. */
+            /** @description The faults of a body or query, 1,000 at most. */
             errors?: components["schemas"]["ProblemError"][];
+            /** @description `true` if there are more faults than `errors` lists. */
+            moreErrors?: boolean;
             requestId: string;
             /** Format: int32 */
             status: number;
