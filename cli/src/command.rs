@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::failure::{Answer, EXIT_CODES, Failure};
 use crate::{
     accounts, audit, canonicalize, check_signature, clients, config, deliver, dev_token, domains, explain, idle,
-    keygen, keys, migrate, operators, rejected, repair, rewind, send, shards, sign, up, usage, verify,
+    keygen, keys, migrate, operators, rejected, relay, repair, rewind, send, shards, sign, up, usage, verify,
 };
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
@@ -22,6 +22,7 @@ enum Command {
     Sign(sign::Sign),
     Send(send::Send),
     Deliver(deliver::Deliver),
+    Relay(Box<relay::Relay>),
     Verify(verify::Verify),
     Explain(explain::Explain),
     Canonicalize(canonicalize::Canonicalize),
@@ -55,6 +56,7 @@ impl Cli {
             Command::Sign(command) => command.run(),
             Command::Send(command) => command.run(),
             Command::Deliver(command) => command.run(),
+            Command::Relay(command) => command.run(),
             Command::Verify(command) => command.run(),
             Command::Explain(command) => command.run(),
             Command::Canonicalize(command) => command.run(),

@@ -3,7 +3,8 @@
 //! - [`command`]: the command line, and which command runs
 //! - offline, on files and standard input: [`keygen`], [`sign`], [`verify`], [`explain`],
 //!   [`canonicalize`], [`check_signature`]
-//! - against a gateway: [`send`]; against a publisher's webhook: [`deliver`]
+//! - against a gateway: [`send`], and [`relay`] for programs of this machine; against a publisher's
+//!   webhook: [`deliver`]
 //! - on a data directory: [`up`] (all services in one process), [`accounts`](mod@accounts),
 //!   [`keys`], [`dev_token`], [`clients`], [`operators`], [`audit`], [`repair`], [`rewind`],
 //!   [`rejected`] (list, show, replay), [`usage`](mod@usage) (check, rebuild), [`config`]
@@ -42,6 +43,7 @@ pub mod keys;
 pub mod migrate;
 pub mod operators;
 pub mod rejected;
+pub mod relay;
 pub mod repair;
 pub mod rewind;
 mod runtime;
