@@ -179,7 +179,7 @@ impl Relay {
             queue_receipts_max: self.spool_receipts_max as usize,
             queue_bytes_max: (self.spool_mib_max as usize) << 20,
             requests_in_flight_max: self.requests_max.into(),
-            spool_age_max: Duration::from_hours(self.spool_hours_max.into()),
+            spool_age_max: Duration::from_secs(u64::from(self.spool_hours_max) * 3_600),
             ..ClientOptions::default()
         }
     }

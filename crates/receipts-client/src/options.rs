@@ -78,7 +78,7 @@ impl Default for ClientOptions {
                 max: Duration::from_secs(30),
             },
             sync_interval: Duration::from_millis(100),
-            spool_age_max: Duration::from_hours(72),
+            spool_age_max: Duration::from_secs(72 * 3_600),
             kept_bytes_max: 64 << 20,
             on_refused: None,
         }
