@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::failure::{Answer, EXIT_CODES, Failure};
 use crate::{
     accounts, audit, canonicalize, check_signature, clients, completions, config, deliver, dev_token, domains, explain,
-    help_groups, idle, keygen, keys, man, migrate, new, operators, rejected, repair, rewind, send, shards, sign, tail,
+    help_groups, idle, keygen, keys, man, migrate, new, operators, rejected, relay, repair, rewind, send, shards, sign, tail,
     trigger, up, usage, verify, version,
 };
 
@@ -34,6 +34,7 @@ pub(crate) enum Command {
     Send(send::Send),
     Trigger(trigger::TriggerCommand),
     Deliver(deliver::Deliver),
+    Relay(Box<relay::Relay>),
     Verify(verify::Verify),
     Explain(explain::Explain),
     Canonicalize(canonicalize::Canonicalize),
@@ -72,6 +73,7 @@ impl Cli {
             Command::Send(command) => command.run(),
             Command::Trigger(command) => command.run(),
             Command::Deliver(command) => command.run(),
+            Command::Relay(command) => command.run(),
             Command::Verify(command) => command.run(),
             Command::Explain(command) => command.run(),
             Command::Canonicalize(command) => command.run(),

@@ -16,7 +16,9 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("To try it out", &["up", "trigger", "dev-token"]),
     (
         "For AI operators, to make and send receipts",
-        &["keygen", "new", "sign", "send", "deliver", "explain", "canonicalize"],
+        &[
+            "keygen", "new", "sign", "send", "relay", "deliver", "explain", "canonicalize",
+        ],
     ),
     (
         "For publishers, to see and check who used content",

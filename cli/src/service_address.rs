@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::data_dir::{Addresses, DataDir};
 use crate::failure::Failure;
 
-/// The options `--url` and `--data`.
+/// The options `--url`, `--data` and `--cacert`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ServiceAddress {
     /// Address of the service [default: that of the `receipts up` which runs on --data]
@@ -14,6 +14,9 @@ pub(crate) struct ServiceAddress {
     /// Data directory of a `receipts up` on this machine, to find its address
     #[arg(long, value_name = "DIR", default_value = "data")]
     data: PathBuf,
+    /// For https: PEM file of the authorities to trust instead of the system's
+    #[arg(long, value_name = "FILE", env = "RECEIPTS_CACERT")]
+    pub(crate) cacert: Option<PathBuf>,
 }
 
 impl ServiceAddress {

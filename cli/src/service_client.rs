@@ -1,14 +1,16 @@
 //! Requests of commands to a running service.
 
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
+use http_client::StreamConnector;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client as HyperClient;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use receipts_client::connector;
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -20,7 +22,7 @@ const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
 /// A client of one base URL.
 pub(crate) struct ServiceClient {
-    http: HyperClient<HttpConnector, Full<Bytes>>,
+    http: HyperClient<StreamConnector, Full<Bytes>>,
     base: String,
 }
 
@@ -33,22 +35,14 @@ pub(crate) struct Answered {
 }
 
 impl ServiceClient {
-    /// A client of the service at `base`.
+    /// A client of the service at `base`. For `https`, the authorities of `cacert` are trusted, or
+    /// the system's.
     ///
     /// # Errors
-    /// `base` isn't an http URL.
-    pub(crate) fn new(base: &str) -> Result<Self, Failure> {
-        let wrong = |what: &str| Failure::Input(format!("the address {base} can't be used: {what}"));
+    /// `base` isn't an http or https URL, or `cacert` can't be used.
+    pub(crate) fn new(base: &str, cacert: Option<&Path>) -> Result<Self, Failure> {
         let base = base.trim_end_matches('/');
-        let parsed: Uri = base.parse().map_err(|e: http::uri::InvalidUri| wrong(&e.to_string()))?;
-        match parsed.scheme_str() {
-            Some("http") => {}
-            Some("https") => return Err(wrong("HTTPS isn't supported; use an address that begins with http://")),
-            _ => return Err(wrong("it must begin with http://")),
-        }
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_WAIT));
+        let connector = connector(base, CONNECT_WAIT, cacert).map_err(Failure::input)?;
         Ok(Self {
             http: HyperClient::builder(TokioExecutor::new()).build(connector),
             base: base.to_owned(),

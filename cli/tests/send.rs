@@ -172,11 +172,7 @@ fn an_unavailable_gateway_exits_with_3_and_wrong_usage_with_2() {
     )
     .expect(3);
     receipts(&["send", "--url", &url, "--key", path], b"").expect(2);
-    receipts(
-        &["send", "--url", "https://localhost", "--key", path],
-        signed.as_bytes(),
-    )
-    .expect(2);
+    receipts(&["send", "--url", "ftp://localhost", "--key", path], signed.as_bytes()).expect(2);
     receipts(&["send", "--url", "localhost", "--key", path], signed.as_bytes()).expect(2);
     receipts(&["send", "--key", path], signed.as_bytes()).expect(2);
 }

@@ -7,12 +7,15 @@ pub mod webhook_client;
 
 use std::time::Duration;
 
+use receipts_client::retrying::RetryPolicy;
+use receipts_client::submission::Compression;
+
 use crate::failure::{Answer, Failure};
 use crate::input::InputArg;
 use crate::key_file;
-use crate::send::retrying::RetryPolicy;
+use crate::send::PAUSES;
+use crate::send::grouping::Grouping;
 use crate::send::run::Run;
-use crate::send::submission::{Compression, Grouping};
 use webhook_client::WebhookClient;
 
 const AFTER_HELP: &str = "\
@@ -97,6 +100,7 @@ impl Deliver {
                 attempts_max: self.attempts,
                 timeout: Duration::from_secs(self.timeout),
                 total_max: Some(Duration::from_secs(self.give_up)),
+                pauses: PAUSES,
             },
             json: self.json,
         };

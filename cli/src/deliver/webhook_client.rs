@@ -1,25 +1,15 @@
 //! The way to a publisher's webhook.
 
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue};
 use outbound::{Client, Config, Error, Session};
+use receipts_client::retrying::{Outcome, Transport, Try};
+use receipts_client::submission::Submission;
 
 use crate::failure::Failure;
-use crate::send::retrying::{Outcome, Transport, Try};
-use crate::send::submission::Submission;
 
 /// The answer to the largest batch names each of its 10,000 receipts.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
-
-/// Statuses that may change later; a webhook that can't store answers 500 (service-interface.md).
-const PASSING: [StatusCode; 6] = [
-    StatusCode::REQUEST_TIMEOUT,
-    StatusCode::TOO_MANY_REQUESTS,
-    StatusCode::INTERNAL_SERVER_ERROR,
-    StatusCode::BAD_GATEWAY,
-    StatusCode::SERVICE_UNAVAILABLE,
-    StatusCode::GATEWAY_TIMEOUT,
-];
 
 /// A connection to a webhook, recreated when it ends.
 pub struct WebhookClient {
@@ -51,7 +41,7 @@ impl Transport for WebhookClient {
             .await
         {
             Ok(answer) if answer.status.is_success() => Try::Ended(Outcome::Accepted),
-            Ok(answer) => Try::answered(answer.status, &answer.headers, &answer.body, &PASSING),
+            Ok(answer) => Try::answered(answer.status, &answer.headers, &answer.body),
             Err(error) if error.may_pass() => Try::again(error.to_string()),
             // A private address, a wrong certificate: it will be the same for every receipt.
             Err(error) => Try::Ended(Outcome::Unavailable(format!(

@@ -4,43 +4,52 @@
 //! input ── read, group, sign (one thread, rayon) ──> queue ──> N senders (tokio) ──> summary
 //! ```
 //!
-//! - [`submission`]: one request's body and headers, made of one document or a group of them
+//! - [`grouping`]: requests, each made of one document or a group of them
 //! - [`run`]: the whole way of the input, over any transport; `receipts deliver` shares it
-//! - [`retrying`]: one request with its retries
-//! - [`gateway_client`]: the transport to a gateway
+//! - [`gateway_arg`]: the options that name a gateway
 //! - [`summary`]: what became of everything
+//!
+//! `receipts_client` has the connections to a gateway, and a request with its retries.
 
-pub mod gateway_client;
-pub mod retrying;
+pub mod gateway_arg;
+pub mod grouping;
 pub mod run;
-pub mod submission;
 pub mod summary;
 
 use std::time::Duration;
 
 use indicatif::ProgressBar;
+use receipts_client::retrying::{RetryPauses, RetryPolicy};
+use receipts_client::submission::Compression;
 
 use crate::failure::{Answer, Failure};
 use crate::input::InputArg;
 use crate::key_file::KeyArg;
 use crate::terminal::note;
-use gateway_client::GatewayClient;
-use retrying::RetryPolicy;
+use gateway_arg::GatewayArg;
+use grouping::Grouping;
 use run::Run;
-use submission::{Compression, Grouping};
+
+/// Pauses between tries, of which a person waits for the end.
+pub const PAUSES: RetryPauses = RetryPauses {
+    min: Duration::from_millis(200),
+    max: Duration::from_secs(10),
+};
 
 const AFTER_HELP: &str = "\
 Receipts go as they stand: `receipts sign` signs them. The key makes the request's X-Service-Signature, and with \
 --batch the batches' own signatures, so it must be the key in the receipts' client.publicKey. A document that is \
 a batch already is submitted as a batch.
 
-Answers 408, 429, 502, 503 and 504 and broken connections are tried again after growing, jittered pauses, and not \
-before a Retry-After. A receipt sent twice is counted once, so a retry is harmless, and so is running it all again.
+Answers 408, 429, 500, 502, 503 and 504 and broken connections are tried again after growing, jittered pauses, and not before a \
+Retry-After of up to a minute. A receipt sent twice is counted once, so a retry is harmless, and so is running it all again.
 
 Examples:
   receipts send --url http://127.0.0.1:8080 --key client.key signed.ndjson
   receipts send --url http://127.0.0.1:8080 --key client.key \\
     --batch 1000 --zstd signed.ndjson
+  receipts send --url https://receipts.example.com --cacert ca.pem \\
+    --key client.key signed.ndjson
   receipts sign --key client.key new.ndjson |
     receipts send --url http://127.0.0.1:8080 --key client.key --json
 
@@ -54,9 +63,8 @@ Exit codes:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Send {
-    /// The gateway's address
-    #[arg(long, value_name = "U", env = "RECEIPTS_URL")]
-    url: String,
+    #[command(flatten)]
+    gateway: GatewayArg,
     #[command(flatten)]
     key: KeyArg,
     /// Put single receipts together into signed batches of N
@@ -89,7 +97,7 @@ impl Send {
     pub fn run(self) -> Result<Answer, Failure> {
         let key = self.key.read()?;
         let timeout = Duration::from_secs(self.timeout);
-        let client = GatewayClient::new(&self.url, timeout)?;
+        let client = self.gateway.client(timeout)?;
         let compression = match (self.gzip, self.zstd) {
             (true, _) => Compression::Gzip,
             (_, true) => Compression::Zstd,
@@ -102,6 +110,7 @@ impl Send {
                 attempts_max: self.attempts,
                 timeout,
                 total_max: None,
+                pauses: PAUSES,
             },
             json: self.json,
         };

@@ -5,14 +5,17 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
+use receipts_client::retrying::{Outcome, RetryPolicy, Transport, submit};
 use tokio::sync::mpsc;
 
-use super::retrying::{Outcome, RetryPolicy, Transport, submit};
-use super::submission::{Grouping, Submission};
+use super::grouping::{Grouping, PreparedRequest};
 use super::summary::Summary;
 use crate::failure::{Answer, Failure};
 use crate::input::Input;
 use crate::terminal::Output;
+
+/// The failed try of a request that is reported.
+const NOTED_ATTEMPT: u32 = 3;
 
 /// Settings of a run.
 pub struct Run {
@@ -48,13 +51,13 @@ impl Run {
         };
         let progress = progress_bar(input.size_bytes());
         let started = Instant::now();
-        let (queue, submissions) = mpsc::channel(usize::from(self.concurrency));
+        let (queue, requests) = mpsc::channel(usize::from(self.concurrency));
         let reader = std::thread::spawn(move || {
             // A closed queue means the senders gave up; why is their business.
-            grouping.submissions(input.documents(), |submission| queue.blocking_send(submission).is_ok())
+            grouping.requests(input.documents(), |request| queue.blocking_send(request).is_ok())
         });
         let summary = Arc::new(Mutex::new(Summary::default()));
-        let sent = runtime.block_on(send_all(transports, submissions, self.policy, &summary, &progress));
+        let sent = runtime.block_on(send_all(transports, requests, self.policy, &summary, &progress));
         progress.finish_and_clear();
         runtime.shutdown_background();
 
@@ -85,27 +88,32 @@ impl Run {
 /// unavailable.
 async fn send_all<T: Transport>(
     transports: Vec<T>,
-    submissions: mpsc::Receiver<Submission>,
+    requests: mpsc::Receiver<PreparedRequest>,
     policy: RetryPolicy,
     summary: &Arc<Mutex<Summary>>,
     progress: &ProgressBar,
 ) -> Result<(), Failure> {
-    let submissions = Arc::new(tokio::sync::Mutex::new(submissions));
+    let requests = Arc::new(tokio::sync::Mutex::new(requests));
     let mut senders = tokio::task::JoinSet::new();
     for mut transport in transports {
-        let submissions = Arc::clone(&submissions);
+        let requests = Arc::clone(&requests);
         let (summary, progress) = (Arc::clone(summary), progress.clone());
         senders.spawn(async move {
             loop {
-                let next = submissions.lock().await.recv().await;
-                let Some(submission) = next else { return Ok(()) };
-                let (outcome, retries) = submit(&mut transport, &submission, policy, &progress).await;
+                let next = requests.lock().await.recv().await;
+                let Some(request) = next else { return Ok(()) };
+                let (outcome, retries) = submit(&mut transport, &request.submission, policy, |attempt, reason| {
+                    if attempt == NOTED_ATTEMPT {
+                        super::notice(&progress, &format!("trying again: {reason}"));
+                    }
+                })
+                .await;
                 let unavailable = match &outcome {
                     Outcome::Unavailable(reason) => Some(reason.clone()),
                     _ => None,
                 };
-                summary.lock().count(&submission, outcome, retries);
-                progress.inc(submission.input_bytes);
+                summary.lock().count(&request, outcome, retries);
+                progress.inc(request.input_bytes);
                 progress.set_message(summary.lock().progress());
                 if let Some(reason) = unavailable {
                     return Err(Failure::Unavailable(reason));

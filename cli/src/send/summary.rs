@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anstyle::Style;
+use receipts_client::retrying::{Outcome, Refusal};
 use serde_json::{Value, json};
 
-use super::retrying::{Outcome, Refusal};
-use super::submission::Submission;
+use super::grouping::PreparedRequest;
 use crate::terminal::{BAD, FAINT, GOOD, WARN, mark, paint, visible};
 
 /// Requests, and the receipts in them.
@@ -18,9 +18,9 @@ struct Count {
 }
 
 impl Count {
-    fn add(&mut self, submission: &Submission) {
+    fn add(&mut self, request: &PreparedRequest) {
         self.requests += 1;
-        self.receipts += submission.receipts;
+        self.receipts += request.receipts;
     }
 }
 
@@ -48,14 +48,14 @@ pub struct Summary {
 
 impl Summary {
     /// Counts one request's end.
-    pub fn count(&mut self, submission: &Submission, outcome: Outcome, retries: u64) {
+    pub fn count(&mut self, request: &PreparedRequest, outcome: Outcome, retries: u64) {
         self.retries += retries;
         match outcome {
-            Outcome::Accepted => self.accepted.add(submission),
-            Outcome::Unavailable(_) => self.unknown.add(submission),
+            Outcome::Accepted => self.accepted.add(request),
+            Outcome::Unavailable(_) => self.unknown.add(request),
             Outcome::Refused(refusal) => {
                 let key = (refusal.status, refusal.code.clone());
-                let line = submission.line;
+                let line = request.line;
                 let refused = self.refused.entry(key).or_insert_with(|| Refused {
                     count: Count::default(),
                     line,
@@ -64,7 +64,7 @@ impl Summary {
                 if line < refused.line {
                     (refused.line, refused.first) = (line, refusal);
                 }
-                refused.count.add(submission);
+                refused.count.add(request);
             }
         }
     }

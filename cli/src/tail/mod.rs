@@ -88,7 +88,7 @@ impl TailCommand {
                 self.tz
             ))
         })?;
-        let client = ServiceClient::new(&self.service.analytics()?)?;
+        let client = ServiceClient::new(&self.service.analytics()?, self.service.cacert.as_deref())?;
         let is_terminal = stdout().is_terminal() && !self.json;
         let mut display = if is_terminal {
             ReceiptDisplay::terminal(zone, self.count)

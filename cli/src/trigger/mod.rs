@@ -100,7 +100,7 @@ impl TriggerCommand {
         };
         let requests = self.sample.requests(&sender)?;
         crate::runtime::block_on(async {
-            let client = ServiceClient::new(&url)?;
+            let client = ServiceClient::new(&url, self.service.cacert.as_deref())?;
             let mut sent = Vec::new();
             for request in requests {
                 let answer = submit(&client, &request).await?;
@@ -123,7 +123,7 @@ impl TriggerCommand {
                     None => self.service.analytics()?,
                 };
                 let deadline = Instant::now() + Duration::from_secs(self.timeout);
-                let outcomes = Outcomes::new(ServiceClient::new(&analytics)?, &key);
+                let outcomes = Outcomes::new(ServiceClient::new(&analytics, self.service.cacert.as_deref())?, &key);
                 report.outcome = Some(outcomes.of(&receipt_id, &received_at, deadline).await?);
             }
             report.write(self.json, self.wait)

@@ -26,6 +26,13 @@ impl Came {
 /// Answers the n-th request with `answer(n)`, an empty one by closing the connection, and hands the
 /// requests on. Ends with the test's process.
 pub(crate) fn answering(answer: impl Fn(usize) -> String + Send + Sync + 'static) -> (String, Receiver<Came>) {
+    answering_to(move |n, _| answer(n))
+}
+
+/// As [`answering`], with the request.
+pub(crate) fn answering_to(
+    answer: impl Fn(usize, &Came) -> String + Send + Sync + 'static,
+) -> (String, Receiver<Came>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (sender, receiver) = channel();
@@ -36,8 +43,8 @@ pub(crate) fn answering(answer: impl Fn(usize) -> String + Send + Sync + 'static
             std::thread::spawn(move || {
                 let mut reader = BufReader::new(stream.try_clone().unwrap());
                 while let Some(came) = read(&mut reader) {
+                    let text = shared.0(shared.1.fetch_add(1, Ordering::Relaxed), &came);
                     let _ = sender.send(came);
-                    let text = shared.0(shared.1.fetch_add(1, Ordering::Relaxed));
                     if text.is_empty() || stream.write_all(text.as_bytes()).is_err() {
                         break;
                     }

@@ -12,9 +12,8 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::config::{Password, is_https};
-use crate::connector::Connector;
-use crate::{Target, WarehouseConfig, WarehouseError, tls};
+use crate::config::Password;
+use crate::{Target, WarehouseConfig, WarehouseError};
 
 /// Below what ClickHouse keeps an idle connection open, so that no request meets a closing one.
 const IDLE_MAX: Duration = Duration::from_secs(2);
@@ -144,20 +143,12 @@ impl Client {
         keeps_damage: fn(&str) -> bool,
     ) -> Result<Self, WarehouseError> {
         config.validate().map_err(WarehouseError::Config)?;
-        let connector = Connector {
-            target: target.clone(),
-            tls: match target {
-                Target::Url(url) if is_https(url) => Some(tls::client_config(config).map_err(WarehouseError::Config)?),
-                _ => None,
-            },
-            wait_max: Duration::from_millis(config.connect_wait_ms_max),
-        };
-        let connect = move |uri: http::Uri| Box::pin(connector.clone().open(uri));
+        let connector = target.connector(config).map_err(WarehouseError::Config)?;
         let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_MAX)
             .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
-            .build(tower::service_fn(connect));
+            .build(connector);
         let mut client = clickhouse::Client::with_http_client(http).with_database(&config.database);
         let is_server = matches!(target, Target::Url(_));
         // Over a socket of this machine, compression would only cost.

@@ -1,22 +1,12 @@
-//! The stream below HTTP: a Unix socket, TCP, or TLS over TCP.
+//! Address of the warehouse.
 
-use std::io;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::client::legacy::connect::{Connected, Connection};
-use hyper_util::rt::TokioIo;
-use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::pki_types::ServerName;
+use http_client::StreamConnector;
 
-use crate::WarehouseConfig;
+use crate::config::is_https;
+use crate::{WarehouseConfig, tls};
 
 /// Address of the warehouse.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,96 +28,18 @@ impl Target {
             None => Self::Socket(data.join("warehouse.sock")),
         }
     }
-}
 
-/// Opens streams to one target.
-#[derive(Clone)]
-pub(crate) struct Connector {
-    /// Address.
-    pub(crate) target: Target,
-    /// For `https`.
-    pub(crate) tls: Option<Arc<ClientConfig>>,
-    /// Time for all of it, TLS included.
-    pub(crate) wait_max: Duration,
-}
-
-impl Connector {
-    /// Opens a stream. Host and port are the request's, which a socket ignores.
-    pub(crate) async fn open(self, uri: http::Uri) -> io::Result<Stream> {
-        let wait_max = self.wait_max;
-        let opened = tokio::time::timeout(wait_max, self.open_in_any_time(&uri)).await;
-        opened.unwrap_or_else(|_| {
-            let what = format!("no connection within {} ms", wait_max.as_millis());
-            Err(io::Error::new(io::ErrorKind::TimedOut, what))
-        })
-    }
-
-    async fn open_in_any_time(self, uri: &http::Uri) -> io::Result<Stream> {
-        if let Target::Socket(path) = self.target {
-            return Ok(Stream::Unix(TokioIo::new(UnixStream::connect(path).await?)));
-        }
-        let host = uri.host();
-        let host = host.ok_or_else(|| io::Error::other("the warehouse's address has no host"))?;
-        // An IPv6 address is in brackets in a URL, and nowhere else.
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let default_port = if self.tls.is_some() { 443 } else { 80 };
-        let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(default_port))).await?;
-        // Without it, an insert's last small piece waits for the peer's delayed acknowledgement.
-        stream.set_nodelay(true)?;
-        let Some(tls) = self.tls else {
-            return Ok(Stream::Tcp(TokioIo::new(stream)));
+    /// Connector to this address.
+    ///
+    /// # Errors
+    /// A certificate file that can't be used, in words that name the key.
+    pub(crate) fn connector(&self, config: &WarehouseConfig) -> Result<StreamConnector, String> {
+        let wait_max = Duration::from_millis(config.connect_wait_ms_max);
+        let tls = match self {
+            Self::Socket(path) => return Ok(StreamConnector::to_socket(path.clone(), wait_max)),
+            Self::Url(url) if is_https(url) => Some(tls::client_config(config)?),
+            Self::Url(_) => None,
         };
-        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        let stream = TlsConnector::from(tls).connect(name, stream).await?;
-        Ok(Stream::Tls(Box::new(TokioIo::new(stream))))
-    }
-}
-
-/// A connection of any kind.
-pub(crate) enum Stream {
-    Unix(TokioIo<UnixStream>),
-    Tcp(TokioIo<TcpStream>),
-    Tls(Box<TokioIo<TlsStream<TcpStream>>>),
-}
-
-impl Connection for Stream {
-    fn connected(&self) -> Connected {
-        Connected::new()
-    }
-}
-
-impl Read for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
-            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        Ok(StreamConnector::new(tls, wait_max))
     }
 }

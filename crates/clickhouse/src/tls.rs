@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio_rustls::rustls::crypto::aws_lc_rs;
+use http_client::{TrustError, trust};
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::WarehouseConfig;
 
@@ -15,27 +15,15 @@ use crate::WarehouseConfig;
 /// # Errors
 /// A file that can't be read or holds something else, in words that name the key.
 pub(crate) fn client_config(config: &WarehouseConfig) -> Result<Arc<ClientConfig>, String> {
-    let mut roots = RootCertStore::empty();
-    if let Some(path) = &config.tls_ca_file {
-        for certificate in certificates("tls_ca_file", path)? {
-            let added = roots.add(certificate);
-            added.map_err(|error| fault("tls_ca_file", path, &error.to_string()))?;
-        }
-    } else {
-        // What of them can't be read is missing; a server that needs it then fails with a clear
-        // error.
-        let (good, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        if good == 0 {
-            return Err("warehouse.tls_ca_file is needed: this system has no certificates to trust".to_owned());
-        }
-    }
-    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| format!("warehouse.url: TLS can't be used: {error}"))?
-        .with_root_certificates(roots);
+    let roots = trust::roots(config.tls_ca_file.as_deref()).map_err(|error| match error {
+        TrustError::NoneInSystem => format!("warehouse.tls_ca_file is needed: {error}"),
+        error => format!("warehouse.tls_ca_file: {error}"),
+    })?;
+    let builder = trust::client_config(roots).map_err(|error| format!("warehouse.url: {error}"))?;
     let built = match (&config.tls_certificate_file, &config.tls_key_file) {
         (Some(certificate), Some(key)) => {
-            let chain = certificates("tls_certificate_file", certificate)?;
+            let chain = trust::certificates(certificate);
+            let chain = chain.map_err(|error| format!("warehouse.tls_certificate_file: {error}"))?;
             let private = PrivateKeyDer::from_pem_file(key);
             let private = private.map_err(|error| fault("tls_key_file", key, &error.to_string()))?;
             builder
@@ -45,15 +33,6 @@ pub(crate) fn client_config(config: &WarehouseConfig) -> Result<Arc<ClientConfig
         _ => builder.with_no_client_auth(),
     };
     Ok(Arc::new(built))
-}
-
-fn certificates(key: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    match read {
-        Ok(found) if found.is_empty() => Err(fault(key, path, "it holds no PEM certificate")),
-        Ok(found) => Ok(found),
-        Err(error) => Err(fault(key, path, &error.to_string())),
-    }
 }
 
 fn fault(key: &str, path: &Path, what: &str) -> String {

@@ -4,18 +4,49 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, StatusCode, header};
-use indicatif::ProgressBar;
 use rand::RngExt;
 use serde::Deserialize;
 
-use super::submission::Submission;
+use crate::submission::Submission;
 
-/// The first pause lasts up to this long; it doubles from try to try.
-const PAUSE_MS_FIRST: u64 = 200;
-/// The longest pause of our own choosing.
-const PAUSE_MS_MAX: u64 = 10_000;
-/// The longest Retry-After that is waited for, in seconds.
+/// The longest Retry-After that [`submit`] waits for, in seconds.
 const RETRY_AFTER_S_MAX: u64 = 60;
+/// The longest Retry-After that is read, in seconds: a daily quota's.
+const RETRY_AFTER_S_READ_MAX: u64 = 86_400;
+
+/// Statuses of a server, or of a proxy before it, that may accept the same bytes later. A server
+/// that can't store answers 500.
+const PASSING: [StatusCode; 6] = [
+    StatusCode::REQUEST_TIMEOUT,
+    StatusCode::TOO_MANY_REQUESTS,
+    StatusCode::INTERNAL_SERVER_ERROR,
+    StatusCode::BAD_GATEWAY,
+    StatusCode::SERVICE_UNAVAILABLE,
+    StatusCode::GATEWAY_TIMEOUT,
+];
+
+/// Pauses between tries: full jitter between a constant and a doubling bound. Senders that failed
+/// together don't come back together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryPauses {
+    /// The shortest pause.
+    pub min: Duration,
+    /// The longest pause, except for what a server requests.
+    pub max: Duration,
+}
+
+impl RetryPauses {
+    /// Pause after a try. `attempt` counts from 1; the bound begins at twice the shortest pause.
+    #[must_use]
+    pub fn after(self, attempt: u32) -> Duration {
+        rand::rng().random_range(self.min..=self.bound(attempt))
+    }
+
+    fn bound(self, attempt: u32) -> Duration {
+        let doubled = self.min.saturating_mul(1 << attempt.clamp(1, 20));
+        doubled.min(self.max).max(self.min)
+    }
+}
 
 /// Limits of the tries.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +57,8 @@ pub struct RetryPolicy {
     pub timeout: Duration,
     /// Longest time of all tries of a request, pauses included.
     pub total_max: Option<Duration>,
+    /// Pauses between them.
+    pub pauses: RetryPauses,
 }
 
 /// Outcome of a request.
@@ -47,6 +80,23 @@ pub struct Refusal {
     /// The problem's code.
     pub code: String,
     /// JSON Pointer; empty for the whole body.
+    pub pointer: String,
+    /// Advice: what to change.
+    pub detail: String,
+    /// Receipts of a batch that are named.
+    pub receipts: Vec<ReceiptFault>,
+    /// Whether the answer has the form of a gateway's (RFC 9457 with a code), not of a proxy's.
+    pub is_problem: bool,
+}
+
+/// A fault of one receipt of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceiptFault {
+    /// Index of the receipt in its batch.
+    pub index: usize,
+    /// Code of the fault.
+    pub code: String,
+    /// JSON Pointer within the receipt.
     pub pointer: String,
     /// Advice: what to change.
     pub detail: String,
@@ -75,10 +125,10 @@ impl Try {
         }
     }
 
-    /// With this answer, if it isn't one of success: again for a status of `passing`.
-    pub fn answered(status: StatusCode, headers: &HeaderMap, body: &[u8], passing: &[StatusCode]) -> Self {
+    /// With this answer, which isn't the expected success.
+    pub fn answered(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
         let refusal = Refusal::read(status, body);
-        if !passing.contains(&status) {
+        if !PASSING.contains(&status) {
             return Self::Ended(Outcome::Refused(refusal));
         }
         Self::Again {
@@ -97,12 +147,13 @@ pub trait Transport: Send + 'static {
     fn attempt(&mut self, submission: &Submission) -> impl Future<Output = Try> + Send;
 }
 
-/// Submits until there is an answer; also returns how many further tries that took.
+/// Submits until there is an answer; also returns how many further tries that took. `on_retry` gets
+/// the number of each failed try and its reason.
 pub async fn submit<T: Transport>(
     transport: &mut T,
     submission: &Submission,
     policy: RetryPolicy,
-    progress: &ProgressBar,
+    on_retry: impl Fn(u32, &str),
 ) -> (Outcome, u64) {
     let started = Instant::now();
     let mut attempt = 1;
@@ -112,7 +163,8 @@ pub async fn submit<T: Transport>(
             Ok(Try::Again { reason, after }) => (reason, after),
             Err(_) => (format!("no answer within {:?}", policy.timeout), None),
         };
-        let pause = pause(attempt).max(after.unwrap_or_default());
+        let requested = after.unwrap_or_default().min(Duration::from_secs(RETRY_AFTER_S_MAX));
+        let pause = requested + policy.pauses.after(attempt);
         let late = policy
             .total_max
             .is_some_and(|total_max| started.elapsed() + pause >= total_max);
@@ -120,40 +172,34 @@ pub async fn submit<T: Transport>(
             let reason = format!("{} stays unavailable after {attempt} tries: {reason}", T::SERVER);
             return (Outcome::Unavailable(reason), u64::from(attempt - 1));
         }
-        if attempt == 3 {
-            super::notice(progress, &format!("trying again: {reason}"));
-        }
+        on_retry(attempt, &reason);
         tokio::time::sleep(pause).await;
         attempt += 1;
     }
 }
 
-/// Up to the whole of a doubling pause: with full jitter, senders that failed together don't come
-/// back together.
-fn pause(attempt: u32) -> Duration {
-    Duration::from_millis(rand::rng().random_range(0..=longest_pause_ms(attempt)))
-}
-
-fn longest_pause_ms(attempt: u32) -> u64 {
-    let doubled = PAUSE_MS_FIRST.saturating_mul(1 << attempt.saturating_sub(1).min(16));
-    doubled.min(PAUSE_MS_MAX)
-}
-
-/// `Retry-After` in seconds, or until a date (RFC 9110, 10.2.3), cut to what is bearable.
+/// `Retry-After` in seconds, or until a date (RFC 9110, 10.2.3), of at most a day.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    let seconds = match text.parse::<u64>() {
-        Ok(seconds) => seconds,
+    let wait = match text.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
         Err(_) => {
             let date = jiff::fmt::rfc2822::parse(text).ok()?;
-            let wait_s = date.timestamp().as_second() - jiff::Timestamp::now().as_second();
-            u64::try_from(wait_s).unwrap_or(0)
+            let wait_ms = date.timestamp().as_millisecond() - jiff::Timestamp::now().as_millisecond();
+            Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0))
         }
     };
-    Some(Duration::from_secs(seconds.min(RETRY_AFTER_S_MAX)))
+    Some(wait.min(Duration::from_secs(RETRY_AFTER_S_READ_MAX)))
 }
 
 impl Refusal {
+    /// Whether the answer is a gateway's decision about these receipts, which no later try changes.
+    /// A proxy's page isn't, except for a 413: its limit may be lower than the gateway's.
+    #[must_use]
+    pub fn decides_receipts(&self) -> bool {
+        (400..500).contains(&self.status) && (self.is_problem || self.status == 413)
+    }
+
     /// Reads problem+json (RFC 9457) with a list of faults; makes do with less.
     fn read(status: StatusCode, body: &[u8]) -> Self {
         #[derive(Deserialize, Default)]
@@ -173,6 +219,20 @@ impl Refusal {
             detail: Option<String>,
         }
         let mut problem: Problem = serde_json::from_slice(body).unwrap_or_default();
+        let is_problem = problem.code.is_some();
+        let receipts = problem
+            .errors
+            .iter()
+            .filter_map(|fault| {
+                let (index, rest) = split_pointer(&fault.pointer)?;
+                Some(ReceiptFault {
+                    index,
+                    code: fault.code.clone().unwrap_or_default(),
+                    pointer: rest.to_owned(),
+                    detail: fault.detail.clone().unwrap_or_default(),
+                })
+            })
+            .collect();
         let first = if problem.errors.is_empty() {
             Fault::default()
         } else {
@@ -191,8 +251,17 @@ impl Refusal {
                 first.pointer
             },
             detail: first.detail.or(problem.detail).or(problem.title).unwrap_or_else(reason),
+            receipts,
+            is_problem,
         }
     }
+}
+
+/// Index and rest of a pointer into a batch's receipts: `/receipts/3/content/url`.
+fn split_pointer(pointer: &str) -> Option<(usize, &str)> {
+    let rest = pointer.strip_prefix("/receipts/")?;
+    let end = rest.find('/').unwrap_or(rest.len());
+    Some((rest[..end].parse().ok()?, &rest[end..]))
 }
 
 #[cfg(test)]
@@ -200,13 +269,21 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
 
+    const PAUSES: RetryPauses = RetryPauses {
+        min: Duration::from_millis(200),
+        max: Duration::from_secs(10),
+    };
+
     #[test]
     fn pauses_double_up_to_the_longest() {
-        let longest: Vec<u64> = (1..9).map(longest_pause_ms).collect();
-        assert_eq!(longest, [200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000]);
-        assert_eq!(longest_pause_ms(u32::MAX), PAUSE_MS_MAX);
-        for attempt in [1, 5, 1_000] {
-            assert!(pause(attempt) <= Duration::from_millis(longest_pause_ms(attempt)));
+        let bounds: Vec<u128> = (1..9).map(|attempt| PAUSES.bound(attempt).as_millis()).collect();
+        assert_eq!(bounds, [400, 800, 1_600, 3_200, 6_400, 10_000, 10_000, 10_000]);
+        for attempt in [0, 1, 5, 1_000, u32::MAX] {
+            let pause = PAUSES.after(attempt);
+            assert!(
+                (PAUSES.min..=PAUSES.bound(attempt)).contains(&pause),
+                "{attempt}: {pause:?}"
+            );
         }
     }
 
@@ -218,10 +295,10 @@ mod tests {
             retry_after(&headers).map(|wait| wait.as_secs())
         };
         assert_eq!(of("7"), Some(7));
-        assert_eq!(of("86400"), Some(RETRY_AFTER_S_MAX));
+        assert_eq!(of("864000"), Some(RETRY_AFTER_S_READ_MAX));
         assert_eq!(of("Fri, 31 Dec 1999 23:59:59 GMT"), Some(0));
         assert_eq!(of("Fri, 31 Dec 2199 23:59:59 GMT"), None, "that day is no Friday");
-        assert_eq!(of("Tue, 31 Dec 2199 23:59:59 GMT"), Some(RETRY_AFTER_S_MAX));
+        assert_eq!(of("Tue, 31 Dec 2199 23:59:59 GMT"), Some(RETRY_AFTER_S_READ_MAX));
         assert_eq!((of("-1"), of("soon"), of("1.5")), (None, None, None));
         assert_eq!(retry_after(&HeaderMap::new()), None);
     }
@@ -245,16 +322,13 @@ mod tests {
         Submission {
             kind: receipt::BodyKind::Receipt,
             body: bytes::Bytes::new(),
-            compression: super::super::submission::Compression::None,
+            compression: crate::submission::Compression::None,
             signature: None,
-            receipts: 1,
-            line: 1,
-            input_bytes: 0,
         }
     }
 
     async fn ended(script: Vec<Try>, policy: RetryPolicy) -> (Outcome, u64) {
-        submit(&mut Script(script), &submission(), policy, &ProgressBar::hidden()).await
+        submit(&mut Script(script), &submission(), policy, |_, _| {}).await
     }
 
     #[tokio::test]
@@ -263,6 +337,10 @@ mod tests {
             attempts_max: 3,
             timeout: Duration::from_secs(60),
             total_max: None,
+            pauses: RetryPauses {
+                min: Duration::ZERO,
+                max: Duration::ZERO,
+            },
         };
         let again = || Try::again("it is away");
         let (outcome, retries) = ended(vec![again(), again(), Try::Ended(Outcome::Accepted)], policy).await;
@@ -288,7 +366,7 @@ mod tests {
         let hasty = RetryPolicy {
             attempts_max: 1,
             timeout: Duration::from_millis(10),
-            total_max: None,
+            ..policy
         };
         let (outcome, _) = ended(Vec::new(), hasty).await;
         assert!(
@@ -299,17 +377,30 @@ mod tests {
 
     #[test]
     fn only_statuses_that_may_pass_are_tried_again() {
-        let passing = [StatusCode::TOO_MANY_REQUESTS];
         let body = br#"{"code": "rate_limited", "detail": "too many"}"#;
-        let tried = Try::answered(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new(), body, &passing);
+        let tried = Try::answered(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new(), body);
         assert!(matches!(tried, Try::Again { reason, after: None } if reason == "429 rate_limited: too many"));
-        let tried = Try::answered(StatusCode::NOT_FOUND, &HeaderMap::new(), b"<html>", &passing);
+        let tried = Try::answered(StatusCode::NOT_FOUND, &HeaderMap::new(), b"<html>");
         let Try::Ended(Outcome::Refused(refusal)) = tried else {
             panic!("{tried:?}")
         };
         assert_eq!(
-            (refusal.code.as_str(), refusal.detail.as_str()),
-            ("http_404", "Not Found")
+            (refusal.code.as_str(), refusal.detail.as_str(), refusal.is_problem),
+            ("http_404", "Not Found", false)
+        );
+    }
+
+    #[test]
+    fn a_refused_batch_names_its_receipts() {
+        let body = br#"{"code": "invalid_url", "errors": [
+            {"pointer": "/receipts/3/content/url", "code": "invalid_url", "detail": "d"},
+            {"pointer": "/receipts/11", "code": "receipt_too_large"}, {"pointer": "/batchId", "code": "empty_batch_id"}]}"#;
+        let refusal = Refusal::read(StatusCode::BAD_REQUEST, body);
+        let named: Vec<_> = refusal.receipts.iter().map(|r| (r.index, r.pointer.as_str())).collect();
+        assert_eq!(named, [(3, "/content/url"), (11, "")]);
+        assert_eq!(
+            (refusal.pointer.as_str(), refusal.is_problem),
+            ("/receipts/3/content/url", true)
         );
     }
 }

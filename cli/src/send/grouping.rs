@@ -1,12 +1,10 @@
-//! Content of one request.
-
-use std::io::{self, Write};
+//! Documents of the input, grouped into requests.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use rayon::prelude::*;
 use receipt::{BodyKind, Limits, SigningKey, sign_batch};
+use receipts_client::submission::{Compression, Submission};
 use serde::de::IgnoredAny;
 
 use crate::failure::Failure;
@@ -16,55 +14,11 @@ use crate::input::Document;
 const PREPARED_TOGETHER: usize = 32;
 /// Largest size of a batch without its receipts, in bytes.
 const BATCH_FRAME_BYTES: usize = 4 << 10;
-/// Fast, and most of what zstd can do for JSON.
-const ZSTD_LEVEL: i32 = 3;
-
-/// Compression of bodies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    /// Not at all.
-    None,
-    /// gzip.
-    Gzip,
-    /// zstd.
-    Zstd,
-}
-
-impl Compression {
-    /// As in `Content-Encoding`.
-    #[must_use]
-    pub fn name(self) -> Option<&'static str> {
-        match self {
-            Self::None => None,
-            Self::Gzip => Some("gzip"),
-            Self::Zstd => Some("zstd"),
-        }
-    }
-
-    fn apply(self, body: Vec<u8>) -> io::Result<Vec<u8>> {
-        match self {
-            Self::None => Ok(body),
-            Self::Gzip => {
-                let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-                encoder.write_all(&body)?;
-                encoder.finish()
-            }
-            Self::Zstd => zstd::encode_all(body.as_slice(), ZSTD_LEVEL),
-        }
-    }
-}
-
-/// A request.
+/// A request, and the part of the input that it is made of.
 #[derive(Debug)]
-pub struct Submission {
-    /// Endpoint that it goes to.
-    pub kind: BodyKind,
-    /// The body as sent.
-    pub body: Bytes,
-    /// Compression of the body.
-    pub compression: Compression,
-    /// `X-Service-Signature`: over the body before compression; where requests are signed.
-    pub signature: Option<String>,
+pub struct PreparedRequest {
+    /// The request.
+    pub submission: Submission,
     /// Number of its receipts.
     pub receipts: u64,
     /// The line of the input where it begins.
@@ -114,10 +68,10 @@ impl Grouping {
     ///
     /// # Errors
     /// The input can't be read, or a batch can't be signed. What stood before it was handed over.
-    pub fn submissions(
+    pub fn requests(
         &self,
         documents: impl Iterator<Item = Result<Document, Failure>>,
-        mut take: impl FnMut(Submission) -> bool,
+        mut take: impl FnMut(PreparedRequest) -> bool,
     ) -> Result<(), Failure> {
         let mut drafts: Vec<Draft> = Vec::new();
         let mut open: Option<Draft> = None;
@@ -177,10 +131,10 @@ impl Grouping {
         Ok(closed)
     }
 
-    fn prepare_all(&self, drafts: Vec<Draft>, take: &mut impl FnMut(Submission) -> bool) -> Result<bool, Failure> {
+    fn prepare_all(&self, drafts: Vec<Draft>, take: &mut impl FnMut(PreparedRequest) -> bool) -> Result<bool, Failure> {
         let prepared: Vec<_> = drafts.into_par_iter().map(|draft| self.prepare(draft)).collect();
-        for submission in prepared {
-            if !take(submission?) {
+        for request in prepared {
+            if !take(request?) {
                 return Ok(false);
             }
         }
@@ -192,7 +146,7 @@ impl Grouping {
         self.key.as_ref().ok_or_else(missing)
     }
 
-    fn prepare(&self, draft: Draft) -> Result<Submission, Failure> {
+    fn prepare(&self, draft: Draft) -> Result<PreparedRequest, Failure> {
         let line = draft.documents.first().map_or(0, |document| document.line);
         let at_line = |what: String| Failure::Input(format!("line {line}: {what}"));
         let is_made_here =
@@ -222,11 +176,13 @@ impl Grouping {
             None
         };
         let body = self.compression.apply(body).map_err(|e| at_line(e.to_string()))?;
-        Ok(Submission {
-            kind: draft.kind,
-            body: body.into(),
-            compression: self.compression,
-            signature,
+        Ok(PreparedRequest {
+            submission: Submission {
+                kind: draft.kind,
+                body: body.into(),
+                compression: self.compression,
+                signature,
+            },
             receipts,
             line,
             input_bytes,

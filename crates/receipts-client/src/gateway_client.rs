@@ -1,0 +1,192 @@
+//! Connections to a gateway.
+
+use std::error::Error;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full, Limited};
+use http_client::{StreamConnector, TrustError, trust};
+use hyper_util::client::legacy::Client as HyperClient;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use receipt::BodyKind;
+use tokio_rustls::rustls::{self, CertificateError, ClientConfig};
+
+use crate::retrying::{Outcome, Transport, Try};
+use crate::submission::Submission;
+
+/// Largest answer that is read: a refused batch names up to 1,000 faults.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// Below what gateways keep an idle connection open, so that few requests meet a closing one.
+const IDLE_MAX: Duration = Duration::from_secs(20);
+
+/// Why a URL can't be a gateway's.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayUrlError {
+    /// The text isn't such a URL.
+    #[error("{url}: {reason}")]
+    Url {
+        /// The text.
+        url: String,
+        /// Fault of the text.
+        reason: String,
+    },
+    /// Nobody can be trusted for `https`.
+    #[error("{0}; name the certificate of the gateway's authority with --cacert FILE")]
+    Trust(#[from] TrustError),
+}
+
+/// A client of one gateway. Its connections are reused, and clones share them.
+#[derive(Clone)]
+pub struct GatewayClient {
+    http: HyperClient<StreamConnector, Full<Bytes>>,
+    receipts: Uri,
+    batches: Uri,
+}
+
+impl GatewayClient {
+    /// Returns a client of the gateway at `url`, which may end with `/api/v1/receipts` or not. For
+    /// `https`, the authorities of `ca_file` are trusted, or the system's.
+    ///
+    /// # Errors
+    /// `url` isn't an http or https URL, or `ca_file` can't be used.
+    pub fn new(url: &str, connect_wait: Duration, ca_file: Option<&Path>) -> Result<Self, GatewayUrlError> {
+        let wrong = |reason: &str| GatewayUrlError::Url {
+            url: url.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let base = url
+            .trim_end_matches('/')
+            .trim_end_matches("/batch")
+            .trim_end_matches("/api/v1/receipts");
+        let connector = connector(base, connect_wait, ca_file)?;
+        let endpoint = |path: &str| format!("{base}{path}").parse().map_err(|_| wrong("isn't a URL"));
+        let http = HyperClient::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_MAX)
+            .build(connector);
+        Ok(Self {
+            http,
+            receipts: endpoint("/api/v1/receipts")?,
+            batches: endpoint("/api/v1/receipts/batch")?,
+        })
+    }
+
+    fn request(&self, submission: &Submission) -> Result<Request<Full<Bytes>>, http::Error> {
+        let uri = match submission.kind {
+            BodyKind::Receipt => &self.receipts,
+            BodyKind::Batch => &self.batches,
+        };
+        let mut request = Request::builder()
+            .method(Method::POST)
+            .uri(uri.clone())
+            .header(header::USER_AGENT, USER_AGENT)
+            .header(header::CONTENT_TYPE, "application/json");
+        if let Some(signature) = &submission.signature {
+            request = request.header("x-service-signature", signature);
+        }
+        if let Some(encoding) = submission.compression.name() {
+            request = request.header(header::CONTENT_ENCODING, encoding);
+        }
+        request.body(Full::new(submission.body.clone()))
+    }
+}
+
+const USER_AGENT: &str = concat!("receipts/", env!("CARGO_PKG_VERSION"));
+
+impl Transport for GatewayClient {
+    const SERVER: &'static str = "the gateway";
+
+    async fn attempt(&mut self, submission: &Submission) -> Try {
+        let request = match self.request(submission) {
+            Ok(request) => request,
+            Err(error) => return Try::Ended(Outcome::Unavailable(error.to_string())),
+        };
+        let response = match self.http.request(request).await {
+            Ok(response) => response,
+            Err(error) => {
+                return match certificate_fault(&error) {
+                    Some(fault) => Try::Ended(Outcome::Unavailable(fault)),
+                    None => Try::again(innermost(&error)),
+                };
+            }
+        };
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+        let body = body.map(http_body_util::Collected::to_bytes);
+        match (head.status, body) {
+            (StatusCode::ACCEPTED, Ok(body)) if is_queued(&body) => Try::Ended(Outcome::Accepted),
+            (StatusCode::ACCEPTED, Ok(_)) => Try::again("a 202 that isn't a gateway's"),
+            (StatusCode::ACCEPTED, Err(error)) => Try::again(format!("the answer was cut off: {error}")),
+            (status, body) => Try::answered(status, &head.headers, &body.unwrap_or_default()),
+        }
+    }
+}
+
+/// Whether the body of a 202 is a gateway's. A proxy's page isn't an acknowledgement.
+fn is_queued(body: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Acknowledged<'a> {
+        status: &'a str,
+    }
+    serde_json::from_slice::<Acknowledged<'_>>(body).is_ok_and(|answer| answer.status == "queued")
+}
+
+/// Returns connections to the base URL of a service, plain ones or with TLS. For `https`, the
+/// authorities of `ca_file` are trusted, or the system's.
+///
+/// # Errors
+/// `url` isn't an http or https URL, or `ca_file` can't be used.
+pub fn connector(url: &str, connect_wait: Duration, ca_file: Option<&Path>) -> Result<StreamConnector, GatewayUrlError> {
+    let wrong = |reason: &str| GatewayUrlError::Url {
+        url: url.to_owned(),
+        reason: reason.to_owned(),
+    };
+    let parsed: Uri = url.parse().map_err(|e: http::uri::InvalidUri| wrong(&e.to_string()))?;
+    let tls = match parsed.scheme_str() {
+        Some("http") if ca_file.is_some() => return Err(wrong("--cacert is for a URL with https://")),
+        Some("http") => None,
+        Some("https") => Some(tls_config(ca_file)?),
+        _ => return Err(wrong("must start with http:// or https://")),
+    };
+    Ok(StreamConnector::new(tls, connect_wait))
+}
+
+fn tls_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TrustError> {
+    let mut config = trust::client_config(trust::roots(ca_file)?)?.with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Describes a certificate that TLS refused. Trying again doesn't change it.
+fn certificate_fault(error: &(dyn Error + 'static)) -> Option<String> {
+    let refused = causes(error).find_map(|cause| {
+        let inner = cause.downcast_ref::<io::Error>()?.get_ref()?;
+        match inner.downcast_ref::<rustls::Error>()? {
+            rustls::Error::InvalidCertificate(fault) => Some(fault),
+            _ => None,
+        }
+    })?;
+    Some(match refused {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "the gateway's certificate isn't trusted: its authority is unknown here; name the file of the authority's \
+             certificate with --cacert FILE"
+                .to_owned()
+        }
+        fault => format!("the gateway's certificate isn't valid: {fault}; renew it, or correct the URL's host"),
+    })
+}
+
+/// The error and its causes. An I/O error hides the one it was made of from `source`.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| (*error).source())
+}
+
+/// The last cause: "Connection refused" rather than "client error (Connect)".
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    causes(error).last().unwrap_or(error).to_string()
+}

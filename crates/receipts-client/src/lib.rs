@@ -1,0 +1,42 @@
+//! Client of the gateway: signs uses, batches and spools receipts, and delivers them with retries.
+//!
+//! ```text
+//! Use ── sign ──> SignedReceipt ──> open batch ── seal ──> sealed batch ── POST ──> 202
+//!                                   .journal              .batch
+//! ```
+//!
+//! | module | noun |
+//! |---|---|
+//! | [`client`] | [`ReceiptsClient`]: record, flush, close, counters |
+//! | [`content_use`] | [`Use`]: one use of a piece of content |
+//! | [`signer`] | [`ReceiptSigner`]: a key and the `client` of its receipts |
+//! | [`options`] | bounds and intervals |
+//! | `queue`, `batch` | what isn't acknowledged yet, under one lock |
+//! | `delivery`, `sync` | the tasks that seal, send and flush to the disk |
+//! | `spool`, `frame`, `io_thread` | files of the spool, and the thread that writes them |
+//! | [`gateway_client`], [`submission`], [`retrying`] | one request and its retries |
+//!
+//! `receipts send` uses only the last row. The spool's layout is that of the Python package
+//! (`sdk/python`, `spool.py`), and conformance/README.md describes what both guarantee.
+#![forbid(unsafe_code)]
+
+mod batch;
+pub mod client;
+pub mod content_use;
+mod delivery;
+mod frame;
+pub mod gateway_client;
+mod io_thread;
+pub mod options;
+mod queue;
+pub mod retrying;
+pub mod signer;
+mod spool;
+pub mod submission;
+mod sync;
+
+pub use client::{ClientCounters, ReceiptsClient, RecordError, StartError};
+pub use content_use::{Use, UseError, UseFault};
+pub use gateway_client::{GatewayClient, GatewayUrlError, connector};
+pub use options::{ClientOptions, RefusedReceipt};
+pub use signer::{ClientIdentity, ReceiptSigner, SignedReceipt};
