@@ -10,7 +10,7 @@ export function backoffMs(failures: number, random: number, limits: Limits): num
   return retryDelayMsMin + random * Math.max(0, bound - retryDelayMsMin);
 }
 
-// A longer Retry-After is cut to an hour: a mistake of a proxy must not stop the client for good.
+// A longer Retry-After is cut to an hour: a mistake of a proxy must not stop the client.
 const RETRY_AFTER_MS_MAX = 3_600_000;
 
 /**

@@ -89,8 +89,8 @@ export class Client {
    * Sign and queue a use; return the ID of its receipt. Makes no request, and waits for up to
    * `queueWaitMs` if the queue is full.
    *
-   * Throws `UseError`, `KeyError`, `QueueFullError`, `ClosedError`, `SpoolError` or what the signer throws; the
-   * use isn't recorded then.
+   * Throws `UseError`, `KeyError`, `QueueFullError`, `ClosedError`, `SpoolError` or what the signer
+   * throws; the use isn't recorded then.
    */
   record(use: Use): Promise<string> {
     return this.#record(use, undefined);

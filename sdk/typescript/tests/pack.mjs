@@ -67,19 +67,17 @@ function checkTypes() {
     `${runtime}declare const console: { log(...data: unknown[]): void };\n`,
   );
   // No DOM and no Node: neither is needed for the package's types.
-  const options = [
-    "--lib",
-    "es2022",
-    "--types",
-    "",
-    "--strict",
-    "--module",
-    "nodenext",
-    "--target",
-    "es2022",
-  ];
+  const compilerOptions = {
+    lib: ["es2022"],
+    types: [],
+    strict: true,
+    module: "nodenext",
+    target: "es2022",
+  };
+  const files = ["runtime.d.ts", ...names];
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files }));
   try {
-    execFileSync(process.execPath, [tsc, ...options, "runtime.d.ts", ...names], inFolder);
+    execFileSync(process.execPath, [tsc, "-p", "."], inFolder);
   } catch (error) {
     throw new Error(`the README's blocks have wrong types:\n${error.stdout}`);
   }

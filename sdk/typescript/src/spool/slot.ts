@@ -1,8 +1,8 @@
 // Receipts and batches in files, until they are acknowledged.
 //
 // Each client has a slot of its own in the directory, with a lock. It contains a `.journal` for
-// each list of receipts that is no batch yet, and a `.batch` for each sealed batch; they are
-// named by their stem. A new client takes what is in slots without a lock. `rejected` keeps what the
+// each list of receipts that is no batch yet, and a `.batch` for each sealed batch; they are named
+// by their stem. A new client takes what is in slots without a lock. `rejected` keeps what the
 // service refused, and `damaged` what can't be read, for people.
 
 import { randomBytes } from "node:crypto";
