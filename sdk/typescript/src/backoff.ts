@@ -10,10 +10,17 @@ export function backoffMs(failures: number, random: number, limits: Limits): num
   return retryDelayMsMin + random * Math.max(0, bound - retryDelayMsMin);
 }
 
-/** Return the milliseconds of a `Retry-After` (RFC 9110, section 10.2.3), from `now` on. */
+// A longer Retry-After is cut to an hour: a mistake of a proxy must not stop the client.
+const RETRY_AFTER_MS_MAX = 3_600_000;
+
+/**
+ * Return the milliseconds of a `Retry-After` (RFC 9110, section 10.2.3), from `now` on, at most an
+ * hour.
+ */
 export function retryAfterMs(value: string | null, now: number): number {
   if (!value) return 0;
-  if (/^\s*\d+\s*$/.test(value)) return Number(value) * 1_000;
+  if (/^\s*\d+\s*$/.test(value)) return Math.min(Number(value) * 1_000, RETRY_AFTER_MS_MAX);
   const date = Date.parse(value);
-  return Number.isNaN(date) ? 0 : Math.max(0, date - now);
+  if (Number.isNaN(date)) return 0;
+  return Math.min(Math.max(0, date - now), RETRY_AFTER_MS_MAX);
 }

@@ -3,10 +3,10 @@
 import { canonicalize, canonicalText } from "./canonical.js";
 import { concatenate } from "./concatenate.js";
 import { UseError } from "./errors.js";
+import type { Receipt } from "./receipt.js";
 import type { Signer } from "./signers.js";
 import { signatureText } from "./signers.js";
 import type { UseMembers } from "./use.js";
-import { newId } from "./uuid.js";
 
 const RECEIPT_BYTES_MAX = 65_536;
 const utf8 = new TextEncoder();
@@ -35,12 +35,12 @@ export async function signedReceipt(
   return receipt;
 }
 
-/** Return the ID and the body of a new batch of receipts in canonical form. */
+/** Return the body of a batch of receipts in canonical form. */
 export async function signedBatch(
+  batchId: string,
   receipts: readonly Uint8Array[],
   signer: Signer,
-): Promise<{ batchId: string; body: Uint8Array }> {
-  const batchId = newId();
+): Promise<Uint8Array> {
   const pieces: Uint8Array[] = [utf8.encode(`{"batchId":"${batchId}","receipts":[`)];
   for (const [index, receipt] of receipts.entries()) {
     if (index) pieces.push(utf8.encode(","));
@@ -49,8 +49,19 @@ export async function signedBatch(
   pieces.push(utf8.encode("]"));
   const tail = utf8.encode(`,"version":"1.0.0"}`);
   const signature = await signatureText(signer, concatenate([...pieces, tail]));
-  const body = concatenate([...pieces, utf8.encode(signatureMembers(signature, signer)), tail]);
-  return { batchId, body };
+  return concatenate([...pieces, utf8.encode(signatureMembers(signature, signer)), tail]);
+}
+
+/**
+ * Return a receipt signed by `signer`. Receipts that an ended process left may have another key, as
+ * after a rotation, and a batch is signed by the one key of all its receipts. Only for receipts
+ * that the service hasn't stored.
+ */
+export async function withKey(receipt: Uint8Array, signer: Signer): Promise<Uint8Array> {
+  const members = JSON.parse(utf8Text.decode(receipt)) as Receipt;
+  if (members.client.publicKey === signer.publicKey) return receipt;
+  const client = canonicalText({ ...members.client, publicKey: signer.publicKey });
+  return signedReceipt(members, client, signer);
 }
 
 /** Return the receipts of a batch, as `signedBatch` got them. */

@@ -14,6 +14,7 @@ import type { Explanation, Outcome } from "./outcomes.js";
 import { explain, outcomes } from "./outcomes.js";
 import type { Settle } from "./settlers.js";
 import type { Signer } from "./signers.js";
+import { checkSigner } from "./signers.js";
 import type { Fetch } from "./transport.js";
 import { Transport } from "./transport.js";
 import type { Use } from "./use.js";
@@ -29,10 +30,10 @@ export interface ClientOptions extends Partial<Limits>, Hooks {
   /** UUID of the model or product, the same in all its receipts. */
   readonly clientId: string;
   readonly signer: Signer;
-  /** Name of the model or product, for people. */
-  readonly name: string;
-  readonly version: string;
-  readonly organization: string;
+  /** Name of the model or product, for people; a claim that proves nothing, as the next two. */
+  readonly name?: string | undefined;
+  readonly version?: string | undefined;
+  readonly organization?: string | undefined;
   /**
    * Directory of the spool. With it, what `record` returned survives the end of the process, and
    * the next client with this directory delivers it. Without, it is in memory. Node, Deno, Bun.
@@ -59,6 +60,7 @@ export class Client {
   readonly #members: string;
   readonly #recording = new Set<Promise<string>>();
   readonly #cancelDrain: () => void;
+  #checking: Promise<void> | undefined;
   #closing: Promise<boolean> | undefined;
 
   /** Throws `OptionsError`. */
@@ -70,7 +72,7 @@ export class Client {
     this.#members = clientMembers(options);
     this.#transport = new Transport(url, options.fetch, limits);
     this.#analyticsUrl = analyticsUrl.replace(/\/+$/, "");
-    const settings = { syncIntervalMs: limits.syncIntervalMs, logger: caller.logger };
+    const settings = { ...limits, logger: caller.logger };
     const spool = spoolDir === undefined ? undefined : host.openSpool(spoolDir, settings);
     this.#delivery = new Delivery(signer, this.#transport, limits, caller, spool);
     this.#cancelDrain = host.beforeExit(() => this.close());
@@ -87,8 +89,8 @@ export class Client {
    * Sign and queue a use; return the ID of its receipt. Makes no request, and waits for up to
    * `queueWaitMs` if the queue is full.
    *
-   * Throws `UseError`, `QueueFullError`, `ClosedError`, `SpoolError` or what the signer throws; the
-   * use isn't recorded then.
+   * Throws `UseError`, `KeyError`, `QueueFullError`, `ClosedError`, `SpoolError` or what the signer
+   * throws; the use isn't recorded then.
    */
   record(use: Use): Promise<string> {
     return this.#record(use, undefined);
@@ -164,9 +166,19 @@ export class Client {
 
   async #put(use: Use, settle: Settle | undefined): Promise<string> {
     const members = await membersOf(use);
+    await this.#check();
     const receipt = await signedReceipt(members, this.#members, this.#signer);
     await this.#delivery.put(receipt, members.receiptId, settle);
     return members.receiptId;
+  }
+
+  /** Check the signer once. One that is away is checked again. */
+  #check(): Promise<void> {
+    this.#checking ??= checkSigner(this.#signer).catch((error: unknown) => {
+      this.#checking = undefined;
+      throw error;
+    });
+    return this.#checking;
   }
 
   async #close(timeoutMs: number): Promise<boolean> {
@@ -182,7 +194,8 @@ export class Client {
 
 /** Return the member `client`, in canonical form. Throws `OptionsError`. */
 function clientMembers(options: ClientOptions): string {
-  const { clientId, name, version, organization, signer } = options;
+  const { clientId, signer, name = "unnamed", version = "unknown" } = options;
+  const { organization = "unnamed" } = options;
   if (typeof signer?.sign !== "function") {
     throw new OptionsError("signer isn't one: await PemSigner.fromPem, or write a CallbackSigner");
   }

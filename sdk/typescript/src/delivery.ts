@@ -12,6 +12,7 @@ import type { Settle } from "./settlers.js";
 import { Settlers } from "./settlers.js";
 import type { Signer } from "./signers.js";
 import type { Journal, Spool } from "./spool/spool.js";
+import { batchIdOf, newStem, timeMsOf } from "./stem.js";
 import type { SealedBatch } from "./store.js";
 import { BatchStore } from "./store.js";
 import type { Answer, Transport } from "./transport.js";
@@ -34,9 +35,13 @@ export interface State {
   readonly spooledBatches: number;
 }
 
+/** Why receipts end without an acknowledgement. */
+type Reason = Pick<Rejection, "code" | "detail"> & { readonly pointer?: string };
+
 /** Receipts that aren't a batch yet. */
 interface OpenList {
   readonly sequence: number;
+  readonly stem: string;
   readonly journal: Journal | undefined;
   readonly since: number;
   readonly receipts: Uint8Array[];
@@ -130,17 +135,16 @@ export class Delivery {
     this.#isClosed = true;
     clearTimeout(this.#timer);
     this.#transport.close();
-    const closed = new ClosedError("the client is closed");
     this.#room.close();
-    this.#settlers.settleAll(closed);
     await within(Promise.allSettled(this.#tasks), CUT_MS);
+    if (!this.#store.spool) await this.#reportLost();
+    this.#settlers.settleAll(new ClosedError("the client is closed"));
     if (!isDone) {
-      const rest = this.#store.spool
-        ? "stay in the spool"
-        : "are lost: use a spool, or close later";
-      this.#caller.logger.error(`${this.#room.receipts} receipts aren't acknowledged and ${rest}`);
+      const rest = this.#store.spool ? "stay in the spool" : "are lost";
+      const count = this.#room.receipts;
+      this.#caller.logger.error(`${count} receipts aren't acknowledged and ${rest}`);
     }
-    await this.#open?.journal?.close();
+    for (const list of [this.#open, ...this.#full]) await list?.journal?.close();
     await this.#store.spool?.close();
     return isDone;
   }
@@ -158,29 +162,19 @@ export class Delivery {
 
   async #adopt(spool: Spool): Promise<void> {
     this.#store.spool = spool;
-    const { journals, batches } = await spool.adopt();
-    for (const path of batches) {
-      const body = await spool.read(path);
-      if (!body) continue;
-      const count = receiptsOf(body).length;
-      this.#room.add(count, body.length);
-      this.#sealed.push({ ...this.#newTask(), count, bytes: body.length, path, attempts: 0 });
-    }
-    for (const { journal, receipts } of journals) {
-      if (!receipts.length) {
-        await journal.delete();
-        continue;
+    for (const { stem, path, body, journal, receipts } of await spool.adopt()) {
+      if (path && body) {
+        const count = receiptsOf(body).length;
+        this.#room.add(count, body.length);
+        const task = { ...this.#newTask(), stem, count, bytes: body.length, path, attempts: 0 };
+        this.#sealed.push(task);
+      } else if (receipts?.length) {
+        const bytes = receipts.reduce((sum, receipt) => sum + receipt.length, receipts.length);
+        this.#room.add(receipts.length, bytes - receipts.length);
+        this.#full.push({ ...this.#newTask(), stem, journal, since: 0, receipts, bytes });
+      } else {
+        await journal?.delete();
       }
-      const bytes = receipts.reduce((sum, receipt) => sum + receipt.length, 0);
-      this.#room.add(receipts.length, bytes);
-      const list = {
-        ...this.#newTask(),
-        journal,
-        since: 0,
-        receipts,
-        bytes: bytes + receipts.length,
-      };
-      this.#full.push(list);
     }
     this.#pump();
   }
@@ -205,8 +199,16 @@ export class Delivery {
   }
 
   #newList(): OpenList {
-    const journal = this.#store.spool?.newJournal();
-    const list = { ...this.#newTask(), journal, since: performance.now(), receipts: [], bytes: 0 };
+    const stem = newStem();
+    const journal = this.#store.spool?.newJournal(stem);
+    const list = {
+      ...this.#newTask(),
+      stem,
+      journal,
+      since: performance.now(),
+      receipts: [],
+      bytes: 0,
+    };
     if (this.#caller.wantsToWait && !this.#isWaitedFor) {
       this.#isWaitedFor = true;
       this.#caller.waitUntil(this.#idle());
@@ -278,7 +280,7 @@ export class Delivery {
     this.#isSealing = true;
     try {
       if (list.receipts.length) {
-        const batch = await this.#store.seal(list.receipts, list.sequence);
+        const batch = await this.#store.seal(list.receipts, list.sequence, list.stem);
         this.#room.add(0, batch.bytes - (list.bytes - batch.count));
         this.#sealed.push(batch);
       } else {
@@ -315,10 +317,10 @@ export class Delivery {
     if (!body) return this.#end(batch, 0);
     if (this.#store.isExpired(batch)) {
       const detail = `waited in the spool for over ${this.#limits.spoolHoursMax} hours`;
-      return this.#rejectAll(batch, body, { code: "expired", detail, pointer: "" });
+      return this.#rejectAll(batch, body, { code: "expired", detail });
     }
     const begunAt = performance.now();
-    const answer = await this.#transport.sendBatch(body);
+    const answer = await this.#transport.sendBatch(body, batchIdOf(batch.stem));
     if (answer.kind === "retried") return this.#retry(batch, answer, begunAt);
     this.#pace.succeed();
     if (answer.kind === "refused") return this.#takeApart(batch, body, answer);
@@ -353,18 +355,19 @@ export class Delivery {
   /** Remove the receipts that the service named, and send the others in new batches. */
   async #takeApart(batch: SealedBatch, body: Uint8Array, answer: Answer): Promise<void> {
     const receipts = receiptsOf(body);
-    const isTooLarge = answer.status === 413 && receipts.length > 1;
     const faults = new Map(answer.faults.toReversed().map((fault) => [fault.index, fault]));
     const good = receipts.filter((_, index) => !faults.has(index));
-    if (!isTooLarge && good.length === receipts.length) return this.#rejectAll(batch, body, answer);
-    const half = receipts.length >> 1;
-    const parts = isTooLarge ? [receipts.slice(0, half), receipts.slice(half)] : [good];
-    // Stored before the old batch is deleted: a repeated receipt counts once, a lost one never.
-    const batches: SealedBatch[] = [];
-    for (const part of parts) {
-      if (part.length) batches.push(await this.#store.seal(part, batch.sequence));
+    let parts = [good];
+    if (good.length === receipts.length) {
+      if (answer.status !== 413 || receipts.length < 2) {
+        return this.#rejectAll(batch, body, answer);
+      }
+      const half = receipts.length >> 1;
+      parts = [receipts.slice(0, half), receipts.slice(half)];
     }
-    for (const [index, receipt] of isTooLarge ? [] : receipts.entries()) {
+    // Stored before the old batch is deleted: a repeated receipt counts once, a lost one never.
+    const batches = await this.#sealParts(parts, batch);
+    for (const [index, receipt] of receipts.entries()) {
       const fault = faults.get(index);
       if (fault) await this.#reject(receipt, fault);
     }
@@ -374,23 +377,39 @@ export class Delivery {
     await this.#end(batch, 0);
   }
 
-  async #rejectAll(
-    batch: SealedBatch,
-    body: Uint8Array,
-    reason: Pick<Rejection, "code" | "detail" | "pointer">,
-  ): Promise<void> {
+  async #sealParts(parts: Uint8Array[][], { sequence, stem }: SealedBatch): Promise<SealedBatch[]> {
+    const batches: SealedBatch[] = [];
+    try {
+      for (const part of parts) {
+        // As old as the batch that it comes from.
+        const own = newStem(timeMsOf(stem));
+        if (part.length) batches.push(await this.#store.seal(part, sequence, own));
+      }
+    } catch (error) {
+      for (const batch of batches) await this.#store.delete(batch);
+      throw error;
+    }
+    return batches;
+  }
+
+  async #rejectAll(batch: SealedBatch, body: Uint8Array, reason: Reason): Promise<void> {
     for (const receipt of receiptsOf(body)) await this.#reject(receipt, reason);
     await this.#store.reject(batch);
     await this.#end(batch, 0);
   }
 
-  async #reject(
-    receipt: Uint8Array,
-    { code, detail, pointer }: Pick<Rejection, "code" | "detail" | "pointer">,
-  ): Promise<void> {
+  async #reject(receipt: Uint8Array, { code, detail, pointer = "" }: Reason): Promise<void> {
     const rejection = { receiptId: receiptIdOf(receipt), code, detail, pointer, receipt };
     this.#settlers.settle(rejection.receiptId, rejection);
     await this.#caller.reject(rejection);
+  }
+
+  /** Report what a client without a spool didn't deliver before it was closed. */
+  async #reportLost(): Promise<void> {
+    const lost = [this.#open, ...this.#full].flatMap((list) => list?.receipts ?? []);
+    for (const { body } of this.#sealed) lost.push(...(body ? receiptsOf(body) : []));
+    const detail = "the client was closed before the service answered";
+    for (const receipt of lost) await this.#reject(receipt, { code: "undelivered", detail });
   }
 
   async #end(batch: SealedBatch, acknowledged: number): Promise<void> {

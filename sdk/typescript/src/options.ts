@@ -24,6 +24,8 @@ export interface Limits {
   readonly syncIntervalMs: number;
   /** Time after which the spool gives a batch up. */
   readonly spoolHoursMax: number;
+  /** Bytes of refused batches, and of damaged ones, that the spool keeps for people. */
+  readonly spoolKeptBytesMax: number;
 }
 
 export const DEFAULT_LIMITS: Limits = {
@@ -39,6 +41,7 @@ export const DEFAULT_LIMITS: Limits = {
   retryDelayMsMax: 30_000,
   syncIntervalMs: 100,
   spoolHoursMax: 72,
+  spoolKeptBytesMax: 64 << 20,
 };
 
 const MAY_BE_ZERO: readonly string[] = ["batchDelayMs", "queueWaitMs", "retryDelayMsMin"];

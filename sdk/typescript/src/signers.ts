@@ -121,6 +121,16 @@ export class CryptoKeySigner implements Signer {
   }
 }
 
+/** Sign a test message. Throws `KeyError` if the signature isn't the public key's. */
+export async function checkSigner(signer: Signer): Promise<void> {
+  const message = new TextEncoder().encode("receipts-client: a test of the key");
+  const key = publicKeyOf(signer.publicKey);
+  const signature = await signer.sign(message);
+  if (key.algorithm !== signer.algorithm || !(await backend.verify(key, message, signature))) {
+    throw new KeyError(`the signer's signature isn't one of its public key by ${signer.algorithm}`);
+  }
+}
+
 /** Return the signature in base64 (RFC 4648, section 4). */
 export async function signatureText(signer: Signer, message: Uint8Array): Promise<string> {
   return toBase64(await signer.sign(message));

@@ -1,12 +1,15 @@
-import { signedBatch } from "./batch.js";
+import { signedBatch, withKey } from "./batch.js";
 import type { Limits } from "./options.js";
 import type { Signer } from "./signers.js";
 import type { Spool } from "./spool/spool.js";
+import { batchIdOf, timeMsOf } from "./stem.js";
 
 /** A batch that isn't acknowledged. Its body is in memory or in a file. */
 export interface SealedBatch {
   /** Number of the list of receipts that it was sealed from. */
   readonly sequence: number;
+  /** Name of its file, without the suffix. */
+  readonly stem: string;
   readonly count: number;
   readonly bytes: number;
   readonly body?: Uint8Array;
@@ -28,18 +31,23 @@ export class BatchStore {
   }
 
   /** Sign and store a batch. */
-  async seal(receipts: readonly Uint8Array[], sequence: number): Promise<SealedBatch> {
-    const { batchId, body } = await signedBatch(receipts, this.#signer);
+  async seal(
+    receipts: readonly Uint8Array[],
+    sequence: number,
+    stem: string,
+  ): Promise<SealedBatch> {
+    const signed: Uint8Array[] = [];
+    for (const receipt of receipts) signed.push(await this.#withKey(receipt));
+    const body = await signedBatch(batchIdOf(stem), signed, this.#signer);
     const batch = {
       sequence,
+      stem,
       count: receipts.length,
       bytes: body.length,
       attempts: 0,
       notBefore: 0,
     };
-    return this.spool
-      ? { ...batch, path: await this.spool.store(batchId, body) }
-      : { ...batch, body };
+    return this.spool ? { ...batch, path: await this.spool.store(stem, body) } : { ...batch, body };
   }
 
   /** Return the body of a batch, or `undefined` if its file is damaged. */
@@ -48,8 +56,8 @@ export class BatchStore {
   }
 
   /** Return whether a batch waited in the spool for longer than `spoolHoursMax`. */
-  isExpired({ path }: SealedBatch): boolean {
-    const ageMs = path === undefined ? 0 : (this.spool?.ageMs(path) ?? 0);
+  isExpired({ path, stem }: SealedBatch): boolean {
+    const ageMs = path === undefined ? 0 : Date.now() - timeMsOf(stem);
     return ageMs > this.#limits.spoolHoursMax * 3_600_000;
   }
 
@@ -61,5 +69,10 @@ export class BatchStore {
   /** Keep a batch that was refused as a whole, for people. */
   async reject({ path }: SealedBatch): Promise<void> {
     if (path !== undefined) await this.spool?.reject(path);
+  }
+
+  /** Sign a receipt of an ended process again if its key was another. */
+  async #withKey(receipt: Uint8Array): Promise<Uint8Array> {
+    return this.spool ? withKey(receipt, this.#signer) : receipt;
   }
 }

@@ -5,6 +5,11 @@ import type { Fetch } from "./transport.js";
 
 const utf8Text = new TextDecoder();
 
+/** The runtime's `Response`. */
+export type FetchResponse = typeof globalThis extends { Response: { prototype: infer R } }
+  ? R
+  : object;
+
 /**
  * A gateway that accepts every batch, and verifies nothing. Hand `url` and `fetch` to the client:
  *
@@ -16,7 +21,7 @@ export class FakeGateway {
   /** The receipts that arrived. */
   readonly receipts: Receipt[] = [];
   /** Answers of the next requests, before batches are accepted again. */
-  readonly answers: Response[] = [];
+  readonly answers: FetchResponse[] = [];
 
   readonly fetch = (async (_url: unknown, init?: { body?: unknown }) => {
     const answer = this.answers.shift();

@@ -4,7 +4,7 @@ import { OptionsError, RequestError } from "./errors.js";
 import type { Limits } from "./options.js";
 
 const BATCH_PATH = "/api/v1/receipts/batch";
-const ANSWER_BYTES_MAX = 4 << 20;
+const ANSWER_BYTES_MAX = 16 << 20;
 const utf8Text = new TextDecoder();
 
 /** The runtime's `fetch`, or another function of its kind. */
@@ -27,7 +27,6 @@ export interface Answer {
   readonly status: number;
   readonly code: string;
   readonly detail: string;
-  readonly pointer: string;
   readonly faults: readonly Fault[];
   /** The least time until the next request. */
   readonly retryAfterMs: number;
@@ -65,14 +64,14 @@ export class Transport {
   }
 
   /** Send a batch once. */
-  async sendBatch(body: Uint8Array): Promise<Answer> {
+  async sendBatch(body: Uint8Array, batchId: string): Promise<Answer> {
     let response: Response;
     try {
       response = await this.#request({ method: "POST", url: this.url + BATCH_PATH, body });
     } catch (error) {
       return unusable("unreachable", messageOf(error), 0);
     }
-    return answerOf(response);
+    return answerOf(response, batchId);
   }
 
   /** Send another request; return the body of its 200. Throws `RequestError`. */
@@ -121,8 +120,11 @@ export class Transport {
   }
 }
 
-/** Return what an answer to a batch means. */
-function answerOf({ status, headers, data }: Response): Answer {
+/**
+ * Return what an answer to a batch means. What no gateway answers, such as a proxy's page, a 200 or
+ * another batch's ID, acknowledges nothing. A 4xx is final in any form.
+ */
+function answerOf({ status, headers, data }: Response, batchId: string): Answer {
   const waitMs = retryAfterMs(headers.get("Retry-After"), Date.now());
   const members = membersOf(data);
   const isFinal = status >= 400 && status < 500 && status !== 408 && status !== 429;
@@ -131,17 +133,16 @@ function answerOf({ status, headers, data }: Response): Answer {
     const answer = unusable("unexpected_answer", `status ${status}`, waitMs);
     return isFinal ? { ...answer, kind: "refused", status } : answer;
   }
-  if (status === 202 && "batchId" in members) {
+  if (status === 202 && members["batchId"] === batchId) {
     return { ...unusable("", "", 0), kind: "acknowledged", status };
   }
-  if (status < 300) return unusable("unexpected_answer", `status ${status}`, waitMs);
+  if (status < 400) return unusable("unexpected_answer", `status ${status}`, waitMs);
   const errors: unknown = members["errors"];
   return {
     kind: isFinal ? "refused" : "retried",
     status,
     code: String(members["code"] ?? status),
     detail: String(members["detail"] ?? ""),
-    pointer: String(members["pointer"] ?? ""),
     faults: Array.isArray(errors) ? errors.flatMap(faultsOf) : [],
     retryAfterMs: waitMs,
   };
@@ -153,7 +154,6 @@ function unusable(code: string, detail: string, waitMs: number): Answer {
     status: 0,
     code,
     detail,
-    pointer: "",
     faults: [],
     retryAfterMs: waitMs,
   };

@@ -37,6 +37,7 @@ export type UseMembers = Pick<Receipt, "receiptId" | "timestamp" | "content" | "
 
 const PURPOSES: readonly unknown[] = ["training", "inference", "research"] satisfies Purpose[];
 const EXTRAS = ["datasetId", "modelId", "queryId", "sessionId", "studyId", "researcherId"] as const;
+const LABEL = /^[0-9a-z](?:[-0-9a-z]{0,61}[0-9a-z])?$/i;
 const HASH = /^sha256:[0-9a-fA-F]{64}$/;
 const TEXT_BYTES_MAX = 4_096;
 const URL_BYTES_MAX = 2_048;
@@ -44,7 +45,7 @@ const utf8 = new TextEncoder();
 
 /** Return the members of a receipt that a use decides. Throws `UseError`. */
 export async function membersOf(use: Use): Promise<UseMembers> {
-  const publisher = hostOf(use.url);
+  const host = hostOf(use.url);
   if (!PURPOSES.includes(use.purpose)) {
     throw new UseError(`purpose is ${quoted(use.purpose)}: write one of ${PURPOSES.join(", ")}`);
   }
@@ -65,7 +66,7 @@ export async function membersOf(use: Use): Promise<UseMembers> {
         : uuidOf("entryId", use.entryId),
     url,
     contentHash: await hashOf(use),
-    publisher: textOf("publisher", use.publisher ?? publisher),
+    publisher: publisherOf(use.publisher, host),
   };
   return { receiptId, timestamp, content, usage: usage as unknown as Receipt["usage"] };
 }
@@ -99,7 +100,21 @@ function hostOf(url: unknown): string {
     throw new UseError(`url is ${quoted(url)}: ${advice}`);
   }
   if (username || password) throw new UseError("url has a user name: leave it out");
+  if (!/^https?:\/\/[!-~]*?(?:[/?#\\]|$)/i.test(url)) {
+    throw new UseError(`url is ${quoted(url)}: write the host in its ASCII form (xn--...)`);
+  }
   return hostname;
+}
+
+function publisherOf(publisher: unknown, host: string): string {
+  const name = textOf("publisher", publisher === undefined ? host : publisher);
+  if (name.length > 253 || !name.split(".").every((label) => LABEL.test(label))) {
+    throw new UseError(`publisher is ${quoted(name)}: write a host name, like news.example`);
+  }
+  if (!`.${host}`.endsWith(`.${name.toLowerCase()}`)) {
+    throw new UseError(`url is on ${host}, which isn't ${quoted(name)} or a subdomain of it`);
+  }
+  return name;
 }
 
 async function hashOf({ content, contentHash }: Use): Promise<string> {

@@ -9,9 +9,9 @@ const URL_NAMESPACE = Uint8Array.from([
 ]);
 const utf8 = new TextEncoder();
 
-/** Return whether a text is a UUID of 36 characters. */
+/** Return whether a text is a UUID of 36 characters, and not one of zeros or ones only. */
 export function isUuid(text: unknown): text is string {
-  return typeof text === "string" && PATTERN.test(text);
+  return typeof text === "string" && PATTERN.test(text) && !/^(?:0|-)*$|^(?:f|-)*$/i.test(text);
 }
 
 /** Return a new UUIDv7 (RFC 9562, section 5.7). */

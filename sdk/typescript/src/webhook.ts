@@ -46,55 +46,92 @@ export class Webhook {
 
   /** Return the receipt in the body of a request, as received. Throws `WebhookError`. */
   async verify(body: Uint8Array | ArrayBuffer | string): Promise<Receipt> {
-    const bytes = body instanceof ArrayBuffer ? new Uint8Array(body) : body;
-    const { receipt, message, signature } = signedParts(bytes);
-    const key = keyOf(receipt);
-    if (key.algorithm !== receipt.signatureAlgorithm) {
-      const detail = `the key is for ${key.algorithm}, not ${String(receipt.signatureAlgorithm)}`;
-      throw new WebhookError("key_algorithm_mismatch", detail);
+    return this.#verified(parsed(body));
+  }
+
+  /**
+   * Return the receipts of a body that is one receipt or a batch. A batch is good if its own
+   * signature and all its receipts are. Throws `WebhookError`.
+   */
+  async verifyAll(body: Uint8Array | ArrayBuffer | string): Promise<Receipt[]> {
+    const members = parsed(body);
+    if (!("receipts" in members)) return [await this.#verified(members)];
+    const { receipts } = members as { receipts: unknown };
+    if (!Array.isArray(receipts) || !receipts.length) {
+      throw new WebhookError("malformed", "receipts isn't an array with receipts");
     }
+    const verified: Receipt[] = [];
+    for (const receipt of receipts) verified.push(await this.#verified(receipt as object));
+    const [pem, ...others] = new Set(verified.map(({ client }) => client.publicKey));
+    if (others.length) {
+      throw new WebhookError("malformed", "the receipts of the batch have several keys");
+    }
+    await checkSignature(members, keyOf(pem), "bad_batch_signature");
+    return verified;
+  }
+
+  async #verified(value: object): Promise<Receipt> {
+    const receipt = value as Receipt;
+    let key: PublicKey;
+    let isWithin: boolean;
+    try {
+      const { publisher, url } = receipt.content;
+      isWithin = `.${new URL(url).hostname}`.endsWith(`.${publisher.toLowerCase()}`);
+      key = keyOf(receipt.client.publicKey);
+    } catch (error) {
+      // A member is absent, or of another type.
+      if (!(error instanceof TypeError)) throw error;
+      throw new WebhookError("malformed", `isn't a receipt: ${error.message}`, { cause: error });
+    }
+    await checkSignature(receipt, key, "bad_signature");
+    const { publisher } = receipt.content;
+    if (!isWithin) throw new WebhookError("malformed", `content.url isn't on ${publisher}`);
     const fingerprint = hex(await backend.sha256(key.der));
     if (this.#fingerprints && !this.#fingerprints.has(fingerprint)) {
       throw new WebhookError("client_key_unknown", `the key ${fingerprint} isn't accepted`);
     }
-    const { publisher } = receipt.content;
-    if (this.#publisher !== undefined && publisher !== this.#publisher) {
-      throw new WebhookError("malformed", `the receipt is for ${JSON.stringify(publisher)}`);
-    }
-    if (!(await isValid(key, message, signature))) {
-      throw new WebhookError("bad_signature", "the signature isn't the key's over the receipt");
+    if (this.#publisher && publisher.toLowerCase() !== this.#publisher.toLowerCase()) {
+      throw new WebhookError("malformed", `the receipt is for ${publisher}`);
     }
     return receipt;
   }
 }
 
-function signedParts(body: Uint8Array | string): {
-  receipt: Receipt;
-  message: Uint8Array;
-  signature: Uint8Array;
-} {
+function parsed(body: Uint8Array | ArrayBuffer | string): object {
   try {
-    const receipt = parse(body) as Receipt;
-    const { signature, signatureAlgorithm: _, ...members } = receipt;
-    const bytes = fromBase64(signature);
-    if (!bytes) throw new CanonicalError("the signature isn't base64");
-    if (
-      typeof receipt.client.publicKey !== "string" ||
-      typeof receipt.content.publisher !== "string"
-    ) {
-      throw new CanonicalError("client.publicKey or content.publisher isn't a text");
-    }
-    return { receipt, message: canonicalize(members), signature: bytes };
+    const value = parse(body instanceof ArrayBuffer ? new Uint8Array(body) : body);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
   } catch (error) {
-    // A TypeError is that of a member that is absent.
-    if (!(error instanceof CanonicalError) && !(error instanceof TypeError)) throw error;
-    throw new WebhookError("malformed", `isn't a receipt: ${error.message}`, { cause: error });
+    if (!(error instanceof CanonicalError)) throw error;
+    throw new WebhookError("malformed", error.message, { cause: error });
+  }
+  throw new WebhookError("malformed", "isn't a JSON object");
+}
+
+/** Throws `WebhookError` if a receipt's or batch's own signature isn't the key's. */
+async function checkSignature(value: object, key: PublicKey, code: string): Promise<void> {
+  const { signature, signatureAlgorithm, ...members } = value as Record<string, unknown>;
+  const bytes = typeof signature === "string" ? fromBase64(signature) : undefined;
+  if (!bytes) throw new WebhookError("malformed", "the signature isn't base64");
+  let message: Uint8Array;
+  try {
+    message = canonicalize(members);
+  } catch (error) {
+    throw new WebhookError("malformed", (error as Error).message, { cause: error });
+  }
+  if (key.algorithm !== signatureAlgorithm) {
+    const detail = `the key is for ${key.algorithm}, not ${String(signatureAlgorithm)}`;
+    throw new WebhookError("key_algorithm_mismatch", detail);
+  }
+  if (!(await isValid(key, message, bytes))) {
+    throw new WebhookError(code, "the signature isn't the key's");
   }
 }
 
-function keyOf(receipt: Receipt): PublicKey {
+function keyOf(pem: unknown): PublicKey {
+  if (typeof pem !== "string") throw new TypeError("client.publicKey isn't a text");
   try {
-    return publicKeyOf(receipt.client.publicKey);
+    return publicKeyOf(pem);
   } catch (error) {
     throw new WebhookError("bad_public_key", (error as Error).message, { cause: error });
   }

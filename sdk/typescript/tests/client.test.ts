@@ -7,7 +7,9 @@ import {
   CallbackSigner,
   Client,
   ClosedError,
+  KeyError,
   OptionsError,
+  PemSigner,
   QueueFullError,
   RejectedError,
   UseError,
@@ -16,6 +18,7 @@ import {
 import { FakeGateway } from "receipts-client/testing";
 
 import { clientOf, optionsFor, problem, signer, USE } from "./fixtures.js";
+import { keyPem } from "./vectors.js";
 
 const never = () => new Promise<Response>(() => {});
 
@@ -110,6 +113,7 @@ test("a failed batch is sent again with the same bytes", async () => {
     () => new Response("<html>ok</html>"),
     () => new Response("{", { status: 202 }),
     () => Response.json({}, { status: 202 }),
+    () => Response.json({ batchId: "another" }, { status: 202 }),
     () => Response.json({ batchId: "a" }, { status: 201 }),
     () => new Response(null, { status: 204 }),
     () => new Response(null, { status: 307, headers: { location: "https://a.invalid" } }),
@@ -345,7 +349,7 @@ test("metrics count receipts and retries", async () => {
 });
 
 test("a signer that fails is an error of record, and a batch's is tried again", async () => {
-  let failures = 1;
+  let failures = 0;
   const failing = new CallbackSigner({
     publicKey: signer.publicKey,
     sign: (message) => {
@@ -354,11 +358,47 @@ test("a signer that fails is an error of record, and a batch's is tried again", 
     },
   });
   const { client, gateway } = clientOf({ signer: failing, batchDelayMs: 60_000 });
-  await assert.rejects(client.record(USE), /the KMS is away/);
-  await client.record(USE);
+  for (const duringTheCheck of [true, false]) {
+    failures = 1;
+    await assert.rejects(client.record(USE), /the KMS is away/, String(duringTheCheck));
+    await client.record(USE);
+  }
   failures = 1;
   assert.ok(await client.flush());
-  assert.equal(gateway.receipts.length, 1);
+  assert.equal(gateway.receipts.length, 2);
+  await client.close();
+});
+
+test("a signer whose signature isn't its public key's is refused", async () => {
+  const { publicKey } = await PemSigner.fromPem(keyPem("other-ed25519"));
+  const wrong = new CallbackSigner({ publicKey, sign: (message) => signer.sign(message) });
+  const { client } = clientOf({ signer: wrong });
+  await assert.rejects(client.record(USE), KeyError);
+  await client.close();
+});
+
+test("what a client without a spool didn't deliver is reported when it is closed", async () => {
+  const rejected: Rejection[] = [];
+  const { client, gateway } = clientOf({
+    onRejected: (rejection) => void rejected.push(rejection),
+    batchReceiptsMax: 2,
+  });
+  for (let count = 0; count < 50; count++) gateway.answers.push(problem(503, "overloaded"));
+  const ids = await Promise.all([client.record(USE), client.record(USE), client.record(USE)]);
+  assert.equal(await client.close({ timeoutMs: 1 }), false);
+  assert.deepEqual(rejected.map(({ receiptId }) => receiptId).sort(), ids.sort());
+  assert.deepEqual([...new Set(rejected.map(({ code }) => code))], ["undelivered"]);
+});
+
+test("name, version and organization may be left out", async () => {
+  const { client, gateway } = clientOf({
+    name: undefined,
+    version: undefined,
+    organization: undefined,
+  });
+  await client.submit(USE);
+  const { name, version, organization } = gateway.receipts[0]?.client ?? {};
+  assert.deepEqual([name, version, organization], ["unnamed", "unknown", "unnamed"]);
   await client.close();
 });
 
@@ -375,7 +415,7 @@ test("options that can't be are refused", () => {
     { url: "gateway.example" },
     { url: undefined },
     { clientId: "12" },
-    { name: undefined },
+    { name: 5 },
     { version: "x".repeat(5_000) },
     { organization: "\ud800" },
     { signer: undefined },

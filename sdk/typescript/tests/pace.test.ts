@@ -22,6 +22,8 @@ test("Retry-After is a number of seconds or a date", () => {
   assert.equal(retryAfterMs(" 0 ", now), 0);
   assert.equal(retryAfterMs("Wed, 25 Nov 2026 12:00:05 GMT", now), 5_000);
   assert.equal(retryAfterMs("Wed, 25 Nov 2026 11:00:05 GMT", now), 0);
+  assert.equal(retryAfterMs("9999999999999", now), 3_600_000);
+  assert.equal(retryAfterMs("Wed, 25 Nov 2099 11:00:05 GMT", now), 3_600_000);
   for (const nonsense of [null, "", "soon", "-5"]) assert.equal(retryAfterMs(nonsense, now), 0);
 });
 

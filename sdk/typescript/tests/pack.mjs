@@ -35,10 +35,18 @@ try {
 }
 
 function checkFiles(paths) {
-  for (const path of ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "dist/index.js", "dist/index.d.ts"]) {
+  for (const path of [
+    "README.md",
+    "LICENSE-MIT",
+    "LICENSE-APACHE",
+    "dist/index.js",
+    "dist/index.d.ts",
+  ]) {
     if (!paths.includes(path)) throw new Error(`${path} isn't packed`);
   }
-  const foreign = paths.filter((path) => !/^(dist\/.*\.(js|d\.ts)|README\.md|LICENSE-.*|package\.json)$/.test(path));
+  const foreign = paths.filter(
+    (path) => !/^(dist\/.*\.(js|d\.ts)|README\.md|LICENSE-.*|package\.json)$/.test(path),
+  );
   if (foreign.length) throw new Error(`packed, too: ${foreign}`);
 }
 
@@ -54,13 +62,22 @@ function checkTypes() {
     return name;
   });
   const runtime = "declare const process: { env: Record<string, string | undefined> };\n";
-  writeFileSync(join(folder, "runtime.d.ts"), `${runtime}declare const console: { log(...data: unknown[]): void };\n`);
+  writeFileSync(
+    join(folder, "runtime.d.ts"),
+    `${runtime}declare const console: { log(...data: unknown[]): void };\n`,
+  );
   // No DOM and no Node: neither is needed for the package's types.
-  const compilerOptions = { lib: ["es2022"], types: [], strict: true, module: "nodenext", target: "es2022" };
-  const settings = { compilerOptions, files: ["runtime.d.ts", ...names] };
-  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(settings));
+  const compilerOptions = {
+    lib: ["es2022"],
+    types: [],
+    strict: true,
+    module: "nodenext",
+    target: "es2022",
+  };
+  const files = ["runtime.d.ts", ...names];
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files }));
   try {
-    execFileSync(process.execPath, [tsc, "--project", "."], inFolder);
+    execFileSync(process.execPath, [tsc, "-p", "."], inFolder);
   } catch (error) {
     throw new Error(`the README's blocks have wrong types:\n${error.stdout}`);
   }

@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 
 import type { Receipt } from "receipts-client";
-import { Client, PemSigner, SpoolError } from "receipts-client";
+import { Client, PemSigner, SpoolError, Webhook } from "receipts-client";
 
 import { CLIENT_ID, clientOf, signer, USE } from "./fixtures.js";
 import { keyPem } from "./vectors.js";
@@ -185,6 +185,32 @@ test("what close can't deliver stays in the spool", { skip: !hasFiles }, async (
       [id],
     );
     assert.equal(second.state().spooledBatches, 0);
+  });
+});
+
+test("receipts that an ended process left are signed by the new key", {
+  skip: !hasFiles,
+}, async () => {
+  await withGateway(async (gateway, folder) => {
+    gateway.status = 503;
+    const body = 'console.log(await client.record(use)); process.kill(process.pid, "SIGKILL");';
+    const [id] = await run(gateway, { spoolDir: folder, batchDelayMs: 60_000 }, body);
+    gateway.status = 202;
+    const rotated = await PemSigner.fromPem(keyPem("rsa-2048"));
+    const { client } = clientOf({
+      url: gateway.url,
+      fetch: globalThis.fetch,
+      spoolDir: folder,
+      signer: rotated,
+    });
+    await client.record(USE);
+    assert.ok(await client.close());
+    const batches = gateway.batches.map((batch) => JSON.stringify(batch));
+    const verified = [];
+    for (const batch of batches) verified.push(...(await new Webhook().verifyAll(batch)));
+    assert.ok(verified.some(({ receiptId }) => receiptId === id.trim()));
+    assert.equal(verified.length, 2);
+    for (const receipt of verified) assert.equal(receipt.client.publicKey, rotated.publicKey);
   });
 });
 

@@ -101,6 +101,6 @@ test("an answer without an end is given up", async () => {
     },
   });
   gateway.answers.push(new Response(endless));
-  await assert.rejects(client.explain("{}"), /more than 4194304 bytes/);
+  await assert.rejects(client.explain("{}"), /more than 16777216 bytes/);
   await client.close();
 });

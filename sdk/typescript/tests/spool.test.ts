@@ -23,7 +23,10 @@ import { openSpool } from "../dist/spool/slot.js";
 import type { Spool } from "../dist/spool/spool.js";
 
 const logger = { warn() {}, error() {} };
-const settings = { syncIntervalMs: 1, logger };
+const settings = { syncIntervalMs: 1, spoolKeptBytesMax: 1 << 20, logger };
+/** A name of a batch's files. */
+const stem = (time: number) =>
+  `${String(time).padStart(13, "0")}-00000000-0000-7000-8000-000000000000`;
 const bytes = (text: string) => new TextEncoder().encode(text);
 const texts = (parts: readonly Uint8Array[]) => parts.map((part) => Buffer.from(part).toString());
 
@@ -51,13 +54,16 @@ async function abandon(spool: Spool, folder: string): Promise<string> {
 const slots = (folder: string) => readdirSync(folder).filter((name) => name.startsWith("slot-"));
 
 test("frames are read up to the first that is damaged", () => {
-  const whole = Buffer.concat([frame(bytes("a")), frame(bytes("")), frame(bytes("bc"))]);
-  assert.deepEqual(texts(framesOf(whole).frames), ["a", "", "bc"]);
+  const whole = Buffer.concat([frame(bytes("a")), frame(bytes("-")), frame(bytes("bc"))]);
+  assert.deepEqual(texts(framesOf(whole).frames), ["a", "-", "bc"]);
   assert.ok(framesOf(whole).isWhole);
   for (let length = 1; length < whole.length; length++) {
     const { frames, isWhole } = framesOf(whole.subarray(0, length));
-    assert.equal(isWhole, length === 9 || length === 17, String(length));
-    assert.deepEqual(texts(frames), ["a", "", "bc"].slice(0, length < 9 ? 0 : length < 17 ? 1 : 2));
+    assert.equal(isWhole, length === 9 || length === 18, String(length));
+    assert.deepEqual(
+      texts(frames),
+      ["a", "-", "bc"].slice(0, length < 9 ? 0 : length < 18 ? 1 : 2),
+    );
   }
   for (let index = 0; index < whole.length; index++) {
     const changed = Buffer.from(whole);
@@ -69,12 +75,11 @@ test("frames are read up to the first that is damaged", () => {
 test("a batch is stored, read, deleted, and put aside", async () => {
   await inFolder(async (folder) => {
     const spool = await openSpool(folder, settings);
-    const path = await spool.store("id", bytes("body"));
+    const path = await spool.store(stem(1), bytes("body"));
     assert.deepEqual(texts([(await spool.read(path)) as Uint8Array]), ["body"]);
-    assert.ok(spool.ageMs(path) < 60_000);
     await spool.delete(path);
     await spool.delete(path);
-    const refused = await spool.store("refused", bytes("body"));
+    const refused = await spool.store(stem(2), bytes("body"));
     await spool.reject(refused);
     assert.equal(readdirSync(join(folder, "rejected")).length, 1);
     await spool.close();
@@ -86,12 +91,12 @@ test("a damaged batch is moved away", async () => {
   await inFolder(async (folder) => {
     const spool = await openSpool(folder, settings);
     for (const damage of [(data: Buffer) => data.subarray(0, -1), () => Buffer.alloc(0)]) {
-      const path = await spool.store("id", bytes("body"));
+      const path = await spool.store(stem(1), bytes("body"));
       writeFileSync(path, damage(readFileSync(path)));
       assert.equal(await spool.read(path), undefined);
       assert.ok(!existsSync(path));
     }
-    const twice = await spool.store("id", bytes("body"));
+    const twice = await spool.store(stem(1), bytes("body"));
     appendFileSync(twice, frame(bytes("more")));
     assert.equal(await spool.read(twice), undefined);
     assert.ok(readdirSync(join(folder, "damaged")).length >= 1);
@@ -102,31 +107,29 @@ test("a damaged batch is moved away", async () => {
 test("a new client takes what an ended one left, and only that", async () => {
   await inFolder(async (folder) => {
     const ended = await openSpool(folder, settings);
-    const journal = ended.newJournal();
+    const journal = ended.newJournal(stem(1));
     for (const receipt of ["a", "b"]) journal.append(bytes(receipt));
     await journal.close();
-    await ended.store("1", bytes("batch"));
+    await ended.store(stem(2), bytes("batch"));
     const left = await abandon(ended, folder);
     // A frame whose append had not returned, and a batch whose store had not.
     const [name] = readdirSync(left).filter((entry) => entry.endsWith(".journal"));
     appendFileSync(join(left, name as string), frame(bytes("c")).subarray(0, -1));
-    writeFileSync(join(left, "1-2.batch.part"), "half");
+    writeFileSync(join(left, "2.batch.part"), "half");
 
     const other = await openSpool(folder, settings);
-    const kept = await other.store("3", bytes("of another client"));
+    const kept = await other.store(stem(3), bytes("of another client"));
     const spool = await openSpool(folder, settings);
-    const { journals, batches } = await spool.adopt();
-    assert.deepEqual(
-      journals.map(({ receipts }) => texts(receipts)),
-      [["a", "b"]],
-    );
-    assert.equal(batches.length, 1);
-    assert.deepEqual(texts([(await spool.read(batches[0] as string)) as Uint8Array]), ["batch"]);
+    const [list, batch, ...more] = await spool.adopt();
+    assert.deepEqual(texts(list?.receipts ?? []), ["a", "b"]);
+    assert.equal(list?.stem, stem(1));
+    assert.deepEqual(texts([batch?.body as Uint8Array]), ["batch"]);
+    assert.equal(more.length, 0);
     assert.ok(existsSync(kept));
     assert.ok(!existsSync(left));
 
-    await journals[0]?.journal.delete();
-    await spool.delete(batches[0] as string);
+    await list?.journal?.delete();
+    await spool.delete(batch?.path as string);
     await other.delete(kept);
     await Promise.all([other.close(), spool.close()]);
     assert.deepEqual(slots(folder), []);
@@ -136,15 +139,14 @@ test("a new client takes what an ended one left, and only that", async () => {
 test("what a client left while it took another's files is taken, too", async () => {
   await inFolder(async (folder) => {
     const first = await openSpool(folder, settings);
-    await first.store("1", bytes("first"));
+    await first.store(stem(2), bytes("first"));
     const left = await abandon(first, folder);
     const nested = join(left, "slot-000000000000");
     mkdirSync(nested);
-    writeFileSync(join(nested, "0-nested.batch"), frame(bytes("nested")));
+    writeFileSync(join(nested, `${stem(1)}.batch`), frame(bytes("nested")));
     const spool = await openSpool(folder, settings);
-    const { batches } = await spool.adopt();
-    const bodies = await Promise.all(batches.map((path) => spool.read(path)));
-    assert.deepEqual(texts(bodies as Uint8Array[]), ["nested", "first"]);
+    const bodies = (await spool.adopt()).map(({ body }) => body as Uint8Array);
+    assert.deepEqual(texts(bodies), ["nested", "first"]);
     await spool.close();
   });
 });
@@ -152,11 +154,11 @@ test("what a client left while it took another's files is taken, too", async () 
 test("of several new clients, one takes what was left", async () => {
   await inFolder(async (folder) => {
     const ended = await openSpool(folder, settings);
-    for (let count = 0; count < 20; count++) await ended.store(String(count), bytes("batch"));
+    for (let count = 0; count < 20; count++) await ended.store(stem(count), bytes("batch"));
     await abandon(ended, folder);
     const spools = await Promise.all(Array.from({ length: 5 }, () => openSpool(folder, settings)));
     const found = await Promise.all(spools.map((spool) => spool.adopt()));
-    const counts = found.map(({ batches }) => batches.length).sort((a, b) => a - b);
+    const counts = found.map((batches) => batches.length).sort((a, b) => a - b);
     assert.deepEqual(counts, [0, 0, 0, 0, 20]);
     await Promise.all(spools.map((spool) => spool.close()));
   });
@@ -180,22 +182,19 @@ test("a process that is killed loses its lock", async () => {
     const slot = new URL("../dist/spool/slot.js", import.meta.url).href;
     const program = `
       const { openSpool } = await import(${JSON.stringify(slot)});
-      const spool = await openSpool(${JSON.stringify(folder)}, { syncIntervalMs: 1, logger: console });
-      spool.newJournal().append(Buffer.from("a"));
+      const spool = await openSpool(${JSON.stringify(folder)}, { syncIntervalMs: 1, spoolKeptBytesMax: 1, logger: console });
+      spool.newJournal(${JSON.stringify(stem(1))}).append(Buffer.from("a"));
       console.log("written");
       setInterval(() => {}, 1_000);`;
     const child = spawn(process.execPath, ["--input-type=module", "--eval", program]);
     await new Promise((resolve) => child.stdout.once("data", resolve));
     const early = await openSpool(folder, settings);
-    assert.equal((await early.adopt()).journals.length, 0);
+    assert.equal((await early.adopt()).length, 0);
     child.kill("SIGKILL");
     await new Promise((resolve) => child.once("exit", resolve));
     const late = await openSpool(folder, settings);
-    const { journals } = await late.adopt();
-    assert.deepEqual(
-      journals.map(({ receipts }) => texts(receipts)),
-      [["a"]],
-    );
+    const [left] = await late.adopt();
+    assert.deepEqual(texts(left?.receipts ?? []), ["a"]);
     await Promise.all([early.close(), late.close()]);
   });
 });
@@ -216,8 +215,8 @@ test("a worker of a cluster has a lock of its own", async () => {
         });
         cluster.on("exit", () => process.send("killed"));
       } else {
-        const spool = await openSpool(${JSON.stringify(spoolFolder)}, { syncIntervalMs: 1, logger: console });
-        await spool.store("1", Buffer.from("batch"));
+        const spool = await openSpool(${JSON.stringify(spoolFolder)}, { syncIntervalMs: 1, spoolKeptBytesMax: 1, logger: console });
+        await spool.store(${JSON.stringify(stem(1))}, Buffer.from("batch"));
         process.send("opened");
       }`,
     );
@@ -227,7 +226,7 @@ test("a worker of a cluster has a lock of its own", async () => {
     primary.send("kill");
     assert.equal(await next(), "killed");
     const spool = await openSpool(spoolFolder, settings);
-    assert.equal((await spool.adopt()).batches.length, 1);
+    assert.equal((await spool.adopt()).length, 1);
     await spool.close();
     primary.kill();
   });
@@ -247,7 +246,7 @@ test("files are readable by their owner only", async () => {
   await inFolder(async (folder) => {
     const { statSync } = await import("node:fs");
     const spool = await openSpool(join(folder, "spool"), settings);
-    const path = await spool.store("1", bytes("batch"));
+    const path = await spool.store(stem(1), bytes("batch"));
     assert.equal(statSync(join(folder, "spool")).mode & 0o777, 0o700);
     assert.equal(statSync(path).mode & 0o777, 0o600);
     await spool.close();
@@ -257,7 +256,7 @@ test("files are readable by their owner only", async () => {
 test("nothing is appended behind a frame that was cut off", async () => {
   await inFolder(async (folder) => {
     const spool = await openSpool(folder, settings);
-    const journal = spool.newJournal();
+    const journal = spool.newJournal(stem(1));
     journal.append(bytes("a"));
     await journal.close();
     assert.throws(() => journal.append(bytes("b")), /closed/);
@@ -265,9 +264,58 @@ test("nothing is appended behind a frame that was cut off", async () => {
     const [slot] = slots(folder);
     if (process.getuid?.() !== 0) {
       chmodSync(join(folder, slot as string), 0o500);
-      assert.throws(() => spool.newJournal());
+      assert.throws(() => spool.newJournal(stem(2)));
       chmodSync(join(folder, slot as string), 0o700);
     }
     await spool.close();
   });
+});
+
+test("a journal whose batch is stored is a leftover", async () => {
+  await inFolder(async (folder) => {
+    const ended = await openSpool(folder, settings);
+    ended.newJournal(stem(1)).append(bytes("a"));
+    await ended.store(stem(1), bytes("batch of a"));
+    await abandon(ended, folder);
+    const spool = await openSpool(folder, settings);
+    const left = await spool.adopt();
+    assert.equal(left.length, 1);
+    assert.deepEqual(texts([left[0]?.body as Uint8Array]), ["batch of a"]);
+    await spool.delete(left[0]?.path as string);
+    await spool.close();
+    assert.deepEqual(slots(folder), []);
+  });
+});
+
+test("of a journal and its damaged batch, the journal is taken", async () => {
+  await inFolder(async (folder) => {
+    const ended = await openSpool(folder, settings);
+    ended.newJournal(stem(1)).append(bytes("a"));
+    const path = await ended.store(stem(1), bytes("batch of a"));
+    writeFileSync(path, "damaged");
+    await abandon(ended, folder);
+    const spool = await openSpool(folder, settings);
+    const [left] = await spool.adopt();
+    assert.deepEqual(texts(left?.receipts ?? []), ["a"]);
+    await spool.close();
+  });
+});
+
+test("files that are kept for people are bounded", async () => {
+  await inFolder(async (folder) => {
+    const spool = await openSpool(folder, { ...settings, spoolKeptBytesMax: 300 });
+    for (let count = 1; count <= 9; count++) {
+      await spool.reject(await spool.store(stem(count), bytes("x".repeat(92))));
+    }
+    const names = readdirSync(join(folder, "rejected")).sort();
+    assert.deepEqual(
+      names,
+      [7, 8, 9].map((count) => `${stem(count)}.batch`),
+    );
+    await spool.close();
+  });
+});
+
+test("a file of zeros has no frame", () => {
+  assert.deepEqual(framesOf(Buffer.alloc(64)), { frames: [], isWhole: false });
 });

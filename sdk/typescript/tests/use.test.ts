@@ -34,7 +34,7 @@ test("a use is filled in", async () => {
 
 test("what the caller chooses is taken", async () => {
   const chosen = {
-    publisher: "example",
+    publisher: "Example",
     entryId: "69F09FFD-D89E-5092-B485-1DA5D197CCE5",
     receiptId: "0192f0c1-d2e3-7a4b-8c5d-6e7f80910001",
     timestamp: new Date("2026-11-24T10:30:01.125+01:00"),
@@ -42,7 +42,7 @@ test("what the caller chooses is taken", async () => {
     modelId: "",
   };
   const members = await membersOf({ ...USE, ...chosen });
-  assert.equal(members.content.publisher, "example");
+  assert.equal(members.content.publisher, "Example");
   assert.equal(members.content.entryId, chosen.entryId.toLowerCase());
   assert.equal(members.receiptId, chosen.receiptId);
   assert.equal(members.timestamp, "2026-11-24T09:30:01.125Z");
@@ -80,6 +80,14 @@ test("a use that can't become a receipt is refused", async () => {
     { url: `https://news.example/${"a".repeat(2_048)}` },
     { url: undefined },
     { url: "https://news.example/\ud800" },
+    { url: "https://bücher.example/" },
+    { url: "https://bücher.example" },
+    { publisher: "other.example" },
+    { publisher: "ews.example" },
+    { publisher: "" },
+    { publisher: "https://news.example" },
+    { receiptId: "00000000-0000-0000-0000-000000000000" },
+    { entryId: "ffffffff-ffff-ffff-ffff-ffffffffffff" },
     { purpose: "fun" },
     { purpose: undefined },
     { context: "x".repeat(4_097) },
@@ -103,6 +111,12 @@ test("a use that can't become a receipt is refused", async () => {
   for (const members of wrong) {
     const use = { ...USE, ...members } as Use;
     await assert.rejects(membersOf(use), UseError, JSON.stringify(members).slice(0, 100));
+  }
+});
+
+test("a path may have characters that aren't ASCII", async () => {
+  for (const url of ["https://news.example/é", "https://news.example?é", "http://news.example#é"]) {
+    assert.equal((await membersOf({ ...USE, url })).content.url, url);
   }
 });
 

@@ -115,3 +115,22 @@ test("a point that isn't on the curve is no usable key", async () => {
   const changed = { ...receipt, client: { ...receipt.client, publicKey } };
   await assert.rejects(new Webhook().verify(body(changed)), codeIs("bad_public_key"));
 });
+
+test("a batch is good if its signature and all its receipts are", async () => {
+  for (const name of KEY_NAMES) {
+    const url = new URL(`../../../examples/batch-${name}.json`, import.meta.url);
+    const text = readFileSync(url, "utf8");
+    const batch = JSON.parse(text);
+    assert.deepEqual(await new Webhook().verifyAll(text), batch.receipts);
+    const changed = { ...batch, batchId: `${batch.batchId}.` };
+    await assert.rejects(new Webhook().verifyAll(body(changed)), codeIs("bad_batch_signature"));
+    batch.receipts[0].usage.context += ".";
+    await assert.rejects(new Webhook().verifyAll(body(batch)), codeIs("bad_signature"));
+  }
+  assert.deepEqual(await new Webhook().verifyAll(body(example)), [example]);
+  const receipts = good.map(({ receipt }) => receipt);
+  for (const wrong of [[], {}, [5], [null], receipts]) {
+    const batch = { version: "1.0.0", batchId: "a", receipts: wrong };
+    await assert.rejects(new Webhook().verifyAll(body(batch)), codeIs("malformed"));
+  }
+});

@@ -20,7 +20,9 @@ export function framesOf(bytes: Buffer): { frames: Uint8Array[]; isWhole: boolea
   while (position + HEAD_BYTES <= bytes.length) {
     const end = position + HEAD_BYTES + bytes.readUInt32BE(position);
     const data = bytes.subarray(position + HEAD_BYTES, end);
-    if (end > bytes.length || crc32(data) !== bytes.readUInt32BE(position + 4)) break;
+    // A file system may fill a file with zeros that a crash cut off: that is no empty frame.
+    if (!data.length || end > bytes.length) break;
+    if (crc32(data) !== bytes.readUInt32BE(position + 4)) break;
     frames.push(data);
     position = end;
   }

@@ -10,7 +10,7 @@ import { SpoolError } from "../errors.js";
 import { errorCode } from "./directory.js";
 
 const NAME = "lock";
-// The least that systems take in sun_path, without its last zero.
+// The smallest sun_path of the systems, without its last zero.
 const PATH_BYTES_MAX = 103;
 
 /** Lock a slot until the server is closed, or the process ends. */

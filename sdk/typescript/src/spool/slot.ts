@@ -1,11 +1,12 @@
 // Receipts and batches in files, until they are acknowledged.
 //
 // Each client has a slot of its own in the directory, with a lock. It contains a `.journal` for
-// each list of receipts that is no batch yet, and a `.batch` for each sealed batch; their names
-// begin with the time. A new client takes what is in slots without a lock. `rejected` keeps what the
+// each list of receipts that is no batch yet, and a `.batch` for each sealed batch; they are named
+// by their stem. A new client takes what is in slots without a lock. `rejected` keeps what the
 // service refused, and `damaged` what can't be read, for people.
 
 import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
 import { mkdir, open, readdir, readFile, rename, rm, rmdir, stat } from "node:fs/promises";
 import type { Server } from "node:net";
 import { basename, join } from "node:path";
@@ -16,7 +17,7 @@ import { errorCode, syncDirectory } from "./directory.js";
 import { frame, framesOf } from "./frame.js";
 import { LeftJournal, OpenJournal } from "./journal.js";
 import { isLocked, lock } from "./lock.js";
-import type { Journal, Leftovers, Spool } from "./spool.js";
+import type { Journal, Leftover, Spool, SpoolSettings } from "./spool.js";
 
 const PRIVATE = { recursive: true, mode: 0o700 } as const;
 const SLOT = /^slot-[0-9a-f]{12}$/;
@@ -24,11 +25,10 @@ const SLOT = /^slot-[0-9a-f]{12}$/;
 const NEW_SLOT = /^new-[0-9a-f]{12}$/;
 const NEW_SLOT_AGE_MS = 3_600_000;
 
+const STEM = /^(\d{13,15}-[-0-9a-f]{36})\.(?:journal|batch)$/;
+
 /** Open a spool. Throws `SpoolError`. */
-export async function openSpool(
-  directory: string,
-  { syncIntervalMs, logger }: { syncIntervalMs: number; logger: Logger },
-): Promise<Spool> {
+export async function openSpool(directory: string, settings: SpoolSettings): Promise<Spool> {
   try {
     await mkdir(directory, PRIVATE);
     const id = randomBytes(6).toString("hex");
@@ -37,7 +37,7 @@ export async function openSpool(
     await mkdir(fresh, PRIVATE);
     const server = await lock(fresh);
     await rename(fresh, path);
-    return new Slot(directory, path, server, syncIntervalMs, logger);
+    return new Slot(directory, path, server, settings);
   } catch (error) {
     if (error instanceof SpoolError) throw error;
     throw new SpoolError(`the spool ${directory} can't be opened: ${(error as Error).message}`, {
@@ -50,31 +50,28 @@ class Slot implements Spool {
   readonly #directory: string;
   readonly #path: string;
   readonly #lock: Server;
-  readonly #syncIntervalMs: number;
+  readonly #settings: SpoolSettings;
   readonly #logger: Logger;
-  #journals = 0;
 
-  constructor(
-    directory: string,
-    path: string,
-    lock: Server,
-    syncIntervalMs: number,
-    logger: Logger,
-  ) {
+  constructor(directory: string, path: string, lock: Server, settings: SpoolSettings) {
     this.#directory = directory;
     this.#path = path;
     this.#lock = lock;
-    this.#syncIntervalMs = syncIntervalMs;
-    this.#logger = logger;
+    this.#settings = settings;
+    this.#logger = settings.logger;
   }
 
-  newJournal(): Journal {
-    const name = `${Date.now()}-${basename(this.#path)}-${this.#journals++}.journal`;
-    return new OpenJournal(this.#path, name, this.#syncIntervalMs, this.#logger);
+  newJournal(stem: string): Journal {
+    return new OpenJournal(
+      this.#path,
+      `${stem}.journal`,
+      this.#settings.syncIntervalMs,
+      this.#logger,
+    );
   }
 
-  async store(batchId: string, body: Uint8Array): Promise<string> {
-    const path = join(this.#path, `${Date.now()}-${batchId}.batch`);
+  async store(stem: string, body: Uint8Array): Promise<string> {
+    const path = join(this.#path, `${stem}.batch`);
     const part = `${path}.part`;
     const file = await open(part, "w", 0o600);
     try {
@@ -89,42 +86,39 @@ class Slot implements Spool {
   }
 
   async read(path: string): Promise<Uint8Array | undefined> {
-    const { frames, isWhole } = framesOf(await readFile(path));
+    const bytes = await readFile(path).catch((error: unknown) => {
+      if (errorCode(error) !== "ENOENT") throw error;
+      this.#logger.error(`${path} was removed by someone else`);
+    });
+    if (!bytes) return undefined;
+    const { frames, isWhole } = framesOf(bytes);
     if (isWhole && frames.length === 1) return frames[0];
     await this.#putAway(path, "damaged");
     return undefined;
   }
 
-  ageMs(path: string): number {
-    return Date.now() - Number.parseInt(basename(path), 10);
-  }
-
   async delete(path: string): Promise<void> {
-    await rm(path, { force: true });
+    await rm(path, { force: true }).catch((error: Error) => {
+      // A later client sends it again; its receipts count once.
+      this.#logger.error(`an acknowledged batch can't be deleted: ${error.message}`);
+    });
   }
 
   async reject(path: string): Promise<void> {
     await this.#putAway(path, "rejected");
   }
 
-  async adopt(): Promise<Leftovers> {
+  async adopt(): Promise<Leftover[]> {
     for (const name of await readdir(this.#directory)) {
       const path = join(this.#directory, name);
       if (NEW_SLOT.test(name)) await removeAbandoned(path);
       if (SLOT.test(name) && path !== this.#path && !(await isLocked(path))) await this.#take(path);
     }
-    const names = (await readdir(this.#path)).sort();
-    const paths = (kind: string) =>
-      names.filter((name) => name.endsWith(kind)).map((name) => join(this.#path, name));
-    const journals = [];
-    for (const path of paths(".journal")) {
-      const { frames, isWhole } = framesOf(await readFile(path));
-      // A frame that was cut off is one whose `append` had not returned.
-      if (!isWhole)
-        this.#logger.warn(`the spool file ${path} is cut off behind ${frames.length} receipts`);
-      journals.push({ journal: new LeftJournal(path), receipts: frames });
-    }
-    return { journals, batches: paths(".batch") };
+    const names = (await readdir(this.#path)).map((name) => STEM.exec(name)?.[1] ?? "");
+    const left: Leftover[] = [];
+    for (const stem of [...new Set(names)].filter(Boolean).sort())
+      left.push(...(await this.#left(stem)));
+    return left;
   }
 
   async close(): Promise<void> {
@@ -134,6 +128,22 @@ class Slot implements Spool {
     if (left.some((name) => name !== "lock")) return;
     await rm(join(this.#path, "lock"), { force: true });
     await rmdir(this.#path).catch(() => {});
+  }
+
+  async #left(stem: string): Promise<Leftover[]> {
+    const batch = join(this.#path, `${stem}.batch`);
+    const path = join(this.#path, `${stem}.journal`);
+    const body = existsSync(batch) ? await this.read(batch) : undefined;
+    if (body) {
+      // The process ended between storing the batch and deleting its journal.
+      await rm(path, { force: true });
+      return [{ stem, path: batch, body }];
+    }
+    if (!existsSync(path)) return [];
+    const { frames, isWhole } = framesOf(await readFile(path));
+    // A frame that was cut off is one whose `append` had not returned.
+    if (!isWhole) this.#logger.warn(`${path} is cut off behind ${frames.length} receipts`);
+    return [{ stem, journal: new LeftJournal(path), receipts: frames }];
   }
 
   /** Move the files of an ended client here. Of several takers, one succeeds. */
@@ -161,9 +171,26 @@ class Slot implements Spool {
 
   async #putAway(path: string, folder: string): Promise<void> {
     const target = join(this.#directory, folder);
-    await mkdir(target, PRIVATE);
-    await rename(path, join(target, basename(path)));
-    this.#logger.error(`moved the batch ${path} to ${target}`);
+    try {
+      await mkdir(target, PRIVATE);
+      await rename(path, join(target, basename(path)));
+      this.#logger.error(`moved the batch ${path} to ${target}`);
+      await this.#bound(target);
+    } catch (error) {
+      this.#logger.error(`${path} can't be moved to ${target}: ${(error as Error).message}`);
+    }
+  }
+
+  /** Delete the oldest files beyond the bound. Their receipts have been reported. */
+  async #bound(folder: string): Promise<void> {
+    let left = this.#settings.spoolKeptBytesMax;
+    for (const name of (await readdir(folder)).sort().reverse()) {
+      const path = join(folder, name);
+      left -= (await stat(path)).size;
+      if (left >= 0) continue;
+      await rm(path, { force: true });
+      this.#logger.error(`deleted ${path}: the files beside it have spoolKeptBytesMax`);
+    }
   }
 }
 

@@ -1,3 +1,13 @@
+import type { Logger } from "../logger.js";
+
+/** Settings of a spool. */
+export interface SpoolSettings {
+  readonly syncIntervalMs: number;
+  /** Bounds `rejected` and `damaged` each. */
+  readonly spoolKeptBytesMax: number;
+  readonly logger: Logger;
+}
+
 /** Receipts in a file that aren't in a batch yet. */
 export interface Journal {
   /**
@@ -11,27 +21,31 @@ export interface Journal {
   delete(): Promise<void>;
 }
 
-/** What ended processes left, oldest first. */
-export interface Leftovers {
-  readonly journals: readonly { readonly journal: Journal; readonly receipts: Uint8Array[] }[];
-  /** Paths of batches. */
-  readonly batches: readonly string[];
+/** A list of receipts, or a sealed batch, of a client that ended. */
+export interface Leftover {
+  readonly stem: string;
+  /** Path of a batch. */
+  readonly path?: string;
+  readonly body?: Uint8Array;
+  readonly journal?: Journal;
+  readonly receipts?: Uint8Array[];
 }
 
-/** Receipts and batches in files, until they are acknowledged. */
+/**
+ * Receipts and batches in files, until they are acknowledged. A stem is the name of a batch's files
+ * without their suffix.
+ */
 export interface Spool {
-  newJournal(): Journal;
+  newJournal(stem: string): Journal;
   /** Store a batch durably; return its path. */
-  store(batchId: string, body: Uint8Array): Promise<string>;
+  store(stem: string, body: Uint8Array): Promise<string>;
   /** Return the body of a batch, or `undefined` if the file is damaged, which moves it away. */
   read(path: string): Promise<Uint8Array | undefined>;
-  /** Return the age of a batch. */
-  ageMs(path: string): number;
   /** Delete an acknowledged batch. */
   delete(path: string): Promise<void>;
   /** Keep a batch that the service refused, for people. */
   reject(path: string): Promise<void>;
-  /** Return what ended processes left, and what an earlier one of this slot did. */
-  adopt(): Promise<Leftovers>;
+  /** Return what ended clients left, oldest first. */
+  adopt(): Promise<Leftover[]>;
   close(): Promise<void>;
 }
