@@ -4,11 +4,12 @@
 # what was sent.
 #
 #   DEMO_EXIT=1          stop there, with a status; otherwise everything keeps running until Ctrl-C
-#   PROFILE=dev          use the debug build RECEIPTS_DEMO_DATA   where the data goes (must be empty
-#   or absent; kept afterwards); else a temporary directory
+#   PROFILE=dev          use the debug build (default: the profile `demo`)
+#   RECEIPTS_DEMO_DATA   where the data goes (must be empty or absent; kept afterwards); else a
+#                        temporary directory
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-PROFILE=${PROFILE:-release}
+../scripts/check-platform
 source ./prepare.sh
 
 if [[ -t 1 && -z ${NO_COLOR:-} ]]; then bold=$'\e[1m' faint=$'\e[2m' red=$'\e[1;31m' plain=$'\e[0m'; else bold='' faint='' red='' plain=''; fi
@@ -93,7 +94,6 @@ cat <<HELP
   curl -s -H "Authorization: Bearer \$KEY" '$analytics/api/v1/analytics/dashboard' | jq
   curl -s -H "Authorization: Bearer \$KEY" '$analytics/api/v1/analytics/timeseries?interval=hour&groupBy=purpose' | jq
   $bin audit --data $data
-  $bin keygen --out my.key && $bin sign --key my.key receipt.json | $bin send --url $gateway --key my.key
   curl -s $(jq -r .metrics "$data/addresses.json")/metrics | grep ^receipts_
 ${faint}  data: $data   log: $log$plain
 HELP
