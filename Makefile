@@ -52,7 +52,7 @@ demo: ## The whole thing on this machine: outside-signed receipts in, verified n
 	@PROFILE=$(PROFILE) demo/run.sh
 
 .PHONY: run
-run: ## Start all services on ./data
+run: ## Start all services on ./data, at one address
 	@scripts/install-deps demo
 	@scripts/fetch-chdb
 	cargo run --profile $(PROFILE) --locked --package receipts-cli --no-default-features --bin receipts -- up --data ./data

@@ -53,10 +53,10 @@ EVERYTHING = {
     "verifier": {"autoscaling": {"enabled": True, "type": "hpa"}, "podDisruptionBudget": {"maxUnavailable": None, "minAvailable": "50%"}},
     "writer": {"autoscaling": {"enabled": True, "type": "hpa"}},
     "analyticsApi": {"autoscaling": {"enabled": True}},
-    "ingress": {"enabled": True, "hosts": {"gateway": "a.example", "analytics": "b.example", "publisher": "c.example"}},
+    "ingress": {"enabled": True, "host": "a.example"},
     "gatewayApi": {
         "enabled": True, "parentRefs": [{"name": "edge", "namespace": "edge"}],
-        "hostnames": {"gateway": ["a.example"], "analytics": ["b.example"], "publisher": ["c.example"]},
+        "hostnames": ["a.example", "b.example"],
     },
     "monitoring": {k: {"enabled": True, "labels": {"release": "prometheus"}} for k in ["serviceMonitor", "prometheusRule", "dashboards"]},
 }
@@ -237,6 +237,29 @@ def check_selectors(objects):
             assert name in services, name
 
 
+def check_routes(chart):
+    """At the one host, each service has the addresses that its code names; one pod has all."""
+    def paths(objects):
+        (ingress,) = [one for one in objects if one["kind"] == "Ingress"]
+        (rule,) = ingress["spec"]["rules"]
+        return [(end["backend"]["service"]["name"], end["pathType"], end["path"]) for end in rule["http"]["paths"]]
+
+    on = {"ingress": {"enabled": True, "host": "receipts.example.com"}}
+    found = paths(chart.template(ENGINES, on))
+    assert len(found) == len({(match, path) for _, match, path in found}), "an address of two services"
+    for service in ("analytics-api", "publisher-api"):
+        code = (HELM_FOLDER.parent / service / "src/lib.rs").read_text()
+        wanted = set(re.findall(r'"([^"]+)"', re.search(r"pub const PREFIXES: .*?= \[(.*?)\];", code, re.DOTALL).group(1)))
+        given = {path for name, match, path in found if name.endswith(service) and match == "Prefix"}
+        assert given == wanted, f"{service}: {given ^ wanted}"
+    assert paths(chart.template({"mode": "allInOne"}, on)) == [("rel-receipts-gateway", "Prefix", "/")]
+    (pod,) = [pod for _, pod in pods(chart.template({"mode": "allInOne"}))]
+    assert [port["name"] for port in pod["spec"]["containers"][0]["ports"]] == ["gateway", "metrics"]
+    own = {"mode": "allInOne", "config": {"analytics": {"listen": "0.0.0.0:8081"}}}
+    (pod,) = [pod for _, pod in pods(chart.template(own))]
+    assert [port["name"] for port in pod["spec"]["containers"][0]["ports"]] == ["gateway", "analytics", "metrics"]
+
+
 def check_monitoring(objects):
     """Rules and dashboards arrive as their files have them."""
     files = sorted((CHART / "files/rules").glob("*.yaml"))
@@ -284,7 +307,10 @@ def check_image_variables(chart):
     text = (HELM_FOLDER.parent / "Dockerfile").read_text()
     assert "VOLUME" not in [line.split(" ")[0] for line in text.splitlines()], "a volume of the image's own hides a folder that nobody keeps"
     set_by_images = set(re.findall(r"\b(RECEIPTS_\w+)=", text)) - {"RECEIPTS_CONFIG"}
-    config = {"data": {"dir": "/data"}, "telemetry": {"log_format": "text"}, "warehouse": {"library": "/data/libchdb.so"}}
+    config = {
+        "data": {"dir": "/data"}, "telemetry": {"log_format": "text", "metrics_listen": "0.0.0.0:9091"}, "warehouse": {"library": "/data/libchdb.so"},
+        "gateway": {"listen": "0.0.0.0:8443"},
+    }
     (pod,) = [pod for _, pod in pods(chart.template({"mode": "allInOne", "config": config}))]
     (container,) = pod["spec"]["containers"]
     given = {one["name"]: one["value"] for one in container["env"]}
@@ -555,7 +581,7 @@ def main():
     check_scaling(chart)
     check_graces(chart)
     check_restarts(chart)
-    for check in (check_runbook_urls, check_notes, check_image_variables, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys):
+    for check in (check_routes, check_runbook_urls, check_notes, check_image_variables, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys):
         check(chart)
     check_every_key(chart, runpy.run_path(str(HELM_FOLDER / "config-schema")))
     print(f"helm/check: {count + len(objects)} objects fit, and the chart keeps what it promises")

@@ -84,7 +84,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .merge(routes::index::routes())
         .split_for_parts();
     routes
-        .merge(web::docs::router(openapi::finished(document)))
+        .merge(web::docs::router("publisher", openapi::finished(document)))
         .fallback(web::envelope::not_found)
         .method_not_allowed_fallback(web::envelope::method_not_allowed)
         .layer(middleware::from_fn_with_state(around, web::envelope::envelope))
