@@ -47,6 +47,10 @@ alerts: prometheus ## Check the alerting rules, and test that every alert fires 
 python: deps ## Make a Python environment with what tests use from PyPI in the cache
 	@scripts/fetch-python
 
+.PHONY: sdk-python-check
+sdk-python-check: deps ## Lints, types, tests, conformance suite and wheel of the Python client library
+	scripts/sdk-python-check
+
 .PHONY: demo
 demo: ## The whole thing on this machine: outside-signed receipts in, verified numbers out
 	@PROFILE=$(PROFILE) demo/run.sh
@@ -121,6 +125,14 @@ page-test: page-deps chdb ## The dashboard page in Chromium, against services as
 screenshots: page-deps chdb ## Take the README's pictures of the dashboard page
 	cargo build --locked --workspace --bin receipts
 	cd $(PAGE) && RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts npm run --silent screenshots
+
+.PHONY: sdk-typescript-check
+sdk-typescript-check: deps ## Types, tests, conformance suite and package of the TypeScript client library
+	scripts/sdk-typescript-check
+
+.PHONY: sdk-typescript-runtimes
+sdk-typescript-runtimes: deps ## As sdk-typescript-check, and a smoke test in Deno, Bun and workerd (fetches 350 MB)
+	scripts/sdk-typescript-check --runtimes
 
 .PHONY: lint
 lint: deps ## Format and lints

@@ -13,10 +13,12 @@ cover it without its own `signature` and `signatureAlgorithm`: `receipts explain
 Examples:
   echo '{\"b\":1.0,\"a\":\"\\u20ac\"}' | receipts canonicalize
   receipts canonicalize receipt.json | sha256sum
+  printf '%s\\n' '[1.0]' '[2e3]' | receipts canonicalize --lines
 
 Exit codes:
   0  the canonical bytes are on standard output
-  2  the input isn't one I-JSON value (RFC 7493); the reason and the place are on standard error";
+  2  the input isn't one I-JSON value (RFC 7493), or with --lines one a line; the reason and the place are on standard \
+error";
 
 /// Write the canonical bytes of a JSON value
 #[derive(Debug, clap::Args)]
@@ -24,15 +26,30 @@ Exit codes:
 pub struct Canonicalize {
     #[command(flatten)]
     input: InputArg,
+    /// Read a JSON value a line, and write the canonical form of each on a line
+    #[arg(long)]
+    lines: bool,
 }
 
 impl Canonicalize {
     /// Runs the command.
     pub fn run(self) -> Result<Answer, Failure> {
-        let json = self.input.open()?.read_all(DOCUMENT_BYTES_MAX)?;
-        let canonical = receipt::canonicalize(&json, Limits::default().depth_max).map_err(Failure::input)?;
+        let depth_max = Limits::default().depth_max;
+        let input = self.input.open()?;
         let mut out = RawOutput::stdout();
-        out.bytes(&canonical)?;
+        if self.lines {
+            for document in input.lines() {
+                let document = document?;
+                let canonical = receipt::canonicalize(document.bytes()?, depth_max)
+                    .map_err(|fault| Failure::Input(format!("line {}: {fault}", document.line)))?;
+                out.bytes(&canonical)?;
+                out.bytes(b"\n")?;
+            }
+        } else {
+            let json = input.read_all(DOCUMENT_BYTES_MAX)?;
+            let canonical = receipt::canonicalize(&json, depth_max).map_err(Failure::input)?;
+            out.bytes(&canonical)?;
+        }
         out.flush()?;
         Ok(Answer::Good)
     }

@@ -197,6 +197,14 @@ fn explain_shows_the_signed_bytes_and_each_check() {
 }
 
 #[test]
+fn canonicalize_writes_a_line_for_each_line_and_names_the_line_of_a_fault() {
+    let ran = receipts(&["canonicalize", "--lines"], b"[1.0, 2]\n{\"b\":1e3,\"a\":\"\\u20ac\"}\n").expect(0);
+    assert_eq!(ran.stdout, "[1,2]\n{\"a\":\"€\",\"b\":1000}\n");
+    let ran = receipts(&["canonicalize", "--lines"], b"[1]\n[2\n").expect(2);
+    assert!(ran.stderr.contains("line 2"), "{}", ran.stderr);
+}
+
+#[test]
 fn canonicalize_writes_bytes_or_exits_with_2() {
     // RFC 8785 section 3.2.3's sorting example, and numbers of its appendix B.
     let input = "{\"\\u20ac\":1,\"\\r\":2,\"\\ufb33\":3,\"1\":4,\"\\ud83d\\ude00\":5,\"\\u0080\":6,\"\\u00f6\":7,\n \"n\":[1E30,4.50,2e-3,-0]}";

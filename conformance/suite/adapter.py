@@ -42,7 +42,7 @@ class Adapter:
         return answer["receiptIds"], status == 507
 
     def flush(self, timeout_s=30):
-        status, answer = self.request("/flush", {"timeoutMs": int(timeout_s * 1_000)})
+        status, answer = self.request("/flush", {"timeoutMs": int(timeout_s * 1_000)}, timeout_s + 60)
         assert status == 200, f"/flush: {status} {answer}"
         return answer["flushed"]
 
@@ -65,11 +65,11 @@ class Adapter:
         self.process.kill()
         self.process.wait()
 
-    def request(self, path, body):
+    def request(self, path, body, timeout_s=60):
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=timeout_s) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)

@@ -8,7 +8,7 @@ from .gateway import ScriptedGateway, Step
 
 KEYS = Path(__file__).resolve().parents[1] / "vectors" / "keys"
 SCENARIOS = {}
-# Fast enough for a suite, slow enough to be told apart from no delay at all.
+# Fast enough for a suite, slow enough to differ from no delay at all.
 FAST = {"batchReceiptsMax": 10, "batchDelayMs": 100, "retryDelayMsMin": 50, "retryDelayMsMax": 400}
 
 

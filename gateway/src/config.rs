@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use service::config::{Faults, Validate};
 
 use http_server::address::Network;
+use http_server::forwarded::TRUSTED_PROXIES_MAX;
 
 /// Whether the webhook takes receipts for entries that it doesn't know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,9 +128,6 @@ const WAIT_MS_MAX: u64 = 3_600_000;
 
 /// More keys than an overlap of two rotations needs.
 const ACKNOWLEDGEMENT_KEYS_MAX: usize = 16;
-
-/// Each is looked at for every connection.
-const TRUSTED_PROXIES_MAX: usize = 256;
 
 impl Validate for GatewayConfig {
     fn validate(&self, faults: &mut Faults) {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use http::header::{ALLOW, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Version};
+use http_server::forwarded::forwarded_for;
 use hyper::body::Incoming;
 use service::host;
 use service::instant::now_ms;
@@ -21,7 +22,7 @@ use crate::call::{Call, Spent};
 use crate::listener::Connection;
 use crate::rate::Standing;
 use crate::route::Route;
-use crate::sender::{Sender, forwarded_for};
+use crate::sender::Sender;
 use crate::source::Source;
 use crate::{explain, submit, webhook};
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_server::config::address_share;
+use http_server::forwarded::is_trusted;
 use http_server::listen::connections_within;
 use http_server::{OpenConnections, ServerConfig, WhenFull};
 use service::health::Component;
@@ -15,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::GatewayError;
 use crate::config::GatewayConfig;
 use crate::neighbour::{self, Neighbour};
-use crate::sender::{Sender, is_trusted};
+use crate::sender::Sender;
 use crate::shared::Shared;
 
 /// Share of the open files for connections, in percent. The rest is for the analytics API, often in

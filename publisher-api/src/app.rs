@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use utoipa_axum::router::OpenApiRouter;
 use web::access::Gatekeeper;
 use web::envelope::Envelope;
+use web::shares::Commons;
 
 use crate::config::PublisherConfig;
 use crate::export::stream::Places;
@@ -21,6 +22,8 @@ pub(crate) struct App {
     pub(crate) deps: Deps,
     /// Places of exports.
     pub(crate) exports: Places,
+    /// Bodies of bulk lookups that are being read.
+    pub(crate) lookup_bodies: Commons,
     /// Told when there is something to erase.
     pub(crate) erasures_wanted: Arc<Notify>,
     /// Looks at domains.
@@ -31,6 +34,13 @@ pub(crate) struct App {
     pub(crate) public_url: String,
     /// Whether mails about verifications that end can be sent.
     pub(crate) expiry_mails: bool,
+}
+
+/// All addresses that need no credential.
+pub(crate) fn open() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .merge(routes::index::routes())
+        .merge(routes::lookup::routes())
 }
 
 /// All addresses that need an API key with the scope `read` or `write`.
@@ -81,7 +91,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .merge(keyed)
         .merge(erasing)
         .merge(personal)
-        .merge(routes::index::routes())
+        .merge(open())
         .split_for_parts();
     routes
         .merge(web::docs::router("publisher", openapi::finished(document)))

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use http_server::address::Network;
+use http_server::forwarded::TRUSTED_PROXIES_MAX;
 use serde::{Deserialize, Serialize};
 use service::config::{Faults, Validate};
 use web::serve::Connections;
@@ -33,6 +35,20 @@ pub struct PublisherConfig {
     pub bulk_lines_max: usize,
     /// Longest bulk of entries, in bytes.
     pub bulk_bytes_max: usize,
+    /// URLs whose entries one address, or one /64 of IPv6, may look up in a minute.
+    pub lookups_per_minute: u32,
+    /// URLs of one bulk lookup.
+    pub lookup_urls_max: usize,
+    /// Longest bulk lookup, in bytes.
+    pub lookup_bytes_max: usize,
+    /// Bodies of bulk lookups in memory at one time, of which one address may have half.
+    pub lookup_bodies_max: usize,
+    /// Time for which caches may keep the answer to a lookup, in seconds.
+    pub lookup_max_age_s: u32,
+    /// Proxies and load balancers in front of the API, by address or network. For what comes
+    /// through them, lookups are counted by the last entry of `X-Forwarded-For` that is none of
+    /// them.
+    pub trusted_proxies: Vec<Network>,
     /// Exports in progress at one time; each has a page in memory.
     pub exports_max: usize,
     /// Pause between two looks for erasures that were requested of other replicas, in milliseconds.
@@ -74,6 +90,12 @@ impl Default for PublisherConfig {
             entries_max: 1_000_000,
             bulk_lines_max: 10_000,
             bulk_bytes_max: 16 << 20,
+            lookups_per_minute: 6_000,
+            lookup_urls_max: 1_000,
+            lookup_bytes_max: 2 << 20,
+            lookup_bodies_max: 64,
+            lookup_max_age_s: 300,
+            trusted_proxies: Vec::new(),
             exports_max: 4,
             erasure_interval_ms: 30_000,
             erasure_delay_hours: 24,
@@ -121,6 +143,19 @@ impl Validate for PublisherConfig {
         faults.range("entries_max", self.entries_max, 0..=1_000_000_000);
         faults.range("bulk_lines_max", self.bulk_lines_max, 1..=1_000_000);
         faults.range("bulk_bytes_max", self.bulk_bytes_max, 1..=1 << 30);
+        faults.range("lookups_per_minute", self.lookups_per_minute, 1..=1_000_000_000);
+        faults.range("lookup_urls_max", self.lookup_urls_max, 1..=10_000);
+        faults.range("lookup_bytes_max", self.lookup_bytes_max, 1..=64 << 20);
+        // One address may have half of them.
+        faults.range("lookup_bodies_max", self.lookup_bodies_max, 2..=10_000);
+        faults.range("lookup_max_age_s", self.lookup_max_age_s, 0..=86_400);
+        if self.trusted_proxies.len() > TRUSTED_PROXIES_MAX {
+            let given = self.trusted_proxies.len();
+            faults.push(
+                "trusted_proxies",
+                format!("{given} are given, at most {TRUSTED_PROXIES_MAX} may be"),
+            );
+        }
         faults.range("exports_max", self.exports_max, 1..=1_000);
         faults.range("erasure_interval_ms", self.erasure_interval_ms, 10..=3_600_000);
         // The law gives a month.

@@ -12,9 +12,10 @@
 //! - [`jwt`]: tokens of an identity provider; `identity`: the user behind one
 //! - `readiness`: whether the engines answer
 //!
-//! Whoever asks shows an API key, whose scope must be `read` for GET, `erase` where something is
-//! erased, and `write` for anything else, or a JWT where the question is about a person and their
-//! keys. Someone else's row is 404, exactly as one that doesn't exist.
+//! A client shows an API key, whose scope must be `read` for GET, `erase` where something is
+//! erased, and `write` for anything else, or a JWT where the request is about a person and their
+//! keys. Only lookups of entries by URL need neither. Someone else's row is 404, exactly as one
+//! that doesn't exist.
 
 #![forbid(unsafe_code)]
 
@@ -50,6 +51,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use verification::Looker;
 use warehouse::Warehouse;
+use web::shares::Commons;
 
 pub use config::{DEFAULT_LISTEN, PublisherConfig};
 pub use erasing::Eraser;
@@ -141,6 +143,7 @@ pub fn start(
     let drain_wait_max = Duration::from_millis(config.drain_ms_max);
     let app = Arc::new(app::App {
         exports: export::stream::Places::new(config.exports_max),
+        lookup_bodies: Commons::new(config.lookup_bodies_max),
         erasures_wanted: Arc::new(Notify::new()),
         looker: Looker::new(deps.outbound.clone(), deps.cpu.clone(), config.looks_max),
         expiry_mails: deps.smtp.host().is_some(),

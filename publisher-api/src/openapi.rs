@@ -8,7 +8,6 @@ use utoipa_axum::router::OpenApiRouter;
 use web::openapi::{ProblemBody, ProblemError, bearer, tell_headers};
 
 use crate::app::{self, App};
-use crate::routes;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -21,7 +20,7 @@ use crate::routes;
         (name = "keys", description = "API keys"),
         (name = "verification", description = "Which domains are yours"),
         (name = "operators", description = "AI operators: your signing keys and client IDs"),
-        (name = "entries", description = "The content you list"),
+        (name = "entries", description = "The content you list, and lookups by URL for everybody"),
         (name = "data", description = "Access, portability, erasure"),
         (name = "user", description = "The person behind a JWT"),
         (name = "service", description = "The service itself"),
@@ -62,6 +61,6 @@ pub fn document() -> Document {
         .merge(app::with_api_key())
         .merge(app::with_erase_scope())
         .merge(app::with_jwt())
-        .merge(routes::index::routes());
+        .merge(app::open());
     finished(all.into_openapi())
 }

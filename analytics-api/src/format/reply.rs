@@ -99,7 +99,7 @@ impl Reply {
     }
 
     fn tagged(&self, tag: String, completeness: &Completeness, body: impl FnOnce() -> Vec<u8>) -> Response {
-        let mut response = if etag::is_known(&self.headers, &tag) {
+        let mut response = if web::etag::is_known(&self.headers, &tag) {
             StatusCode::NOT_MODIFIED.into_response()
         } else {
             ([(header::CONTENT_TYPE, self.format.content_type())], body()).into_response()

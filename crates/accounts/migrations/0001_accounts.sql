@@ -141,6 +141,8 @@ CREATE TABLE entries (
     account_id TEXT NOT NULL REFERENCES accounts (id),
     domain TEXT NOT NULL,
     url TEXT NOT NULL,
+    -- The UUIDv5 of the canonical URL.
+    url_id TEXT NOT NULL,
     title TEXT NOT NULL,
     authors TEXT NOT NULL,
     search TEXT NOT NULL,
@@ -150,6 +152,7 @@ CREATE TABLE entries (
     PRIMARY KEY (account_id, id)
 );
 CREATE INDEX entries_by_id ON entries (id);
+CREATE INDEX entries_by_url ON entries (url_id, account_id, created_at_ms, id);
 CREATE INDEX entries_in_order ON entries (account_id, created_at_ms, id);
 
 CREATE TABLE entry_counts (

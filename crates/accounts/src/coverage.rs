@@ -84,6 +84,11 @@ pub(crate) fn ancestors(domain: &str) -> impl Iterator<Item = &str> {
         .filter(|name| name.contains('.'))
 }
 
+/// `domain` and [`ancestors`] of it.
+pub(crate) fn own_and_ancestors(domain: &str) -> impl Iterator<Item = &str> {
+    std::iter::once(domain).chain(ancestors(domain))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

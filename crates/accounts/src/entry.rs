@@ -1,19 +1,22 @@
 //! Index entries: the content that a publisher lists, and what each member of it may be.
 //!
-//! `creating`, `changing` and `reading` query the database.
+//! `creating`, `changing`, `reading` and `lookup` query the database.
 
 mod changing;
 mod creating;
+mod lookup;
 mod reading;
 
 use std::fmt;
 
+use receipt::CanonicalUrl;
 use url::Url;
 use uuid::Uuid;
 
 pub(crate) use changing::erase_entries_of;
 pub use changing::{Erased, Rectification, Rectified};
 pub use creating::{Created, NewEntry};
+pub use lookup::{ListedEntry, PublicEntry};
 pub use reading::{ENTRY_LABELS_MAX, ENTRY_PAGE_MAX, EntryFilter, EntryLabel};
 
 /// The longest URL in bytes, in its serialised form.
@@ -94,7 +97,7 @@ impl EntryFault {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryUrl {
     text: String,
-    host: String,
+    canonical: CanonicalUrl,
 }
 
 impl EntryUrl {
@@ -121,16 +124,15 @@ impl EntryUrl {
         if !url.username().is_empty() || url.password().is_some() || has_user(text) {
             return Err(fault("it must not hold a user or a password"));
         }
-        let host = url.domain().unwrap_or_default();
-        let host = host.strip_suffix('.').unwrap_or(host).to_owned();
-        if host.is_empty() {
+        if url.domain().is_none() {
             return Err(fault("its host must be a domain name"));
         }
         let text = String::from(url);
         if text.len() > ENTRY_URL_BYTES_MAX {
             return Err(too_long());
         }
-        Ok(Self { text, host })
+        let canonical = receipt::canonical_url(&text).map_err(|_| fault("its host must be a domain name"))?;
+        Ok(Self { text, canonical })
     }
 
     /// The URL.
@@ -142,7 +144,13 @@ impl EntryUrl {
     /// Host of the URL: lower case, ASCII, without a trailing dot.
     #[must_use]
     pub fn host(&self) -> &str {
-        &self.host
+        self.canonical.host()
+    }
+
+    /// The UUIDv5 of the canonical URL: the ID by which clients report content that nobody lists.
+    #[must_use]
+    pub fn id(&self) -> Uuid {
+        self.canonical.entry_id()
     }
 }
 
@@ -291,6 +299,8 @@ mod tests {
             ("https://127.0.0.1/", "domain name"),
             ("https://2130706433/", "domain name"),
             ("https://[::1]/", "domain name"),
+            ("https://news..example/", "domain name"),
+            ("https://a!b.example/", "domain name"),
             (long.as_str(), "longer"),
             (long_once_escaped.as_str(), "longer"),
         ] {

@@ -78,7 +78,7 @@ pub use domain::{Domain, DomainError};
 pub use entry::{
     Created, ENTRY_AUTHOR_CHARS_MAX, ENTRY_AUTHORS_MAX, ENTRY_LABELS_MAX, ENTRY_PAGE_MAX, ENTRY_TITLE_CHARS_MAX,
     ENTRY_URL_BYTES_MAX, Entry, EntryAuthors, EntryContent, EntryFault, EntryFilter, EntryLabel, EntryTitle, EntryUrl,
-    Erased, NewEntry, Rectification, Rectified, Revision,
+    Erased, ListedEntry, NewEntry, PublicEntry, Rectification, Rectified, Revision,
 };
 pub use erasure::{
     CancelledErasure, Coverage, ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, EntriesWish, Erasure, ErasureState,

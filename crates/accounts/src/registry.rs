@@ -17,13 +17,14 @@ mod versions;
 pub use cache::{RegistryCache, RegistryUnavailable};
 pub use config::RegistryConfig;
 pub use key_status::KeyStatus;
+pub(crate) use key_status::padded;
 pub use operators::OperatorPeriod;
 pub use versions::RegistryVersions;
 pub(crate) use versions::{Subject, increment};
 
 /// Placeholders `($first), ...` in groups of `width`, for statements of a fixed length, so that
 /// the database prepares one such statement.
-fn placeholders(groups: usize, width: usize) -> String {
+pub(crate) fn placeholders(groups: usize, width: usize) -> String {
     let group = |group: usize| {
         let first = group * width + 1;
         let numbers: Vec<String> = (first..first + width).map(|number| format!("${number}")).collect();

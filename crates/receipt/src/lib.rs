@@ -14,7 +14,8 @@
 //!   too. The gateway refuses by them.
 //! - [`Judge`] goes the whole way, and trusts nothing that was checked before: this is what the
 //!   verifier decides by.
-//! - [`SigningKey`], [`sign_receipt`] and [`sign_batch`] are the client's side.
+//! - [`SigningKey`], [`sign_receipt`] and [`sign_batch`] are the client's side, and so is
+//!   [`entry_id_of`].
 //!
 //! The rules are DESIGN.md's "Receipts: what is exact" and "Limits".
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ mod algorithm;
 mod batch;
 mod block;
 mod canonical;
+mod canonical_url;
 mod check;
 mod ed25519;
 mod evidence;
@@ -54,6 +56,7 @@ mod verdict;
 pub use algorithm::{Algorithm, Purpose, UnknownAlgorithm, UnknownPurpose};
 pub use block::{SignatureCheck, verify_block};
 pub use canonical::{canonicalize, payload_hash};
+pub use canonical_url::{CanonicalUrl, CanonicalUrlError, canonical_url, entry_id_of};
 pub use check::{BatchHead, ReceiptHead, check_batch, check_receipt, check_request_signature};
 pub use evidence::Evidence;
 pub use explain::{Check, CheckResult, Explanation};

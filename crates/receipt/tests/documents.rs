@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use receipt::{Arrival, BodyKind, FaultCode, Judge, Judged, Limits, RejectReason, canonicalize};
 use serde_json::Value;
@@ -138,7 +139,8 @@ fn the_examples_are_verified() {
 #[test]
 fn the_documented_bytes_are_those_of_the_example() {
     let document = std::fs::read_to_string(root().join("docs/receipt-format.md")).unwrap();
-    let blocks: Vec<&str> = document.split("```").skip(1).step_by(2).collect();
+    let (_, section) = document.split_once("## The canonical form\n").unwrap();
+    let blocks: Vec<&str> = section.split("```").skip(1).step_by(2).collect();
     let block = |number: usize| blocks[number].strip_prefix("text\n").unwrap().trim_end();
     let mut receipt: Value = serde_json::from_slice(&example("receipt-ed25519.json")).unwrap();
     for member in ["signature", "signatureAlgorithm"] {
@@ -148,4 +150,34 @@ fn the_documented_bytes_are_those_of_the_example() {
     assert_eq!(block(0).as_bytes(), canonical);
     assert_eq!(block(1), hex::encode(Sha256::digest(&canonical)));
     assert!(document.contains(&format!("These are the {} bytes", canonical.len())));
+}
+
+#[test]
+fn the_documented_python_makes_the_same_entry_ids() {
+    let document = std::fs::read_to_string(root().join("docs/receipt-format.md")).unwrap();
+    let (_, rest) = document.split_once("```python\n").unwrap();
+    let (code, _) = rest.split_once("```").unwrap();
+    let check = r#"
+import json, sys
+
+def vectors(name):
+    with open(f"{sys.argv[1]}/{name}.json", encoding="utf-8") as file:
+        return json.load(file)
+
+for vector in vectors("entries"):
+    assert canonical_url(vector["url"]) == vector["canonicalUrl"], (vector, canonical_url(vector["url"]))
+    assert entry_id(vector["url"]) == vector["entryId"], vector
+for vector in vectors("refused-urls"):
+    try:
+        sys.exit(f"{vector}: {canonical_url(vector['url'])}")
+    except ValueError:
+        pass
+"#;
+    let python = Command::new("python3")
+        .args(["-c", &format!("{code}{check}")])
+        .arg(root().join("conformance/vectors"))
+        .output()
+        .expect("this test needs the python3 command (Debian: python3)");
+    let told = String::from_utf8_lossy(&python.stderr);
+    assert!(python.status.success(), "{told}");
 }

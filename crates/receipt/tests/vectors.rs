@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use receipt::{Arrival, BodyKind, Judge, Judged, Limits, PublicKey, SigningKey, canonicalize, sign_receipt};
+use p256::ecdsa::signature::Signer as _;
+use p256::pkcs8::DecodePrivateKey as _;
+use receipt::{
+    Arrival, BodyKind, Judge, Judged, Limits, PublicKey, SigningKey, canonical_url, canonicalize, sign_receipt,
+};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
@@ -20,6 +24,17 @@ fn vectors() -> PathBuf {
 
 fn key(name: &str) -> SigningKey {
     SigningKey::from_pkcs8_pem(&std::fs::read_to_string(vectors().join(format!("keys/{name}.pem"))).unwrap()).unwrap()
+}
+
+/// Signs with a key of the vectors. ECDSA signatures are RFC 6979's, which are the same in each run;
+/// those of [`SigningKey`] aren't.
+fn sign(algorithm: &str, message: &[u8]) -> Vec<u8> {
+    if algorithm != "ecdsa-p256" {
+        return key(algorithm).sign(message).unwrap();
+    }
+    let pem = std::fs::read_to_string(vectors().join("keys/ecdsa-p256.pem")).unwrap();
+    let signature: p256::ecdsa::DerSignature = p256::ecdsa::SigningKey::from_pkcs8_pem(&pem).unwrap().sign(message);
+    signature.as_bytes().to_vec()
 }
 
 /// Compares the file with the vectors, which are one per line, or writes it.
@@ -178,7 +193,7 @@ fn signatures() {
             key("ed25519")
         };
         let public = PublicKey::from_pem(signer.public_key_pem()).unwrap();
-        let signature = signer.sign(&message).unwrap();
+        let signature = sign(algorithm, &message);
         let mut changed_message = message.clone();
         changed_message[5] ^= 1;
         let mut changed_signature = signature.clone();
@@ -242,7 +257,9 @@ fn receipts() {
             "extension": {"weights": [1e21, 0.1, -0.0], "signature": "a nested member of this name is signed"},
         });
         let signed = sign_receipt(unsigned.to_string().as_bytes(), &signer, &Limits::default()).unwrap();
-        let signed: Value = serde_json::from_slice(&signed).unwrap();
+        let mut signed: Value = serde_json::from_slice(&signed).unwrap();
+        let message = canonicalize(unsigned.to_string().as_bytes(), 32).unwrap();
+        signed["signature"] = STANDARD.encode(sign(algorithm, &message)).into();
         let with = |pointer: &str, value: &str| {
             let mut changed = signed.clone();
             *changed.pointer_mut(pointer).unwrap() = Value::from(value);
@@ -289,11 +306,74 @@ fn entry_ids() {
     let list: Vec<Value> = [
         "https://news.example/2026/11/lead",
         "https://news.example/",
+        "https://news.example",
+        "https://news.example?a=b",
+        "https://news.example/?",
+        "HTTPS://News.Example/2026/11/Lead",
+        "https://news.example/2026/11/lead#comments",
+        "https://news.example/#a#b?c",
+        "https://news.example:443/2026/11/lead",
+        "https://news.example:/2026/11/lead",
+        "https://news.example:80/2026/11/lead",
+        "http://news.example:80/a",
+        "http://news.example:0080/a",
+        "http://news.example:08443/a",
+        "https://news.example./2026/11/lead",
+        "https://a_b.news.example/",
         "http://news.example/a?b=c&d=%C3%A9",
+        "http://news.example/a?b=c&d=%c3%a9",
+        "http://news.example/a?b=c&d=\u{e9}",
+        "https://news.example/\u{20ac}/\u{1f600}?\u{e9}=\u{e8}",
+        "https://news.example/e\u{301}",
         "https://xn--bcher-kva.example/%E2%82%AC",
+        "https://b\u{fc}cher.example/%E2%82%AC",
+        "https://B\u{dc}CHER.Example/%E2%82%AC",
+        "https://news.example/a/./b/../c//d/",
+        "https://news.example/%7Ereader/~reader",
+        "https://news.example/a+b%20c;d=e,f:g@h!i$j(k)*l",
+        "https://news.example/a[b]?c[d]=e",
+        "https://news.example/\"'<>^`{|}?\"'<>^`{|}",
+        "https://news.example/a?b?c/d//e&f=g&&h",
+        "https://news.example/100%",
     ]
     .iter()
-    .map(|url| json!({"url": url, "entryId": Uuid::new_v5(&Uuid::NAMESPACE_URL, url.as_bytes())}))
+    .map(|url| {
+        let canonical = canonical_url(url).expect(url);
+        json!({"url": url, "canonicalUrl": canonical.as_str(), "entryId": canonical.entry_id()})
+    })
     .collect();
     compare("entries.json", &list);
+}
+
+#[test]
+fn refused_urls() {
+    let list: Vec<Value> = [
+        ("nothing", ""),
+        ("no scheme", "news.example/a"),
+        ("another scheme", "ftp://news.example/a"),
+        ("no host", "https:///a"),
+        ("a user", "https://reader@news.example/a"),
+        ("a user and a password", "https://reader:secret@news.example/a"),
+        ("an empty user", "https://@news.example/a"),
+        ("a space", "https://news.example/a b"),
+        ("a space before it", " https://news.example/a"),
+        ("a line feed", "https://news.example/a\n"),
+        ("NUL", "https://news.example/\u{0}"),
+        ("DEL", "https://news.example/\u{7f}"),
+        ("a no-break space", "https://news.example/\u{a0}"),
+        ("a line separator", "https://news.example/\u{2028}"),
+        ("a port that is no number", "https://news.example:https/a"),
+        ("a port that is too great", "https://news.example:65536/a"),
+        ("an IPv6 address", "https://[2001:db8::1]/a"),
+        ("an empty label", "https://news..example/a"),
+        ("percent-encoding in the host", "https://news%2Eexample/a"),
+        ("a backslash in the host", "https://news.example\\a"),
+    ]
+    .iter()
+    .map(|(name, url)| {
+        canonical_url(url).expect_err(name);
+        json!({"name": name, "url": url})
+    })
+    .collect();
+    compare("refused-urls.json", &list);
 }

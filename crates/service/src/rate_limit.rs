@@ -1,6 +1,6 @@
 //! Rate limits: requests a minute and a day for each key, in fixed windows of UTC time, and the
 //! headers that tell about them. A key names whom the quota belongs to: the APIs count by account,
-//! whatever API key a request has.
+//! whatever API key a request has, and by address where no key is needed.
 //!
 //! Fixed windows, because N replicas can share them in one atomic step of a store, and because
 //! `X-RateLimit-Reset` then means exactly one instant. A refused request takes nothing.
@@ -22,6 +22,9 @@ pub use redis::{RedisConfig, RedisError, RedisLimiter};
 
 use crate::health::Health;
 use crate::problem::{Kind, Problem};
+
+/// Beginning of a key that names the address of a client instead of an account.
+pub const ADDRESS: &str = "address:";
 
 /// Requests allowed in the window.
 pub const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");

@@ -3,9 +3,10 @@
 //! - [`serve`]: a router on a port
 //! - [`envelope`]: request id, problem bodies and metrics around every answer
 //! - [`Failure`]: a problem on its way out of a handler
-//! - [`access`]: API keys and their quotas
+//! - [`access`]: API keys and their quotas; [`allowance`]: quotas of addresses
 //! - [`params`]: the query string; [`json`]: JSON bodies
 //! - [`csv`]: cells of tables
+//! - [`etag`]: whether a client already has an answer
 //! - [`stream`]: answers that are written piece by piece; [`shares`]: places that each account has
 //!   of its own
 //! - [`time`]: times in answers
@@ -13,9 +14,11 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod allowance;
 pub mod csv;
 pub mod docs;
 pub mod envelope;
+pub mod etag;
 mod failure;
 pub mod json;
 pub mod openapi;

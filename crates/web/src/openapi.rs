@@ -38,6 +38,18 @@ pub struct ProblemError {
     detail: String,
 }
 
+impl ProblemError {
+    /// A fault beside what could be answered.
+    #[must_use]
+    pub fn new(pointer: String, code: &str, detail: String) -> Self {
+        Self {
+            pointer,
+            code: code.to_owned(),
+            detail,
+        }
+    }
+}
+
 /// Refusals of any address with a credential, for `responses(...)`; an address adds those
 /// of its own.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +71,19 @@ impl IntoResponses for Refusals {
         .map(|(status, description)| (status.to_owned(), RefOr::T(problem(description))))
         .chain([("431".to_owned(), RefOr::T(head_too_large()))])
         .collect()
+    }
+}
+
+/// Refusals of an address that needs no credential and counts by the client's address.
+#[derive(Debug, Clone, Copy)]
+pub struct PublicRefusals;
+
+impl IntoResponses for PublicRefusals {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let mut responses = Refusals::responses();
+        responses.remove("401");
+        responses.remove("403");
+        responses
     }
 }
 

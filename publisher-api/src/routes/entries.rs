@@ -56,8 +56,10 @@ pub(crate) fn erasing() -> OpenApiRouter<Arc<App>> {
 /// List content
 ///
 /// A single entry as JSON, or many as lines of JSON (`application/x-ndjson`), each of which is
-/// created or refused for itself. Sending the same again changes nothing where the entries have an
-/// `entryId`, so a bulk that ended otherwise than with 200 is simply sent again.
+/// created or refused for itself. Sending the same again changes nothing, so a bulk that ended
+/// otherwise than with 200 is simply sent again. An entry without `entryId` gets the UUIDv5 of its
+/// canonical URL, so it has the receipts that clients sent before it was listed. A second entry for
+/// the same URL needs an `entryId` of its own.
 #[utoipa::path(
     post, path = PATH, tag = "entries", security(("apiKey" = [])),
     request_body(description = "One entry, or one a line", content((EntryWish = "application/json"), (String = "application/x-ndjson"))),

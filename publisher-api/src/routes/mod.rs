@@ -6,6 +6,7 @@ pub(crate) mod erasures;
 pub(crate) mod index;
 mod key_domains;
 pub(crate) mod keys;
+pub(crate) mod lookup;
 pub(crate) mod operators;
 mod paging;
 pub(crate) mod user;

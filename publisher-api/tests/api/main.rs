@@ -11,6 +11,7 @@ mod interop;
 mod jwks_url;
 mod key_domains;
 mod keys;
+mod lookup;
 mod operators;
 mod provider;
 #[allow(dead_code)]

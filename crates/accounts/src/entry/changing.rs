@@ -63,6 +63,7 @@ impl Accounts {
             if if_match.is_some_and(|states| !states.contains(&entry.revision)) {
                 return Ok(Rectified::Otherwise(entry.revision));
             }
+            let url_id = right.url.as_ref().map(EntryUrl::id);
             let changed = apply(&mut entry, right);
             if changed.is_empty() {
                 return Ok(Rectified::Done(entry));
@@ -70,7 +71,7 @@ impl Accounts {
             // A clock that was set back doesn't make it older than it is.
             entry.updated_at_ms = entry.updated_at_ms.max(self.now_ms());
             entry.revision.number += 1;
-            store(&mut transaction, account_id, &entry).await?;
+            store(&mut transaction, account_id, &entry, url_id).await?;
             let change = Change {
                 account_id,
                 actor,
@@ -186,10 +187,10 @@ pub(crate) async fn erase_entries_of(
 /// The names of the members that are others now.
 fn apply(entry: &mut Entry, right: Rectification) -> Vec<&'static str> {
     let mut changed = Vec::new();
-    if let Some(EntryUrl { text, host }) = right.url
-        && entry.url != text
+    if let Some(url) = right.url
+        && entry.url != url.text
     {
-        (entry.url, entry.domain) = (text, host);
+        (entry.domain, entry.url) = (url.host().to_owned(), url.text);
         changed.push("url");
     }
     if let Some(EntryTitle(title)) = right.title
@@ -207,12 +208,15 @@ fn apply(entry: &mut Entry, right: Rectification) -> Vec<&'static str> {
     changed
 }
 
+/// Stores a changed entry. `url_id` is that of its URL, if the URL was given.
 async fn store(
     transaction: &mut Transaction<'static, Any>,
     account_id: &str,
     entry: &Entry,
+    url_id: Option<Uuid>,
 ) -> Result<(), AccountsError> {
-    let statement = "UPDATE entries SET domain = $1, url = $2, title = $3, authors = $4, search = $5, updated_at_ms = $6, revision = $7
+    let statement = "UPDATE entries SET domain = $1, url = $2, title = $3, authors = $4, search = $5, updated_at_ms = $6, revision = $7,
+            url_id = COALESCE($10, url_id)
         WHERE id = $8 AND account_id = $9";
     let authors = serde_json::Value::from(entry.authors.clone()).to_string();
     let change = sqlx::query(statement)
@@ -222,6 +226,7 @@ async fn store(
     let change = change.bind(authors).bind(search_text(&entry.url, &entry.title));
     let change = change.bind(entry.updated_at_ms).bind(entry.revision.number);
     let change = change.bind(entry.id.to_string()).bind(account_id);
+    let change = change.bind(url_id.map(|id| id.to_string()));
     change.execute(&mut **transaction).await?;
     Ok(())
 }

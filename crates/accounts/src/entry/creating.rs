@@ -101,10 +101,11 @@ impl Creation<'_> {
     async fn insert(&self, transaction: &mut Transaction<'static, Any>, new: NewEntry) -> Result<Entry, AccountsError> {
         let EntryContent { url, title, authors } = new.content;
         let id = new.id.to_string();
-        let statement = "INSERT INTO entries (id, account_id, domain, url, title, authors, search, created_at_ms, updated_at_ms, revision)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, 1)";
+        let statement = "INSERT INTO entries (id, account_id, domain, url, url_id, title, authors, search, created_at_ms, updated_at_ms, revision)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, 1)";
         let insert = sqlx::query(statement).bind(&id).bind(self.account_id).bind(url.host());
-        let insert = insert.bind(url.as_str()).bind(title.as_str()).bind(authors.to_json());
+        let insert = insert.bind(url.as_str()).bind(url.id().to_string());
+        let insert = insert.bind(title.as_str()).bind(authors.to_json());
         let insert = insert.bind(search_text(url.as_str(), title.as_str())).bind(self.at_ms);
         insert.execute(&mut **transaction).await?;
         let change = Change {
@@ -118,7 +119,7 @@ impl Creation<'_> {
         trail::note(transaction, &change).await?;
         Ok(Entry {
             id: new.id,
-            domain: url.host,
+            domain: url.host().to_owned(),
             url: url.text,
             title: title.0,
             authors: authors.0,

@@ -59,6 +59,6 @@ impl Accounts {
 }
 
 /// The items of `chunk`, the last one repeated up to `length`.
-pub(super) fn padded<T>(chunk: &[T], length: usize) -> impl Iterator<Item = &T> {
+pub(crate) fn padded<T>(chunk: &[T], length: usize) -> impl Iterator<Item = &T> {
     chunk.iter().chain(chunk.last().into_iter().cycle()).take(length)
 }

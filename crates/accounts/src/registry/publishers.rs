@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::key_status::padded;
 use super::placeholders;
-use crate::coverage::ancestors;
+use crate::coverage::own_and_ancestors;
 use crate::row::Columns;
 use crate::{Accounts, AccountsError};
 
@@ -55,8 +55,4 @@ impl Accounts {
         };
         Ok(hosts.iter().map(first).collect())
     }
-}
-
-fn own_and_ancestors(host: &str) -> impl Iterator<Item = &str> {
-    std::iter::once(host).chain(ancestors(host))
 }

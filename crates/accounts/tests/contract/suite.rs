@@ -43,6 +43,7 @@ mod erasures;
 mod exports;
 mod jobs;
 mod keys;
+mod lookup;
 mod mails;
 mod operators;
 mod own_keys;
@@ -59,6 +60,7 @@ nouns! {
     exports,
     jobs,
     keys,
+    lookup,
     mails,
     operators,
     own_keys,

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use super::window::{Count, MINUTE_S};
-use super::{Decision, Quota, RateLimiter};
+use super::{ADDRESS, Decision, Quota, RateLimiter};
 use crate::instant::now_ms;
 
 type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
@@ -16,8 +16,14 @@ type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 /// Counts in memory. When `keys_max` keys are counted, those idle since their windows ended make
 /// room; if all are busy, further keys share one count, so that a flood of keys can't take memory
 /// without a bound, nor get around the limit.
+///
+/// Addresses ([`ADDRESS`]) are counted apart, as many again: whoever sends from many of them takes
+/// no account's room.
+///
+/// [`ADDRESS`]: super::ADDRESS
 pub struct InProcessLimiter {
-    counts: Mutex<Counts>,
+    accounts: Mutex<Counts>,
+    addresses: Mutex<Counts>,
     keys_max: usize,
     now_ms: Clock,
 }
@@ -42,7 +48,8 @@ impl InProcessLimiter {
     #[must_use]
     pub fn with_clock(keys_max: usize, now_ms: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
         Self {
-            counts: Mutex::default(),
+            accounts: Mutex::default(),
+            addresses: Mutex::default(),
             keys_max: keys_max.max(1),
             now_ms: Arc::new(now_ms),
         }
@@ -51,33 +58,47 @@ impl InProcessLimiter {
     /// [`RateLimiter::take`] without a future: nothing here waits.
     pub fn take_now(&self, key: &str, cost: u32, quota: &Quota) -> Decision {
         let now_s = (self.now_ms)().div_euclid(1_000);
-        let mut counts = self.counts.lock();
-        let count = counts.of(key, now_s, self.keys_max);
-        let outcome = count.take(now_s, cost, quota);
-        let decision = count.decision(now_s, quota, outcome);
-        counts.measure();
+        let decision = {
+            let mut counts = self.counts(key).lock();
+            let count = counts.of(key, now_s, self.keys_max);
+            let outcome = count.take(now_s, cost, quota);
+            count.decision(now_s, quota, outcome)
+        };
+        self.measure();
         decision
+    }
+
+    /// Counts that `key` belongs to.
+    fn counts(&self, key: &str) -> &Mutex<Counts> {
+        if key.starts_with(ADDRESS) {
+            &self.addresses
+        } else {
+            &self.accounts
+        }
     }
 
     /// Count of `key` itself; empty if it is counted with others.
     pub(super) fn count(&self, key: &str) -> Count {
-        self.counts.lock().by_key.get(key).copied().unwrap_or_default()
+        self.counts(key).lock().by_key.get(key).copied().unwrap_or_default()
     }
 
     /// Takes over what is known of `key` from elsewhere, if there is room for a count of its own.
     pub(super) fn learn(&self, key: &str, known: Count) {
         let now_s = (self.now_ms)().div_euclid(1_000);
-        let mut counts = self.counts.lock();
-        if let Some(count) = counts.own(key, now_s, self.keys_max) {
+        if let Some(count) = self.counts(key).lock().own(key, now_s, self.keys_max) {
             count.learn(known);
         }
-        counts.measure();
+        self.measure();
     }
 
     /// Number of keys that are counted one by one now.
     #[must_use]
     pub fn keys(&self) -> usize {
-        self.counts.lock().by_key.len()
+        self.accounts.lock().by_key.len() + self.addresses.lock().by_key.len()
+    }
+
+    fn measure(&self) {
+        metrics::gauge!("receipts_rate_limit_keys").set(u32::try_from(self.keys()).unwrap_or(u32::MAX));
     }
 }
 
@@ -113,10 +134,6 @@ impl Counts {
             self.by_key.retain(|_, count| count.is_live(now_s));
         }
         self.by_key.len() < keys_max
-    }
-
-    fn measure(&self) {
-        metrics::gauge!("receipts_rate_limit_keys").set(u32::try_from(self.by_key.len()).unwrap_or(u32::MAX));
     }
 }
 

@@ -29,8 +29,8 @@ pub struct QuotasConfig {
     pub enterprise_per_minute: u32,
     /// Requests a day, tier enterprise; 0: no limit.
     pub enterprise_per_day: u32,
-    /// Accounts counted one by one; further ones share one count until others fall idle. About 100
-    /// bytes each.
+    /// Accounts counted one by one, and as many addresses; further ones share one count until
+    /// others fall idle. About 100 bytes each.
     pub accounts_max: usize,
 }
 

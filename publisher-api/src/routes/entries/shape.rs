@@ -15,7 +15,8 @@ use crate::routes::key_domains;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct EntryWish {
-    /// Identifier, your choice; made if it isn't given.
+    /// Identifier, your choice. If it isn't given: the UUIDv5 of the canonical URL, by which
+    /// clients report content that nobody lists.
     #[schema(format = "uuid")]
     entry_id: Option<String>,
     /// An absolute http or https URL on a verified domain of yours, 2,048 bytes at most.
@@ -32,11 +33,11 @@ pub(super) struct EntryWish {
 
 impl EntryWish {
     pub(super) fn checked(self, principal: &Principal) -> Result<NewEntry, Refusal> {
-        let id = self.entry_id.as_deref().map_or_else(|| Ok(Uuid::now_v7()), entry_id);
+        let id = self.entry_id.as_deref().map(entry_id).transpose();
         let (url, title) = (EntryUrl::parse(&self.url), EntryTitle::parse(self.title));
         let authors = EntryAuthors::parse(self.authors);
         let (id, url, title, authors) = match (id, url, title, authors) {
-            (Ok(id), Ok(url), Ok(title), Ok(authors)) => (id, url, title, authors),
+            (Ok(id), Ok(url), Ok(title), Ok(authors)) => (id.unwrap_or_else(|| url.id()), url, title, authors),
             (id, url, title, authors) => {
                 return Err(Refusal::faults([id.err(), url.err(), title.err(), authors.err()]));
             }

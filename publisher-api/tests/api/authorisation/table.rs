@@ -1,11 +1,14 @@
 //! Every address, and what it answers to whom.
 
 use accounts::Scope;
+use uuid::Uuid;
 
 /// Credential that an address wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Open,
+    /// Without a credential, counted by address.
+    Public,
     Key,
     Jwt,
 }
@@ -32,7 +35,8 @@ pub(super) type Expected = (u16, &'static str);
 pub(super) const NOT_FOUND: Expected = (404, "not_found");
 pub(super) const NOT_VERIFIED: Expected = (403, "domain_not_verified");
 
-/// A request. `{id}` in query and body is the identifier, as it is in the path.
+/// A request. `{id}` in query and body is the identifier, as it is in the path; `{new}` in the body
+/// is another UUID each time.
 pub(super) struct Row {
     pub(super) method: &'static str,
     /// As the document has it.
@@ -117,12 +121,17 @@ impl Row {
     pub(super) fn request(&self, id: &str) -> (String, String) {
         let path = self.path.replace("{domain}", "{id}") + self.query;
         let path = path.replace("{thumbprint}", THUMBPRINT).replace("{clientId}", CLIENT);
-        (path.replace("{id}", id), self.body.replace("{id}", id))
+        let body = self.body.replace("{new}", &Uuid::new_v4().to_string());
+        (path.replace("{id}", id), body.replace("{id}", id))
     }
 }
 
 fn open(path: &'static str) -> Row {
     Row::new(Access::Open, "GET", path, 200)
+}
+
+fn public(method: &'static str, path: &'static str) -> Row {
+    Row::new(Access::Public, method, path, 200)
 }
 
 fn key(method: &'static str, path: &'static str, good: u16) -> Row {
@@ -147,6 +156,9 @@ pub(super) fn rows() -> Vec<Row> {
         open("/"),
         open("/healthz"),
         open("/readyz"),
+        // Nothing of an account but its domain, which the caller names.
+        public("GET", "/api/v1/entries").query("?url=https://other.example/an-article"),
+        public("POST", "/api/v1/entries/lookup").json(r#"{"urls": ["https://other.example/an-article"]}"#),
         jwt("GET", KEYS, 200),
         jwt("POST", KEYS, 201).json(r#"{"name": "one more", "scope": ["read"], "expiresIn": "30d"}"#),
         jwt("GET", KEY, 200).about(Noun::Key),
@@ -170,7 +182,7 @@ pub(super) fn rows() -> Vec<Row> {
             .foreign((200, "")),
         // Nobody may list content on someone else's domain.
         key("POST", ENTRIES, 201)
-            .json(r#"{"url": "https://{id}/an-article", "title": "An article"}"#)
+            .json(r#"{"entryId": "{new}", "url": "https://{id}/an-article", "title": "An article"}"#)
             .about(Noun::Domain)
             .unverified(NOT_VERIFIED)
             .foreign(NOT_VERIFIED),

@@ -8,25 +8,48 @@ from typing import Any
 
 from .canonical import canonicalize
 from .signers import Signer, signature_text
-from .use import new_id
 
 
-def signed_receipt(members: dict[str, Any], client: dict[str, str], signer: Signer) -> bytes:
-    """Return the signed receipt of a use's members, in canonical form."""
-    receipt = {**members, "client": client}
-    signature = signature_text(signer, canonicalize(receipt))
-    return canonicalize({**receipt, "signature": signature, "signatureAlgorithm": signer.algorithm})
+def signed_receipt(members: dict[str, Any], client: bytes, signer: Signer) -> bytes:
+    """Return the signed receipt of a use's members, in canonical form.
+
+    ``client`` is the canonical form of the receipt's member of that name.
+    """
+    # The members in their canonical order, so that the signature can be put between them.
+    content, usage = canonicalize(members["content"]), canonicalize(members["usage"])
+    head = b'{"client":%b,"content":%b,"receiptId":"%b"' % (
+        client,
+        content,
+        members["receiptId"].encode(),
+    )
+    tail = b',"timestamp":"%b","usage":%b,"version":"%b"}' % (
+        members["timestamp"].encode(),
+        usage,
+        members["version"].encode(),
+    )
+    return head + _signature(signer, head + tail) + tail
 
 
-def signed_batch(receipts: Sequence[bytes], signer: Signer) -> tuple[str, bytes]:
-    """Return the ID and the body of a new batch of receipts in canonical form."""
-    batch_id = new_id()
-    # The members in their canonical order.
-    head = f'{{"batchId":"{batch_id}","receipts":['.encode() + b",".join(receipts) + b"]"
+def signed_batch(batch_id: str, receipts: Sequence[bytes], signer: Signer) -> bytes:
+    """Return the body of a batch of receipts in canonical form."""
+    head = b'{"batchId":"%b","receipts":[%b]' % (batch_id.encode(), b",".join(receipts))
     tail = b',"version":"1.0.0"}'
-    signature = signature_text(signer, head + tail)
-    own = f',"signature":"{signature}","signatureAlgorithm":"{signer.algorithm}"'.encode()
-    return batch_id, head + own + tail
+    return head + _signature(signer, head + tail) + tail
+
+
+def with_key(receipt: bytes, signer: Signer) -> bytes:
+    """Return a receipt signed by ``signer``.
+
+    Receipts that an earlier process left may have another key, for example after a rotation, and a
+    batch is signed by the one key of all its receipts. Only for receipts that the service has not
+    stored.
+    """
+    # Within a text the quotation marks would be escaped.
+    if b'"publicKey":' + canonicalize(signer.public_key) in receipt:
+        return receipt
+    members = json.loads(receipt)
+    members["client"]["publicKey"] = signer.public_key
+    return signed_receipt(members, canonicalize(members["client"]), signer)
 
 
 def receipts_of(body: bytes) -> list[bytes]:
@@ -37,3 +60,8 @@ def receipts_of(body: bytes) -> list[bytes]:
 def receipt_id(receipt: bytes) -> str:
     """Return the ID of a receipt in canonical form."""
     return str(json.loads(receipt)["receiptId"])
+
+
+def _signature(signer: Signer, message: bytes) -> bytes:
+    text = signature_text(signer, message)
+    return f',"signature":"{text}","signatureAlgorithm":"{signer.algorithm}"'.encode()

@@ -4,43 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import os
-import weakref
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .batch import receipt_id, signed_receipt
-from .delivery import Delivery, Waiter
-from .errors import RejectedError, Rejection
+from .batch import signed_receipt
+from .canonical import canonicalize
+from .delivery import Delivery
+from .errors import ClosedError, ReceiptsError, Rejection
 from .options import Options
 from .outcomes import explain, outcomes
-from .signers import Signer
+from .reports import Reports, Waiter
+from .signers import Signer, check
 from .spool import Spool
 from .transport import Transport
-from .use import Use
+from .use import Use, text, uuid_text
 
 _EXIT_WAIT_S = 5.0
-_clients: weakref.WeakSet[Client] = weakref.WeakSet()
+# Clients that aren't closed.
+_clients: set[Client] = set()
 
 
 class Client:
     """Signs uses, batches them and delivers them to a gateway.
 
     ``client_id`` is the UUID of the model or product, the same in all its receipts. ``name``,
-    ``version`` and ``organization`` are texts for people.
+    ``version`` and ``organization`` describe it to publishers; they are claims that prove nothing.
 
     With ``spool_dir``, what ``record`` returned survives the end of the process, and the next
     client with this directory delivers it. Without, it is in memory. ``on_rejected`` gets each
-    receipt that the service refused, ``on_metric`` a name and a number; both are called from a
-    background thread. Further keywords are those of ``Options``.
+    receipt that ends without an acknowledgement, in a background thread, ``on_metric`` a name and a
+    number. Neither may call ``flush``. Further keywords are those of ``Options``.
 
     Methods may be called from several threads. After ``os.fork`` the child has an empty queue; what
-    the parent recorded is delivered by the parent. At the exit of the interpreter, a client that is
-    open has 5 seconds to deliver.
+    the parent recorded is delivered by the parent. At the exit of the interpreter, all clients that
+    are open have 5 seconds to deliver.
 
-    Raises ``ValueError`` for options that can't be.
+    Raises ``ValueError`` for options that can't be, and ``OSError`` of the spool.
     """
 
     def __init__(
@@ -49,12 +55,12 @@ class Client:
         client_id: str,
         signer: Signer,
         *,
-        name: str,
-        version: str,
-        organization: str,
+        name: str = "unnamed",
+        version: str = "unknown",
+        organization: str = "unnamed",
         spool_dir: str | os.PathLike[str] | None = None,
-        on_rejected: Callable[[Rejection], None] | None = None,
-        on_metric: Callable[[str, float], None] | None = None,
+        on_rejected: Callable[[Rejection], object] | None = None,
+        on_metric: Callable[[str, float], object] | None = None,
         analytics_url: str | None = None,
         ca_file: str | None = None,
         **options: Any,
@@ -63,20 +69,21 @@ class Client:
         self._options = Options(**options)
         self._transport = Transport(url, ca_file, self._options.requests_in_flight_max + 1)
         self._analytics_url = (analytics_url or url).rstrip("/")
-        self._spool_dir = Path(spool_dir) if spool_dir is not None else None
+        self._spool_dir = Path(spool_dir).absolute() if spool_dir is not None else None
+        self._reports = Reports(on_rejected, on_metric)
         self._callbacks = (on_rejected, on_metric)
-        self._client = {
-            "id": client_id,
-            "name": name,
-            "version": version,
-            "organization": organization,
+        members = {
+            "id": uuid_text("client_id", client_id),
+            "name": text("name", name),
+            "version": text("version", version),
+            "organization": text("organization", organization),
             "publicKey": signer.public_key,
         }
-        # Refuses what the service would refuse in every receipt.
-        signed_receipt(
-            Use("https://a.example/", "research", "", content=b"").members(), self._client, signer
-        )
-        self._delivery = self._new_delivery()
+        self._client = canonicalize(members)
+        check(signer)
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._delivery: Delivery | None = self._new_delivery()
         _clients.add(self)
 
     def record(self, use: Use) -> str:
@@ -91,37 +98,42 @@ class Client:
     async def submit(self, use: Use) -> str:
         """Record a use and wait until it is acknowledged; return the ID of its receipt.
 
-        Raises ``RejectedError`` if the service refuses it, and what ``record`` raises.
+        Raises ``RejectedError`` if the service refuses it, ``ClosedError`` if the client is closed
+        before the answer, and what ``record`` raises.
         """
         loop = asyncio.get_running_loop()
-        settled: asyncio.Future[Rejection | None] = loop.create_future()
+        settled: asyncio.Future[ReceiptsError | None] = loop.create_future()
 
-        def settle(rejection: Rejection | None) -> None:
-            loop.call_soon_threadsafe(
-                lambda: None if settled.done() else settled.set_result(rejection)
-            )
+        def settle(error: ReceiptsError | None) -> None:
+            # RuntimeError: the loop has ended.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(
+                    lambda: None if settled.done() else settled.set_result(error)
+                )
 
         identifier = await asyncio.to_thread(self._put, use, settle)
-        rejection = await settled
-        if rejection:
-            raise RejectedError(rejection)
+        error = await settled
+        if error:
+            raise error
         return identifier
 
     def flush(self, timeout_s: float | None = None) -> bool:
         """Send everything recorded; return whether all of it has its final answer in time."""
-        return self._delivery.flush(timeout_s)
+        return self._delivery.flush(timeout_s) if self._delivery else True
 
     def close(self, timeout_s: float = _EXIT_WAIT_S) -> bool:
         """Flush for at most ``timeout_s`` and end; return whether everything was delivered.
 
-        With a spool, the rest stays there. Without, it is lost.
+        With a spool, the rest stays there. Without, ``on_rejected`` gets it as ``undelivered``.
         """
         _clients.discard(self)
-        return self._delivery.close(timeout_s)
+        with self._lock:
+            self._is_closed = True
+        return self._delivery.close(timeout_s) if self._delivery else True
 
     def state(self) -> dict[str, int]:
-        """Return counters, as ``Delivery.state`` does."""
-        return self._delivery.state()
+        """Return counters: receipts queued, in flight and acknowledged, batches and retries."""
+        return self._current().state()
 
     def outcomes(self, after: str | None = None) -> Iterator[dict[str, Any]]:
         """Yield what became of receipts that weren't simply counted, from ``after`` on.
@@ -133,7 +145,10 @@ class Client:
         return outcomes(self._transport, self._signer, self._analytics_url, after)
 
     def explain(self, receipt: bytes) -> dict[str, Any]:
-        """Return the service's checks of a receipt, which isn't stored. Raises ``ReceiptsError``."""
+        """Return the service's checks of a receipt, which isn't stored. Raises ``ReceiptsError``.
+
+        ``Rejection.receipt`` is such a receipt.
+        """
         return explain(self._transport, receipt)
 
     def __enter__(self) -> Client:
@@ -148,24 +163,46 @@ class Client:
         self.close()
 
     def _put(self, use: Use, waiter: Waiter | None) -> str:
-        receipt = signed_receipt(use.members(), self._client, self._signer)
-        identifier = receipt_id(receipt) if use.receipt_id is None else use.receipt_id
-        self._delivery.put(receipt, identifier, waiter)
+        members = use.members()
+        identifier = str(members["receiptId"])
+        delivery = self._current()
+        delivery.put(signed_receipt(members, self._client, self._signer), identifier, waiter)
         return identifier
 
+    def _current(self) -> Delivery:
+        """Return the delivery, which a forked process makes when it first needs one."""
+        delivery = self._delivery
+        if delivery is None:
+            with self._lock:
+                if self._is_closed:
+                    raise ClosedError("the client is closed")
+                delivery = self._delivery = self._delivery or self._new_delivery()
+        return delivery
+
     def _new_delivery(self) -> Delivery:
-        spool = Spool(self._spool_dir) if self._spool_dir else None
-        return Delivery(self._signer, self._transport, self._options, spool, *self._callbacks)
+        kept_bytes_max = self._options.spool_kept_bytes_max
+        spool = Spool(self._spool_dir, kept_bytes_max) if self._spool_dir else None
+        delivery = Delivery(self._signer, self._transport, self._options, spool, self._reports)
+        processes = sys.modules.get("multiprocessing")
+        if processes and processes.parent_process():
+            # A forked child of multiprocessing ends without atexit.
+            sys.modules["multiprocessing.util"].Finalize(None, self.close, exitpriority=0)
+        return delivery
 
     def _after_fork(self) -> None:
         # The parent's threads, locks and connections don't work here, and its files are its own.
+        parents, self._delivery = self._delivery, None
+        self._lock = threading.Lock()
+        self._reports = Reports(*self._callbacks)
         self._transport = self._transport.again()
-        self._delivery = self._new_delivery()
+        if parents:
+            parents.abandon()
 
 
 def _close_all() -> None:
+    deadline = time.monotonic() + _EXIT_WAIT_S
     for client in list(_clients):
-        client.close(_EXIT_WAIT_S)
+        client.close(max(0.0, deadline - time.monotonic()))
 
 
 def _fork_all() -> None:

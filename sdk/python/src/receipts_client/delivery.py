@@ -2,55 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TypeVar
 
-from .batch import receipt_id, receipts_of, signed_batch
+from .backoff import Pause
+from .batch import receipt_id, receipts_of, signed_batch, with_key
 from .errors import ClosedError, QueueFullError, Rejection
 from .options import Options
+from .reports import Reports, Waiter
 from .signers import Signer
-from .spool import Journal, Spool, age_ms
-from .transport import Answer, Transport, backoff_s
+from .spool import Journal, Spool, batch_id_of, new_stem, time_ms
+from .tasks import Sealed, Unsealed, take_due
+from .transport import Answer, Transport
+from .use import new_id
 
 _log = logging.getLogger("receipts_client")
 # Pause after a failure of the signer or of the disk.
 _FAILURE_PAUSE_S = 1.0
-
-Waiter = Callable[["Rejection | None"], None]
-
-
-@dataclass
-class _Open:
-    """Receipts that aren't a batch yet."""
-
-    sequence: int
-    journal: Journal | None
-    since: float = field(default_factory=time.monotonic)
-    receipts: list[bytes] = field(default_factory=list)
-    size: int = 0
-    not_before: float = 0.0
-
-
-@dataclass
-class _Sealed:
-    """A batch that isn't acknowledged. Its body is in memory or in a file."""
-
-    sequence: int
-    count: int
-    size: int
-    body: bytes | None = None
-    path: Path | None = None
-    attempts: int = 0
-    not_before: float = 0.0
-
-
-_Task = TypeVar("_Task", _Open, _Sealed)
 
 
 class Delivery:
@@ -62,93 +34,104 @@ class Delivery:
         transport: Transport,
         options: Options,
         spool: Spool | None,
-        on_rejected: Callable[[Rejection], None] | None,
-        on_metric: Callable[[str, float], None] | None,
+        reports: Reports,
     ) -> None:
         self._signer = signer
         self._transport = transport
         self._options = options
         self._spool = spool
-        self._on_rejected = on_rejected
-        self._on_metric = on_metric
-        self._changed = threading.Condition()
-        self._open: _Open | None = None
-        self._full: deque[_Open] = deque()
-        self._sealed: deque[_Sealed] = deque()
-        self._waiters: dict[str, Waiter] = {}
+        self._reports = reports
+        lock = threading.Lock()
+        # Two conditions with one lock, so that waking a worker never wakes a caller instead.
+        self._work_ready = threading.Condition(lock)
+        self._progress = threading.Condition(lock)
+        self._is_dirty = threading.Event()
+        self._open: Unsealed | None = None
+        self._full: deque[Unsealed] = deque()
+        self._sealed: deque[Sealed] = deque()
         # Unfinished batches by the sequence number of the list that they were sealed from.
         self._pending: dict[int, int] = {}
         self._sequence = 0
         self._threads: list[threading.Thread] = []
+        self._running = 0
         self._is_closed = False
         self._queued = self._queued_bytes = self._in_flight = 0
         self._acknowledged = self._batches = self._retries = 0
+        self._pause = Pause(options.retry_min_s, options.retry_max_s)
         if spool:
             self._adopt(spool)
 
     def put(self, receipt: bytes, identifier: str, waiter: Waiter | None) -> None:
         """Queue a signed receipt. Raises ``QueueFullError``, ``ClosedError`` or ``OSError``."""
         options = self._options
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._has_room(receipt), options.queue_wait_s):
+        with self._progress:
+            if not self._progress.wait_for(lambda: self._has_room(receipt), options.queue_wait_s):
                 raise QueueFullError(
                     f"{self._queued} receipts wait for their acknowledgement: record again later, "
                     "or raise queue_receipts_max and queue_bytes_max"
                 )
             if self._is_closed:
                 raise ClosedError("the client is closed")
+            self._start()
             if self._open and self._open.size + len(receipt) > options.batch_bytes_max:
                 self._fill()
             if self._open is None:
-                journal = self._spool.new_journal() if self._spool else None
-                self._open = _Open(self._next_sequence(), journal)
-            if self._open.journal:
-                self._open.journal.append(receipt)
+                self._open = self._new_list()
+            self._append(self._open, receipt)
             if waiter:
-                self._waiters[identifier] = waiter
-            self._open.receipts.append(receipt)
-            self._open.size += len(receipt) + 1
-            self._queued += 1
-            self._queued_bytes += len(receipt)
+                self._reports.wait(identifier, waiter)
+            self._count(1, len(receipt) + 1)
             if len(self._open.receipts) >= options.batch_receipts_max:
                 self._fill()
             elif len(self._open.receipts) == 1:
-                # A thread may wait for longer than this batch may.
-                self._changed.notify()
-            self._start()
-        self._measure("recorded", 1)
+                # A worker may wait for longer than this batch may.
+                self._work_ready.notify_all()
+        self._reports.measure("recorded", 1)
 
     def flush(self, timeout_s: float | None) -> bool:
         """Seal and send everything; return whether all of it has its final answer."""
-        with self._changed:
-            if self._open:
-                self._fill()
+        with self._progress:
+            self._fill()
             last = self._sequence
-            self._start()
-            self._changed.notify_all()
-            return self._changed.wait_for(
+            return self._progress.wait_for(
                 lambda: all(sequence > last for sequence in self._pending), timeout_s
             )
 
     def close(self, timeout_s: float) -> bool:
         """Flush, and end the threads; return whether everything was delivered."""
-        is_done = self.flush(timeout_s) if not self._is_closed else True
-        with self._changed:
+        if not self._is_closed:
+            self.flush(timeout_s)
+        with self._progress:
+            self._fill()
             self._is_closed = True
-            self._changed.notify_all()
+            self._work_ready.notify_all()
+            self._progress.notify_all()
+            self._is_dirty.set()
+            unsealed, self._full = list(self._full), deque()
+            sealed, self._sealed = list(self._sealed), deque()
+            is_done = not self._pending
+        self._keep(unsealed, sealed)
         for thread in self._threads:
-            # A request in flight ends by its own timeout; the spool has what it sends.
-            thread.join(0.2)
-        with self._changed:
-            if self._open and self._open.journal:
-                self._open.journal.close()
-            if self._spool:
+            # A request in flight ends by its own timeout, and its batch stays in the spool.
+            if thread is not threading.current_thread():
+                thread.join(0.2)
+        self._reports.end()
+        with self._progress:
+            if self._spool and not self._running:
                 self._spool.close()
         return is_done
 
+    def abandon(self) -> None:
+        """Close the files, in a process that was forked: they are the parent's. Takes no lock."""
+        for unsealed in [self._open, *self._full]:
+            if unsealed and unsealed.journal:
+                unsealed.journal.close()
+        if self._spool:
+            self._spool.close()
+
     def state(self) -> dict[str, int]:
         """Return counters: receipts queued, in flight and acknowledged, batches and retries."""
-        with self._changed:
+        with self._progress:
             return {
                 "queued": self._queued - self._in_flight,
                 "in_flight": self._in_flight,
@@ -159,13 +142,38 @@ class Delivery:
             }
 
     def _has_room(self, receipt: bytes) -> bool:
-        if self._is_closed:
-            return True
         options = self._options
-        return (
+        return self._is_closed or (
             self._queued < options.queue_receipts_max
             and self._queued_bytes + len(receipt) <= options.queue_bytes_max
         )
+
+    def _new_list(self) -> Unsealed:
+        stem = new_stem(new_id())
+        journal = self._spool.new_journal(stem) if self._spool else None
+        return Unsealed(self._next_sequence(), stem, journal)
+
+    def _append(self, target: Unsealed, receipt: bytes) -> None:
+        if target.journal:
+            try:
+                target.journal.append(receipt)
+            except OSError:
+                # Nothing is written behind a frame that may be cut off.
+                self._drop_journal(target)
+                raise
+            self._is_dirty.set()
+        target.receipts.append(receipt)
+        target.size += len(receipt) + 1
+
+    def _drop_journal(self, target: Unsealed) -> None:
+        if target.receipts:
+            self._fill()
+            return
+        self._open = None
+        del self._pending[target.sequence]
+        if target.journal:
+            with contextlib.suppress(OSError):
+                target.journal.delete()
 
     def _next_sequence(self) -> int:
         self._sequence += 1
@@ -177,24 +185,22 @@ class Delivery:
         if self._open:
             self._full.append(self._open)
             self._open = None
-            self._changed.notify()
+            self._work_ready.notify_all()
 
     def _adopt(self, spool: Spool) -> None:
-        journals, batches = spool.adopt()
-        for path in batches:
-            body = spool.read(path)
-            if body is not None:
-                count = len(receipts_of(body))
-                self._count(count, len(body))
-                self._sealed.append(_Sealed(self._next_sequence(), count, len(body), None, path))
-        for journal, receipts in journals:
-            if not receipts:
-                journal.delete()
-                continue
-            size = sum(map(len, receipts))
-            self._count(len(receipts), size)
-            open_list = _Open(self._next_sequence(), journal, receipts=receipts, size=size)
-            self._full.append(open_list)
+        for left in spool.adopt():
+            sequence = self._next_sequence()
+            if left.receipts:
+                count, size = len(left.receipts), sum(len(one) + 1 for one in left.receipts)
+                self._full.append(
+                    Unsealed(
+                        sequence, left.stem, None, left.path, receipts=left.receipts, size=size
+                    )
+                )
+            else:
+                count, size = len(json.loads(left.body)["receipts"]), len(left.body)
+                self._sealed.append(Sealed(sequence, left.stem, count, size, None, left.path))
+            self._count(count, size)
         if self._pending:
             self._start()
 
@@ -210,179 +216,234 @@ class Delivery:
             targets.append(self._sync_regularly)
         for target in targets:
             thread = threading.Thread(target=target, name="receipts-client", daemon=True)
-            self._threads.append(thread)
             thread.start()
+            self._threads.append(thread)
+            self._running += 1
+
+    def _ended(self) -> None:
+        """The last thread of a closed client gives the slot of the spool back."""
+        with self._progress:
+            self._running -= 1
+            if self._spool and not self._running:
+                self._spool.close()
 
     def _sync_regularly(self) -> None:
-        while not self._is_closed:
+        while True:
+            self._is_dirty.wait()
             time.sleep(self._options.sync_interval_s)
-            with self._changed:
-                journal = self._open.journal if self._open else None
-            try:
-                if journal:
-                    journal.sync()
-            except (OSError, ValueError) as error:
-                # ValueError: the journal was sealed, and deleted, meanwhile.
-                if isinstance(error, OSError):
-                    _log.error("the spool can't be synced: %s", error)
+            self._is_dirty.clear()
+            if self._is_closed:
+                return self._ended()
+            with self._progress:
+                lists = [self._open, *self._full]
+                journals = [unsealed.journal for unsealed in lists if unsealed and unsealed.journal]
+            for journal in journals:
+                self._sync(journal)
+
+    def _sync(self, journal: Journal) -> None:
+        try:
+            journal.sync()
+        except ValueError:
+            pass  # It was sealed, and deleted, meanwhile.
+        except OSError as error:
+            # The batch file is written from memory, and again until its own sync succeeds.
+            _log.error("the spool can't be synced: %s", error)
+            with self._progress:
+                if self._open and self._open.journal is journal:
+                    self._fill()
 
     def _work(self) -> None:
         while True:
-            with self._changed:
+            with self._work_ready:
                 task = self._next_task()
                 while task is None:
                     if self._is_closed:
-                        return
-                    self._changed.wait(self._until_next())
+                        break
+                    self._work_ready.wait(self._until_next())
                     task = self._next_task()
-                if isinstance(task, _Sealed):
+                if isinstance(task, Sealed):
                     self._in_flight += task.count
-            if isinstance(task, _Open):
+            if task is None:
+                return self._ended()
+            if isinstance(task, Unsealed):
                 self._seal(task)
             else:
                 self._send(task)
 
-    def _next_task(self) -> _Open | _Sealed | None:
+    def _next_task(self) -> Unsealed | Sealed | None:
         now = time.monotonic()
         if self._is_closed:
             return None
         if self._open and now - self._open.since >= self._options.batch_delay_s:
             self._fill()
-        return _take_due(self._full, now) or _take_due(self._sealed, now)
+        task = take_due(self._full, now)
+        return task or (take_due(self._sealed, now) if now >= self._pause.until else None)
 
     def _until_next(self) -> float | None:
         times = [task.not_before for task in self._full]
-        times += [task.not_before for task in self._sealed]
+        if self._sealed:
+            first = min(task.not_before for task in self._sealed)
+            times.append(max(first, self._pause.until))
         if self._open:
             times.append(self._open.since + self._options.batch_delay_s)
         return max(0.0, min(times) - time.monotonic()) + 0.001 if times else None
 
-    def _seal(self, task: _Open) -> None:
+    def _seal(self, task: Unsealed) -> None:
         try:
-            sealed = self._sealed_batch(task.receipts, task.sequence)
+            sealed = self._sealed_batch(task.receipts, task.sequence, task.stem)
         except Exception as error:
             _log.error("a batch can't be signed or stored, and will be tried again: %s", error)
             task.not_before = time.monotonic() + _FAILURE_PAUSE_S
-            with self._changed:
-                self._full.append(task)
+            with self._progress:
+                is_closed = self._is_closed
+                if not is_closed:
+                    self._full.append(task)
+            if is_closed:
+                self._keep([task], [])
+            self._is_dirty.set()
             return
-        if task.journal:
-            task.journal.delete()
-        with self._changed:
+        task.delete_files()
+        with self._progress:
             self._queued_bytes += sealed.size - task.size
-            self._sealed.append(sealed)
-            self._changed.notify()
+        self._enqueue(sealed)
 
-    def _sealed_batch(self, receipts: list[bytes], sequence: int) -> _Sealed:
-        batch_id, body = signed_batch(receipts, self._signer)
-        sealed = _Sealed(sequence, len(receipts), len(body))
+    def _enqueue(self, *batches: Sealed) -> None:
+        with self._progress:
+            is_closed = self._is_closed
+            if not is_closed:
+                self._sealed.extend(batches)
+            self._work_ready.notify_all()
+        if is_closed:
+            self._keep([], list(batches))
+
+    def _sealed_batch(self, receipts: list[bytes], sequence: int, stem: str) -> Sealed:
+        receipts = [with_key(receipt, self._signer) for receipt in receipts]
+        body = signed_batch(batch_id_of(stem), receipts, self._signer)
+        sealed = Sealed(sequence, stem, len(receipts), len(body))
         if self._spool:
-            sealed.path = self._spool.store(batch_id, body)
+            sealed.path = self._spool.store(stem, body)
         else:
             sealed.body = body
         return sealed
 
-    def _send(self, task: _Sealed) -> None:
+    def _send(self, task: Sealed) -> None:
         try:
             self._send_once(task)
         except Exception as error:
-            _log.error("a batch can't be read or stored, and will be tried again: %s", error)
-            self._again(task, _FAILURE_PAUSE_S)
+            _log.exception("a batch can't be read or stored, and will be tried again: %s", error)
+            self._again(task, time.monotonic() + _FAILURE_PAUSE_S)
 
-    def _send_once(self, task: _Sealed) -> None:
+    def _send_once(self, task: Sealed) -> None:
         body = task.body
         if task.path and self._spool:
             body = self._spool.read(task.path)
         if body is None:
-            self._end(task, acknowledged=0)
+            self._reports.measure("damaged", task.count)
+            self._end(task)
             return
-        if task.path and age_ms(task.path) > self._options.spool_hours_max * 3_600_000:
-            detail = f"waited in the spool for over {self._options.spool_hours_max} hours"
+        hours_max = self._options.spool_hours_max
+        if task.path and time.time() * 1_000 - time_ms(task.stem) > hours_max * 3_600_000:
+            detail = f"waited in the spool for over {hours_max:g} hours"
             self._reject_all(task, body, Answer(0, "expired", detail))
             return
-        answer = self._transport.send_batch(body)
+        began = time.monotonic()
+        answer = self._transport.send_batch(body, batch_id_of(task.stem))
+        self._reports.measure("request_s", time.monotonic() - began)
+        if answer.is_retried:
+            self._retry(task, answer, began)
+            return
+        with self._progress:
+            self._pause.succeed()
         if answer.is_acknowledged:
-            for receipt in receipts_of(body) if self._waiters else []:
-                self._settle(receipt_id(receipt), None)
+            if self._reports.has_waiters:
+                self._reports.acknowledge(map(receipt_id, receipts_of(body)))
             self._end(task, acknowledged=task.count)
-        elif answer.is_retried:
-            options = self._options
-            task.attempts += 1
-            pause_s = backoff_s(
-                task.attempts, answer.retry_after_s, options.retry_min_s, options.retry_max_s
-            )
-            _log.warning(
-                "a batch isn't acknowledged (%s %s), next try in %.1f s",
-                answer.code,
-                answer.detail,
-                pause_s,
-            )
-            self._measure("retries", 1)
-            with self._changed:
-                self._retries += 1
-            self._again(task, pause_s)
         else:
             self._take_apart(task, body, answer)
 
-    def _again(self, task: _Sealed, pause_s: float) -> None:
-        with self._changed:
-            task.not_before = time.monotonic() + pause_s
-            self._in_flight -= task.count
-            self._sealed.append(task)
-            self._changed.notify()
+    def _retry(self, task: Sealed, answer: Answer, began: float) -> None:
+        """Pause all requests, as the service is overloaded or away, and this batch, as it may be
+        its own fault."""
+        task.attempts += 1
+        with self._progress:
+            due = self._pause.fail(began, task.attempts, answer.retry_after_s)
+            self._retries += 1
+        _log.warning(
+            "a batch isn't acknowledged (%s %s), next try in %.1f s",
+            answer.code,
+            answer.detail,
+            due - time.monotonic(),
+        )
+        self._reports.measure("retries", 1)
+        self._again(task, due)
 
-    def _take_apart(self, task: _Sealed, body: bytes, answer: Answer) -> None:
+    def _again(self, task: Sealed, not_before: float) -> None:
+        with self._progress:
+            task.not_before = not_before
+            self._in_flight -= task.count
+        self._enqueue(task)
+
+    def _take_apart(self, task: Sealed, body: bytes, answer: Answer) -> None:
         """Remove the receipts that the service named, and send the others in new batches."""
         receipts = receipts_of(body)
         faults = {fault.index: fault for fault in reversed(answer.faults)}
         good = [receipt for index, receipt in enumerate(receipts) if index not in faults]
-        if answer.status == 413 and len(receipts) > 1:
+        if len(good) < len(receipts):
+            parts = [good] if good else []
+        elif answer.status == 413 and len(receipts) > 1:
             half = len(receipts) // 2
             parts = [receipts[:half], receipts[half:]]
-        elif faults and len(good) < len(receipts):
-            parts = [good] if good else []
         else:
             self._reject_all(task, body, answer)
             return
         # Stored before the old batch is deleted: a repeated receipt counts once, a lost one never.
-        batches = [self._sealed_batch(part, task.sequence) for part in parts]
-        for index, fault in sorted(faults.items()):
-            if index < len(receipts) and answer.status != 413:
-                self._reject(receipts[index], fault.code, fault.detail, fault.pointer)
-        with self._changed:
+        batches: list[Sealed] = []
+        try:
+            for part in parts:
+                stem = new_stem(new_id(), time_ms(task.stem))
+                batches.append(self._sealed_batch(part, task.sequence, stem))
+        except Exception:
+            for batch in batches:
+                if batch.path and self._spool:
+                    self._spool.delete(batch.path)
+            raise
+        self._reports.reject(
+            [
+                _rejection(receipts[index], fault.code, fault.detail, fault.pointer)
+                for index, fault in sorted(faults.items())
+                if index < len(receipts)
+            ]
+        )
+        with self._progress:
             self._queued += sum(batch.count for batch in batches)
             self._queued_bytes += sum(batch.size for batch in batches)
             self._pending[task.sequence] += len(batches)
-            self._sealed.extendleft(reversed(batches))
-        self._end(task, acknowledged=0)
+        self._enqueue(*batches)
+        self._end(task)
 
-    def _reject_all(self, task: _Sealed, body: bytes, answer: Answer) -> None:
-        for receipt in receipts_of(body):
-            self._reject(receipt, answer.code, answer.detail, answer.pointer)
+    def _reject_all(self, task: Sealed, body: bytes, answer: Answer) -> None:
+        self._reports.reject(
+            [_rejection(receipt, answer.code, answer.detail) for receipt in receipts_of(body)]
+        )
         if task.path and self._spool:
             self._spool.reject(task.path)
-        self._end(task, acknowledged=0)
+        self._end(task)
 
-    def _reject(self, receipt: bytes, code: str, detail: str, pointer: str) -> None:
-        rejection = Rejection(receipt_id(receipt), code, detail, pointer, receipt)
-        _log.error("receipt %s was refused: %s %s", rejection.receipt_id, code, detail)
-        self._measure("rejected", 1)
-        self._settle(rejection.receipt_id, rejection)
-        if self._on_rejected:
-            try:
-                self._on_rejected(rejection)
-            except Exception:
-                _log.exception("on_rejected failed")
+    def _keep(self, unsealed: list[Unsealed], sealed: list[Sealed]) -> None:
+        """Leave undelivered receipts of a closed client in the spool, or report them."""
+        lost = [receipt for task in unsealed if not self._spool for receipt in task.receipts]
+        lost += [receipt for task in sealed if task.body for receipt in receipts_of(task.body)]
+        detail = "the client was closed before the service answered"
+        self._reports.reject([_rejection(receipt, "undelivered", detail) for receipt in lost])
+        for task in unsealed:
+            if task.journal:
+                self._sync(task.journal)
+                task.journal.close()
 
-    def _settle(self, identifier: str, rejection: Rejection | None) -> None:
-        waiter = self._waiters.pop(identifier, None)
-        if waiter:
-            waiter(rejection)
-
-    def _end(self, task: _Sealed, acknowledged: int) -> None:
+    def _end(self, task: Sealed, acknowledged: int = 0) -> None:
         if task.path and self._spool:
             self._spool.delete(task.path)
-        with self._changed:
+        with self._progress:
             self._in_flight -= task.count
             self._queued -= task.count
             self._queued_bytes -= task.size
@@ -392,21 +453,11 @@ class Delivery:
             self._pending[task.sequence] -= 1
             if not self._pending[task.sequence]:
                 del self._pending[task.sequence]
-            self._changed.notify_all()
+            self._progress.notify_all()
+            self._work_ready.notify_all()
         if acknowledged:
-            self._measure("acknowledged", acknowledged)
-
-    def _measure(self, name: str, value: float) -> None:
-        if self._on_metric:
-            try:
-                self._on_metric(name, value)
-            except Exception:
-                _log.exception("on_metric failed")
+            self._reports.measure("acknowledged", acknowledged)
 
 
-def _take_due(queue: deque[_Task], now: float) -> _Task | None:
-    for task in queue:
-        if task.not_before <= now:
-            queue.remove(task)
-            return task
-    return None
+def _rejection(receipt: bytes, code: str, detail: str, pointer: str = "") -> Rejection:
+    return Rejection(receipt_id(receipt), code, detail, pointer, receipt)

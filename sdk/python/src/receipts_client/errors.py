@@ -29,8 +29,9 @@ class ClosedError(ReceiptsError):
 class Rejection:
     """A receipt that the service refused, or that this client gave up.
 
-    ``code`` is the service's problem code, or ``expired`` for a receipt that the spool kept longer
-    than ``spool_hours_max``. ``pointer`` (RFC 6901) names the faulty member within the receipt.
+    ``code`` is the service's problem code, ``expired`` for a receipt that the spool kept longer
+    than ``spool_hours_max``, or ``undelivered`` for one that had no answer when a client without a
+    spool was closed. ``pointer`` (RFC 6901) names the faulty member within the receipt.
     ``receipt`` is the signed receipt in canonical form.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -20,10 +21,14 @@ class Options:
     retry_max_s: float = 30.0
     sync_interval_s: float = 0.1
     spool_hours_max: float = 72.0
+    # Bounds `rejected` and `damaged` of the spool each; the oldest are deleted first.
+    spool_kept_bytes_max: int = 64 << 20
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value < 0 or (value == 0 and name.endswith("_max")):
-                raise ValueError(f"{name} is {value}: give a positive number")
-        if self.batch_receipts_max > 10_000 or self.batch_bytes_max > 8 << 20:
-            raise ValueError("the service takes at most 10,000 receipts and 8 MiB in a batch")
+            if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+                raise ValueError(f"{name} is {value!r}: give a number that isn't negative")
+            if value == 0 and name.endswith("_max"):
+                raise ValueError(f"{name} is 0: give a positive number")
+        if self.batch_receipts_max > 10_000 or self.batch_bytes_max > 8_000_000:
+            raise ValueError("the service takes at most 10,000 receipts and 8 MB in a batch")

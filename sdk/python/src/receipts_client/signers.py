@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     PublicFormat,
@@ -19,6 +21,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 ALGORITHMS = ("Ed25519", "RSA-2048", "ECDSA-P256")
+
+# The y coordinates, less than 2^255, of the points of edwards25519 with an order of at most 8.
+_P = 2**255 - 19
+_Y8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL = {0, 1, _P - 1, _P, _P + 1, _Y8, _P - _Y8}
 
 
 class Signer(Protocol):
@@ -68,8 +75,11 @@ class PemSigner:
 
     @classmethod
     def from_env(cls, name: str = "RECEIPTS_CLIENT_KEY") -> PemSigner:
-        """Read the key from an environment variable. Raises ``KeyError`` if it isn't set."""
-        return cls(os.environ[name])
+        r"""Read the key from an environment variable, in which ``\n`` may stand for a new line.
+
+        Raises ``KeyError`` if it isn't set.
+        """
+        return cls(os.environ[name].replace("\\n", "\n"))
 
     def sign(self, message: bytes) -> bytes:
         """Return the signature of ``message``."""
@@ -101,3 +111,51 @@ class CallbackSigner:
 def signature_text(signer: Signer, message: bytes) -> str:
     """Return the signature in base64 (RFC 4648, section 4)."""
     return base64.b64encode(signer.sign(message)).decode()
+
+
+def check(signer: Signer) -> None:
+    """Sign a text, and verify it. Raises ``ValueError`` if the key isn't that of the signatures."""
+    if signer.algorithm != algorithm_of(load_pem_public_key(signer.public_key.encode())):
+        raise ValueError(f"the signer's public key isn't for {signer.algorithm}")
+    message = b"receipts_client"
+    if not verify(signer.public_key.encode(), message, signer.sign(message)):
+        raise ValueError(
+            "the signer's signatures aren't its public key's: check which key it uses, and that it "
+            f"signs as {signer.algorithm} (docs/receipt-format.md)"
+        )
+
+
+def verify(pem: bytes, message: bytes, signature: bytes) -> bool:
+    """Return whether the signature is the key's. Raises ``ValueError`` for an unusable key."""
+    key = load_pem_public_key(pem)
+    try:
+        if isinstance(key, Ed25519PublicKey):
+            if _is_small(pem_der(pem)[-32:]) or _is_small(signature[:32]):
+                return False
+            key.verify(signature, message)
+        elif isinstance(key, rsa.RSAPublicKey):
+            key.verify(signature, message, padding.PKCS1v15(), hashes.SHA256())
+        elif isinstance(key, ec.EllipticCurvePublicKey):
+            if len(signature) == 64:
+                r, s = signature[:32], signature[32:]
+                signature = encode_dss_signature(int.from_bytes(r, "big"), int.from_bytes(s, "big"))
+            key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
+        else:
+            raise ValueError("the key is of another kind")
+    except InvalidSignature:
+        return False
+    return True
+
+
+def pem_der(pem: bytes) -> bytes:
+    """Return the DER of a public key in PEM."""
+    key = load_pem_public_key(pem)
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _is_small(point: bytes) -> bool:
+    """Whether a point of edwards25519 has an order of at most 8, in any encoding.
+
+    The service rejects signatures with such a key or R (`verify_strict` of ed25519-dalek).
+    """
+    return int.from_bytes(point, "little") & ~(1 << 255) in _SMALL

@@ -8,6 +8,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from .signers import PemSigner
+
+
+def new_signer() -> PemSigner:
+    """Return a new Ed25519 key."""
+    key = Ed25519PrivateKey.generate()
+    return PemSigner(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
 
 class FakeGateway:
     """A gateway on a free port of this machine that accepts every batch.
@@ -15,21 +26,32 @@ class FakeGateway:
     ``receipts`` are the receipts that arrived. It verifies nothing. Use it in a ``with``::
 
         with FakeGateway() as gateway:
-            client = Client(gateway.url, ...)
+            client = Client(gateway.url, client_id, new_signer())
+            program_under_test(client)
+            client.flush()
+            assert len(gateway.receipts) == 3
+
+    While ``status`` is something else than 202, such as 503 or 400, it answers that.
     """
 
     def __init__(self) -> None:
         self.receipts: list[dict[str, Any]] = []
-        receipts = self.receipts
+        self.status = 202
+        fake = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
                 batch = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                receipts.extend(batch["receipts"])
-                answer = json.dumps({"batchId": batch["batchId"], "status": "queued"}).encode()
-                self.send_response(202)
+                status = fake.status
+                if status == 202:
+                    fake.receipts.extend(batch["receipts"])
+                members = {"batchId": batch["batchId"], "status": "queued"}
+                if status >= 400:
+                    members = {"code": "fake", "detail": f"the fake gateway's status is {status}"}
+                answer = json.dumps(members).encode()
+                self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()

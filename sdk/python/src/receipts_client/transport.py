@@ -1,19 +1,20 @@
-"""Requests to the gateway, and when to try again."""
+"""Requests to the gateway, and what its answers mean."""
 
 from __future__ import annotations
 
 import json
-import random
-import time
+import re
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import urllib3
 
+from .backoff import retry_after_s
+
 BATCH_PATH = "/api/v1/receipts/batch"
 _RETRIED = {408, 429}
-_ANSWER_BYTES_MAX = 4 << 20
+_ANSWER_BYTES_MAX = 16 << 20
+_POINTER = re.compile(r"/receipts/([0-9]{1,9})((?:/.*)?)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,6 @@ class Answer:
     status: int
     code: str = ""
     detail: str = ""
-    pointer: str = ""
     faults: list[Fault] = field(default_factory=list)
     retry_after_s: float = 0.0
 
@@ -47,118 +47,106 @@ class Answer:
     @property
     def is_retried(self) -> bool:
         """Whether the same bytes may be accepted later."""
-        return not 400 <= self.status < 500 or self.status in _RETRIED
+        is_final = self.is_acknowledged or 400 <= self.status < 500
+        return not is_final or self.status in _RETRIED
 
 
 class Transport:
-    """Connections to the gateway."""
+    """Connections to the gateway. Raises ``ValueError`` for a URL that can't be."""
 
-    def __init__(self, url: str, ca_file: str | None, requests_max: int) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise ValueError(f"url is {url!r}: write http:// or https:// and a host")
-        self._url = url.rstrip("/")
-        self._options = (url, ca_file, requests_max)
+    def __init__(self, url: str, ca_file: str | None, connections_max: int) -> None:
+        try:
+            host = urllib3.util.parse_url(url).host
+        except urllib3.exceptions.LocationParseError:
+            host = None
+        if not url.startswith(("http://", "https://")) or not host or "?" in url or "#" in url:
+            raise ValueError(f"url is {url!r}: write http:// or https://, a host, and no query")
+        self.url = url.rstrip("/")
+        self._options = (url, ca_file, connections_max)
         self._pool = urllib3.PoolManager(
-            maxsize=requests_max,
+            maxsize=connections_max,
             retries=False,
             timeout=urllib3.Timeout(connect=5, read=30),
             ca_certs=ca_file,
         )
 
-    def send_batch(self, body: bytes) -> Answer:
+    def send_batch(self, body: bytes, batch_id: str) -> Answer:
         """Send a batch once."""
+        headers = {"Content-Type": "application/json"}
         try:
-            response = self._pool.request(
-                "POST",
-                self._url + BATCH_PATH,
-                body=body,
-                headers={
-                    "Content-Type": "application/json",
-                    "User-Agent": "receipts-client-python",
-                },
-                redirect=False,
-                preload_content=False,
-            )
-            try:
-                data = response.read(_ANSWER_BYTES_MAX)
-            finally:
-                response.release_conn()
+            status, data, retry_s = self.request("POST", self.url + BATCH_PATH, headers, body)
         except urllib3.exceptions.HTTPError as error:
             return Answer(0, "unreachable", str(error))
-        retry_after_s = _retry_after_s(response.headers.get("Retry-After"))
-        return _answer(response.status, data, retry_after_s)
+        return answer_of(status, data, retry_s, batch_id)
 
     def request(
         self, method: str, url: str, headers: dict[str, str], body: bytes | None = None
-    ) -> tuple[int, bytes]:
-        """Send another request once; return status and body. Raises urllib3's errors."""
-        response = self._pool.request(method, url, headers=headers, body=body, redirect=False)
-        return response.status, response.data
+    ) -> tuple[int, bytes, float]:
+        """Send a request once; return status, body and ``Retry-After``. Raises urllib3's errors."""
+        response = self._pool.request(
+            method,
+            url,
+            body=body,
+            headers={**headers, "User-Agent": "receipts-client-python"},
+            redirect=False,
+            preload_content=False,
+        )
+        # Closed unless it was read to its end: what is left would precede the next answer.
+        is_whole = False
+        try:
+            data = response.read(_ANSWER_BYTES_MAX + 1)
+            is_whole = len(data) <= _ANSWER_BYTES_MAX
+        finally:
+            if is_whole:
+                response.release_conn()
+            else:
+                response.close()
+        if not is_whole:
+            raise urllib3.exceptions.HTTPError(f"an answer has over {_ANSWER_BYTES_MAX} bytes")
+        return response.status, data, retry_after_s(response.headers.get("Retry-After"))
 
     def again(self) -> Transport:
         """Return a transport with the same options and no connections."""
         return Transport(*self._options)
 
-    @property
-    def url(self) -> str:
-        return self._url
 
+def answer_of(status: int, data: bytes, retry_s: float, batch_id: str) -> Answer:
+    """Read the answer to a batch.
 
-def _answer(status: int, data: bytes, retry_after_s: float) -> Answer:
+    What no gateway answers, such as a proxy's page, a 200, or another batch's ID, doesn't
+    acknowledge anything. A 4xx is final in any form.
+    """
     try:
         members = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         members = None
+    is_final = 400 <= status < 500
     if not isinstance(members, dict):
-        # Something else than the gateway answered: a proxy, or the answer was cut off.
-        is_final = 400 <= status < 500
-        return Answer(
-            status if is_final else 0,
-            "unexpected_answer",
-            f"status {status}",
-            "",
-            [],
-            retry_after_s,
-        )
-    if status == 202 and "batchId" not in members:
-        return Answer(0, "unexpected_answer", "a 202 without batchId", "", [], retry_after_s)
-    if status in (200, 201, 204):
-        return Answer(0, "unexpected_answer", f"status {status}", "", [], retry_after_s)
-    faults = [fault for error in members.get("errors", []) if (fault := _fault(error))]
+        detail = f"status {status} without a JSON object"
+        return Answer(status if is_final else 0, "unexpected_answer", detail, [], retry_s)
+    if status < 400 and (status != 202 or members.get("batchId") != batch_id):
+        detail = f"status {status}, batchId {members.get('batchId')!r}"
+        return Answer(0, "unexpected_answer", detail, [], retry_s)
+    errors = members.get("errors")
+    faults = [
+        fault
+        for error in (errors if isinstance(errors, list) else [])
+        if (fault := _fault(error)) is not None
+    ]
     return Answer(
         status,
         str(members.get("code", status)),
         str(members.get("detail", "")),
-        str(members.get("pointer", "")),
         faults,
-        retry_after_s,
+        retry_s,
     )
 
 
 def _fault(error: Any) -> Fault | None:
-    parts = str(error.get("pointer", "")).split("/")
-    if len(parts) < 3 or parts[1] != "receipts" or not parts[2].isdigit():
+    if not isinstance(error, dict):
         return None
-    pointer = "/".join(["", *parts[3:]]) if len(parts) > 3 else ""
-    return Fault(int(parts[2]), str(error.get("code")), pointer, str(error.get("detail", "")))
-
-
-def _retry_after_s(value: str | None) -> float:
-    """Return the seconds of a ``Retry-After`` (RFC 9110, section 10.2.3)."""
-    if not value:
-        return 0.0
-    if value.strip().isdigit():
-        return float(value)
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return 0.0
-
-
-def backoff_s(attempt: int, retry_after_s: float, delay_min_s: float, delay_max_s: float) -> float:
-    """Return the time before the next try: full jitter, and never before ``Retry-After``.
-
-    ``attempt`` counts from 1. The bound doubles from twice ``delay_min_s`` up to ``delay_max_s``.
-    """
-    bound = min(delay_max_s, delay_min_s * 2 ** min(attempt, 30))
-    return retry_after_s + random.uniform(delay_min_s, max(bound, delay_min_s))
+    match = _POINTER.fullmatch(str(error.get("pointer", "")))
+    if not match:
+        return None
+    detail = str(error.get("detail", ""))
+    return Fault(int(match[1]), str(error.get("code", "")), match[2], detail)

@@ -16,8 +16,11 @@ from .errors import UseError
 
 PURPOSES = ("training", "inference", "research")
 _HASH = re.compile(r"sha256:[0-9a-fA-F]{64}")
+_BLANK = re.compile(r"[\s\x00-\x20\x7f-\xa0]")
+_LABEL = re.compile(r"[0-9A-Za-z](?:[-0-9A-Za-z]{0,61}[0-9A-Za-z])?")
 _TEXT_BYTES_MAX = 4_096
 _URL_BYTES_MAX = 2_048
+_UUID_MAX = (1 << 128) - 1
 # Further members of `usage`, by their names in JSON.
 _EXTRAS = {
     "dataset_id": "datasetId",
@@ -65,29 +68,32 @@ class Use:
         host = _host(self.url)
         if self.purpose not in PURPOSES:
             raise UseError(f"purpose is {self.purpose!r}: write one of {', '.join(PURPOSES)}")
-        usage = {"purpose": self.purpose, "context": _text("context", self.context)}
+        usage: dict[str, str] = {"purpose": self.purpose, "context": text("context", self.context)}
         for name, member in _EXTRAS.items():
             value = getattr(self, name)
             if value is not None:
-                usage[member] = _text(name, value)
-        url = _text("url", self.url, _URL_BYTES_MAX)
+                usage[member] = text(name, value)
+        url = text("url", self.url, _URL_BYTES_MAX)
         entry_id = self.entry_id or str(uuid.uuid5(uuid.NAMESPACE_URL, url.partition("#")[0]))
         return {
             "version": "1.0.0",
-            "receiptId": _uuid("receipt_id", self.receipt_id) if self.receipt_id else new_id(),
+            "receiptId": uuid_text("receipt_id", self.receipt_id) if self.receipt_id else new_id(),
             "timestamp": _timestamp(self.timestamp),
             "content": {
-                "entryId": _uuid("entry_id", entry_id),
+                "entryId": uuid_text("entry_id", entry_id),
                 "url": url,
                 "contentHash": self._hash(),
-                "publisher": _text("publisher", self.publisher or host),
+                "publisher": _publisher(self.publisher, host),
             },
             "usage": usage,
         }
 
     def _hash(self) -> str:
         if self.content is not None and self.content_hash is None:
-            content = self.content.encode() if isinstance(self.content, str) else self.content
+            try:
+                content = self.content.encode() if isinstance(self.content, str) else self.content
+            except UnicodeEncodeError:
+                raise UseError("content has half a surrogate pair: give its bytes") from None
             return f"sha256:{hashlib.sha256(content).hexdigest()}"
         if self.content is not None or self.content_hash is None:
             raise UseError("give either content or content_hash")
@@ -107,17 +113,32 @@ def new_id() -> str:
 def _host(url: str) -> str:
     try:
         parts = urlsplit(url)
-        host = parts.hostname
-    except ValueError:
+        host, _ = parts.hostname, parts.port
+    except (ValueError, AttributeError):
         parts, host = None, None
     if parts is None or parts.scheme not in ("http", "https") or not host:
         raise UseError(f"url is {url!r}: write an http or https URL with a host")
     if parts.username is not None:
         raise UseError("url has a user name: leave it out")
+    if _BLANK.search(url):
+        raise UseError(f"url is {url!r}: encode whitespace and control characters")
+    if not host.isascii():
+        raise UseError(f"url is {url!r}: write the host in its ASCII form (xn--...)")
     return host
 
 
-def _text(name: str, value: str, bytes_max: int = _TEXT_BYTES_MAX) -> str:
+def _publisher(publisher: str | None, host: str) -> str:
+    name = text("publisher", host if publisher is None else publisher)
+    labels = name.split(".")
+    if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
+        raise UseError(f"publisher is {name!r}: write a host name, like news.example")
+    if host != name.lower() and not host.endswith("." + name.lower()):
+        raise UseError(f"url is on {host}, which isn't {name!r} or a subdomain of it")
+    return name
+
+
+def text(name: str, value: str, bytes_max: int = _TEXT_BYTES_MAX) -> str:
+    """Return a text that the service takes. Raises ``UseError``."""
     if not isinstance(value, str):
         raise UseError(f"{name} is a {type(value).__name__}: give a str")
     try:
@@ -129,17 +150,23 @@ def _text(name: str, value: str, bytes_max: int = _TEXT_BYTES_MAX) -> str:
     return value
 
 
-def _uuid(name: str, value: str) -> str:
+def uuid_text(name: str, value: str) -> str:
+    """Return a UUID in its usual form. Raises ``UseError``."""
     try:
-        return str(uuid.UUID(value))
+        number = uuid.UUID(value)
     except (ValueError, AttributeError, TypeError):
-        raise UseError(f"{name} is {value!r}: give a UUID of 36 characters") from None
+        number = uuid.UUID(int=0)
+    if number.int in (0, _UUID_MAX):
+        raise UseError(f"{name} is {value!r}: give a UUID of 36 characters")
+    return str(number)
 
 
 def _timestamp(value: datetime | None) -> str:
     if value is None:
         value = datetime.now(timezone.utc)
-    if value.tzinfo is None:
-        raise UseError("timestamp has no time zone: use datetime.now(timezone.utc)")
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise UseError(
+            "timestamp isn't a datetime, or has no time zone: use datetime.now(timezone.utc)"
+        )
     value = value.astimezone(timezone.utc)
     return f"{value:%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1_000:03}Z"

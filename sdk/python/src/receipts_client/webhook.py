@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from collections.abc import Collection
 from typing import Any
+from urllib.parse import urlsplit
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    load_pem_public_key,
-)
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from .canonical import CanonicalError, canonicalize, parse
 from .errors import ReceiptsError
-from .signers import algorithm_of
+from .signers import algorithm_of, pem_der, verify
 
 
 class WebhookError(ReceiptsError):
@@ -47,54 +39,74 @@ class Webhook:
 
     def verify(self, body: bytes) -> dict[str, Any]:
         """Return the receipt in a body. Raises ``WebhookError``."""
+        return self._verified(_parsed(body))
+
+    def verify_all(self, body: bytes) -> list[dict[str, Any]]:
+        """Return the receipts of a body that is one receipt or a batch.
+
+        A batch is good if its own signature and all its receipts are. Raises ``WebhookError``.
+        """
+        members = _parsed(body)
+        if "receipts" not in members:
+            return [self._verified(members)]
+        receipts = members["receipts"]
+        if not isinstance(receipts, list) or not receipts:
+            raise WebhookError("malformed", "receipts isn't an array with receipts")
+        verified = [self._verified(receipt) for receipt in receipts]
+        keys = {receipt["client"]["publicKey"] for receipt in verified}
+        if len(keys) > 1:
+            raise WebhookError("malformed", "the receipts of the batch have several keys")
+        _check_signature(members, keys.pop(), "bad_batch_signature")
+        return verified
+
+    def _verified(self, receipt: Any) -> dict[str, Any]:
         try:
-            receipt = parse(body)
-            members = {
-                name: receipt[name]
-                for name in receipt
-                if name not in ("signature", "signatureAlgorithm")
-            }
-            canonical = canonicalize(members)
-            signature = base64.b64decode(receipt["signature"], validate=True)
-            algorithm = receipt["signatureAlgorithm"]
-            pem = receipt["client"]["publicKey"].encode()
-            publisher = receipt["content"]["publisher"]
-        except (CanonicalError, KeyError, TypeError, AttributeError, binascii.Error) as error:
+            pem, publisher = receipt["client"]["publicKey"], receipt["content"]["publisher"]
+            host = urlsplit(receipt["content"]["url"]).hostname or ""
+            is_within = f".{host}".endswith(f".{publisher.lower()}")
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise WebhookError("malformed", f"isn't a receipt: {error!r}") from error
-        try:
-            key = load_pem_public_key(pem)
-            kind = algorithm_of(key)
-        except ValueError as error:
-            raise WebhookError("bad_public_key", str(error)) from error
-        if kind != algorithm:
-            raise WebhookError("key_algorithm_mismatch", f"the key is for {kind}, not {algorithm}")
-        der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        fingerprint = hashlib.sha256(der).hexdigest()
+        fingerprint = _check_signature(receipt, pem, "bad_signature")
+        if not is_within:
+            raise WebhookError("malformed", f"content.url isn't on {publisher!r}")
         if self._fingerprints is not None and fingerprint not in self._fingerprints:
             raise WebhookError("client_key_unknown", f"the key {fingerprint} isn't accepted")
-        if self._publisher is not None and publisher != self._publisher:
+        if self._publisher is not None and publisher.lower() != self._publisher.lower():
             raise WebhookError("malformed", f"the receipt is for {publisher!r}")
-        if not verify(pem, canonical, signature):
-            raise WebhookError("bad_signature", "the signature isn't the key's over the receipt")
         assert isinstance(receipt, dict)
         return receipt
 
 
-def verify(pem: bytes, message: bytes, signature: bytes) -> bool:
-    """Return whether the signature is the key's. Raises ``ValueError`` for an unusable key."""
-    key = load_pem_public_key(pem)
+def _parsed(body: bytes) -> dict[str, Any]:
     try:
-        if isinstance(key, Ed25519PublicKey):
-            key.verify(signature, message)
-        elif isinstance(key, rsa.RSAPublicKey):
-            key.verify(signature, message, padding.PKCS1v15(), hashes.SHA256())
-        elif isinstance(key, ec.EllipticCurvePublicKey):
-            if len(signature) == 64:
-                r, s = signature[:32], signature[32:]
-                signature = encode_dss_signature(int.from_bytes(r, "big"), int.from_bytes(s, "big"))
-            key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
-        else:
-            raise ValueError("the key is of another kind")
-    except InvalidSignature:
-        return False
-    return True
+        members = parse(body)
+    except CanonicalError as error:
+        raise WebhookError("malformed", str(error)) from error
+    if not isinstance(members, dict):
+        raise WebhookError("malformed", "isn't a JSON object")
+    return members
+
+
+def _check_signature(value: dict[str, Any], pem: str, code: str) -> str:
+    """Return the fingerprint of the key that signed. Raises ``WebhookError``."""
+    signed = {
+        name: member
+        for name, member in value.items()
+        if name not in ("signature", "signatureAlgorithm")
+    }
+    try:
+        message = canonicalize(signed)
+        signature = base64.b64decode(value["signature"], validate=True)
+        algorithm = value["signatureAlgorithm"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise WebhookError("malformed", f"isn't signed: {error!r}") from error
+    try:
+        data = pem.encode()
+        kind = algorithm_of(load_pem_public_key(data))
+    except (ValueError, AttributeError, UnsupportedAlgorithm) as error:
+        raise WebhookError("bad_public_key", str(error)) from error
+    if kind != algorithm:
+        raise WebhookError("key_algorithm_mismatch", f"the key is for {kind}, not {algorithm}")
+    if not verify(data, message, signature):
+        raise WebhookError(code, "the signature isn't the key's")
+    return hashlib.sha256(pem_der(data)).hexdigest()

@@ -464,8 +464,8 @@ async fn a_rare_word_is_looked_for_in_parts(place: Place) {
     let account = account(&accounts, "example.com").await;
     created(&accounts, &account, new(1)).await;
     let rows = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40010)
-        INSERT INTO entries (id, account_id, domain, url, title, authors, search, created_at_ms, updated_at_ms, revision)
-        SELECT '00000000-0000-4000-8000-' || CAST(100000000000 + i AS TEXT), $1, 'example.com', 'https://example.com/', 't', '[]', 'x',
+        INSERT INTO entries (id, account_id, domain, url, url_id, title, authors, search, created_at_ms, updated_at_ms, revision)
+        SELECT '00000000-0000-4000-8000-' || CAST(100000000000 + i AS TEXT), $1, 'example.com', 'https://example.com/', '', 't', '[]', 'x',
             $2 + i / 3, 0, 1 FROM n";
     let rows = sqlx::query(rows).bind(&account).bind(START_MS + 1);
     rows.execute(&place.raw().await).await.unwrap();

@@ -106,3 +106,19 @@ fn what_is_learned_is_never_less_than_what_was_counted() {
     limiter.learn("b", counted);
     assert_eq!((limiter.count("b"), limiter.keys()), (Count::default(), 1), "no room");
 }
+
+#[test]
+fn a_flood_of_addresses_takes_no_accounts_room() {
+    let (limiter, _) = limiter(2);
+    for number in 0..10 {
+        let _ = limiter.take_now(&format!("address:192.0.2.{number}"), 1, &FREE);
+    }
+    assert!(
+        !limiter.take_now("address:192.0.2.10", 1, &FREE).allowed,
+        "addresses beyond the second share one count"
+    );
+    for key in ["acc_a", "acc_b"] {
+        assert_eq!(limiter.take_now(key, 1, &FREE).remaining, 2, "{key}");
+    }
+    assert_eq!(limiter.keys(), 4);
+}

@@ -1,0 +1,89 @@
+"""What a client reports to its user: rejections, numbers, and answers to ``submit``."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from .errors import ClosedError, ReceiptsError, RejectedError, Rejection
+
+_log = logging.getLogger("receipts_client")
+
+# Gets the error of a receipt, or None when it is acknowledged.
+Waiter = Callable[["ReceiptsError | None"], None]
+
+
+class Reports:
+    """Calls the user's functions. What they raise is logged and changes nothing."""
+
+    def __init__(
+        self,
+        on_rejected: Callable[[Rejection], object] | None,
+        on_metric: Callable[[str, float], object] | None,
+    ) -> None:
+        self._on_rejected = on_rejected
+        self._on_metric = on_metric
+        self._waiters: dict[str, list[Waiter]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def has_waiters(self) -> bool:
+        return bool(self._waiters)
+
+    def wait(self, identifier: str, waiter: Waiter) -> None:
+        """Register what a receipt's answer is given to."""
+        with self._lock:
+            self._waiters.setdefault(identifier, []).append(waiter)
+
+    def acknowledge(self, identifiers: Iterable[str]) -> None:
+        """Answer the waiters of acknowledged receipts."""
+        for identifier in identifiers:
+            self._settle(identifier, None)
+
+    def reject(self, rejections: Sequence[Rejection]) -> None:
+        """Report receipts of a batch that end without an acknowledgement."""
+        if not rejections:
+            return
+        first = rejections[0]
+        _log.error(
+            "%d receipts of a batch were refused, first %s: %s %s %s",
+            len(rejections),
+            first.receipt_id,
+            first.code,
+            first.pointer,
+            first.detail,
+        )
+        self.measure("rejected", len(rejections))
+        for rejection in rejections:
+            self._settle(rejection.receipt_id, RejectedError(rejection))
+            if self._on_rejected:
+                try:
+                    self._on_rejected(rejection)
+                except BaseException:
+                    _log.exception("on_rejected failed")
+
+    def measure(self, name: str, value: float) -> None:
+        """Report a number."""
+        if self._on_metric:
+            try:
+                self._on_metric(name, value)
+            except BaseException:
+                _log.exception("on_metric failed")
+
+    def end(self) -> None:
+        """Answer all waiters: the client is closed."""
+        with self._lock:
+            identifiers = list(self._waiters)
+        for identifier in identifiers:
+            self._settle(identifier, ClosedError("the client was closed before the answer"))
+
+    def _settle(self, identifier: str, error: ReceiptsError | None) -> None:
+        with self._lock:
+            waiters = self._waiters.pop(identifier, [])
+        for waiter in waiters:
+            try:
+                waiter(error)
+            except Exception:
+                # Its event loop has ended.
+                _log.exception("an answer has no reader")

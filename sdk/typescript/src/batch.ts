@@ -1,0 +1,69 @@
+// Signed receipts and batches, as bytes in canonical form.
+
+import { canonicalize, canonicalText } from "./canonical.js";
+import { concatenate } from "./concatenate.js";
+import { UseError } from "./errors.js";
+import type { Signer } from "./signers.js";
+import { signatureText } from "./signers.js";
+import type { UseMembers } from "./use.js";
+import { newId } from "./uuid.js";
+
+const RECEIPT_BYTES_MAX = 65_536;
+const utf8 = new TextEncoder();
+const utf8Text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/**
+ * Return the signed receipt of a use's members, in canonical form. `client` is the canonical form
+ * of the member `client`.
+ */
+export async function signedReceipt(
+  members: UseMembers,
+  client: string,
+  signer: Signer,
+): Promise<Uint8Array> {
+  // The members in their canonical order; `signature` and `signatureAlgorithm` come in between.
+  const { receiptId, timestamp, content, usage } = members;
+  const head = `{"client":${client},"content":${canonicalText(content)},"receiptId":"${receiptId}"`;
+  const tail = `,"timestamp":"${timestamp}","usage":${canonicalText(usage)},"version":"1.0.0"}`;
+  const signature = await signatureText(signer, utf8.encode(head + tail));
+  const receipt = utf8.encode(head + signatureMembers(signature, signer) + tail);
+  if (receipt.length > RECEIPT_BYTES_MAX) {
+    throw new UseError(
+      `the receipt has ${receipt.length} bytes: at most ${RECEIPT_BYTES_MAX} are allowed`,
+    );
+  }
+  return receipt;
+}
+
+/** Return the ID and the body of a new batch of receipts in canonical form. */
+export async function signedBatch(
+  receipts: readonly Uint8Array[],
+  signer: Signer,
+): Promise<{ batchId: string; body: Uint8Array }> {
+  const batchId = newId();
+  const pieces: Uint8Array[] = [utf8.encode(`{"batchId":"${batchId}","receipts":[`)];
+  for (const [index, receipt] of receipts.entries()) {
+    if (index) pieces.push(utf8.encode(","));
+    pieces.push(receipt);
+  }
+  pieces.push(utf8.encode("]"));
+  const tail = utf8.encode(`,"version":"1.0.0"}`);
+  const signature = await signatureText(signer, concatenate([...pieces, tail]));
+  const body = concatenate([...pieces, utf8.encode(signatureMembers(signature, signer)), tail]);
+  return { batchId, body };
+}
+
+/** Return the receipts of a batch, as `signedBatch` got them. */
+export function receiptsOf(body: Uint8Array): Uint8Array[] {
+  const { receipts } = JSON.parse(utf8Text.decode(body)) as { receipts: unknown[] };
+  return receipts.map(canonicalize);
+}
+
+/** Return the ID of a receipt in canonical form. */
+export function receiptIdOf(receipt: Uint8Array): string {
+  return (JSON.parse(utf8Text.decode(receipt)) as { receiptId: string }).receiptId;
+}
+
+function signatureMembers(signature: string, signer: Signer): string {
+  return `,"signature":"${signature}","signatureAlgorithm":"${signer.algorithm}"`;
+}

@@ -1,0 +1,201 @@
+import { host } from "#host";
+
+import { signedReceipt } from "./batch.js";
+import { canonicalText } from "./canonical.js";
+import type { State } from "./delivery.js";
+import { Delivery } from "./delivery.js";
+import type { Rejection } from "./errors.js";
+import { ClosedError, OptionsError, RejectedError, UseError } from "./errors.js";
+import type { Hooks } from "./hooks.js";
+import { Caller } from "./hooks.js";
+import type { Limits } from "./options.js";
+import { limitsOf } from "./options.js";
+import type { Explanation, Outcome } from "./outcomes.js";
+import { explain, outcomes } from "./outcomes.js";
+import type { Settle } from "./settlers.js";
+import type { Signer } from "./signers.js";
+import type { Fetch } from "./transport.js";
+import { Transport } from "./transport.js";
+import type { Use } from "./use.js";
+import { membersOf, textOf, uuidOf } from "./use.js";
+import { within } from "./within.js";
+
+const CLOSE_WAIT_MS = 5_000;
+
+/** Options of a client. */
+export interface ClientOptions extends Partial<Limits>, Hooks {
+  /** Base URL of the gateway. */
+  readonly url: string;
+  /** UUID of the model or product, the same in all its receipts. */
+  readonly clientId: string;
+  readonly signer: Signer;
+  /** Name of the model or product, for people. */
+  readonly name: string;
+  readonly version: string;
+  readonly organization: string;
+  /**
+   * Directory of the spool. With it, what `record` returned survives the end of the process, and
+   * the next client with this directory delivers it. Without, it is in memory. Node, Deno, Bun.
+   */
+  readonly spoolDir?: string | undefined;
+  /** Base URL of the analytics API, which has the outcomes; `url` unless given. */
+  readonly analyticsUrl?: string | undefined;
+  /** Replaces the runtime's `fetch`, for proxies, own certificates and tests. */
+  readonly fetch?: Fetch | undefined;
+}
+
+/**
+ * Signs uses, batches them and delivers them to a gateway.
+ *
+ * When the process has nothing else to do, a client that is open has 5 seconds to deliver. Before
+ * `process.exit()`, and on signals, call `close`.
+ */
+export class Client {
+  readonly #signer: Signer;
+  readonly #transport: Transport;
+  readonly #delivery: Delivery;
+  readonly #analyticsUrl: string;
+  /** The member `client` of all receipts, in canonical form. */
+  readonly #members: string;
+  readonly #recording = new Set<Promise<string>>();
+  readonly #cancelDrain: () => void;
+  #closing: Promise<boolean> | undefined;
+
+  /** Throws `OptionsError`. */
+  constructor(options: ClientOptions) {
+    const { signer, url, analyticsUrl = url, spoolDir } = options;
+    const limits = limitsOf(options);
+    const caller = new Caller(options);
+    this.#signer = signer;
+    this.#members = clientMembers(options);
+    this.#transport = new Transport(url, options.fetch, limits);
+    this.#analyticsUrl = analyticsUrl.replace(/\/+$/, "");
+    const settings = { syncIntervalMs: limits.syncIntervalMs, logger: caller.logger };
+    const spool = spoolDir === undefined ? undefined : host.openSpool(spoolDir, settings);
+    this.#delivery = new Delivery(signer, this.#transport, limits, caller, spool);
+    this.#cancelDrain = host.beforeExit(() => this.close());
+  }
+
+  /**
+   * Wait until the spool is open, which `record` does as well. Throws `SpoolError`.
+   */
+  ready(): Promise<void> {
+    return this.#delivery.ready();
+  }
+
+  /**
+   * Sign and queue a use; return the ID of its receipt. Makes no request, and waits for up to
+   * `queueWaitMs` if the queue is full.
+   *
+   * Throws `UseError`, `QueueFullError`, `ClosedError`, `SpoolError` or what the signer throws; the
+   * use isn't recorded then.
+   */
+  record(use: Use): Promise<string> {
+    return this.#record(use, undefined);
+  }
+
+  /**
+   * Record a use and wait until it is acknowledged; return the ID of its receipt.
+   *
+   * Throws `RejectedError` if the service refuses it, `ClosedError` if the client is closed before,
+   * and what `record` throws.
+   */
+  async submit(use: Use): Promise<string> {
+    let settle: Settle = () => {};
+    const settled = new Promise<Rejection | Error | undefined>((resolve) => (settle = resolve));
+    const receiptId = await this.#record(use, settle);
+    await within(settled, Infinity);
+    const problem = await settled;
+    if (problem instanceof Error) throw problem;
+    if (problem) throw new RejectedError(problem);
+    return receiptId;
+  }
+
+  /**
+   * Send everything recorded, also by calls of `record` that are in progress; return whether all of
+   * it has its final answer in time.
+   */
+  async flush({ timeoutMs = Infinity }: { timeoutMs?: number } = {}): Promise<boolean> {
+    const begunAt = performance.now();
+    await within(Promise.allSettled(this.#recording), timeoutMs);
+    return this.#delivery.flush(Math.max(0, timeoutMs - (performance.now() - begunAt)));
+  }
+
+  /**
+   * Flush for at most `timeoutMs` and end; return whether everything was delivered. With a spool,
+   * the rest stays there. Without, it is lost.
+   */
+  close({ timeoutMs = CLOSE_WAIT_MS }: { timeoutMs?: number } = {}): Promise<boolean> {
+    this.#closing ??= this.#close(timeoutMs);
+    return this.#closing;
+  }
+
+  /** Close, for `await using`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** Return counters. */
+  state(): State {
+    return this.#delivery.state();
+  }
+
+  /**
+   * Yield what became of receipts that weren't simply counted, from the cursor `after` on. Hand the
+   * last `cursor` back as `after`. Throws `RequestError`.
+   */
+  outcomes({ after }: { after?: string | undefined } = {}): AsyncGenerator<Outcome, void, void> {
+    return outcomes(this.#transport, this.#signer, this.#analyticsUrl, after);
+  }
+
+  /** Return the service's checks of a receipt, which isn't stored. Throws `RequestError`. */
+  explain(receipt: Uint8Array | string): Promise<Explanation> {
+    return explain(this.#transport, receipt);
+  }
+
+  #record(use: Use, settle: Settle | undefined): Promise<string> {
+    if (this.#closing) return Promise.reject(new ClosedError("the client is closed"));
+    const recording = this.#put(use, settle);
+    this.#recording.add(recording);
+    const forget = () => this.#recording.delete(recording);
+    recording.then(forget, forget);
+    return recording;
+  }
+
+  async #put(use: Use, settle: Settle | undefined): Promise<string> {
+    const members = await membersOf(use);
+    const receipt = await signedReceipt(members, this.#members, this.#signer);
+    await this.#delivery.put(receipt, members.receiptId, settle);
+    return members.receiptId;
+  }
+
+  async #close(timeoutMs: number): Promise<boolean> {
+    const begunAt = performance.now();
+    await within(Promise.allSettled(this.#recording), timeoutMs);
+    const isDone = await this.#delivery.close(
+      Math.max(0, timeoutMs - (performance.now() - begunAt)),
+    );
+    this.#cancelDrain();
+    return isDone;
+  }
+}
+
+/** Return the member `client`, in canonical form. Throws `OptionsError`. */
+function clientMembers(options: ClientOptions): string {
+  const { clientId, name, version, organization, signer } = options;
+  if (typeof signer?.sign !== "function") {
+    throw new OptionsError("signer isn't one: await PemSigner.fromPem, or write a CallbackSigner");
+  }
+  try {
+    return canonicalText({
+      id: uuidOf("clientId", clientId),
+      name: textOf("name", name),
+      version: textOf("version", version),
+      organization: textOf("organization", organization),
+      publicKey: textOf("publicKey", signer.publicKey),
+    });
+  } catch (error) {
+    if (error instanceof UseError) throw new OptionsError(error.message);
+    throw error;
+  }
+}

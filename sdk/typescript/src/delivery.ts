@@ -1,0 +1,417 @@
+// The queue of signed receipts: seals batches, sends them, and tries again.
+
+import { receiptIdOf, receiptsOf } from "./batch.js";
+import type { Rejection } from "./errors.js";
+import { ClosedError, SpoolError } from "./errors.js";
+import type { Caller } from "./hooks.js";
+import type { Limits } from "./options.js";
+import { Pace } from "./pace.js";
+import { Progress } from "./progress.js";
+import { Room } from "./room.js";
+import type { Settle } from "./settlers.js";
+import { Settlers } from "./settlers.js";
+import type { Signer } from "./signers.js";
+import type { Journal, Spool } from "./spool/spool.js";
+import type { SealedBatch } from "./store.js";
+import { BatchStore } from "./store.js";
+import type { Answer, Transport } from "./transport.js";
+import { TIMER_MS_MAX, within } from "./within.js";
+
+// Pause after a failure of the signer or of the disk.
+const FAILURE_PAUSE_MS = 1_000;
+// Time that requests have to end after they were cut.
+const CUT_MS = 1_000;
+
+/** Counters of a client. */
+export interface State {
+  /** Receipts that aren't in flight and not acknowledged. */
+  readonly queued: number;
+  readonly inFlight: number;
+  readonly acknowledged: number;
+  readonly batchesAcknowledged: number;
+  readonly retries: number;
+  /** Batches in the spool that aren't in flight. */
+  readonly spooledBatches: number;
+}
+
+/** Receipts that aren't a batch yet. */
+interface OpenList {
+  readonly sequence: number;
+  readonly journal: Journal | undefined;
+  readonly since: number;
+  readonly receipts: Uint8Array[];
+  bytes: number;
+  notBefore: number;
+}
+
+/** The bounded queue of a client. */
+export class Delivery {
+  readonly #transport: Transport;
+  readonly #limits: Limits;
+  readonly #caller: Caller;
+  readonly #room: Room;
+  readonly #opening: Promise<void> | undefined;
+  readonly #store: BatchStore;
+  #open: OpenList | undefined;
+  readonly #full: OpenList[] = [];
+  readonly #sealed: SealedBatch[] = [];
+  readonly #tasks = new Set<Promise<void>>();
+  readonly #settlers = new Settlers();
+  readonly #progress = new Progress();
+  readonly #pace: Pace;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #isClosed = false;
+  #isSealing = false;
+  #isWaitedFor = false;
+  #sending = 0;
+  #inFlight = 0;
+  #acknowledged = 0;
+  #batches = 0;
+  #retries = 0;
+
+  constructor(
+    signer: Signer,
+    transport: Transport,
+    limits: Limits,
+    caller: Caller,
+    spool: Promise<Spool> | undefined,
+  ) {
+    this.#transport = transport;
+    this.#limits = limits;
+    this.#caller = caller;
+    this.#store = new BatchStore(signer, limits);
+    this.#room = new Room(limits);
+    this.#pace = new Pace(limits);
+    this.#opening = spool?.then((opened) => this.#adopt(opened));
+    // `ready` and `put` report it.
+    this.#opening?.catch(() => {});
+  }
+
+  /** Wait until the spool is open. Throws `SpoolError`. */
+  async ready(): Promise<void> {
+    await this.#opening;
+  }
+
+  /** Queue a signed receipt. Throws `QueueFullError`, `ClosedError` or `SpoolError`. */
+  async put(receipt: Uint8Array, receiptId: string, settle: Settle | undefined): Promise<void> {
+    if (this.#opening) await this.#opening;
+    await this.#room.take(receipt.length);
+    try {
+      if (this.#isClosed) throw new ClosedError("the client is closed");
+      this.#append(receipt);
+    } catch (error) {
+      this.#room.add(-1, -receipt.length);
+      throw error;
+    }
+    if (settle) this.#settlers.add(receiptId, settle);
+    this.#caller.measure("recorded", 1);
+  }
+
+  /** Seal and send everything; return whether all of it has its final answer in time. */
+  async flush(timeoutMs: number): Promise<boolean> {
+    return within(
+      this.ready().then(() => {
+        this.#fill();
+        this.#pump();
+        return this.#progress.ended(this.#progress.last);
+      }),
+      timeoutMs,
+    );
+  }
+
+  /** Flush and end; return whether everything was delivered. */
+  async close(timeoutMs: number): Promise<boolean> {
+    // A client whose spool can't be opened has recorded nothing.
+    await this.ready().catch(() => {});
+    // A last try, however long the back-off is; but not before Retry-After.
+    this.#pace.resume();
+    for (const batch of this.#sealed) batch.notBefore = 0;
+    const isDone = await this.flush(timeoutMs).catch(() => true);
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    this.#transport.close();
+    const closed = new ClosedError("the client is closed");
+    this.#room.close();
+    this.#settlers.settleAll(closed);
+    await within(Promise.allSettled(this.#tasks), CUT_MS);
+    if (!isDone) {
+      const rest = this.#store.spool
+        ? "stay in the spool"
+        : "are lost: use a spool, or close later";
+      this.#caller.logger.error(`${this.#room.receipts} receipts aren't acknowledged and ${rest}`);
+    }
+    await this.#open?.journal?.close();
+    await this.#store.spool?.close();
+    return isDone;
+  }
+
+  state(): State {
+    return {
+      queued: this.#room.receipts - this.#inFlight,
+      inFlight: this.#inFlight,
+      acknowledged: this.#acknowledged,
+      batchesAcknowledged: this.#batches,
+      retries: this.#retries,
+      spooledBatches: this.#sealed.filter((batch) => batch.path !== undefined).length,
+    };
+  }
+
+  async #adopt(spool: Spool): Promise<void> {
+    this.#store.spool = spool;
+    const { journals, batches } = await spool.adopt();
+    for (const path of batches) {
+      const body = await spool.read(path);
+      if (!body) continue;
+      const count = receiptsOf(body).length;
+      this.#room.add(count, body.length);
+      this.#sealed.push({ ...this.#newTask(), count, bytes: body.length, path, attempts: 0 });
+    }
+    for (const { journal, receipts } of journals) {
+      if (!receipts.length) {
+        await journal.delete();
+        continue;
+      }
+      const bytes = receipts.reduce((sum, receipt) => sum + receipt.length, 0);
+      this.#room.add(receipts.length, bytes);
+      const list = {
+        ...this.#newTask(),
+        journal,
+        since: 0,
+        receipts,
+        bytes: bytes + receipts.length,
+      };
+      this.#full.push(list);
+    }
+    this.#pump();
+  }
+
+  #append(receipt: Uint8Array): void {
+    const { batchBytesMax, batchReceiptsMax } = this.#limits;
+    if (this.#open && this.#open.bytes + receipt.length > batchBytesMax) this.#fill();
+    try {
+      this.#open ??= this.#newList();
+      this.#open.journal?.append(receipt);
+    } catch (error) {
+      // The journal is unusable; what it has becomes a batch.
+      this.#fill();
+      const message = `the receipt can't be written to the spool: ${(error as Error).message}`;
+      throw new SpoolError(message, { cause: error });
+    }
+    this.#open.receipts.push(receipt);
+    this.#open.bytes += receipt.length + 1;
+    if (this.#open.receipts.length >= batchReceiptsMax) this.#fill();
+    else if (this.#open.receipts.length > 1) return;
+    this.#pump();
+  }
+
+  #newList(): OpenList {
+    const journal = this.#store.spool?.newJournal();
+    const list = { ...this.#newTask(), journal, since: performance.now(), receipts: [], bytes: 0 };
+    if (this.#caller.wantsToWait && !this.#isWaitedFor) {
+      this.#isWaitedFor = true;
+      this.#caller.waitUntil(this.#idle());
+    }
+    return list;
+  }
+
+  #newTask(): { sequence: number; notBefore: number } {
+    return { sequence: this.#progress.begin(), notBefore: 0 };
+  }
+
+  /** End the open list, so that it becomes a batch. */
+  #fill(): void {
+    if (this.#open) this.#full.push(this.#open);
+    this.#open = undefined;
+  }
+
+  async #idle(): Promise<void> {
+    while (!this.#progress.isIdle && !this.#isClosed) {
+      await within(this.#progress.ended(this.#progress.last), TIMER_MS_MAX);
+    }
+    this.#isWaitedFor = false;
+  }
+
+  /** Begin what can begin, and set a timer for what can't yet. */
+  #pump(): void {
+    if (this.#isClosed) return;
+    const now = performance.now();
+    const { batchDelayMs, requestsInFlightMax } = this.#limits;
+    if (this.#open && now >= this.#open.since + batchDelayMs) this.#fill();
+    const list = this.#isSealing ? undefined : takeDue(this.#full, now);
+    if (list) this.#run(this.#seal(list));
+    while (this.#sending < requestsInFlightMax && now >= this.#pace.pausedUntil) {
+      const batch = takeDue(this.#sealed, now);
+      if (!batch) break;
+      this.#run(this.#send(batch));
+    }
+    const times: number[] = [];
+    if (this.#open) times.push(this.#open.since + batchDelayMs);
+    if (!this.#isSealing) times.push(...this.#full.map((waiting) => waiting.notBefore));
+    if (this.#sending < requestsInFlightMax) {
+      for (const { notBefore } of this.#sealed)
+        times.push(Math.max(notBefore, this.#pace.pausedUntil));
+    }
+    this.#wakeAt(
+      times.reduce((least, time) => Math.min(least, time), Infinity),
+      now,
+    );
+  }
+
+  #wakeAt(time: number, now: number): void {
+    clearTimeout(this.#timer);
+    if (time === Infinity) return;
+    const delayMs = Math.min(Math.max(Math.ceil(time - now), 1), TIMER_MS_MAX);
+    this.#timer = setTimeout(() => this.#pump(), delayMs);
+    // An idle process may end; then the host drains (host/node.ts).
+    (this.#timer as { unref?: () => void }).unref?.();
+  }
+
+  #run(task: Promise<void>): void {
+    const running = task.finally(() => {
+      this.#tasks.delete(running);
+      this.#pump();
+    });
+    this.#tasks.add(running);
+  }
+
+  async #seal(list: OpenList): Promise<void> {
+    this.#isSealing = true;
+    try {
+      if (list.receipts.length) {
+        const batch = await this.#store.seal(list.receipts, list.sequence);
+        this.#room.add(0, batch.bytes - (list.bytes - batch.count));
+        this.#sealed.push(batch);
+      } else {
+        this.#progress.end(list.sequence);
+      }
+      await list.journal?.delete().catch((error: Error) => {
+        // Its receipts are sent twice then, and count once.
+        this.#caller.logger.error(`a journal can't be deleted: ${error.message}`);
+      });
+    } catch (error) {
+      this.#logFailure("signed or stored", error);
+      list.notBefore = performance.now() + FAILURE_PAUSE_MS;
+      this.#full.push(list);
+    } finally {
+      this.#isSealing = false;
+    }
+  }
+
+  async #send(batch: SealedBatch): Promise<void> {
+    this.#sending++;
+    this.#inFlight += batch.count;
+    try {
+      await this.#sendOnce(batch);
+    } catch (error) {
+      this.#logFailure("read or stored", error);
+      this.#again(batch, FAILURE_PAUSE_MS);
+    } finally {
+      this.#sending--;
+    }
+  }
+
+  async #sendOnce(batch: SealedBatch): Promise<void> {
+    const body = await this.#store.read(batch);
+    if (!body) return this.#end(batch, 0);
+    if (this.#store.isExpired(batch)) {
+      const detail = `waited in the spool for over ${this.#limits.spoolHoursMax} hours`;
+      return this.#rejectAll(batch, body, { code: "expired", detail, pointer: "" });
+    }
+    const begunAt = performance.now();
+    const answer = await this.#transport.sendBatch(body);
+    if (answer.kind === "retried") return this.#retry(batch, answer, begunAt);
+    this.#pace.succeed();
+    if (answer.kind === "refused") return this.#takeApart(batch, body, answer);
+    if (this.#settlers.size) {
+      for (const receipt of receiptsOf(body))
+        this.#settlers.settle(receiptIdOf(receipt), undefined);
+    }
+    return this.#end(batch, batch.count);
+  }
+
+  #retry(batch: SealedBatch, answer: Answer, begunAt: number): void {
+    if (this.#isClosed) {
+      this.#again(batch, 0);
+      return;
+    }
+    const pauseMs = this.#pace.fail(begunAt, answer.retryAfterMs, ++batch.attempts);
+    this.#retries++;
+    this.#caller.measure("retries", 1);
+    const waitS = (pauseMs / 1_000).toFixed(1);
+    this.#caller.logger.warn(
+      `a batch isn't acknowledged (${answer.code} ${answer.detail}), next try in ${waitS} s`,
+    );
+    this.#again(batch, pauseMs);
+  }
+
+  #again(batch: SealedBatch, pauseMs: number): void {
+    this.#inFlight -= batch.count;
+    batch.notBefore = performance.now() + pauseMs;
+    this.#sealed.push(batch);
+  }
+
+  /** Remove the receipts that the service named, and send the others in new batches. */
+  async #takeApart(batch: SealedBatch, body: Uint8Array, answer: Answer): Promise<void> {
+    const receipts = receiptsOf(body);
+    const isTooLarge = answer.status === 413 && receipts.length > 1;
+    const faults = new Map(answer.faults.toReversed().map((fault) => [fault.index, fault]));
+    const good = receipts.filter((_, index) => !faults.has(index));
+    if (!isTooLarge && good.length === receipts.length) return this.#rejectAll(batch, body, answer);
+    const half = receipts.length >> 1;
+    const parts = isTooLarge ? [receipts.slice(0, half), receipts.slice(half)] : [good];
+    // Stored before the old batch is deleted: a repeated receipt counts once, a lost one never.
+    const batches: SealedBatch[] = [];
+    for (const part of parts) {
+      if (part.length) batches.push(await this.#store.seal(part, batch.sequence));
+    }
+    for (const [index, receipt] of isTooLarge ? [] : receipts.entries()) {
+      const fault = faults.get(index);
+      if (fault) await this.#reject(receipt, fault);
+    }
+    for (const { count, bytes } of batches) this.#room.add(count, bytes);
+    this.#progress.add(batch.sequence, batches.length);
+    this.#sealed.unshift(...batches);
+    await this.#end(batch, 0);
+  }
+
+  async #rejectAll(
+    batch: SealedBatch,
+    body: Uint8Array,
+    reason: Pick<Rejection, "code" | "detail" | "pointer">,
+  ): Promise<void> {
+    for (const receipt of receiptsOf(body)) await this.#reject(receipt, reason);
+    await this.#store.reject(batch);
+    await this.#end(batch, 0);
+  }
+
+  async #reject(
+    receipt: Uint8Array,
+    { code, detail, pointer }: Pick<Rejection, "code" | "detail" | "pointer">,
+  ): Promise<void> {
+    const rejection = { receiptId: receiptIdOf(receipt), code, detail, pointer, receipt };
+    this.#settlers.settle(rejection.receiptId, rejection);
+    await this.#caller.reject(rejection);
+  }
+
+  async #end(batch: SealedBatch, acknowledged: number): Promise<void> {
+    await this.#store.delete(batch);
+    this.#inFlight -= batch.count;
+    this.#room.add(-batch.count, -batch.bytes);
+    if (acknowledged) {
+      this.#acknowledged += acknowledged;
+      this.#batches++;
+      this.#caller.measure("acknowledged", acknowledged);
+    }
+    this.#progress.end(batch.sequence);
+  }
+
+  #logFailure(what: string, error: unknown): void {
+    const message = error instanceof Error ? error.message : String(error);
+    this.#caller.logger.error(`a batch can't be ${what}, and will be tried again: ${message}`);
+  }
+}
+
+function takeDue<T extends { readonly notBefore: number }>(queue: T[], now: number): T | undefined {
+  const index = queue.findIndex((task) => task.notBefore <= now);
+  return index < 0 ? undefined : queue.splice(index, 1)[0];
+}

@@ -1,0 +1,137 @@
+import { backend } from "#crypto";
+
+import { UseError } from "./errors.js";
+import { hex } from "./hex.js";
+import type { Purpose, Receipt } from "./receipt.js";
+import { isUuid, newId, urlId } from "./uuid.js";
+
+/** One use of a piece of content. */
+export interface Use {
+  /** http or https URL of the content. */
+  readonly url: string;
+  readonly purpose: Purpose;
+  /** The use case in a few words. */
+  readonly context: string;
+  /** The content as received, without its Content-Encoding. Give this or `contentHash`. */
+  readonly content?: string | Uint8Array | ArrayBuffer | undefined;
+  /** `sha256:` and 64 hexadecimal digits: the SHA-256 of what `content` would be. */
+  readonly contentHash?: string | undefined;
+  /** Domain of the publisher; the URL's host unless given. */
+  readonly publisher?: string | undefined;
+  /** The publisher's entry; the UUIDv5 of the URL without its fragment unless given. */
+  readonly entryId?: string | undefined;
+  /** A new UUIDv7 unless given. */
+  readonly receiptId?: string | undefined;
+  /** Now unless given. */
+  readonly timestamp?: Date | undefined;
+  readonly datasetId?: string | undefined;
+  readonly modelId?: string | undefined;
+  readonly queryId?: string | undefined;
+  readonly sessionId?: string | undefined;
+  readonly studyId?: string | undefined;
+  readonly researcherId?: string | undefined;
+}
+
+/** The members of a receipt that its use decides. */
+export type UseMembers = Pick<Receipt, "receiptId" | "timestamp" | "content" | "usage">;
+
+const PURPOSES: readonly unknown[] = ["training", "inference", "research"] satisfies Purpose[];
+const EXTRAS = ["datasetId", "modelId", "queryId", "sessionId", "studyId", "researcherId"] as const;
+const HASH = /^sha256:[0-9a-fA-F]{64}$/;
+const TEXT_BYTES_MAX = 4_096;
+const URL_BYTES_MAX = 2_048;
+const utf8 = new TextEncoder();
+
+/** Return the members of a receipt that a use decides. Throws `UseError`. */
+export async function membersOf(use: Use): Promise<UseMembers> {
+  const publisher = hostOf(use.url);
+  if (!PURPOSES.includes(use.purpose)) {
+    throw new UseError(`purpose is ${quoted(use.purpose)}: write one of ${PURPOSES.join(", ")}`);
+  }
+  const usage: Record<string, string> = {
+    purpose: use.purpose,
+    context: textOf("context", use.context),
+  };
+  for (const name of EXTRAS) {
+    if (use[name] !== undefined) usage[name] = textOf(name, use[name]);
+  }
+  const url = textOf("url", use.url, URL_BYTES_MAX);
+  const receiptId = use.receiptId === undefined ? newId() : uuidOf("receiptId", use.receiptId);
+  const timestamp = timestampOf(use.timestamp);
+  const content = {
+    entryId:
+      use.entryId === undefined
+        ? await urlId(url.split("#", 1)[0]!)
+        : uuidOf("entryId", use.entryId),
+    url,
+    contentHash: await hashOf(use),
+    publisher: textOf("publisher", use.publisher ?? publisher),
+  };
+  return { receiptId, timestamp, content, usage: usage as unknown as Receipt["usage"] };
+}
+
+/** Return a text of a receipt. Throws `UseError` if it can't be one. */
+export function textOf(name: string, value: unknown, bytesMax = TEXT_BYTES_MAX): string {
+  if (typeof value !== "string") throw new UseError(`${name} is ${quoted(value)}: give a string`);
+  if (!value.isWellFormed()) throw new UseError(`${name} has half a surrogate pair: replace it`);
+  // A code unit is at most three bytes.
+  if (value.length * 3 > bytesMax && utf8.encode(value).length > bytesMax) {
+    throw new UseError(`${name} has more than ${bytesMax} bytes in UTF-8: shorten it`);
+  }
+  return value;
+}
+
+/** Return a UUID. Throws `UseError` if the value isn't one. */
+export function uuidOf(name: string, value: unknown): string {
+  if (!isUuid(value))
+    throw new UseError(`${name} is ${quoted(value)}: give a UUID of 36 characters`);
+  return value.toLowerCase();
+}
+
+function hostOf(url: unknown): string {
+  const advice = "write an http or https URL with a host";
+  // The URL parser removes line breaks and outer spaces; the signed text would still have them.
+  if (typeof url !== "string" || !/^[!-\uffff]+$/.test(url) || !URL.canParse(url)) {
+    throw new UseError(`url is ${quoted(url)}: ${advice}`);
+  }
+  const { protocol, hostname, username, password } = new URL(url);
+  if (!/^https?:\/\/[^/\\?#]/i.test(url) || !/^https?:$/.test(protocol) || !hostname) {
+    throw new UseError(`url is ${quoted(url)}: ${advice}`);
+  }
+  if (username || password) throw new UseError("url has a user name: leave it out");
+  return hostname;
+}
+
+async function hashOf({ content, contentHash }: Use): Promise<string> {
+  if ((content === undefined) === (contentHash === undefined)) {
+    throw new UseError("give either content or contentHash");
+  }
+  if (contentHash !== undefined) {
+    if (typeof contentHash === "string" && HASH.test(contentHash)) return contentHash;
+    throw new UseError("contentHash: write `sha256:` and 64 hexadecimal digits");
+  }
+  return `sha256:${hex(await backend.sha256(bytesOf(content)))}`;
+}
+
+function bytesOf(content: unknown): Uint8Array {
+  if (typeof content === "string") {
+    if (!content.isWellFormed())
+      throw new UseError("content has half a surrogate pair: give its bytes");
+    return utf8.encode(content);
+  }
+  if (content instanceof Uint8Array) return content;
+  if (content instanceof ArrayBuffer) return new Uint8Array(content);
+  throw new UseError("content: give a string, a Uint8Array or an ArrayBuffer");
+}
+
+function timestampOf(value: Date | undefined): string {
+  if (value === undefined) return new Date().toISOString();
+  if (!(value instanceof Date) || Number.isNaN(value.getTime())) {
+    throw new UseError("timestamp: give a valid Date");
+  }
+  return value.toISOString();
+}
+
+function quoted(value: unknown): string {
+  return typeof value === "string" ? JSON.stringify(value.slice(0, 200)) : String(value);
+}

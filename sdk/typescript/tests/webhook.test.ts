@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import type { Receipt } from "receipts-client";
+import { canonicalize, Webhook, WebhookError } from "receipts-client";
+
+import { clientOf, USE } from "./fixtures.js";
+import { KEY_NAMES, vectors } from "./vectors.js";
+
+type Vector = {
+  name: string;
+  receipt: Receipt;
+  canonical: string;
+  payloadHash: string;
+  valid: boolean;
+};
+
+const good = vectors<Vector>("receipts").filter(({ valid }) => valid);
+const example = good[0]?.receipt as Receipt;
+const body = (receipt: unknown) => Buffer.from(JSON.stringify(receipt));
+const codeIs = (code: string) => (error: unknown) =>
+  error instanceof WebhookError && error.code === code;
+
+test("receipts are judged as the vectors have them", async () => {
+  for (const { name, receipt, canonical, payloadHash, valid } of vectors<Vector>("receipts")) {
+    const { signature: _, signatureAlgorithm: __, ...members } = receipt;
+    const bytes = canonicalize(members);
+    assert.equal(Buffer.from(bytes).toString(), canonical, name);
+    assert.equal(createHash("sha256").update(bytes).digest("hex"), payloadHash, name);
+    const verified = new Webhook().verify(body(receipt));
+    if (valid) assert.deepEqual(await verified, receipt, name);
+    else await assert.rejects(verified, codeIs("bad_signature"), name);
+  }
+});
+
+test("the examples are good receipts", async () => {
+  for (const name of KEY_NAMES) {
+    const url = new URL(`../../../examples/receipt-${name}.json`, import.meta.url);
+    await new Webhook().verify(readFileSync(url));
+  }
+});
+
+test("what a client signs is a good receipt", async () => {
+  const { client, gateway } = clientOf();
+  await client.record({ ...USE, context: 'é€😀\u2028\u007f\n"\\/ \u0001' });
+  await client.close();
+  const webhook = new Webhook({ publisher: "news.example" });
+  assert.deepEqual(await webhook.verify(body(gateway.receipts[0])), gateway.receipts[0]);
+});
+
+test("a body may be a text, bytes or a buffer", async () => {
+  const text = JSON.stringify(example);
+  const { buffer } = new TextEncoder().encode(text);
+  for (const form of [text, new TextEncoder().encode(text), buffer]) {
+    assert.deepEqual(await new Webhook().verify(form), example);
+  }
+});
+
+test("receipts for others, and of other keys, are refused", async () => {
+  await assert.rejects(
+    new Webhook({ publisher: "other.example" }).verify(body(example)),
+    codeIs("malformed"),
+  );
+  const pem = example.client.publicKey.split("\n").slice(1, -2).join("");
+  const fingerprint = createHash("sha256").update(Buffer.from(pem, "base64")).digest("hex");
+  await new Webhook({ fingerprints: [fingerprint.toUpperCase()] }).verify(body(example));
+  await assert.rejects(
+    new Webhook({ fingerprints: ["00"] }).verify(body(example)),
+    codeIs("client_key_unknown"),
+  );
+});
+
+test("a body that isn't a receipt is malformed", async () => {
+  const { client, content, signature } = example;
+  const bodies = [
+    "",
+    "[]",
+    "null",
+    "5",
+    "{}",
+    '"text"',
+    JSON.stringify(example).replace("{", '{"version":"1.0.0",'),
+    JSON.stringify({ ...example, signature: `${signature}=` }),
+    JSON.stringify({ ...example, signature: 5 }),
+    JSON.stringify({ ...example, client: null }),
+    JSON.stringify({ ...example, client: { ...client, publicKey: 5 } }),
+    JSON.stringify({ ...example, content: { ...content, publisher: undefined } }),
+    JSON.stringify({ ...example, extra: "\ud800" }),
+    JSON.stringify({ ...example, extra: 5 }).replace("5}", "1e999}"),
+  ];
+  for (const text of bodies) {
+    await assert.rejects(new Webhook().verify(text), codeIs("malformed"), text.slice(0, 200));
+  }
+  await assert.rejects(new Webhook().verify(Buffer.from([0xff])), codeIs("malformed"));
+});
+
+test("a key that isn't usable, or of another algorithm, is refused", async () => {
+  const { client } = example;
+  const other = { ...example, client: { ...client, publicKey: "key" } };
+  await assert.rejects(new Webhook().verify(body(other)), codeIs("bad_public_key"));
+  const mixed = { ...example, signatureAlgorithm: "RSA-2048" };
+  await assert.rejects(new Webhook().verify(body(mixed)), codeIs("key_algorithm_mismatch"));
+});
+
+test("a point that isn't on the curve is no usable key", async () => {
+  const { receipt } =
+    good.find(({ receipt: one }) => one.signatureAlgorithm === "ECDSA-P256") ?? {};
+  assert.ok(receipt);
+  const lines = receipt.client.publicKey.split("\n");
+  const der = Buffer.from(lines.slice(1, -2).join(""), "base64");
+  der[der.length - 1] = (der.at(-1) as number) ^ 1;
+  const publicKey = [lines[0], der.toString("base64"), lines.at(-2), ""].join("\n");
+  const changed = { ...receipt, client: { ...receipt.client, publicKey } };
+  await assert.rejects(new Webhook().verify(body(changed)), codeIs("bad_public_key"));
+});
