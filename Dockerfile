@@ -102,8 +102,12 @@ FROM base AS all-in-one
 LABEL org.opencontainers.image.title="receipts-all-in-one" org.opencontainers.image.description="Every service in one process, on embedded engines"
 COPY --from=root-with-engine /roots/all-in-one /
 # No VOLUME: what is acknowledged belongs on a disk that somebody chose, not on one that goes with the container.
+#   docker run --name receipts -p 127.0.0.1:8080:8080 -v receipts:/var/lib/receipts receipts-all-in-one:0.1.0
+#   docker exec receipts receipts keys create --domain example.com
 ENV RECEIPTS_WAREHOUSE_LIBRARY=/usr/lib/libchdb.so \
-    RECEIPTS_DATA_DIR=/var/lib/receipts
-EXPOSE 8080 8081 8082
+    RECEIPTS_DATA_DIR=/var/lib/receipts \
+    RECEIPTS_GATEWAY_LISTEN=0.0.0.0:8080 \
+    RECEIPTS_TELEMETRY_METRICS_LISTEN=0.0.0.0:9090
+EXPOSE 8080
 ENTRYPOINT ["/usr/bin/receipts"]
 CMD ["up"]

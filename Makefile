@@ -4,8 +4,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-# The profile the demo builds with.
-PROFILE ?= release
+# The profile that the demo and `make run` build with. Both are without Kafka.
+PROFILE ?= demo
 FUZZ_SECONDS ?= 20
 # Cases for each address of the APIs of publishers: `make test CONFORMANCE_CASES=2000` for the long form.
 CONFORMANCE_CASES ?= 50
@@ -52,21 +52,37 @@ sdk-python-check: deps ## Lints, types, tests, conformance suite and wheel of th
 	scripts/sdk-python-check
 
 .PHONY: demo
-demo: deps chdb ## The whole thing on this machine: outside-signed receipts in, verified numbers out
+demo: ## The whole thing on this machine: outside-signed receipts in, verified numbers out
 	@PROFILE=$(PROFILE) demo/run.sh
 
 .PHONY: run
-run: deps chdb ## Start all services on ./data
-	cargo run --release --locked --package receipts-cli --bin receipts -- up --data ./data
+run: ## Start all services on ./data, at one address
+	@scripts/install-deps demo
+	@scripts/fetch-chdb
+	cargo run --profile $(PROFILE) --locked --package receipts-cli --no-default-features --bin receipts -- up --data ./data
 
 .PHONY: run-prod-like
 run-prod-like: deps chdb kafka ## Two gateways, three verifiers, two writers and the analytics API on Kafka, ClickHouse's protocol, PostgreSQL and Redis
 	cargo build --release --locked --workspace --bins
 	@$(TARGET)/release/receipts-prod-like
 
+# Tests of formats, lists and contracts that need no server: those of `make check`. One call of cargo, because
+# another choice of packages has other features, and so builds the dependencies again.
+CONTRACT_TESTS = documents format json judge vectors record embedded contract example logs_document metrics_document metrics_list
+
+.PHONY: check
+check: ## For developers: format, lints, unit and contract tests (5 minutes on a warm build)
+	@scripts/install-deps demo
+	@scripts/fetch-chdb
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- --deny warnings
+	cargo test --workspace --locked --lib --bins $(addprefix --test ,$(CONTRACT_TESTS)) -- --skip postgres
+
 .PHONY: test
 test: deps chdb kafka python helm prometheus lint alerts page-check ## Everything CI runs
 	cargo test --workspace --locked
+	# The log as the demo has it, without Kafka.
+	cargo test --package receipt-log --no-default-features --locked --lib kafka_config::tests::brokers
 	# The command as the tests built it.
 	helm/check $(TARGET)/debug/receipts
 	helm/timings $$(cat helm/short-timings) > $(TARGET)/rollout-timings.json

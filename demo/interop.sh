@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Both directions against OpenSSL and Node: what they sign, `receipts` verifies; what `receipts`
-# signs, they verify. Builds the command in PROFILE (dev), or takes the one that RECEIPTS_DEMO_BIN
+# signs, they verify. Builds the command in PROFILE (demo), or takes the one that RECEIPTS_DEMO_BIN
 # names.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"

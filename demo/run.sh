@@ -4,11 +4,12 @@
 # what was sent.
 #
 #   DEMO_EXIT=1          stop there, with a status; otherwise everything keeps running until Ctrl-C
-#   PROFILE=dev          use the debug build RECEIPTS_DEMO_DATA   where the data goes (must be empty
-#   or absent; kept afterwards); else a temporary directory
+#   PROFILE=dev          use the debug build (default: the profile `demo`)
+#   RECEIPTS_DEMO_DATA   where the data goes (must be empty or absent; kept afterwards); else a
+#                        temporary directory
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-PROFILE=${PROFILE:-release}
+../scripts/check-platform
 source ./prepare.sh
 
 if [[ -t 1 && -z ${NO_COLOR:-} ]]; then bold=$'\e[1m' faint=$'\e[2m' red=$'\e[1;31m' plain=$'\e[0m'; else bold='' faint='' red='' plain=''; fi
@@ -44,10 +45,10 @@ trap 'exit 130' INT TERM
 # The usual port if it is free, any other if not.
 port() { if (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then echo 0; else echo "$1"; fi; }
 
-step '1. One process: gateway, verifier, analytics API, and ClickHouse inside'
+step '1. One process at one address: gateway, verifier, both APIs, the dashboard, and ClickHouse inside'
 # In a session of its own, so that Ctrl-C reaches this script alone, which then lets it drain.
-setsid "$bin" up --data "$data" --gateway-listen "127.0.0.1:$(port 8080)" --analytics-listen "127.0.0.1:$(port 8081)" \
-  --publisher-listen "127.0.0.1:$(port 8082)" --metrics-listen "127.0.0.1:$(port 9090)" >"$work/up.out" 2>"$log" &
+setsid "$bin" up --data "$data" --listen "127.0.0.1:$(port 8080)" --metrics-listen "127.0.0.1:$(port 9090)" \
+  >"$work/up.out" 2>"$log" &
 up=$!
 for _ in $(seq 600); do
   kill -0 "$up" 2>/dev/null || { up=''; cat "$work/up.out"; fail 'receipts up ended at its start'; }
@@ -89,11 +90,10 @@ fi
 step 'It keeps running: go on from here, Ctrl-C ends it'
 cat <<HELP
   export KEY=$key
-  a browser on $analytics/dashboard takes the same key
+  a browser on $analytics/dashboard takes the same key; $gateway/ links everything else
   curl -s -H "Authorization: Bearer \$KEY" '$analytics/api/v1/analytics/dashboard' | jq
   curl -s -H "Authorization: Bearer \$KEY" '$analytics/api/v1/analytics/timeseries?interval=hour&groupBy=purpose' | jq
   $bin audit --data $data
-  $bin keygen --out my.key && $bin sign --key my.key receipt.json | $bin send --url $gateway --key my.key
   curl -s $(jq -r .metrics "$data/addresses.json")/metrics | grep ^receipts_
 ${faint}  data: $data   log: $log$plain
 HELP

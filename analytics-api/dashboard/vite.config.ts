@@ -10,7 +10,7 @@ export default defineConfig({
     reportCompressedSize: false,
   },
   // `npm run dev` beside a `receipts up`.
-  server: { proxy: { '/api': process.env.RECEIPTS_ANALYTICS ?? 'http://127.0.0.1:8081' } },
+  server: { proxy: { '/api': process.env.RECEIPTS_ANALYTICS ?? 'http://127.0.0.1:8080' } },
   test: {
     projects: [
       { test: { name: 'unit', include: ['src/**/*.test.ts', 'tests/unit/**/*.test.ts'] } },

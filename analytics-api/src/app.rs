@@ -123,7 +123,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let signed = signed().route_layer(middleware::from_fn_with_state(gate, sender::signed));
     let all = openapi::router().merge(keyed).merge(either).merge(signed).merge(open());
     let (routes, document) = all.split_for_parts();
-    let docs = web::docs::router(openapi::finished(document, &app.config));
+    let docs = web::docs::router("analytics", openapi::finished(document, &app.config));
     routes
         .merge(docs)
         .merge(web::problems::router())

@@ -1,17 +1,20 @@
 //! The section `[analytics]`.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use service::config::{Faults, Validate};
 use web::serve::Connections;
 
+/// Address of the service that runs alone, where no other is given.
+pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
+
 /// Listener of the analytics API, and its limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AnalyticsConfig {
-    /// Address and port.
-    pub listen: SocketAddr,
+    /// Address and port. Not given: [`DEFAULT_LISTEN`], or in `receipts up` the gateway's.
+    pub listen: Option<SocketAddr>,
     /// Points of one time series; with a grouping, of all its series together.
     pub points_max: usize,
     /// Entries of a list: top content, top clients, newest refusals.
@@ -71,7 +74,7 @@ pub struct AnalyticsConfig {
 impl Default for AnalyticsConfig {
     fn default() -> Self {
         Self {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)),
+            listen: None,
             points_max: 2_000,
             top_max: 100,
             series_max: 20,
@@ -181,7 +184,7 @@ mod tests {
             Source::from_parts("[analytics]\ntop_max = 7", [("RECEIPTS_ANALYTICS_LISTEN", "[::1]:0")]).unwrap();
         let config: AnalyticsConfig = source.section("analytics");
         source.finish().unwrap();
-        assert_eq!((config.top_max, config.listen.to_string()), (7, "[::1]:0".to_owned()));
+        assert_eq!((config.top_max, config.listen), (7, "[::1]:0".parse().ok()));
         let mut source = Source::from_parts("[analytics]\npoints_max = 1199\ntop_max = 0", [("", "")]).unwrap();
         let _: AnalyticsConfig = source.section("analytics");
         let text = source.finish().unwrap_err().to_string();

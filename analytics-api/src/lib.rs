@@ -64,15 +64,27 @@ pub mod watermark;
 use std::sync::Arc;
 
 use accounts::Accounts;
+use axum::Router;
 use service::health::Health;
 use service::rate_limit::{QuotasConfig, RateLimiter};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use warehouse::Warehouse;
 
-pub use config::AnalyticsConfig;
+pub use config::{AnalyticsConfig, DEFAULT_LISTEN};
 pub use openapi::document;
 pub use progress::Progress;
+
+/// Prefixes of the addresses that no other service has, for ports and hosts that several share.
+pub const PREFIXES: [&str; 6] = [
+    "/api/v1/analytics",
+    "/api/v1/client",
+    "/api/v1/receipts",
+    "/dashboard",
+    "/docs/analytics",
+    "/openapi/analytics.json",
+];
 
 /// Dependencies of the API.
 #[derive(Clone)]
@@ -92,18 +104,35 @@ pub struct Deps {
     pub health: Health,
 }
 
+/// Regular work beside the requests. It ends when this is dropped.
+#[derive(Debug)]
+#[must_use = "the work ends with it"]
+pub struct AnalyticsWork {
+    _tasks: [AbortOnDropHandle<()>; 4],
+}
+
+/// Starts the regular work, and returns it with all addresses, for a port that somebody else
+/// serves. Streams and waiting requests end with `shutdown`.
+pub fn start(config: AnalyticsConfig, deps: Deps, shutdown: &CancellationToken) -> (Router, AnalyticsWork) {
+    let engines = readiness::Engines::register(&deps.health);
+    let app = Arc::new(app::App::new(config, deps, shutdown.clone()));
+    let tasks = [
+        tokio::spawn(engines.watch(Arc::clone(&app))),
+        tokio::spawn(audit::watch(Arc::clone(&app))),
+        tokio::spawn(usage_check::watch(Arc::clone(&app))),
+        tokio::spawn(live::follower::follow(Arc::clone(&app))),
+    ];
+    let work = AnalyticsWork {
+        _tasks: tasks.map(AbortOnDropHandle::new),
+    };
+    (app::router(&app), work)
+}
+
 /// Serves `listener` until `shutdown`, then finishes what is in progress, for at most
 /// `config.drain_ms_max`.
 pub async fn run(listener: TcpListener, config: AnalyticsConfig, deps: Deps, shutdown: CancellationToken) {
-    let engines = readiness::Engines::register(&deps.health);
-    let app = Arc::new(app::App::new(config, deps, shutdown.clone()));
-    let watching = tokio::spawn(engines.watch(Arc::clone(&app)));
-    let auditing = tokio::spawn(audit::watch(Arc::clone(&app)));
-    let checking = tokio::spawn(usage_check::watch(Arc::clone(&app)));
-    let following = tokio::spawn(live::follower::follow(Arc::clone(&app)));
-    web::serve(listener, app::router(&app), app.config.connections(), &shutdown).await;
-    watching.abort();
-    auditing.abort();
-    checking.abort();
-    following.abort();
+    let connections = config.connections();
+    let (router, work) = start(config, deps, &shutdown);
+    web::serve(listener, router, connections, &shutdown).await;
+    drop(work);
 }

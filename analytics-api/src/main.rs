@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use accounts::{Accounts, AccountsConfig};
-use analytics_api::{AnalyticsConfig, Deps};
+use analytics_api::{AnalyticsConfig, DEFAULT_LISTEN, Deps};
 use anyhow::ensure;
 use http_server::admin::AdminPort;
 use http_server::listen;
@@ -96,7 +96,8 @@ async fn main() -> anyhow::Result<()> {
         quotas,
         health: health.clone(),
     };
-    let listener = listen::bind("analytics.listen", analytics.listen)?;
+    let address = analytics.listen.unwrap_or(DEFAULT_LISTEN);
+    let listener = listen::bind("analytics.listen", address)?;
     let admin = AdminPort::start(telemetry.metrics_listen, metrics, health.clone())?;
     let signals = shutdown::signals()?;
     let draining = signals.clone();
@@ -104,7 +105,7 @@ async fn main() -> anyhow::Result<()> {
         draining.cancelled().await;
         health.drain();
     });
-    tracing::info!(address = %analytics.listen, "the analytics API listens");
+    tracing::info!(%address, "the analytics API listens");
     let accounts = deps.accounts.clone();
     analytics_api::run(listener, analytics, deps, signals).await;
     accounts.close().await;

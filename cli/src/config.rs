@@ -81,7 +81,14 @@ impl Check {
         for (name, value) in [
             ("data", settings.data.root().display().to_string()),
             ("gateway", settings.gateway.listen.to_string()),
-            ("analytics", settings.analytics.listen.to_string()),
+            (
+                "analytics",
+                settings.analytics.listen.unwrap_or(settings.gateway.listen).to_string(),
+            ),
+            (
+                "publisher",
+                settings.publisher.listen.unwrap_or(settings.gateway.listen).to_string(),
+            ),
             ("metrics", settings.telemetry.metrics_listen.to_string()),
         ] {
             out.line(format_args!("  {name:<10} {value}"))?;

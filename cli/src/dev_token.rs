@@ -27,7 +27,7 @@ it is: the first token of a subject makes a user and an account.
 Examples:
   TOKEN=$(receipts dev-token)
   curl -H \"Authorization: Bearer $TOKEN\" \\
-    http://127.0.0.1:8082/api/v1/user/information
+    http://127.0.0.1:8080/api/v1/user/information
   receipts dev-token --subject anna --email anna@news.example --expires 8h
 
 Exit codes:

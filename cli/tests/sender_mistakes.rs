@@ -223,7 +223,7 @@ fn outcomes(folder: &Path, analytics: &str) -> Vec<Value> {
     let document = include_str!("../../docs/outcomes.md");
     let (_, rest) = document.split_once("```sh\n").unwrap();
     let (commands, _) = rest.split_once("```").unwrap();
-    let script = commands.replace("http://127.0.0.1:8081", analytics);
+    let script = commands.replace("http://127.0.0.1:8080", analytics);
     assert!(script.contains(analytics));
     let script = format!("set -eu\n{script}");
     let ran = Command::new("bash")

@@ -3,6 +3,7 @@
 //! | module | noun |
 //! |---|---|
 //! | `listener` | the port, and regular work beside it |
+//! | [`neighbour`] | other services on the same port |
 //! | `exchange`, `route`, `call` | a request, its sender, and its answer |
 //! | `submit`, `registered`, `append` | a receipt or batch on its way to the log |
 //! | `explain`, `webhook`, `entry_book` | other addresses that take receipts |
@@ -30,6 +31,7 @@ mod explain;
 mod inflate;
 mod listener;
 mod meters;
+pub mod neighbour;
 pub mod process;
 mod rate;
 mod registered;
@@ -58,6 +60,7 @@ pub use acknowledgement::{AcknowledgementKeyError, AcknowledgementKeys};
 pub use config::{GatewayConfig, WebhookEntries};
 pub use entry_book::{EntryBook, NamedEntry};
 pub use http_server::address::Network;
+pub use neighbour::Neighbour;
 pub use route::Routes;
 
 /// Why the gateway couldn't run, or didn't end well.
@@ -109,11 +112,25 @@ pub async fn run(
     deps: Deps,
     shutdown: CancellationToken,
 ) -> Result<(), GatewayError> {
+    run_beside(listener, None, config, deps, shutdown).await
+}
+
+/// [`run`], with other services on the same port.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_beside(
+    listener: TcpListener,
+    neighbour: Option<Arc<dyn Neighbour>>,
+    config: GatewayConfig,
+    deps: Deps,
+    shutdown: CancellationToken,
+) -> Result<(), GatewayError> {
     deps.limits.validate().map_err(GatewayError::Config)?;
     config.fits(&deps.limits).map_err(GatewayError::Config)?;
     let entries = entries(&config, &deps, &shutdown).await.map_err(GatewayError::Config)?;
     let shared = Arc::new(Shared::new(config, deps, entries));
-    listener::listen(listener, shared, shutdown).await
+    listener::listen(listener, shared, neighbour, shutdown).await
 }
 
 /// The entries to ask: the file's, or the ones given; none where none are required.

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::GatewayError;
 use crate::config::GatewayConfig;
-use crate::exchange;
+use crate::neighbour::{self, Neighbour};
 use crate::sender::Sender;
 use crate::shared::Shared;
 
@@ -46,6 +46,7 @@ pub(crate) struct Connection {
 pub(crate) async fn listen(
     listener: TcpListener,
     shared: Arc<Shared>,
+    neighbour: Option<Arc<dyn Neighbour>>,
     shutdown: CancellationToken,
 ) -> Result<(), GatewayError> {
     let open = Arc::new(OpenConnections::default());
@@ -57,7 +58,8 @@ pub(crate) async fn listen(
             shared: Arc::clone(&shared),
             peer: Peer { sender, is_proxy },
         });
-        move |request| exchange::answer(Arc::clone(&connection), request)
+        let neighbour = neighbour.clone();
+        move |request| neighbour::answer(neighbour.as_ref(), &connection, request)
     };
     let serving = http_server::serve(
         listener,

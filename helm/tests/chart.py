@@ -53,10 +53,10 @@ EVERYTHING = {
     "verifier": {"autoscaling": {"enabled": True, "type": "hpa"}, "podDisruptionBudget": {"maxUnavailable": None, "minAvailable": "50%"}},
     "writer": {"autoscaling": {"enabled": True, "type": "hpa"}},
     "analyticsApi": {"autoscaling": {"enabled": True}},
-    "ingress": {"enabled": True, "hosts": {"gateway": "a.example", "analytics": "b.example", "publisher": "c.example"}},
+    "ingress": {"enabled": True, "host": "a.example"},
     "gatewayApi": {
         "enabled": True, "parentRefs": [{"name": "edge", "namespace": "edge"}],
-        "hostnames": {"gateway": ["a.example"], "analytics": ["b.example"], "publisher": ["c.example"]},
+        "hostnames": ["a.example", "b.example"],
     },
     "monitoring": {k: {"enabled": True, "labels": {"release": "prometheus"}} for k in ["serviceMonitor", "prometheusRule", "dashboards"]},
 }
@@ -237,6 +237,29 @@ def check_selectors(objects):
             assert name in services, name
 
 
+def check_routes(chart):
+    """At the one host, each service has the addresses that its code names; one pod has all."""
+    def paths(objects):
+        (ingress,) = [one for one in objects if one["kind"] == "Ingress"]
+        (rule,) = ingress["spec"]["rules"]
+        return [(end["backend"]["service"]["name"], end["pathType"], end["path"]) for end in rule["http"]["paths"]]
+
+    on = {"ingress": {"enabled": True, "host": "receipts.example.com"}}
+    found = paths(chart.template(ENGINES, on))
+    assert len(found) == len({(match, path) for _, match, path in found}), "an address of two services"
+    for service in ("analytics-api", "publisher-api"):
+        code = (HELM_FOLDER.parent / service / "src/lib.rs").read_text()
+        wanted = set(re.findall(r'"([^"]+)"', re.search(r"pub const PREFIXES: .*?= \[(.*?)\];", code, re.DOTALL).group(1)))
+        given = {path for name, match, path in found if name.endswith(service) and match == "Prefix"}
+        assert given == wanted, f"{service}: {given ^ wanted}"
+    assert paths(chart.template({"mode": "allInOne"}, on)) == [("rel-receipts-gateway", "Prefix", "/")]
+    (pod,) = [pod for _, pod in pods(chart.template({"mode": "allInOne"}))]
+    assert [port["name"] for port in pod["spec"]["containers"][0]["ports"]] == ["gateway", "metrics"]
+    own = {"mode": "allInOne", "config": {"analytics": {"listen": "0.0.0.0:8081"}}}
+    (pod,) = [pod for _, pod in pods(chart.template(own))]
+    assert [port["name"] for port in pod["spec"]["containers"][0]["ports"]] == ["gateway", "analytics", "metrics"]
+
+
 def check_monitoring(objects):
     """Rules and dashboards arrive as their files have them."""
     files = sorted((CHART / "files/rules").glob("*.yaml"))
@@ -284,7 +307,10 @@ def check_image_variables(chart):
     text = (HELM_FOLDER.parent / "Dockerfile").read_text()
     assert "VOLUME" not in [line.split(" ")[0] for line in text.splitlines()], "a volume of the image's own hides a folder that nobody keeps"
     set_by_images = set(re.findall(r"\b(RECEIPTS_\w+)=", text)) - {"RECEIPTS_CONFIG"}
-    config = {"data": {"dir": "/data"}, "telemetry": {"log_format": "text"}, "warehouse": {"library": "/data/libchdb.so"}}
+    config = {
+        "data": {"dir": "/data"}, "telemetry": {"log_format": "text", "metrics_listen": "0.0.0.0:9091"}, "warehouse": {"library": "/data/libchdb.so"},
+        "gateway": {"listen": "0.0.0.0:8443"},
+    }
     (pod,) = [pod for _, pod in pods(chart.template({"mode": "allInOne", "config": config}))]
     (container,) = pod["spec"]["containers"]
     given = {one["name"]: one["value"] for one in container["env"]}
@@ -314,19 +340,24 @@ def check_tools(chart):
 
 
 def check_small(chart):
-    """The load that values-small.yaml speaks of fits its volume, by the calculator."""
+    """The load that values-small.yaml speaks of fits its volume, by the measured bytes and the formula of docs/sizing.md."""
     text = (HELM_FOLDER / "values-small.yaml").read_text()
     values = yaml.safe_load(text)
     (rate,) = re.findall(r"some (\d+) receipts a second", text)
     # Tables drop whole months.
     days = values["config"]["warehouse"]["receipts_days_max"] + 31
-    words = [chart.receipts, "size", "--engines", "embedded", "--batch", "1", "--rate", rate, "--average", "1", "--days", str(days), "--json"]
-    plan = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)["plan"]
-    log_gb = values["config"]["log"]["retention_bytes_max"] / 1e9 / 0.67
+    sizing = (HELM_FOLDER.parent / "docs/sizing.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in sizing.splitlines() if line.startswith("|")]
+    # Single receipts: rate, receipts a request, algorithm, CPU, log, verdicts, and the tables.
+    row = next(row for row in rows if len(row) == 10 and row[1] == "1")
+    bytes_each = sum(int(cell.replace(",", "")) for cell in row[6:])
+    fill = 0.67
+    tables_gb = int(rate) * 86_400 * days * bytes_each / fill / 1e9
+    log_gb = values["config"]["log"]["retention_bytes_max"] / 1e9 / fill
     size = values["allInOne"]["persistence"]["size"]
     assert size.endswith("Gi")
     disk_gb = int(size.removesuffix("Gi")) * 2**30 / 1e9
-    assert plan["clickhouse"]["diskGb"] + log_gb < disk_gb, (plan["clickhouse"], log_gb, disk_gb)
+    assert tables_gb + log_gb < disk_gb, (tables_gb, log_gb, disk_gb)
 
 
 def check_accounts(chart):
@@ -555,7 +586,7 @@ def main():
     check_scaling(chart)
     check_graces(chart)
     check_restarts(chart)
-    for check in (check_runbook_urls, check_notes, check_image_variables, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys):
+    for check in (check_routes, check_runbook_urls, check_notes, check_image_variables, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys):
         check(chart)
     check_every_key(chart, runpy.run_path(str(HELM_FOLDER / "config-schema")))
     print(f"helm/check: {count + len(objects)} objects fit, and the chart keeps what it promises")

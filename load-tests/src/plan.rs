@@ -14,7 +14,7 @@ use receipt::Algorithm;
     version,
     args_override_self = true,
     after_help = "Examples:
-  receipts-load --gateway http://127.0.0.1:8080 --analytics http://127.0.0.1:8081 --api-key KEY --publisher example.com --count 100000 --batch 500
+  receipts-load --gateway http://127.0.0.1:8080 --analytics http://127.0.0.1:8080 --api-key KEY --publisher example.com --count 100000 --batch 500
   receipts-load ... --rate 2000 --duration 30        open loop: 2,000 receipts/s for 30 s, latency from the intended start
   receipts-load ... --concurrency 64 --count 50000   closed loop: 64 requests at a time
 
@@ -25,7 +25,7 @@ pub struct Arguments {
     #[arg(long, default_value = "http://127.0.0.1:8080", value_delimiter = ',')]
     pub gateway: Vec<String>,
     /// The analytics API's base address.
-    #[arg(long, default_value = "http://127.0.0.1:8081")]
+    #[arg(long, default_value = "http://127.0.0.1:8080")]
     pub analytics: String,
     /// A publisher's API key (`receipts keys create`); without one nothing is checked but the
     /// answers.

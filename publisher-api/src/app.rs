@@ -94,7 +94,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .merge(open())
         .split_for_parts();
     routes
-        .merge(web::docs::router(openapi::finished(document)))
+        .merge(web::docs::router("publisher", openapi::finished(document)))
         .merge(web::problems::router())
         .fallback(web::envelope::not_found)
         .method_not_allowed_fallback(web::envelope::method_not_allowed)

@@ -1,6 +1,6 @@
 //! The section `[publisher]`.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use http_server::address::Network;
 use http_server::forwarded::TRUSTED_PROXIES_MAX;
@@ -8,12 +8,15 @@ use serde::{Deserialize, Serialize};
 use service::config::{Faults, Validate};
 use web::serve::Connections;
 
+/// Address of the service that runs alone, where no other is given.
+pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8082);
+
 /// Listener of the publisher API, and its limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PublisherConfig {
-    /// Address and port.
-    pub listen: SocketAddr,
+    /// Address and port. Not given: [`DEFAULT_LISTEN`], or in `receipts up` the gateway's.
+    pub listen: Option<SocketAddr>,
     /// The address at which clients reach the API, which a signed request names: scheme, host and
     /// port. `http://` and the listening address if it isn't given.
     pub public_url: Option<String>,
@@ -78,7 +81,7 @@ pub struct PublisherConfig {
 impl Default for PublisherConfig {
     fn default() -> Self {
         Self {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8082)),
+            listen: None,
             public_url: None,
             connections_max: 1_000,
             address_share_percent_max: 50,
@@ -193,7 +196,7 @@ mod tests {
         let mut source = Source::from_parts("[publisher]\nlisten = '[::1]:0'", [("", "")]).unwrap();
         let config: PublisherConfig = source.section("publisher");
         source.finish().unwrap();
-        assert_eq!(config.listen.to_string(), "[::1]:0");
+        assert_eq!(config.listen, "[::1]:0".parse().ok());
         let mut source = Source::from_parts("[publisher]\nhead_bytes_max = 1", [("", "")]).unwrap();
         let _: PublisherConfig = source.section("publisher");
         let text = source.finish().unwrap_err().to_string();

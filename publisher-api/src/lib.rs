@@ -35,27 +35,43 @@ mod routes;
 mod tasks;
 mod verification;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use accounts::Accounts;
+use axum::Router;
 use service::cpu::CpuPool;
 use service::health::Health;
 use service::rate_limit::{QuotasConfig, RateLimiter};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use verification::Looker;
 use warehouse::Warehouse;
 use web::shares::Commons;
 
-pub use config::PublisherConfig;
+pub use config::{DEFAULT_LISTEN, PublisherConfig};
 pub use erasing::Eraser;
 pub use expiry::{Postman, SmtpConfig};
 pub use jwt::{AuthConfig, Authority};
 pub use openapi::document;
 use operators::Directories;
 pub use operators::operator_key;
+
+/// Prefixes of the addresses that no other service has, for ports and hosts that several share.
+pub const PREFIXES: [&str; 8] = [
+    "/api/v1/auth",
+    "/api/v1/entries",
+    "/api/v1/operators",
+    "/api/v1/publisher",
+    "/api/v1/user",
+    "/api/v1/verification",
+    "/docs/publisher",
+    "/openapi/publisher.json",
+];
 
 /// Dependencies of the API.
 #[derive(Clone)]
@@ -80,9 +96,34 @@ pub struct Deps {
     pub health: Health,
 }
 
-/// Serves `listener` until `shutdown`, then finishes what is in progress, requests and a mail, for
-/// at most `config.drain_ms_max` in all.
-pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shutdown: CancellationToken) {
+/// Regular work beside the requests. It ends when this is dropped.
+#[derive(Debug)]
+#[must_use = "the work ends with it"]
+pub struct PublisherWork {
+    _tasks: [AbortOnDropHandle<()>; 5],
+    posting: JoinHandle<()>,
+    drain_wait_max: Duration,
+}
+
+impl PublisherWork {
+    /// Waits for `shutdown`, and then until a mail that is being sent is finished, for at most
+    /// `config.drain_ms_max`.
+    pub async fn finish(&mut self, shutdown: &CancellationToken) {
+        let posted = service::shutdown::drain("mails", shutdown, self.drain_wait_max, &mut self.posting).await;
+        if let Err(late) = posted {
+            tracing::warn!(%late, "a mail was still being sent at the end");
+        }
+    }
+}
+
+/// Starts the regular work, and returns it with all addresses, for a port at `local` that somebody
+/// else serves.
+pub fn start(
+    config: PublisherConfig,
+    deps: Deps,
+    local: SocketAddr,
+    shutdown: &CancellationToken,
+) -> (Router, PublisherWork) {
     let engines = readiness::Engines::register(&deps.health);
     let eraser = Eraser::new(
         deps.accounts.clone(),
@@ -99,7 +140,7 @@ pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shu
         cpu: deps.cpu.clone(),
     };
     let directory_pause = Duration::from_millis(config.directory_interval_ms);
-    let local = listener.local_addr().unwrap_or(config.listen);
+    let drain_wait_max = Duration::from_millis(config.drain_ms_max);
     let app = Arc::new(app::App {
         exports: export::stream::Places::new(config.exports_max),
         lookup_bodies: Commons::new(config.lookup_bodies_max),
@@ -111,31 +152,34 @@ pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shu
         config,
         deps,
     });
-    let erasing = tokio::spawn(erasing::watch(eraser, Arc::clone(&app.erasures_wanted), pause));
-    let watching = tokio::spawn(engines.watch(Arc::clone(&app)));
     let fetching = {
         let app = Arc::clone(&app);
-        tokio::spawn(async move {
-            app.deps
-                .authority
-                .watch(&app.deps.health, || app.deps.accounts.now_ms())
-                .await
-        })
+        async move {
+            let deps = &app.deps;
+            deps.authority.watch(&deps.health, || deps.accounts.now_ms()).await;
+        }
     };
-    let directories = tokio::spawn(operators::watch(directories, directory_pause));
-    let proving = tokio::spawn(proofs::watch(Arc::clone(&app), expiry_pause));
-    let posting = tokio::spawn(expiry::watch(postman, expiry_pause, shutdown.clone()));
-    let serving = web::serve(listener, app::router(&app), app.config.connections(), &shutdown);
-    // A mail that is being sent is better finished, in the same time as the requests: both count
-    // from the signal.
-    let limit = Duration::from_millis(app.config.drain_ms_max);
-    let ((), posted) = tokio::join!(serving, service::shutdown::drain("mails", &shutdown, limit, posting));
-    watching.abort();
-    fetching.abort();
-    erasing.abort();
-    directories.abort();
-    proving.abort();
-    if let Err(late) = posted {
-        tracing::warn!(%late, "a mail was still being sent at the end");
-    }
+    let tasks = [
+        tokio::spawn(erasing::watch(eraser, Arc::clone(&app.erasures_wanted), pause)),
+        tokio::spawn(engines.watch(Arc::clone(&app))),
+        tokio::spawn(fetching),
+        tokio::spawn(operators::watch(directories, directory_pause)),
+        tokio::spawn(proofs::watch(Arc::clone(&app), expiry_pause)),
+    ];
+    let work = PublisherWork {
+        _tasks: tasks.map(AbortOnDropHandle::new),
+        posting: tokio::spawn(expiry::watch(postman, expiry_pause, shutdown.clone())),
+        drain_wait_max,
+    };
+    (app::router(&app), work)
+}
+
+/// Serves `listener` until `shutdown`, then finishes what is in progress, requests and a mail, for
+/// at most `config.drain_ms_max` in all: both count from the signal.
+pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shutdown: CancellationToken) {
+    let local = listener.local_addr().ok().or(config.listen).unwrap_or(DEFAULT_LISTEN);
+    let connections = config.connections();
+    let (router, mut work) = start(config, deps, local, &shutdown);
+    let serving = web::serve(listener, router, connections, &shutdown);
+    tokio::join!(serving, work.finish(&shutdown));
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use accounts::{Accounts, AccountsConfig};
 use http_server::admin::AdminPort;
 use http_server::listen;
-use publisher_api::{AuthConfig, Authority, Deps, PublisherConfig, SmtpConfig};
+use publisher_api::{AuthConfig, Authority, DEFAULT_LISTEN, Deps, PublisherConfig, SmtpConfig};
 use service::config::Source;
 use service::cpu::CpuPool;
 use service::data::DataConfig;
@@ -100,7 +100,8 @@ async fn main() -> anyhow::Result<()> {
         quotas,
         health: health.clone(),
     };
-    let listener = listen::bind("publisher.listen", publisher.listen)?;
+    let address = publisher.listen.unwrap_or(DEFAULT_LISTEN);
+    let listener = listen::bind("publisher.listen", address)?;
     let admin = AdminPort::start(telemetry.metrics_listen, metrics, health.clone())?;
     let signals = shutdown::signals()?;
     let draining = signals.clone();
@@ -108,7 +109,7 @@ async fn main() -> anyhow::Result<()> {
         draining.cancelled().await;
         health.drain();
     });
-    tracing::info!(address = %publisher.listen, "the publisher API listens");
+    tracing::info!(%address, "the publisher API listens");
     let accounts = deps.accounts.clone();
     publisher_api::run(listener, publisher, deps, signals).await;
     accounts.close().await;

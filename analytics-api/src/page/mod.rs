@@ -43,12 +43,6 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .route("/dashboard/assets/{name}", get(file))
 }
 
-/// Whether a person's browser asks: it names HTML, programs name JSON or nothing.
-pub(crate) fn browser(headers: &HeaderMap) -> bool {
-    let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok());
-    accepted.any(|line| line.to_ascii_lowercase().contains("text/html"))
-}
-
 async fn index(headers: HeaderMap) -> Response {
     served("index.html", &headers)
 }

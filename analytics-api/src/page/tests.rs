@@ -108,13 +108,3 @@ fn compressed_where_that_can_be_read() {
         assert_eq!(text, plain, "{accepted}");
     }
 }
-
-#[test]
-fn browsers_are_told_from_programs() {
-    let browser_of = |accept: &str| browser(&headers(&[(header::ACCEPT, accept)]));
-    assert!(browser_of(
-        "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-    ));
-    assert!(!browser_of("*/*") && !browser_of("application/json"));
-    assert!(!browser(&HeaderMap::new()));
-}

@@ -46,14 +46,14 @@ struct Index {
 /// About this API
 #[utoipa::path(get, path = "/", tag = "service", responses((status = 200, body = Index), (status = 303, description = "To the dashboard page, for browsers")))]
 async fn index(headers: HeaderMap) -> Response {
-    if page::browser(&headers) {
+    if web::envelope::is_browser(&headers) {
         return Redirect::to(page::PATH).into_response();
     }
     Json(Index {
         service: "receipts-analytics-api",
         authentication: "Authorization: Bearer <API_KEY>",
-        openapi: "/openapi.json",
-        docs: "/docs",
+        openapi: "/openapi/analytics.json",
+        docs: "/docs/analytics/",
         endpoints: &ADDRESSES,
     })
     .into_response()

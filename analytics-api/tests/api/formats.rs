@@ -225,7 +225,9 @@ pub(crate) async fn the_document(stack: &Stack) {
             .replace(&client(1).to_string(), "{clientId}");
         assert!(document["paths"].get(&path).is_some(), "{path}");
     }
-    let answer = stack.send("GET", "/docs/", &[]).await;
+    let at_its_name = stack.send("GET", "/openapi/analytics.json", &[]).await;
+    assert_eq!(at_its_name.json(), document);
+    let answer = stack.send("GET", "/docs/analytics/", &[]).await;
     assert_eq!(answer.status, 200);
     // Limits are those of this configuration.
     let config = analytics_api::AnalyticsConfig {

@@ -189,8 +189,13 @@ pub(crate) async fn policies(stack: &Stack) {
         ("GET", "/dashboard/assets/none.js", 404, "default-src 'none'; frame"),
         ("POST", "/dashboard", 405, "default-src 'none'; frame"),
         ("GET", "/docs", 303, "default-src 'self'"),
-        ("GET", "/docs/", 200, "default-src 'self'"),
-        ("GET", "/docs/swagger-initializer.js", 200, "default-src 'self'"),
+        ("GET", "/docs/analytics/", 200, "default-src 'self'"),
+        (
+            "GET",
+            "/docs/analytics/swagger-initializer.js",
+            200,
+            "default-src 'self'",
+        ),
     ] {
         let answer = stack.send(method, path, &[]).await;
         let policy = answer.header("content-security-policy");
@@ -201,7 +206,7 @@ pub(crate) async fn policies(stack: &Stack) {
         );
         assert!(policy.contains("frame-ancestors 'none'"), "{path}: {policy}");
     }
-    let answer = stack.send("GET", "/docs/swagger-initializer.js", &[]).await;
+    let answer = stack.send("GET", "/docs/analytics/swagger-initializer.js", &[]).await;
     let told = answer.text().replace([' ', '\n'], "");
     assert!(told.contains("\"validatorUrl\":\"none\""), "{told}");
 }

@@ -1,10 +1,13 @@
 //! `receipts up`: every service in one process, on engines that need no server.
 //!
+//! - `one_address`: the services that share the gateway's address; `front`: its pages of links
 //! - [`engines`]: the log, the warehouse and the accounts, opened and closed in order
 //! - [`services`]: the services on them, started and drained in order
 
 pub mod engines;
 mod entries;
+mod front;
+mod one_address;
 pub mod services;
 
 use std::net::SocketAddr;
@@ -24,7 +27,9 @@ use engines::Engines;
 use services::{Listeners, ServicePorts, Services};
 
 const AFTER_HELP: &str = "\
-Everything is in the data directory: log/, verdicts/, warehouse/, accounts.sqlite, and while it runs warehouse.sock and \
+One address serves everything but metrics: receipts, both APIs with their documentation (/docs), the dashboard \
+(/dashboard), and a page of links (/). --analytics-listen and --publisher-listen give a service an address of its own. \
+Everything stored is in the data directory: log/, verdicts/, warehouse/, accounts.sqlite, and while it runs warehouse.sock and \
 addresses.json (where it listens, for scripts). Flags go over variables, variables over the file. Port 0 takes a \
 free port. SIGTERM or Ctrl-C drains: the gateway finishes its requests, verifier and writer catch up, the engines close; \
 a second one ends the process at once. Nothing acknowledged is lost either way.
@@ -32,6 +37,7 @@ a second one ends the process at once. Nothing acknowledged is lost either way.
 Examples:
   receipts up
   receipts up --data /var/lib/receipts --config receipts.toml
+  receipts up --listen 0.0.0.0:8080
   receipts up --gateway-listen 0.0.0.0:8080 --analytics-listen 127.0.0.1:0
 
 Exit codes:
@@ -40,19 +46,20 @@ Exit codes:
   3    an engine or a service failed, the data directory is in use, or a port can't be bound
   130  ended by a second signal";
 
-/// Run all services in one process
+/// Run all services in one process, at one address
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Up {
     #[command(flatten)]
     settings: SettingsArgs,
-    /// Address of the gateway [default: gateway.listen, 127.0.0.1:8080]
-    #[arg(long, value_name = "ADDRESS")]
+    /// Address of the gateway, and of everything without an address of its own
+    /// [default: gateway.listen, 127.0.0.1:8080]
+    #[arg(long, visible_alias = "listen", value_name = "ADDRESS")]
     gateway_listen: Option<SocketAddr>,
-    /// Address of the analytics API [default: analytics.listen, 127.0.0.1:8081]
+    /// Address of the analytics API [default: analytics.listen, or the gateway's]
     #[arg(long, value_name = "ADDRESS")]
     analytics_listen: Option<SocketAddr>,
-    /// Address of the publisher API [default: publisher.listen, 127.0.0.1:8082]
+    /// Address of the publisher API [default: publisher.listen, or the gateway's]
     #[arg(long, value_name = "ADDRESS")]
     publisher_listen: Option<SocketAddr>,
     /// Address of /metrics, /healthz and /readyz
@@ -67,11 +74,15 @@ impl Up {
         let mut settings = self.settings.load()?;
         for (flag, setting) in [
             (self.gateway_listen, &mut settings.gateway.listen),
-            (self.analytics_listen, &mut settings.analytics.listen),
-            (self.publisher_listen, &mut settings.publisher.listen),
             (self.metrics_listen, &mut settings.telemetry.metrics_listen),
         ] {
             *setting = flag.unwrap_or(*setting);
+        }
+        for (flag, setting) in [
+            (self.analytics_listen, &mut settings.analytics.listen),
+            (self.publisher_listen, &mut settings.publisher.listen),
+        ] {
+            *setting = flag.or(*setting);
         }
         settings.has_shared_keys()?;
         telemetry::init_logging(&settings.telemetry).map_err(Failure::input)?;
@@ -146,7 +157,7 @@ async fn serve(
     shutdown: &CancellationToken,
 ) -> Result<(), Failure> {
     settings.data.publish(addresses)?;
-    let services = Services::start(settings, ports, engines, health)?;
+    let services = Services::start(settings, ports, addresses, engines, health)?;
     opening.ready();
     match announce(settings, addresses) {
         // Nobody reads; the services are wanted all the same.
@@ -161,19 +172,25 @@ fn announce(settings: &Settings, addresses: &Addresses) -> Result<(), Failure> {
     let mut out = Output::stdout();
     let data = settings.data.root().display();
     let rows = [
+        ("address", format!("{}/", addresses.gateway), "a page of links"),
         (
             "gateway",
             format!("{}/api/v1/receipts", addresses.gateway),
             "POST receipts; /batch, /explain",
         ),
         (
-            "analytics",
-            format!("{}/api/v1/analytics/dashboard", addresses.analytics),
+            "dashboard",
+            format!("{}/dashboard", addresses.analytics),
             "with an API key",
         ),
         (
+            "analytics",
+            format!("{}/docs/analytics/", addresses.analytics),
+            "who used which content",
+        ),
+        (
             "publisher",
-            format!("{}/docs", addresses.publisher),
+            format!("{}/docs/publisher/", addresses.publisher),
             "keys, domains, entries, rights",
         ),
         (

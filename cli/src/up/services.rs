@@ -1,11 +1,13 @@
 //! The services on open engines, and the order in which they stop.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use accounts::{ClientPolicy, RegistryCache, ShardMapCache};
-use gateway::AcknowledgementKeys;
+use axum::Router;
+use gateway::{AcknowledgementKeys, Neighbour};
 use publisher_api::Authority;
 use receipt::Judge;
 use receipt_log::{InspectError, LogOpenError, PartitionState};
@@ -20,6 +22,8 @@ use verifier::Policies;
 
 use super::engines::Engines;
 use super::entries::StoredEntries;
+use super::front;
+use super::one_address::OneAddress;
 use crate::data_dir::Addresses;
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -38,17 +42,15 @@ const CATCH_UP_EVERY: Duration = Duration::from_millis(20);
 
 /// The bound ports.
 pub struct Listeners {
-    gateway: TcpListener,
-    analytics: TcpListener,
-    publisher: TcpListener,
+    services: ServicePorts,
     admin: TcpListener,
 }
 
-/// The ports of the services.
+/// The ports of the services. Those without one of their own are served on the gateway's.
 pub struct ServicePorts {
     gateway: TcpListener,
-    analytics: TcpListener,
-    publisher: TcpListener,
+    analytics: Option<TcpListener>,
+    publisher: Option<TcpListener>,
 }
 
 impl Listeners {
@@ -58,10 +60,19 @@ impl Listeners {
     /// A port can't be bound.
     pub fn bind(settings: &Settings) -> Result<Self, Failure> {
         let bind = |key, address| http_server::listen::bind(key, address).map_err(Failure::unavailable);
+        let shared = settings.gateway.listen;
+        // Port 0 is another one each time.
+        let is_own = |address: &SocketAddr| *address != shared || shared.port() == 0;
+        let bind_own = |key, address: Option<SocketAddr>| {
+            let own = address.filter(is_own);
+            own.map(|address| bind(key, address)).transpose()
+        };
         Ok(Self {
-            gateway: bind("gateway.listen", settings.gateway.listen)?,
-            analytics: bind("analytics.listen", settings.analytics.listen)?,
-            publisher: bind("publisher.listen", settings.publisher.listen)?,
+            services: ServicePorts {
+                gateway: bind("gateway.listen", shared)?,
+                analytics: bind_own("analytics.listen", settings.analytics.listen)?,
+                publisher: bind_own("publisher.listen", settings.publisher.listen)?,
+            },
             admin: bind("telemetry.metrics_listen", settings.telemetry.metrics_listen)?,
         })
     }
@@ -77,11 +88,16 @@ impl Listeners {
                 .map(|address| format!("http://{address}"))
                 .map_err(Failure::unavailable)
         };
+        let ServicePorts {
+            gateway,
+            analytics,
+            publisher,
+        } = &self.services;
         Ok(Addresses {
             pid: std::process::id(),
-            gateway: url(&self.gateway)?,
-            analytics: url(&self.analytics)?,
-            publisher: url(&self.publisher)?,
+            gateway: url(gateway)?,
+            analytics: url(analytics.as_ref().unwrap_or(gateway))?,
+            publisher: url(publisher.as_ref().unwrap_or(gateway))?,
             metrics: url(&self.admin)?,
         })
     }
@@ -89,14 +105,7 @@ impl Listeners {
     /// The admin port apart from the others: it serves from the first moment to the last.
     #[must_use]
     pub fn take_admin(self) -> (TcpListener, ServicePorts) {
-        (
-            self.admin,
-            ServicePorts {
-                gateway: self.gateway,
-                analytics: self.analytics,
-                publisher: self.publisher,
-            },
-        )
+        (self.admin, self.services)
     }
 }
 
@@ -109,7 +118,11 @@ struct Running {
 
 impl Running {
     fn start(name: &'static str, run: impl AsyncService) -> Self {
-        let stop = CancellationToken::new();
+        Self::start_until(CancellationToken::new(), name, run)
+    }
+
+    /// With a token of somebody else, which ends it as well.
+    fn start_until(stop: CancellationToken, name: &'static str, run: impl AsyncService) -> Self {
         let task = tokio::spawn(run.run(stop.clone()));
         Self { name, task, stop }
     }
@@ -146,6 +159,8 @@ pub struct Services {
     writer: Running,
     analytics: Running,
     publisher: Running,
+    /// Ends the services on the gateway's port, whose streams would hold up its drain.
+    neighbours_stop: CancellationToken,
     verifier_catch_up_max: Duration,
     writer_catch_up_max: Duration,
     /// Ends what the verifier's policies read in the background.
@@ -160,6 +175,7 @@ impl Services {
     pub fn start(
         settings: &Settings,
         ports: ServicePorts,
+        addresses: &Addresses,
         engines: &Engines,
         health: &Health,
     ) -> Result<Self, Failure> {
@@ -244,9 +260,54 @@ impl Services {
             analytics: analytics_port,
             publisher: publisher_port,
         } = ports;
+        let neighbours_stop = CancellationToken::new();
+        let mut neighbours: Vec<(&'static [&'static str], Router)> = Vec::new();
+        let analytics = match analytics_port {
+            Some(port) => Running::start("analytics API", |stop| async move {
+                analytics_api::run(port, analytics_config, analytics_deps, stop).await;
+                Ok(())
+            }),
+            None => {
+                let (router, work) = analytics_api::start(analytics_config, analytics_deps, &neighbours_stop);
+                neighbours.push((&analytics_api::PREFIXES, router));
+                Running::start_until(
+                    neighbours_stop.clone(),
+                    "analytics API",
+                    |stop: CancellationToken| async move {
+                        stop.cancelled_owned().await;
+                        drop(work);
+                        Ok(())
+                    },
+                )
+            }
+        };
+        let publisher = match publisher_port {
+            Some(port) => Running::start("publisher API", |stop| async move {
+                publisher_api::run(port, publisher_config, publisher_deps, stop).await;
+                Ok(())
+            }),
+            None => {
+                let local = gateway_port.local_addr().map_err(Failure::unavailable)?;
+                let (router, mut work) =
+                    publisher_api::start(publisher_config, publisher_deps, local, &neighbours_stop);
+                neighbours.push((&publisher_api::PREFIXES, router));
+                Running::start_until(
+                    neighbours_stop.clone(),
+                    "publisher API",
+                    |stop: CancellationToken| async move {
+                        work.finish(&stop).await;
+                        Ok(())
+                    },
+                )
+            }
+        };
+        let data = settings.data.root().display().to_string();
+        let front = front::router(addresses, &data, gateway_config.head_bytes_max);
+        let neighbour: Arc<dyn Neighbour> = Arc::new(OneAddress::new(neighbours, front));
         Ok(Self {
             gateway: Running::start("gateway", |stop| async move {
-                match gateway::run(gateway_port, gateway_config, gateway_deps, stop).await {
+                let ended = gateway::run_beside(gateway_port, Some(neighbour), gateway_config, gateway_deps, stop);
+                match ended.await {
                     // Nothing that was cut off had been acknowledged.
                     Err(late @ gateway::GatewayError::DrainTimeout { .. }) => warn!(%late, "the gateway's drain"),
                     other => other.map_err(Failure::unavailable)?,
@@ -263,14 +324,9 @@ impl Services {
                     .await
                     .map_err(Failure::unavailable)
             }),
-            analytics: Running::start("analytics API", |stop| async move {
-                analytics_api::run(analytics_port, analytics_config, analytics_deps, stop).await;
-                Ok(())
-            }),
-            publisher: Running::start("publisher API", |stop| async move {
-                publisher_api::run(publisher_port, publisher_config, publisher_deps, stop).await;
-                Ok(())
-            }),
+            analytics,
+            publisher,
+            neighbours_stop,
             verifier_catch_up_max: Duration::from_millis(settings.verifier.drain_ms_max),
             writer_catch_up_max: Duration::from_millis(settings.writer.drain_ms_max),
             registry: registry_stop.drop_guard(),
@@ -311,6 +367,7 @@ impl Services {
         // Nothing new first; then what was acknowledged is verified, and counted; then the queries
         // about it end.
         let mut drained = Ok(());
+        self.neighbours_stop.cancel();
         for service in [self.gateway, self.publisher, self.verifier, self.writer, self.analytics] {
             if Some(service.name) == gone {
                 continue;

@@ -29,17 +29,29 @@ impl Up {
         Self::spawn(data, args, &[], stdout, Stdio::null())
     }
 
+    /// A port for each service.
     fn spawn(data: &Path, args: &[&str], variables: &[(&str, &str)], stdout: Stdio, stderr: Stdio) -> Self {
         // A free port each, unless the test chooses one.
-        let ports = [
-            "--gateway-listen",
-            "--analytics-listen",
-            "--publisher-listen",
-            "--metrics-listen",
-        ]
-        .iter()
-        .filter(|option| !args.contains(option))
-        .flat_map(|option| [option, "127.0.0.1:0"]);
+        let own: Vec<&str> = ["--analytics-listen", "--publisher-listen"]
+            .iter()
+            .filter(|option| !args.contains(option))
+            .flat_map(|option| [*option, "127.0.0.1:0"])
+            .collect();
+        let args: Vec<&str> = own.iter().chain(args).copied().collect();
+        Self::spawn_at_one_address(data, &args, variables, stdout, stderr)
+    }
+
+    fn spawn_at_one_address(
+        data: &Path,
+        args: &[&str],
+        variables: &[(&str, &str)],
+        stdout: Stdio,
+        stderr: Stdio,
+    ) -> Self {
+        let ports = ["--gateway-listen", "--metrics-listen"]
+            .iter()
+            .filter(|option| !args.contains(option))
+            .flat_map(|option| [*option, "127.0.0.1:0"]);
         let child = command()
             .envs(variables.iter().copied())
             .arg("up")
@@ -61,6 +73,17 @@ impl Up {
             let text = std::fs::read_to_string(&file).unwrap_or_default();
             up.addresses = serde_json::from_str(&text).unwrap_or_default();
             up.addresses["pid"] == json!(up.child.id())
+        });
+        up
+    }
+
+    /// With all services on one port.
+    pub(crate) fn start_at_one_address(data: &Path) -> Self {
+        let up = Self::spawn_at_one_address(data, &[], &[], Stdio::null(), Stdio::null());
+        until("readiness", || {
+            ["gateway", "metrics"]
+                .iter()
+                .all(|name| get(&up.url(name), "/readyz", "").0 == 200)
         });
         up
     }

@@ -1,12 +1,23 @@
 //! The tables, as the migrations in `migrations/` make them.
 
-use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::{AnyConnection, Connection};
+use std::sync::LazyLock;
+
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::{AnyConnection, Connection, SqlSafeStr};
 
 use crate::AccountsError;
 use crate::engine::Engine;
 
-static MIGRATOR: Migrator = sqlx::migrate!();
+/// Every file of `migrations/`. `sqlx::migrate!` would find them by itself, but its macros compile
+/// sqlx, SQLite and TLS a second time, for the compiler's own use.
+const MIGRATIONS: [(i64, &str, &str); 1] = [(1, "accounts", include_str!("../migrations/0001_accounts.sql"))];
+
+static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
+    let migration = |(version, name, sql): (i64, &'static str, &'static str)| {
+        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+    };
+    Migrator::with_migrations(MIGRATIONS.map(migration).into())
+});
 
 /// Brings the tables to this program's version. Several processes may do so at one time.
 pub(crate) async fn migrate(engine: Engine, connection: &mut AnyConnection) -> Result<(), AccountsError> {
@@ -40,5 +51,28 @@ fn refused(error: MigrateError) -> AccountsError {
         }
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error.into(),
         other => AccountsError::Store(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_migrations_are_the_files_of_the_folder() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+        let mut files: Vec<String> = std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        files.sort();
+        let listed = MIGRATIONS.map(|(version, name, _)| format!("{version:04}_{name}.sql"));
+        assert_eq!(files, listed);
+        for (file, (_, _, sql)) in files.iter().zip(MIGRATIONS) {
+            assert_eq!(std::fs::read_to_string(folder.join(file)).unwrap(), sql, "{file}");
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! The audit trail: who changed what, written in the transaction of the change itself.
 
+use sqlx::any::AnyRow;
 use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
 use crate::page::{Cursor, Page};
+use crate::row::Columns;
 use crate::{Accounts, AccountsError};
 
 /// A change, on its way into the trail. Nothing here may be secret, and personal data only where
@@ -77,7 +79,7 @@ pub(crate) async fn note_action(
 }
 
 /// A change, as it is read.
-#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrailEntry {
     /// Identifier: `trl_...`.
     pub id: String,
@@ -108,14 +110,26 @@ impl Accounts {
             WHERE account_id = $1 AND (at_ms, id) < ($2, $3) ORDER BY at_ms DESC, id DESC LIMIT $4";
         let (at_ms, id) = after.map_or((i64::MAX, ""), |cursor| (cursor.created_at_ms, cursor.id.as_str()));
         let items_asked = i64::try_from(items_max).unwrap_or(i64::MAX).saturating_add(1);
-        let question = sqlx::query_as(question).bind(account_id).bind(at_ms);
+        let question = sqlx::query(question).bind(account_id).bind(at_ms);
         let question = question.bind(id).bind(items_asked);
-        let entries: Vec<TrailEntry> = self
+        let rows = self
             .timed("trail_page", async { Ok(question.fetch_all(&self.pool).await?) })
             .await?;
+        let entries: Vec<TrailEntry> = rows.iter().map(read).collect::<Result<_, _>>()?;
         Ok(Page::cut(entries, items_max, |entry| Cursor {
             created_at_ms: entry.at_ms,
             id: entry.id.clone(),
         }))
     }
+}
+
+fn read(row: &AnyRow) -> Result<TrailEntry, AccountsError> {
+    Ok(TrailEntry {
+        id: row.value("id")?,
+        at_ms: row.value("at_ms")?,
+        actor: row.value("actor")?,
+        action: row.value("action")?,
+        subject: row.value("subject")?,
+        detail: row.value("detail")?,
+    })
 }

@@ -27,7 +27,7 @@ use rdkafka::{
     config::FromClientConfigAndContext,
     producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer},
 };
-use receipt_log::{KafkaConfig, KafkaLog, LogWriter, Record, RecordKind, kafka::Compression};
+use receipt_log::{KafkaConfig, KafkaLog, LogWriter, Record, RecordKind, kafka_config::Compression};
 use test_engines::Kafka;
 
 const RECEIPT_BYTES: usize = 1200;

@@ -6,13 +6,16 @@
 //! - [`traits`]: writing, consuming, processing and inspecting a log, shaped so that Kafka fits
 //! - [`receipt_position`]: one receipt's place, as people write it
 //! - [`embedded`]: the segment log, in files under one directory, with no server
-//! - [`kafka`]: the log as a topic of Apache Kafka
+//! - [`kafka_config`]: settings of the log on Kafka, and why it was not opened
+//! - `kafka`: the log as a topic of Apache Kafka; absent without the cargo feature `kafka`
 //! - [`open`]: whichever of the two the configuration names
 
 #![forbid(unsafe_code)]
 
 pub mod embedded;
+#[cfg(feature = "kafka")]
 pub mod kafka;
+pub mod kafka_config;
 pub mod open;
 pub mod receipt_position;
 pub mod record;
@@ -22,7 +25,9 @@ pub mod traits;
 pub use embedded::{
     DirectIo, EmbeddedConfig, EmbeddedConsumer, EmbeddedLog, EmbeddedProcessor, GroupError, OpenError, ReadOnlyLog,
 };
-pub use kafka::{KafkaConfig, KafkaConsumer, KafkaLog, KafkaOpenError, KafkaProcessor};
+#[cfg(feature = "kafka")]
+pub use kafka::{KafkaConsumer, KafkaLog, KafkaProcessor};
+pub use kafka_config::{KafkaConfig, KafkaOpenError};
 pub use open::{Log, LogOpenError};
 pub use receipt_position::{NoPosition, ReceiptPosition};
 pub use record::{LoggedRecord, Position, Record, RecordKind, TraceText};

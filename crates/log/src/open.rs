@@ -5,9 +5,11 @@ use std::{path::Path, sync::Arc};
 
 use thiserror::Error;
 
+#[cfg(feature = "kafka")]
+use crate::KafkaLog;
 use crate::{
-    EmbeddedConfig, EmbeddedLog, GroupError, KafkaConfig, KafkaLog, KafkaOpenError, LogConsumer, LogInspector,
-    LogProcessor, LogWriter, OpenError, Topic,
+    EmbeddedConfig, EmbeddedLog, GroupError, KafkaConfig, KafkaOpenError, LogConsumer, LogInspector, LogProcessor,
+    LogWriter, OpenError, Topic,
 };
 
 /// Why a log was not opened, or gave no consumer.
@@ -33,6 +35,7 @@ pub enum Log {
     /// In files under one directory, this process's own.
     Embedded(EmbeddedLog),
     /// A topic of Kafka's, any number of processes'.
+    #[cfg(feature = "kafka")]
     Kafka(KafkaLog),
 }
 
@@ -61,11 +64,13 @@ impl Log {
         embedded: &EmbeddedConfig,
         dir: &Path,
     ) -> Result<Self, LogOpenError> {
-        Ok(if kafka.is_given() {
-            Self::Kafka(KafkaLog::open_topic(topic, kafka.clone())?)
-        } else {
-            Self::Embedded(EmbeddedLog::open_topic(topic, dir, embedded.clone())?)
-        })
+        if kafka.is_given() {
+            #[cfg(feature = "kafka")]
+            return Ok(Self::Kafka(KafkaLog::open_topic(topic, kafka.clone())?));
+            #[cfg(not(feature = "kafka"))]
+            return Err(without_kafka(kafka));
+        }
+        Ok(Self::Embedded(EmbeddedLog::open_topic(topic, dir, embedded.clone())?))
     }
 
     /// Opens the log of receipts for reading, beside the processes that write and consume it: takes
@@ -90,11 +95,13 @@ impl Log {
         kafka: &KafkaConfig,
         dir: &Path,
     ) -> Result<Arc<dyn LogInspector>, LogOpenError> {
-        Ok(if kafka.is_given() {
-            Arc::new(KafkaLog::open_topic_to_look(topic, kafka.clone())?)
-        } else {
-            Arc::new(EmbeddedLog::open_read_only(dir)?)
-        })
+        if kafka.is_given() {
+            #[cfg(feature = "kafka")]
+            return Ok(Arc::new(KafkaLog::open_topic_to_look(topic, kafka.clone())?));
+            #[cfg(not(feature = "kafka"))]
+            return Err(without_kafka(kafka));
+        }
+        Ok(Arc::new(EmbeddedLog::open_read_only(dir)?))
     }
 
     /// Appends to it.
@@ -104,6 +111,7 @@ impl Log {
     pub fn writer(&self) -> Result<Arc<dyn LogWriter>, LogOpenError> {
         Ok(match self {
             Self::Embedded(log) => Arc::new(log.clone()),
+            #[cfg(feature = "kafka")]
             Self::Kafka(log) => {
                 log.ready_to_write()?;
                 Arc::new(log.clone())
@@ -119,6 +127,7 @@ impl Log {
     pub fn consumer(&self, group: &str) -> Result<Box<dyn LogConsumer>, LogOpenError> {
         Ok(match self {
             Self::Embedded(log) => Box::new(log.consumer(group)?),
+            #[cfg(feature = "kafka")]
             Self::Kafka(log) => Box::new(log.consumer(group)?),
         })
     }
@@ -131,6 +140,7 @@ impl Log {
     pub fn forget_group(&self, group: &str) -> Result<(), LogOpenError> {
         match self {
             Self::Embedded(log) => log.forget_group(group)?,
+            #[cfg(feature = "kafka")]
             Self::Kafka(_) => {}
         }
         Ok(())
@@ -144,7 +154,9 @@ impl Log {
     pub fn processor(&self, group: &str, verdicts: &Self) -> Result<Box<dyn LogProcessor>, LogOpenError> {
         Ok(match (self, verdicts) {
             (Self::Embedded(log), Self::Embedded(verdicts)) => Box::new(log.processor(group, verdicts)?),
+            #[cfg(feature = "kafka")]
             (Self::Kafka(log), Self::Kafka(verdicts)) => Box::new(log.processor(group, verdicts)?),
+            #[cfg(feature = "kafka")]
             _ => return Err(LogOpenError::DifferentEngines),
         })
     }
@@ -157,8 +169,10 @@ impl Log {
     /// [`LogOpenError`]
     pub fn rewind(kafka: &KafkaConfig, dir: &Path, group: &str, positions: &[(u32, u64)]) -> Result<(), LogOpenError> {
         if kafka.is_given() {
-            KafkaLog::open_to_look(kafka.clone())?.rewind(group, positions)?;
-            return Ok(());
+            #[cfg(feature = "kafka")]
+            return Ok(KafkaLog::open_to_look(kafka.clone())?.rewind(group, positions)?);
+            #[cfg(not(feature = "kafka"))]
+            return Err(without_kafka(kafka));
         }
         for &(_, next_offset) in positions {
             EmbeddedLog::rewind(dir, group, next_offset)?;
@@ -171,6 +185,7 @@ impl Log {
     pub fn inspector(&self) -> Arc<dyn LogInspector> {
         match self {
             Self::Embedded(log) => Arc::new(log.clone()),
+            #[cfg(feature = "kafka")]
             Self::Kafka(log) => Arc::new(log.clone()),
         }
     }
@@ -179,7 +194,16 @@ impl Log {
     pub fn close(&self) {
         match self {
             Self::Embedded(log) => log.close(),
+            #[cfg(feature = "kafka")]
             Self::Kafka(log) => log.close(),
         }
     }
+}
+
+/// The faults of settings that name brokers, in a build without Kafka.
+#[cfg(not(feature = "kafka"))]
+fn without_kafka(kafka: &KafkaConfig) -> LogOpenError {
+    let faults = kafka.validate().err().unwrap_or_default();
+    let faults = faults.into_iter().map(|(key, fault)| format!("kafka.{key} {fault}"));
+    KafkaOpenError::Config(faults.collect()).into()
 }

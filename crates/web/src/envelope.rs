@@ -9,7 +9,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use http::{HeaderValue, Method, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Uri, header};
 use service::host;
 use service::problem::Kind;
 use service::request_id::{HEADER as REQUEST_ID, RequestId};
@@ -128,6 +128,16 @@ fn head_bytes(request: &Request) -> usize {
         + path
 }
 
+/// Whether a person's browser sends the request: it names HTML, programs name JSON or nothing.
+#[must_use]
+pub fn is_browser(headers: &HeaderMap) -> bool {
+    let mut accepted = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|line| line.to_str().ok());
+    accepted.any(|line| line.to_ascii_lowercase().contains("text/html"))
+}
+
 /// No route.
 pub async fn not_found(uri: Uri) -> Failure {
     let path = crate::params::shortened(uri.path());
@@ -141,4 +151,24 @@ pub async fn method_not_allowed(method: Method) -> Failure {
         Kind::MethodNotAllowed,
         format!("{method} isn't possible here; the header Allow lists what is"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browsers_are_told_from_programs() {
+        let is_browser_of = |accepted: &'static str| {
+            is_browser(&HeaderMap::from_iter([(
+                header::ACCEPT,
+                HeaderValue::from_static(accepted),
+            )]))
+        };
+        assert!(is_browser_of(
+            "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+        ));
+        assert!(!is_browser_of("*/*") && !is_browser_of("application/json"));
+        assert!(!is_browser(&HeaderMap::new()));
+    }
 }

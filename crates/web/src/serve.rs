@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::response::Response;
 use http_server::config::address_share;
 use http_server::listen::connections_within;
 use http_server::{ServerConfig, WhenFull};
@@ -67,16 +68,23 @@ impl Connections {
 #[derive(Debug, Clone, Copy)]
 pub struct PeerAddress(pub Option<IpAddr>);
 
+/// Answers one request of `peer`, on whatever port.
+pub fn answer(
+    router: &Router,
+    peer: PeerAddress,
+    mut request: Request<Incoming>,
+) -> impl Future<Output = Response> + Send + use<> {
+    request.extensions_mut().insert(peer);
+    let answer = router.clone().oneshot(request.map(Body::new));
+    async move { answer.await.unwrap_or_else(|never: Infallible| match never {}) }
+}
+
 /// Serves `router` until `shutdown`, then lets requests in progress end, for at most
 /// `drain_ms_max`.
 pub async fn serve(listener: TcpListener, router: Router, connections: Connections, shutdown: &CancellationToken) {
     let handlers = |address| {
         let (router, peer) = (router.clone(), PeerAddress(address));
-        move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(peer);
-            let answer = router.clone().oneshot(request.map(Body::new));
-            async move { answer.await.unwrap_or_else(|never: Infallible| match never {}) }
-        }
+        move |request| answer(&router, peer, request)
     };
     let cut = http_server::serve(
         listener,

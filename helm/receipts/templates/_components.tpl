@@ -119,6 +119,10 @@ a variable is stronger than the file.
 {{- if not $services }}
 - name: RECEIPTS_DATA_DIR
   value: {{ $config.data.dir | quote }}
+- name: RECEIPTS_GATEWAY_LISTEN
+  value: {{ $config.gateway.listen | quote }}
+- name: RECEIPTS_TELEMETRY_METRICS_LISTEN
+  value: {{ $config.telemetry.metrics_listen | quote }}
 {{- with ($config.warehouse).library }}
 - name: RECEIPTS_WAREHOUSE_LIBRARY
   value: {{ . | quote }}

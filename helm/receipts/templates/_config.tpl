@@ -4,8 +4,8 @@
   "telemetry" (dict "log_format" "json" "metrics_listen" "0.0.0.0:9090")
   "data" (dict "dir" "/var/lib/receipts")
   "gateway" (dict "listen" "0.0.0.0:8080")
-  "analytics" (dict "listen" "0.0.0.0:8081")
-  "publisher" (dict "listen" "0.0.0.0:8082")
+  "analytics" (dict "listen" (ternary "0.0.0.0:8080" "0.0.0.0:8081" (eq .Values.mode "allInOne")))
+  "publisher" (dict "listen" (ternary "0.0.0.0:8080" "0.0.0.0:8082" (eq .Values.mode "allInOne")))
 -}}
 {{- if .Values.gateway.acknowledgementKeysSecret -}}
 {{- $_ := set $defaults.gateway "acknowledgement_keys" (list "/etc/receipts/acknowledgement/acknowledgement.key") -}}
@@ -47,6 +47,13 @@
 {{- define "receipts.port" -}}
 {{- $config := include "receipts.config" .root | fromYaml -}}
 {{- index (index $config .section) .key | splitList ":" | last -}}
+{{- end -}}
+
+{{/* The name of a section's port in the all-in-one, whose services share the gateway's unless they have an address of their own: {root, section}. */}}
+{{- define "receipts.allInOnePort" -}}
+{{- $gateway := include "receipts.port" (dict "root" .root "section" "gateway" "key" "listen") -}}
+{{- $own := include "receipts.port" (dict "root" .root "section" .section "key" "listen") -}}
+{{- ternary "gateway" .section (eq $own $gateway) -}}
 {{- end -}}
 
 {{/* A setting in milliseconds, or the program's default, as whole seconds: {root, section, key, default}. */}}

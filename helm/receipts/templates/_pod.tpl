@@ -76,8 +76,10 @@ spec:
         {{- include "receipts.env" (dict "root" $root "secrets" .secrets "extraEnv" $values.extraEnv) | nindent 8 }}
       ports:
         {{- if eq .component "all-in-one" }}
-        {{- range $name, $section := dict "gateway" "gateway" "analytics" "analytics" "publisher" "publisher" }}
-        - {name: {{ $name }}, containerPort: {{ include "receipts.port" (dict "root" $root "section" $section "key" "listen") }}, protocol: TCP}
+        {{- range $section := list "gateway" "analytics" "publisher" }}
+        {{- if eq $section (include "receipts.allInOnePort" (dict "root" $root "section" $section)) }}
+        - {name: {{ $section }}, containerPort: {{ include "receipts.port" (dict "root" $root "section" $section "key" "listen") }}, protocol: TCP}
+        {{- end }}
         {{- end }}
         {{- else if .listens }}
         - {name: http, containerPort: {{ include "receipts.port" (dict "root" $root "section" .section "key" "listen") }}, protocol: TCP}

@@ -36,8 +36,8 @@ struct Index {
 async fn index() -> Json<Index> {
     Json(Index {
         service: "receipts-publisher-api",
-        openapi: "/openapi.json",
-        docs: "/docs",
+        openapi: "/openapi/publisher.json",
+        docs: "/docs/publisher/",
     })
 }
 

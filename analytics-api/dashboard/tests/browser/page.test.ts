@@ -139,7 +139,7 @@ describe('the documents of the APIs', () => {
   it('are shown by a page that loads and tells nothing elsewhere', async () => {
     for (const of of [base, service.addresses.publisher]) {
       await visit(of, {}, async ({ page }) => {
-        await page.goto('/docs/');
+        await page.goto(of === base ? '/docs/analytics/' : '/docs/publisher/');
         await page.locator('.opblock').first().waitFor();
         await page.locator('.opblock-summary').first().click();
         await page.locator('.opblock-body').first().waitFor();

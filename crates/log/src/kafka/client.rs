@@ -13,8 +13,9 @@ use rdkafka::{
     error::{KafkaError, RDKafkaErrorCode},
 };
 
-use super::{config::KafkaConfig, meters::ClientMeters};
+use super::meters::ClientMeters;
 use crate::Topic;
+use crate::kafka_config::KafkaConfig;
 
 /// Pause between two equal kinds of librdkafka's log lines.
 const LOG_PAUSE: Duration = Duration::from_secs(10);

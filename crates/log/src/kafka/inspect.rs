@@ -25,8 +25,6 @@ use tokio::sync::oneshot;
 use super::{
     INSPECTOR,
     client::{self, Events, Role, serve_events},
-    config::KafkaConfig,
-    error::KafkaOpenError,
     headers,
     log_topic::{Appends, LogTopic},
     offsets,
@@ -34,6 +32,7 @@ use super::{
     topic::Topics,
 };
 use crate::{
+    kafka_config::{KafkaConfig, KafkaOpenError},
     record::LoggedRecord,
     traits::{Committed, InspectError, LogInspector, PartitionState},
 };

@@ -1,7 +1,8 @@
 //! A log as a topic of Kafka's.
 
-use super::{config::KafkaConfig, plan::TopicPlan};
+use super::plan::TopicPlan;
 use crate::Topic;
+use crate::kafka_config::KafkaConfig;
 
 /// The way in which a topic is appended to, which decides how it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

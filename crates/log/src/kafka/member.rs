@@ -29,8 +29,6 @@ use rdkafka::{
 use super::{
     MEMBER, client,
     commits::{self, METADATA_BYTES_MAX},
-    config::KafkaConfig,
-    error::KafkaOpenError,
     headers,
     log_topic::{Appends, LogTopic},
     meters::MemberMeters,
@@ -40,6 +38,7 @@ use super::{
     transactions::Transactions,
 };
 use crate::{
+    kafka_config::{KafkaConfig, KafkaOpenError},
     record::LoggedRecord,
     traits::{Assignment, Commit, CommitError, ConsumeError, PollLimits, Polled},
 };

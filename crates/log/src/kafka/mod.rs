@@ -17,10 +17,8 @@
 
 mod client;
 mod commits;
-mod config;
 mod consumer;
 mod delivery;
-mod error;
 mod headers;
 mod inspect;
 mod log_topic;
@@ -34,7 +32,6 @@ mod producer;
 mod reader;
 mod rebalances;
 mod rewind;
-mod security;
 mod topic;
 mod transactions;
 mod writer;
@@ -65,15 +62,10 @@ use self::{
     transactions::Transactions,
     writer::Writer,
 };
-pub use self::{
-    config::{Compression, KafkaConfig},
-    consumer::KafkaConsumer,
-    error::{KafkaOpenError, WrongSetting},
-    processor::KafkaProcessor,
-    security::{SaslMechanism, Secret, SecurityProtocol},
-};
+pub use self::{consumer::KafkaConsumer, processor::KafkaProcessor};
 use crate::{
     Topic,
+    kafka_config::{KafkaConfig, KafkaOpenError},
     record::{LoggedRecord, Position, Record},
     traits::{AppendError, InspectError, LogInspector, LogWriter, PartitionState},
 };

@@ -12,10 +12,7 @@ use std::{
 
 use rdkafka::admin::{ConfigResource, ConfigSource};
 
-use super::{
-    config::{KafkaConfig, message_bytes_max},
-    error::{KafkaOpenError, WrongSetting},
-};
+use crate::kafka_config::{KafkaConfig, KafkaOpenError, WrongSetting, message_bytes_max};
 
 /// The setting that carries the epoch.
 const EPOCH: &str = "delete.retention.ms";

@@ -11,9 +11,9 @@ use rdkafka::{
 
 use super::{
     client::{self, Events, Role},
-    config::{KafkaConfig, message_bytes_max},
     delivery::Delivery,
 };
+use crate::kafka_config::{KafkaConfig, message_bytes_max};
 
 /// The producer, with the thread that serves its deliveries.
 pub(super) type Producer<H> = ThreadedProducer<Deliveries<H>>;

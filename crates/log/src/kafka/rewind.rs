@@ -13,11 +13,10 @@ use rdkafka::{
 use super::{
     client::{self, Events, Role},
     commits,
-    config::KafkaConfig,
-    error::KafkaOpenError,
     log_topic::LogTopic,
     offsets,
 };
+use crate::kafka_config::{KafkaConfig, KafkaOpenError};
 
 /// Commits `positions` (partition, next offset) for `group`. The broker takes a commit from outside
 /// only while the group has no members.

@@ -18,10 +18,9 @@ use rdkafka::{
 
 use super::{
     client,
-    config::KafkaConfig,
-    error::{KafkaOpenError, WrongSetting},
     plan::{TopicPlan, epoch_of, outlive},
 };
+use crate::kafka_config::{KafkaConfig, KafkaOpenError, WrongSetting};
 
 /// Asks and tells the brokers about topics.
 pub(super) struct Topics {

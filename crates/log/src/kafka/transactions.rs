@@ -23,13 +23,13 @@ use uuid::Uuid;
 use super::{
     PROCESSOR,
     client::{Events, Role},
-    config::KafkaConfig,
     delivery::Delivery,
     headers,
     log_topic::LogTopic,
     meters::TransactionMeters,
     producer::{self, Heard, Producer},
 };
+use crate::kafka_config::KafkaConfig;
 use crate::record::Record;
 
 /// An abort that takes longer is left to the next producer, which is made with it.

@@ -25,15 +25,14 @@ use rdkafka::{
 use super::{
     WRITER,
     client::{Events, Role},
-    config::KafkaConfig,
     delivery::{Delivered, Delivery},
-    error::KafkaOpenError,
     headers,
     log_topic::LogTopic,
     meters::WriterMeters,
     producer::{self, Heard, Producer},
 };
 use crate::{
+    kafka_config::{KafkaConfig, KafkaOpenError},
     record::{Position, Record},
     traits::{AppendError, LogWriter},
 };

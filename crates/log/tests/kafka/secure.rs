@@ -2,7 +2,7 @@
 
 use receipt_log::{
     KafkaConfig, KafkaLog, LogWriter,
-    kafka::{SaslMechanism, SecurityProtocol},
+    kafka_config::{SaslMechanism, SecurityProtocol},
 };
 use test_engines::Kafka;
 

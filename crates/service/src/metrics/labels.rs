@@ -112,7 +112,7 @@ pub const LABELS: &[(&str, &str, Values)] = &[
         OneOf(&["fetched", "unchanged", "failed"]),
     ),
     ("", "task", OneOf(&["expiry", "erasure", "directories", "proofs"])),
-    ("", "api", OneOf(&["analytics", "publisher"])),
+    ("", "api", OneOf(&["analytics", "publisher", "front"])),
     (
         "receipts_api_requests_total",
         "route",

@@ -22,7 +22,8 @@ pub enum SecurityProtocol {
 }
 
 impl SecurityProtocol {
-    pub(super) fn name(self) -> &'static str {
+    #[cfg(feature = "kafka")]
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Plaintext => "plaintext",
             Self::Ssl => "ssl",
@@ -31,11 +32,11 @@ impl SecurityProtocol {
         }
     }
 
-    pub(super) fn has_tls(self) -> bool {
+    pub(crate) fn has_tls(self) -> bool {
         matches!(self, Self::Ssl | Self::SaslSsl)
     }
 
-    pub(super) fn has_login(self) -> bool {
+    pub(crate) fn has_login(self) -> bool {
         matches!(self, Self::SaslPlaintext | Self::SaslSsl)
     }
 }
@@ -56,7 +57,8 @@ pub enum SaslMechanism {
 }
 
 impl SaslMechanism {
-    pub(super) fn name(self) -> &'static str {
+    #[cfg(feature = "kafka")]
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Plain => "PLAIN",
             Self::ScramSha256 => "SCRAM-SHA-256",

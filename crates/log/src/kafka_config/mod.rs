@@ -1,17 +1,28 @@
-//! Kafka's settings.
+//! Settings of the log on Kafka, and why it was not opened. Every build reads them, also one
+//! without Kafka, which refuses them.
+
+mod error;
+mod security;
 
 use serde::{Deserialize, Serialize};
 
-use super::security::{SaslMechanism, Secret, SecurityProtocol};
+pub use error::{KafkaOpenError, WrongSetting};
+pub use security::{SaslMechanism, Secret, SecurityProtocol};
 
 /// Bytes around a record in a batch of Kafka's: the batch's header, the record's own lengths.
 /// Generous.
+#[cfg(feature = "kafka")]
 const BATCH_FRAME_BYTES: usize = 1024;
 /// Bytes of a block of verdicts beside a record that was rejected whole: header, schema, and the
 /// row's other columns. More than they take.
 const VERDICTS_FRAME_BYTES: usize = 256 << 10;
 /// Bytes of a record beside its body: more than its headers take.
 const RECORD_FRAME_BYTES: usize = 4 << 10;
+/// Whether this build can open a log on Kafka.
+const HAS_KAFKA: bool = cfg!(feature = "kafka");
+/// Fault of brokers in a build that can't.
+const WITHOUT_KAFKA: &str = "is given, but this program was built without Kafka (the demo's is): take a release \
+                             build or the images, build with the default features (make build), or leave it empty";
 /// librdkafka looks for messages whose time is over once a second.
 const TIMEOUT_SCAN_MS: u64 = 1_000;
 
@@ -29,7 +40,8 @@ pub enum Compression {
 }
 
 impl Compression {
-    pub(super) fn name(self) -> &'static str {
+    #[cfg(feature = "kafka")]
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Lz4 => "lz4",
@@ -178,6 +190,7 @@ impl KafkaConfig {
                 faults.push((key, fault.to_owned()));
             }
         };
+        check("brokers", HAS_KAFKA || !self.is_given(), WITHOUT_KAFKA);
         check("topic", is_topic_name(&self.topic), TOPIC_NAME);
         check("verdicts_topic", is_topic_name(&self.verdicts_topic), TOPIC_NAME);
         let apart = self.topic != self.verdicts_topic;
@@ -337,7 +350,8 @@ impl KafkaConfig {
 }
 
 /// The largest batch of records that a topic must take.
-pub(super) fn message_bytes_max(record_bytes_max: usize) -> usize {
+#[cfg(feature = "kafka")]
+pub(crate) fn message_bytes_max(record_bytes_max: usize) -> usize {
     record_bytes_max + BATCH_FRAME_BYTES
 }
 
@@ -354,6 +368,19 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
 
     use super::*;
+
+    #[test]
+    fn brokers_need_a_build_with_kafka() {
+        let config = KafkaConfig {
+            brokers: "127.0.0.1:9092".to_owned(),
+            ..KafkaConfig::default()
+        };
+        let faults = config.validate().err().unwrap_or_default();
+        let is_refused = faults
+            .iter()
+            .any(|(key, fault)| *key == "brokers" && fault.contains("make build"));
+        assert_eq!(is_refused, !cfg!(feature = "kafka"), "{faults:?}");
+    }
 
     #[test]
     fn the_defaults_fit_and_a_password_is_never_shown() {
