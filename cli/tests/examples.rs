@@ -139,7 +139,14 @@ fn every_example_is_a_command_that_parses_and_fits_a_terminal() {
             "{}: no example of the command itself",
             examples.command
         );
-        for call in calls {
+        for mut call in calls {
+            // Some examples set variables, which this process doesn't have.
+            if call[1] == "new" && !call.contains(&"--client-name".to_owned()) {
+                let options = ["--client-name=a", "--client-version=1", "--organization=b"];
+                call.extend(options.map(str::to_owned));
+            } else if call[1] == "tail" {
+                call.push("--api-key=a".to_owned());
+            }
             let matches = receipts_cli::command::Cli::command().try_get_matches_from(&call);
             assert!(matches.is_ok(), "{call:?}: {}", matches.unwrap_err());
             parsed += 1;
@@ -236,7 +243,7 @@ fn the_help_is_in_groups_and_the_version_names_the_engine() {
 fn completions_and_man_pages_know_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = receipts(&["completions", shell], b"").expect(0).stdout;
-        for word in ["check-signature", "set-tier", "--client-name", "bad-signature"] {
+        for word in ["check-signature", "set-tier", "--client-name"] {
             assert!(
                 script.contains(word.trim_start_matches('-')),
                 "{shell} doesn't know {word}"
