@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::api_key::SecretHash;
 use crate::lifetime::DAY_MS;
+use crate::limits::CHALLENGES_MAX;
 use crate::row::Columns;
 use crate::trail::{self, Change};
 use crate::{Accounts, AccountsError, Domain};
@@ -18,8 +19,6 @@ use crate::{Accounts, AccountsError, Domain};
 pub const TOKEN_PREFIX: &str = "service-verification=";
 /// Time that a token waits to be found, in milliseconds.
 pub const CHALLENGE_MS: i64 = 7 * DAY_MS;
-/// The most open challenges of one account.
-pub const CHALLENGES_MAX: i64 = 1_000;
 /// The most open challenges of one domain: the newest ones. More than one, because a record that is
 /// on its way through caches stays good.
 pub const CHALLENGES_PER_DOMAIN_MAX: i64 = 5;

@@ -47,7 +47,7 @@ enum Kind {
 /// A value of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cell {
-    /// There is none.
+    /// No value.
     Absent,
     /// A text.
     Text(String),

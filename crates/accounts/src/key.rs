@@ -6,6 +6,7 @@ use sqlx::any::AnyRow;
 use sqlx::{Any, Transaction};
 
 use crate::config::KeysMax;
+use crate::limits::KEY_DOMAINS_MAX;
 use crate::page::{Cursor, Page};
 use crate::row::Columns;
 use crate::scope::{joined, ordered, parse_scopes};
@@ -14,8 +15,6 @@ use crate::{Accounts, AccountsError, ApiKey, Domain, Scope, Tier};
 
 /// The most keys that the operator is shown.
 pub const KEYS_LISTED_MAX: i64 = 1_000;
-/// The most domains that one key is limited to.
-pub const KEY_DOMAINS_MAX: usize = 100;
 /// The longest label, in characters.
 const NAME_CHARS_MAX: usize = 100;
 
@@ -364,12 +363,12 @@ pub(crate) async fn end(
     Ok(change.execute(&mut **transaction).await?.rows_affected() > 0)
 }
 
-/// A row of [`select`].
-/// The scopes of a key's row.
+/// Scopes of a key's row.
 pub(crate) fn read_scopes(row: &AnyRow) -> Result<Vec<Scope>, AccountsError> {
     parse_scopes(row.value("scopes")?).map_err(|error| AccountsError::Store(error.to_string()))
 }
 
+/// Reads a row of [`select`].
 pub(crate) fn read(row: &AnyRow) -> Result<KeyInfo, AccountsError> {
     Ok(KeyInfo {
         key_id: row.value("id")?,

@@ -23,8 +23,7 @@ use std::str::FromStr;
 use sqlx::{Any, Transaction};
 
 use crate::erasure::{self, Erasure, ErasureState};
-use crate::expiry::{OLD_NEWS_MS, URGENT_MS};
-use crate::lifetime::DAY_MS;
+use crate::lifetime::{DAY_MS, OLD_NEWS_MS, URGENT_MS};
 use crate::row::Columns;
 use crate::{Accounts, AccountsError};
 
