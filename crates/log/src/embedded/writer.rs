@@ -20,7 +20,7 @@ use super::{
     scan::INDEX_STEP_BYTES,
     segment_file::{FRAMES_START, Header, SegmentReader, open_for_append, sealed_length, segment_path, sync_dir},
     shared::Shared,
-    upkeep::room_for_segment,
+    upkeep::{SealedSegment, room_for_segment},
 };
 use crate::{
     record::{LoggedRecord, Position},
@@ -30,13 +30,6 @@ use crate::{
 /// After a failure the log tries to write again after so long, doubling up to the second.
 const PROBE_PAUSE_MIN: Duration = Duration::from_millis(100);
 const PROBE_PAUSE_MAX: Duration = Duration::from_secs(5);
-
-/// A segment is full: its file may be cut to its frames.
-#[derive(Debug)]
-pub(super) struct Sealed {
-    pub(super) segment: Arc<Segment>,
-    pub(super) end_at: u64,
-}
 
 /// The segment being written.
 struct Active {
@@ -51,7 +44,7 @@ struct Active {
 /// State of the writing thread.
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    sealed: Sender<Sealed>,
+    sealed: Sender<SealedSegment>,
     /// `None` before the first segment, and after a failure: what was being written can't be
     /// trusted any more (a failed sync drops dirty pages, and the next one would succeed), so
     /// writing continues in a new segment.
@@ -65,7 +58,7 @@ pub(super) struct Writer {
 
 impl Writer {
     /// A writer that continues where recovery found the end, or begins a log's first segment.
-    pub(super) fn begin(shared: Arc<Shared>, sealed: Sender<Sealed>, tail: Option<Tail>) -> io::Result<Self> {
+    pub(super) fn begin(shared: Arc<Shared>, sealed: Sender<SealedSegment>, tail: Option<Tail>) -> io::Result<Self> {
         let mut buffer = AlignedBuffer::new(1 << 20);
         let active = match tail {
             None => None,
@@ -244,7 +237,7 @@ impl Writer {
         self.buffer.clear();
         if let Some(Active { segment, end_at, .. }) = before {
             // If upkeep is that far behind, the segment merely keeps its reserved space.
-            let _ = self.sealed.try_send(Sealed { segment, end_at });
+            let _ = self.sealed.try_send(SealedSegment { segment, end_at });
         }
         Ok(())
     }

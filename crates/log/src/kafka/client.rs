@@ -13,8 +13,7 @@ use rdkafka::{
     error::{KafkaError, RDKafkaErrorCode},
 };
 
-use super::{config::KafkaConfig, meters::ClientMeters};
-use crate::Topic;
+use super::{config::KafkaConfig, meters::ClientMeters, role::Role};
 
 /// Pause between two equal kinds of librdkafka's log lines.
 const LOG_PAUSE: Duration = Duration::from_secs(10);
@@ -22,14 +21,6 @@ const LOG_PAUSE: Duration = Duration::from_secs(10);
 const EVENTS_MAX: usize = 32;
 /// Kinds of log lines distinguished; librdkafka has fewer.
 const LOG_KINDS_MAX: usize = 64;
-
-/// The purpose of a client, and its log.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Role {
-    /// The label `client` of the metrics.
-    pub(super) client: &'static str,
-    pub(super) topic: Topic,
-}
 
 /// The settings of a client, before what its role adds.
 pub(super) fn base(config: &KafkaConfig, role: &str) -> ClientConfig {

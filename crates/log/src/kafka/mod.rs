@@ -23,6 +23,7 @@ mod delivery;
 mod error;
 mod headers;
 mod inspect;
+mod inspected_topic;
 mod log_topic;
 mod member;
 mod meters;
@@ -34,6 +35,7 @@ mod producer;
 mod reader;
 mod rebalances;
 mod rewind;
+mod role;
 mod security;
 mod topic;
 mod transactions;
@@ -55,12 +57,13 @@ use rdkafka::{
 };
 
 use self::{
-    client::{Events, Role},
+    client::Events,
     consumer::Membership,
     inspect::Inspector,
     log_topic::{Appends, LogTopic},
     member::Member,
     plan::TopicPlan,
+    role::Role,
     topic::Topics,
     transactions::Transactions,
     writer::Writer,

@@ -10,9 +10,10 @@ use rdkafka::{
 };
 
 use super::{
-    client::{self, Events, Role},
+    client::{self, Events},
     config::{KafkaConfig, message_bytes_max},
     delivery::Delivery,
+    role::Role,
 };
 
 /// The producer, with the thread that serves its deliveries.

@@ -9,12 +9,7 @@ use rdkafka::{
     types::RDKafkaRespErr,
 };
 
-use super::{
-    MEMBER,
-    client::{Events, Role},
-    log_topic::LogTopic,
-    offsets,
-};
+use super::{MEMBER, client::Events, log_topic::LogTopic, offsets, role::Role};
 
 /// Change by a rebalance, in order.
 pub(super) enum Change {

@@ -11,12 +11,13 @@ use rdkafka::{
 };
 
 use super::{
-    client::{self, Events, Role},
+    client::{self, Events},
     commits,
     config::KafkaConfig,
     error::KafkaOpenError,
     log_topic::LogTopic,
     offsets,
+    role::Role,
 };
 
 /// Commits `positions` (partition, next offset) for `group`. The broker takes a commit from outside

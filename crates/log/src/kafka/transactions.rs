@@ -22,13 +22,14 @@ use uuid::Uuid;
 
 use super::{
     PROCESSOR,
-    client::{Events, Role},
+    client::Events,
     config::KafkaConfig,
     delivery::Delivery,
     headers,
     log_topic::LogTopic,
     meters::TransactionMeters,
     producer::{self, Heard, Producer},
+    role::Role,
 };
 use crate::record::Record;
 

@@ -24,7 +24,7 @@ use rdkafka::{
 
 use super::{
     WRITER,
-    client::{Events, Role},
+    client::Events,
     config::KafkaConfig,
     delivery::{Delivered, Delivery},
     error::KafkaOpenError,
@@ -32,6 +32,7 @@ use super::{
     log_topic::LogTopic,
     meters::WriterMeters,
     producer::{self, Heard, Producer},
+    role::Role,
 };
 use crate::{
     record::{Position, Record},
