@@ -23,7 +23,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use parking_lot::Mutex;
 
 use crate::EngineError;
-use crate::error::with_causes;
+use crate::error::{code_in, with_causes};
 
 /// `chdb_connection *`: a pointer to the handle that the statement functions take.
 type ConnectionCell = *mut *mut c_void;
@@ -169,13 +169,6 @@ impl Failure {
             message,
         }
     }
-}
-
-/// The number in ClickHouse's `Code: 60. DB::Exception: ...`.
-pub(crate) fn code_in(message: &str) -> Option<u32> {
-    let rest = &message[message.find("Code: ")? + 6..];
-    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    rest[..digits].parse().ok()
 }
 
 /// A connection: one statement at a time, from one thread at a time.

@@ -147,7 +147,9 @@ impl Client {
         let connector = Connector {
             target: target.clone(),
             tls: match target {
-                Target::Url(url) if is_https(url) => Some(tls::client_config(config).map_err(WarehouseError::Config)?),
+                Target::Url(url) if is_https(url) => {
+                    Some(tls::client_config(&config.tls_files()).map_err(WarehouseError::Config)?)
+                }
                 _ => None,
             },
             wait_max: Duration::from_millis(config.connect_wait_ms_max),

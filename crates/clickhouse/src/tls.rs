@@ -8,15 +8,23 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use crate::WarehouseConfig;
+/// Files of certificates and keys, in PEM.
+pub(crate) struct TlsFiles<'a> {
+    /// Authorities to trust; without one, the system's.
+    pub(crate) ca: Option<&'a Path>,
+    /// The client's certificate.
+    pub(crate) certificate: Option<&'a Path>,
+    /// The certificate's key.
+    pub(crate) key: Option<&'a Path>,
+}
 
-/// Whom we trust and who we are. Without a CA file, the system's certificates are trusted.
+/// Settings of the TLS client: whom it trusts and who it is.
 ///
 /// # Errors
 /// A file that can't be read or holds something else, in words that name the key.
-pub(crate) fn client_config(config: &WarehouseConfig) -> Result<Arc<ClientConfig>, String> {
+pub(crate) fn client_config(files: &TlsFiles<'_>) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
-    if let Some(path) = &config.tls_ca_file {
+    if let Some(path) = files.ca {
         for certificate in certificates("tls_ca_file", path)? {
             let added = roots.add(certificate);
             added.map_err(|error| fault("tls_ca_file", path, &error.to_string()))?;
@@ -33,7 +41,7 @@ pub(crate) fn client_config(config: &WarehouseConfig) -> Result<Arc<ClientConfig
         .with_safe_default_protocol_versions()
         .map_err(|error| format!("warehouse.url: TLS can't be used: {error}"))?
         .with_root_certificates(roots);
-    let built = match (&config.tls_certificate_file, &config.tls_key_file) {
+    let built = match (files.certificate, files.key) {
         (Some(certificate), Some(key)) => {
             let chain = certificates("tls_certificate_file", certificate)?;
             let private = PrivateKeyDer::from_pem_file(key);
