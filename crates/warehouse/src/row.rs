@@ -10,7 +10,7 @@ use crate::arrow::{Column, TIME, instants, lists_of_tuples, positions};
 use crate::progress::VerdictsPosition;
 use crate::touched::Touched;
 
-/// That a rejected receipt counts now.
+/// A rejected receipt that counts now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayRow {
     /// The rejected row's position.

@@ -109,7 +109,7 @@ pub struct Rejected {
     pub replay: Option<Replay>,
 }
 
-/// That a rejected receipt counts now.
+/// A rejected receipt that counts now.
 #[derive(Debug, Clone, PartialEq, Eq, Row, Deserialize)]
 pub struct Replay {
     /// The rejected receipt's position.
