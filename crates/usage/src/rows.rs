@@ -13,7 +13,7 @@ use warehouse::WarehouseError;
 
 use crate::Grain;
 use crate::calendar::{HALF_HOUR_S, day_of};
-use crate::counting::NewReceipt;
+use crate::counted_key::NewReceipt;
 
 /// The inserted columns with their types, as `input()` takes them.
 pub(crate) const STRUCTURE: &str = "grain String, publisher String, time UInt32, entry_id UUID, half_hour UInt8, \

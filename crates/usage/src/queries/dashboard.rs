@@ -9,19 +9,8 @@ use super::column::Column;
 use super::newest::Texts;
 use super::ranking::{By, ItemId, Ranked, Ranking};
 use super::source::{PER_PURPOSE, Source, count};
-use super::{ByTrust, PartTotals};
+use super::{ByTrust, PartTotals, UsageByPurpose};
 use crate::Usage;
-
-/// Receipts per purpose.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct UsageByPurpose {
-    /// `training`.
-    pub training: u64,
-    /// `inference`.
-    pub inference: u64,
-    /// `research`.
-    pub research: u64,
-}
 
 /// Entry and how often it was used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,23 +57,6 @@ struct TotalsRow {
     proven_research: i64,
     proven_clients: u64,
     unproven_clients: u64,
-}
-
-impl UsageByPurpose {
-    /// Receipts of all purposes.
-    #[must_use]
-    pub fn total(self) -> u64 {
-        self.training + self.inference + self.research
-    }
-
-    /// Sums of [`PER_PURPOSE`].
-    pub(super) fn of_sums(training: i64, inference: i64, research: i64) -> Self {
-        Self {
-            training: count(training),
-            inference: count(inference),
-            research: count(research),
-        }
-    }
 }
 
 impl Usage {
