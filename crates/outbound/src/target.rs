@@ -8,7 +8,7 @@ use url::{Host, Url};
 
 use crate::{Config, Error};
 
-/// More than any server takes, and than service-interface.md's limit for an entry's URL.
+/// More than any server takes, and than the limit for an entry's URL.
 const URL_BYTES_MAX: usize = 4_096;
 
 /// Target of a connection, and of its request.
