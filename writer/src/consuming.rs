@@ -23,6 +23,7 @@ use crate::pipeline::{Ended, Shard};
 use crate::reading::Reader;
 use crate::rebuilding::Rebuilder;
 use crate::resumption::{ResumeError, resume};
+use crate::shard_database::shard_database;
 
 /// The longest wait of one poll.
 const POLL_WAIT: Duration = Duration::from_millis(100);
@@ -43,7 +44,7 @@ const UNKNOWN: &str = "shard";
 
 /// Dependencies of the writer.
 pub struct Deps {
-    /// This writer's membership in the group [`crate::GROUP`] of `verdicts`.
+    /// Membership in the group [`crate::GROUP`] of `verdicts`.
     pub consumer: Box<dyn LogConsumer>,
     /// [`crate::evidence::consumer`]; `None` stores no evidence.
     pub evidence: Option<Box<dyn LogConsumer>>,
@@ -220,7 +221,7 @@ impl Consuming {
         self.waiting.retain(|(waiting, _)| *waiting != shard);
         self.superseded.retain(|(_, superseded)| *superseded != shard);
         self.unknown.remove(&shard);
-        let Some(warehouse) = configured(&self.warehouse, &self.retry, UNKNOWN, shard).await? else {
+        let Some(warehouse) = shard_database(&self.warehouse, &self.retry, UNKNOWN, shard).await? else {
             // Other shards continue. Nothing is lost: this one's records stay in the log.
             self.unknown.insert(shard);
             return Ok(());
@@ -330,36 +331,6 @@ impl Consuming {
             self.commit(commit).await;
         }
     }
-}
-
-/// The shard's database; none, and `part` of readiness says why, if the configuration can't be
-/// right.
-pub(crate) async fn configured(
-    all: &Warehouse,
-    retry: &Retry,
-    part: &'static str,
-    shard: u32,
-) -> Result<Option<Warehouse>, Stopped> {
-    let reason = match all.shard(shard) {
-        Ok(warehouse) => {
-            let other = || warehouse.writer_of_other_shard(shard);
-            let Some(other) = retry.until_done("warehouse", other).await? else {
-                return Ok(Some(warehouse.clone()));
-            };
-            format!(
-                "the database `{}` has the tables of shard {other}, and warehouse.shards names it for shard {shard}: shards \
-                 never change their places in warehouse.shards",
-                warehouse.database()
-            )
-        }
-        Err(error) => error.to_string(),
-    };
-    error!(
-        shard,
-        part, reason, "nothing of the shard is stored until this process is configured and started again"
-    );
-    retry.parts.failed(part, reason);
-    Ok(None)
 }
 
 /// Hands the first waiting records to their pipeline. Records of shards without a pipeline are

@@ -18,9 +18,9 @@ use tracing::{error, warn};
 use warehouse::{Remedy, VerdictsPosition, Warehouse};
 
 use crate::config::WriterConfig;
-use crate::consuming::configured;
 use crate::error::WriterError;
 use crate::reading::decode;
+use crate::shard_database::shard_database;
 
 /// The longest wait of one poll, and the pause between two while the log has little: evidence isn't
 /// urgent, and many small polls cost CPU.
@@ -155,7 +155,7 @@ impl EvidenceWriter {
             let shard = assignment.partition;
             gathered.shards.remove(&shard);
             unknown.remove(&shard);
-            match configured(&self.warehouse, &self.retry, PART, shard).await? {
+            match shard_database(&self.warehouse, &self.retry, PART, shard).await? {
                 Some(warehouse) => {
                     self.resume(assignment, &warehouse, consumer).await?;
                     // The consumer returns these records again.

@@ -47,9 +47,9 @@ struct Current {
 
 /// Result of a step.
 enum Stepped {
-    /// There may be more.
+    /// A request is done; another may follow.
     Done,
-    /// There is no request.
+    /// No request.
     Idle,
     /// Another writer owns the shard.
     Superseded,
