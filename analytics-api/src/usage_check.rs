@@ -12,7 +12,7 @@ use metrics::{counter, gauge};
 use usage::{Mismatch, Usage};
 use warehouse::WarehouseError;
 
-use crate::app::App;
+use crate::state::AnalyticsState;
 
 /// The shortest pause between two days.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
@@ -29,7 +29,7 @@ struct Pass {
 }
 
 /// Checks one day after another, until it is aborted.
-pub(crate) async fn watch(app: Arc<App>) {
+pub(crate) async fn watch(app: Arc<AnalyticsState>) {
     let percent = app.config.usage_check_percent_max;
     gauge!("receipts_usage_mismatches").set(0.0);
     if percent == 0 {

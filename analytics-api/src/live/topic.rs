@@ -14,11 +14,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use warehouse::{ExportedReceipt, NewOffsets, Scope, StreamPosition, WarehouseError};
 
+use super::Live;
 use super::event;
 use super::follower::{self, Changes};
 use super::totals::{Day, NoDay, Totals};
 use super::updates::{Sums, Update, Updates};
-use crate::app::App;
 use crate::completeness::Completeness;
 use crate::routes::receipts::listed;
 
@@ -113,7 +113,7 @@ pub(super) enum UpdateError {
 }
 
 /// Makes updates until the topic had no subscribers for a while.
-pub(super) async fn run(app: Arc<App>, topic: Arc<Topic>) {
+pub(super) async fn run(live: Arc<Live>, topic: Arc<Topic>) {
     let mut state = State::default();
     let mut pending: Option<Changes> = None;
     let (mut quiet_until, mut pause_until) = (Instant::now(), Instant::now());
@@ -126,9 +126,9 @@ pub(super) async fn run(app: Arc<App>, topic: Arc<Topic>) {
             false => pause_until,
         });
         tokio::select! {
-            () = app.live.closing.cancelled() => return,
+            () = live.closing.cancelled() => return,
             () = &mut deserted => {
-                if app.live.close_deserted(&topic) {
+                if live.close_deserted(&topic) {
                     return;
                 }
                 deserted.set(topic.deserted());
@@ -144,7 +144,7 @@ pub(super) async fn run(app: Arc<App>, topic: Arc<Topic>) {
             () = sleep_until(due.unwrap_or(pause_until)), if due.is_some() => {
                 let Some(changes) = pending.take() else { continue };
                 let started = Instant::now();
-                if let Err(error) = topic.update(&app, &mut state, &changes).await {
+                if let Err(error) = topic.update(&live, &mut state, &changes).await {
                     if let Some(suppressed) = FAILED.pass() {
                         tracing::warn!(%error, suppressed, "live streams wait for their next update");
                     }
@@ -196,18 +196,18 @@ impl Topic {
         }
     }
 
-    async fn update(&self, app: &App, state: &mut State, changes: &Changes) -> Result<(), UpdateError> {
+    async fn update(&self, live: &Live, state: &mut State, changes: &Changes) -> Result<(), UpdateError> {
         let is_first = state.sums == Sums::default();
         let receipts = match changes.are_unknown {
             // Streams begin with the first update.
             _ if is_first => Some(Vec::new()),
             true => None,
-            false => self.arrivals(app, &changes.offsets, &changes.hours).await?,
+            false => self.arrivals(live, &changes.offsets, &changes.hours).await?,
         };
         let day = Day::new(changes.to.complete_ms, &self.tz)?;
         let totals = match state.totals.take() {
             Some(totals) if totals.are_current(day, changes) => totals,
-            _ => self.totals(app, day).await?,
+            _ => self.totals(live, day).await?,
         };
         let before = state.sums;
         let after = Sums {
@@ -217,10 +217,10 @@ impl Topic {
         };
         let mut receipts = receipts.unwrap_or_default();
         receipts.truncate(EVENT_RECEIPTS_MAX);
-        let (receipts, count) = self.array(app, receipts).await?;
+        let (receipts, count) = self.array(live, receipts).await?;
         self.updates.publish(Update {
             to: Arc::clone(&changes.to),
-            totals: totals.json(Completeness::new(changes.to.complete_ms, app.audit.has_findings()))?,
+            totals: totals.json(Completeness::new(changes.to.complete_ms, live.app.audit.has_findings()))?,
             receipts,
             count: count as u64,
             before,
@@ -237,7 +237,7 @@ impl Topic {
     ///
     /// # Errors
     /// [`UpdateError`]: try again.
-    pub(super) async fn resume(&self, app: &App, from: &StreamPosition) -> Result<Start, UpdateError> {
+    pub(super) async fn resume(&self, live: &Live, from: &StreamPosition) -> Result<Start, UpdateError> {
         let mut further = self.updates.subscribe();
         let deadline = Instant::now() + BEHIND_WAIT_MAX;
         loop {
@@ -267,7 +267,7 @@ impl Topic {
             return Ok(shared.start(updates));
         }
         let to = self.updates.newest().ok_or(UpdateError::Unavailable)?;
-        let missed = self.missed(app, from, &to).await?;
+        let missed = self.missed(live, from, &to).await?;
         let from = from.clone();
         let start = resumption
             .insert(Resumption { from, to, missed })
@@ -275,16 +275,16 @@ impl Topic {
         Ok(start)
     }
 
-    async fn missed(&self, app: &App, from: &StreamPosition, to: &Update) -> Result<Missed, UpdateError> {
-        let Some(changes) = follower::changes(app, from, &to.to.shards).await? else {
+    async fn missed(&self, live: &Live, from: &StreamPosition, to: &Update) -> Result<Missed, UpdateError> {
+        let Some(changes) = follower::changes(live, from, &to.to.shards).await? else {
             return Ok(Missed::TooMuch);
         };
         let hours = changes.touched.hours(&self.key.scope);
-        let Some(receipts) = self.arrivals(app, &changes.offsets, &hours).await? else {
+        let Some(receipts) = self.arrivals(live, &changes.offsets, &hours).await? else {
             return Ok(Missed::TooMuch);
         };
         let all = receipts.len();
-        let (receipts, count) = self.array(app, receipts).await?;
+        let (receipts, count) = self.array(live, receipts).await?;
         Ok(match count {
             _ if count < all => Missed::TooMuch,
             0 => Missed::Nothing,
@@ -294,31 +294,31 @@ impl Topic {
 
     async fn arrivals(
         &self,
-        app: &App,
+        live: &Live,
         offsets: &NewOffsets,
         hours: &BTreeSet<u32>,
     ) -> Result<Option<Vec<ExportedReceipt>>, UpdateError> {
         if hours.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        let query = app.warehouse().arrivals(&self.key.scope, offsets, hours);
-        app.live.query(&self.key.account_id, query).await
+        let query = live.app.warehouse().arrivals(&self.key.scope, offsets, hours);
+        live.query(&self.key.account_id, query).await
     }
 
-    async fn totals(&self, app: &App, day: Day) -> Result<Totals, UpdateError> {
+    async fn totals(&self, live: &Live, day: Day) -> Result<Totals, UpdateError> {
         let queried = Instant::now();
-        let snapshot = app.snapshot().await.map_err(|_| UpdateError::Unavailable)?;
+        let snapshot = live.app.snapshot().await.map_err(|_| UpdateError::Unavailable)?;
         let filter = day.filter();
         let query = snapshot.usage().dashboard(&self.key.scope, &filter, 0);
-        let stats = app.live.query(&self.key.account_id, query).await?;
+        let stats = live.query(&self.key.account_id, query).await?;
         Ok(Totals::new(day, stats, queried))
     }
 
     /// A JSON array of the first receipts that one event has room for, and their number.
-    async fn array(&self, app: &App, receipts: Vec<ExportedReceipt>) -> Result<(String, usize), UpdateError> {
+    async fn array(&self, live: &Live, receipts: Vec<ExportedReceipt>) -> Result<(String, usize), UpdateError> {
         match receipts.is_empty() {
             true => Ok(("[]".to_owned(), 0)),
-            false => Ok(event::array(&listed(app, &self.principal, receipts).await)?),
+            false => Ok(event::array(&listed(&live.app, &self.principal, receipts).await)?),
         }
     }
 }

@@ -10,10 +10,9 @@ use usage::DashboardStats;
 use warehouse::Filter;
 
 use super::follower::Changes;
+use crate::answers::{PurposeCounts, TotalsByTrust};
 use crate::buckets::{BucketError, start_of};
 use crate::completeness::Completeness;
-use crate::routes::PurposeCounts;
-use crate::trust::TotalsByTrust;
 
 /// Age of totals without changes: an erasure changes them too.
 const AGE_MAX: Duration = Duration::from_secs(60);

@@ -15,18 +15,17 @@ use web::params::parse_uuid;
 use web::{Failure, rfc3339_ms};
 
 use super::summary::{self, Rows};
-use super::{ClientCount, PurposeCounts, top};
+use super::top;
 use crate::access::Access;
-use crate::app::App;
+use crate::answers::{ClientCount, PurposeCounts, Refusals, TotalsByTrust};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::labels::{Labelled, Labels};
-use crate::openapi::Refusals;
 use crate::parameters::{
     self, BEFORE_VERIFICATION, CLIENT, DOMAIN, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ,
 };
 use crate::selection::{OpenRange, everything, filter};
-use crate::trust::TotalsByTrust;
+use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/content/{entryId}";
 pub(crate) const PARAMETERS: &[Query] = &[
@@ -107,7 +106,7 @@ impl Tabular for Entry {
     ),
 )]
 pub(crate) async fn entry(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<AnalyticsState>>,
     access: Access,
     Extension(principal): Extension<Arc<Principal>>,
     Path(entry_id): Path<String>,

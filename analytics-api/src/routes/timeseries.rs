@@ -16,16 +16,15 @@ use warehouse::Filter;
 
 use self::question::{Period, Question};
 use crate::access::Access;
-use crate::app::App;
+use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Cell, Table, Tabular};
-use crate::openapi::Refusals;
 use crate::parameters::{
     self, BEFORE_VERIFICATION, CLIENT, COMPARE, DOMAIN, ENTRY, FROM, GROUP_BY, INTERVAL, KEY, METRIC, MODEL, OPERATOR,
     PURPOSE, Query, SERIES_LIMIT, TO, TRUST, TZ,
 };
 use crate::selection::{PURPOSES, filter};
-use crate::trust::ByTrust;
+use crate::state::AnalyticsState;
 use web::{Failure, rfc3339};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/timeseries";
@@ -240,7 +239,7 @@ impl Values {
     ),
 )]
 pub(crate) async fn timeseries(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<AnalyticsState>>,
     access: Access,
     headers: HeaderMap,
     uri: Uri,
