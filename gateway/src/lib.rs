@@ -2,7 +2,7 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | `listener` | the port, and regular work beside it |
+//! | `listener`, `connection` | the port, regular work beside it, and its connections |
 //! | `exchange`, `route`, `call` | a request, its sender, and its answer |
 //! | `submit`, `registered`, `append` | a receipt or batch on its way to the log |
 //! | `explain`, `webhook`, `entry_book` | other addresses that take receipts |
@@ -21,6 +21,7 @@ mod body;
 mod buffer;
 mod call;
 mod config;
+mod connection;
 mod encoding;
 mod entry_book;
 mod exchange;
