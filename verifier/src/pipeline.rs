@@ -31,7 +31,7 @@ use crate::stamping::Policies;
 
 /// Dependencies of the verifier.
 pub struct Deps {
-    /// This verifier's membership in the group [`crate::GROUP`] of `receipts`, which appends to
+    /// Membership in the group [`crate::GROUP`] of `receipts`, which appends to
     /// `verdicts`.
     pub processor: Box<dyn LogProcessor>,
     /// The log `receipts`.

@@ -11,7 +11,7 @@ use crate::send::submission::Submission;
 /// The answer to the largest batch names each of its 10,000 receipts.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
-/// Statuses that may change later; a webhook that can't store answers 500 (service-interface.md).
+/// Statuses that may change later; a webhook that can't store answers 500.
 const PASSING: [StatusCode; 6] = [
     StatusCode::REQUEST_TIMEOUT,
     StatusCode::TOO_MANY_REQUESTS,

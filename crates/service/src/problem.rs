@@ -133,7 +133,7 @@ kinds! {
     OperatorKeyHeldElsewhere = CONFLICT, "operator_key_held_elsewhere", "Another operator has the key";
     /// The account or the operator has as many of these as it may have.
     TooManyOperatorItems = CONFLICT, "too_many_operator_items", "As many operators, keys or client IDs as allowed";
-    /// There is no deletion to take back.
+    /// No deletion is pending.
     NoDeletionPending = CONFLICT, "no_deletion_pending", "The account isn't to be deleted";
     /// The time to take a deletion back is over.
     DeletionFinal = CONFLICT, "deletion_final", "The deletion can't be taken back any more";
