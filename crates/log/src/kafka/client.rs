@@ -176,6 +176,7 @@ pub(super) fn explain(client: &BaseConsumer<Events>, error: &KafkaError) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Topic;
 
     #[test]
     fn a_kind_of_line_is_written_once_in_a_while() {

@@ -19,7 +19,7 @@ use super::{
     config::KafkaConfig,
     error::KafkaOpenError,
     inspected_topic::{
-        IDLE_INTERVAL, InspectedTopic, InspectorClient, Polled, assign_at, next_record, partitions_of, unavailable,
+        IDLE_INTERVAL, InspectedTopic, InspectorClient, PolledEvent, assign_at, next_record, partitions_of, unavailable,
     },
     log_topic::LogTopic,
     offsets,
@@ -291,9 +291,9 @@ fn first_times(
         let mut read = || {
             while !unknown.is_empty() {
                 let (partition, first) = match next_record(client, view.epoch(), deadline).map_err(explain)? {
-                    Polled::Record(record) => (record.position.partition, Some(record.appended_at_ms)),
-                    Polled::End(partition) => (partition, None),
-                    Polled::Nothing => {
+                    PolledEvent::Record(record) => (record.position.partition, Some(record.appended_at_ms)),
+                    PolledEvent::End(partition) => (partition, None),
+                    PolledEvent::Nothing => {
                         return Err(unavailable(
                             "the first records that aren't committed could not be read in time",
                         ));

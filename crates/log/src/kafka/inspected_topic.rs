@@ -141,7 +141,7 @@ fn is_out_of_range(error: &KafkaError) -> bool {
 }
 
 /// The next event of a client's assignment.
-pub(super) enum Polled {
+pub(super) enum PolledEvent {
     Record(LoggedRecord),
     /// Of this partition there are no more records: its end was reached since it was assigned.
     End(u32),
@@ -151,19 +151,19 @@ pub(super) enum Polled {
 
 /// Waits for the next record until `deadline`; errors that librdkafka tries again over are passed
 /// over.
-pub(super) fn next_record(client: &InspectorClient, epoch: u32, deadline: Instant) -> Result<Polled, KafkaError> {
+pub(super) fn next_record(client: &InspectorClient, epoch: u32, deadline: Instant) -> Result<PolledEvent, KafkaError> {
     loop {
         let wait = deadline.saturating_duration_since(Instant::now());
         match client.poll(wait) {
-            Some(Ok(message)) => return Ok(Polled::Record(headers::record_of(&message, epoch))),
+            Some(Ok(message)) => return Ok(PolledEvent::Record(headers::record_of(&message, epoch))),
             Some(Err(KafkaError::PartitionEOF(partition))) => {
-                return Ok(Polled::End(u32::try_from(partition).unwrap_or(u32::MAX)));
+                return Ok(PolledEvent::End(u32::try_from(partition).unwrap_or(u32::MAX)));
             }
             Some(Err(error)) if is_out_of_range(&error) => return Err(error),
             Some(Err(_)) | None => {}
         }
         if wait.is_zero() {
-            return Ok(Polled::Nothing);
+            return Ok(PolledEvent::Nothing);
         }
     }
 }

@@ -91,10 +91,10 @@ const PROCESSOR: &str = "processor";
 /// waits for the brokers.
 #[derive(Clone)]
 pub struct KafkaLog {
-    open: Arc<Open>,
+    open: Arc<OpenTopic>,
 }
 
-struct Open {
+struct OpenTopic {
     config: Arc<KafkaConfig>,
     topic: Arc<LogTopic>,
     epoch: Arc<AtomicU32>,
@@ -168,7 +168,7 @@ impl KafkaLog {
             "the log on Kafka is open"
         );
         Ok(Self {
-            open: Arc::new(Open {
+            open: Arc::new(OpenTopic {
                 config: Arc::new(config),
                 topic: Arc::new(topic),
                 epoch: Arc::new(AtomicU32::new(epoch)),
@@ -273,7 +273,7 @@ impl KafkaLog {
     }
 }
 
-impl Open {
+impl OpenTopic {
     fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         if let Some(Ok(writer)) = self.writer.get() {
@@ -285,7 +285,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenTopic {
     fn drop(&mut self) {
         self.close();
     }

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::{
     client::{self, serve_events},
     inspected_topic::{
-        IDLE_INTERVAL, InspectedTopic, InspectorClient, Polled, assign_at, next_record, partitions_of, unavailable,
+        IDLE_INTERVAL, InspectedTopic, InspectorClient, PolledEvent, assign_at, next_record, partitions_of, unavailable,
     },
     log_topic::Appends,
 };
@@ -165,18 +165,18 @@ impl InspectorReader {
         let (mut records, mut bytes) = (Vec::new(), 0);
         while cursor.next_offset < cursor.end_offset {
             let next = match cursor.left_over.take() {
-                Some(record) => Ok(Polled::Record(record)),
+                Some(record) => Ok(PolledEvent::Record(record)),
                 None => next_record(&self.client, self.view.epoch(), deadline),
             };
             let record = match next.map_err(|error| unavailable(client::explain(&self.client, &error)))? {
-                Polled::Record(record) => record,
-                Polled::End(ended) if ended == partition => {
+                PolledEvent::Record(record) => record,
+                PolledEvent::End(ended) if ended == partition => {
                     cursor.next_offset = cursor.end_offset;
                     break;
                 }
-                Polled::End(_) => continue,
+                PolledEvent::End(_) => continue,
                 // Some records are an answer, none are not.
-                Polled::Nothing => break,
+                PolledEvent::Nothing => break,
             };
             if record.position.partition != partition || record.position.offset < cursor.next_offset {
                 continue;
@@ -227,21 +227,21 @@ impl InspectorReader {
         loop {
             match next_record(&self.client, self.view.epoch(), deadline).map_err(|error| self.explain(&error))? {
                 // Of a transaction that ended since the end was read, this one may not be the last.
-                Polled::Record(record)
+                PolledEvent::Record(record)
                     if record.position.partition == partition && record.position.offset >= end_offset =>
                 {
                     return Ok(newest);
                 }
-                Polled::Record(record) if record.position.partition == partition => {
+                PolledEvent::Record(record) if record.position.partition == partition => {
                     let next_offset = record.position.offset + 1;
                     newest = Some(record);
                     if next_offset >= end_offset {
                         return Ok(newest);
                     }
                 }
-                Polled::End(ended) if ended == partition => return Ok(newest),
-                Polled::Record(_) | Polled::End(_) => {}
-                Polled::Nothing => {
+                PolledEvent::End(ended) if ended == partition => return Ok(newest),
+                PolledEvent::Record(_) | PolledEvent::End(_) => {}
+                PolledEvent::Nothing => {
                     return Err(unavailable(format!(
                         "the newest record of partition {partition} could not be read in time"
                     )));
