@@ -53,7 +53,7 @@ pub(crate) struct Connector {
 
 impl Connector {
     /// Opens a stream. Host and port are the request's, which a socket ignores.
-    pub(crate) async fn open(self, uri: http::Uri) -> io::Result<Stream> {
+    pub(crate) async fn open(self, uri: http::Uri) -> io::Result<ServerStream> {
         let wait_max = self.wait_max;
         let opened = tokio::time::timeout(wait_max, self.open_in_any_time(&uri)).await;
         opened.unwrap_or_else(|_| {
@@ -62,9 +62,9 @@ impl Connector {
         })
     }
 
-    async fn open_in_any_time(self, uri: &http::Uri) -> io::Result<Stream> {
+    async fn open_in_any_time(self, uri: &http::Uri) -> io::Result<ServerStream> {
         if let Target::Socket(path) = self.target {
-            return Ok(Stream::Unix(TokioIo::new(UnixStream::connect(path).await?)));
+            return Ok(ServerStream::Unix(TokioIo::new(UnixStream::connect(path).await?)));
         }
         let host = uri.host();
         let host = host.ok_or_else(|| io::Error::other("the warehouse's address has no host"))?;
@@ -75,28 +75,28 @@ impl Connector {
         // Without it, an insert's last small piece waits for the peer's delayed acknowledgement.
         stream.set_nodelay(true)?;
         let Some(tls) = self.tls else {
-            return Ok(Stream::Tcp(TokioIo::new(stream)));
+            return Ok(ServerStream::Tcp(TokioIo::new(stream)));
         };
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let stream = TlsConnector::from(tls).connect(name, stream).await?;
-        Ok(Stream::Tls(Box::new(TokioIo::new(stream))))
+        Ok(ServerStream::Tls(Box::new(TokioIo::new(stream))))
     }
 }
 
 /// A connection of any kind.
-pub(crate) enum Stream {
+pub(crate) enum ServerStream {
     Unix(TokioIo<UnixStream>),
     Tcp(TokioIo<TcpStream>),
     Tls(Box<TokioIo<TlsStream<TcpStream>>>),
 }
 
-impl Connection for Stream {
+impl Connection for ServerStream {
     fn connected(&self) -> Connected {
         Connected::new()
     }
 }
 
-impl Read for Stream {
+impl Read for ServerStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
@@ -106,7 +106,7 @@ impl Read for Stream {
     }
 }
 
-impl Write for Stream {
+impl Write for ServerStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
