@@ -5,10 +5,10 @@ use serde::Deserialize;
 use uuid::Uuid;
 use warehouse::{BeforeVerification, Filter, Scope, WarehouseError};
 
-use super::column::Column;
-use super::newest::Texts;
+use super::column::QueryColumn;
+use super::newest::NewestTexts;
 use super::ranking::{By, ItemId, Ranked, Ranking};
-use super::source::{PER_PURPOSE, Source, count};
+use super::source::{PER_PURPOSE, RowSource, count};
 use super::{ByTrust, PartTotals, UsageByPurpose};
 use crate::Usage;
 
@@ -91,7 +91,12 @@ impl Usage {
 
     /// Totals, without entries.
     async fn totals(&self, scope: &Scope, filter: &Filter) -> Result<DashboardStats, WarehouseError> {
-        let source = Source::new(scope, filter, &[], &[Column::Client, Column::Purpose, Column::Operator]);
+        let source = RowSource::new(
+            scope,
+            filter,
+            &[],
+            &[QueryColumn::Client, QueryColumn::Purpose, QueryColumn::Operator],
+        );
         let sql = format!(
             "SELECT sum(client.receipts) AS receipts, countIf(client.receipts > 0) AS clients,
                 sum(client.training) AS training, sum(client.inference) AS inference,
@@ -125,7 +130,7 @@ impl Usage {
             before_verification: BeforeVerification::Only,
             ..filter.clone()
         };
-        let source = Source::new(scope, &filter, &[], &[]);
+        let source = RowSource::new(scope, &filter, &[], &[]);
         let sql = format!("SELECT sum(piece.receipts) FROM {}", source.rows());
         let receipts: i64 = self.warehouse.one("before_verification", source.call(&sql)).await?;
         Ok(count(receipts))
@@ -151,7 +156,7 @@ impl Usage {
         top: Ranking<Ranked>,
     ) -> Result<MostUsed, WarehouseError> {
         let newest: Vec<(ItemId, i64)> = top.items.iter().map(|entry| (entry.id, entry.last_ms)).collect();
-        let mut urls = self.newest(scope, filter, Texts::EntryUrl, &newest).await?;
+        let mut urls = self.newest(scope, filter, NewestTexts::EntryUrl, &newest).await?;
         let entry = |entry: Ranked| UsedEntry {
             // Absent only if it was erased since.
             url: urls.remove(&entry.id).unwrap_or_default().pop().unwrap_or_default(),

@@ -8,7 +8,7 @@
 //!
 //! Each answer equals the one over `receipts FINAL`. After an erasure a key's rows add up to 0, and
 //! such a key doesn't count: inner statements sum by what an outer one counts, and times and texts
-//! are those of keys that have receipts ([`source::Source::by_key`]).
+//! are those of keys that have receipts ([`source::RowSource::by_key`]).
 
 mod breakdown;
 mod client;
