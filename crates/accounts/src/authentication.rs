@@ -10,7 +10,7 @@ use crate::checked_key::{CheckedKey, HeldDomain};
 use crate::coverage::{KeyDomains, is_below};
 use crate::domain::is_public_suffix;
 use crate::key::read_scopes;
-use crate::row::Columns;
+use crate::row::RowValues;
 use crate::{Accounts, AccountsError, ApiKey, Coverage, DOMAINS_MAX, Inherited, Principal};
 
 /// The most subdomains of an account's domains that are others'; beyond it no subdomain is covered,

@@ -11,8 +11,8 @@ use uuid::Uuid;
 use crate::api_key::SecretHash;
 use crate::lifetime::DAY_MS;
 use crate::limits::CHALLENGES_MAX;
-use crate::row::Columns;
-use crate::trail::{self, Change};
+use crate::row::RowValues;
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, Domain};
 
 /// Prefix of a token, wherever it is published.
@@ -201,7 +201,7 @@ async fn store(
         .bind(now_ms)
         .bind(challenge.expires_at_ms);
     insert.execute(&mut **transaction).await?;
-    let change = Change {
+    let change = TrailChange {
         account_id: wish.account_id,
         actor: wish.actor,
         action: "domain.challenge",

@@ -12,7 +12,7 @@ use crate::api_key::SecretHash;
 use crate::domain_rows::{held_domains, new_verification_id, store_ancestors};
 use crate::lifetime::{DAY_MS, HOUR_MS, WEEK_MS, YEAR_MS};
 use crate::registry::{self, increment};
-use crate::row::Columns;
+use crate::row::RowValues;
 use crate::trail::note_action;
 use crate::{Accounts, AccountsError, Challenge, DOMAINS_MAX, Domain, MailKind, VerificationMethod, mail};
 

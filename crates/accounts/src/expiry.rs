@@ -7,7 +7,7 @@
 use sqlx::{Any, Transaction};
 
 use crate::lifetime::{DAY_MS, OLD_NEWS_MS, URGENT_MS};
-use crate::trail::{self, Change};
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, MailKind, mail};
 
 /// Time between the first warning and the end, in milliseconds.
@@ -105,7 +105,7 @@ async fn note_end(
     }
     let question = sqlx::query_as("SELECT account_id, expires_at_ms FROM domains WHERE domain = $1").bind(domain);
     let (account_id, expires_at_ms): (String, i64) = question.fetch_one(&mut **transaction).await?;
-    let change = Change {
+    let change = TrailChange {
         account_id: &account_id,
         actor: "service",
         action: "domain.expire",

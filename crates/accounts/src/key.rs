@@ -8,9 +8,9 @@ use sqlx::{Any, Transaction};
 use crate::config::KeysMax;
 use crate::limits::KEY_DOMAINS_MAX;
 use crate::page::{Cursor, Page};
-use crate::row::Columns;
+use crate::row::RowValues;
 use crate::scope::{joined, ordered, parse_scopes};
-use crate::trail::{self, Change};
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, ApiKey, Domain, Scope, Tier};
 
 /// The most keys that the operator is shown.
@@ -196,7 +196,7 @@ impl Accounts {
         if !end(&mut transaction, key_id, now_ms).await? {
             return Ok(Revocation::Before);
         }
-        let change = Change {
+        let change = TrailChange {
             account_id: &owner,
             actor,
             action: "key.revoke",
@@ -309,7 +309,7 @@ pub(crate) async fn make(
         .bind(wish.expires_at_ms)
         .bind(domains.as_ref().map(|domains| domains.join(",")));
     insert.execute(&mut **transaction).await?;
-    let change = Change {
+    let change = TrailChange {
         account_id,
         actor,
         action: "key.create",

@@ -8,7 +8,7 @@ use sqlx::any::AnyRow;
 use crate::claim::NewOwner;
 use crate::domain_rows::held_domains;
 use crate::publisher_key::LOCAL;
-use crate::row::Columns;
+use crate::row::RowValues;
 use crate::verification;
 use crate::{Accounts, AccountsError, DOMAINS_MAX, Domain, Verification};
 

@@ -10,8 +10,8 @@ use sqlx::{Any, Transaction};
 use crate::domain_rows::{held_domains, new_verification_id, store_ancestors};
 use crate::lifetime::{WEEK_MS, YEAR_MS};
 use crate::registry::{self, increment};
-use crate::row::Columns;
-use crate::trail::{self, Change};
+use crate::row::RowValues;
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, Challenge, DOMAINS_MAX, Domain, challenge, claim};
 
 /// Life of a verification, in milliseconds: a year of 365 days.
@@ -196,7 +196,7 @@ impl Accounts {
                 }
                 end_challenges(&mut transaction, account_id, domain).await?;
                 increment(&mut transaction, registry::Subject::Operators).await?;
-                let change = Change {
+                let change = TrailChange {
                     account_id,
                     actor,
                     action: "domain.revoke",
@@ -281,7 +281,7 @@ async fn meet(
         "domain.verify"
     };
     let detail = format!("{} by {}", new.id, new.method);
-    let change = Change {
+    let change = TrailChange {
         account_id,
         actor,
         action,
