@@ -10,7 +10,7 @@ use crate::error::{SetupError, Step};
 use crate::fetched::Fetched;
 use crate::resources::Resources;
 use crate::session::Session;
-use crate::target::Target;
+use crate::target::RequestTarget;
 use crate::{Config, Error};
 
 /// Sends requests to the outside. Cheap to clone; clones share the limit on requests in progress.
@@ -41,7 +41,7 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`].
     pub fn check(&self, url: &str) -> Result<(), Error> {
-        let target = Target::parse(url, &self.resources.config)?;
+        let target = RequestTarget::parse(url, &self.resources.config)?;
         match target.host {
             crate::target::HostName::Address(address) => target.judge(&[address], &self.resources.config),
             crate::target::HostName::Name(_) => Ok(()),
@@ -90,7 +90,7 @@ impl Client {
         self.check(url)?;
         Ok(Session::new(
             Arc::clone(&self.resources),
-            Target::parse(url, &self.resources.config)?,
+            RequestTarget::parse(url, &self.resources.config)?,
         ))
     }
 
@@ -126,7 +126,7 @@ impl Client {
     async fn follow(&self, url: &str, bytes_max: usize, may_follow: impl Fn(&str) -> bool) -> Result<Fetched, Error> {
         let config = &self.resources.config;
         let deadline = Deadline::of(config);
-        let mut target = Target::parse(url, config)?;
+        let mut target = RequestTarget::parse(url, config)?;
         let _permit = self.resources.permit(&target.host(), deadline).await?;
         for _ in 0..=config.redirects_max {
             let mut headers = HeaderMap::new();

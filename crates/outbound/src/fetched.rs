@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
 
 use crate::Error;
-use crate::connection::Answer;
+use crate::connection::WholeAnswer;
 
 /// An answer, whatever its status.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub struct Fetched {
 }
 
 impl Fetched {
-    pub(crate) fn new(answer: Answer, host: String, url: &str) -> Self {
+    pub(crate) fn new(answer: WholeAnswer, host: String, url: &str) -> Self {
         Self {
             status: answer.status,
             headers: answer.headers,

@@ -8,22 +8,22 @@ use http::{HeaderMap, HeaderValue, Method, Request, header};
 use http_body_util::Full;
 
 use crate::Error;
-use crate::connection::{Connection, Deadline};
+use crate::connection::{Deadline, HostConnection};
 use crate::error::Step;
 use crate::fetched::Fetched;
 use crate::resources::Resources;
-use crate::target::{HostName, Target};
+use crate::target::{HostName, RequestTarget};
 
 /// Requests to one URL, one after the other, over a connection that is kept while it holds. Each
 /// new connection goes to an address that was judged when it was made.
 pub struct Session {
     resources: Arc<Resources>,
-    target: Target,
-    connection: Option<Connection>,
+    target: RequestTarget,
+    connection: Option<HostConnection>,
 }
 
 impl Session {
-    pub(crate) fn new(resources: Arc<Resources>, target: Target) -> Self {
+    pub(crate) fn new(resources: Arc<Resources>, target: RequestTarget) -> Self {
         Self {
             resources,
             target,
@@ -79,7 +79,7 @@ impl Session {
         // At most twice: a kept connection may have been closed at rest, which is noticed before
         // anything is sent on it.
         loop {
-            let (mut connection, kept) = match self.connection.take().filter(Connection::is_open) {
+            let (mut connection, kept) = match self.connection.take().filter(HostConnection::is_open) {
                 Some(connection) => (connection, true),
                 None => (self.connect(deadline).await?, false),
             };
@@ -98,7 +98,7 @@ impl Session {
         }
     }
 
-    async fn connect(&self, deadline: Deadline) -> Result<Connection, Error> {
+    async fn connect(&self, deadline: Deadline) -> Result<HostConnection, Error> {
         let config = &self.resources.config;
         let addresses: Vec<IpAddr> = match &self.target.host {
             HostName::Address(address) => vec![*address],
@@ -112,7 +112,7 @@ impl Session {
             }
         };
         self.target.judge(&addresses, config)?;
-        Connection::open(&self.target, &addresses, &self.resources.tls, config, deadline).await
+        HostConnection::open(&self.target, &addresses, &self.resources.tls, config, deadline).await
     }
 
     fn build(&self, method: Method, headers: HeaderMap, body: Bytes) -> Result<Request<Full<Bytes>>, Error> {
