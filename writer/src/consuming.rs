@@ -19,8 +19,8 @@ use crate::config::WriterConfig;
 use crate::error::WriterError;
 use crate::evidence::EvidenceWriter;
 use crate::inserting::Inserter;
-use crate::pipeline::{Ended, Shard};
-use crate::reading::Reader;
+use crate::pipeline::{OwnedShard, PipelineEnd};
+use crate::reading::ShardReader;
 use crate::rebuilding::Rebuilder;
 use crate::resumption::{ResumeError, resume};
 use crate::shard_database::shard_database;
@@ -72,7 +72,7 @@ pub async fn run(config: WriterConfig, mut deps: Deps, shutdown: CancellationTok
     let parts = retry.parts.clone();
     let drain_max = Duration::from_millis(config.drain_ms_max);
     let evidence = store_evidence(&config, &mut deps, &retry);
-    let mut consuming = Consuming::new(config, deps, retry);
+    let mut consuming = ShardConsumer::new(config, deps, retry);
     let ended = tokio::select! {
         () = shutdown.cancelled() => Ok(()),
         ended = consuming.consume() => ended,
@@ -103,7 +103,7 @@ fn store_evidence(config: &WriterConfig, deps: &mut Deps, retry: &Retry) -> Opti
     })))
 }
 
-struct Consuming {
+struct ShardConsumer {
     config: WriterConfig,
     consumer: Box<dyn LogConsumer>,
     warehouse: Warehouse,
@@ -116,14 +116,14 @@ struct Consuming {
     superseded: VecDeque<(Instant, u32)>,
     /// Assigned shards that aren't in the configuration.
     unknown: HashSet<u32>,
-    tasks: JoinSet<(u32, Result<Ended, WriterError>)>,
+    tasks: JoinSet<(u32, Result<PipelineEnd, WriterError>)>,
     /// Polled records that no pipeline has taken yet.
     waiting: VecDeque<(u32, Vec<LoggedRecord>)>,
     commits: mpsc::UnboundedReceiver<Commit>,
     to_commit: mpsc::UnboundedSender<Commit>,
 }
 
-impl Consuming {
+impl ShardConsumer {
     fn new(config: WriterConfig, deps: Deps, retry: Retry) -> Self {
         let (to_commit, commits) = mpsc::unbounded_channel();
         Self {
@@ -234,9 +234,9 @@ impl Consuming {
             resumed => resumed?,
         };
         let (records, to_read) = mpsc::channel(WAITING_MAX);
-        let pipeline = Shard {
+        let pipeline = OwnedShard {
             shard,
-            reader: Reader::new(&self.config, self.cpu.clone(), to_read, resumed.next),
+            reader: ShardReader::new(&self.config, self.cpu.clone(), to_read, resumed.next),
             sequence: resumed.sequence,
             inserter: Inserter::new(warehouse.clone(), self.cpu.clone(), self.retry.clone(), resumed.epoch),
             rebuilder: Rebuilder::new(
@@ -267,7 +267,7 @@ impl Consuming {
 
     fn ended(
         &mut self,
-        ended: Result<(u32, Result<Ended, WriterError>), tokio::task::JoinError>,
+        ended: Result<(u32, Result<PipelineEnd, WriterError>), tokio::task::JoinError>,
     ) -> Result<(), WriterError> {
         let (shard, ended) = ended.map_err(|panicked| {
             error!(error = %panicked, "a shard's pipeline panicked");
@@ -276,8 +276,10 @@ impl Consuming {
         match ended? {
             // The shard may have been assigned to this process again: then its pipeline is a newer
             // one.
-            Ended::Superseded if self.shards.get(&shard).is_some_and(mpsc::Sender::is_closed) => self.superseded(shard),
-            Ended::Superseded | Ended::Revoked | Ended::Stopped => {}
+            PipelineEnd::Superseded if self.shards.get(&shard).is_some_and(mpsc::Sender::is_closed) => {
+                self.superseded(shard)
+            }
+            PipelineEnd::Superseded | PipelineEnd::Revoked | PipelineEnd::Stopped => {}
         }
         Ok(())
     }
