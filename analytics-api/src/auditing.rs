@@ -64,7 +64,7 @@ pub(crate) async fn watch(app: Arc<AnalyticsState>) {
 /// the next check.
 async fn step(
     app: &AnalyticsState,
-    checks: &mut BTreeMap<u32, Check>,
+    checks: &mut BTreeMap<u32, ShardCheck>,
     time: Duration,
 ) -> Result<AuditSums, WarehouseError> {
     let mut sums = AuditSums::default();
@@ -85,13 +85,13 @@ async fn step(
 async fn check(
     warehouse: &Warehouse,
     shard: &ShardProgress,
-    checks: &mut BTreeMap<u32, Check>,
+    checks: &mut BTreeMap<u32, ShardCheck>,
     time: Duration,
 ) -> Result<AuditSums, WarehouseError> {
     let committed = shard.committed();
     let check = match checks.entry(shard.shard) {
         Entry::Occupied(check) => check.into_mut(),
-        Entry::Vacant(place) => place.insert(Check::load(warehouse, &committed).await?),
+        Entry::Vacant(place) => place.insert(ShardCheck::load(warehouse, &committed).await?),
     };
     check.load_partitions(&committed).await?;
     let wrong = check.check_wrong(Instant::now() + time).await;
@@ -106,7 +106,7 @@ async fn check(
     Ok(sums)
 }
 
-struct Check {
+struct ShardCheck {
     warehouse: Warehouse,
     state: AuditState,
     /// Offsets of the pass, as far as they were committed when it began.
@@ -114,7 +114,7 @@ struct Check {
     partitions_read: Option<Instant>,
 }
 
-impl Check {
+impl ShardCheck {
     async fn load(warehouse: &Warehouse, committed: &[CommittedOffset]) -> Result<Self, WarehouseError> {
         // Without a saved state the pass compares what is committed already.
         let state = warehouse.audit_state().await?.unwrap_or_else(|| AuditState {

@@ -101,7 +101,7 @@ pub struct Deps {
 /// Serves `listener` until `shutdown`, then finishes what is in progress, for at most
 /// `config.drain_ms_max`.
 pub async fn run(listener: TcpListener, config: AnalyticsConfig, deps: Deps, shutdown: CancellationToken) {
-    let engines = readiness::Engines::register(&deps.health);
+    let engines = readiness::CheckedEngines::register(&deps.health);
     let app = Arc::new(AnalyticsState::new(config, deps, shutdown.clone()));
     let live = Arc::new(Live::new(Arc::clone(&app), shutdown.clone()));
     let watching = tokio::spawn(engines.watch(Arc::clone(&app)));

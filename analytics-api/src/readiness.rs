@@ -12,13 +12,13 @@ use crate::state::AnalyticsState;
 use crate::watermark::WatermarkError;
 
 /// Engines that readiness checks.
-pub(crate) struct Engines {
+pub(crate) struct CheckedEngines {
     warehouse: Component,
     progress: Component,
     accounts: Component,
 }
 
-impl Engines {
+impl CheckedEngines {
     /// Registers them, not ready until looked at.
     pub(crate) fn register(health: &Health) -> Self {
         Self {

@@ -13,8 +13,8 @@ use crate::completeness::Completeness;
 use crate::config::AnalyticsConfig;
 use crate::gate::Gate;
 use crate::snapshot::Snapshot;
-use crate::streams::Streams;
-use crate::waiting::Waiting;
+use crate::streams::StreamLimits;
+use crate::waiting::WaitingRequests;
 use crate::watermark::Watermark;
 use web::Failure;
 
@@ -24,8 +24,8 @@ pub(crate) struct AnalyticsState {
     pub(crate) deps: Deps,
     pub(crate) audit: AuditFindings,
     pub(crate) watermark: Watermark,
-    pub(crate) streams: Streams,
-    pub(crate) waiting: Waiting,
+    pub(crate) streams: StreamLimits,
+    pub(crate) waiting: WaitingRequests,
     usage: Usage,
     gate: Gate,
 }
@@ -38,8 +38,8 @@ impl AnalyticsState {
         Self {
             watermark: Watermark::new(Arc::clone(&deps.progress), age_max),
             usage: Usage::new(deps.warehouse.clone()),
-            streams: Streams::new(config.streams_max),
-            waiting: Waiting::new(config.waiting_receipts_max, closing),
+            streams: StreamLimits::new(config.streams_max),
+            waiting: WaitingRequests::new(config.waiting_receipts_max, closing),
             gate: Gate::new(config.concurrent_queries_max, config.waiting_queries_max, wait_max),
             config,
             deps,

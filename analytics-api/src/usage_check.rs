@@ -21,7 +21,7 @@ const LOGGED_MAX: usize = 10;
 
 /// State of the check.
 #[derive(Debug, Default)]
-struct Pass {
+struct CheckPass {
     /// Days that are still to be checked, the newest last.
     days: Vec<u32>,
     /// Days on which the last check found a mismatch.
@@ -36,7 +36,7 @@ pub(crate) async fn watch(app: Arc<AnalyticsState>) {
         return;
     }
     let usage = Usage::new(app.warehouse().clone());
-    let mut pass = Pass::default();
+    let mut pass = CheckPass::default();
     loop {
         let started = Instant::now();
         if let Err(error) = pass.step(&usage).await {
@@ -48,7 +48,7 @@ pub(crate) async fn watch(app: Arc<AnalyticsState>) {
     }
 }
 
-impl Pass {
+impl CheckPass {
     /// Checks days with mismatches again, then the next day.
     async fn step(&mut self, usage: &Usage) -> Result<(), WarehouseError> {
         let wrong: Vec<u32> = self.wrong.iter().copied().collect();

@@ -38,7 +38,7 @@ pub(crate) fn preferred_wait_s(headers: &HeaderMap) -> Option<u32> {
 }
 
 /// Places of requests that wait.
-pub(crate) struct Waiting {
+pub(crate) struct WaitingRequests {
     places: Commons,
     closing: CancellationToken,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Wait<'a> {
     _place: Place<'a>,
 }
 
-impl Waiting {
+impl WaitingRequests {
     /// At most `waiting_max` requests wait, and none any more after `closing`.
     pub(crate) fn new(waiting_max: usize, closing: CancellationToken) -> Self {
         Self {

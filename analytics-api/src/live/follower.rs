@@ -47,7 +47,7 @@ impl Changes {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Failed {
+enum FollowError {
     #[error(transparent)]
     Watermark(#[from] WatermarkError),
     #[error(transparent)]
@@ -81,7 +81,7 @@ pub(crate) async fn follow(live: Arc<Live>) {
 }
 
 /// Sends the changes since the position `last`, and returns the new position.
-async fn step(live: &Live, last: Option<&StreamPosition>) -> Result<StreamPosition, Failed> {
+async fn step(live: &Live, last: Option<&StreamPosition>) -> Result<StreamPosition, FollowError> {
     let reading = live.app.watermark.read().await?;
     let position = StreamPosition::new(&reading.shards);
     let changes = match last {

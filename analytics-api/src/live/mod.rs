@@ -35,9 +35,9 @@ use warehouse::{Scope, WarehouseError};
 use web::Failure;
 use web::shares::Shares;
 
-use self::keys::Keys;
+use self::keys::StreamedKeys;
 use self::subscriber::{Begin, Feed, Subscriber};
-use self::topic::{Topic, TopicKey, UpdateError};
+use self::topic::{LiveTopic, TopicKey, UpdateError};
 use crate::state::AnalyticsState;
 
 /// Topics at one time, and those of one account: each domain in each time zone is a topic.
@@ -53,13 +53,13 @@ const RETRY_S: u32 = 10;
 /// All streams.
 pub(crate) struct Live {
     app: Arc<AnalyticsState>,
-    topics: Mutex<HashMap<TopicKey, Arc<Topic>>>,
+    topics: Mutex<HashMap<TopicKey, Arc<LiveTopic>>>,
     topic_opened: Notify,
     streams: Arc<Semaphore>,
     /// Three quarters of the streams for each account.
     account_streams: Shares,
     key_streams_max: usize,
-    keys: Keys,
+    keys: StreamedKeys,
     queries: Semaphore,
     account_queries: Shares,
     query_wait_max: Duration,
@@ -89,7 +89,7 @@ impl Live {
             streams: Arc::new(Semaphore::new(config.live_streams_max)),
             account_streams: Shares::new((config.live_streams_max - config.live_streams_max / 4).max(1)),
             key_streams_max: config.live_key_streams_max,
-            keys: Keys::new(config.live_key_streams_max, key_age_max),
+            keys: StreamedKeys::new(config.live_key_streams_max, key_age_max),
             queries: Semaphore::new(QUERIES_MAX),
             account_queries: Shares::new(ACCOUNT_QUERIES_MAX),
             query_wait_max: Duration::from_millis(config.query_wait_ms_max),
@@ -147,7 +147,7 @@ impl Live {
         if topics.len() >= TOPICS_MAX {
             return Err(full("live streams of as many publishers are open as allowed"));
         }
-        let topic = Arc::new(Topic::new(key.clone(), Arc::clone(principal), tz));
+        let topic = Arc::new(LiveTopic::new(key.clone(), Arc::clone(principal), tz));
         let feed = Feed::new(Arc::clone(&topic), begin);
         topics.insert(key, Arc::clone(&topic));
         gauge_topics(topics.len());
@@ -158,7 +158,7 @@ impl Live {
     }
 
     /// Removes a topic if it has no subscribers, and returns whether it had none.
-    fn close_deserted(&self, topic: &Topic) -> bool {
+    fn close_deserted(&self, topic: &LiveTopic) -> bool {
         let mut topics = self.topics.lock();
         let is_deserted = topic.updates.subscribers() == 0;
         if is_deserted {
@@ -168,7 +168,7 @@ impl Live {
         is_deserted
     }
 
-    fn topics(&self) -> Vec<Arc<Topic>> {
+    fn topics(&self) -> Vec<Arc<LiveTopic>> {
         self.topics.lock().values().map(Arc::clone).collect()
     }
 

@@ -14,8 +14,8 @@ use warehouse::StreamPosition;
 use super::Live;
 use super::event;
 use super::keys::StreamKey;
-use super::topic::{RETRY_PAUSE, Start, Topic};
-use super::updates::{Receiver, Sums, Update};
+use super::topic::{LiveTopic, RETRY_PAUSE, StreamStart};
+use super::updates::{Receiver, Update, UpdateSums};
 
 /// Numbers streams, so that clients reconnect one after the other.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -44,12 +44,12 @@ pub(super) struct Subscriber {
 
 /// Updates of a topic that a stream hasn't received yet.
 pub(super) struct Feed {
-    topic: Arc<Topic>,
+    topic: Arc<LiveTopic>,
     /// `None` once the stream has begun.
     begin: Option<Begin>,
     updates: VecDeque<Arc<Update>>,
     further: Receiver,
-    received: Sums,
+    received: UpdateSums,
 }
 
 impl Subscriber {
@@ -102,7 +102,7 @@ impl Drop for Subscriber {
 
 impl Feed {
     /// A feed counts as the topic's subscriber from now on.
-    pub(super) fn new(topic: Arc<Topic>, begin: Begin) -> Self {
+    pub(super) fn new(topic: Arc<LiveTopic>, begin: Begin) -> Self {
         let further = topic.updates.subscribe();
         topic.woken.notify_one();
         Self {
@@ -110,7 +110,7 @@ impl Feed {
             begin: Some(begin),
             updates: VecDeque::new(),
             further,
-            received: Sums::default(),
+            received: UpdateSums::default(),
         }
     }
 
@@ -122,8 +122,8 @@ impl Feed {
                 continue;
             };
             let start = match begin {
-                Begin::Now => Start::now(&newest, []),
-                Begin::Unknown => Start::now(&newest, [event::reload(&newest.to.id)]),
+                Begin::Now => StreamStart::now(&newest, []),
+                Begin::Unknown => StreamStart::now(&newest, [event::reload(&newest.to.id)]),
                 Begin::Position(from) => match self.topic.resume(live, from).await {
                     Ok(start) => start,
                     Err(error) => {

@@ -17,8 +17,8 @@ use warehouse::{ExportedReceipt, NewOffsets, Scope, StreamPosition, WarehouseErr
 use super::Live;
 use super::event;
 use super::follower::{self, Changes};
-use super::totals::{Day, NoDay, Totals};
-use super::updates::{Sums, Update, Updates};
+use super::totals::{Day, DayTotals, NoDay};
+use super::updates::{Update, UpdateSums, Updates};
 use crate::completeness::Completeness;
 use crate::routes::receipts::listed;
 
@@ -54,7 +54,7 @@ pub(super) struct TopicKey {
 }
 
 /// A topic with streams.
-pub(super) struct Topic {
+pub(super) struct LiveTopic {
     pub(super) key: TopicKey,
     pub(super) updates: Updates,
     principal: Arc<Principal>,
@@ -68,18 +68,18 @@ pub(super) struct Topic {
 
 /// State behind the newest update.
 #[derive(Default)]
-struct State {
-    sums: Sums,
-    totals: Option<Totals>,
+struct TopicState {
+    sums: UpdateSums,
+    totals: Option<DayTotals>,
 }
 
 /// Start of a stream.
-pub(super) struct Start {
+pub(super) struct StreamStart {
     pub(super) events: VecDeque<Event>,
     /// Updates that follow, before those that are broadcast.
     pub(super) updates: VecDeque<Arc<Update>>,
     /// Sums of the updates that the events cover.
-    pub(super) received: Sums,
+    pub(super) received: UpdateSums,
 }
 
 /// Receipts between a position and an update.
@@ -113,8 +113,8 @@ pub(super) enum UpdateError {
 }
 
 /// Makes updates until the topic had no subscribers for a while.
-pub(super) async fn run(live: Arc<Live>, topic: Arc<Topic>) {
-    let mut state = State::default();
+pub(super) async fn run(live: Arc<Live>, topic: Arc<LiveTopic>) {
+    let mut state = TopicState::default();
     let mut pending: Option<Changes> = None;
     let (mut quiet_until, mut pause_until) = (Instant::now(), Instant::now());
     let mut deserted = pin!(topic.deserted());
@@ -164,7 +164,7 @@ fn pause(took: Duration) -> Duration {
     took.saturating_mul(PAUSE_FACTOR).min(took.max(PAUSE_LONG))
 }
 
-impl Topic {
+impl LiveTopic {
     pub(super) fn new(key: TopicKey, principal: Arc<Principal>, tz: TimeZone) -> Self {
         Self {
             key,
@@ -196,8 +196,8 @@ impl Topic {
         }
     }
 
-    async fn update(&self, live: &Live, state: &mut State, changes: &Changes) -> Result<(), UpdateError> {
-        let is_first = state.sums == Sums::default();
+    async fn update(&self, live: &Live, state: &mut TopicState, changes: &Changes) -> Result<(), UpdateError> {
+        let is_first = state.sums == UpdateSums::default();
         let receipts = match changes.are_unknown {
             // Streams begin with the first update.
             _ if is_first => Some(Vec::new()),
@@ -210,7 +210,7 @@ impl Topic {
             _ => self.totals(live, day).await?,
         };
         let before = state.sums;
-        let after = Sums {
+        let after = UpdateSums {
             updates: before.updates + 1,
             receipts: before.receipts + receipts.as_ref().map_or(0, Vec::len) as u64,
             reloads: before.reloads + u64::from(receipts.is_none()),
@@ -226,7 +226,7 @@ impl Topic {
             before,
             after,
         });
-        *state = State {
+        *state = TopicState {
             sums: after,
             totals: Some(totals),
         };
@@ -237,13 +237,13 @@ impl Topic {
     ///
     /// # Errors
     /// [`UpdateError`]: try again.
-    pub(super) async fn resume(&self, live: &Live, from: &StreamPosition) -> Result<Start, UpdateError> {
+    pub(super) async fn resume(&self, live: &Live, from: &StreamPosition) -> Result<StreamStart, UpdateError> {
         let mut further = self.updates.subscribe();
         let deadline = Instant::now() + BEHIND_WAIT_MAX;
         loop {
             if let Some((last, updates)) = self.updates.since(from) {
                 let totals = updates.is_empty().then(|| last.totals());
-                return Ok(Start {
+                return Ok(StreamStart {
                     events: totals.into_iter().collect(),
                     updates,
                     received: last.after,
@@ -305,13 +305,13 @@ impl Topic {
         live.query(&self.key.account_id, query).await
     }
 
-    async fn totals(&self, live: &Live, day: Day) -> Result<Totals, UpdateError> {
+    async fn totals(&self, live: &Live, day: Day) -> Result<DayTotals, UpdateError> {
         let queried = Instant::now();
         let snapshot = live.app.snapshot().await.map_err(|_| UpdateError::Unavailable)?;
         let filter = day.filter();
         let query = snapshot.usage().dashboard(&self.key.scope, &filter, 0);
         let stats = live.query(&self.key.account_id, query).await?;
-        Ok(Totals::new(day, stats, queried))
+        Ok(DayTotals::new(day, stats, queried))
     }
 
     /// A JSON array of the first receipts that one event has room for, and their number.
@@ -323,7 +323,7 @@ impl Topic {
     }
 }
 
-impl Start {
+impl StreamStart {
     /// With these events and the totals of the newest update.
     pub(super) fn now(newest: &Update, events: impl IntoIterator<Item = Event>) -> Self {
         Self {
@@ -335,16 +335,16 @@ impl Start {
 }
 
 impl Resumption {
-    fn start(&self, updates: VecDeque<Arc<Update>>) -> Start {
+    fn start(&self, updates: VecDeque<Arc<Update>>) -> StreamStart {
         let id = &self.to.to.id;
         let missed = match &self.missed {
             Missed::Nothing => None,
             Missed::Receipts(receipts) => Some(event::receipts(id, receipts, 0)),
             Missed::TooMuch => Some(event::reload(id)),
         };
-        Start {
+        StreamStart {
             updates,
-            ..Start::now(&self.to, missed)
+            ..StreamStart::now(&self.to, missed)
         }
     }
 }

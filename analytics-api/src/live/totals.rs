@@ -60,7 +60,7 @@ impl Day {
 }
 
 /// A day's totals.
-pub(super) struct Totals {
+pub(super) struct DayTotals {
     day: Day,
     stats: DashboardStats,
     /// An instant before the query.
@@ -80,7 +80,7 @@ struct Json {
     completeness: Completeness,
 }
 
-impl Totals {
+impl DayTotals {
     pub(super) fn new(day: Day, stats: DashboardStats, queried: Instant) -> Self {
         Self { day, stats, queried }
     }

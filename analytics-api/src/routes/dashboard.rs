@@ -14,7 +14,7 @@ use warehouse::Filter;
 use web::{Failure, rfc3339};
 
 use super::TOP;
-use super::summary::{self, Rows};
+use super::summary::{self, SummaryRows};
 use crate::access::Access;
 use crate::answers::{ContentCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
 use crate::format::reply::{Complete, Reply};
@@ -88,7 +88,7 @@ impl Tabular for Dashboard {
 
     fn rows(&self, table: &mut Table) {
         let previous = self.previous.as_ref();
-        let mut rows = Rows::new(table, previous.is_some());
+        let mut rows = SummaryRows::new(table, previous.is_some());
         rows.total(
             "totalReceipts",
             self.total_receipts,

@@ -14,7 +14,7 @@ use web::openapi::ProblemBody;
 use web::params::parse_uuid;
 use web::{Failure, rfc3339_ms};
 
-use super::summary::{self, Rows};
+use super::summary::{self, SummaryRows};
 use super::top;
 use crate::access::Access;
 use crate::answers::{ClientCount, PurposeCounts, Refusals, TotalsByTrust};
@@ -83,7 +83,7 @@ impl Tabular for Entry {
     }
 
     fn rows(&self, table: &mut Table) {
-        let mut rows = Rows::new(table, false);
+        let mut rows = SummaryRows::new(table, false);
         rows.total("totalReceipts", self.total_receipts, None);
         rows.total("uniqueClients", self.unique_clients, None);
         rows.purposes(self.usage_by_purpose, None);

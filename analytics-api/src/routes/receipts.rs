@@ -212,7 +212,7 @@ pub(crate) async fn listed(
 }
 
 /// Walk over the pages.
-struct Walk {
+struct PageWalk {
     app: Arc<AnalyticsState>,
     principal: Arc<Principal>,
     scope: Scope,
@@ -225,7 +225,7 @@ struct Page {
     next: Option<NewestCursor>,
 }
 
-impl Walk {
+impl PageWalk {
     /// `rows` receipts behind `after`, or as many as there are.
     async fn page(&self, mut after: Option<NewestCursor>, rows: u32) -> Result<Page, WarehouseError> {
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
@@ -327,7 +327,7 @@ pub(crate) async fn receipts(
         None => None,
         Some(_) => Some(app.streams.take(&principal.account_id).map_err(too_many)?),
     };
-    let walk = Walk {
+    let walk = PageWalk {
         app: Arc::clone(&app),
         principal,
         scope,

@@ -14,12 +14,12 @@ pub(crate) fn columns(compared: bool) -> Vec<&'static str> {
 }
 
 /// Writes the rows of one summary.
-pub(crate) struct Rows<'a> {
+pub(crate) struct SummaryRows<'a> {
     table: &'a mut Table,
     compared: bool,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> SummaryRows<'a> {
     /// Into `table`, which has [`columns`]`(compared)`.
     pub(crate) fn new(table: &'a mut Table, compared: bool) -> Self {
         Self { table, compared }
