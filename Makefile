@@ -113,6 +113,7 @@ lint: deps ## Format and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	scripts/check-dependencies
+	scripts/check-words
 
 # What cargo-deny checks; its advisories need the network.
 DENY ?= licenses bans sources
