@@ -1,13 +1,15 @@
-# Images of the services. Each holds one program, the libraries that it is linked to and the authorities to trust: no shell, no
-# package manager, nothing to write to. They run as 65532 on a read-only root file system.
+# Images of the services. Each holds one program, the libraries that it is linked to and the
+# authorities to trust: no shell, no package manager, nothing to write to. They run as 65532 on a
+# read-only root file system.
 #
 #   docker build --target gateway --build-arg VERSION=0.1.0 --build-arg REVISION=$(git rev-parse HEAD) -t receipts-gateway:0.1.0 .
 #
-# Targets: gateway, verifier, writer, analytics-api, publisher-api, webhook (a publisher's receiver), cli (the `receipts` command; the
-# chart's migrations), all-in-one (the command with libchdb; the only one that needs it). deploy/images builds them without a Docker engine.
+# Targets: gateway, verifier, writer, analytics-api, publisher-api, webhook (a publisher's
+# receiver), cli (the `receipts` command; the chart's migrations), all-in-one (the command with
+# libchdb; the only one that needs it). deploy/images builds them without a Docker engine.
 #
-# BUILDER: Debian 12 with Rust. BINARIES and ENGINE: a stage, or an image with /out and /engine as the stages of these names leave them,
-# to take what was built elsewhere.
+# BUILDER: Debian 12 with Rust. BINARIES and ENGINE: a stage, or an image with /out and /engine as
+# the stages of these names leave them, to take what was built elsewhere.
 ARG BUILDER=rust:1.95-bookworm
 ARG BINARIES=build
 ARG ENGINE=engine
@@ -48,7 +50,8 @@ LABEL org.opencontainers.image.vendor="Receipts" \
       org.opencontainers.image.licenses="MIT OR Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-# A variable is stronger than a configuration file: the chart sets those named RECEIPTS_ from its own configuration again.
+# A variable is stronger than a configuration file: the chart sets those named RECEIPTS_ from its
+# own configuration again.
 ENV RECEIPTS_TELEMETRY_LOG_FORMAT=json \
     SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
     PATH=/usr/bin
@@ -101,8 +104,10 @@ ENTRYPOINT ["/usr/bin/receipts"]
 FROM base AS all-in-one
 LABEL org.opencontainers.image.title="receipts-all-in-one" org.opencontainers.image.description="Every service in one process, on embedded engines"
 COPY --from=root-with-engine /roots/all-in-one /
-# No VOLUME: what is acknowledged belongs on a disk that somebody chose, not on one that goes with the container.
-#   docker run --name receipts -p 127.0.0.1:8080:8080 -v receipts:/var/lib/receipts receipts-all-in-one:0.1.0
+# No VOLUME: what is acknowledged belongs on a disk that somebody chose, not on one that goes with
+# the container.
+#   docker run --name receipts -p 127.0.0.1:8080:8080 -v receipts:/var/lib/receipts \
+#     receipts-all-in-one:0.1.0
 #   docker exec receipts receipts keys create --domain example.com
 ENV RECEIPTS_WAREHOUSE_LIBRARY=/usr/lib/libchdb.so \
     RECEIPTS_DATA_DIR=/var/lib/receipts \

@@ -1,4 +1,5 @@
-# Receipts. `make help` lists the targets; `make demo` and `make test` need nothing but this file's own steps.
+# Receipts. `make help` lists the targets; `make demo` and `make test` need nothing but this file's
+# own steps.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -7,7 +8,8 @@ SHELL := /bin/bash
 # The profile that the demo and `make run` build with. Both are without Kafka.
 PROFILE ?= demo
 FUZZ_SECONDS ?= 20
-# Cases for each address of the APIs of publishers: `make test CONFORMANCE_CASES=2000` for the long form.
+# Cases for each address of the APIs of publishers: `make test CONFORMANCE_CASES=2000` for the long
+# form.
 CONFORMANCE_CASES ?= 50
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 
@@ -139,6 +141,7 @@ lint: deps ## Format and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	scripts/check-dependencies
+	scripts/check-words
 
 # What cargo-deny checks; its advisories need the network.
 DENY ?= licenses bans sources

@@ -160,10 +160,10 @@ struct Starts {
     interval: Interval,
     tz: TimeZone,
     /// The first change of offset after `known_from`, good until it is reached.
-    change: Option<Change>,
+    change: Option<OffsetChange>,
 }
 
-struct Change {
+struct OffsetChange {
     known_from: Timestamp,
     at: Option<Timestamp>,
 }
@@ -232,7 +232,7 @@ impl Starts {
             .take(64)
             .find(|t| t.offset() != offset)
             .map(|t| t.timestamp());
-        self.change = Some(Change {
+        self.change = Some(OffsetChange {
             known_from: at,
             at: change,
         });

@@ -10,7 +10,7 @@ use service::problem::{Kind, Problem};
 use uuid::Uuid;
 use web::Failure;
 
-use crate::app::App;
+use crate::state::AnalyticsState;
 
 /// Time for the question. An answer without titles is worth more than one that comes late.
 const WAIT_MAX: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ impl Labels {
     /// Reads the labels of the entries `ids` of an account. A key that is limited to some domains
     /// gets only labels of their entries, because receipts can name any entry. A store that fails
     /// costs the titles, never the answer.
-    pub(crate) async fn of(app: &App, principal: &Principal, ids: &[Uuid]) -> Self {
+    pub(crate) async fn of(app: &AnalyticsState, principal: &Principal, ids: &[Uuid]) -> Self {
         let accounts = &app.deps.accounts;
         let work = async {
             let mut labels = HashMap::new();

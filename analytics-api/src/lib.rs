@@ -6,7 +6,8 @@
 //! - `sender`: callers who prove a key; `waiting`: requests that wait for an outcome
 //! - `access`: the domains a caller may see; keys, quotas and the envelope of answers are the crate
 //!   `web`'s
-//! - `app`: what handlers share, and which address leads to which; `routes`: one file an address
+//! - `state`: what handlers share; `router`: which address leads to which, and who may request it;
+//!   `routes`: one file an address; `answers`: types that several answers share
 //! - [`range`], `selection`: the times and the filter of a query string
 //! - [`buckets`]: where the points of a time series begin and end
 //! - [`progress`], [`watermark`]: what the writers have stored, and `completeThrough`; [`gate`]:
@@ -16,9 +17,9 @@
 //! - `snapshot`: what an answer is made from; `streams`: limits of streamed answers
 //! - [`format`]: JSON, CSV or lines of JSON; `labels`: what publishers call their entries
 //! - `page`: the dashboard page's files
-//! - `live`: server-sent events; [`cost`]: what a question costs of the quota
+//! - `live`: server-sent events; [`cost`]: the cost of a request in units of the quota
 //! - `readiness`: whether the engines answer; `freshness`: how far behind `completeThrough` is;
-//!   `conservation`: whether the tables hold what the ledger counts; `usage_check`: whether
+//!   `auditing`: whether the tables hold what the ledger counts; `usage_check`: whether
 //!   aggregates are equal to the receipts
 //!
 //! Every answer is scoped to the verified domains of the caller's key, and says by
@@ -31,8 +32,9 @@
 #![forbid(unsafe_code)]
 
 mod access;
-mod app;
-mod audit;
+mod answers;
+mod audit_findings;
+mod auditing;
 pub mod buckets;
 pub mod completeness;
 pub mod config;
@@ -51,12 +53,13 @@ mod parameters;
 pub mod progress;
 pub mod range;
 mod readiness;
+mod router;
 mod routes;
 mod selection;
 mod sender;
 mod snapshot;
+mod state;
 mod streams;
-mod trust;
 mod usage_check;
 mod waiting;
 pub mod watermark;
@@ -72,9 +75,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use warehouse::Warehouse;
 
+use live::Live;
+use state::AnalyticsState;
+
 pub use config::{AnalyticsConfig, DEFAULT_LISTEN};
-pub use openapi::document;
 pub use progress::Progress;
+pub use router::document;
 
 /// Prefixes of the addresses that no other service has, for ports and hosts that several share.
 pub const PREFIXES: [&str; 6] = [
@@ -114,18 +120,19 @@ pub struct AnalyticsWork {
 /// Starts the regular work, and returns it with all addresses, for a port that somebody else
 /// serves. Streams and waiting requests end with `shutdown`.
 pub fn start(config: AnalyticsConfig, deps: Deps, shutdown: &CancellationToken) -> (Router, AnalyticsWork) {
-    let engines = readiness::Engines::register(&deps.health);
-    let app = Arc::new(app::App::new(config, deps, shutdown.clone()));
+    let engines = readiness::CheckedEngines::register(&deps.health);
+    let app = Arc::new(AnalyticsState::new(config, deps, shutdown.clone()));
+    let live = Arc::new(Live::new(Arc::clone(&app), shutdown.clone()));
     let tasks = [
         tokio::spawn(engines.watch(Arc::clone(&app))),
-        tokio::spawn(audit::watch(Arc::clone(&app))),
+        tokio::spawn(auditing::watch(Arc::clone(&app))),
         tokio::spawn(usage_check::watch(Arc::clone(&app))),
-        tokio::spawn(live::follower::follow(Arc::clone(&app))),
+        tokio::spawn(live::follower::follow(Arc::clone(&live))),
     ];
     let work = AnalyticsWork {
         _tasks: tasks.map(AbortOnDropHandle::new),
     };
-    (app::router(&app), work)
+    (router::router(&app, live), work)
 }
 
 /// Serves `listener` until `shutdown`, then finishes what is in progress, for at most

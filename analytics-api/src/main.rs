@@ -24,7 +24,7 @@ use warehouse::{Target, Warehouse, WarehouseConfig};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The sections this process reads.
-struct Config {
+struct AnalyticsSections {
     analytics: AnalyticsConfig,
     warehouse: WarehouseConfig,
     accounts: AccountsConfig,
@@ -34,7 +34,7 @@ struct Config {
     data: DataConfig,
 }
 
-impl Config {
+impl AnalyticsSections {
     fn load() -> anyhow::Result<Self> {
         let mut source = Source::load(None)?;
         let config = Self {
@@ -72,7 +72,7 @@ fn check_data_directory(target: &Target, directory: &Path) -> anyhow::Result<()>
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let Config {
+    let AnalyticsSections {
         analytics,
         warehouse,
         accounts,
@@ -80,7 +80,7 @@ async fn main() -> anyhow::Result<()> {
         redis,
         telemetry,
         data,
-    } = Config::load()?;
+    } = AnalyticsSections::load()?;
     init_logging(&telemetry)?;
     let metrics = install_metrics()?;
     let health = Health::new();

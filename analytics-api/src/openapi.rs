@@ -1,20 +1,19 @@
 //! The document of all addresses: OpenAPI 3.1, made from the code.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use utoipa::OpenApi;
 use utoipa::openapi::path::{ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{Header, OpenApi as Document, RefOr, Response, ResponseBuilder};
-use utoipa::{IntoResponses, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
-use web::openapi::{ProblemBody, ProblemError, bearer, problem, tell_headers, text_header};
+use web::openapi::{ProblemBody, ProblemError, bearer, tell_headers, text_header};
 
-use crate::app::{self, App};
 use crate::config::AnalyticsConfig;
 use crate::live::route as live;
 use crate::routes::{QUERIES, SENDER_QUERIES};
+use crate::state::AnalyticsState;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -30,25 +29,11 @@ use crate::routes::{QUERIES, SENDER_QUERIES};
         (name = "service", description = "The service itself"),
     ),
 )]
-struct Api;
-
-/// Refusals of any address of numbers, for `responses(...)`.
-pub(crate) struct Refusals;
-
-impl IntoResponses for Refusals {
-    fn responses() -> BTreeMap<String, RefOr<Response>> {
-        let mut responses = web::openapi::Refusals::responses();
-        responses.insert(
-            "406".to_owned(),
-            RefOr::T(problem("Accept takes none of the media types there are")),
-        );
-        responses
-    }
-}
+struct AnalyticsDocument;
 
 /// The router that the others are merged into.
-pub(crate) fn router() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::with_openapi(Api::openapi())
+pub(crate) fn router() -> OpenApiRouter<Arc<AnalyticsState>> {
+    OpenApiRouter::with_openapi(AnalyticsDocument::openapi())
 }
 
 /// The document with what can't be said beside a handler, and the limits of this configuration.
@@ -130,58 +115,4 @@ fn tell_completeness(response: &mut Response) {
         "X-Incomplete",
         text_header("`true` while receipts are known to be missing; not there otherwise"),
     );
-}
-
-/// The whole document, as `GET /openapi.json` answers it with the default configuration.
-#[must_use]
-pub fn document() -> Document {
-    let all = router()
-        .merge(app::with_api_key())
-        .merge(app::signed_or_keyed())
-        .merge(app::signed())
-        .merge(app::open());
-    finished(all.into_openapi(), &AnalyticsConfig::default())
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    /// The typed client of the dashboard page is generated from the file; `RECEIPTS_TEST_UPDATE=1`
-    /// writes it.
-    #[test]
-    fn the_document_is_the_one_written_down() {
-        let path = format!("{}/openapi.json", env!("CARGO_MANIFEST_DIR"));
-        let found = format!("{}\n", document().to_pretty_json().unwrap());
-        if std::env::var_os("RECEIPTS_TEST_UPDATE").is_some() {
-            std::fs::write(&path, &found).unwrap();
-        }
-        let expected = std::fs::read_to_string(&path).unwrap();
-        assert!(
-            found == expected,
-            "{path} isn't what the code says: run with RECEIPTS_TEST_UPDATE=1"
-        );
-    }
-
-    #[test]
-    fn every_address_for_senders_documents_its_parameters() {
-        let paths = crate::routes::of_senders().into_openapi().paths.paths;
-        let documented: Vec<&str> = SENDER_QUERIES.iter().map(|(path, _)| *path).collect();
-        assert!(paths.keys().map(String::as_str).eq(documented));
-    }
-
-    /// Else a handler would read parameters that the document doesn't tell.
-    #[test]
-    fn every_address_of_numbers_tells_its_parameters() {
-        let numbers = crate::routes::routes()
-            .merge(crate::routes::of_receipts())
-            .into_openapi();
-        let told: Vec<&str> = QUERIES.iter().map(|(path, _)| *path).collect();
-        let mut paths: Vec<&str> = numbers.paths.paths.keys().map(String::as_str).collect();
-        paths.sort_unstable();
-        let mut sorted = told.clone();
-        sorted.sort_unstable();
-        assert_eq!(paths, sorted);
-    }
 }

@@ -9,8 +9,10 @@ use web::params::{InvalidQuery, Params};
 
 use crate::buckets::INTERVALS;
 use crate::config::AnalyticsConfig;
-use crate::routes::outcomes;
 use crate::selection::{MODEL_BYTES_MAX, PURPOSES};
+
+/// The most outcomes of a page.
+pub(crate) const OUTCOMES_MAX: u32 = 1_000;
 
 /// A parameter of the query string.
 pub(crate) struct Query {
@@ -129,7 +131,7 @@ pub(crate) const AFTER: Query = Query {
 pub(crate) const OUTCOMES_LIMIT: Query = Query {
     name: "limit",
     description: "How many outcomes a page has; 100 if it isn't given",
-    schema: |_| integer(outcomes::PAGE_MAX),
+    schema: |_| integer(OUTCOMES_MAX),
 };
 pub(crate) const TOP_LIMIT: Query = Query {
     name: "limit",

@@ -7,18 +7,18 @@ use std::time::Duration;
 use service::health::{Component, Health};
 use tokio::time::timeout;
 
-use crate::app::App;
 use crate::freshness::Freshness;
+use crate::state::AnalyticsState;
 use crate::watermark::WatermarkError;
 
 /// Engines that readiness checks.
-pub(crate) struct Engines {
+pub(crate) struct CheckedEngines {
     warehouse: Component,
     progress: Component,
     accounts: Component,
 }
 
-impl Engines {
+impl CheckedEngines {
     /// Registers them, not ready until looked at.
     pub(crate) fn register(health: &Health) -> Self {
         Self {
@@ -29,7 +29,7 @@ impl Engines {
     }
 
     /// Looks at all of them, again and again.
-    pub(crate) async fn watch(self, app: Arc<App>) {
+    pub(crate) async fn watch(self, app: Arc<AnalyticsState>) {
         let pause = Duration::from_millis(app.config.health_interval_ms);
         let wait_max = Duration::from_millis(app.config.query_wait_ms_max);
         let freshness = Freshness::default();

@@ -9,19 +9,19 @@ use web::shares::Shares;
 const ACCOUNT_STREAMS_MAX: usize = 2;
 
 /// The places.
-pub(crate) struct Streams {
+pub(crate) struct StreamLimits {
     all: Arc<Semaphore>,
     shares: Shares,
 }
 
 /// Permits that a stream holds until it ends.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct StreamPermits {
     _own: OwnedSemaphorePermit,
     _place: OwnedSemaphorePermit,
 }
 
-impl Streams {
+impl StreamLimits {
     /// For `streams_max` at one time.
     pub(crate) fn new(streams_max: usize) -> Self {
         Self {
@@ -34,10 +34,10 @@ impl Streams {
     ///
     /// # Errors
     /// There is none: true if it is the account that has all it may have.
-    pub(crate) fn take(&self, account_id: &str) -> Result<Taken, bool> {
+    pub(crate) fn take(&self, account_id: &str) -> Result<StreamPermits, bool> {
         let own = self.shares.of(account_id).try_acquire_owned().map_err(|_| true)?;
         let place = Arc::clone(&self.all).try_acquire_owned().map_err(|_| false)?;
-        Ok(Taken {
+        Ok(StreamPermits {
             _own: own,
             _place: place,
         })
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn an_account_has_its_share_and_all_have_theirs() {
-        let streams = Streams::new(3);
+        let streams = StreamLimits::new(3);
         let held: Vec<_> = ["a", "a"].map(|account| streams.take(account)).into_iter().collect();
         assert!(held.iter().all(Result::is_ok));
         assert_eq!(streams.take("a").err(), Some(true));

@@ -12,7 +12,7 @@ use metrics::{counter, gauge};
 use usage::{Mismatch, Usage};
 use warehouse::WarehouseError;
 
-use crate::app::App;
+use crate::state::AnalyticsState;
 
 /// The shortest pause between two days.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
@@ -21,7 +21,7 @@ const LOGGED_MAX: usize = 10;
 
 /// State of the check.
 #[derive(Debug, Default)]
-struct Pass {
+struct CheckPass {
     /// Days that are still to be checked, the newest last.
     days: Vec<u32>,
     /// Days on which the last check found a mismatch.
@@ -29,14 +29,14 @@ struct Pass {
 }
 
 /// Checks one day after another, until it is aborted.
-pub(crate) async fn watch(app: Arc<App>) {
+pub(crate) async fn watch(app: Arc<AnalyticsState>) {
     let percent = app.config.usage_check_percent_max;
     gauge!("receipts_usage_mismatches").set(0.0);
     if percent == 0 {
         return;
     }
     let usage = Usage::new(app.warehouse().clone());
-    let mut pass = Pass::default();
+    let mut pass = CheckPass::default();
     loop {
         let started = Instant::now();
         if let Err(error) = pass.step(&usage).await {
@@ -48,7 +48,7 @@ pub(crate) async fn watch(app: Arc<App>) {
     }
 }
 
-impl Pass {
+impl CheckPass {
     /// Checks days with mismatches again, then the next day.
     async fn step(&mut self, usage: &Usage) -> Result<(), WarehouseError> {
         let wrong: Vec<u32> = self.wrong.iter().copied().collect();

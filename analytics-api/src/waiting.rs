@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use warehouse::StreamPosition;
 use web::shares::{Commons, Place};
 
-use crate::app::App;
+use crate::watermark::Watermark;
 
 /// The longest wait, in seconds; a longer preference is shortened to it.
 pub(crate) const WAIT_S_MAX: u32 = 30;
@@ -38,7 +38,7 @@ pub(crate) fn preferred_wait_s(headers: &HeaderMap) -> Option<u32> {
 }
 
 /// Places of requests that wait.
-pub(crate) struct Waiting {
+pub(crate) struct WaitingRequests {
     places: Commons,
     closing: CancellationToken,
 }
@@ -48,10 +48,11 @@ pub(crate) struct Wait<'a> {
     wait_s: u32,
     deadline: Instant,
     pause: Duration,
+    closing: &'a CancellationToken,
     _place: Place<'a>,
 }
 
-impl Waiting {
+impl WaitingRequests {
     /// At most `waiting_max` requests wait, and none any more after `closing`.
     pub(crate) fn new(waiting_max: usize, closing: CancellationToken) -> Self {
         Self {
@@ -69,6 +70,7 @@ impl Waiting {
             wait_s,
             deadline: Instant::now() + Duration::from_secs(u64::from(wait_s)),
             pause: PAUSE_MIN,
+            closing: &self.closing,
             _place: place,
         })
     }
@@ -82,18 +84,18 @@ impl Wait<'_> {
 
     /// Waits until the writers have published more than the progress `before`; `false` once the
     /// wait is over.
-    pub(crate) async fn for_progress(&mut self, app: &App, before: &StreamPosition) -> bool {
+    pub(crate) async fn for_progress(&mut self, watermark: &Watermark, before: &StreamPosition) -> bool {
         loop {
             let left = self.deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || app.waiting.closing.is_cancelled() {
+            if left.is_zero() || self.closing.is_cancelled() {
                 return false;
             }
             tokio::select! {
                 () = sleep(self.pause.min(left)) => {}
-                () = app.waiting.closing.cancelled() => {}
+                () = self.closing.cancelled() => {}
             }
             self.pause = (self.pause * 2).min(PAUSE_MAX);
-            match app.watermark.read().await {
+            match watermark.read().await {
                 Ok(reading) if StreamPosition::new(&reading.shards) == *before => {}
                 Ok(_) => return true,
                 // The answer before was true when it was made.

@@ -30,7 +30,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine; `scratch` is where logs are written.
+    /// Describes the machine; `scratch` is where logs are written.
     #[must_use]
     pub fn look(scratch: &Path) -> Self {
         let cpuinfo = read("/proc/cpuinfo");

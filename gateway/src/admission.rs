@@ -16,10 +16,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use crate::buffer::Buffers;
-
-/// The longest body that may take from the part kept for small ones.
-pub(crate) const SMALL_BYTES_MAX: usize = 64 * 1024;
+use crate::buffer::{Buffers, SMALL_BYTES_MAX};
 
 /// The budget. Shared.
 #[derive(Debug)]

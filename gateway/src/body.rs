@@ -16,8 +16,9 @@ use hyper::body::Incoming;
 use service::problem::{Kind, Problem};
 use tokio::time::{Instant, timeout_at};
 
-use crate::admission::{Admission, Full, Reservation, SMALL_BYTES_MAX};
+use crate::admission::{Admission, Full, Reservation};
 use crate::answer::{Refusal, address_overloaded, overloaded};
+use crate::buffer::SMALL_BYTES_MAX;
 use crate::source::{Claim, Source};
 
 /// Bytes that are reserved at least once a part of a body has arrived, unless it is shorter.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::admission::SMALL_BYTES_MAX;
-
+/// The longest body that may take from the part kept for small ones.
+pub(crate) const SMALL_BYTES_MAX: usize = 64 * 1024;
 /// The most bytes that lie unused.
 const SPARE_BYTES_MAX: usize = 8 * 1024 * 1024;
 

@@ -19,7 +19,7 @@ use service::trace::{self, TraceParent};
 use crate::answer::{Answer, Refusal, overloaded, published_keys};
 use crate::body::Upload;
 use crate::call::{Call, Spent};
-use crate::listener::Connection;
+use crate::connection::Connection;
 use crate::rate::Standing;
 use crate::route::Route;
 use crate::sender::Sender;

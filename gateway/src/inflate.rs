@@ -6,9 +6,9 @@ use flate2::bufread::GzDecoder;
 use service::cpu::CpuPool;
 use service::problem::{Kind, Problem};
 
-use crate::admission::SMALL_BYTES_MAX;
 use crate::answer::{Refusal, overloaded};
 use crate::body::Held;
+use crate::buffer::SMALL_BYTES_MAX;
 use crate::encoding::Encoding;
 
 /// A compressed receipt of up to this many bytes, which can't be more than [`SMALL_BYTES_MAX`]

@@ -2,7 +2,7 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | `listener` | the port, and regular work beside it |
+//! | `listener`, `connection` | the port, regular work beside it, and its connections |
 //! | [`neighbour`] | other services on the same port |
 //! | `exchange`, `route`, `call` | a request, its sender, and its answer |
 //! | `submit`, `registered`, `append` | a receipt or batch on its way to the log |
@@ -23,6 +23,7 @@ mod body;
 mod buffer;
 mod call;
 mod config;
+mod connection;
 mod documents;
 mod encoding;
 mod entry_book;

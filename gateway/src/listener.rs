@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::GatewayError;
 use crate::config::GatewayConfig;
+use crate::connection::{Connection, Peer};
 use crate::neighbour::{self, Neighbour};
 use crate::sender::Sender;
 use crate::shared::Shared;
@@ -27,20 +28,6 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Rates of senders that rest are evicted every so many rounds.
 const EVICTION_ROUNDS: u64 = 10;
-
-/// Peer of a connection.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer {
-    pub(crate) sender: Sender,
-    /// A trusted proxy, which sends for others.
-    pub(crate) is_proxy: bool,
-}
-
-/// State that the requests of one connection share.
-pub(crate) struct Connection {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) peer: Peer,
-}
 
 /// Accepts until `shutdown`, then drains.
 pub(crate) async fn listen(

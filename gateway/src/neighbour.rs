@@ -12,8 +12,8 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 
+use crate::connection::Connection;
 use crate::exchange;
-use crate::listener::Connection;
 use crate::route::Route;
 
 /// Body of a neighbour's answer.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// records polled before a partition was revoked and assigned again are never appended under the
 /// new assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Claim {
+pub struct AppendClaim {
     /// The partition.
     pub partition: u32,
     /// The number of the assignment in this process.
@@ -17,8 +17,8 @@ pub struct Claim {
 }
 
 #[derive(Debug)]
-struct Owned {
-    claim: Claim,
+struct OwnedPartition {
+    claim: AppendClaim,
     epoch: u32,
     /// Offset behind the last record whose verdict is stored.
     appended: u64,
@@ -32,7 +32,7 @@ struct Owned {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settled {
     /// The claim on it.
-    pub claim: Claim,
+    pub claim: AppendClaim,
     /// The epoch of the log.
     pub epoch: u32,
     /// Offset behind the last record whose verdict is stored.
@@ -46,7 +46,7 @@ pub struct Settled {
 /// The partitions that are assigned.
 #[derive(Debug, Default)]
 pub struct Assignments {
-    owned: HashMap<u32, Owned>,
+    owned: HashMap<u32, OwnedPartition>,
     last: u64,
 }
 
@@ -54,11 +54,11 @@ impl Assignments {
     /// Takes a newly assigned partition, whose reading continues at `next_offset`.
     pub fn assign(&mut self, assignment: &Assignment, next_offset: u64) {
         self.last += 1;
-        let claim = Claim {
+        let claim = AppendClaim {
             partition: assignment.partition,
             number: self.last,
         };
-        let owned = Owned {
+        let owned = OwnedPartition {
             claim,
             epoch: assignment.epoch,
             appended: next_offset,
@@ -76,25 +76,25 @@ impl Assignments {
 
     /// The current claim on a partition.
     #[must_use]
-    pub fn claim(&self, partition: u32) -> Option<Claim> {
+    pub fn claim(&self, partition: u32) -> Option<AppendClaim> {
         self.owned.get(&partition).map(|owned| owned.claim)
     }
 
     /// Whether verdicts of records that were polled under `claim` may still be appended.
     #[must_use]
-    pub fn holds(&self, claim: Claim) -> bool {
+    pub fn holds(&self, claim: AppendClaim) -> bool {
         self.claim(claim.partition) == Some(claim)
     }
 
     /// Counts a block of the partition that leaves for judging.
-    pub fn began(&mut self, claim: Claim) {
+    pub fn began(&mut self, claim: AppendClaim) {
         if let Some(owned) = self.current(claim) {
             owned.in_flight += 1;
         }
     }
 
     /// Counts a block of the partition whose verdicts are stored up to `next_offset`.
-    pub fn appended(&mut self, claim: Claim, next_offset: u64, complete_through_ms: i64) {
+    pub fn appended(&mut self, claim: AppendClaim, next_offset: u64, complete_through_ms: i64) {
         if let Some(owned) = self.current(claim) {
             owned.in_flight = owned.in_flight.saturating_sub(1);
             owned.appended = next_offset;
@@ -103,7 +103,7 @@ impl Assignments {
     }
 
     /// Notes that an idle record of the partition is being appended.
-    pub fn began_idle(&mut self, claim: Claim) {
+    pub fn began_idle(&mut self, claim: AppendClaim) {
         self.began(claim);
         if let Some(owned) = self.current(claim) {
             owned.idle_at = Some(Instant::now());
@@ -123,7 +123,7 @@ impl Assignments {
         })
     }
 
-    fn current(&mut self, claim: Claim) -> Option<&mut Owned> {
+    fn current(&mut self, claim: AppendClaim) -> Option<&mut OwnedPartition> {
         self.owned
             .get_mut(&claim.partition)
             .filter(|owned| owned.claim == claim)

@@ -17,14 +17,14 @@ use crate::encoding::EncodedBlock;
 use crate::error::VerifierError;
 use crate::gathering::{Gathering, PolledBlock};
 use crate::idle::Observed;
-use crate::resumption::{ResumeError, Resumed, resume};
+use crate::resumption::{PartitionResumeError, ResumedPartition, resume};
 use crate::stages::Stages;
 
 /// The longest wait of one poll.
 const POLL_WAIT: Duration = Duration::from_millis(100);
 
 /// The owner of the consumer.
-pub struct Consuming {
+pub struct PartitionConsumer {
     processor: Box<dyn LogProcessor>,
     receipts: Arc<dyn LogInspector>,
     verdicts: Arc<dyn LogInspector>,
@@ -36,7 +36,7 @@ pub struct Consuming {
     idle_interval: Duration,
 }
 
-impl Consuming {
+impl PartitionConsumer {
     /// A consumer without assignments.
     #[must_use]
     pub fn new(
@@ -138,15 +138,21 @@ impl Consuming {
     /// partitions were assigned.
     ///
     /// # Errors
-    /// [`ResumeError`].
-    pub async fn accept(&mut self, polled: Result<Polled, ConsumeError>, stages: &Stages) -> Result<bool, ResumeError> {
+    /// [`PartitionResumeError`].
+    pub async fn accept(
+        &mut self,
+        polled: Result<Polled, ConsumeError>,
+        stages: &Stages,
+    ) -> Result<bool, PartitionResumeError> {
         match polled {
             Ok(polled) => {
                 self.pauses = self.retry.pauses();
                 self.retry.parts.recovered("log");
                 self.accept_polled(polled, stages).await
             }
-            Err(damaged @ ConsumeError::Damaged { .. }) => Err(ResumeError::Failed(VerifierError::Damaged(damaged))),
+            Err(damaged @ ConsumeError::Damaged { .. }) => {
+                Err(PartitionResumeError::Failed(VerifierError::Damaged(damaged)))
+            }
             Err(ConsumeError::Unavailable(reason)) => {
                 counter!("receipts_verifier_poll_failures_total").increment(1);
                 self.retry.pause("log", &reason, &mut self.pauses).await?;
@@ -155,13 +161,13 @@ impl Consuming {
         }
     }
 
-    async fn accept_polled(&mut self, mut polled: Polled, stages: &Stages) -> Result<bool, ResumeError> {
+    async fn accept_polled(&mut self, mut polled: Polled, stages: &Stages) -> Result<bool, PartitionResumeError> {
         for partition in polled.revoked {
             self.assignments.revoke(partition);
             self.gathering.drop_partition(partition);
         }
         for assignment in &polled.assigned {
-            let Resumed {
+            let ResumedPartition {
                 next_offset,
                 shard_map_version,
             } = resume(

@@ -8,8 +8,8 @@ use receipt::Origin;
 use receipt_log::{LoggedRecord, Record, RecordKind};
 use tokio::time::Instant;
 
-use crate::assignment::{Claim, Settled};
-use crate::judging::{AcceptedReceipt, JudgedPartition, JudgedRecord, RejectedReceiptBytes, Text, Verdict};
+use crate::assignment::{AppendClaim, Settled};
+use crate::judging::{AcceptedReceipt, JudgedPartition, JudgedRecord, ReceiptText, RejectedReceiptBytes, Verdict};
 use crate::kept::KeptRejections;
 use crate::rejections::Tallies;
 use crate::stamping::StampedBlock;
@@ -29,7 +29,7 @@ pub struct Encoding {
 #[derive(Debug)]
 pub struct EncodedPartition {
     /// The claim under which the records were polled.
-    pub claim: Claim,
+    pub claim: AppendClaim,
     /// The epoch of the log `receipts`.
     pub epoch: u32,
     /// The ranges of source records. Each has a record in every shard.
@@ -133,7 +133,7 @@ pub fn idle(
 }
 
 impl EncodedPartition {
-    fn empty(claim: Claim, epoch: u32) -> Self {
+    fn empty(claim: AppendClaim, epoch: u32) -> Self {
         Self {
             claim,
             epoch,
@@ -223,7 +223,7 @@ impl<'a> PartitionEncoder<'a> {
     fn shard(&self, logged: &LoggedRecord, verdict: &Verdict) -> usize {
         let (publisher, at_ms, receipt_id) = match verdict {
             Verdict::Accepted(receipt) => (
-                receipt.texts.get(Text::Publisher),
+                receipt.texts.get(ReceiptText::Publisher),
                 receipt.timestamp_ms,
                 receipt.ids.receipt,
             ),
@@ -345,28 +345,28 @@ fn accepted_row<'a>(
     let batch = receipt.batch.as_deref();
     AcceptedRow {
         position: logged.position.receipt(index),
-        publisher: text(Text::Publisher),
+        publisher: text(ReceiptText::Publisher),
         timestamp_ms: receipt.timestamp_ms,
         entry_id: receipt.ids.entry,
         receipt_id: receipt.ids.receipt,
         payload_hash: &receipt.payload_hash,
         received_at_ms: logged.record.received_at_ms,
-        url: text(Text::Url),
+        url: text(ReceiptText::Url),
         content_hash: &receipt.content_hash,
         client_id: receipt.ids.client,
-        client_name: text(Text::ClientName),
-        client_version: text(Text::ClientVersion),
-        organization: text(Text::Organization),
+        client_name: text(ReceiptText::ClientName),
+        client_version: text(ReceiptText::ClientVersion),
+        organization: text(ReceiptText::Organization),
         key_fingerprint: &receipt.key_fingerprint,
         algorithm: receipt.algorithm,
         purpose: receipt.purpose,
-        context: text(Text::Context),
-        dataset_id: text(Text::DatasetId),
-        model_id: text(Text::ModelId),
-        query_id: text(Text::QueryId),
-        session_id: text(Text::SessionId),
-        study_id: text(Text::StudyId),
-        researcher_id: text(Text::ResearcherId),
+        context: text(ReceiptText::Context),
+        dataset_id: text(ReceiptText::DatasetId),
+        model_id: text(ReceiptText::ModelId),
+        query_id: text(ReceiptText::QueryId),
+        session_id: text(ReceiptText::SessionId),
+        study_id: text(ReceiptText::StudyId),
+        researcher_id: text(ReceiptText::ResearcherId),
         request_id: &logged.record.request_id,
         client_address,
         kind: kind(logged),
@@ -421,7 +421,7 @@ mod tests {
     use super::*;
     use crate::judging::{JudgedBlock, ReceiptIds};
 
-    const CLAIM: Claim = Claim {
+    const CLAIM: AppendClaim = AppendClaim {
         partition: 3,
         number: 1,
     };

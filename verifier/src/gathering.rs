@@ -5,13 +5,13 @@ use std::time::Duration;
 use receipt_log::LoggedRecord;
 use tokio::time::Instant;
 
-use crate::assignment::{Assignments, Claim};
+use crate::assignment::{AppendClaim, Assignments};
 
 /// Records of one partition, polled under one claim.
 #[derive(Debug)]
 pub struct PartitionRecords {
     /// The claim on the partition under which the records were polled.
-    pub claim: Claim,
+    pub claim: AppendClaim,
     /// In offset order, without gaps, at least one.
     pub records: Vec<LoggedRecord>,
 }
@@ -112,7 +112,7 @@ impl Gathering {
 
     /// Whether records of a partition are gathered.
     #[must_use]
-    pub fn holds(&self, claim: Claim) -> bool {
+    pub fn holds(&self, claim: AppendClaim) -> bool {
         self.partitions.iter().any(|part| part.claim == claim)
     }
 

@@ -10,7 +10,7 @@ use receipt_log::{LoggedRecord, RecordKind};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::assignment::Claim;
+use crate::assignment::AppendClaim;
 use crate::gathering::PolledBlock;
 use crate::traces::Traces;
 
@@ -27,7 +27,7 @@ pub struct ReceiptIds {
 
 /// The texts of an accepted receipt, in one allocation.
 #[derive(Debug, Clone, Default)]
-pub struct Texts {
+pub struct ReceiptTexts {
     bytes: String,
     ends: [u32; TEXTS],
 }
@@ -35,7 +35,7 @@ pub struct Texts {
 /// A text of an accepted receipt.
 #[derive(Debug, Clone, Copy)]
 #[repr(usize)]
-pub enum Text {
+pub enum ReceiptText {
     /// `content.publisher`, in lower case.
     Publisher,
     /// `content.url`.
@@ -64,7 +64,7 @@ pub enum Text {
 
 const TEXTS: usize = 12;
 
-impl Texts {
+impl ReceiptTexts {
     fn new(parts: [&str; TEXTS]) -> Self {
         let mut bytes = String::with_capacity(parts.iter().map(|part| part.len()).sum());
         let ends = parts.map(|part| {
@@ -77,7 +77,7 @@ impl Texts {
 
     /// Returns a text; empty if the receipt doesn't have it.
     #[must_use]
-    pub fn get(&self, text: Text) -> &str {
+    pub fn get(&self, text: ReceiptText) -> &str {
         let number = text as usize;
         let start = if number == 0 { 0 } else { self.ends[number - 1] };
         &self.bytes[start as usize..self.ends[number] as usize]
@@ -106,7 +106,7 @@ pub struct AcceptedReceipt {
     /// `usage.purpose`.
     pub purpose: &'static str,
     /// The other members.
-    pub texts: Texts,
+    pub texts: ReceiptTexts,
     /// Bytes as received, a slice of the record's body.
     pub raw: Bytes,
     /// Part of its record that `raw` is, see [`receipt::Origin`].
@@ -172,7 +172,7 @@ impl AcceptedReceipt {
         RejectedReceiptBytes {
             reason,
             detail,
-            publisher: self.texts.get(Text::Publisher).to_owned(),
+            publisher: self.texts.get(ReceiptText::Publisher).to_owned(),
             ids: self.ids,
             payload_hash: self.payload_hash,
             key_fingerprint: self.key_fingerprint,
@@ -195,7 +195,7 @@ pub struct JudgedRecord {
 #[derive(Debug)]
 pub struct JudgedPartition {
     /// The claim under which they were polled.
-    pub claim: Claim,
+    pub claim: AppendClaim,
     /// In offset order, without gaps.
     pub records: Vec<JudgedRecord>,
 }
@@ -274,7 +274,7 @@ fn accepted(body: &Bytes, verified: &VerifiedReceipt<'_>) -> AcceptedReceipt {
         publisher_verified: true,
         algorithm: receipt.algorithm.as_str(),
         purpose: receipt.purpose.as_str(),
-        texts: Texts::new([
+        texts: ReceiptTexts::new([
             &receipt.publisher,
             &receipt.url,
             &receipt.client_name,

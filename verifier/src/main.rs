@@ -28,7 +28,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The verifier judges one block at a time.
 const CPU_QUEUE_MAX: usize = 4;
 
-struct Settings {
+struct VerifierSettings {
     verifier: VerifierConfig,
     limits: Limits,
     log: EmbeddedConfig,
@@ -40,11 +40,11 @@ struct Settings {
     data: DataConfig,
 }
 
-fn settings() -> anyhow::Result<Settings> {
+fn settings() -> anyhow::Result<VerifierSettings> {
     let mut source = Source::load(None)?;
     let keyless = |faults: &mut Faults, found: Vec<String>| found.into_iter().for_each(|fault| faults.push("", fault));
     let log = |log: &EmbeddedConfig, faults: &mut Faults| keyless(faults, log.validate().err().unwrap_or_default());
-    let settings = Settings {
+    let settings = VerifierSettings {
         verifier: source.section("verifier"),
         limits: source.section_with("limits", |limits: &Limits, faults| {
             keyless(faults, limits.validate().err().into_iter().collect());
@@ -127,7 +127,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn serve(
-    settings: Settings,
+    settings: VerifierSettings,
     deps: Deps,
     metrics: PrometheusHandle,
     shutdown: CancellationToken,

@@ -22,7 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::error;
 
 use crate::config::VerifierConfig;
-use crate::consuming::Consuming;
+use crate::consuming::PartitionConsumer;
 use crate::error::VerifierError;
 use crate::gathering::due;
 use crate::idle::Observed;
@@ -31,7 +31,7 @@ use crate::stamping::Policies;
 
 /// Dependencies of the verifier.
 pub struct Deps {
-    /// This verifier's membership in the group [`crate::GROUP`] of `receipts`, which appends to
+    /// Membership in the group [`crate::GROUP`] of `receipts`, which appends to
     /// `verdicts`.
     pub processor: Box<dyn LogProcessor>,
     /// The log `receipts`.
@@ -77,7 +77,7 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
         retry.clone(),
     );
     let mut staging = AbortOnDropHandle::new(tokio::spawn(stages.clone().run(polled, encoded_blocks)));
-    let mut consuming = Consuming::new(&config, deps.processor, deps.receipts, deps.verdicts, retry);
+    let mut consuming = PartitionConsumer::new(&config, deps.processor, deps.receipts, deps.verdicts, retry);
     let _draining = cancel_after(shutdown.clone(), stop, Duration::from_millis(config.drain_ms_max));
 
     let mut is_interrupted = false;

@@ -26,7 +26,7 @@ const NAMED_MAX: usize = 5;
 
 /// Outcomes of a client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct ClientTally {
     /// Receipts accepted.
     pub accepted: u64,
     /// Receipts rejected.
@@ -36,13 +36,13 @@ pub struct Tally {
 /// Outcomes by client, of at most [`CLIENTS_MAX`] clients.
 #[derive(Debug, Default)]
 pub struct Tallies {
-    by_client: HashMap<Uuid, Tally>,
+    by_client: HashMap<Uuid, ClientTally>,
 }
 
 impl Tallies {
     /// Counts an accepted receipt.
     pub(crate) fn accepted(&mut self, client: Uuid) {
-        let one = Tally {
+        let one = ClientTally {
             accepted: 1,
             rejected: 0,
         };
@@ -51,7 +51,7 @@ impl Tallies {
 
     /// Counts a rejected receipt; one without a readable client is left out.
     pub(crate) fn rejected(&mut self, client: Option<Uuid>) {
-        let one = Tally {
+        let one = ClientTally {
             accepted: 0,
             rejected: 1,
         };
@@ -60,7 +60,7 @@ impl Tallies {
         }
     }
 
-    fn add(&mut self, client: Uuid, more: Tally) {
+    fn add(&mut self, client: Uuid, more: ClientTally) {
         if self.by_client.len() >= CLIENTS_MAX && !self.by_client.contains_key(&client) {
             if more.rejected == 0 {
                 return;
@@ -83,7 +83,7 @@ impl Tallies {
     }
 
     /// Clients that were mostly rejected, the most rejected first.
-    fn mostly_rejected(&self) -> Vec<(Uuid, Tally)> {
+    fn mostly_rejected(&self) -> Vec<(Uuid, ClientTally)> {
         let mut found: Vec<_> = self
             .by_client
             .iter()
@@ -120,7 +120,7 @@ impl HighRejectionClients {
         }
     }
 
-    fn add(&mut self, block: &Tallies, now: Instant) -> Vec<(Uuid, Tally)> {
+    fn add(&mut self, block: &Tallies, now: Instant) -> Vec<(Uuid, ClientTally)> {
         for (client, tally) in &block.by_client {
             self.tallies.add(*client, *tally);
         }
@@ -140,7 +140,7 @@ mod tests {
 
     fn tallies(client: u128, accepted: u64, rejected: u64) -> Tallies {
         let mut tallies = Tallies::default();
-        tallies.add(Uuid::from_u128(client), Tally { accepted, rejected });
+        tallies.add(Uuid::from_u128(client), ClientTally { accepted, rejected });
         tallies
     }
 

@@ -84,7 +84,7 @@ async fn search(
 }
 
 /// Position where an assigned partition continues.
-pub struct Resumed {
+pub struct ResumedPartition {
     /// The first record without a verdict.
     pub next_offset: u64,
     /// Version of the shard map that assigned the partition's last verdicts to shards.
@@ -92,23 +92,23 @@ pub struct Resumed {
 }
 
 /// Why a partition can't be taken on.
-pub enum ResumeError {
+pub enum PartitionResumeError {
     /// The verifier is stopping.
     Stopped,
     /// No pause cures it.
     Failed(VerifierError),
 }
 
-impl From<ResumeError> for Result<(), VerifierError> {
-    fn from(ended: ResumeError) -> Self {
+impl From<PartitionResumeError> for Result<(), VerifierError> {
+    fn from(ended: PartitionResumeError) -> Self {
         match ended {
-            ResumeError::Stopped => Ok(()),
-            ResumeError::Failed(failed) => Err(failed),
+            PartitionResumeError::Stopped => Ok(()),
+            PartitionResumeError::Failed(failed) => Err(failed),
         }
     }
 }
 
-impl From<Stopped> for ResumeError {
+impl From<Stopped> for PartitionResumeError {
     fn from(_: Stopped) -> Self {
         Self::Stopped
     }
@@ -119,14 +119,14 @@ impl From<Stopped> for ResumeError {
 /// again.
 ///
 /// # Errors
-/// [`ResumeError`].
+/// [`PartitionResumeError`].
 pub async fn resume(
     assignment: &Assignment,
     consumer: &mut dyn LogConsumer,
     source: &dyn LogInspector,
     verdicts: &dyn LogInspector,
     retry: &Retry,
-) -> Result<Resumed, ResumeError> {
+) -> Result<ResumedPartition, PartitionResumeError> {
     let Assignment {
         partition,
         epoch,
@@ -135,13 +135,13 @@ pub async fn resume(
     } = *assignment;
     let find = || last_range(verdicts, epoch, partition);
     let Some(last) = retry.until_done("verdicts", find).await? else {
-        return Ok(Resumed {
+        return Ok(ResumedPartition {
             next_offset,
             shard_map_version: 0,
         });
     };
     let verdicts_end = last.source.end.offset;
-    let resumed = Resumed {
+    let resumed = ResumedPartition {
         next_offset: next_offset.max(verdicts_end),
         shard_map_version: last.shard_map_version,
     };
@@ -187,7 +187,11 @@ async fn store_position(consumer: &mut dyn LogConsumer, position: Commit, retry:
 
 /// Compares the last record that has a verdict with the log: a log that was restored from an older
 /// copy holds a younger record there, and its new records have the offsets of others.
-async fn check_not_replaced(source: &dyn LogInspector, last: &Header, retry: &Retry) -> Result<(), ResumeError> {
+async fn check_not_replaced(
+    source: &dyn LogInspector,
+    last: &Header,
+    retry: &Retry,
+) -> Result<(), PartitionResumeError> {
     let offset = last.source.end.offset.saturating_sub(1);
     let mut pauses = retry.pauses();
     let record = loop {
@@ -207,8 +211,8 @@ async fn check_not_replaced(source: &dyn LogInspector, last: &Header, retry: &Re
     }
 }
 
-fn set_back(last: &Header, detail: String) -> ResumeError {
-    ResumeError::Failed(VerifierError::SetBack {
+fn set_back(last: &Header, detail: String) -> PartitionResumeError {
+    PartitionResumeError::Failed(VerifierError::SetBack {
         partition: last.source.partition,
         verdicts_end: last.source.end.offset,
         detail,

@@ -14,7 +14,7 @@ use accounts::{
 use receipt::RejectReason;
 use uuid::Uuid;
 
-use crate::judging::{AcceptedReceipt, JudgedBlock, JudgedPartition, Text, Verdict};
+use crate::judging::{AcceptedReceipt, JudgedBlock, JudgedPartition, ReceiptText, Verdict};
 
 /// The registry of operators, client keys and entries, and the deployment's policy on them.
 #[derive(Clone)]
@@ -32,7 +32,7 @@ pub struct StampedBlock(pub JudgedBlock);
 
 /// Answers of the registry about a block's receipts.
 #[derive(Debug, Default)]
-struct Lookup {
+struct StampLookup {
     operators: HashMap<Fingerprint, Arc<[OperatorPeriod]>>,
     claimed: HashMap<Uuid, bool>,
     keys: HashMap<ClientKey, KeyStatus>,
@@ -85,7 +85,7 @@ fn client_key(receipt: &AcceptedReceipt) -> ClientKey {
     }
 }
 
-impl Lookup {
+impl StampLookup {
     /// The operator whose key signed a receipt, when it arrived.
     fn operator(&self, receipt: &AcceptedReceipt, received_at_ms: i64) -> Option<Arc<str>> {
         let periods = self.operators.get(&fingerprint(receipt))?;
@@ -95,14 +95,14 @@ impl Lookup {
 
     /// Whether somebody had verified the publisher's domain when a receipt arrived.
     fn publisher_verified(&self, receipt: &AcceptedReceipt, received_at_ms: i64) -> bool {
-        let first_ms = self.publishers.get(receipt.texts.get(Text::Publisher));
+        let first_ms = self.publishers.get(receipt.texts.get(ReceiptText::Publisher));
         first_ms.is_some_and(|first_ms| first_ms.is_some_and(|first_ms| first_ms <= received_at_ms))
     }
 }
 
 impl Policies {
-    async fn look_up(&self, block: &JudgedBlock) -> Result<Lookup, RegistryUnavailable> {
-        let mut lookup = Lookup::default();
+    async fn look_up(&self, block: &JudgedBlock) -> Result<StampLookup, RegistryUnavailable> {
+        let mut lookup = StampLookup::default();
         let verdicts = block.partitions.iter().flat_map(|part| &part.records);
         for verdict in verdicts.flat_map(|record| &record.verdicts) {
             let Verdict::Accepted(receipt) = verdict else { continue };
@@ -111,7 +111,7 @@ impl Policies {
                 .entry(fingerprint(receipt))
                 .or_insert_with(|| Arc::new([]));
             lookup.claimed.insert(receipt.ids.client, false);
-            let publisher = receipt.texts.get(Text::Publisher);
+            let publisher = receipt.texts.get(ReceiptText::Publisher);
             if !lookup.publishers.contains_key(publisher) {
                 lookup.publishers.insert(publisher.into(), None);
             }
@@ -153,7 +153,7 @@ impl Policies {
     /// Why a good receipt is rejected, if it is.
     fn rejection(
         &self,
-        lookup: &Lookup,
+        lookup: &StampLookup,
         receipt: &AcceptedReceipt,
         received_at_ms: i64,
     ) -> Option<(RejectReason, String)> {

@@ -19,10 +19,11 @@ use crate::config::WriterConfig;
 use crate::error::WriterError;
 use crate::evidence::EvidenceWriter;
 use crate::inserting::Inserter;
-use crate::pipeline::{Ended, Shard};
-use crate::reading::Reader;
+use crate::pipeline::{OwnedShard, PipelineEnd};
+use crate::reading::ShardReader;
 use crate::rebuilding::Rebuilder;
 use crate::resumption::{ResumeError, resume};
+use crate::shard_database::shard_database;
 
 /// The longest wait of one poll.
 const POLL_WAIT: Duration = Duration::from_millis(100);
@@ -43,7 +44,7 @@ const UNKNOWN: &str = "shard";
 
 /// Dependencies of the writer.
 pub struct Deps {
-    /// This writer's membership in the group [`crate::GROUP`] of `verdicts`.
+    /// Membership in the group [`crate::GROUP`] of `verdicts`.
     pub consumer: Box<dyn LogConsumer>,
     /// [`crate::evidence::consumer`]; `None` stores no evidence.
     pub evidence: Option<Box<dyn LogConsumer>>,
@@ -71,7 +72,7 @@ pub async fn run(config: WriterConfig, mut deps: Deps, shutdown: CancellationTok
     let parts = retry.parts.clone();
     let drain_max = Duration::from_millis(config.drain_ms_max);
     let evidence = store_evidence(&config, &mut deps, &retry);
-    let mut consuming = Consuming::new(config, deps, retry);
+    let mut consuming = ShardConsumer::new(config, deps, retry);
     let ended = tokio::select! {
         () = shutdown.cancelled() => Ok(()),
         ended = consuming.consume() => ended,
@@ -102,7 +103,7 @@ fn store_evidence(config: &WriterConfig, deps: &mut Deps, retry: &Retry) -> Opti
     })))
 }
 
-struct Consuming {
+struct ShardConsumer {
     config: WriterConfig,
     consumer: Box<dyn LogConsumer>,
     warehouse: Warehouse,
@@ -115,14 +116,14 @@ struct Consuming {
     superseded: VecDeque<(Instant, u32)>,
     /// Assigned shards that aren't in the configuration.
     unknown: HashSet<u32>,
-    tasks: JoinSet<(u32, Result<Ended, WriterError>)>,
+    tasks: JoinSet<(u32, Result<PipelineEnd, WriterError>)>,
     /// Polled records that no pipeline has taken yet.
     waiting: VecDeque<(u32, Vec<LoggedRecord>)>,
     commits: mpsc::UnboundedReceiver<Commit>,
     to_commit: mpsc::UnboundedSender<Commit>,
 }
 
-impl Consuming {
+impl ShardConsumer {
     fn new(config: WriterConfig, deps: Deps, retry: Retry) -> Self {
         let (to_commit, commits) = mpsc::unbounded_channel();
         Self {
@@ -220,7 +221,7 @@ impl Consuming {
         self.waiting.retain(|(waiting, _)| *waiting != shard);
         self.superseded.retain(|(_, superseded)| *superseded != shard);
         self.unknown.remove(&shard);
-        let Some(warehouse) = configured(&self.warehouse, &self.retry, UNKNOWN, shard).await? else {
+        let Some(warehouse) = shard_database(&self.warehouse, &self.retry, UNKNOWN, shard).await? else {
             // Other shards continue. Nothing is lost: this one's records stay in the log.
             self.unknown.insert(shard);
             return Ok(());
@@ -233,9 +234,9 @@ impl Consuming {
             resumed => resumed?,
         };
         let (records, to_read) = mpsc::channel(WAITING_MAX);
-        let pipeline = Shard {
+        let pipeline = OwnedShard {
             shard,
-            reader: Reader::new(&self.config, self.cpu.clone(), to_read, resumed.next),
+            reader: ShardReader::new(&self.config, self.cpu.clone(), to_read, resumed.next),
             sequence: resumed.sequence,
             inserter: Inserter::new(warehouse.clone(), self.cpu.clone(), self.retry.clone(), resumed.epoch),
             rebuilder: Rebuilder::new(
@@ -266,7 +267,7 @@ impl Consuming {
 
     fn ended(
         &mut self,
-        ended: Result<(u32, Result<Ended, WriterError>), tokio::task::JoinError>,
+        ended: Result<(u32, Result<PipelineEnd, WriterError>), tokio::task::JoinError>,
     ) -> Result<(), WriterError> {
         let (shard, ended) = ended.map_err(|panicked| {
             error!(error = %panicked, "a shard's pipeline panicked");
@@ -275,8 +276,10 @@ impl Consuming {
         match ended? {
             // The shard may have been assigned to this process again: then its pipeline is a newer
             // one.
-            Ended::Superseded if self.shards.get(&shard).is_some_and(mpsc::Sender::is_closed) => self.superseded(shard),
-            Ended::Superseded | Ended::Revoked | Ended::Stopped => {}
+            PipelineEnd::Superseded if self.shards.get(&shard).is_some_and(mpsc::Sender::is_closed) => {
+                self.superseded(shard)
+            }
+            PipelineEnd::Superseded | PipelineEnd::Revoked | PipelineEnd::Stopped => {}
         }
         Ok(())
     }
@@ -330,36 +333,6 @@ impl Consuming {
             self.commit(commit).await;
         }
     }
-}
-
-/// The shard's database; none, and `part` of readiness says why, if the configuration can't be
-/// right.
-pub(crate) async fn configured(
-    all: &Warehouse,
-    retry: &Retry,
-    part: &'static str,
-    shard: u32,
-) -> Result<Option<Warehouse>, Stopped> {
-    let reason = match all.shard(shard) {
-        Ok(warehouse) => {
-            let other = || warehouse.writer_of_other_shard(shard);
-            let Some(other) = retry.until_done("warehouse", other).await? else {
-                return Ok(Some(warehouse.clone()));
-            };
-            format!(
-                "the database `{}` has the tables of shard {other}, and warehouse.shards names it for shard {shard}: shards \
-                 never change their places in warehouse.shards",
-                warehouse.database()
-            )
-        }
-        Err(error) => error.to_string(),
-    };
-    error!(
-        shard,
-        part, reason, "nothing of the shard is stored until this process is configured and started again"
-    );
-    retry.parts.failed(part, reason);
-    Ok(None)
 }
 
 /// Hands the first waiting records to their pipeline. Records of shards without a pipeline are

@@ -18,9 +18,9 @@ use tracing::{error, warn};
 use warehouse::{Remedy, VerdictsPosition, Warehouse};
 
 use crate::config::WriterConfig;
-use crate::consuming::configured;
 use crate::error::WriterError;
 use crate::reading::decode;
+use crate::shard_database::shard_database;
 
 /// The longest wait of one poll, and the pause between two while the log has little: evidence isn't
 /// urgent, and many small polls cost CPU.
@@ -42,13 +42,13 @@ pub struct EvidenceWriter {
 
 /// Rows that aren't inserted yet.
 struct Gathered {
-    shards: BTreeMap<u32, Shard>,
+    shards: BTreeMap<u32, EvidenceShard>,
     bytes: usize,
     /// When gathering began.
     opened: Instant,
 }
 
-struct Shard {
+struct EvidenceShard {
     rows: Vec<RecordBatch>,
     /// Position behind the rows.
     next: VerdictsPosition,
@@ -82,13 +82,13 @@ impl EvidenceWriter {
     /// was gathered by then is read again. `consumer` is a member of the group
     /// [`crate::EVIDENCE_GROUP`] of `verdicts`.
     pub async fn run(self, config: &WriterConfig, consumer: Box<dyn LogConsumer>) {
-        if let Err(Ended::Failed(failed)) = self.store(config, consumer).await {
+        if let Err(EvidenceEnd::Failed(failed)) = self.store(config, consumer).await {
             error!(error = %failed, "no more evidence is stored until this process is started again");
             self.retry.parts.failed(PART, failed.to_string());
         }
     }
 
-    async fn store(&self, config: &WriterConfig, mut consumer: Box<dyn LogConsumer>) -> Result<(), Ended> {
+    async fn store(&self, config: &WriterConfig, mut consumer: Box<dyn LogConsumer>) -> Result<(), EvidenceEnd> {
         let interval = Duration::from_millis(config.evidence_interval_ms);
         let mut gathered = Gathered::new();
         // Shards that the configuration doesn't have: their records stay in the log.
@@ -131,10 +131,10 @@ impl EvidenceWriter {
         }
     }
 
-    async fn failed(&self, error: ConsumeError, pauses: &mut Pauses) -> Result<(), Ended> {
+    async fn failed(&self, error: ConsumeError, pauses: &mut Pauses) -> Result<(), EvidenceEnd> {
         match error {
             ConsumeError::Unavailable(reason) => Ok(self.retry.pause(PART, &reason, pauses).await?),
-            damaged @ ConsumeError::Damaged { .. } => Err(Ended::Failed(WriterError::Damaged(damaged))),
+            damaged @ ConsumeError::Damaged { .. } => Err(EvidenceEnd::Failed(WriterError::Damaged(damaged))),
         }
     }
 
@@ -145,7 +145,7 @@ impl EvidenceWriter {
         consumer: &mut dyn LogConsumer,
         gathered: &mut Gathered,
         unknown: &mut HashSet<u32>,
-    ) -> Result<Vec<LoggedRecord>, Ended> {
+    ) -> Result<Vec<LoggedRecord>, EvidenceEnd> {
         for shard in polled.revoked {
             gathered.shards.remove(&shard);
             unknown.remove(&shard);
@@ -155,7 +155,7 @@ impl EvidenceWriter {
             let shard = assignment.partition;
             gathered.shards.remove(&shard);
             unknown.remove(&shard);
-            match configured(&self.warehouse, &self.retry, PART, shard).await? {
+            match shard_database(&self.warehouse, &self.retry, PART, shard).await? {
                 Some(warehouse) => {
                     self.resume(assignment, &warehouse, consumer).await?;
                     // The consumer returns these records again.
@@ -175,7 +175,7 @@ impl EvidenceWriter {
         assignment: &Assignment,
         warehouse: &Warehouse,
         consumer: &mut dyn LogConsumer,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EvidenceEnd> {
         let (shard, begin) = (assignment.partition, assignment.begin_offset);
         let read = || warehouse.evidence_progress(shard);
         let stored = self.retry.until_done(PART, read).await?;
@@ -197,15 +197,18 @@ impl EvidenceWriter {
         }
     }
 
-    async fn gather(&self, records: Vec<LoggedRecord>, gathered: &mut Gathered) -> Result<(), Ended> {
+    async fn gather(&self, records: Vec<LoggedRecord>, gathered: &mut Gathered) -> Result<(), EvidenceEnd> {
         gathered.bytes += records.iter().map(|logged| logged.record.body.len()).sum::<usize>();
         let decoded = self.cpu.run_waiting(move || decode_all(&records)).await;
         let panicked = |panicked| {
             error!(error = %panicked, "decoding evidence panicked");
-            Ended::Failed(WriterError::TaskEnded(0))
+            EvidenceEnd::Failed(WriterError::TaskEnded(0))
         };
-        for Decoded { shard, next, rows } in decoded.map_err(panicked)?.map_err(Ended::Failed)? {
-            let of_shard = gathered.shards.entry(shard).or_insert(Shard { rows: Vec::new(), next });
+        for Decoded { shard, next, rows } in decoded.map_err(panicked)?.map_err(EvidenceEnd::Failed)? {
+            let of_shard = gathered
+                .shards
+                .entry(shard)
+                .or_insert(EvidenceShard { rows: Vec::new(), next });
             of_shard.next = next;
             of_shard.rows.extend(Some(rows).filter(|rows| rows.num_rows() > 0));
         }
@@ -270,12 +273,12 @@ async fn commit(consumer: &mut dyn LogConsumer, commits: Vec<Commit>) {
     }
 }
 
-enum Ended {
+enum EvidenceEnd {
     Stopped,
     Failed(WriterError),
 }
 
-impl From<Stopped> for Ended {
+impl From<Stopped> for EvidenceEnd {
     fn from(_: Stopped) -> Self {
         Self::Stopped
     }

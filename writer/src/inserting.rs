@@ -76,12 +76,12 @@ impl From<Stopped> for NotInserted {
     }
 }
 
-enum Attempt {
+enum InsertAttempt {
     Superseded,
     Failed(WarehouseError),
 }
 
-impl From<WarehouseError> for Attempt {
+impl From<WarehouseError> for InsertAttempt {
     fn from(error: WarehouseError) -> Self {
         Self::Failed(error)
     }
@@ -119,8 +119,8 @@ impl Inserter {
         let (accepted, rejected) = loop {
             match self.attempt(&batch).await {
                 Ok(counts) => break counts,
-                Err(Attempt::Superseded) => return Err(NotInserted::Superseded),
-                Err(Attempt::Failed(error)) => {
+                Err(InsertAttempt::Superseded) => return Err(NotInserted::Superseded),
+                Err(InsertAttempt::Failed(error)) => {
                     counter!("receipts_writer_insert_failures_total").increment(1);
                     self.retry.pause("warehouse", &error, &mut pauses).await?;
                     if error.is_retryable() {
@@ -157,7 +157,7 @@ impl Inserter {
         }
     }
 
-    async fn attempt(&mut self, batch: &ReadBatch) -> Result<(u64, u64), Attempt> {
+    async fn attempt(&mut self, batch: &ReadBatch) -> Result<(u64, u64), InsertAttempt> {
         self.read_refusals(&batch.blocks).await?;
         let refused = insert_accepted(&self.warehouse, self.accepted(batch), Some(&self.epoch)).await?;
         let mut rejected: Vec<RecordBatch> = batch.blocks.iter().map(|read| read.block.rejected()).collect();
@@ -172,7 +172,7 @@ impl Inserter {
         self.warehouse.insert_ledger(&lines, Some(&self.epoch)).await?;
         // Superseded inserts write nothing and report success.
         if !self.warehouse.holds_epoch(&self.epoch).await? {
-            return Err(Attempt::Superseded);
+            return Err(InsertAttempt::Superseded);
         }
         let sum = |count: fn(&LedgerRow) -> u64| lines.iter().map(count).sum();
         Ok((sum(|line| line.accepted), sum(|line| line.rejected)))
@@ -218,7 +218,7 @@ impl Inserter {
 
     /// Notes refused rows, without those that are stored from an earlier attempt, and returns their
     /// rejections.
-    async fn refuse(&mut self, mut refused: Vec<RefusedRow>) -> Result<Vec<RecordBatch>, Attempt> {
+    async fn refuse(&mut self, mut refused: Vec<RefusedRow>) -> Result<Vec<RecordBatch>, InsertAttempt> {
         let occurrence = |one: &RefusedRow| {
             let columns = Columns::new(&one.row).ok()?;
             Some((uuid(columns.receipt_id.value(0)), position(&columns, 0)))
@@ -237,7 +237,8 @@ impl Inserter {
             rows = refused.len(),
             "a table refuses rows; they are rejected with the reason refused_by_warehouse"
         );
-        as_rejected(&refused).map_err(|_| Attempt::Failed(WarehouseError::BadRows("refused rows can't be encoded")))
+        as_rejected(&refused)
+            .map_err(|_| InsertAttempt::Failed(WarehouseError::BadRows("refused rows can't be encoded")))
     }
 
     fn ledger(&self, blocks: &[ReadBlock]) -> Vec<LedgerRow> {

@@ -13,6 +13,7 @@
 //! - [`resumption`]: where a shard continues after an assignment
 //! - [`repair`]: lost rows, inserted again from the log
 //! - [`continuity`]: whether the log still continues what is stored
+//! - `shard_database`: the database of a shard
 //! - [`error`], [`config`]: what the stages share
 //!
 //! The writer has no state that can't be rebuilt from ClickHouse. It resumes from the ledger, not
@@ -34,6 +35,7 @@ pub mod refusing;
 pub mod repair;
 pub mod resumption;
 pub mod sequence;
+mod shard_database;
 
 pub use config::WriterConfig;
 pub use consuming::{Deps, run};

@@ -24,7 +24,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Decoding jobs that may wait: each shard has one at a time.
 const CPU_QUEUE_MAX: usize = 64;
 
-struct Settings {
+struct WriterSettings {
     writer: WriterConfig,
     verdicts: EmbeddedConfig,
     kafka: KafkaConfig,
@@ -33,10 +33,10 @@ struct Settings {
     data: DataConfig,
 }
 
-fn settings() -> anyhow::Result<Settings> {
+fn settings() -> anyhow::Result<WriterSettings> {
     let mut source = Source::load(None)?;
     let keyless = |faults: &mut Faults, found: Vec<String>| found.into_iter().for_each(|fault| faults.push("", fault));
-    let settings = Settings {
+    let settings = WriterSettings {
         writer: source.section("writer"),
         verdicts: source.section_from("verdicts", EmbeddedConfig::verdicts, |log: &EmbeddedConfig, faults| {
             keyless(faults, log.validate().err().unwrap_or_default());
@@ -99,7 +99,7 @@ fn main() -> anyhow::Result<()> {
     ended
 }
 
-async fn serve(settings: Settings, deps: Deps, metrics: PrometheusHandle) -> anyhow::Result<()> {
+async fn serve(settings: WriterSettings, deps: Deps, metrics: PrometheusHandle) -> anyhow::Result<()> {
     let shutdown = shutdown::signals()?;
     let admin = AdminPort::start(settings.telemetry.metrics_listen, metrics, deps.health.clone())?;
     let ended = writer::run(settings.writer, deps, shutdown).await;

@@ -16,16 +16,16 @@ use warehouse::{VerdictsPosition, Warehouse};
 
 use crate::error::WriterError;
 use crate::inserting::{InsertedBatch, Inserter, NotInserted};
-use crate::reading::{ReadBatch, Reader};
+use crate::reading::{ReadBatch, ShardReader};
 use crate::rebuilding::Rebuilder;
 use crate::sequence::Sequence;
 
 /// A shard that this process owns.
-pub struct Shard {
+pub struct OwnedShard {
     /// The shard, which is a partition of `verdicts`.
     pub shard: u32,
     /// Reads and deduplicates.
-    pub reader: Reader,
+    pub reader: ShardReader,
     /// Positions that are stored or in flight.
     pub sequence: Sequence,
     /// Inserts.
@@ -44,7 +44,7 @@ pub struct Shard {
 
 /// Why a shard's pipeline ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum PipelineEnd {
     /// The shard is no longer assigned.
     Revoked,
     /// Another process became the shard's writer.
@@ -53,24 +53,24 @@ pub enum Ended {
     Stopped,
 }
 
-impl Shard {
+impl OwnedShard {
     /// Runs until the shard is revoked.
     ///
     /// # Errors
     /// [`WriterError`].
-    pub async fn run(mut self) -> Result<Ended, WriterError> {
+    pub async fn run(mut self) -> Result<PipelineEnd, WriterError> {
         loop {
             let mut batch = None;
             if self.reader.wait(self.rebuilder.next_at()).await {
                 batch = self.reader.read(&mut self.sequence).await?;
                 if batch.is_none() {
-                    return Ok(Ended::Revoked);
+                    return Ok(PipelineEnd::Revoked);
                 }
             }
             match self.store(batch).await {
                 Ok(()) => {}
-                Err(NotInserted::Superseded) => return Ok(Ended::Superseded),
-                Err(NotInserted::Stopped) => return Ok(Ended::Stopped),
+                Err(NotInserted::Superseded) => return Ok(PipelineEnd::Superseded),
+                Err(NotInserted::Stopped) => return Ok(PipelineEnd::Stopped),
             }
         }
     }

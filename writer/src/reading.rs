@@ -33,7 +33,7 @@ pub struct ReadBatch {
 }
 
 /// Reads one shard's records.
-pub struct Reader {
+pub struct ShardReader {
     records: mpsc::Receiver<Vec<LoggedRecord>>,
     cpu: CpuPool,
     interval: Duration,
@@ -47,7 +47,7 @@ pub struct Reader {
     next: VerdictsPosition,
 }
 
-impl Reader {
+impl ShardReader {
     /// Reads from `next` on.
     #[must_use]
     pub fn new(

@@ -16,7 +16,7 @@ use usage::{RebuildRequest, RebuildStep, Usage};
 use warehouse::{Warehouse, WarehouseError};
 
 use crate::inserting::{Inserter, NotInserted};
-use crate::reading::Reader;
+use crate::reading::ShardReader;
 
 /// Time for rebuilds between two batches, exceeded by at most one day of a publisher.
 const SLICE: Duration = Duration::from_millis(200);
@@ -47,9 +47,9 @@ struct Current {
 
 /// Result of a step.
 enum Stepped {
-    /// There may be more.
+    /// A request is done; another may follow.
     Done,
-    /// There is no request.
+    /// No request.
     Idle,
     /// Another writer owns the shard.
     Superseded,
@@ -82,7 +82,7 @@ impl Rebuilder {
     ///
     /// # Errors
     /// [`NotInserted`].
-    pub async fn run(&mut self, inserter: &mut Inserter, reader: &Reader) -> Result<(), NotInserted> {
+    pub async fn run(&mut self, inserter: &mut Inserter, reader: &ShardReader) -> Result<(), NotInserted> {
         let started = Instant::now();
         if started < self.next_at {
             return Ok(());
@@ -176,7 +176,7 @@ impl Drop for Rebuilder {
 }
 
 /// Returns once the shard's records end.
-async fn ending(reader: &Reader) {
+async fn ending(reader: &ShardReader) {
     while !reader.is_ending() {
         sleep(END_POLL).await;
     }

@@ -27,7 +27,7 @@ pub struct RefusedRow {
 }
 
 /// Rows on their way: slices of batches, and whether they were refused before.
-struct Part {
+struct RowPart {
     rows: Vec<RecordBatch>,
     tried: bool,
 }
@@ -83,7 +83,7 @@ pub async fn insert_accepted(
     rows: Vec<RecordBatch>,
     epoch: Option<&WriterEpoch>,
 ) -> Result<Vec<RefusedRow>, WarehouseError> {
-    let mut parts = vec![Part { rows, tried: false }];
+    let mut parts = vec![RowPart { rows, tried: false }];
     let mut refused = Vec::new();
     while let Some(part) = parts.pop() {
         let Err(error) = warehouse.insert_accepted(&part.rows, epoch).await else {
@@ -100,10 +100,10 @@ pub async fn insert_accepted(
         if count(&part.rows) > 1 {
             metrics::counter!("receipts_writer_splits_total").increment(1);
             let (left, right) = halves(&part.rows);
-            parts.extend([right, left].map(|rows| Part { rows, tried: false }));
+            parts.extend([right, left].map(|rows| RowPart { rows, tried: false }));
         } else if !tried {
             // A damaged transfer may look like a bad row: it is one only when it is refused twice.
-            parts.push(Part { tried: true, ..part });
+            parts.push(RowPart { tried: true, ..part });
         } else if let Some(row) = part.rows.into_iter().next() {
             refused.push(RefusedRow {
                 row,

@@ -56,7 +56,7 @@ impl Repaired {
 
 /// Whether missing ledger lines are inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ledger {
+pub enum RepairLedger {
     /// Overlaps are removed.
     Fill,
     /// Overlaps stay, because the table can't be read.
@@ -89,7 +89,7 @@ pub struct Repair<'a> {
     /// Threads for decoding records.
     pub cpu: &'a CpuPool,
     /// Whether missing ledger lines are inserted.
-    pub ledger: Ledger,
+    pub ledger: RepairLedger,
     /// Whether evidence is inserted: [`crate::WriterConfig::evidence`].
     pub evidence: bool,
 }
@@ -177,7 +177,7 @@ impl Repair<'_> {
         }
         let rejected_rows: u64 = rejected.iter().map(|rows| rows.num_rows() as u64).sum();
         insert_rejections(self.warehouse, rejected, None).await?;
-        if self.ledger == Ledger::Fill {
+        if self.ledger == RepairLedger::Fill {
             repaired.ledger_lines += self.fill_ledger(blocks, &ranges, &refused).await?;
         }
         let lengths = ranges.values().map(|range| range.end.saturating_sub(range.start));

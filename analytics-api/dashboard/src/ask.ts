@@ -27,7 +27,10 @@ export interface Asked<T> {
 const WAIT_S_MIN = 2;
 const WAIT_S_MAX = 60;
 
-/** Asks whenever `question` (what is asked, as text) or `asOf` changes. What passes by itself is asked again by itself. */
+/**
+ * Asks whenever `question` (what is asked, as text) or `asOf` changes. What passes by itself is
+ * asked again by itself.
+ */
 export function useAsk<T>(question: string, ask: (signal: AbortSignal) => Promise<T>): Asked<T> {
   const [state, setState] = useState<{ data: T | null; of: string; problem: Problem | null }>({
     data: null,

@@ -111,7 +111,10 @@ export function go(changes: Partial<Place>): void {
   location.hash = linkTo(changes);
 }
 
-/** What was on show before each zoom, by the range that was zoomed to: the browser's Back and Forward lead past any order. */
+/**
+ * What was on show before each zoom, by the range that was zoomed to: the browser's Back and
+ * Forward lead past any order.
+ */
 const zoomed = new Map<string, Pick<Place, 'range' | 'interval'>>();
 const ZOOMS_MAX = 50;
 

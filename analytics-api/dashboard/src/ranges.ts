@@ -28,11 +28,17 @@ const INTERVAL_MS: Record<Interval, number> = {
   month: 30 * 86_400_000,
 };
 
-/** The API answers 2,000 points in all, three purposes share them; a range may cut its first and last. */
+/**
+ * The API answers 2,000 points in all, three purposes share them; a range may cut its first and
+ * last.
+ */
 const POINTS_MAX = 600;
 const POINTS_COMFORTABLE = 200;
 
-/** As the API takes it; the length is exact but for a day that a clock change makes longer or shorter. */
+/**
+ * As the API takes it; the length is exact but for a day that a clock change makes longer or
+ * shorter.
+ */
 export interface Resolved {
   from: string;
   to: string;

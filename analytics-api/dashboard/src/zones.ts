@@ -3,7 +3,10 @@
 /** The browser's own; UTC where it doesn't tell. */
 export const ownZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
 
-/** What browsers list by an earlier name (CLDR keeps the first one it had) and understand by this one too. */
+/**
+ * What browsers list by an earlier name (CLDR keeps the first one it had) and understand by this
+ * one too.
+ */
 const RENAMED = [
   'Africa/Asmara',
   'America/Argentina/Buenos_Aires',

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::response::sse::Event;
 use serde::Serialize;
 
-use super::keys::End;
+use super::keys::StreamEnd;
 
 /// Bytes of an event's receipts: their texts come from strangers, and neither a topic's memory nor
 /// a subscriber's accepts any length.
@@ -53,10 +53,10 @@ pub(super) fn reload(id: &str) -> Event {
 }
 
 /// `end`: the last event of a stream that must not continue.
-pub(super) fn end(end: End) -> Event {
+pub(super) fn end(end: StreamEnd) -> Event {
     let data = match end {
-        End::Key => r#"{"reason":"the API key doesn't hold any more"}"#,
-        End::Domains => r#"{"reason":"the account's domains have changed: connect again"}"#,
+        StreamEnd::Key => r#"{"reason":"the API key doesn't hold any more"}"#,
+        StreamEnd::Domains => r#"{"reason":"the account's domains have changed: connect again"}"#,
     };
     Event::default().event("end").data(data)
 }

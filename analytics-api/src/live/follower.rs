@@ -8,8 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 use warehouse::{NewOffsets, ShardProgress, StreamChanges, StreamPosition, WarehouseError};
 
-use super::position;
-use crate::app::App;
+use super::{Live, position};
 use crate::watermark::WatermarkError;
 
 /// The pause after a failure.
@@ -48,7 +47,7 @@ impl Changes {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Failed {
+enum FollowError {
     #[error(transparent)]
     Watermark(#[from] WatermarkError),
     #[error(transparent)]
@@ -56,17 +55,17 @@ enum Failed {
 }
 
 /// Follows until it is dropped.
-pub(crate) async fn follow(app: Arc<App>) {
+pub(crate) async fn follow(live: Arc<Live>) {
     let mut last: Option<StreamPosition> = None;
     loop {
         let started = Instant::now();
-        if app.live.topics().is_empty() {
+        if live.topics().is_empty() {
             // Changes until the next topic opens are in no stream.
             last = None;
-            app.live.topic_opened.notified().await;
+            live.topic_opened.notified().await;
             continue;
         }
-        match step(&app, last.as_ref()).await {
+        match step(&live, last.as_ref()).await {
             Ok(position) => last = Some(position),
             Err(error) => {
                 tracing::debug!(%error, "live streams wait for the writers' progress or the warehouse");
@@ -74,19 +73,19 @@ pub(crate) async fn follow(app: Arc<App>) {
             }
         }
         tokio::select! {
-            () = sleep_until(started + app.live.interval) => {}
+            () = sleep_until(started + live.interval) => {}
             // The first totals of a topic don't wait.
-            () = app.live.topic_opened.notified() => {}
+            () = live.topic_opened.notified() => {}
         }
     }
 }
 
 /// Sends the changes since the position `last`, and returns the new position.
-async fn step(app: &App, last: Option<&StreamPosition>) -> Result<StreamPosition, Failed> {
-    let reading = app.watermark.read().await?;
+async fn step(live: &Live, last: Option<&StreamPosition>) -> Result<StreamPosition, FollowError> {
+    let reading = live.app.watermark.read().await?;
     let position = StreamPosition::new(&reading.shards);
     let changes = match last {
-        Some(last) if *last != position => changes(app, last, &reading.shards).await?,
+        Some(last) if *last != position => changes(live, last, &reading.shards).await?,
         _ => Some(StreamChanges::default()),
     };
     let to = Arc::new(Published {
@@ -97,7 +96,7 @@ async fn step(app: &App, last: Option<&StreamPosition>) -> Result<StreamPosition
     });
     let are_unknown = changes.is_none();
     let changes = changes.unwrap_or_default();
-    for topic in app.live.topics() {
+    for topic in live.topics() {
         topic.receive(Changes {
             to: Arc::clone(&to),
             hours: changes.touched.hours(&topic.key.scope),
@@ -110,10 +109,10 @@ async fn step(app: &App, last: Option<&StreamPosition>) -> Result<StreamPosition
 
 /// Queries the changes between two positions; `None` if they can't be determined.
 pub(super) async fn changes(
-    app: &App,
+    live: &Live,
     from: &StreamPosition,
     to: &[ShardProgress],
 ) -> Result<Option<StreamChanges>, WarehouseError> {
-    let _permit = app.live.queries.acquire().await;
-    app.warehouse().touched(from, to).await
+    let _permit = live.queries.acquire().await;
+    live.app.warehouse().touched(from, to).await
 }

@@ -11,7 +11,7 @@ use web::shares::Shares;
 
 /// Reason why a stream must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum StreamEnd {
     /// The key was revoked, has expired or lost its scope.
     Key,
     /// The account's domains have changed.
@@ -19,24 +19,24 @@ pub(super) enum End {
 }
 
 /// All keys that have streams.
-pub(super) struct Keys {
+pub(super) struct StreamedKeys {
     streams: Shares,
     age_max: Duration,
-    by_id: Mutex<HashMap<String, Weak<Key>>>,
+    by_id: Mutex<HashMap<String, Weak<StreamedKey>>>,
 }
 
 /// A key's principal; `None` once the key is invalid.
-struct Key(watch::Sender<Option<Arc<Principal>>>);
+struct StreamedKey(watch::Sender<Option<Arc<Principal>>>);
 
 /// The key of one stream.
 pub(super) struct StreamKey {
-    _key: Arc<Key>,
+    _key: Arc<StreamedKey>,
     _stream: OwnedSemaphorePermit,
     principal: Arc<Principal>,
     current: watch::Receiver<Option<Arc<Principal>>>,
 }
 
-impl Keys {
+impl StreamedKeys {
     /// Allows `streams_max` streams per key, and rechecks a key every `age_max`.
     pub(super) fn new(streams_max: usize, age_max: Duration) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl Keys {
         let mut by_id = self.by_id.lock();
         by_id.retain(|_, key| key.strong_count() > 0);
         let key = by_id.get(&principal.key_id).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let key = Arc::new(Key(watch::Sender::new(None)));
+            let key = Arc::new(StreamedKey(watch::Sender::new(None)));
             tokio::spawn(recheck(accounts.clone(), bearer, self.age_max, Arc::downgrade(&key)));
             by_id.insert(principal.key_id.clone(), Arc::downgrade(&key));
             key
@@ -70,7 +70,7 @@ impl Keys {
 }
 
 /// Rechecks a key while it has streams. An unavailable account store ends no stream.
-async fn recheck(accounts: Accounts, bearer: String, age_max: Duration, key: Weak<Key>) {
+async fn recheck(accounts: Accounts, bearer: String, age_max: Duration, key: Weak<StreamedKey>) {
     loop {
         tokio::time::sleep(age_max).await;
         if key.strong_count() == 0 {
@@ -89,7 +89,7 @@ async fn recheck(accounts: Accounts, bearer: String, age_max: Duration, key: Wea
     }
 }
 
-impl Key {
+impl StreamedKey {
     /// Wakes the key's streams if its principal has changed.
     fn set(&self, current: Option<Arc<Principal>>) {
         self.0.send_if_modified(|principal| {
@@ -102,16 +102,16 @@ impl Key {
 
 impl StreamKey {
     /// Resolves once the stream must end. May be dropped and called again.
-    pub(super) async fn ended(&mut self) -> End {
+    pub(super) async fn ended(&mut self) -> StreamEnd {
         let mine = &self.principal;
         let is_same = |now: &Principal| now.domains == mine.domains && now.inherited == mine.inherited;
         let changed = self
             .current
             .wait_for(|current| current.as_deref().is_none_or(|now| !is_same(now)));
         match changed.await.as_deref() {
-            Ok(Some(_)) => End::Domains,
+            Ok(Some(_)) => StreamEnd::Domains,
             // The sender lives as long as the stream.
-            Ok(None) | Err(_) => End::Key,
+            Ok(None) | Err(_) => StreamEnd::Key,
         }
     }
 }

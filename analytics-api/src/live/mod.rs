@@ -35,10 +35,10 @@ use warehouse::{Scope, WarehouseError};
 use web::Failure;
 use web::shares::Shares;
 
-use self::keys::Keys;
+use self::keys::StreamedKeys;
 use self::subscriber::{Begin, Feed, Subscriber};
-use self::topic::{Topic, TopicKey, UpdateError};
-use crate::app::App;
+use self::topic::{LiveTopic, TopicKey, UpdateError};
+use crate::state::AnalyticsState;
 
 /// Topics at one time, and those of one account: each domain in each time zone is a topic.
 const TOPICS_MAX: usize = 1_000;
@@ -52,13 +52,14 @@ const RETRY_S: u32 = 10;
 
 /// All streams.
 pub(crate) struct Live {
-    topics: Mutex<HashMap<TopicKey, Arc<Topic>>>,
+    app: Arc<AnalyticsState>,
+    topics: Mutex<HashMap<TopicKey, Arc<LiveTopic>>>,
     topic_opened: Notify,
     streams: Arc<Semaphore>,
     /// Three quarters of the streams for each account.
     account_streams: Shares,
     key_streams_max: usize,
-    keys: Keys,
+    keys: StreamedKeys,
     queries: Semaphore,
     account_queries: Shares,
     query_wait_max: Duration,
@@ -79,7 +80,8 @@ struct Subscription {
 
 impl Live {
     /// Streams end when `closing` is cancelled.
-    pub(crate) fn new(config: &crate::AnalyticsConfig, closing: CancellationToken) -> Self {
+    pub(crate) fn new(app: Arc<AnalyticsState>, closing: CancellationToken) -> Self {
+        let config = &app.config;
         let key_age_max = Duration::from_millis(config.live_key_age_ms_max);
         Self {
             topics: Mutex::default(),
@@ -87,12 +89,13 @@ impl Live {
             streams: Arc::new(Semaphore::new(config.live_streams_max)),
             account_streams: Shares::new((config.live_streams_max - config.live_streams_max / 4).max(1)),
             key_streams_max: config.live_key_streams_max,
-            keys: Keys::new(config.live_key_streams_max, key_age_max),
+            keys: StreamedKeys::new(config.live_key_streams_max, key_age_max),
             queries: Semaphore::new(QUERIES_MAX),
             account_queries: Shares::new(ACCOUNT_QUERIES_MAX),
             query_wait_max: Duration::from_millis(config.query_wait_ms_max),
             closing,
             interval: Duration::from_millis(config.live_interval_ms),
+            app,
         }
     }
 
@@ -101,7 +104,7 @@ impl Live {
     /// # Errors
     /// 429 if the key or its account has as many streams or topics as allowed; 503 if all together
     /// have, or while closing.
-    fn subscribe(&self, app: &Arc<App>, subscription: Subscription) -> Result<Subscriber, Failure> {
+    fn subscribe(self: &Arc<Self>, subscription: Subscription) -> Result<Subscriber, Failure> {
         if self.closing.is_cancelled() {
             return Err(full("the service is shutting down"));
         }
@@ -110,7 +113,7 @@ impl Live {
         let permit = permit.map_err(|_| full("as many live streams are open as allowed"))?;
         let account_permit = self.account_streams.of(&principal.account_id).try_acquire_owned();
         let account_permit = account_permit.map_err(|_| account_full("live streams"))?;
-        let admitted = self.keys.admit(&app.deps.accounts, principal, subscription.bearer);
+        let admitted = self.keys.admit(&self.app.deps.accounts, principal, subscription.bearer);
         let key = admitted.ok_or_else(|| {
             let streams = self.key_streams_max;
             let detail = format!("this API key has {streams} live streams, as many as it may; end one first");
@@ -122,13 +125,12 @@ impl Live {
             limit: principal.limit.clone(),
             zone: subscription.zone,
         };
-        let feed = self.join(app, topic, principal, subscription.tz, subscription.begin)?;
-        Ok(Subscriber::new(Arc::clone(app), key, [permit, account_permit], feed))
+        let feed = self.join(topic, principal, subscription.tz, subscription.begin)?;
+        Ok(Subscriber::new(Arc::clone(self), key, [permit, account_permit], feed))
     }
 
     fn join(
-        &self,
-        app: &Arc<App>,
+        self: &Arc<Self>,
         key: TopicKey,
         principal: &Arc<Principal>,
         tz: TimeZone,
@@ -145,18 +147,18 @@ impl Live {
         if topics.len() >= TOPICS_MAX {
             return Err(full("live streams of as many publishers are open as allowed"));
         }
-        let topic = Arc::new(Topic::new(key.clone(), Arc::clone(principal), tz));
+        let topic = Arc::new(LiveTopic::new(key.clone(), Arc::clone(principal), tz));
         let feed = Feed::new(Arc::clone(&topic), begin);
         topics.insert(key, Arc::clone(&topic));
         gauge_topics(topics.len());
         drop(topics);
         self.topic_opened.notify_one();
-        tokio::spawn(topic::run(Arc::clone(app), topic));
+        tokio::spawn(topic::run(Arc::clone(self), topic));
         Ok(feed)
     }
 
     /// Removes a topic if it has no subscribers, and returns whether it had none.
-    fn close_deserted(&self, topic: &Topic) -> bool {
+    fn close_deserted(&self, topic: &LiveTopic) -> bool {
         let mut topics = self.topics.lock();
         let is_deserted = topic.updates.subscribers() == 0;
         if is_deserted {
@@ -166,7 +168,7 @@ impl Live {
         is_deserted
     }
 
-    fn topics(&self) -> Vec<Arc<Topic>> {
+    fn topics(&self) -> Vec<Arc<LiveTopic>> {
         self.topics.lock().values().map(Arc::clone).collect()
     }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use accounts::Principal;
 use axum::Extension;
-use axum::extract::State;
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use cursors::EventId;
@@ -17,14 +16,14 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::Failure;
 
-use super::Subscription;
 use super::position;
 use super::subscriber::Begin;
+use super::{Live, Subscription};
 use crate::access::Access;
-use crate::app::App;
-use crate::openapi::Refusals;
+use crate::answers::Refusals;
 use crate::parameters::{self, DOMAIN, Query, TZ};
 use crate::range;
+use crate::state::AnalyticsState;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Disables the buffering of answers by proxies (nginx).
@@ -36,7 +35,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(crate) const PATH: &str = "/api/v1/analytics/live";
 pub(crate) const PARAMETERS: &[Query] = &[TZ, DOMAIN];
 
-pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+pub(crate) fn routes() -> OpenApiRouter<Arc<AnalyticsState>> {
     OpenApiRouter::new().routes(routes!(live))
 }
 
@@ -65,8 +64,8 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     ),
 )]
 pub(crate) async fn live(
-    State(app): State<Arc<App>>,
     access: Access,
+    Extension(live): Extension<Arc<Live>>,
     Extension(principal): Extension<Arc<Principal>>,
     headers: HeaderMap,
     uri: Uri,
@@ -83,7 +82,7 @@ pub(crate) async fn live(
         tz,
         begin: begin(&headers)?,
     };
-    let subscriber = app.live.subscribe(&app, subscription)?;
+    let subscriber = live.subscribe(subscription)?;
     let events = Sse::new(subscriber.stream::<Infallible>()).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
     let headers = [
         (UNBUFFERED, HeaderValue::from_static("no")),

@@ -11,11 +11,11 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::sleep;
 use warehouse::StreamPosition;
 
+use super::Live;
 use super::event;
 use super::keys::StreamKey;
-use super::topic::{RETRY_PAUSE, Start, Topic};
-use super::updates::{Receiver, Sums, Update};
-use crate::app::App;
+use super::topic::{LiveTopic, RETRY_PAUSE, StreamStart};
+use super::updates::{Receiver, Update, UpdateSums};
 
 /// Numbers streams, so that clients reconnect one after the other.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -33,7 +33,7 @@ pub(super) enum Begin {
 
 /// A stream.
 pub(super) struct Subscriber {
-    app: Arc<App>,
+    live: Arc<Live>,
     key: StreamKey,
     /// Permits of all streams, and of the account's.
     _permits: [OwnedSemaphorePermit; 2],
@@ -44,19 +44,19 @@ pub(super) struct Subscriber {
 
 /// Updates of a topic that a stream hasn't received yet.
 pub(super) struct Feed {
-    topic: Arc<Topic>,
+    topic: Arc<LiveTopic>,
     /// `None` once the stream has begun.
     begin: Option<Begin>,
     updates: VecDeque<Arc<Update>>,
     further: Receiver,
-    received: Sums,
+    received: UpdateSums,
 }
 
 impl Subscriber {
-    pub(super) fn new(app: Arc<App>, key: StreamKey, permits: [OwnedSemaphorePermit; 2], feed: Feed) -> Self {
+    pub(super) fn new(live: Arc<Live>, key: StreamKey, permits: [OwnedSemaphorePermit; 2], feed: Feed) -> Self {
         metrics::gauge!("receipts_live_streams").increment(1);
         Self {
-            app,
+            live,
             key,
             _permits: permits,
             feed,
@@ -82,9 +82,9 @@ impl Subscriber {
         }
         let last = tokio::select! {
             biased;
-            () = self.app.live.closing.cancelled() => event::reconnect(NUMBER.fetch_add(1, Ordering::Relaxed)),
+            () = self.live.closing.cancelled() => event::reconnect(NUMBER.fetch_add(1, Ordering::Relaxed)),
             end = self.key.ended() => event::end(end),
-            events = self.feed.next(&self.app) => {
+            events = self.feed.next(&self.live) => {
                 self.ready = events;
                 return self.ready.pop_front();
             }
@@ -102,7 +102,7 @@ impl Drop for Subscriber {
 
 impl Feed {
     /// A feed counts as the topic's subscriber from now on.
-    pub(super) fn new(topic: Arc<Topic>, begin: Begin) -> Self {
+    pub(super) fn new(topic: Arc<LiveTopic>, begin: Begin) -> Self {
         let further = topic.updates.subscribe();
         topic.woken.notify_one();
         Self {
@@ -110,21 +110,21 @@ impl Feed {
             begin: Some(begin),
             updates: VecDeque::new(),
             further,
-            received: Sums::default(),
+            received: UpdateSums::default(),
         }
     }
 
     /// The next events, at least one. May be dropped and called again.
-    async fn next(&mut self, app: &App) -> VecDeque<Event> {
+    async fn next(&mut self, live: &Live) -> VecDeque<Event> {
         while let Some(begin) = &self.begin {
             let Some(newest) = self.topic.updates.newest() else {
                 self.further.next().await;
                 continue;
             };
             let start = match begin {
-                Begin::Now => Start::now(&newest, []),
-                Begin::Unknown => Start::now(&newest, [event::reload(&newest.to.id)]),
-                Begin::Position(from) => match self.topic.resume(app, from).await {
+                Begin::Now => StreamStart::now(&newest, []),
+                Begin::Unknown => StreamStart::now(&newest, [event::reload(&newest.to.id)]),
+                Begin::Position(from) => match self.topic.resume(live, from).await {
                     Ok(start) => start,
                     Err(error) => {
                         tracing::debug!(%error, "a live stream can't resume yet");

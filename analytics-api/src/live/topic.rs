@@ -14,11 +14,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use warehouse::{ExportedReceipt, NewOffsets, Scope, StreamPosition, WarehouseError};
 
+use super::Live;
 use super::event;
 use super::follower::{self, Changes};
-use super::totals::{Day, NoDay, Totals};
-use super::updates::{Sums, Update, Updates};
-use crate::app::App;
+use super::totals::{Day, DayTotals, NoDay};
+use super::updates::{Update, UpdateSums, Updates};
 use crate::completeness::Completeness;
 use crate::routes::receipts::listed;
 
@@ -54,7 +54,7 @@ pub(super) struct TopicKey {
 }
 
 /// A topic with streams.
-pub(super) struct Topic {
+pub(super) struct LiveTopic {
     pub(super) key: TopicKey,
     pub(super) updates: Updates,
     principal: Arc<Principal>,
@@ -68,18 +68,18 @@ pub(super) struct Topic {
 
 /// State behind the newest update.
 #[derive(Default)]
-struct State {
-    sums: Sums,
-    totals: Option<Totals>,
+struct TopicState {
+    sums: UpdateSums,
+    totals: Option<DayTotals>,
 }
 
 /// Start of a stream.
-pub(super) struct Start {
+pub(super) struct StreamStart {
     pub(super) events: VecDeque<Event>,
     /// Updates that follow, before those that are broadcast.
     pub(super) updates: VecDeque<Arc<Update>>,
     /// Sums of the updates that the events cover.
-    pub(super) received: Sums,
+    pub(super) received: UpdateSums,
 }
 
 /// Receipts between a position and an update.
@@ -113,8 +113,8 @@ pub(super) enum UpdateError {
 }
 
 /// Makes updates until the topic had no subscribers for a while.
-pub(super) async fn run(app: Arc<App>, topic: Arc<Topic>) {
-    let mut state = State::default();
+pub(super) async fn run(live: Arc<Live>, topic: Arc<LiveTopic>) {
+    let mut state = TopicState::default();
     let mut pending: Option<Changes> = None;
     let (mut quiet_until, mut pause_until) = (Instant::now(), Instant::now());
     let mut deserted = pin!(topic.deserted());
@@ -126,9 +126,9 @@ pub(super) async fn run(app: Arc<App>, topic: Arc<Topic>) {
             false => pause_until,
         });
         tokio::select! {
-            () = app.live.closing.cancelled() => return,
+            () = live.closing.cancelled() => return,
             () = &mut deserted => {
-                if app.live.close_deserted(&topic) {
+                if live.close_deserted(&topic) {
                     return;
                 }
                 deserted.set(topic.deserted());
@@ -144,7 +144,7 @@ pub(super) async fn run(app: Arc<App>, topic: Arc<Topic>) {
             () = sleep_until(due.unwrap_or(pause_until)), if due.is_some() => {
                 let Some(changes) = pending.take() else { continue };
                 let started = Instant::now();
-                if let Err(error) = topic.update(&app, &mut state, &changes).await {
+                if let Err(error) = topic.update(&live, &mut state, &changes).await {
                     if let Some(suppressed) = FAILED.pass() {
                         tracing::warn!(%error, suppressed, "live streams wait for their next update");
                     }
@@ -164,7 +164,7 @@ fn pause(took: Duration) -> Duration {
     took.saturating_mul(PAUSE_FACTOR).min(took.max(PAUSE_LONG))
 }
 
-impl Topic {
+impl LiveTopic {
     pub(super) fn new(key: TopicKey, principal: Arc<Principal>, tz: TimeZone) -> Self {
         Self {
             key,
@@ -196,37 +196,37 @@ impl Topic {
         }
     }
 
-    async fn update(&self, app: &App, state: &mut State, changes: &Changes) -> Result<(), UpdateError> {
-        let is_first = state.sums == Sums::default();
+    async fn update(&self, live: &Live, state: &mut TopicState, changes: &Changes) -> Result<(), UpdateError> {
+        let is_first = state.sums == UpdateSums::default();
         let receipts = match changes.are_unknown {
             // Streams begin with the first update.
             _ if is_first => Some(Vec::new()),
             true => None,
-            false => self.arrivals(app, &changes.offsets, &changes.hours).await?,
+            false => self.arrivals(live, &changes.offsets, &changes.hours).await?,
         };
         let day = Day::new(changes.to.complete_ms, &self.tz)?;
         let totals = match state.totals.take() {
             Some(totals) if totals.are_current(day, changes) => totals,
-            _ => self.totals(app, day).await?,
+            _ => self.totals(live, day).await?,
         };
         let before = state.sums;
-        let after = Sums {
+        let after = UpdateSums {
             updates: before.updates + 1,
             receipts: before.receipts + receipts.as_ref().map_or(0, Vec::len) as u64,
             reloads: before.reloads + u64::from(receipts.is_none()),
         };
         let mut receipts = receipts.unwrap_or_default();
         receipts.truncate(EVENT_RECEIPTS_MAX);
-        let (receipts, count) = self.array(app, receipts).await?;
+        let (receipts, count) = self.array(live, receipts).await?;
         self.updates.publish(Update {
             to: Arc::clone(&changes.to),
-            totals: totals.json(Completeness::new(changes.to.complete_ms, app.audit.has_findings()))?,
+            totals: totals.json(Completeness::new(changes.to.complete_ms, live.app.audit.has_findings()))?,
             receipts,
             count: count as u64,
             before,
             after,
         });
-        *state = State {
+        *state = TopicState {
             sums: after,
             totals: Some(totals),
         };
@@ -237,13 +237,13 @@ impl Topic {
     ///
     /// # Errors
     /// [`UpdateError`]: try again.
-    pub(super) async fn resume(&self, app: &App, from: &StreamPosition) -> Result<Start, UpdateError> {
+    pub(super) async fn resume(&self, live: &Live, from: &StreamPosition) -> Result<StreamStart, UpdateError> {
         let mut further = self.updates.subscribe();
         let deadline = Instant::now() + BEHIND_WAIT_MAX;
         loop {
             if let Some((last, updates)) = self.updates.since(from) {
                 let totals = updates.is_empty().then(|| last.totals());
-                return Ok(Start {
+                return Ok(StreamStart {
                     events: totals.into_iter().collect(),
                     updates,
                     received: last.after,
@@ -267,7 +267,7 @@ impl Topic {
             return Ok(shared.start(updates));
         }
         let to = self.updates.newest().ok_or(UpdateError::Unavailable)?;
-        let missed = self.missed(app, from, &to).await?;
+        let missed = self.missed(live, from, &to).await?;
         let from = from.clone();
         let start = resumption
             .insert(Resumption { from, to, missed })
@@ -275,16 +275,16 @@ impl Topic {
         Ok(start)
     }
 
-    async fn missed(&self, app: &App, from: &StreamPosition, to: &Update) -> Result<Missed, UpdateError> {
-        let Some(changes) = follower::changes(app, from, &to.to.shards).await? else {
+    async fn missed(&self, live: &Live, from: &StreamPosition, to: &Update) -> Result<Missed, UpdateError> {
+        let Some(changes) = follower::changes(live, from, &to.to.shards).await? else {
             return Ok(Missed::TooMuch);
         };
         let hours = changes.touched.hours(&self.key.scope);
-        let Some(receipts) = self.arrivals(app, &changes.offsets, &hours).await? else {
+        let Some(receipts) = self.arrivals(live, &changes.offsets, &hours).await? else {
             return Ok(Missed::TooMuch);
         };
         let all = receipts.len();
-        let (receipts, count) = self.array(app, receipts).await?;
+        let (receipts, count) = self.array(live, receipts).await?;
         Ok(match count {
             _ if count < all => Missed::TooMuch,
             0 => Missed::Nothing,
@@ -294,36 +294,36 @@ impl Topic {
 
     async fn arrivals(
         &self,
-        app: &App,
+        live: &Live,
         offsets: &NewOffsets,
         hours: &BTreeSet<u32>,
     ) -> Result<Option<Vec<ExportedReceipt>>, UpdateError> {
         if hours.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        let query = app.warehouse().arrivals(&self.key.scope, offsets, hours);
-        app.live.query(&self.key.account_id, query).await
+        let query = live.app.warehouse().arrivals(&self.key.scope, offsets, hours);
+        live.query(&self.key.account_id, query).await
     }
 
-    async fn totals(&self, app: &App, day: Day) -> Result<Totals, UpdateError> {
+    async fn totals(&self, live: &Live, day: Day) -> Result<DayTotals, UpdateError> {
         let queried = Instant::now();
-        let snapshot = app.snapshot().await.map_err(|_| UpdateError::Unavailable)?;
+        let snapshot = live.app.snapshot().await.map_err(|_| UpdateError::Unavailable)?;
         let filter = day.filter();
         let query = snapshot.usage().dashboard(&self.key.scope, &filter, 0);
-        let stats = app.live.query(&self.key.account_id, query).await?;
-        Ok(Totals::new(day, stats, queried))
+        let stats = live.query(&self.key.account_id, query).await?;
+        Ok(DayTotals::new(day, stats, queried))
     }
 
     /// A JSON array of the first receipts that one event has room for, and their number.
-    async fn array(&self, app: &App, receipts: Vec<ExportedReceipt>) -> Result<(String, usize), UpdateError> {
+    async fn array(&self, live: &Live, receipts: Vec<ExportedReceipt>) -> Result<(String, usize), UpdateError> {
         match receipts.is_empty() {
             true => Ok(("[]".to_owned(), 0)),
-            false => Ok(event::array(&listed(app, &self.principal, receipts).await)?),
+            false => Ok(event::array(&listed(&live.app, &self.principal, receipts).await)?),
         }
     }
 }
 
-impl Start {
+impl StreamStart {
     /// With these events and the totals of the newest update.
     pub(super) fn now(newest: &Update, events: impl IntoIterator<Item = Event>) -> Self {
         Self {
@@ -335,16 +335,16 @@ impl Start {
 }
 
 impl Resumption {
-    fn start(&self, updates: VecDeque<Arc<Update>>) -> Start {
+    fn start(&self, updates: VecDeque<Arc<Update>>) -> StreamStart {
         let id = &self.to.to.id;
         let missed = match &self.missed {
             Missed::Nothing => None,
             Missed::Receipts(receipts) => Some(event::receipts(id, receipts, 0)),
             Missed::TooMuch => Some(event::reload(id)),
         };
-        Start {
+        StreamStart {
             updates,
-            ..Start::now(&self.to, missed)
+            ..StreamStart::now(&self.to, missed)
         }
     }
 }

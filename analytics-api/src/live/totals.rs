@@ -10,10 +10,9 @@ use usage::DashboardStats;
 use warehouse::Filter;
 
 use super::follower::Changes;
+use crate::answers::{PurposeCounts, TotalsByTrust};
 use crate::buckets::{BucketError, start_of};
 use crate::completeness::Completeness;
-use crate::routes::PurposeCounts;
-use crate::trust::TotalsByTrust;
 
 /// Age of totals without changes: an erasure changes them too.
 const AGE_MAX: Duration = Duration::from_secs(60);
@@ -61,7 +60,7 @@ impl Day {
 }
 
 /// A day's totals.
-pub(super) struct Totals {
+pub(super) struct DayTotals {
     day: Day,
     stats: DashboardStats,
     /// An instant before the query.
@@ -81,7 +80,7 @@ struct Json {
     completeness: Completeness,
 }
 
-impl Totals {
+impl DayTotals {
     pub(super) fn new(day: Day, stats: DashboardStats, queried: Instant) -> Self {
         Self { day, stats, queried }
     }

@@ -19,7 +19,7 @@ const BYTES_MAX: usize = 256 << 10;
 
 /// Sums over all updates of a topic so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Sums {
+pub(super) struct UpdateSums {
     pub(super) updates: u64,
     pub(super) receipts: u64,
     pub(super) reloads: u64,
@@ -37,9 +37,9 @@ pub(super) struct Update {
     /// Receipts in the array.
     pub(super) count: u64,
     /// Sums before this update.
-    pub(super) before: Sums,
+    pub(super) before: UpdateSums,
     /// Sums with this update.
-    pub(super) after: Sums,
+    pub(super) after: UpdateSums,
 }
 
 /// Content of an update beside the totals, for a certain subscriber.
@@ -55,7 +55,7 @@ enum News {
 
 impl Update {
     /// Events for a subscriber that has received the updates of `received`.
-    pub(super) fn events(&self, received: Sums) -> VecDeque<Event> {
+    pub(super) fn events(&self, received: UpdateSums) -> VecDeque<Event> {
         let missed = self.before.receipts - received.receipts;
         if missed > 0 {
             metrics::counter!("receipts_live_left_out_total").increment(missed);
@@ -69,7 +69,7 @@ impl Update {
         news.into_iter().chain([self.totals()]).collect()
     }
 
-    fn news(&self, received: Sums) -> News {
+    fn news(&self, received: UpdateSums) -> News {
         let new = self.after.receipts - received.receipts;
         match new {
             _ if self.after.reloads > received.reloads => News::Reload,
@@ -200,7 +200,7 @@ mod tests {
             receipts: "x".repeat(bytes),
             count: if is_reload { 0 } else { 3 },
             before,
-            after: Sums {
+            after: UpdateSums {
                 updates: number,
                 receipts: before.receipts + if is_reload { 0 } else { 5 },
                 reloads: before.reloads + u64::from(is_reload),
@@ -212,7 +212,7 @@ mod tests {
     fn subscribers_that_keep_up_receive_every_update_once() {
         let updates = Updates::new();
         let mut receiver = updates.subscribe();
-        let mut received = Sums::default();
+        let mut received = UpdateSums::default();
         for number in 1..200 {
             publish(&updates, number == 50, 10);
             let update = receiver.next().now_or_never().unwrap();
@@ -248,7 +248,7 @@ mod tests {
         let update = receiver.next().now_or_never().unwrap();
         assert_eq!(update.after.updates, 137);
         // 137 updates with five receipts each, of which the event has three.
-        assert_eq!(update.news(Sums::default()), News::Receipts { left_out: 682 });
+        assert_eq!(update.news(UpdateSums::default()), News::Receipts { left_out: 682 });
 
         publish(&updates, true, BYTES_MAX);
         publish(&updates, false, BYTES_MAX);

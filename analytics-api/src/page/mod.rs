@@ -16,7 +16,7 @@ use axum::routing::get;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use self::asset::ASSETS;
-use crate::app::App;
+use crate::state::AnalyticsState;
 use web::Failure;
 
 /// Path of the page.
@@ -36,7 +36,7 @@ const HEADERS: [(HeaderName, &str); 4] = [
 ];
 
 /// The page's addresses: no key needed, there is nothing in them that isn't in this repository.
-pub(crate) fn router() -> Router<Arc<App>> {
+pub(crate) fn router() -> Router<Arc<AnalyticsState>> {
     Router::new()
         .route(PATH, get(index))
         .route("/dashboard/", get(|| async { Redirect::permanent(PATH) }))

@@ -53,22 +53,22 @@ pub fn time_zone(params: &Params) -> Result<(String, TimeZone), InvalidQuery> {
 pub fn instant(params: &Params, name: &str, tz: &TimeZone) -> Result<Option<Timestamp>, InvalidQuery> {
     let Some(text) = params.get(name) else { return Ok(None) };
     let found = match shape(text) {
-        Shape::Date => {
+        RangeShape::Date => {
             let date: Date = text.parse().map_err(|_| InvalidQuery::new(name, "no such date"))?;
             start_of(date, tz).map_err(|_| InvalidQuery::new(name, "no such date"))?
         }
         // An unescaped + arrives as a space; where an offset is expected there is nothing else it
         // could mean.
-        Shape::Instant => text
+        RangeShape::Instant => text
             .replace(' ', "+")
             .parse()
             .map_err(|_| InvalidQuery::new(name, "no such date or time of day"))?,
-        Shape::FarOffset => return Err(InvalidQuery::new(name, "no such offset: at most 23:59")),
-        Shape::NoOffset => {
+        RangeShape::FarOffset => return Err(InvalidQuery::new(name, "no such offset: at most 23:59")),
+        RangeShape::NoOffset => {
             let detail = "an offset is needed: Z, or +02:00 (the + written as %2B)";
             return Err(InvalidQuery::new(name, detail));
         }
-        Shape::Other => {
+        RangeShape::Other => {
             let detail = "not a time: 2024-05-01T00:00:00Z, 2024-05-01T00:00:00+02:00 (the + written as %2B) or \
                           2024-05-01 (that day's start in tz)";
             return Err(InvalidQuery::new(name, detail));
@@ -100,7 +100,7 @@ pub fn ordered(from: Timestamp, to: Timestamp, params: &Params) -> Result<(), In
     Err(InvalidQuery::new(parameter, detail))
 }
 
-enum Shape {
+enum RangeShape {
     Date,
     Instant,
     NoOffset,
@@ -110,33 +110,33 @@ enum Shape {
 
 /// jiff reads more than RFC 3339 (section 5.6): its annotations, missing seconds, offsets of 24 and
 /// 25 hours. The form decides first.
-fn shape(text: &str) -> Shape {
+fn shape(text: &str) -> RangeShape {
     if text.len() > 40 || !text.is_ascii() || !is(text.as_bytes().get(..10), b"dddd-dd-dd") {
-        return Shape::Other;
+        return RangeShape::Other;
     }
     let bytes = text.as_bytes();
     if bytes.len() == 10 {
-        return Shape::Date;
+        return RangeShape::Date;
     }
     if !matches!(bytes[10], b'T' | b't') || !is(bytes.get(11..19), b"dd:dd:dd") {
-        return Shape::Other;
+        return RangeShape::Other;
     }
     let mut rest = &bytes[19..];
     if let [b'.', fraction @ ..] = rest {
         let digits = fraction.iter().take_while(|b| b.is_ascii_digit()).count();
         if digits == 0 || digits > 9 {
-            return Shape::Other;
+            return RangeShape::Other;
         }
         rest = &fraction[digits..];
     }
     match rest {
-        [] => Shape::NoOffset,
-        [b'Z' | b'z'] => Shape::Instant,
+        [] => RangeShape::NoOffset,
+        [b'Z' | b'z'] => RangeShape::Instant,
         [b'+' | b'-' | b' ', offset @ ..] if is(Some(offset), b"dd:dd") => match offset < b"24:00".as_slice() {
-            true => Shape::Instant,
-            false => Shape::FarOffset,
+            true => RangeShape::Instant,
+            false => RangeShape::FarOffset,
         },
-        _ => Shape::Other,
+        _ => RangeShape::Other,
     }
 }
 

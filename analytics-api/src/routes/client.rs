@@ -14,18 +14,17 @@ use web::openapi::ProblemBody;
 use web::params::parse_uuid;
 use web::{Failure, rfc3339_ms};
 
-use super::summary::{self, Rows};
-use super::{ContentCount, PurposeCounts, labelled, top};
+use super::summary::{self, SummaryRows};
+use super::top;
 use crate::access::Access;
-use crate::app::App;
+use crate::answers::{ByTrust, ContentCount, PurposeCounts, Refusals, Signer, TotalsByTrust, labelled};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::openapi::Refusals;
 use crate::parameters::{
     self, BEFORE_VERIFICATION, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ,
 };
 use crate::selection::{OpenRange, everything, filter};
-use crate::trust::{ByTrust, Signer, TotalsByTrust};
+use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/clients/{clientId}";
 pub(crate) const PARAMETERS: &[Query] = &[
@@ -107,7 +106,7 @@ impl Tabular for ClientActivity {
     }
 
     fn rows(&self, table: &mut Table) {
-        let mut rows = Rows::new(table, false);
+        let mut rows = SummaryRows::new(table, false);
         rows.total("totalReceipts", self.total_receipts, None);
         rows.total("uniqueContent", self.unique_content, None);
         rows.purposes(self.usage_by_purpose, None);
@@ -130,7 +129,7 @@ impl Tabular for ClientActivity {
     ),
 )]
 pub(crate) async fn client(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<AnalyticsState>>,
     access: Access,
     Extension(principal): Extension<Arc<Principal>>,
     Path(client_id): Path<String>,

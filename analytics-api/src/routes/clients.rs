@@ -12,16 +12,15 @@ use web::{Failure, rfc3339_ms};
 
 use super::top;
 use crate::access::Access;
-use crate::app::App;
+use crate::answers::{ByTrust, Refusals, Signer};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::openapi::Refusals;
 use crate::parameters::{
     self, BEFORE_VERIFICATION, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST,
     TZ,
 };
 use crate::selection::{OpenRange, filter};
-use crate::trust::{ByTrust, Signer};
+use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/clients";
 pub(crate) const PARAMETERS: &[Query] = &[
@@ -131,7 +130,7 @@ impl Tabular for TopClientList {
     ),
 )]
 pub(crate) async fn clients(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<AnalyticsState>>,
     access: Access,
     headers: HeaderMap,
     uri: Uri,

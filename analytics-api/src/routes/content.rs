@@ -14,17 +14,16 @@ use web::{Failure, rfc3339_ms};
 
 use super::top;
 use crate::access::Access;
-use crate::app::App;
+use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::labels::{Labelled, Labels};
-use crate::openapi::Refusals;
 use crate::parameters::{
     self, BEFORE_VERIFICATION, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST,
     TZ,
 };
 use crate::selection::{OpenRange, filter};
-use crate::trust::ByTrust;
+use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/content";
 pub(crate) const PARAMETERS: &[Query] = &[
@@ -119,7 +118,7 @@ impl Tabular for TopContentList {
     ),
 )]
 pub(crate) async fn content(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<AnalyticsState>>,
     access: Access,
     Extension(principal): Extension<Arc<Principal>>,
     headers: HeaderMap,

@@ -13,19 +13,18 @@ use utoipa::ToSchema;
 use warehouse::Filter;
 use web::{Failure, rfc3339};
 
-use super::summary::{self, Rows};
-use super::{ContentCount, PurposeCounts, TOP, labelled};
+use super::TOP;
+use super::summary::{self, SummaryRows};
 use crate::access::Access;
-use crate::app::App;
+use crate::answers::{ContentCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::openapi::Refusals;
 use crate::parameters::{
     self, BEFORE_VERIFICATION, CLIENT, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE,
     Query, TO, TRUST, TZ,
 };
 use crate::selection::{OpenRange, filter};
-use crate::trust::TotalsByTrust;
+use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/dashboard";
 pub(crate) const PARAMETERS: &[Query] = &[
@@ -89,7 +88,7 @@ impl Tabular for Dashboard {
 
     fn rows(&self, table: &mut Table) {
         let previous = self.previous.as_ref();
-        let mut rows = Rows::new(table, previous.is_some());
+        let mut rows = SummaryRows::new(table, previous.is_some());
         rows.total(
             "totalReceipts",
             self.total_receipts,
@@ -120,7 +119,7 @@ impl Tabular for Dashboard {
     ),
 )]
 pub(crate) async fn dashboard(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<AnalyticsState>>,
     access: Access,
     Extension(principal): Extension<Arc<Principal>>,
     headers: HeaderMap,

@@ -14,19 +14,18 @@ use web::openapi::ProblemBody;
 use web::params::parse_uuid;
 use web::{Failure, rfc3339_ms};
 
-use super::summary::{self, Rows};
-use super::{ClientCount, PurposeCounts, top};
+use super::summary::{self, SummaryRows};
+use super::top;
 use crate::access::Access;
-use crate::app::App;
+use crate::answers::{ClientCount, PurposeCounts, Refusals, TotalsByTrust};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::labels::{Labelled, Labels};
-use crate::openapi::Refusals;
 use crate::parameters::{
     self, BEFORE_VERIFICATION, CLIENT, DOMAIN, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ,
 };
 use crate::selection::{OpenRange, everything, filter};
-use crate::trust::TotalsByTrust;
+use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/content/{entryId}";
 pub(crate) const PARAMETERS: &[Query] = &[
@@ -84,7 +83,7 @@ impl Tabular for Entry {
     }
 
     fn rows(&self, table: &mut Table) {
-        let mut rows = Rows::new(table, false);
+        let mut rows = SummaryRows::new(table, false);
         rows.total("totalReceipts", self.total_receipts, None);
         rows.total("uniqueClients", self.unique_clients, None);
         rows.purposes(self.usage_by_purpose, None);
@@ -107,7 +106,7 @@ impl Tabular for Entry {
     ),
 )]
 pub(crate) async fn entry(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<AnalyticsState>>,
     access: Access,
     Extension(principal): Extension<Arc<Principal>>,
     Path(entry_id): Path<String>,

@@ -18,10 +18,10 @@ use web::{Failure, rfc3339_ms};
 
 use super::receipt::sha256;
 use crate::access::Access;
-use crate::app::App;
+use crate::answers::Refusals;
 use crate::format::reply::{Complete, Reply};
-use crate::openapi::Refusals;
 use crate::parameters::{self, DOMAIN, Query};
+use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/receipts/{receiptId}/evidence";
 pub(crate) const PARAMETERS: &[Query] = &[DOMAIN];
@@ -117,7 +117,7 @@ impl PayloadEvidence {
     ),
 )]
 pub(crate) async fn evidence(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<AnalyticsState>>,
     access: Access,
     Path(receipt_id): Path<String>,
     headers: HeaderMap,

@@ -1,27 +1,32 @@
 //! `GET /`, `/healthz`, `/readyz`: no key needed.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
+use axum::{Extension, Json};
 use http::HeaderMap;
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::app::App;
-use crate::{openapi, page};
+use crate::page;
+use crate::state::AnalyticsState;
 
-/// As they are in the document.
-static ADDRESSES: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let paths = openapi::document().paths.paths;
-    paths.keys().map(|path| format!("GET {path}")).collect()
-});
+/// The addresses in the OpenAPI document.
+#[derive(Clone)]
+pub(crate) struct Addresses(Arc<[String]>);
 
-pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+impl Addresses {
+    pub(crate) fn new(document: &OpenApi) -> Self {
+        Self(document.paths.paths.keys().map(|path| format!("GET {path}")).collect())
+    }
+}
+
+pub(crate) fn routes() -> OpenApiRouter<Arc<AnalyticsState>> {
     OpenApiRouter::new()
         .routes(routes!(index))
         .routes(routes!(healthz))
@@ -40,12 +45,12 @@ struct Index {
     /// A page to read and try it.
     docs: &'static str,
     /// Every address.
-    endpoints: &'static [String],
+    endpoints: Vec<String>,
 }
 
 /// About this API
 #[utoipa::path(get, path = "/", tag = "service", responses((status = 200, body = Index), (status = 303, description = "To the dashboard page, for browsers")))]
-async fn index(headers: HeaderMap) -> Response {
+async fn index(Extension(Addresses(addresses)): Extension<Addresses>, headers: HeaderMap) -> Response {
     if web::envelope::is_browser(&headers) {
         return Redirect::to(page::PATH).into_response();
     }
@@ -54,14 +59,14 @@ async fn index(headers: HeaderMap) -> Response {
         authentication: "Authorization: Bearer <API_KEY>",
         openapi: "/openapi/analytics.json",
         docs: "/docs/analytics/",
-        endpoints: &ADDRESSES,
+        endpoints: addresses.to_vec(),
     })
     .into_response()
 }
 
 /// Whether the process lives
 #[utoipa::path(get, path = "/healthz", tag = "service", responses((status = 200, description = "It lives")))]
-async fn healthz(State(app): State<Arc<App>>) -> Response {
+async fn healthz(State(app): State<Arc<AnalyticsState>>) -> Response {
     app.deps.health.liveness_response().map(Body::new)
 }
 
@@ -70,6 +75,6 @@ async fn healthz(State(app): State<Arc<App>>) -> Response {
     get, path = "/readyz", tag = "service",
     responses((status = 200, description = "Every engine answers"), (status = 503, description = "One doesn't, or the service is going away")),
 )]
-async fn readyz(State(app): State<Arc<App>>) -> Response {
+async fn readyz(State(app): State<Arc<AnalyticsState>>) -> Response {
     app.deps.health.readiness_response().map(Body::new)
 }

@@ -9,22 +9,21 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use warehouse::{SenderOccurrence, SenderOutcome};
 
-use crate::app::App;
+use crate::answers::Refusals;
 use crate::completeness::Completeness;
 use crate::format::Format;
 use crate::hints::hint;
 use crate::log_cursor::{self, LogCursor};
-use crate::openapi::Refusals;
-use crate::parameters::{self, AFTER, OUTCOMES_LIMIT, Query};
+use crate::parameters::{self, AFTER, OUTCOMES_LIMIT, OUTCOMES_MAX, Query};
 use crate::sender::Sender;
+use crate::state::AnalyticsState;
 use web::{Failure, rfc3339_ms};
 
 pub(crate) const PATH: &str = "/api/v1/client/outcomes";
 pub(crate) const PARAMETERS: &[Query] = &[AFTER, OUTCOMES_LIMIT];
 
-/// Outcomes of a page: without `limit`, and at most.
+/// Outcomes of a page without `limit`.
 const PAGE: u32 = 100;
-pub(crate) const PAGE_MAX: u32 = 1_000;
 
 /// A line: one occurrence of a receipt.
 #[derive(Debug, Serialize, ToSchema)]
@@ -144,7 +143,7 @@ impl OutcomeLine {
     responses((status = 200, description = "The outcomes, and a last line", content((OutcomeLine = "application/x-ndjson"), (EndLine = "application/x-ndjson"))), Refusals),
 )]
 pub(crate) async fn outcomes(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<AnalyticsState>>,
     sender: Sender,
     headers: HeaderMap,
     uri: Uri,
@@ -156,7 +155,7 @@ pub(crate) async fn outcomes(
         .map(LogCursor::read)
         .transpose()?
         .unwrap_or_default();
-    let limit = params.count("limit", PAGE_MAX)?.unwrap_or(PAGE);
+    let limit = params.count("limit", OUTCOMES_MAX)?.unwrap_or(PAGE);
     let (completeness, (search, page)) = app
         .ask(sender.account_id(), async |snapshot| {
             let search = cursor.search(&snapshot.reading.shards);

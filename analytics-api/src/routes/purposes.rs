@@ -10,15 +10,14 @@ use utoipa::ToSchema;
 use web::Failure;
 
 use crate::access::Access;
-use crate::app::App;
+use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::openapi::Refusals;
 use crate::parameters::{
     self, BEFORE_VERIFICATION, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TRUST, TZ,
 };
 use crate::selection::{OpenRange, PURPOSES, filter};
-use crate::trust::ByTrust;
+use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/purposes";
 pub(crate) const PARAMETERS: &[Query] = &[
@@ -86,7 +85,7 @@ impl Tabular for PurposeList {
     ),
 )]
 pub(crate) async fn purposes(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<AnalyticsState>>,
     access: Access,
     headers: HeaderMap,
     uri: Uri,

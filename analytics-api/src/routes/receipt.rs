@@ -14,12 +14,11 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use warehouse::{ReceiptFacts, ReceiptsOf, RejectedReceipt, StoredReceipt, StreamPosition};
 
-use crate::app::App;
+use crate::answers::{Refusals, Signer};
 use crate::format::reply::{Complete, Reply};
-use crate::openapi::Refusals;
 use crate::parameters::{self, DOMAIN, Query};
 use crate::sender::Caller;
-use crate::trust::Signer;
+use crate::state::AnalyticsState;
 use crate::waiting::PREFERENCE_APPLIED;
 use web::params::{InvalidQuery, parse_uuid};
 use web::{Failure, rfc3339_ms};
@@ -178,7 +177,7 @@ impl ReceiptStatus {
     responses((status = 200, description = "What is known", body = Complete<ReceiptStatus>), Refusals),
 )]
 pub(crate) async fn receipt(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<AnalyticsState>>,
     caller: Caller,
     Path(receipt_id): Path<String>,
     headers: HeaderMap,
@@ -205,7 +204,7 @@ pub(crate) async fn receipt(
         let status = ReceiptStatus::new(receipt_id, facts);
         if status.status == UNKNOWN
             && let Some(wait) = &mut wait
-            && wait.for_progress(&app, &before).await
+            && wait.for_progress(&app.watermark, &before).await
         {
             continue;
         }

@@ -17,18 +17,17 @@ use web::{Failure, rfc3339_ms};
 
 use super::receipt::sha256;
 use crate::access::Access;
-use crate::app::App;
+use crate::answers::{Refusals, Signer};
 use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Form, Table};
 use crate::labels::{Labelled, Labels};
-use crate::openapi::Refusals;
 use crate::parameters::{
     self, BEFORE_VERIFICATION, CLIENT, CURSOR, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, ROWS_LIMIT,
     TO, TRUST, TZ,
 };
 use crate::selection::{OpenRange, filter};
-use crate::trust::Signer;
+use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/receipts";
 pub(crate) const PARAMETERS: &[Query] = &[
@@ -199,7 +198,11 @@ impl ListedReceipt {
 }
 
 /// Receipts with what the account of `principal` calls their entries.
-pub(crate) async fn listed(app: &App, principal: &Principal, receipts: Vec<ExportedReceipt>) -> Vec<ListedReceipt> {
+pub(crate) async fn listed(
+    app: &AnalyticsState,
+    principal: &Principal,
+    receipts: Vec<ExportedReceipt>,
+) -> Vec<ListedReceipt> {
     let mut ids: Vec<Uuid> = receipts.iter().map(|receipt| receipt.key.entry_id).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -209,8 +212,8 @@ pub(crate) async fn listed(app: &App, principal: &Principal, receipts: Vec<Expor
 }
 
 /// Walk over the pages.
-struct Walk {
-    app: Arc<App>,
+struct PageWalk {
+    app: Arc<AnalyticsState>,
     principal: Arc<Principal>,
     scope: Scope,
     filter: Filter,
@@ -222,7 +225,7 @@ struct Page {
     next: Option<NewestCursor>,
 }
 
-impl Walk {
+impl PageWalk {
     /// `rows` receipts behind `after`, or as many as there are.
     async fn page(&self, mut after: Option<NewestCursor>, rows: u32) -> Result<Page, WarehouseError> {
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
@@ -303,7 +306,7 @@ impl Walk {
     ),
 )]
 pub(crate) async fn receipts(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<AnalyticsState>>,
     access: Access,
     Extension(principal): Extension<Arc<Principal>>,
     headers: HeaderMap,
@@ -324,7 +327,7 @@ pub(crate) async fn receipts(
         None => None,
         Some(_) => Some(app.streams.take(&principal.account_id).map_err(too_many)?),
     };
-    let walk = Walk {
+    let walk = PageWalk {
         app: Arc::clone(&app),
         principal,
         scope,

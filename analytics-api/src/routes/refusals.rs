@@ -12,13 +12,13 @@ use warehouse::{Refusal, RefusalCursor, RefusalFilter};
 
 use super::TOP;
 use crate::access::Access;
-use crate::app::App;
+use crate::answers;
 use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::openapi;
 use crate::parameters::{self, BY_REASON, CURSOR, DOMAIN, FROM, Query, REASON, REFUSALS_LIMIT, TO, TZ};
 use crate::selection::OpenRange;
+use crate::state::AnalyticsState;
 use web::params::{InvalidQuery, Params};
 use web::{Failure, rfc3339_ms};
 
@@ -137,11 +137,11 @@ fn as_map<S: Serializer>(counts: &[(String, u64)], serializer: S) -> Result<S::O
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
         (status = 200, description = "The refusals", content((Complete<Refusals> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
-        openapi::Refusals,
+        answers::Refusals,
     ),
 )]
 pub(crate) async fn refusals(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<AnalyticsState>>,
     access: Access,
     headers: HeaderMap,
     uri: Uri,

@@ -10,12 +10,12 @@ use service::instant::now_ms;
 use utoipa::ToSchema;
 use warehouse::ReasonSummary;
 
-use crate::app::App;
+use crate::answers::Refusals;
 use crate::format::reply::{Complete, Reply};
 use crate::hints::hint;
-use crate::openapi::Refusals;
 use crate::parameters::{self, Query};
 use crate::sender::Sender;
+use crate::state::AnalyticsState;
 use web::{Failure, rfc3339_ms};
 
 pub(crate) const PATH: &str = "/api/v1/client/summary";
@@ -86,7 +86,7 @@ impl From<ReasonSummary> for RejectedFor {
     responses((status = 200, description = "The rejections", body = Complete<SenderSummary>), Refusals),
 )]
 pub(crate) async fn sender_summary(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<AnalyticsState>>,
     sender: Sender,
     headers: HeaderMap,
     uri: Uri,

@@ -1,9 +1,8 @@
 //! A summary as rows, of the dashboard, an entry or a client: `measure,key,label,value`, where a
 //! total has neither key nor label.
 
-use super::{ClientCount, ContentCount, PurposeCounts};
+use crate::answers::{ClientCount, ContentCount, PurposeCounts, TotalsByTrust};
 use crate::format::table::{Cell, Table};
-use crate::trust::TotalsByTrust;
 
 /// The columns; with a period to compare with there is one more.
 pub(crate) fn columns(compared: bool) -> Vec<&'static str> {
@@ -15,12 +14,12 @@ pub(crate) fn columns(compared: bool) -> Vec<&'static str> {
 }
 
 /// Writes the rows of one summary.
-pub(crate) struct Rows<'a> {
+pub(crate) struct SummaryRows<'a> {
     table: &'a mut Table,
     compared: bool,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> SummaryRows<'a> {
     /// Into `table`, which has [`columns`]`(compared)`.
     pub(crate) fn new(table: &'a mut Table, compared: bool) -> Self {
         Self { table, compared }

@@ -14,18 +14,17 @@ use usage::{GroupBy, TimeseriesPoint};
 use utoipa::ToSchema;
 use warehouse::Filter;
 
-use self::question::{Period, Question};
+use self::question::{Period, TimeseriesQuery};
 use crate::access::Access;
-use crate::app::App;
+use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Cell, Table, Tabular};
-use crate::openapi::Refusals;
 use crate::parameters::{
     self, BEFORE_VERIFICATION, CLIENT, COMPARE, DOMAIN, ENTRY, FROM, GROUP_BY, INTERVAL, KEY, METRIC, MODEL, OPERATOR,
     PURPOSE, Query, SERIES_LIMIT, TO, TRUST, TZ,
 };
 use crate::selection::{PURPOSES, filter};
-use crate::trust::ByTrust;
+use crate::state::AnalyticsState;
 use web::{Failure, rfc3339};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/timeseries";
@@ -128,7 +127,7 @@ struct Point {
 /// Values of one series by their bucket's start, in milliseconds since the Unix epoch.
 type ByStart = HashMap<i64, (u64, ByTrust)>;
 
-impl Question {
+impl TimeseriesQuery {
     /// All points of one series.
     fn points(&self, period: &Period, values: &ByStart) -> Vec<Point> {
         let local = |start: &Timestamp| start.display_with_offset(self.tz.to_offset(*start));
@@ -240,7 +239,7 @@ impl Values {
     ),
 )]
 pub(crate) async fn timeseries(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<AnalyticsState>>,
     access: Access,
     headers: HeaderMap,
     uri: Uri,
@@ -248,7 +247,7 @@ pub(crate) async fn timeseries(
     let reply = Reply::of(headers)?;
     let params = parameters::read(&uri, PARAMETERS)?;
     let scope = access.scope(&params)?;
-    let question = Question::of(&params, &app.config, Timestamp::now())?;
+    let question = TimeseriesQuery::of(&params, &app.config, Timestamp::now())?;
     let filter_of = |period: &Period| filter(&params, period.from().as_millisecond(), period.to().as_millisecond());
     let group_by = question.group.map_or(GroupBy::None, |(_, group)| group);
     let filters: (Filter, Option<Filter>) = (

@@ -211,7 +211,7 @@ impl Selection {
         self.facts(model, reader, self.start_ms(), self.end_ms())
     }
 
-    /// This selection with another choice of `beforeVerification`.
+    /// The selection with another choice of `beforeVerification`.
     pub(crate) fn with_before_verification(&self, choice: &'static str) -> Self {
         Self {
             before_verification: Some(choice),

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use super::mix::{get, quantile};
+use super::get::{get, quantile};
 use super::service::Service;
 use super::stream::{Signer, send};
 use crate::row::{Row, Target, number};

@@ -8,15 +8,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use futures_util::future::join_all;
-use http_body_util::{BodyExt, Full};
-use hyper::Request;
-use load_tests::http::{HttpClient, client};
+use load_tests::http::client;
 use parking_lot::Mutex;
 use rand::RngExt;
 use tokio::task::JoinSet;
 
 use super::Arguments;
 use super::fresh::{self, Fresh};
+use super::get::{get, quantile};
 use super::loading::{Load, publisher};
 use super::service::Service;
 use super::stream::{Stream, by_zipf};
@@ -75,19 +74,6 @@ fn parts(days: i64, interval: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Sends a GET. Returns the answer's body.
-pub(super) async fn get(http: &HttpClient, address: &str, key: &str) -> Result<bytes::Bytes> {
-    let request = Request::get(address)
-        .header("authorization", format!("Bearer {key}"))
-        .header("accept", "application/json")
-        .body(Full::default())?;
-    let answer = http.request(request).await?;
-    let status = answer.status();
-    let body = answer.into_body().collect().await?.to_bytes();
-    anyhow::ensure!(status.is_success(), "{status}: {}", String::from_utf8_lossy(&body));
-    Ok(body)
-}
-
 /// Reads until `until`; queries before `counting` begins is for warming up, and what is asked
 /// after it doesn't count.
 async fn read(
@@ -143,16 +129,6 @@ async fn read(
             .fetch_add(u64::from(counts), std::sync::atomic::Ordering::Relaxed);
         tokio::time::sleep(wait(look_ms)).await;
     }
-}
-
-/// The `quantile`th part of the values lies at or below.
-pub(super) fn quantile(values: &[f64], quantile: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    // Whole, positive and at most the length.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let place = (sorted.len() as f64 * quantile).ceil() as usize;
-    sorted.get(place.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
 pub(super) async fn measure(arguments: &Arguments, service: &mut Service, load: &Load) -> Result<Vec<Row>> {

@@ -15,6 +15,7 @@
 pub mod arguments;
 mod cost;
 mod fresh;
+mod get;
 mod loading;
 mod mix;
 mod service;

@@ -8,8 +8,8 @@ use load_tests::http::client;
 use serde_json::Value;
 use warehouse::{Call, FINAL_SETTINGS, Target as At, Warehouse, WarehouseConfig};
 
+use super::get::get;
 use super::loading::{Load, publisher};
-use super::mix::get;
 use super::service::Service;
 use super::{Arguments, or_skipped};
 use crate::rounds::Samples;

@@ -16,7 +16,7 @@ use receipt_log::LogInspector;
 use serde_json::json;
 use service::cpu::CpuPool;
 use warehouse::{ShardProgress, Warehouse};
-use writer::repair::{Ledger, Repair as Rebuild, Repaired, begins};
+use writer::repair::{Repair as Rebuild, RepairLedger, Repaired, begins};
 
 use crate::audit::audit;
 use crate::audit::counting::Depth;
@@ -211,8 +211,8 @@ async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) ->
         };
         let (parts, deleted) = shard.set_aside(accept_loss).await?;
         let ledger = match parts.iter().any(|part| !part.detached && part.table == "ledger") {
-            true => Ledger::Leave,
-            false => Ledger::Fill,
+            true => RepairLedger::Leave,
+            false => RepairLedger::Fill,
         };
         damaged.extend(parts);
         ledger_lines_deleted += deleted;
@@ -268,7 +268,7 @@ impl Shard<'_> {
         Ok((damaged, deleted))
     }
 
-    async fn insert_again(&self, stored: &ShardProgress, ledger: Ledger) -> Result<Repaired, Failure> {
+    async fn insert_again(&self, stored: &ShardProgress, ledger: RepairLedger) -> Result<Repaired, Failure> {
         let inserting = bar("{bar:30} {pos}/{len} records of verdicts  eta {eta}");
         let rebuild = Rebuild {
             verdicts: self.verdicts,

@@ -3,8 +3,8 @@
 use sqlx::any::AnyRow;
 use sqlx::{Any, Transaction};
 
-use crate::row::Columns;
-use crate::trail::{self, Change};
+use crate::row::RowValues;
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, Deletion, Tier};
 
 /// The most accounts of a list.
@@ -116,7 +116,7 @@ pub(crate) async fn change_tier(
     let update = sqlx::query("UPDATE accounts SET tier = $1 WHERE id = $2");
     let update = update.bind(tier.as_str()).bind(account_id);
     update.execute(&mut **transaction).await?;
-    let change = Change {
+    let change = TrailChange {
         account_id,
         actor,
         action: "account.set-tier",

@@ -6,11 +6,12 @@ use metrics::counter;
 use sqlx::AssertSqlSafe;
 
 use crate::api_key::SecretHash;
+use crate::checked_key::{CheckedKey, HeldDomain};
 use crate::coverage::{KeyDomains, is_below};
 use crate::domain::is_public_suffix;
 use crate::key::read_scopes;
-use crate::row::Columns;
-use crate::{Accounts, AccountsError, ApiKey, Coverage, DOMAINS_MAX, Inherited, Scope, Tier};
+use crate::row::RowValues;
+use crate::{Accounts, AccountsError, ApiKey, Coverage, DOMAINS_MAX, Inherited, Principal};
 
 /// The most subdomains of an account's domains that are others'; beyond it no subdomain is covered,
 /// rather than one too many.
@@ -20,34 +21,6 @@ const OTHERS_MAX: i64 = 500;
 const NOT_SUSPENDED: &str = "d.expires_at_ms";
 /// The end that a suspended verification has if its proof is found again.
 const SUSPENDED_TOO: &str = "COALESCE(d.suspended_expires_at_ms, d.expires_at_ms)";
-
-/// Whom an API key speaks for, and what it may do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Principal {
-    /// The account.
-    pub account_id: String,
-    /// The key's public half.
-    pub key_id: String,
-    /// Tier of the account.
-    pub tier: Tier,
-    /// Permissions of the key, in order.
-    pub scopes: Vec<Scope>,
-    /// The account's domains whose verification holds now, lower-case, in order.
-    pub domains: Vec<String>,
-    /// Domains of the account whose subdomains are covered with them, in order.
-    pub inherited: Vec<Inherited>,
-    /// The key's limit, of which `domains` and `inherited` are the verified part; `None`
-    /// speaks for the whole account.
-    pub limit: Option<KeyDomains>,
-}
-
-impl Principal {
-    /// Whether the key may do this.
-    #[must_use]
-    pub fn can(&self, scope: Scope) -> bool {
-        self.scopes.contains(&scope)
-    }
-}
 
 /// Why a key isn't accepted.
 #[derive(Debug, thiserror::Error)]
@@ -67,28 +40,6 @@ pub enum AuthError {
     /// Nobody could tell: the store failed. Not the caller's fault.
     #[error(transparent)]
     Unavailable(#[from] AccountsError),
-}
-
-/// A key whose secret was right when it was read.
-pub(crate) struct CheckedKey {
-    hash: SecretHash,
-    read_at_ms: i64,
-    expires_at_ms: i64,
-    revoked: bool,
-    account_id: String,
-    tier: Tier,
-    scopes: Vec<Scope>,
-    domains: Vec<HeldDomain>,
-    limit: Option<KeyDomains>,
-}
-
-/// A verified domain that wasn't revoked when it was read.
-struct HeldDomain {
-    domain: String,
-    expires_at_ms: i64,
-    /// If it includes its subdomains: those that others had verified then, with the end of each
-    /// one's verification.
-    others: Option<Vec<(String, i64)>>,
 }
 
 impl Accounts {

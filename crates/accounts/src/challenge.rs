@@ -10,16 +10,15 @@ use uuid::Uuid;
 
 use crate::api_key::SecretHash;
 use crate::lifetime::DAY_MS;
-use crate::row::Columns;
-use crate::trail::{self, Change};
+use crate::limits::CHALLENGES_MAX;
+use crate::row::RowValues;
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, Domain};
 
 /// Prefix of a token, wherever it is published.
 pub const TOKEN_PREFIX: &str = "service-verification=";
 /// Time that a token waits to be found, in milliseconds.
 pub const CHALLENGE_MS: i64 = 7 * DAY_MS;
-/// The most open challenges of one account.
-pub const CHALLENGES_MAX: i64 = 1_000;
 /// The most open challenges of one domain: the newest ones. More than one, because a record that is
 /// on its way through caches stays good.
 pub const CHALLENGES_PER_DOMAIN_MAX: i64 = 5;
@@ -202,7 +201,7 @@ async fn store(
         .bind(now_ms)
         .bind(challenge.expires_at_ms);
     insert.execute(&mut **transaction).await?;
-    let change = Change {
+    let change = TrailChange {
         account_id: wish.account_id,
         actor: wish.actor,
         action: "domain.challenge",

@@ -9,12 +9,12 @@ use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
 use crate::api_key::SecretHash;
-use crate::lifetime::{DAY_MS, HOUR_MS, YEAR_MS};
+use crate::domain_rows::{held_domains, new_verification_id, store_ancestors};
+use crate::lifetime::{DAY_MS, HOUR_MS, WEEK_MS, YEAR_MS};
 use crate::registry::{self, increment};
-use crate::row::Columns;
+use crate::row::RowValues;
 use crate::trail::note_action;
-use crate::verification::{self, held, store_ancestors};
-use crate::{Accounts, AccountsError, Challenge, DOMAINS_MAX, Domain, MailKind, VerificationMethod, mail, proof};
+use crate::{Accounts, AccountsError, Challenge, DOMAINS_MAX, Domain, MailKind, VerificationMethod, mail};
 
 /// Duration of a pending claim, in milliseconds.
 pub const CLAIM_MS: i64 = 7 * DAY_MS;
@@ -103,7 +103,7 @@ impl Accounts {
             if take.execute(&mut *transaction).await?.rows_affected() == 0 {
                 return Ok(None);
             }
-            if held(&mut transaction, account_id, now_ms).await? >= DOMAINS_MAX {
+            if held_domains(&mut transaction, account_id, now_ms).await? >= DOMAINS_MAX {
                 end(&mut transaction, &claim.id, account_id, domain, now_ms).await?;
                 transaction.commit().await?;
                 return Ok(None);
@@ -247,7 +247,7 @@ impl NewOwner<'_> {
     ) -> Result<Option<String>, AccountsError> {
         let domain = self.domain.as_str();
         let before = owner(transaction, domain).await?;
-        let id = verification::new_id();
+        let id = new_verification_id();
         let store = "INSERT INTO domains (domain, account_id, method, verified_at_ms, expires_at_ms, verification_id,
                 include_subdomains, token_hash, proof_next_at_ms, first_verified_at_ms)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $4)
@@ -265,7 +265,7 @@ impl NewOwner<'_> {
             .bind(&id)
             .bind(i64::from(self.include_subdomains))
             .bind(self.token_hash.map(SecretHash::to_text))
-            .bind(self.token_hash.map(|_| now_ms.saturating_add(proof::WEEK_MS)));
+            .bind(self.token_hash.map(|_| now_ms.saturating_add(WEEK_MS)));
         store.execute(&mut **transaction).await?;
         store_ancestors(transaction, self.domain).await?;
         increment(transaction, registry::Subject::Operators).await?;

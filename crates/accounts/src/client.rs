@@ -6,7 +6,7 @@ use std::fmt;
 
 use uuid::Uuid;
 
-pub use keys::{CLIENTS_LISTED_MAX, ClientInfo, ClientKeyState, KEYS_PER_CLIENT_MAX, NewClientKey, Revoked};
+pub use keys::{CLIENTS_LISTED_MAX, ClientInfo, ClientKeyState, NewClientKey, Revoked};
 
 /// SHA-256 of a key's SPKI DER.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

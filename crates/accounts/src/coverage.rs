@@ -3,8 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Principal;
-
 /// The domains of its account that a key is limited to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeyDomains {
@@ -31,20 +29,10 @@ impl KeyDomains {
     }
 }
 
-impl Principal {
-    /// Whether the key may act on `name`: any key but one that is limited to other domains. Whether
-    /// the account speaks for `name` is another question ([`Principal::covers`]).
-    #[must_use]
-    pub fn may_act_on(&self, name: &str) -> bool {
-        let allows = |limit: &KeyDomains| limit.allow(&name.to_ascii_lowercase());
-        self.limit.as_ref().is_none_or(allows)
-    }
-}
-
 /// A verified domain whose subdomains are covered with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inherited {
-    /// The domain, lower-case. It is in [`Principal::domains`] too.
+    /// The domain, lower-case. It is in [`Principal::domains`](crate::Principal::domains) too.
     pub parent: String,
     /// Subdomains of it that another account has verified: they, and everything below them, aren't
     /// covered.
@@ -56,16 +44,6 @@ impl Inherited {
     #[must_use]
     pub fn covers(&self, name: &str) -> bool {
         is_below(name, &self.parent) && !self.except.iter().any(|other| name == other || is_below(name, other))
-    }
-}
-
-impl Principal {
-    /// Whether the account speaks for `name` now: a verified domain of its own, or a subdomain of
-    /// one that includes them and that no other account has verified.
-    #[must_use]
-    pub fn covers(&self, name: &str) -> bool {
-        let name = name.to_ascii_lowercase();
-        self.domains.contains(&name) || self.inherited.iter().any(|inherited| inherited.covers(&name))
     }
 }
 
@@ -92,6 +70,7 @@ pub(crate) fn own_and_ancestors(domain: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Principal;
     use crate::Tier;
 
     #[test]

@@ -10,6 +10,7 @@ use sqlx::any::{AnyPoolOptions, install_default_drivers};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AnyConnection, AnyPool, Connection};
 
+use crate::error::is_damage;
 use crate::{AccountsConfig, AccountsError};
 
 /// The file in the data directory.
@@ -109,15 +110,6 @@ async fn read_catalogue(url: &str) -> Result<(), sqlx::Error> {
         .execute(&mut connection)
         .await?;
     connection.close().await
-}
-
-/// SQLite's words for a file that can't be read as a database: SQLITE_CORRUPT and SQLITE_NOTADB,
-/// with their extended codes. PostgreSQL's codes have five characters.
-pub(crate) fn is_damage(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
-    code.filter(|code| code.len() < 5)
-        .and_then(|code| code.parse::<u32>().ok())
-        .is_some_and(|code| matches!(code & 0xff, 11 | 26))
 }
 
 /// Makes the file for its owner alone; SQLite gives the files beside it the same mode.

@@ -22,7 +22,7 @@ use sqlx::any::AnyRow;
 use uuid::Uuid;
 
 use crate::coverage::is_below;
-use crate::row::Columns;
+use crate::row::RowValues;
 use crate::{AccountsError, Inherited, Principal};
 
 pub use requesting::{ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, RequestedErasure};

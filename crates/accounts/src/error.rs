@@ -102,9 +102,18 @@ pub enum AccountsError {
 
 impl From<sqlx::Error> for AccountsError {
     fn from(error: sqlx::Error) -> Self {
-        if crate::engine::is_damage(&error) {
+        if is_damage(&error) {
             return AccountsError::Damaged(error.to_string());
         }
         AccountsError::Store(error.to_string())
     }
+}
+
+/// SQLite's words for a file that can't be read as a database: SQLITE_CORRUPT and SQLITE_NOTADB,
+/// with their extended codes. PostgreSQL's codes have five characters.
+pub(crate) fn is_damage(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.filter(|code| code.len() < 5)
+        .and_then(|code| code.parse::<u32>().ok())
+        .is_some_and(|code| matches!(code & 0xff, 11 | 26))
 }

@@ -6,16 +6,12 @@
 
 use sqlx::{Any, Transaction};
 
-use crate::lifetime::DAY_MS;
-use crate::trail::{self, Change};
+use crate::lifetime::{DAY_MS, OLD_NEWS_MS, URGENT_MS};
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, MailKind, mail};
 
 /// Time between the first warning and the end, in milliseconds.
 pub const WARNING_MS: i64 = 90 * DAY_MS;
-/// Time between the urgent warning and the end, in milliseconds.
-pub const URGENT_MS: i64 = 30 * DAY_MS;
-/// Age of an event, in milliseconds, up to which a mail about it is still worth sending.
-pub(crate) const OLD_NEWS_MS: i64 = 30 * DAY_MS;
 /// Ends noted in one look.
 const ENDS_MAX: i64 = 500;
 
@@ -109,7 +105,7 @@ async fn note_end(
     }
     let question = sqlx::query_as("SELECT account_id, expires_at_ms FROM domains WHERE domain = $1").bind(domain);
     let (account_id, expires_at_ms): (String, i64) = question.fetch_one(&mut **transaction).await?;
-    let change = Change {
+    let change = TrailChange {
         account_id: &account_id,
         actor: "service",
         action: "domain.expire",

@@ -28,12 +28,12 @@ pub struct Column {
     /// Public name.
     pub name: &'static str,
     sql: &'static str,
-    kind: Kind,
+    kind: ColumnKind,
 }
 
 /// Kind of value in a column.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum ColumnKind {
     Text,
     Instant,
     Number,
@@ -47,7 +47,7 @@ enum Kind {
 /// A value of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cell {
-    /// There is none.
+    /// No value.
     Absent,
     /// A text.
     Text(String),
@@ -71,17 +71,17 @@ pub struct ExportedRow {
 }
 
 const fn text(name: &'static str, sql: &'static str) -> Column {
-    let kind = Kind::Text;
+    let kind = ColumnKind::Text;
     Column { name, sql, kind }
 }
 
 const fn instant(name: &'static str, sql: &'static str) -> Column {
-    let kind = Kind::Instant;
+    let kind = ColumnKind::Instant;
     Column { name, sql, kind }
 }
 
 const fn flag(name: &'static str, sql: &'static str) -> Column {
-    let kind = Kind::Flag;
+    let kind = ColumnKind::Flag;
     Column { name, sql, kind }
 }
 
@@ -135,7 +135,7 @@ pub const COLLECTIONS: &[Collection] = &[
             Column {
                 name: "proofFailures",
                 sql: "proof_failures",
-                kind: Kind::Number,
+                kind: ColumnKind::Number,
             },
             instant("proofNextCheckAt", "proof_next_at_ms"),
             instant("suspendedExpiresAt", "suspended_expires_at_ms"),
@@ -219,12 +219,12 @@ pub const COLLECTIONS: &[Collection] = &[
             Column {
                 name: "scope",
                 sql: "scopes",
-                kind: Kind::Words,
+                kind: ColumnKind::Words,
             },
             Column {
                 name: "domains",
                 sql: "domains",
-                kind: Kind::Words,
+                kind: ColumnKind::Words,
             },
             instant("createdAt", "created_at_ms"),
             instant("expiresAt", "expires_at_ms"),
@@ -245,14 +245,14 @@ pub const COLLECTIONS: &[Collection] = &[
             Column {
                 name: "authors",
                 sql: "authors",
-                kind: Kind::List,
+                kind: ColumnKind::List,
             },
             instant("createdAt", "created_at_ms"),
             instant("updatedAt", "updated_at_ms"),
             Column {
                 name: "revision",
                 sql: "revision",
-                kind: Kind::Number,
+                kind: ColumnKind::Number,
             },
         ],
     },
@@ -369,17 +369,17 @@ fn exported(row: &AnyRow, columns: &[Column]) -> Result<ExportedRow, AccountsErr
     Ok(ExportedRow { place, cells: cells? })
 }
 
-fn cell(row: &AnyRow, at: usize, kind: Kind) -> Result<Cell, AccountsError> {
+fn cell(row: &AnyRow, at: usize, kind: ColumnKind) -> Result<Cell, AccountsError> {
     let cell = match kind {
-        Kind::Text => row.try_get::<Option<String>, _>(at)?.map(Cell::Text),
-        Kind::Instant => row.try_get::<Option<i64>, _>(at)?.map(Cell::Instant),
-        Kind::Number => row.try_get::<Option<i64>, _>(at)?.map(Cell::Number),
-        Kind::Flag => row.try_get::<Option<i64>, _>(at)?.map(|flag| Cell::Flag(flag != 0)),
-        Kind::Words => row.try_get::<Option<String>, _>(at)?.map(|words| {
+        ColumnKind::Text => row.try_get::<Option<String>, _>(at)?.map(Cell::Text),
+        ColumnKind::Instant => row.try_get::<Option<i64>, _>(at)?.map(Cell::Instant),
+        ColumnKind::Number => row.try_get::<Option<i64>, _>(at)?.map(Cell::Number),
+        ColumnKind::Flag => row.try_get::<Option<i64>, _>(at)?.map(|flag| Cell::Flag(flag != 0)),
+        ColumnKind::Words => row.try_get::<Option<String>, _>(at)?.map(|words| {
             let words = words.split(',').filter(|word| !word.is_empty());
             Cell::List(words.map(str::to_owned).collect())
         }),
-        Kind::List => row
+        ColumnKind::List => row
             .try_get::<Option<String>, _>(at)?
             .map(|list| serde_json::from_str(&list).map(Cell::List))
             .transpose()

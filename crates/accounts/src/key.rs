@@ -6,16 +6,15 @@ use sqlx::any::AnyRow;
 use sqlx::{Any, Transaction};
 
 use crate::config::KeysMax;
+use crate::limits::KEY_DOMAINS_MAX;
 use crate::page::{Cursor, Page};
-use crate::row::Columns;
+use crate::row::RowValues;
 use crate::scope::{joined, ordered, parse_scopes};
-use crate::trail::{self, Change};
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, ApiKey, Domain, Scope, Tier};
 
 /// The most keys that the operator is shown.
 pub const KEYS_LISTED_MAX: i64 = 1_000;
-/// The most domains that one key is limited to.
-pub const KEY_DOMAINS_MAX: usize = 100;
 /// The longest label, in characters.
 const NAME_CHARS_MAX: usize = 100;
 
@@ -197,7 +196,7 @@ impl Accounts {
         if !end(&mut transaction, key_id, now_ms).await? {
             return Ok(Revocation::Before);
         }
-        let change = Change {
+        let change = TrailChange {
             account_id: &owner,
             actor,
             action: "key.revoke",
@@ -310,7 +309,7 @@ pub(crate) async fn make(
         .bind(wish.expires_at_ms)
         .bind(domains.as_ref().map(|domains| domains.join(",")));
     insert.execute(&mut **transaction).await?;
-    let change = Change {
+    let change = TrailChange {
         account_id,
         actor,
         action: "key.create",
@@ -364,12 +363,12 @@ pub(crate) async fn end(
     Ok(change.execute(&mut **transaction).await?.rows_affected() > 0)
 }
 
-/// A row of [`select`].
-/// The scopes of a key's row.
+/// Scopes of a key's row.
 pub(crate) fn read_scopes(row: &AnyRow) -> Result<Vec<Scope>, AccountsError> {
     parse_scopes(row.value("scopes")?).map_err(|error| AccountsError::Store(error.to_string()))
 }
 
+/// Reads a row of [`select`].
 pub(crate) fn read(row: &AnyRow) -> Result<KeyInfo, AccountsError> {
     Ok(KeyInfo {
         key_id: row.value("id")?,

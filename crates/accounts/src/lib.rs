@@ -24,12 +24,14 @@ mod account;
 mod api_key;
 mod authentication;
 mod challenge;
+mod checked_key;
 mod claim;
 mod client;
 mod config;
 mod coverage;
 mod deletion;
 mod domain;
+mod domain_rows;
 mod engine;
 mod entry;
 mod erasure;
@@ -39,12 +41,14 @@ mod export;
 mod job;
 mod key;
 mod lifetime;
+mod limits;
 mod mail;
 mod operator;
 mod ownership;
 mod page;
 mod policy;
 mod preparation;
+mod principal;
 mod proof;
 mod publisher_key;
 mod registry;
@@ -61,15 +65,14 @@ mod verification;
 
 pub use account::{ACCOUNTS_LISTED_MAX, AccountInfo};
 pub use api_key::ApiKey;
-pub use authentication::{AuthError, Principal};
+pub use authentication::AuthError;
 pub use challenge::{
-    CHALLENGE_MS, CHALLENGES_MAX, CHALLENGES_PER_DOMAIN_MAX, Challenge, ChallengeWish, IssuedChallenge, TOKEN_PREFIX,
+    CHALLENGE_MS, CHALLENGES_PER_DOMAIN_MAX, Challenge, ChallengeWish, IssuedChallenge, TOKEN_PREFIX,
     VerificationMethod, VerificationMethodError,
 };
 pub use claim::{CLAIM_MS, DueClaim};
 pub use client::{
-    CLIENTS_LISTED_MAX, ClientInfo, ClientKey, ClientKeyState, Fingerprint, FingerprintError, KEYS_PER_CLIENT_MAX,
-    NewClientKey, Revoked,
+    CLIENTS_LISTED_MAX, ClientInfo, ClientKey, ClientKeyState, Fingerprint, FingerprintError, NewClientKey, Revoked,
 };
 pub use config::AccountsConfig;
 pub use coverage::{Inherited, KeyDomains};
@@ -85,10 +88,11 @@ pub use erasure::{
     ErasureWish, RequestedErasure,
 };
 pub use error::AccountsError;
-pub use expiry::{Expiries, URGENT_MS, WARNING_MS};
+pub use expiry::{Expiries, WARNING_MS};
 pub use export::{COLLECTIONS, Cell, Collection, Column, ExportedRow};
-pub use key::{IssuedKey, KEY_DOMAINS_MAX, KEYS_LISTED_MAX, KeyInfo, KeyWish, Revocation};
-pub use lifetime::{Lifetime, LifetimeError, Overlap, OverlapError};
+pub use key::{IssuedKey, KEYS_LISTED_MAX, KeyInfo, KeyWish, Revocation};
+pub use lifetime::{Lifetime, LifetimeError, Overlap, OverlapError, URGENT_MS};
+pub use limits::{CHALLENGES_MAX, DOMAINS_MAX, KEY_DOMAINS_MAX, KEYS_PER_CLIENT_MAX};
 pub use mail::{ClaimedMail, MailKind, MailSubject, Outbox};
 pub use operator::{
     DirectoryState, DueDirectory, KeySource, NewOperatorKey, OPERATOR_CLIENTS_MAX, OPERATOR_KEYS_MAX, OPERATORS_MAX,
@@ -97,8 +101,9 @@ pub use operator::{
 pub use ownership::{DOMAINS_LISTED_MAX, OwnedDomain, TransferError};
 pub use page::{Cursor, CursorError, Page};
 pub use policy::{ClientPolicy, EntryPolicy, Policy, PolicyConfig};
+pub use principal::Principal;
 pub use proof::{Proof, SUSPENDED_AFTER};
-pub use publisher_key::{DOMAINS_MAX, NewKey, PublisherKey};
+pub use publisher_key::{NewKey, PublisherKey};
 pub use registry::{KeyStatus, OperatorPeriod, RegistryCache, RegistryConfig, RegistryUnavailable, RegistryVersions};
 pub use rotation::{EndedKey, Rotation};
 pub use scope::{Scope, ScopeError, parse_scopes};

@@ -7,6 +7,12 @@ use std::str::FromStr;
 pub(crate) const HOUR_MS: i64 = 3_600_000;
 /// Milliseconds of a day.
 pub(crate) const DAY_MS: i64 = 24 * HOUR_MS;
+/// Between two checks of a proof that is found, in milliseconds.
+pub(crate) const WEEK_MS: i64 = 7 * DAY_MS;
+/// Time between the urgent warning and the end, in milliseconds.
+pub const URGENT_MS: i64 = 30 * DAY_MS;
+/// Age of an event, in milliseconds, up to which a mail about it is still worth sending.
+pub(crate) const OLD_NEWS_MS: i64 = 30 * DAY_MS;
 /// Milliseconds of a year: 365 days, so that a lifetime doesn't depend on when it begins.
 pub(crate) const YEAR_MS: i64 = 365 * DAY_MS;
 /// The longest lifetime.
@@ -55,7 +61,7 @@ enum DurationError {
 }
 
 impl Lifetime {
-    /// This many milliseconds, if that is between the shortest and the longest.
+    /// A lifetime of `ms` milliseconds, if that is between the shortest and the longest.
     #[must_use]
     pub fn from_ms(ms: i64) -> Option<Self> {
         (HOUR_MS..=MAX_MS).contains(&ms).then_some(Self { ms })

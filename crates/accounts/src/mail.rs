@@ -23,9 +23,8 @@ use std::str::FromStr;
 use sqlx::{Any, Transaction};
 
 use crate::erasure::{self, Erasure, ErasureState};
-use crate::expiry::{OLD_NEWS_MS, URGENT_MS};
-use crate::lifetime::DAY_MS;
-use crate::row::Columns;
+use crate::lifetime::{DAY_MS, OLD_NEWS_MS, URGENT_MS};
+use crate::row::RowValues;
 use crate::{Accounts, AccountsError};
 
 /// Time that an ended mail stays, in milliseconds: longer than a verification lives, so that none
@@ -164,7 +163,7 @@ impl Accounts {
         let row = sqlx::query(question).bind(id).fetch_one(&self.pool).await?;
         let kind: MailKind = row.parsed("kind")?;
         let to: Option<String> = row.value("email")?;
-        let facts = Facts {
+        let facts = MailFacts {
             expires_at_ms: row.value("expires_at_ms")?,
             is_suspended: row.value::<Option<i64>>("suspended_expires_at_ms")?.is_some(),
             claim_until_ms: row.value("until_ms")?,
@@ -355,7 +354,7 @@ fn shortened(problem: &str) -> String {
 }
 
 /// Stored state that a mail is about, read when it is to be sent.
-struct Facts {
+struct MailFacts {
     /// The end of its verification, if the domain still has that one.
     expires_at_ms: Option<i64>,
     is_suspended: bool,
@@ -408,7 +407,7 @@ impl MailKind {
 
     /// The instant that the mail is about; `None` if what it says isn't so at `now_ms`. A warning
     /// that comes so late that the urgent one is due is the urgent one's.
-    fn instant(self, facts: &Facts, now_ms: i64) -> Option<i64> {
+    fn instant(self, facts: &MailFacts, now_ms: i64) -> Option<i64> {
         let left_ms = |at_ms: i64| at_ms.saturating_sub(now_ms);
         let is_recent = |at_ms: &i64| left_ms(*at_ms) > -OLD_NEWS_MS;
         match self {

@@ -12,8 +12,8 @@ use sqlx::any::AnyRow;
 use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
-use crate::row::Columns;
-use crate::trail::{self, Change};
+use crate::row::RowValues;
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, Domain};
 
 pub use claims::OPERATOR_CLIENTS_MAX;
@@ -106,7 +106,7 @@ impl Accounts {
                 if count.fetch_one(&mut *transaction).await? > OPERATORS_MAX {
                     return Ok(Err(OperatorError::TooMany));
                 }
-                let change = Change {
+                let change = TrailChange {
                     account_id,
                     actor,
                     action: "operator.create",
@@ -210,7 +210,7 @@ async fn note(
     detail: &str,
     at_ms: i64,
 ) -> Result<(), AccountsError> {
-    let change = Change {
+    let change = TrailChange {
         account_id: &operator.account_id,
         actor,
         action,

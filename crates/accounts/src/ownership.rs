@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use sqlx::any::AnyRow;
 
 use crate::claim::NewOwner;
+use crate::domain_rows::held_domains;
 use crate::publisher_key::LOCAL;
-use crate::row::Columns;
-use crate::verification::{self, held};
+use crate::row::RowValues;
+use crate::verification;
 use crate::{Accounts, AccountsError, DOMAINS_MAX, Domain, Verification};
 
 /// The most domains of one list.
@@ -113,7 +114,7 @@ impl Accounts {
             if holds && account_id == to {
                 return Ok(Ok(None));
             }
-            if held(&mut transaction, to, now_ms).await? >= DOMAINS_MAX {
+            if held_domains(&mut transaction, to, now_ms).await? >= DOMAINS_MAX {
                 return Ok(Err(TransferError::TooManyDomains(to.to_owned())));
             }
             let new = NewOwner {

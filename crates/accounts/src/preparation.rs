@@ -19,11 +19,11 @@ pub(crate) struct Preparation {
     engine: Engine,
     url: String,
     done: AtomicBool,
-    last: Mutex<Option<Try>>,
+    last: Mutex<Option<FailedAttempt>>,
 }
 
 /// A try that came to nothing.
-struct Try {
+struct FailedAttempt {
     at: Instant,
     why: String,
 }
@@ -54,7 +54,7 @@ impl Preparation {
         // Noted before the try: its caller may give up waiting, and then nothing is noted after it.
         let why = "the database didn't answer in time".to_owned();
         let at = Instant::now();
-        *last = Some(Try { at, why });
+        *last = Some(FailedAttempt { at, why });
         let tried = self.prepare().await;
         match &tried {
             Ok(()) => {
@@ -67,7 +67,7 @@ impl Preparation {
                     other => other.to_string(),
                 };
                 let at = Instant::now();
-                *last = Some(Try { at, why });
+                *last = Some(FailedAttempt { at, why });
             }
         }
         tried

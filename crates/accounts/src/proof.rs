@@ -8,16 +8,14 @@
 use sqlx::any::AnyRow;
 
 use crate::api_key::SecretHash;
-use crate::lifetime::{DAY_MS, HOUR_MS};
+use crate::lifetime::{DAY_MS, HOUR_MS, WEEK_MS};
 use crate::registry::{self, increment};
-use crate::row::Columns;
-use crate::trail::{self, Change};
+use crate::row::RowValues;
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, Domain, MailKind, VerificationMethod, claim, mail};
 
 /// Consecutive checks without the proof after which a domain is suspended.
 pub const SUSPENDED_AFTER: i64 = 3;
-/// Between two checks of a proof that is found, in milliseconds.
-pub(crate) const WEEK_MS: i64 = 7 * DAY_MS;
 /// Until the next check of a proof that is missing.
 const MISSING_MS: i64 = DAY_MS;
 /// Until the next check of a proof that couldn't be looked for.
@@ -218,8 +216,8 @@ impl Accounts {
 }
 
 impl Proof {
-    fn change<'a>(&'a self, actor: &'a str, action: &'a str, detail: &'a str, at_ms: i64) -> Change<'a> {
-        Change {
+    fn change<'a>(&'a self, actor: &'a str, action: &'a str, detail: &'a str, at_ms: i64) -> TrailChange<'a> {
+        TrailChange {
             account_id: &self.account_id,
             actor,
             action,

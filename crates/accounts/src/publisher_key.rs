@@ -7,13 +7,13 @@ use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
 use crate::account::change_tier;
+use crate::domain_rows::{held_domains, new_verification_id, store_ancestors};
 use crate::key::{self, KeyWish};
 use crate::lifetime::YEAR_MS;
+use crate::limits::DOMAINS_MAX;
 use crate::registry::{Subject, increment};
-use crate::{Accounts, AccountsError, Domain, IssuedKey, Scope, Tier, verification};
+use crate::{Accounts, AccountsError, Domain, IssuedKey, Scope, Tier};
 
-/// The most domains that one account holds.
-pub const DOMAINS_MAX: i64 = 1_000;
 /// Method of a domain whose key the operator made on the machine itself.
 pub(crate) const LOCAL: &str = "local";
 /// The operator, in the trail.
@@ -159,9 +159,9 @@ async fn claim(
             .bind(LOCAL)
             .bind(now_ms)
             .bind(expires_at_ms)
-            .bind(verification::new_id());
+            .bind(new_verification_id());
         if insert.execute(&mut **transaction).await?.rows_affected() > 0 {
-            verification::store_ancestors(transaction, domain).await?;
+            store_ancestors(transaction, domain).await?;
             increment(transaction, Subject::Operators).await?;
         }
         let question = sqlx::query_scalar("SELECT account_id FROM domains WHERE domain = $1").bind(domain.as_str());
@@ -204,10 +204,10 @@ async fn claim(
             .bind(now_ms)
             .bind(expires_at_ms)
             .bind(domain.as_str())
-            .bind(verification::new_id());
+            .bind(new_verification_id());
         renew.execute(&mut **transaction).await?;
     }
-    if verification::held(transaction, owner, now_ms).await? > DOMAINS_MAX {
+    if held_domains(transaction, owner, now_ms).await? > DOMAINS_MAX {
         return Err(AccountsError::DomainCount);
     }
     Ok(owner.to_owned())

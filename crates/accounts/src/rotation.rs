@@ -1,7 +1,7 @@
 //! Rotating a key: a new one takes its place, and the old one continues for a while.
 
 use crate::key::{self, KeyInfo, KeyWish, read, select};
-use crate::trail::{self, Change};
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, IssuedKey, Lifetime, Overlap};
 
 /// Result of rotating a key.
@@ -108,7 +108,7 @@ impl Accounts {
             .execute(&mut *transaction)
             .await?;
         let detail = format!("replaced by {}", issued.key_id);
-        let change = Change {
+        let change = TrailChange {
             account_id,
             actor,
             action: "key.rotate",

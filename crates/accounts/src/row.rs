@@ -9,7 +9,7 @@ use sqlx::{Any, Decode, Row, Type};
 use crate::AccountsError;
 
 /// Values of a row.
-pub(crate) trait Columns {
+pub(crate) trait RowValues {
     /// The value of a column.
     ///
     /// # Errors
@@ -25,13 +25,13 @@ pub(crate) trait Columns {
     /// A flag, which is stored as 0 or 1.
     ///
     /// # Errors
-    /// As [`Columns::value`].
+    /// As [`RowValues::value`].
     fn flag(&self, column: &str) -> Result<bool, AccountsError> {
         Ok(self.value::<i64>(column)? != 0)
     }
 }
 
-impl Columns for AnyRow {
+impl RowValues for AnyRow {
     fn value<'r, T: Decode<'r, Any> + Type<Any>>(&'r self, column: &str) -> Result<T, AccountsError> {
         Ok(self.try_get(column)?)
     }

@@ -44,14 +44,19 @@ fn refused(error: MigrateError) -> AccountsError {
         MigrateError::VersionMismatch(version) => AccountsError::Schema(format!(
             "another program has made version {version} of them; run that one, or name an empty database"
         )),
-        MigrateError::ExecuteMigration(error, _) if error.to_string().contains("already exists") => {
-            AccountsError::Schema(format!(
-                "{error}, made by another program or an earlier version of this one; name an empty database"
-            ))
-        }
+        MigrateError::ExecuteMigration(error, _) if is_already_there(&error) => AccountsError::Schema(format!(
+            "{error}, made by another program or an earlier version of this one; name an empty database"
+        )),
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error.into(),
         other => AccountsError::Store(other.to_string()),
     }
+}
+
+/// Whether a table or index exists already. PostgreSQL's message may be in another language, so its
+/// SQLSTATE decides (`duplicate_table`, which indexes have too); SQLite has only the message.
+fn is_already_there(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.is_some_and(|code| code == "42P07") || error.to_string().contains("already exists")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use metrics::histogram;
 use quick_cache::sync::Cache;
 use sqlx::{Any, AnyPool, Transaction};
 
-use crate::authentication::CheckedKey;
+use crate::checked_key::CheckedKey;
 use crate::config::KeysMax;
 use crate::engine::{self, Engine, Opened};
 use crate::preparation::Preparation;

@@ -10,7 +10,7 @@ use crate::{Accounts, AccountsError};
 
 /// A change, on its way into the trail. Nothing here may be secret, and personal data only where
 /// erasing the account takes it away.
-pub(crate) struct Change<'a> {
+pub(crate) struct TrailChange<'a> {
     /// Account whose trail it is in.
     pub(crate) account_id: &'a str,
     /// Actor: `key:<id>`, `user:<id>`, `operator` or `service`.
@@ -25,7 +25,7 @@ pub(crate) struct Change<'a> {
     pub(crate) at_ms: i64,
 }
 
-impl<'a> Change<'a> {
+impl<'a> TrailChange<'a> {
     /// A change by the operator, of what belongs to no account.
     pub(crate) fn of_deployment(action: &'a str, subject: &'a str, detail: &'a str, at_ms: i64) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl<'a> Change<'a> {
 /// Adds `change` to the trail of its account.
 pub(crate) async fn note(
     transaction: &mut Transaction<'static, Any>,
-    change: &Change<'_>,
+    change: &TrailChange<'_>,
 ) -> Result<(), AccountsError> {
     let insert = "INSERT INTO trail (id, account_id, at_ms, actor, action, subject, detail)
         VALUES ($1, $2, $3, $4, $5, $6, $7)";
@@ -67,7 +67,7 @@ pub(crate) async fn note_action(
     subject: &str,
     at_ms: i64,
 ) -> Result<(), AccountsError> {
-    let change = Change {
+    let change = TrailChange {
         account_id,
         actor,
         action,

@@ -3,8 +3,8 @@
 use sqlx::any::AnyRow;
 use uuid::Uuid;
 
-use crate::row::Columns;
-use crate::trail::{self, Change};
+use crate::row::RowValues;
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, Domain, Tier};
 
 /// The longest e-mail address, in bytes (RFC 5321, 4.5.3.1.3, without its brackets).
@@ -192,7 +192,7 @@ impl Accounts {
         if insert.execute(&mut *transaction).await?.rows_affected() == 0 {
             transaction.rollback().await?;
         } else {
-            let change = Change {
+            let change = TrailChange {
                 account_id: &account_id,
                 actor: &format!("user:{user_id}"),
                 action: "user.create",
@@ -242,7 +242,7 @@ impl Accounts {
             return Ok(None);
         };
         if !fields.is_empty() {
-            let change = Change {
+            let change = TrailChange {
                 account_id: &user.account_id,
                 actor,
                 action: "user.change",

@@ -6,14 +6,13 @@
 
 use sqlx::any::AnyRow;
 use sqlx::{Any, Transaction};
-use uuid::Uuid;
 
-use crate::coverage::ancestors;
-use crate::lifetime::YEAR_MS;
+use crate::domain_rows::{held_domains, new_verification_id, store_ancestors};
+use crate::lifetime::{WEEK_MS, YEAR_MS};
 use crate::registry::{self, increment};
-use crate::row::Columns;
-use crate::trail::{self, Change};
-use crate::{Accounts, AccountsError, Challenge, DOMAINS_MAX, Domain, challenge, claim, proof};
+use crate::row::RowValues;
+use crate::trail::{self, TrailChange};
+use crate::{Accounts, AccountsError, Challenge, DOMAINS_MAX, Domain, challenge, claim};
 
 /// Life of a verification, in milliseconds: a year of 365 days.
 pub const VERIFICATION_MS: i64 = YEAR_MS;
@@ -133,7 +132,7 @@ impl Accounts {
         let verification = Verification {
             domain: challenge.domain.to_string(),
             method: challenge.method.to_string(),
-            id: new_id(),
+            id: new_verification_id(),
             include_subdomains: challenge.include_subdomains,
             verified_at_ms: self.now_ms(),
             expires_at_ms: self.now_ms().saturating_add(VERIFICATION_MS),
@@ -197,7 +196,7 @@ impl Accounts {
                 }
                 end_challenges(&mut transaction, account_id, domain).await?;
                 increment(&mut transaction, registry::Subject::Operators).await?;
-                let change = Change {
+                let change = TrailChange {
                     account_id,
                     actor,
                     action: "domain.revoke",
@@ -259,7 +258,7 @@ async fn meet(
         .bind(&new.id)
         .bind(i64::from(new.include_subdomains))
         .bind(challenge.token_hash.to_text())
-        .bind(new.verified_at_ms.saturating_add(proof::WEEK_MS));
+        .bind(new.verified_at_ms.saturating_add(WEEK_MS));
     if take.execute(&mut **transaction).await?.rows_affected() == 0 {
         let until_ms = claim::begin(transaction, actor, challenge, new.verified_at_ms).await?;
         end_challenges(transaction, account_id, domain).await?;
@@ -268,7 +267,7 @@ async fn meet(
             None => VerifyError::TooManyDomains,
         }));
     }
-    if held(transaction, account_id, new.verified_at_ms).await? > DOMAINS_MAX {
+    if held_domains(transaction, account_id, new.verified_at_ms).await? > DOMAINS_MAX {
         return Ok(Err(VerifyError::TooManyDomains));
     }
     store_ancestors(transaction, domain).await?;
@@ -282,7 +281,7 @@ async fn meet(
         "domain.verify"
     };
     let detail = format!("{} by {}", new.id, new.method);
-    let change = Change {
+    let change = TrailChange {
         account_id,
         actor,
         action,
@@ -302,37 +301,6 @@ async fn end_challenges(
     let end = sqlx::query("DELETE FROM challenges WHERE account_id = $1 AND domain = $2");
     let end = end.bind(account_id).bind(domain.as_str());
     end.execute(&mut **transaction).await?;
-    Ok(())
-}
-
-/// Number of an account's domains that hold at `now_ms`: ended ones take no one's place.
-pub(crate) async fn held(
-    transaction: &mut Transaction<'static, Any>,
-    account_id: &str,
-    now_ms: i64,
-) -> Result<i64, AccountsError> {
-    let question =
-        "SELECT COUNT(*) FROM domains WHERE account_id = $1 AND revoked_at_ms IS NULL AND expires_at_ms > $2";
-    let question = sqlx::query_scalar(question).bind(account_id).bind(now_ms);
-    Ok(question.fetch_one(&mut **transaction).await?)
-}
-
-/// An identifier for a new verification.
-pub(crate) fn new_id() -> String {
-    format!("ver_{}", Uuid::now_v7().simple())
-}
-
-/// Notes which names are above `domain`, for finding who has verified something below them.
-pub(crate) async fn store_ancestors(
-    transaction: &mut Transaction<'static, Any>,
-    domain: &Domain,
-) -> Result<(), AccountsError> {
-    for ancestor in ancestors(domain.as_str()) {
-        let insert =
-            "INSERT INTO domain_ancestors (ancestor, domain) VALUES ($1, $2) ON CONFLICT (ancestor, domain) DO NOTHING";
-        let insert = sqlx::query(insert).bind(ancestor).bind(domain.as_str());
-        insert.execute(&mut **transaction).await?;
-    }
     Ok(())
 }
 

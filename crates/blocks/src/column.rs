@@ -10,7 +10,7 @@ use arrow_buffer::{BooleanBufferBuilder, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 
 /// A column that is being built.
-pub(crate) trait Column: Default {
+pub(crate) trait ColumnBuilder: Default {
     type Value<'a>;
     type Array: Array;
 
@@ -27,7 +27,7 @@ pub(crate) trait Column: Default {
 pub(crate) struct Fixed<const N: usize>(Vec<[u8; N]>);
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // `N` is 16 or 32.
-impl<const N: usize> Column for Fixed<N> {
+impl<const N: usize> ColumnBuilder for Fixed<N> {
     type Value<'a> = [u8; N];
     type Array = FixedSizeBinaryArray;
 
@@ -56,7 +56,7 @@ impl<const N: usize> Column for Fixed<N> {
 #[derive(Default)]
 pub(crate) struct Millis(Vec<i64>);
 
-impl Column for Millis {
+impl ColumnBuilder for Millis {
     type Value<'a> = i64;
     type Array = TimestampMillisecondArray;
 
@@ -83,9 +83,9 @@ impl Column for Millis {
 
 /// Numbers.
 #[derive(Default)]
-pub(crate) struct Counter(Vec<u32>);
+pub(crate) struct NumberColumn(Vec<u32>);
 
-impl Counter {
+impl NumberColumn {
     pub(crate) fn sum(&self) -> u64 {
         self.0.iter().copied().map(u64::from).sum()
     }
@@ -95,7 +95,7 @@ impl Counter {
     }
 }
 
-impl Column for Counter {
+impl ColumnBuilder for NumberColumn {
     type Value<'a> = u32;
     type Array = UInt32Array;
 
@@ -129,7 +129,7 @@ impl Default for Flags {
     }
 }
 
-impl Column for Flags {
+impl ColumnBuilder for Flags {
     type Value<'a> = bool;
     type Array = BooleanArray;
 
@@ -163,7 +163,7 @@ pub(crate) struct Variable<T> {
 }
 
 /// UTF-8 text.
-pub(crate) type Text = Variable<Utf8Type>;
+pub(crate) type TextColumn = Variable<Utf8Type>;
 /// Any bytes.
 pub(crate) type Raw = Variable<BinaryType>;
 
@@ -189,7 +189,7 @@ impl<T> Default for Variable<T> {
     }
 }
 
-impl<T: ByteArrayType<Offset = i32>> Column for Variable<T> {
+impl<T: ByteArrayType<Offset = i32>> ColumnBuilder for Variable<T> {
     type Value<'a> = &'a T::Native;
     type Array = GenericByteArray<T>;
 
@@ -234,21 +234,21 @@ mod tests {
     #[test]
     fn values_beyond_the_offsets_are_an_error() {
         // Zeroed pages are never touched, so this needs no memory.
-        let column = Text {
+        let column = TextColumn {
             lengths: vec![i32::MAX],
             values: vec![0; 1 << 31],
-            ..Text::default()
+            ..TextColumn::default()
         };
         assert!(column.finish().unwrap_err().to_string().contains("2147483648"));
     }
 
     #[test]
     fn lengths_become_offsets() {
-        let mut column = Text::default();
+        let mut column = TextColumn::default();
         for value in ["", "ab", "", "c"] {
             column.push(value);
         }
         assert_eq!(column.finish().unwrap().value_offsets(), [0, 0, 2, 2, 3]);
-        assert_eq!(Text::default().finish().unwrap().value_offsets(), [0]);
+        assert_eq!(TextColumn::default().finish().unwrap().value_offsets(), [0]);
     }
 }

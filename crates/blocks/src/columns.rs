@@ -10,7 +10,7 @@ use arrow_schema::{ArrowError, Field, Fields, Schema, SchemaRef};
 use uuid::Uuid;
 
 use crate::BlockError;
-use crate::column::{Column, Counter, Fixed, Flags, Millis, Raw, Text};
+use crate::column::{ColumnBuilder, Fixed, Flags, Millis, NumberColumn, Raw, TextColumn};
 
 /// Kinds of columns: a row's type, its value where there is none, that as the builder takes it, the
 /// builder, and Arrow's type.
@@ -39,9 +39,9 @@ macro_rules! kind {
     (builder Id) => { Fixed<16> };
     (builder Hash) => { Fixed<32> };
     (builder Time) => { Millis };
-    (builder String) => { Text };
+    (builder String) => { TextColumn };
     (builder Bytes) => { Raw };
-    (builder Count) => { Counter };
+    (builder Count) => { NumberColumn };
     (builder Flag) => { Flags };
     (array Time) => { TimestampMillisecondArray };
     (array String) => { StringArray };

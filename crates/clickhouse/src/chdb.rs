@@ -23,7 +23,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use parking_lot::Mutex;
 
 use crate::EngineError;
-use crate::error::with_causes;
+use crate::error::{code_in, with_causes};
 
 /// `chdb_connection *`: a pointer to the handle that the statement functions take.
 type ConnectionCell = *mut *mut c_void;
@@ -139,14 +139,14 @@ impl Chdb {
     /// Opens a connection. The first one starts the engine on the `--path` among the arguments, and
     /// the last one to close shuts it down. `None` if the engine refuses; it says why on standard
     /// error only.
-    pub(crate) fn connect(self, arguments: &[CString]) -> Option<Connection> {
+    pub(crate) fn connect(self, arguments: &[CString]) -> Option<ChdbConnection> {
         let mut argv: Vec<*mut c_char> = arguments.iter().map(|argument| argument.as_ptr().cast_mut()).collect();
         let argc = c_int::try_from(argv.len()).ok()?;
         // SAFETY: `argv` holds `argc` NUL-terminated strings that live until the call returns; the
         // engine copies them into its configuration and doesn't write to them.
         let cell = unsafe { (self.functions.connect)(argc, argv.as_mut_ptr()) };
         let cell = NonNull::new(cell)?;
-        Some(Connection {
+        Some(ChdbConnection {
             functions: self.functions,
             cell,
         })
@@ -155,14 +155,14 @@ impl Chdb {
 
 /// Error of the engine instead of an answer. The connection must be closed then.
 #[derive(Debug, Clone)]
-pub(crate) struct Failure {
+pub(crate) struct EngineFailure {
     /// ClickHouse's error code, 0 if the message carries none.
     pub(crate) code: u32,
     /// ClickHouse's words.
     pub(crate) message: String,
 }
 
-impl Failure {
+impl EngineFailure {
     fn new(message: String) -> Self {
         Self {
             code: code_in(&message).unwrap_or(0),
@@ -171,24 +171,17 @@ impl Failure {
     }
 }
 
-/// The number in ClickHouse's `Code: 60. DB::Exception: ...`.
-pub(crate) fn code_in(message: &str) -> Option<u32> {
-    let rest = &message[message.find("Code: ")? + 6..];
-    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    rest[..digits].parse().ok()
-}
-
 /// A connection: one statement at a time, from one thread at a time.
-pub(crate) struct Connection {
+pub(crate) struct ChdbConnection {
     functions: &'static Functions,
     cell: NonNull<*mut c_void>,
 }
 
 // SAFETY: a connection has no thread affinity (each call sets up its own ThreadStatus), and
 // `&mut self` on every method keeps it to one thread at a time.
-unsafe impl Send for Connection {}
+unsafe impl Send for ChdbConnection {}
 
-impl Connection {
+impl ChdbConnection {
     fn handle(&self) -> *mut c_void {
         // SAFETY: `cell` points to the handle that `chdb_connect` allocated; it is valid until
         // `chdb_close_conn`, which only `drop` calls.
@@ -197,7 +190,12 @@ impl Connection {
 
     /// Runs one statement with bound `{name:Type}` parameters. The output is in `format` unless the
     /// statement names one.
-    pub(crate) fn query(&mut self, sql: &[u8], format: &str, params: &[(String, String)]) -> Result<Bytes, Failure> {
+    pub(crate) fn query(
+        &mut self,
+        sql: &[u8],
+        format: &str,
+        params: &[(String, String)],
+    ) -> Result<Bytes, EngineFailure> {
         let names: Vec<*const c_char> = params.iter().map(|(name, _)| name.as_ptr().cast()).collect();
         let name_lengths: Vec<usize> = params.iter().map(|(name, _)| name.len()).collect();
         let values: Vec<*const c_char> = params.iter().map(|(_, value)| value.as_ptr().cast()).collect();
@@ -219,7 +217,7 @@ impl Connection {
                 params.len(),
             )
         };
-        let answer = Answer::new(self.functions, result)?;
+        let answer = ResultBuffer::new(self.functions, result)?;
         Ok(if answer.as_ref().is_empty() {
             Bytes::new()
         } else {
@@ -234,7 +232,7 @@ impl Connection {
         sql: &[u8],
         format: &str,
         chunks: impl Iterator<Item = Bytes>,
-    ) -> Result<u64, Failure> {
+    ) -> Result<u64, EngineFailure> {
         // SAFETY: pointers go with their lengths and outlive the call; the handle is open and not
         // in use elsewhere. The stream isn't null by contract, and lives no longer than the
         // connection: `self` is borrowed throughout.
@@ -247,31 +245,31 @@ impl Connection {
                 format.len(),
             )
         };
-        let stream = Stream {
+        let stream = InsertStream {
             functions: self.functions,
             handle,
         };
         if let Some(message) = stream.error() {
-            return Err(Failure::new(message));
+            return Err(EngineFailure::new(message));
         }
         for chunk in chunks.filter(|chunk| !chunk.is_empty()) {
             // SAFETY: the stream is open; the bytes are copied before the call returns.
             let state = unsafe { (self.functions.stream_append)(stream.handle, chunk.as_ptr().cast(), chunk.len()) };
             if state != 0 {
                 // Dropping the stream cancels the insert.
-                return Err(Failure::new(
+                return Err(EngineFailure::new(
                     stream.error().unwrap_or_else(|| "the insert was refused".to_owned()),
                 ));
             }
         }
         // SAFETY: the stream is open and this is its only `done`; the stream handle is destroyed by
-        // `Stream::drop`.
+        // `InsertStream::drop`.
         let result = unsafe { (self.functions.stream_done)(stream.handle) };
-        Ok(Answer::new(self.functions, result)?.rows_written())
+        Ok(ResultBuffer::new(self.functions, result)?.rows_written())
     }
 }
 
-impl Drop for Connection {
+impl Drop for ChdbConnection {
     fn drop(&mut self) {
         // SAFETY: `cell` came from `chdb_connect` and is closed only here. No stream or statement
         // is open on it: both borrow the connection while they live. (The engine leaves the 8-byte
@@ -281,12 +279,12 @@ impl Drop for Connection {
 }
 
 /// An insert in progress; dropping it cancels what isn't done.
-struct Stream {
+struct InsertStream {
     functions: &'static Functions,
     handle: StreamHandle,
 }
 
-impl Stream {
+impl InsertStream {
     fn error(&self) -> Option<String> {
         // SAFETY: the handle is live until `drop`; the text belongs to it and is copied here. A
         // null handle gives null.
@@ -294,7 +292,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for InsertStream {
     fn drop(&mut self) {
         // SAFETY: destroyed exactly once, as chdb.h requires of every handle, finished or not. Null
         // is ignored.
@@ -303,22 +301,23 @@ impl Drop for Stream {
 }
 
 /// A result buffer of the engine's, freed when dropped.
-struct Answer {
+struct ResultBuffer {
     functions: &'static Functions,
     result: NonNull<c_void>,
 }
 
 // SAFETY: a result is a plain buffer that nothing changes after the statement; reading it and
 // freeing it need no particular thread.
-unsafe impl Send for Answer {}
+unsafe impl Send for ResultBuffer {}
 
-impl Answer {
-    fn new(functions: &'static Functions, result: ResultHandle) -> Result<Self, Failure> {
-        let result = NonNull::new(result).ok_or_else(|| Failure::new("the engine returned no result".to_owned()))?;
+impl ResultBuffer {
+    fn new(functions: &'static Functions, result: ResultHandle) -> Result<Self, EngineFailure> {
+        let result =
+            NonNull::new(result).ok_or_else(|| EngineFailure::new("the engine returned no result".to_owned()))?;
         let answer = Self { functions, result };
         // SAFETY: the result is live until `drop`; the text belongs to it and is copied here.
         match unsafe { text((functions.result_error)(answer.result.as_ptr())) } {
-            Some(message) => Err(Failure::new(message)),
+            Some(message) => Err(EngineFailure::new(message)),
             None => Ok(answer),
         }
     }
@@ -329,7 +328,7 @@ impl Answer {
     }
 }
 
-impl AsRef<[u8]> for Answer {
+impl AsRef<[u8]> for ResultBuffer {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: the buffer belongs to the result, which is live and unchanged until `drop`; the
         // length is its own.
@@ -345,7 +344,7 @@ impl AsRef<[u8]> for Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for ResultBuffer {
     fn drop(&mut self) {
         // SAFETY: the result came from the engine and is destroyed only here.
         unsafe { (self.functions.result_destroy)(self.result.as_ptr()) }

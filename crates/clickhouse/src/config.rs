@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use http::{HeaderValue, Uri};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::tls;
+use crate::tls::{self, TlsFiles};
 
 /// Address of the warehouse, and the limits of the embedded engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -167,9 +167,17 @@ impl WarehouseConfig {
         if self.tls_certificate_file.is_some() != self.tls_key_file.is_some() {
             faults.push("warehouse.tls_certificate_file and warehouse.tls_key_file must come together".to_owned());
         } else if self.is_https() {
-            faults.extend(tls::client_config(self).err());
+            faults.extend(tls::client_config(&self.tls_files()).err());
         } else if files.iter().any(|file| file.is_some()) {
             faults.push("warehouse.tls_* are for a warehouse.url that starts with https://".to_owned());
+        }
+    }
+
+    pub(crate) fn tls_files(&self) -> TlsFiles<'_> {
+        TlsFiles {
+            ca: self.tls_ca_file.as_deref(),
+            certificate: self.tls_certificate_file.as_deref(),
+            key: self.tls_key_file.as_deref(),
         }
     }
 

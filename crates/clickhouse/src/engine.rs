@@ -11,9 +11,9 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::chdb::{Chdb, Connection};
-use crate::endpoint::{Access, Endpoint, serve};
-use crate::engine_files::{DataDir, library_path};
+use crate::chdb::{Chdb, ChdbConnection};
+use crate::endpoint::{Endpoint, EndpointAccess, serve};
+use crate::engine_files::{EngineDataDir, library_path};
 use crate::statements::{Lane, Opener};
 use crate::threads::on_own_thread;
 use crate::{EngineError, WarehouseConfig, WarehouseError};
@@ -25,9 +25,9 @@ static RUNNING: AtomicBool = AtomicBool::new(false);
 
 /// The one place for an engine in this process, given back when the engine is closed.
 #[derive(Debug)]
-struct Place;
+struct ProcessSlot;
 
-impl Place {
+impl ProcessSlot {
     fn take() -> Result<Self, EngineError> {
         if RUNNING.swap(true, Ordering::AcqRel) {
             Err(EngineError::AlreadyRunning)
@@ -37,7 +37,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ProcessSlot {
     fn drop(&mut self) {
         RUNNING.store(false, Ordering::Release);
     }
@@ -46,18 +46,18 @@ impl Drop for Place {
 /// An open connection: the engine shuts down when the last one is closed. Fields drop in this
 /// order.
 struct Anchor {
-    _connection: Connection,
-    _place: Place,
+    _connection: ChdbConnection,
+    _place: ProcessSlot,
 }
 
 /// The engine with its lanes.
-struct Running {
+struct RunningEngine {
     endpoint: Arc<Endpoint>,
     anchor: Mutex<Option<Anchor>>,
     socket: PathBuf,
 }
 
-impl Running {
+impl RunningEngine {
     /// Waits for running statements, then closes the engine. Blocks; the second call does nothing.
     fn close(&self) {
         let Some(anchor) = self.anchor.lock().take() else {
@@ -72,7 +72,7 @@ impl Running {
 
 /// libchdb running in this process, answering on a Unix socket.
 pub struct Engine {
-    running: Arc<Running>,
+    running: Arc<RunningEngine>,
     shutdown: CancellationToken,
     servers: Mutex<Vec<JoinHandle<()>>>,
     drain_max: Duration,
@@ -104,7 +104,7 @@ impl Engine {
     /// [`EngineError`]. Why the engine itself refuses a directory is on standard error only.
     pub async fn open(config: &WarehouseConfig, data_dir: &Path, socket: &Path) -> Result<Self, EngineError> {
         config.validate().map_err(WarehouseError::Config)?;
-        let place = Place::take()?;
+        let place = ProcessSlot::take()?;
         let listener = bind(socket).await?;
         let (opened_config, data_dir) = (config.clone(), data_dir.to_owned());
         let opened = on_own_thread("chdb-open", move || open(&opened_config, &data_dir, place)).await;
@@ -112,7 +112,7 @@ impl Engine {
             what: "the warehouse can't be opened".to_owned(),
             source,
         })??;
-        let running = Arc::new(Running {
+        let running = Arc::new(RunningEngine {
             endpoint: Arc::new(endpoint),
             anchor: Mutex::new(Some(anchor)),
             socket: socket.to_owned(),
@@ -124,7 +124,7 @@ impl Engine {
             servers: Mutex::new(Vec::new()),
             drain_max: Duration::from_millis(wait_ms_max) + DRAIN_SLACK,
         };
-        engine.listen(listener, Access::FileMode);
+        engine.listen(listener, EndpointAccess::FileMode);
         Ok(engine)
     }
 
@@ -145,7 +145,7 @@ impl Engine {
         if password.is_empty() {
             return Err(refused(invalid("it needs a password")));
         }
-        let access = Access::Password {
+        let access = EndpointAccess::Password {
             user: user.to_owned(),
             password: password.into(),
         };
@@ -153,7 +153,7 @@ impl Engine {
         Ok(())
     }
 
-    fn listen(&self, listener: impl Listener + 'static, access: Access) {
+    fn listen(&self, listener: impl Listener + 'static, access: EndpointAccess) {
         let server = serve(
             self.running.endpoint.clone(),
             listener,
@@ -191,9 +191,9 @@ impl Drop for Engine {
 }
 
 /// Loads the library and opens the engine with its lanes. Blocks.
-fn open(config: &WarehouseConfig, data_dir: &Path, place: Place) -> Result<(Endpoint, Anchor), EngineError> {
+fn open(config: &WarehouseConfig, data_dir: &Path, place: ProcessSlot) -> Result<(Endpoint, Anchor), EngineError> {
     let chdb = Chdb::load(&library_path(config)?)?;
-    let data_dir = DataDir::prepare(data_dir, config)?;
+    let data_dir = EngineDataDir::prepare(data_dir, config)?;
     let refused = |detail: &str| EngineError::Open {
         path: data_dir.path.clone(),
         detail: detail.to_owned(),

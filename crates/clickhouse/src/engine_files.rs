@@ -34,14 +34,14 @@ fn cached_library(cache_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<
 }
 
 /// A data directory that is ready to be opened.
-pub(crate) struct DataDir {
+pub(crate) struct EngineDataDir {
     /// Absolute: a relative one breaks `fsync_part_directory`.
     pub(crate) path: PathBuf,
     config_file: String,
     data: String,
 }
 
-impl DataDir {
+impl EngineDataDir {
     /// Creates the directory and writes the engine's configuration into it.
     pub(crate) fn prepare(path: &Path, config: &WarehouseConfig) -> Result<Self, EngineError> {
         let failed = |source| EngineError::Io {

@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::chdb::code_in;
-
 /// Why a warehouse call failed.
 #[derive(Debug, Error)]
 pub enum WarehouseError {
@@ -302,7 +300,7 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
 /// Why the embedded engine didn't start or failed.
 #[derive(Debug, Error)]
 pub enum EngineError {
-    /// There is no place to look for libchdb.
+    /// No folder to look for libchdb in.
     #[error(
         "the embedded warehouse needs libchdb, and without HOME and XDG_CACHE_HOME there is no cache directory to look for it in: \
          set RECEIPTS_WAREHOUSE_LIBRARY (warehouse.library) to where libchdb.so lies"
@@ -333,7 +331,7 @@ pub enum EngineError {
         /// Known details.
         detail: String,
     },
-    /// This process runs an engine already: libchdb has one engine and one data path per process.
+    /// A second engine: libchdb has one engine and one data path per process.
     #[error("this process runs an embedded warehouse already: there can be only one")]
     AlreadyRunning,
     /// The socket or the data directory can't be set up.
@@ -347,6 +345,13 @@ pub enum EngineError {
     /// The engine runs, but the schema couldn't be brought up to date.
     #[error(transparent)]
     Warehouse(#[from] WarehouseError),
+}
+
+/// The number in ClickHouse's `Code: 60. DB::Exception: ...`.
+pub(crate) fn code_in(message: &str) -> Option<u32> {
+    let rest = &message[message.find("Code: ")? + 6..];
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    rest[..digits].parse().ok()
 }
 
 #[cfg(test)]

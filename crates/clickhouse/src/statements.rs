@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::chdb::{Chdb, Connection, Failure};
+use crate::chdb::{Chdb, ChdbConnection, EngineFailure};
 
 /// ClickHouse's NETWORK_ERROR: the engine gave no connection, which may pass.
 const REFUSED: u32 = 210;
@@ -45,7 +45,7 @@ pub(crate) enum StatementKind {
 
 /// Outcome of a statement.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct StatementOutcome {
     /// A query's output.
     pub(crate) output: Bytes,
     /// Rows an insert wrote.
@@ -60,12 +60,12 @@ pub(crate) enum StatementError {
     /// The engine is closing.
     Closed,
     /// The engine's words.
-    Engine(Failure),
+    Engine(EngineFailure),
 }
 
-struct Job {
+struct StatementJob {
     statement: Statement,
-    reply: oneshot::Sender<Result<Outcome, StatementError>>,
+    reply: oneshot::Sender<Result<StatementOutcome, StatementError>>,
 }
 
 /// Opener of connections: the same arguments every time.
@@ -89,8 +89,8 @@ impl Opener {
     }
 
     /// Opens a connection and applies the defaults.
-    pub(crate) fn open(&self) -> Result<Connection, Failure> {
-        let refused = || Failure {
+    pub(crate) fn open(&self) -> Result<ChdbConnection, EngineFailure> {
+        let refused = || EngineFailure {
             code: REFUSED,
             message: "the engine refused a connection".to_owned(),
         };
@@ -118,14 +118,14 @@ fn set_sql(settings: &[(String, String)]) -> String {
 
 /// A lane: threads, and the bounded queue before them.
 pub(crate) struct Lane {
-    jobs: Mutex<Option<Sender<Job>>>,
+    jobs: Mutex<Option<Sender<StatementJob>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Lane {
     /// Starts `threads` threads behind a queue of `waiting_max`.
     pub(crate) fn start(name: &str, threads: usize, waiting_max: usize, opener: &Arc<Opener>) -> std::io::Result<Self> {
-        let (jobs, queue) = crossbeam_channel::bounded::<Job>(waiting_max);
+        let (jobs, queue) = crossbeam_channel::bounded::<StatementJob>(waiting_max);
         let mut started = Vec::with_capacity(threads);
         for number in 0..threads {
             let queue = queue.clone();
@@ -144,13 +144,14 @@ impl Lane {
     }
 
     /// Queues a statement and waits for its outcome.
-    pub(crate) async fn run(&self, statement: Statement) -> Result<Outcome, StatementError> {
+    pub(crate) async fn run(&self, statement: Statement) -> Result<StatementOutcome, StatementError> {
         let (reply, outcome) = oneshot::channel();
         let jobs = self.jobs.lock().clone().ok_or(StatementError::Closed)?;
-        jobs.try_send(Job { statement, reply }).map_err(|error| match error {
-            TrySendError::Full(_) => StatementError::Busy,
-            TrySendError::Disconnected(_) => StatementError::Closed,
-        })?;
+        jobs.try_send(StatementJob { statement, reply })
+            .map_err(|error| match error {
+                TrySendError::Full(_) => StatementError::Busy,
+                TrySendError::Disconnected(_) => StatementError::Closed,
+            })?;
         // While this sender lives the threads don't end.
         drop(jobs);
         outcome.await.unwrap_or(Err(StatementError::Closed))
@@ -168,9 +169,9 @@ impl Lane {
     }
 }
 
-fn work(queue: &Receiver<Job>, opener: &Opener) {
-    let mut connection: Option<(Connection, String)> = None;
-    while let Ok(Job { statement, reply }) = queue.recv() {
+fn work(queue: &Receiver<StatementJob>, opener: &Opener) {
+    let mut connection: Option<(ChdbConnection, String)> = None;
+    while let Ok(StatementJob { statement, reply }) = queue.recv() {
         if reply.is_closed() {
             // The client went away while it waited.
             continue;
@@ -186,12 +187,16 @@ fn work(queue: &Receiver<Job>, opener: &Opener) {
     }
 }
 
-fn run_one(slot: &mut Option<(Connection, String)>, opener: &Opener, statement: Statement) -> Result<Outcome, Failure> {
+fn run_one(
+    slot: &mut Option<(ChdbConnection, String)>,
+    opener: &Opener,
+    statement: Statement,
+) -> Result<StatementOutcome, EngineFailure> {
     if slot.is_none() {
         *slot = Some((opener.open()?, "default".to_owned()));
     }
     let Some((connection, database)) = slot else {
-        return Err(Failure {
+        return Err(EngineFailure {
             code: REFUSED,
             message: "no connection".to_owned(),
         });
@@ -209,14 +214,14 @@ fn run_one(slot: &mut Option<(Connection, String)>, opener: &Opener, statement: 
     let outcome = match statement.kind {
         StatementKind::Query(params) => {
             let output = connection.query(statement.sql.as_bytes(), &statement.format, &params)?;
-            Outcome {
+            StatementOutcome {
                 output,
                 rows_written: 0,
             }
         }
         StatementKind::Insert(chunks) => {
             let rows_written = connection.insert(statement.sql.as_bytes(), &statement.format, chunks.into_iter())?;
-            Outcome {
+            StatementOutcome {
                 output: Bytes::new(),
                 rows_written,
             }

@@ -8,19 +8,27 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 
-use crate::WarehouseConfig;
+/// Files of certificates and keys, in PEM.
+pub(crate) struct TlsFiles<'a> {
+    /// Authorities to trust; without one, the system's.
+    pub(crate) ca: Option<&'a Path>,
+    /// The client's certificate.
+    pub(crate) certificate: Option<&'a Path>,
+    /// The certificate's key.
+    pub(crate) key: Option<&'a Path>,
+}
 
-/// Whom we trust and who we are. Without a CA file, the system's certificates are trusted.
+/// Settings of the TLS client: whom it trusts and who it is.
 ///
 /// # Errors
 /// A file that can't be read or holds something else, in words that name the key.
-pub(crate) fn client_config(config: &WarehouseConfig) -> Result<Arc<ClientConfig>, String> {
-    let roots = trust::roots(config.tls_ca_file.as_deref()).map_err(|error| match error {
+pub(crate) fn client_config(files: &TlsFiles<'_>) -> Result<Arc<ClientConfig>, String> {
+    let roots = trust::roots(files.ca).map_err(|error| match error {
         TrustError::NoneInSystem => format!("warehouse.tls_ca_file is needed: {error}"),
         error => format!("warehouse.tls_ca_file: {error}"),
     })?;
     let builder = trust::client_config(roots).map_err(|error| format!("warehouse.url: {error}"))?;
-    let built = match (&config.tls_certificate_file, &config.tls_key_file) {
+    let built = match (files.certificate, files.key) {
         (Some(certificate), Some(key)) => {
             let chain = trust::certificates(certificate);
             let chain = chain.map_err(|error| format!("warehouse.tls_certificate_file: {error}"))?;

@@ -15,8 +15,9 @@ pub enum WhenFull {
     CloseIdlest,
 }
 
-/// Limits of a server. Durations are upper bounds that may be exceeded by half a second, as all
-/// connections are checked together.
+/// Limits of a server. All connections are checked together, four times within the shortest wait
+/// and at least once a second. So a wait may be longer by two checks, and `unread_wait_max` by
+/// half.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
     /// Name in logs.
@@ -41,7 +42,7 @@ pub struct ServerConfig {
     pub head_wait_max: Duration,
     /// Time between two requests.
     pub idle_wait_max: Duration,
-    /// Time for which a peer may accept nothing of an answer.
+    /// Time for which a peer may accept nothing of an answer, or less than 16 KiB of a longer one.
     pub unread_wait_max: Duration,
     /// Time for the requests in progress at the end.
     pub drain_wait_max: Duration,

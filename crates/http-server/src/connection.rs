@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::ServerConfig;
 use crate::response::{RunningRequest, TrackedBody};
 use crate::socket::Socket;
-use crate::state::{ConnectionState, Order, Phase};
+use crate::state::{ConnectionState, Order};
 
 /// The most that is read from a socket ahead of the handler, and that waits to be written, unless
 /// twice the longest head is more. Large bodies arrive in pieces of this size: each costs a system
@@ -111,7 +111,7 @@ where
                 is_finishing = true;
                 connection.as_mut().graceful_shutdown();
             }
-            Order::End => return Poll::Ready(state.phase() == Phase::Busy),
+            Order::End => return Poll::Ready(state.has_requests()),
         }
         connection.as_mut().poll(context).map(|ended| {
             if let Err(error) = ended {

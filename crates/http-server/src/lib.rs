@@ -1,4 +1,4 @@
-//! One accept loop for every port of the workspace.
+//! The accept loop of every port in the workspace.
 //!
 //! | module | noun |
 //! |---|---|

@@ -114,12 +114,14 @@ impl IdleReaper {
     /// Ends the connection whose last request is the longest ago.
     pub(crate) fn close_idlest(&self, now: Instant) {
         self.check(now);
-        let connections = self.connections.lock();
+        let mut connections = self.connections.lock();
         let idlest = connections
-            .iter()
+            .iter_mut()
             .filter(|(_, connection)| connection.state.order() != Order::End)
             .min_by_key(|(key, connection)| (connection.since, **key));
         if let Some((_, connection)) = idlest {
+            // The next check repeats the order.
+            connection.end = Some(now);
             connection.state.give(Order::End);
         }
     }
@@ -230,6 +232,31 @@ mod tests {
         assert_eq!(bench.order_at(101), Order::Serve);
         assert_eq!(bench.order_at(160), Order::Serve);
         assert_eq!(bench.order_at(161), Order::Finish);
+    }
+
+    #[test]
+    fn an_answer_that_is_read_slowly_is_not_idle_and_a_small_one_has_the_unread_wait() {
+        let bench = Bench::new();
+        bench.state.request_begins(false);
+        let mut round = bench.state.part_begins();
+        bench.state.request_ends();
+        for second in 1..200 {
+            round = bench.state.part_proceeds(round);
+            assert_eq!(bench.order_at(second), Order::Serve, "{second}");
+        }
+        let finished = (200..300).find(|second| bench.order_at(*second) == Order::Finish);
+        assert!(
+            finished.is_some_and(|second| (229..=246).contains(&second)),
+            "{finished:?}"
+        );
+    }
+
+    #[test]
+    fn the_idlest_connection_ends_though_the_first_order_is_lost() {
+        let bench = Bench::new();
+        bench.reaper.close_idlest(bench.begun);
+        bench.state.give(Order::Serve);
+        assert_eq!(bench.order_at(1), Order::End);
     }
 
     #[test]

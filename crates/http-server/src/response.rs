@@ -32,11 +32,17 @@ impl Drop for RunningRequest {
     }
 }
 
+/// Bytes of a part that a peer has to accept within the wait, so that one that accepts a byte now
+/// and then doesn't keep a connection.
+const PROGRESS_BYTES_MIN: usize = 16 << 10;
+
 /// A part of an answer that its peer hasn't accepted.
 #[derive(Debug)]
 struct UnsentPart {
     state: Arc<ConnectionState>,
     round: u8,
+    /// Accepted since the part was moved to its round.
+    accepted_bytes: usize,
 }
 
 impl UnsentPart {
@@ -44,12 +50,13 @@ impl UnsentPart {
         Self {
             round: state.part_begins(),
             state: Arc::clone(state),
+            accepted_bytes: 0,
         }
     }
 
-    fn proceed(mut self) -> Self {
+    fn proceed(&mut self) {
         self.round = self.state.part_proceeds(self.round);
-        self
+        self.accepted_bytes = 0;
     }
 }
 
@@ -90,8 +97,9 @@ impl<B: Body<Data = Bytes> + Unpin> Body for TrackedBody<B> {
             None => return Poll::Ready(None),
         };
         let frame = frame.map_data(|bytes| {
-            let part = unsent.map_or_else(|| UnsentPart::begin(&self.running.state), UnsentPart::proceed);
-            UnsentBytes { bytes, _part: part }
+            let mut part = unsent.unwrap_or_else(|| UnsentPart::begin(&self.running.state));
+            part.proceed();
+            UnsentBytes { bytes, part }
         });
         if !self.body.is_end_stream() {
             self.unsent = Some(UnsentPart::begin(&self.running.state));
@@ -113,7 +121,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for TrackedBody<B> {
 #[derive(Debug)]
 pub struct UnsentBytes {
     bytes: Bytes,
-    _part: UnsentPart,
+    part: UnsentPart,
 }
 
 impl Buf for UnsentBytes {
@@ -127,5 +135,35 @@ impl Buf for UnsentBytes {
 
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
+        self.part.accepted_bytes += count;
+        if self.part.accepted_bytes >= PROGRESS_BYTES_MIN {
+            self.part.proceed();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use http_body_util::{BodyExt, Full};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_part_is_stuck_unless_its_peer_accepts_enough_of_it() {
+        let state = Arc::new(ConnectionState::new());
+        let running = RunningRequest::begin(Arc::clone(&state), false);
+        let mut body = TrackedBody::new(Full::new(Bytes::from(vec![0; 100 * PROGRESS_BYTES_MIN])), running);
+        let mut bytes = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        drop(body);
+        for round in 0..20 {
+            bytes.advance(PROGRESS_BYTES_MIN);
+            assert!(!state.next_round(), "{round}");
+        }
+        let is_stuck = (0..3).any(|_| {
+            bytes.advance(1_000);
+            state.next_round()
+        });
+        assert!(is_stuck);
     }
 }

@@ -31,8 +31,8 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 /// Time for a connection that was closed to make room.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// By how much the reaper may be late for the deadline of a drain, and streams of HTTP/2 may outlive
-/// their connection, before they are dropped.
+/// By how much the reaper may be late for the deadline of a drain, and streams of HTTP/2 may
+/// outlive their connection, before they are dropped.
 const LATE_MAX: Duration = Duration::from_secs(2);
 
 /// A line for all failures of a while.
@@ -70,7 +70,8 @@ impl Listener for TcpListener {
         Ok((stream, Some(peer.ip())))
     }
 
-    /// Arrived bytes are read first: a socket closed with unread bytes is reset, and the answer lost.
+    /// Arrived bytes are read first: a socket closed with unread bytes is reset, and the answer
+    /// lost.
     fn refuse(stream: TcpStream) {
         let Ok(mut stream) = stream.into_std() else { return };
         // Neither blocks, as tokio's sockets don't. The socket's buffer is still empty.
@@ -112,6 +113,22 @@ impl OpenConnections {
     }
 }
 
+/// An open connection, counted until it is dropped: also when its handler panics.
+struct OpenConnection(Arc<OpenConnections>);
+
+impl OpenConnection {
+    fn count(connections: &Arc<OpenConnections>) -> Self {
+        connections.open.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(connections))
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Accepts until `shutdown`, then lets requests in progress end, for at most `drain_wait_max`.
 /// `handlers` makes the handler of a connection from its peer's address. Returns the number of
 /// connections that were cut at the end.
@@ -149,14 +166,12 @@ where
         let state = Arc::new(ConnectionState::new());
         let registered = reaper.add(Arc::clone(&state));
         let connection = connection::serve(stream, handlers(address), Arc::clone(&protocol), state);
-        let (cut, connections) = (Arc::clone(&cut), Arc::clone(&connections));
-        connections.open.fetch_add(1, Ordering::Relaxed);
+        let (cut, open) = (Arc::clone(&cut), OpenConnection::count(&connections));
         tasks.spawn(async move {
             if connection.await {
                 cut.fetch_add(1, Ordering::Relaxed);
             }
-            connections.open.fetch_sub(1, Ordering::Relaxed);
-            drop((registered, permit, counted));
+            drop((registered, open, permit, counted));
         });
     }
     drop(listener);
@@ -265,6 +280,9 @@ mod tests {
         }
     }
 
+    /// More than all buffers between two sockets hold.
+    const LARGE_BYTES: usize = 64 << 20;
+
     /// `/slow`: three parts, each after [`WAIT`]. `/endless`: as many bytes as the peer reads.
     fn body(path: &str) -> UnsyncBoxBody<Bytes, Infallible> {
         let part = |text: &'static [u8]| Ok(Frame::data(Bytes::from_static(text)));
@@ -275,6 +293,8 @@ mod tests {
             }))
             .boxed_unsync(),
             "/endless" => StreamBody::new(stream::repeat_with(move || part(&[0; 4_096]))).boxed_unsync(),
+            "/large" => http_body_util::Full::new(Bytes::from(vec![0; LARGE_BYTES])).boxed_unsync(),
+            "/panic" => panic!("a handler panics"),
             _ => http_body_util::Full::new(Bytes::from_static(b"done")).boxed_unsync(),
         }
     }
@@ -342,6 +362,45 @@ mod tests {
             .unwrap();
         assert_eq!(stream.read_u8().await.unwrap(), b'H');
         closed(&open).await;
+    }
+
+    /// The body is hyper's at once, but its bytes are still to be sent.
+    #[tokio::test]
+    async fn a_connection_whose_answer_is_read_late_is_not_idle() {
+        let (address, _, _running) = start(ServerConfig {
+            unread_wait_max: WAIT_MAX,
+            ..config()
+        })
+        .await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream
+            .write_all(b"GET /large HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n")
+            .await
+            .unwrap();
+        sleep(5 * WAIT + CLOSE_WAIT_MAX).await;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        assert!(answer.len() > LARGE_BYTES, "{}", answer.len());
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_handler_panics_is_no_longer_open() {
+        let (address, open, _running) = start(ServerConfig {
+            connections_max: 1,
+            ..config()
+        })
+        .await;
+        for _ in 0..2 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream
+                .write_all(b"GET /panic HTTP/1.1\r\nhost: test\r\n\r\n")
+                .await
+                .unwrap();
+            let read = timeout(WAIT_MAX, stream.read_to_end(&mut Vec::new())).await;
+            assert!(read.is_ok());
+            closed(&open).await;
+        }
+        assert_eq!(open.refused(), 0);
     }
 
     /// The socket accepts everything, but the stream's window is never opened.

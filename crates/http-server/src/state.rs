@@ -21,7 +21,8 @@ pub(crate) enum Order {
 /// Phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// A request is in progress: body and log have limits of their own.
+    /// A request is in progress, or its answer isn't written yet: body, log and unsent parts have
+    /// limits of their own.
     Busy,
     /// A head is awaited: the first one, or one that has begun.
     Head,
@@ -127,7 +128,8 @@ impl ConnectionState {
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        if self.requests.load(Ordering::Relaxed) > 0 {
+        let has_unsent_parts = || self.unsent.iter().any(|parts| parts.load(Ordering::Relaxed) > 0);
+        if self.has_requests() || has_unsent_parts() {
             Phase::Busy
         } else if self.protocol.load(Ordering::Relaxed) == NOTHING || self.head_begun.load(Ordering::Relaxed) {
             Phase::Head
@@ -136,13 +138,18 @@ impl ConnectionState {
         }
     }
 
+    /// Whether a request has no complete answer yet.
+    pub(crate) fn has_requests(&self) -> bool {
+        self.requests.load(Ordering::Relaxed) > 0
+    }
+
     /// Number of changes of the phase.
     pub(crate) fn changes(&self) -> u32 {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// Gives an order and wakes the connection. An order before the first poll of the connection may
-    /// not wake it: the reaper repeats it.
+    /// Gives an order and wakes the connection. An order before the first poll of the connection
+    /// may not wake it: the reaper repeats it.
     pub(crate) fn give(&self, order: Order) {
         self.order.store(order as u8, Ordering::Release);
         if let Some(task) = self.task.get() {
@@ -188,6 +195,17 @@ mod tests {
         assert_eq!((state.phase(), state.changes()), (Phase::Head, 2));
         state.bytes_read();
         assert_eq!(state.changes(), 2, "nor is a dribbled second one");
+    }
+
+    #[test]
+    fn a_connection_with_unsent_parts_is_busy_though_it_has_no_request() {
+        let state = ConnectionState::new();
+        state.request_begins(false);
+        let round = state.part_begins();
+        state.request_ends();
+        assert_eq!((state.phase(), state.has_requests()), (Phase::Busy, false));
+        state.part_ends(round);
+        assert_eq!(state.phase(), Phase::Idle);
     }
 
     #[test]

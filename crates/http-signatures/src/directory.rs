@@ -90,7 +90,7 @@ pub enum DirectoryError {
 }
 
 #[derive(Deserialize)]
-struct KeySet {
+struct DirectoryKeySet {
     keys: Vec<Value>,
 }
 
@@ -106,7 +106,7 @@ pub fn parse_directory(body: &[u8], keys_max: usize) -> Result<Vec<DirectoryKey>
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(DirectoryError::NotAKeySet("it isn't an object".to_owned()));
     }
-    let set: KeySet = serde_json::from_slice(body).map_err(not_a_set)?;
+    let set: DirectoryKeySet = serde_json::from_slice(body).map_err(not_a_set)?;
     if set.keys.len() > keys_max {
         let count = set.keys.len();
         return Err(DirectoryError::TooManyKeys { count, max: keys_max });

@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::Step;
-use crate::target::Target;
+use crate::target::RequestTarget;
 use crate::{Config, Error};
 
 /// Addresses tried one after the other; the others are judged all the same.
@@ -79,35 +79,35 @@ impl Deadline {
 }
 
 /// An open connection to one host. Dropping it closes it.
-pub(crate) struct Connection {
+pub(crate) struct HostConnection {
     sender: http1::SendRequest<Full<Bytes>>,
     _driver: AbortOnDropHandle<()>,
 }
 
 /// Answer, read whole.
-pub(crate) struct Answer {
+pub(crate) struct WholeAnswer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
 /// Why an exchange failed, with the request if nothing of it was sent.
-pub(crate) struct Failed {
+pub(crate) struct FailedExchange {
     pub(crate) error: Error,
     pub(crate) unsent: Option<Request<Full<Bytes>>>,
 }
 
-impl From<Error> for Failed {
+impl From<Error> for FailedExchange {
     fn from(error: Error) -> Self {
         Self { error, unsent: None }
     }
 }
 
-impl Connection {
+impl HostConnection {
     /// Connects to the first of `addresses` that takes a connection. They are judged, and nothing
     /// is resolved again.
     pub(crate) async fn open(
-        target: &Target,
+        target: &RequestTarget,
         addresses: &[IpAddr],
         tls: &TlsConnector,
         config: &Config,
@@ -141,18 +141,21 @@ impl Connection {
         config: &Config,
         deadline: Deadline,
         body_bytes_max: usize,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<WholeAnswer, FailedExchange> {
         let sent = async {
             if self.sender.ready().await.is_err() {
-                return Err(Failed {
+                return Err(FailedExchange {
                     error: unreachable(host, "it closed the connection"),
                     unsent: Some(request),
                 });
             }
-            self.sender.try_send_request(request).await.map_err(|mut error| Failed {
-                unsent: error.take_message(),
-                error: broken(host, error.error(), config),
-            })
+            self.sender
+                .try_send_request(request)
+                .await
+                .map_err(|mut error| FailedExchange {
+                    unsent: error.take_message(),
+                    error: broken(host, error.error(), config),
+                })
         };
         let response = deadline.within(host, Step::Head, config.head_wait(), sent).await??;
         let (head, body) = response.into_parts();
@@ -167,7 +170,7 @@ impl Connection {
         let body = deadline
             .all(host, Step::Body, read(body, host, body_bytes_max))
             .await??;
-        Ok(Answer {
+        Ok(WholeAnswer {
             status: head.status,
             headers: head.headers,
             body,
@@ -175,7 +178,12 @@ impl Connection {
     }
 }
 
-async fn dial(target: &Target, address: SocketAddr, tls: &TlsConnector, config: &Config) -> Result<Connection, Error> {
+async fn dial(
+    target: &RequestTarget,
+    address: SocketAddr,
+    tls: &TlsConnector,
+    config: &Config,
+) -> Result<HostConnection, Error> {
     let host = target.host();
     let stream = TcpStream::connect(address)
         .await
@@ -196,7 +204,7 @@ async fn dial(target: &Target, address: SocketAddr, tls: &TlsConnector, config: 
     handshake(stream, &host, config).await
 }
 
-async fn handshake<S>(stream: S, host: &str, config: &Config) -> Result<Connection, Error>
+async fn handshake<S>(stream: S, host: &str, config: &Config) -> Result<HostConnection, Error>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -211,7 +219,7 @@ where
         // Its end is seen by whoever waits for an answer.
         let _ = connection.await;
     });
-    Ok(Connection {
+    Ok(HostConnection {
         sender,
         _driver: AbortOnDropHandle::new(driver),
     })

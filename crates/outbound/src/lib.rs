@@ -10,7 +10,8 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | `client`, `session` | requests: single ones, and many to one host over one connection |
+//! | `client`, `session`, `fetched` | requests and answers: single ones, and many to one host over one connection |
+//! | `resources` | what all requests of a client share |
 //! | `target` | a URL that may be asked |
 //! | `address` | which addresses are public |
 //! | `resolver` | names to addresses, TXT records |
@@ -22,12 +23,15 @@ mod client;
 mod config;
 mod connection;
 mod error;
+mod fetched;
 mod resolver;
+mod resources;
 mod session;
 mod target;
 mod tls;
 
-pub use client::{Client, Fetched};
+pub use client::Client;
 pub use config::Config;
 pub use error::{Error, SetupError, Step, Unresolved};
+pub use fetched::Fetched;
 pub use session::Session;

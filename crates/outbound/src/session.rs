@@ -1,29 +1,31 @@
 //! Many requests to one host, over one connection.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, header};
 use http_body_util::Full;
 
 use crate::Error;
-use crate::client::{Client, Fetched};
-use crate::connection::{Connection, Deadline};
+use crate::connection::{Deadline, HostConnection};
 use crate::error::Step;
-use crate::target::{HostName, Target};
+use crate::fetched::Fetched;
+use crate::resources::Resources;
+use crate::target::{HostName, RequestTarget};
 
 /// Requests to one URL, one after the other, over a connection that is kept while it holds. Each
 /// new connection goes to an address that was judged when it was made.
 pub struct Session {
-    client: Client,
-    target: Target,
-    connection: Option<Connection>,
+    resources: Arc<Resources>,
+    target: RequestTarget,
+    connection: Option<HostConnection>,
 }
 
 impl Session {
-    pub(crate) fn new(client: Client, target: Target) -> Self {
+    pub(crate) fn new(resources: Arc<Resources>, target: RequestTarget) -> Self {
         Self {
-            client,
+            resources,
             target,
             connection: None,
         }
@@ -37,7 +39,7 @@ impl Session {
     /// Every [`Error`] but those of redirects. A status is no error.
     pub async fn post(&mut self, headers: HeaderMap, body: Bytes, bytes_max: usize) -> Result<Fetched, Error> {
         let result = self.request(Method::POST, headers, body, bytes_max).await;
-        self.client.count("post", result.as_ref().err());
+        self.resources.count("post", result.as_ref().err());
         result
     }
 
@@ -47,7 +49,7 @@ impl Session {
     /// Every [`Error`] but those of redirects. A status is no error.
     pub async fn get(&mut self, headers: HeaderMap, bytes_max: usize) -> Result<Fetched, Error> {
         let result = self.request(Method::GET, headers, Bytes::new(), bytes_max).await;
-        self.client.count("get", result.as_ref().err());
+        self.resources.count("get", result.as_ref().err());
         result
     }
 
@@ -58,8 +60,8 @@ impl Session {
         body: Bytes,
         bytes_max: usize,
     ) -> Result<Fetched, Error> {
-        let deadline = Deadline::of(self.client.config());
-        let _place = self.client.place(&self.target.host(), deadline).await?;
+        let deadline = Deadline::of(&self.resources.config);
+        let _permit = self.resources.permit(&self.target.host(), deadline).await?;
         self.exchange(method, headers, body, bytes_max, deadline).await
     }
 
@@ -77,11 +79,11 @@ impl Session {
         // At most twice: a kept connection may have been closed at rest, which is noticed before
         // anything is sent on it.
         loop {
-            let (mut connection, kept) = match self.connection.take().filter(Connection::is_open) {
+            let (mut connection, kept) = match self.connection.take().filter(HostConnection::is_open) {
                 Some(connection) => (connection, true),
                 None => (self.connect(deadline).await?, false),
             };
-            let config = self.client.config();
+            let config = &self.resources.config;
             let answer = connection.exchange(request, &host, config, deadline, bytes_max).await;
             match answer {
                 Ok(answer) => {
@@ -96,8 +98,8 @@ impl Session {
         }
     }
 
-    async fn connect(&self, deadline: Deadline) -> Result<Connection, Error> {
-        let config = self.client.config();
+    async fn connect(&self, deadline: Deadline) -> Result<HostConnection, Error> {
+        let config = &self.resources.config;
         let addresses: Vec<IpAddr> = match &self.target.host {
             HostName::Address(address) => vec![*address],
             // RFC 6761, 6.3: this name is this machine, whatever the DNS says.
@@ -105,12 +107,12 @@ impl Session {
                 vec![IpAddr::from([127, 0, 0, 1]), std::net::Ipv6Addr::LOCALHOST.into()]
             }
             HostName::Name(name) => {
-                let found = self.client.resolver().addresses(name);
+                let found = self.resources.resolver.addresses(name);
                 deadline.within(name, Step::Name, config.total_wait(), found).await??
             }
         };
         self.target.judge(&addresses, config)?;
-        Connection::open(&self.target, &addresses, self.client.tls(), config, deadline).await
+        HostConnection::open(&self.target, &addresses, &self.resources.tls, config, deadline).await
     }
 
     fn build(&self, method: Method, headers: HeaderMap, body: Bytes) -> Result<Request<Full<Bytes>>, Error> {

@@ -8,12 +8,12 @@ use url::{Host, Url};
 
 use crate::{Config, Error};
 
-/// More than any server takes, and than service-interface.md's limit for an entry's URL.
+/// More than any server takes, and than the limit for an entry's URL.
 const URL_BYTES_MAX: usize = 4_096;
 
 /// Target of a connection, and of its request.
 #[derive(Debug, Clone)]
-pub(crate) struct Target {
+pub(crate) struct RequestTarget {
     pub(crate) url: Url,
     pub(crate) host: HostName,
     /// Port to connect to; the request's may differ under `test_https_port`.
@@ -28,7 +28,7 @@ pub(crate) enum HostName {
     Address(IpAddr),
 }
 
-impl Target {
+impl RequestTarget {
     /// Reads a URL as somebody wrote it.
     pub(crate) fn parse(text: &str, config: &Config) -> Result<Self, Error> {
         if text.len() > URL_BYTES_MAX {

@@ -39,7 +39,7 @@ impl SignatureCheck<'_> {
 /// the block's order.
 ///
 /// Each is verified by itself. Batch equations are faster and forbidden: with them, who crafts
-/// signatures decides the verdict on a neighbour (DESIGN.md, "Receipts: what is exact").
+/// signatures decides the verdict on a neighbour.
 #[must_use]
 pub fn verify_block(checks: &[SignatureCheck<'_>], keys: &KeyCache) -> Vec<Result<(), RejectReason>> {
     checks

@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use uuid::Uuid;
 
 use crate::fault::{FaultCode, Faults};
-use crate::receipt::SignatureBytes;
-use crate::rules::{self, SignatureTextError};
+use crate::rules::{self, SignatureBytes, SignatureTextError};
 use crate::tape::{Kind, NodeId, Tape};
 use crate::timestamp::parse_millis;
 use crate::{Algorithm, Limits, Purpose};

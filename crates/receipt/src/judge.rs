@@ -12,7 +12,7 @@ use crate::batch::{self, Batch};
 use crate::canonical::{SIGNATURE_MEMBERS, write_object, write_value};
 use crate::fault::{FaultCode, FormatError};
 use crate::key::sha256;
-use crate::outer::{BadOuterSignature, check_request};
+use crate::outer_signature::{BadOuterSignature, check_request};
 use crate::reason::{describe, reason_of, summary};
 use crate::receipt::{self, Receipt, Unreadable};
 use crate::scan::{Scanner, utf8};

@@ -7,23 +7,9 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_FIXED, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256,
 };
 
-use crate::Algorithm;
 use crate::ed25519::Ed25519Key;
 use crate::spki::Spki;
-
-/// Why a key can't be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{detail}")]
-pub struct KeyError {
-    /// Finding, for a person.
-    pub detail: String,
-}
-
-impl KeyError {
-    pub(crate) fn new(detail: impl Into<String>) -> Self {
-        Self { detail: detail.into() }
-    }
-}
+use crate::{Algorithm, KeyError};
 
 /// A parsed public key. Cloning is cheap.
 #[derive(Clone, Debug)]

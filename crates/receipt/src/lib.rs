@@ -17,7 +17,7 @@
 //! - [`SigningKey`], [`sign_receipt`] and [`sign_batch`] are the client's side, and so is
 //!   [`entry_id_of`].
 //!
-//! The rules are DESIGN.md's "Receipts: what is exact" and "Limits".
+//! docs/receipt-format.md describes the rules and limits.
 #![forbid(unsafe_code)]
 
 mod algorithm;
@@ -35,10 +35,12 @@ mod fixed_base;
 mod judge;
 mod key;
 mod key_cache;
+mod key_error;
 mod key_kinds;
 mod limits;
 mod number;
 mod outer;
+mod outer_signature;
 mod pem;
 mod reason;
 mod receipt;
@@ -63,11 +65,14 @@ pub use evidence::Evidence;
 pub use explain::{Check, CheckResult, Explanation};
 pub use fault::{Fault, FaultCode, FormatError};
 pub use judge::{Arrival, BodyKind, Judge};
-pub use key::{KeyError, PublicKey};
+pub use key::PublicKey;
 pub use key_cache::KeyCache;
+pub use key_error::KeyError;
 pub use limits::Limits;
-pub use outer::{BadOuterSignature, ImpossibleLength, NotSigned, Signer, UnverifiedBatch};
-pub use receipt::{Receipt, SignatureBytes, parse_receipt};
+pub use outer::{ImpossibleLength, NotSigned, Signer, UnverifiedBatch};
+pub use outer_signature::BadOuterSignature;
+pub use receipt::{Receipt, parse_receipt};
+pub use rules::SignatureBytes;
 pub use schema::{BATCH_SCHEMA, RECEIPT_SCHEMA};
 pub use scratch::Scratch;
 pub use sign::{SignError, sign_batch, sign_receipt};

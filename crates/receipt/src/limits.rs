@@ -1,4 +1,5 @@
-//! Limits of a receipt and a batch. Every limit is configurable; the defaults are DESIGN.md's.
+//! Limits of a receipt and a batch. Every limit is configurable; the defaults are in
+//! receipts.example.toml.
 
 use serde::{Deserialize, Serialize};
 

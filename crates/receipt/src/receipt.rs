@@ -2,18 +2,15 @@
 
 use std::borrow::Cow;
 
-use smallvec::SmallVec;
 use uuid::Uuid;
 
 use crate::fault::{FaultCode, Faults, FormatError};
 use crate::fields::Fields;
+use crate::rules::SignatureBytes;
 use crate::scan::{Scanner, utf8};
 use crate::scratch::Scratch;
 use crate::tape::{Kind, Tape};
 use crate::{Algorithm, Limits, Purpose, text};
-
-/// The decoded bytes of a signature: Ed25519 64, RSA-2048 256, ECDSA-P256 up to 72.
-pub type SignatureBytes = SmallVec<[u8; 96]>;
 
 /// A receipt that passed the format check. Text borrows from the body where it holds no escapes.
 #[derive(Clone, Debug)]

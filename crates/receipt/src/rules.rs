@@ -1,11 +1,14 @@
 //! The rules of single values: host names, URLs, hashes, UUIDs, base64.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use smallvec::SmallVec;
 use uuid::Uuid;
 
 use crate::fault::FaultCode;
-use crate::receipt::SignatureBytes;
 use crate::text::hex_digit;
+
+/// The decoded bytes of a signature: Ed25519 64, RSA-2048 256, ECDSA-P256 up to 72.
+pub type SignatureBytes = SmallVec<[u8; 96]>;
 
 /// The longest signature that is decoded. The longest that can be right has 256 bytes.
 pub(crate) const SIGNATURE_BYTES_MAX: usize = 512;

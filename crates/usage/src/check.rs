@@ -72,7 +72,7 @@ impl fmt::Display for Mismatch {
 }
 
 #[derive(Debug, Row, Deserialize)]
-struct Sums {
+struct CheckSums {
     publisher: String,
     counted: i64,
     all: i64,
@@ -82,7 +82,7 @@ struct Sums {
 }
 
 /// Receipts by publisher.
-type Counts = BTreeMap<String, i64>;
+type PublisherCounts = BTreeMap<String, i64>;
 
 impl Usage {
     /// Compares the aggregates of a UTC day with each other and with `receipts`. Takes some seconds
@@ -148,7 +148,7 @@ impl Usage {
         self.warehouse.rows("usage_days", call.slow()).await
     }
 
-    async fn sums_of(&self, day: u32) -> Result<Vec<Sums>, WarehouseError> {
+    async fn sums_of(&self, day: u32) -> Result<Vec<CheckSums>, WarehouseError> {
         let call = Call::new(
             "SELECT publisher, sumIf(receipts, grain = 'counted') AS counted, sumIf(receipts, grain = 'all') AS all,
                 sumIf(receipts, grain = 'purpose') AS purpose, sumIf(receipts, grain = 'client') AS client,
@@ -169,7 +169,7 @@ impl Usage {
         self.warehouse.one("usage_check_keys", bind_day(call, day)).await
     }
 
-    async fn receipts_of(&self, day: u32) -> Result<Counts, WarehouseError> {
+    async fn receipts_of(&self, day: u32) -> Result<PublisherCounts, WarehouseError> {
         let call = Call::new(format!(
             "SELECT publisher, toInt64(count()) FROM receipts FINAL
              WHERE timestamp >= toDateTime64({{day:UInt32}}, 3, 'UTC')
@@ -182,7 +182,7 @@ impl Usage {
 }
 
 /// Grains that differ, and counted keys that have no contributions or the other way round.
-fn disagreements(day: u32, sums: &[Sums]) -> Vec<Mismatch> {
+fn disagreements(day: u32, sums: &[CheckSums]) -> Vec<Mismatch> {
     let mismatch = |publisher: &str, kind, more| Mismatch {
         day,
         publisher: publisher.to_owned(),
@@ -197,22 +197,22 @@ fn disagreements(day: u32, sums: &[Sums]) -> Vec<Mismatch> {
         ]
         .map(|(grain, sum)| mismatch(&of.publisher, MismatchKind::Grain(grain), sum - of.entry))
     });
-    let total = |sum: fn(&Sums) -> i64| sums.iter().map(sum).sum::<i64>();
+    let total = |sum: fn(&CheckSums) -> i64| sums.iter().map(sum).sum::<i64>();
     let keys = total(|of| of.counted) - total(|of| of.entry);
     let keys = mismatch("", MismatchKind::CountedKeys, keys);
     grains.chain([keys]).filter(|found| found.more != 0).collect()
 }
 
-fn counts(sums: &[Sums]) -> Counts {
+fn counts(sums: &[CheckSums]) -> PublisherCounts {
     sums.iter().map(|of| (of.publisher.clone(), of.entry)).collect()
 }
 
-fn count(counts: &Counts, publisher: &str) -> i64 {
+fn count(counts: &PublisherCounts, publisher: &str) -> i64 {
     counts.get(publisher).copied().unwrap_or(0)
 }
 
 /// Publishers with fewer entries than receipts before, or more than receipts after.
-fn differing(before: &Counts, entries: &Counts, after: &Counts) -> BTreeSet<String> {
+fn differing(before: &PublisherCounts, entries: &PublisherCounts, after: &PublisherCounts) -> BTreeSet<String> {
     let publishers: BTreeSet<&String> = before.keys().chain(entries.keys()).collect();
     let differs = |publisher: &&&String| {
         let entries = count(entries, publisher);
@@ -229,8 +229,8 @@ fn differing(before: &Counts, entries: &Counts, after: &Counts) -> BTreeSet<Stri
 mod tests {
     use super::*;
 
-    fn of(count: i64) -> Counts {
-        Counts::from([("a.example".to_owned(), count)])
+    fn of(count: i64) -> PublisherCounts {
+        PublisherCounts::from([("a.example".to_owned(), count)])
     }
 
     #[test]
@@ -247,13 +247,16 @@ mod tests {
             1,
             "one is counted that isn't there"
         );
-        assert_eq!(differing(&of(1), &Counts::new(), &of(1)).len(), 1);
-        assert_eq!(differing(&Counts::new(), &of(1), &Counts::new()).len(), 1);
+        assert_eq!(differing(&of(1), &PublisherCounts::new(), &of(1)).len(), 1);
+        assert_eq!(
+            differing(&PublisherCounts::new(), &of(1), &PublisherCounts::new()).len(),
+            1
+        );
     }
 
     #[test]
     fn grains_and_keys_are_compared_with_entries() {
-        let sums = |counted, all, entry| Sums {
+        let sums = |counted, all, entry| CheckSums {
             publisher: String::new(),
             counted,
             all,

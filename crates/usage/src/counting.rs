@@ -15,6 +15,7 @@ use blocks::{BlockError, Columns};
 use warehouse::{Call, Warehouse, WarehouseError, WriterEpoch};
 
 use crate::Usage;
+use crate::counted_key::{CountedKey, NewReceipt};
 use crate::rows::{STRUCTURE, rows};
 
 /// Keys of one lookup: with 27 characters each they stay below the server's limit of 128 KiB for
@@ -28,23 +29,6 @@ const ROWS_PER_RECEIPT: u64 = 5;
 const INSERT_TEXT_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a key in a lookup.
 const KEY_BYTES: usize = 20;
-
-/// Identity of a counted receipt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CountedKey {
-    /// The timestamp's second since the Unix epoch.
-    pub second: u32,
-    /// The first 16 bytes of the payload's hash.
-    pub hash: [u8; 16],
-}
-
-/// A receipt that isn't counted yet: its row in one of the batches.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NewReceipt {
-    pub(crate) key: CountedKey,
-    pub(crate) batch: usize,
-    pub(crate) row: usize,
-}
 
 /// Receipts of some batches that may have to be counted, each once.
 #[derive(Debug)]

@@ -20,14 +20,16 @@
 
 mod calendar;
 pub mod check;
-pub mod counting;
+pub mod counted_key;
+mod counting;
 mod grain;
 mod queries;
 pub mod rebuild;
 mod rows;
 
 pub use check::{Mismatch, MismatchKind};
-pub use counting::{CountedKey, NewReceipts};
+pub use counted_key::CountedKey;
+pub use counting::NewReceipts;
 pub use grain::Grain;
 pub use queries::{
     ByTrust, ClientKeyUsage, ClientStats, ClientUsage, ContentStats, DashboardStats, EntryUsage, GroupBy, Metric,

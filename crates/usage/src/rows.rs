@@ -13,7 +13,7 @@ use warehouse::WarehouseError;
 
 use crate::Grain;
 use crate::calendar::{HALF_HOUR_S, day_of};
-use crate::counting::NewReceipt;
+use crate::counted_key::NewReceipt;
 
 /// The inserted columns with their types, as `input()` takes them.
 pub(crate) const STRUCTURE: &str = "grain String, publisher String, time UInt32, entry_id UUID, half_hour UInt8, \
@@ -23,7 +23,7 @@ pub(crate) const STRUCTURE: &str = "grain String, publisher String, time UInt32,
 
 /// The sorting key of a row. Numbers come first, because most comparisons end there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key<'a> {
+struct RowKey<'a> {
     grain: Grain,
     /// Index in the sorted list of publishers.
     publisher: usize,
@@ -62,7 +62,7 @@ impl OrderedId {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Sums {
+struct RowSums {
     receipts: i64,
     first_ms: i64,
     last_ms: i64,
@@ -70,7 +70,7 @@ struct Sums {
 
 /// Rows that count these receipts, merged and sorted.
 pub(crate) fn rows(batches: &[Columns], receipts: &[NewReceipt]) -> Result<RecordBatch, WarehouseError> {
-    let mut rows: Vec<(Key<'_>, Sums)> = Vec::with_capacity(receipts.len() * 5);
+    let mut rows: Vec<(RowKey<'_>, RowSums)> = Vec::with_capacity(receipts.len() * 5);
     // Counted rows have no publisher.
     let mut publishers = vec![""];
     publishers.extend(
@@ -98,17 +98,22 @@ pub(crate) fn rows(batches: &[Columns], receipts: &[NewReceipt]) -> Result<Recor
 }
 
 /// Adds a receipt's rows, one of each grain.
-fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, publishers: &[&str], rows: &mut Vec<(Key<'a>, Sums)>) {
+fn contribute<'a>(
+    columns: &'a Columns,
+    receipt: &NewReceipt,
+    publishers: &[&str],
+    rows: &mut Vec<(RowKey<'a>, RowSums)>,
+) {
     let row = receipt.row;
     let second = receipt.key.second;
     let day = day_of(second);
     let at_ms = columns.timestamp.value(row);
-    let once = Sums {
+    let once = RowSums {
         receipts: 1,
         first_ms: at_ms,
         last_ms: at_ms,
     };
-    let empty = Key {
+    let empty = RowKey {
         grain: Grain::Counted,
         publisher: 0,
         time: second,
@@ -126,16 +131,16 @@ fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, publishers: &[&str
         key_fingerprint: NO_KEY,
         verified: false,
     };
-    let counted = Key {
+    let counted = RowKey {
         key: u128::from_be_bytes(receipt.key.hash),
         ..empty
     };
-    let no_times = Sums {
+    let no_times = RowSums {
         first_ms: 0,
         last_ms: 0,
         ..once
     };
-    let of_publisher = Key {
+    let of_publisher = RowKey {
         publisher: publishers
             .binary_search(&columns.publisher.value(row))
             .unwrap_or_default(),
@@ -150,7 +155,7 @@ fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, publishers: &[&str
     );
     let (purpose, model_id) = (columns.purpose.value(row), columns.model_id.value(row));
     let key_fingerprint = columns.key_fingerprint.value(row);
-    let all = Key {
+    let all = RowKey {
         grain: Grain::All,
         entry_id,
         half_hour: u8::try_from((second - day) / HALF_HOUR_S).unwrap_or(0),
@@ -160,13 +165,13 @@ fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, publishers: &[&str
         key_fingerprint,
         ..of_publisher
     };
-    let by_purpose = Key {
+    let by_purpose = RowKey {
         grain: Grain::Purpose,
         time: second - second % HALF_HOUR_S,
         purpose,
         ..of_publisher
     };
-    let by_client = Key {
+    let by_client = RowKey {
         grain: Grain::Client,
         client_id,
         purpose,
@@ -177,7 +182,7 @@ fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, publishers: &[&str
         key_fingerprint,
         ..of_publisher
     };
-    let by_entry = Key {
+    let by_entry = RowKey {
         grain: Grain::Entry,
         entry_id,
         url: columns.url.value(row),
@@ -188,15 +193,15 @@ fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, publishers: &[&str
 }
 
 /// The rows as a batch of the columns in [`STRUCTURE`].
-fn batch(publishers: &[&str], rows: &[(Key<'_>, Sums)]) -> Option<RecordBatch> {
-    let text = |value: for<'a> fn(&Key<'a>) -> &'a str| -> ArrayRef {
+fn batch(publishers: &[&str], rows: &[(RowKey<'_>, RowSums)]) -> Option<RecordBatch> {
+    let text = |value: for<'a> fn(&RowKey<'a>) -> &'a str| -> ArrayRef {
         Arc::new(StringArray::from_iter_values(rows.iter().map(|(key, _)| value(key))))
     };
-    let fixed = |value: fn(&Key<'_>) -> [u8; 16]| -> Option<ArrayRef> {
+    let fixed = |value: fn(&RowKey<'_>) -> [u8; 16]| -> Option<ArrayRef> {
         let bytes: Vec<u8> = rows.iter().flat_map(|(key, _)| value(key)).collect();
         Some(Arc::new(FixedSizeBinaryArray::try_new(16, bytes.into(), None).ok()?))
     };
-    let sum = |value: fn(&Sums) -> i64| -> ArrayRef {
+    let sum = |value: fn(&RowSums) -> i64| -> ArrayRef {
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|(_, sums)| value(sums))))
     };
     let fingerprints: Vec<u8> = rows.iter().flat_map(|(key, _)| key.key_fingerprint).copied().collect();

@@ -14,7 +14,7 @@ use crate::WarehouseError;
 pub(crate) type NamedType = (&'static str, &'static str);
 
 /// A column of an insert: its name, its type as `input()` takes it, and a value for each row.
-pub(crate) type Column = (&'static str, &'static str, ArrayRef);
+pub(crate) type InsertColumn = (&'static str, &'static str, ArrayRef);
 
 /// A table that is filled from verdicts.
 #[derive(Debug)]

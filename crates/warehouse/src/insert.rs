@@ -2,7 +2,7 @@
 
 use arrow_array::RecordBatch;
 
-use crate::arrow::{self, ArrowTable, Column, NamedType};
+use crate::arrow::{self, ArrowTable, InsertColumn, NamedType};
 use crate::{LedgerRow, ReplayRow, Warehouse, WarehouseError, WriterEpoch};
 
 impl Warehouse {
@@ -87,7 +87,7 @@ impl Warehouse {
     pub(crate) async fn insert_columns(
         &self,
         table: &'static str,
-        columns: Vec<Column>,
+        columns: Vec<InsertColumn>,
         epoch: Option<&WriterEpoch>,
     ) -> Result<(), WarehouseError> {
         let types: Vec<NamedType> = columns.iter().map(|(name, kind, _)| (*name, *kind)).collect();

@@ -7,15 +7,15 @@
 use std::collections::BTreeMap;
 
 use crate::schema::{
-    AUDIT, EVIDENCE, EVIDENCE_PROGRESS, LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Retention, Step, Table, USAGE,
-    USAGE_REBUILDS, VERSIONS, WRITERS,
+    AUDIT, EVIDENCE, EVIDENCE_PROGRESS, LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Retention, SchemaStep,
+    SchemaTable, USAGE, USAGE_REBUILDS, VERSIONS, WRITERS,
 };
 use crate::{Call, Warehouse, WarehouseError};
 
 /// The schema's version. Databases of development versions before it can't be read.
 const VERSION: u32 = 13;
 
-static TABLES: [&Table; 11] = [
+static TABLES: [&SchemaTable; 11] = [
     &RECEIPTS,
     &EVIDENCE,
     &REJECTED,
@@ -30,16 +30,16 @@ static TABLES: [&Table; 11] = [
 ];
 
 /// By which column rows get old.
-const RETENTION: [Step; 4] = [
-    Step::Retain(&RECEIPTS, "timestamp", Retention::Receipts),
-    Step::Retain(&EVIDENCE, "timestamp", Retention::Receipts),
-    Step::Retain(&REJECTED, "received_at", Retention::Rejected),
-    Step::Retain(&USAGE, "time", Retention::Receipts),
+const RETENTION: [SchemaStep; 4] = [
+    SchemaStep::Retain(&RECEIPTS, "timestamp", Retention::Receipts),
+    SchemaStep::Retain(&EVIDENCE, "timestamp", Retention::Receipts),
+    SchemaStep::Retain(&REJECTED, "received_at", Retention::Rejected),
+    SchemaStep::Retain(&USAGE, "time", Retention::Receipts),
 ];
 
 /// All steps of the schema, in order.
-fn steps() -> impl Iterator<Item = Step> {
-    TABLES.iter().map(|table| Step::Create(table)).chain(RETENTION)
+fn steps() -> impl Iterator<Item = SchemaStep> {
+    TABLES.iter().map(|table| SchemaStep::Create(table)).chain(RETENTION)
 }
 
 /// ClickHouse's UNKNOWN_DATABASE and UNKNOWN_TABLE.
@@ -138,7 +138,7 @@ impl Warehouse {
         self.outside()
             .execute("migrate", Call::new(layout.database()).slow())
             .await?;
-        for statement in layout.statements(&Step::Create(&VERSIONS)) {
+        for statement in layout.statements(&SchemaStep::Create(&VERSIONS)) {
             self.execute("migrate", Call::new(statement).slow()).await?;
         }
         for statement in steps().flat_map(|step| layout.statements(&step)) {
@@ -156,7 +156,7 @@ impl Warehouse {
     async fn keep_retention(&self) -> Result<(), WarehouseError> {
         let layout = self.layout();
         for step in &RETENTION {
-            let Step::Retain(table, column, retention) = *step else {
+            let SchemaStep::Retain(table, column, retention) = *step else {
                 continue;
             };
             let call = Call::new(
@@ -228,12 +228,12 @@ impl Warehouse {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::steps;
-    use crate::schema::{Layout, Step, VERSIONS};
+    use crate::schema::{Layout, SchemaStep, VERSIONS};
 
     /// Every statement of a layout, as it would be sent.
     pub(crate) fn ddl(layout: Layout<'_>) -> String {
         let mut statements = vec![layout.database()];
-        statements.extend(layout.statements(&Step::Create(&VERSIONS)));
+        statements.extend(layout.statements(&SchemaStep::Create(&VERSIONS)));
         statements.extend(steps().flat_map(|step| layout.statements(&step)));
         statements.iter().map(|statement| format!("{statement};\n\n")).collect()
     }

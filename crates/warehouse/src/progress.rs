@@ -73,7 +73,7 @@ impl ShardProgress {
 }
 
 #[derive(Row, Deserialize)]
-struct Stored {
+struct StoredProgress {
     shard: u32,
     version: u64,
     verdicts_epoch: u32,
@@ -93,7 +93,7 @@ impl Warehouse {
             "SELECT shard, version, verdicts_epoch, verdicts_offset, source_partitions, shards, partitions
              FROM progress FINAL ORDER BY shard",
         );
-        let stored: Vec<Stored> = self.rows("progress", call).await?;
+        let stored: Vec<StoredProgress> = self.rows("progress", call).await?;
         Ok(stored.into_iter().map(ShardProgress::from).collect())
     }
 
@@ -167,8 +167,8 @@ fn u64s(value: u64) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values([value]))
 }
 
-impl From<Stored> for ShardProgress {
-    fn from(stored: Stored) -> Self {
+impl From<StoredProgress> for ShardProgress {
+    fn from(stored: StoredProgress) -> Self {
         let partition = |(epoch, partition, first_offset, next_offset, complete_through_ms)| PartitionProgress {
             epoch,
             partition,

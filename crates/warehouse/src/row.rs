@@ -6,11 +6,11 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, StringArray, UInt32Array, UInt64Array};
 
 use crate::WarehouseError;
-use crate::arrow::{Column, TIME, instants, lists_of_tuples, positions};
+use crate::arrow::{InsertColumn, TIME, instants, lists_of_tuples, positions};
 use crate::progress::VerdictsPosition;
 use crate::touched::Touched;
 
-/// That a rejected receipt counts now.
+/// A rejected receipt that counts now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayRow {
     /// The rejected row's position.
@@ -60,7 +60,7 @@ pub struct LedgerRow {
 
 impl ReplayRow {
     /// The table's columns of these rows.
-    pub(crate) fn columns(rows: &[Self]) -> Result<Vec<Column>, WarehouseError> {
+    pub(crate) fn columns(rows: &[Self]) -> Result<Vec<InsertColumn>, WarehouseError> {
         let by = rows.iter().map(|row| row.replayed_by.as_str());
         let appended: Vec<bool> = rows.iter().map(|row| row.appended).collect();
         Ok(vec![
@@ -79,7 +79,7 @@ impl ReplayRow {
 
 impl LedgerRow {
     /// The table's columns of these rows.
-    pub(crate) fn columns(rows: &[Self]) -> Result<Vec<Column>, WarehouseError> {
+    pub(crate) fn columns(rows: &[Self]) -> Result<Vec<InsertColumn>, WarehouseError> {
         let u32s =
             |value: fn(&Self) -> u32| -> ArrayRef { Arc::new(UInt32Array::from_iter_values(rows.iter().map(value))) };
         let u64s =

@@ -6,7 +6,7 @@
 
 /// A table.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct SchemaTable {
     /// Name of the table in every statement but those that make it.
     pub(crate) name: &'static str,
     pub(crate) columns: &'static str,
@@ -20,11 +20,11 @@ pub(crate) struct Table {
 
 /// Step of the schema, which can be repeated.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Step {
+pub(crate) enum SchemaStep {
     /// A new table.
-    Create(&'static Table),
+    Create(&'static SchemaTable),
     /// Drops a part once the youngest of its rows, by this column, is as old as its rows may get.
-    Retain(&'static Table, &'static str, Retention),
+    Retain(&'static SchemaTable, &'static str, Retention),
 }
 
 /// Age at which rows expire.
@@ -65,14 +65,14 @@ impl Layout<'_> {
     }
 
     /// The statements of a step, in order.
-    pub(crate) fn statements(&self, step: &Step) -> Vec<String> {
+    pub(crate) fn statements(&self, step: &SchemaStep) -> Vec<String> {
         match step {
-            Step::Create(table) => vec![self.create(table)],
-            Step::Retain(table, column, retention) => self.retain(table, &self.expiry(column, *retention)),
+            SchemaStep::Create(table) => vec![self.create(table)],
+            SchemaStep::Retain(table, column, retention) => self.retain(table, &self.expiry(column, *retention)),
         }
     }
 
-    fn retain(&self, table: &Table, expiry: &str) -> Vec<String> {
+    fn retain(&self, table: &SchemaTable, expiry: &str) -> Vec<String> {
         let alter = format!("ALTER TABLE {}", self.name(table));
         vec![
             // Whole parts: deleting row by row would write the oldest month again every few hours.
@@ -95,11 +95,11 @@ impl Layout<'_> {
     }
 
     /// The table with its database.
-    pub(crate) fn name(&self, table: &Table) -> String {
+    pub(crate) fn name(&self, table: &SchemaTable) -> String {
         format!("`{}`.{}", self.database, table.name)
     }
 
-    fn create(&self, table: &Table) -> String {
+    fn create(&self, table: &SchemaTable) -> String {
         format!(
             "CREATE TABLE IF NOT EXISTS {}\n({}\n)\nENGINE = {}{}{}",
             self.name(table),
@@ -112,7 +112,7 @@ impl Layout<'_> {
 
     /// Makes the table over all shards, with the columns that they have now: it stores nothing, so
     /// one that is there is replaced. The empty database is each shard's default one.
-    pub(crate) fn distributed(&self, table: &Table, columns: &str, cluster: &str) -> String {
+    pub(crate) fn distributed(&self, table: &SchemaTable, columns: &str, cluster: &str) -> String {
         format!(
             "CREATE OR REPLACE TABLE {} ({columns}) ENGINE = Distributed('{cluster}', '', '{}')",
             self.name(table),
@@ -120,7 +120,7 @@ impl Layout<'_> {
         )
     }
 
-    fn settings(&self, table: &Table) -> String {
+    fn settings(&self, table: &SchemaTable) -> String {
         let fsync: &[&str] = if self.fsync { &FSYNC } else { &[] };
         let settings: Vec<&str> = table.settings.iter().chain(fsync).copied().collect();
         if settings.is_empty() {
@@ -130,7 +130,7 @@ impl Layout<'_> {
     }
 
     /// With its place in the keeper, if it is replicated: a shard's database has a name of its own.
-    fn engine(&self, table: &Table) -> String {
+    fn engine(&self, table: &SchemaTable) -> String {
         if !self.is_replicated {
             return table.engine.to_owned();
         }
@@ -148,7 +148,7 @@ fn replicated(engine: &str, path_and_name: &str) -> String {
 }
 
 /// Versions of the schema: a row is one whose statements have all run.
-pub(crate) static VERSIONS: Table = Table {
+pub(crate) static VERSIONS: SchemaTable = SchemaTable {
     name: "schema_versions",
     columns: "
     version UInt32,
@@ -166,7 +166,7 @@ ORDER BY version",
 /// content are united by `min`: equal payloads have equal values, and a row that an erasure has
 /// blanked wins over a duplicate that comes later. `stamp` has an arrival, the operator whose key
 /// it was then, and whether the publisher's domain was verified; the first arrival's stamp stays.
-pub(crate) static RECEIPTS: Table = Table {
+pub(crate) static RECEIPTS: SchemaTable = SchemaTable {
     name: "receipts",
     columns: "
     publisher String CODEC(ZSTD(1)),
@@ -211,7 +211,7 @@ ORDER BY (publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_has
 /// The key is that of a receipt in `receipts`. Of its occurrences, whose bytes may differ, one is
 /// kept. All other columns are united by `min`, so that what was erased doesn't come back with a
 /// duplicate.
-pub(crate) static EVIDENCE: Table = Table {
+pub(crate) static EVIDENCE: SchemaTable = SchemaTable {
     name: "evidence",
     columns: "
     publisher String CODEC(ZSTD(1)),
@@ -233,7 +233,7 @@ ORDER BY (publisher, toStartOfHour(timestamp), receipt_id, payload_hash, timesta
 /// Rejected occurrences. A row is one, or several beyond what is stored of a key (`origin` is
 /// `not_kept`), of which the first has the row's position. `key_fingerprint` is the key whose
 /// signature of the request or batch was verified, and so the sender's; zero if none was.
-pub(crate) static REJECTED: Table = Table {
+pub(crate) static REJECTED: SchemaTable = SchemaTable {
     name: "rejected",
     columns: "
     position UInt128 CODEC(ZSTD(1)),
@@ -266,7 +266,7 @@ ORDER BY (publisher, received_at, position)",
 /// Ledger: a row is one block of the log; offsets of a partition are contiguous over its blocks.
 /// `touched` has the hours and publishers of its accepted receipts, for live streams, and is empty
 /// after three days.
-pub(crate) static LEDGER: Table = Table {
+pub(crate) static LEDGER: SchemaTable = SchemaTable {
     name: "ledger",
     columns: "
     epoch UInt32 CODEC(Delta(4), ZSTD(1)),
@@ -292,7 +292,7 @@ ORDER BY (shard, epoch, partition, first_offset)",
 
 /// Replays: a row is one rejected receipt that counts now. The rejected row stays: the ledger needs
 /// it.
-pub(crate) static REPLAYS: Table = Table {
+pub(crate) static REPLAYS: SchemaTable = SchemaTable {
     name: "replays",
     columns: "
     position UInt128 CODEC(ZSTD(1)),
@@ -307,7 +307,7 @@ ORDER BY position",
 };
 
 /// Epochs of the shards' writers. The writer with a shard's greatest pair may insert.
-pub(crate) static WRITERS: Table = Table {
+pub(crate) static WRITERS: SchemaTable = SchemaTable {
     name: "writers",
     columns: "
     shard UInt32,
@@ -323,7 +323,7 @@ ORDER BY (shard, number, token)",
 /// Progress of the shards' writers. The greatest version of a shard is the newest. `partitions`
 /// has epoch, partition, first and next offset, and complete-through of each partition of
 /// `receipts`.
-pub(crate) static PROGRESS: Table = Table {
+pub(crate) static PROGRESS: SchemaTable = SchemaTable {
     name: "progress",
     columns: "
     shard UInt32,
@@ -342,7 +342,7 @@ ORDER BY shard",
 
 /// Position in `verdicts` up to which a shard's evidence is stored. A consumer group's offset would
 /// be wrong once the tables are restored from an older copy.
-pub(crate) static EVIDENCE_PROGRESS: Table = Table {
+pub(crate) static EVIDENCE_PROGRESS: SchemaTable = SchemaTable {
     name: "evidence_progress",
     columns: "
     shard UInt32,
@@ -357,7 +357,7 @@ ORDER BY shard",
 
 /// State of the running audit: see `AuditState`. Offsets are (epoch, partition, next offset),
 /// sections (epoch, partition, first offset, offset behind).
-pub(crate) static AUDIT: Table = Table {
+pub(crate) static AUDIT: SchemaTable = SchemaTable {
     name: "audit",
     columns: "
     state UInt8 DEFAULT 0,
@@ -386,7 +386,7 @@ ORDER BY state",
 /// The month's partition holds a receipt's counted row and all its contributions, so one insert
 /// makes one part with all of them. Queries read few rows of many parts. So a compressed block is
 /// small, and LZ4 is used, which takes a third more space but half the time of ZSTD.
-pub(crate) static USAGE: Table = Table {
+pub(crate) static USAGE: SchemaTable = SchemaTable {
     name: "usage",
     columns: "
     grain Enum8('counted' = 0, 'all' = 1, 'purpose' = 2, 'client' = 3, 'entry' = 4),
@@ -424,7 +424,7 @@ ORDER BY (grain, publisher, time, entry_id, half_hour, key, client_id, purpose, 
 
 /// Requests that a shard's writer executes between inserts: the aggregates of these publishers'
 /// usage are made equal to `receipts` again.
-pub(crate) static USAGE_REBUILDS: Table = Table {
+pub(crate) static USAGE_REBUILDS: SchemaTable = SchemaTable {
     name: "usage_rebuilds",
     columns: "
     request UUID,

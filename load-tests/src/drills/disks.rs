@@ -13,7 +13,7 @@ use crate::http::{client, get};
 use crate::run::Run;
 use crate::stack::Stack;
 
-use super::show::tell_logs;
+use super::logs::print_logs;
 use super::{Figures, Setting, Stage};
 
 /// A file system in memory, unmounted when dropped.
@@ -144,7 +144,7 @@ pub(super) async fn kafka(setting: Setting) -> Result<Figures> {
     let mut stage = Stage::set(&setting, &shape).await?;
     let drilled = fill_kafka(&mut stage, disk.path()).await;
     if drilled.is_err() {
-        tell_logs(&mut stage.fleet);
+        print_logs(&mut stage.fleet);
     }
     let figures = stage.take_figures();
     // Before the file system below it.

@@ -12,6 +12,7 @@ pub mod calm;
 pub mod clients;
 pub mod disks;
 pub mod engines;
+mod logs;
 pub mod processes;
 pub mod show;
 pub mod stage;

@@ -6,9 +6,10 @@ use anstream::{eprintln, println};
 use anstyle::{AnsiColor, Style};
 use anyhow::{Result, ensure};
 
-use crate::fleet::{Fleet, Shape};
+use crate::fleet::Shape;
 
 use super::disks::may_mount;
+use super::logs::print_logs;
 use super::{Body, DRILLS, Drill, Figures, Setting, Stage};
 
 /// End of a drill.
@@ -86,16 +87,9 @@ async fn on_stage(
             Ok(figures)
         }
         Err(error) => {
-            tell_logs(&mut set.fleet);
+            print_logs(&mut set.fleet);
             Err(error)
         }
-    }
-}
-
-/// Prints the last lines of every process.
-pub(super) fn tell_logs(fleet: &mut Fleet) {
-    for (name, tail) in fleet.logs() {
-        eprintln!("--- the end of {name}'s log\n{tail}");
     }
 }
 

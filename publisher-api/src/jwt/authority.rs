@@ -9,6 +9,7 @@ use metrics::counter;
 use outbound::Client;
 use service::health::Health;
 
+use super::TokenError;
 use super::claims::Expected;
 use super::config::AuthConfig;
 use super::dev;
@@ -27,57 +28,10 @@ pub struct Authority {
     retry_every: Duration,
 }
 
-/// Why a token isn't taken.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum TokenError {
-    #[error("the token is longer than {0} bytes")]
-    TooLong(usize),
-    #[error("not a JWT: {0}")]
-    Malformed(&'static str),
-    #[error("the token's header has `{0}`, which isn't allowed here")]
-    Header(&'static str),
-    #[error("the token's algorithm isn't accepted: RS256, ES256 and EdDSA are, and HS256 where it is configured")]
-    Algorithm,
-    #[error("the token names a key that the issuer doesn't have")]
-    UnknownKey,
-    #[error("the token names a key that is for another algorithm")]
-    OtherAlgorithm,
-    #[error("the token names no key (`kid`), and the issuer has several")]
-    Ambiguous,
-    #[error("the token's signature doesn't verify")]
-    Signature,
-    #[error("the token is of another issuer (`iss`)")]
-    Issuer,
-    #[error("the token is for another audience (`aud`)")]
-    Audience,
-    #[error("the token has expired: get a new one from your identity provider")]
-    Expired,
-    #[error("the token isn't valid yet (`nbf`)")]
-    NotYet,
-    #[error("the token's `{0}` is missing or isn't what it should be")]
-    Claim(&'static str),
-    /// Nobody could tell. Not the caller's fault.
-    #[error("the issuer's keys can't be had")]
-    Unavailable,
-}
-
 /// Why no authority can be made.
 #[derive(Debug, thiserror::Error)]
 #[error("auth.jwks_url: {0}")]
 pub struct AuthoritySetupError(String);
-
-impl TokenError {
-    /// For metrics.
-    fn outcome(&self) -> &'static str {
-        match self {
-            Self::Expired => "expired",
-            Self::Unavailable => "unavailable",
-            Self::UnknownKey => "unknown_key",
-            Self::Signature => "bad_signature",
-            _ => "refused",
-        }
-    }
-}
 
 impl Authority {
     /// Makes the authority of `config`: its issuer, or without one that of `receipts dev-token` in

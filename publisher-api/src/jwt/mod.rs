@@ -22,7 +22,8 @@ pub mod dev;
 mod key_ring;
 mod key_set;
 mod token;
+mod token_error;
 
-pub(crate) use authority::TokenError;
 pub use authority::{Authority, AuthoritySetupError};
 pub use config::AuthConfig;
+pub(crate) use token_error::TokenError;

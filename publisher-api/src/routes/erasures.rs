@@ -225,7 +225,7 @@ fn unknown() -> Failure {
     Failure::not_found("you have no such erasure")
 }
 
-/// That a limited key erases nothing beyond its domains. Metadata of receipts is that of the
+/// Checks that a limited key erases nothing beyond its domains. Metadata of receipts is that of the
 /// domains which the principal speaks for.
 async fn own_domains(app: &App, principal: &Principal, wish: &ErasureWish) -> Result<(), Failure> {
     if wish.personal_data {

@@ -17,7 +17,7 @@ pub(super) fn problem(principal: &Principal, domain: &str) -> Problem {
     Problem::new(Kind::KeyDomains, detail)
 }
 
-/// That the key may act on `domain`.
+/// Checks that the key may act on `domain`.
 ///
 /// # Errors
 /// 403, which names the key's domains.
@@ -28,7 +28,7 @@ pub(super) fn allow(principal: &Principal, domain: &str) -> Result<(), Failure> 
     Err(problem(principal, domain).into())
 }
 
-/// That the key is for the whole account, which `what` is about.
+/// Checks that the key is for the whole account, which `what` is about.
 ///
 /// # Errors
 /// 403, which names the key's domains.

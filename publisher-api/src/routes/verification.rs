@@ -427,7 +427,7 @@ pub(super) fn actor(principal: &Principal) -> String {
     format!("key:{}", principal.key_id)
 }
 
-/// That the key may act on each of `domains`.
+/// Checks that the key may act on each of `domains`.
 fn allowed(principal: &Principal, domains: &[Domain]) -> Result<(), Failure> {
     domains
         .iter()

@@ -60,7 +60,7 @@ pub(crate) enum Outcome {
     NoToken,
     /// Text is there that is meant as a token, and not written as it must be.
     Malformed,
-    /// There is no such place: no record, no file.
+    /// No record, or no file.
     Nothing,
     /// The place can't be checked now; trying again may help.
     Unreachable,

@@ -48,7 +48,7 @@ async fn entry(stack: &Stack, key: &str, url: &str) -> String {
     text(&made["entryId"]).to_owned()
 }
 
-/// That a request is refused for its domain, and says what to do.
+/// Checks that a request is refused for its domain, and says what to do.
 #[track_caller]
 fn told(refused: &Value, domain: &str) {
     let detail = text(&refused["detail"]);

@@ -136,7 +136,10 @@ export function SeriesChart({ series, interval, tz, completeMs, noun, onZoom }: 
   );
 }
 
-/** The bucket, or the span from `anchor` to it, in words and numbers; everything where none is pointed at. */
+/**
+ * The bucket, or the span from `anchor` to it, in words and numbers; everything where none is
+ * pointed at.
+ */
 function read(series: Series, at: number | null, anchor: number | null, interval: Interval, tz: string) {
   const from = at === null ? 0 : Math.min(at, anchor ?? at);
   const to = at === null ? series.starts.length - 1 : Math.max(at, anchor ?? at);

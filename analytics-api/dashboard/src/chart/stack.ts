@@ -49,7 +49,10 @@ export function tops(layers: readonly Layer[]): number[][] {
   return below;
 }
 
-/** Where the drawing ends: a last bucket that is cut short has as much room as the one before, as it is still growing. */
+/**
+ * Where the drawing ends: a last bucket that is cut short has as much room as the one before, as it
+ * is still growing.
+ */
 export function drawnEndMs({ starts, endMs }: Series): number {
   const [before, last] = starts.slice(-2);
   return before === undefined || last === undefined ? endMs : Math.max(endMs, last + (last - before));

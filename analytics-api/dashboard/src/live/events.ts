@@ -11,7 +11,10 @@ const CHARS_MAX = 4 << 20;
 
 /** Takes text as it comes, however it is cut, and gives whole events. */
 export class EventParser {
-  /** The last `id:` seen: what a reconnection resumes after. None after what was too long, which would only come again. */
+  /**
+   * The last `id:` seen: what a reconnection resumes after. None after what was too long, which
+   * would only come again.
+   */
   lastId: string | null = null;
   /** What `retry:` asked for, in milliseconds. */
   retryMs: number | null = null;

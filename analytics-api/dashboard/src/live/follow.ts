@@ -8,7 +8,10 @@ const FOLLOW_MS_MIN = 60_000;
 /** Pages that were told the same at the same time ask within so long. */
 const SPREAD_MS = 5_000;
 
-/** Has `look` called later, once for any number of calls; `lastMs` tells when everything was looked at last. */
+/**
+ * Has `look` called later, once for any number of calls; `lastMs` tells when everything was looked
+ * at last.
+ */
 export function follower(look: () => void, lastMs: () => number): (also?: () => void) => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let besides: (() => void) | undefined;

@@ -120,7 +120,10 @@ function firstAndLast(range: Range, tz: string, today: string): { fromDay: strin
   return { fromDay: addDays(today, -6), toDay: today };
 }
 
-/** A field with suggestions rather than a list of 400: typing finds a zone, by keyboard and on a phone too. */
+/**
+ * A field with suggestions rather than a list of 400: typing finds a zone, by keyboard and on a
+ * phone too.
+ */
 function Zone() {
   const tz = place.value.tz;
   const [text, setText] = useState<string | null>(null);

@@ -24,7 +24,9 @@ export function Totals({ chosen }: { chosen: Chosen }) {
   );
 }
 
-/** Whether the account has any proven receipt, in any range: from then on the headline is of those. */
+/**
+ * Whether the account has any proven receipt, in any range: from then on the headline is of those.
+ */
 function useHasProven(chosen: Chosen): boolean {
   const { tz, domain } = chosen.query;
   const query = { tz, domain, trust: 'proven' as const, limit: 0 };

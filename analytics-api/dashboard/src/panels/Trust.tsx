@@ -28,7 +28,10 @@ export function OtherPart({ receipts, shown }: { receipts: ByTrust; shown: 'prov
   );
 }
 
-/** Receipts that the totals leave out, because anybody could have sent them for a domain without an owner. */
+/**
+ * Receipts that the totals leave out, because anybody could have sent them for a domain without an
+ * owner.
+ */
 export function BeforeVerification({ receipts }: { receipts: number }) {
   if (receipts === 0) return null;
   const they = receipts === 1 ? '1 receipt that' : `${count(receipts)} receipts that`;

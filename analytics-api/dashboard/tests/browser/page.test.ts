@@ -17,7 +17,10 @@ const base = service.addresses.analytics;
 const total = (page: Page) => page.locator('.figure.first .value').innerText();
 const number = (text: string) => Number(text.replaceAll(',', ''));
 
-/** What the API says to the request that the page itself made last, but for its search for proven receipts. */
+/**
+ * What the API says to the request that the page itself made last, but for its search for proven
+ * receipts.
+ */
 async function asked(page: Page, path: string, act: () => Promise<unknown>) {
   const isAsked = ({ pathname, searchParams }: URL) =>
     pathname === `${API}${path}` && searchParams.get('trust') !== 'proven';

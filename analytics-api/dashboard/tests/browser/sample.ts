@@ -65,7 +65,9 @@ export const clients = (): { signer: Signer; weight: number }[] =>
     return { signer, weight };
   });
 
-/** `receipts` of them over the last `days`, more by day than by night, fewer at weekends, growing. */
+/**
+ * `receipts` of them over the last `days`, more by day than by night, fewer at weekends, growing.
+ */
 export function uses(receipts: number, days: number, nowMs: number): { client: number; use: Use }[] {
   const random = numbers(7);
   const all = articles();

@@ -78,7 +78,9 @@ export class Service {
     });
   }
 
-  /** Sends receipts in signed batches; they are durable when this returns, and counted soon after. */
+  /**
+   * Sends receipts in signed batches; they are durable when this returns, and counted soon after.
+   */
   async send(client: Signer, uses: Use[]): Promise<Sent[]> {
     const sent: Sent[] = [];
     for (let at = 0; at < uses.length; at += BATCH_RECEIPTS) {

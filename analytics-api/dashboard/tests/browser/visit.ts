@@ -86,7 +86,10 @@ export async function visit(
 
 const DIST = join(import.meta.dirname, '../../dist');
 
-/** The page as it lies in dist/, under the headers of the one in the binary: no build of that for each try. */
+/**
+ * The page as it lies in dist/, under the headers of the one in the binary: no build of that for
+ * each try.
+ */
 async function servedFromDist(context: BrowserContext, base: string): Promise<void> {
   const { headers } = await fetch(`${base}/dashboard`);
   const policy = headers.get('content-security-policy') ?? '';

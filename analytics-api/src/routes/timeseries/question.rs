@@ -25,7 +25,7 @@ const GROUPS: [(&str, GroupBy); 4] = [
 ];
 
 /// A query read and found answerable.
-pub(super) struct Question {
+pub(super) struct TimeseriesQuery {
     pub(super) metric: (&'static str, Metric),
     pub(super) interval: Interval,
     pub(super) tz_name: String,
@@ -61,7 +61,7 @@ impl Period {
     }
 }
 
-impl Question {
+impl TimeseriesQuery {
     pub(super) fn of(params: &Params, config: &AnalyticsConfig, now: Timestamp) -> Result<Self, InvalidQuery> {
         let metric = params
             .choice("metric", &METRICS.map(|m| (m.0, m)))?

@@ -4,13 +4,12 @@ use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
 use super::ClientKey;
+use crate::limits::KEYS_PER_CLIENT_MAX;
 use crate::registry::{Subject, increment};
-use crate::row::Columns;
-use crate::trail::{self, Change};
+use crate::row::RowValues;
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError};
 
-/// The most keys of one client in the registry, revoked ones included.
-pub const KEYS_PER_CLIENT_MAX: i64 = 100;
 /// The most keys that are listed.
 pub const CLIENTS_LISTED_MAX: i64 = 10_000;
 /// The longest label, in characters.
@@ -170,7 +169,7 @@ impl Accounts {
         detail: &str,
     ) -> Result<(), AccountsError> {
         let subject = client_id.to_string();
-        let change = Change::of_deployment(action, &subject, detail, self.now_ms());
+        let change = TrailChange::of_deployment(action, &subject, detail, self.now_ms());
         trail::note(transaction, &change).await
     }
 }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::creating::{hold_count, set_count};
 use super::{Entry, EntryAuthors, EntryTitle, EntryUrl, Revision, reading, search_text};
-use crate::trail::{self, Change};
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, registry};
 
 /// Members of an entry that are to be corrected; `None` stays.
@@ -72,7 +72,7 @@ impl Accounts {
             entry.updated_at_ms = entry.updated_at_ms.max(self.now_ms());
             entry.revision.number += 1;
             store(&mut transaction, account_id, &entry, url_id).await?;
-            let change = Change {
+            let change = TrailChange {
                 account_id,
                 actor,
                 action: "entry.rectify",
@@ -111,7 +111,7 @@ impl Accounts {
             let delete = sqlx::query("DELETE FROM entries WHERE account_id = $1 AND id = $2").bind(account_id);
             delete.bind(id.to_string()).execute(&mut *transaction).await?;
             set_count(&mut transaction, account_id, count - 1).await?;
-            let change = Change {
+            let change = TrailChange {
                 account_id,
                 actor,
                 action: "entry.erase",
@@ -171,7 +171,7 @@ pub(crate) async fn erase_entries_of(
         count - i64::try_from(erased.len()).unwrap_or(count),
     )
     .await?;
-    let change = Change {
+    let change = TrailChange {
         account_id,
         actor,
         action: "entry.erase_all",

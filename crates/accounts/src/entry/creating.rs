@@ -6,7 +6,7 @@ use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
 use super::{Entry, EntryContent, Revision, reading, search_text};
-use crate::trail::{self, Change};
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, registry};
 
 /// An entry to be created.
@@ -108,7 +108,7 @@ impl Creation<'_> {
         let insert = insert.bind(title.as_str()).bind(authors.to_json());
         let insert = insert.bind(search_text(url.as_str(), title.as_str())).bind(self.at_ms);
         insert.execute(&mut **transaction).await?;
-        let change = Change {
+        let change = TrailChange {
             account_id: self.account_id,
             actor: self.actor,
             action: "entry.create",

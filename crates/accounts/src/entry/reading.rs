@@ -7,7 +7,7 @@ use sqlx::{Any, AnyConnection, AssertSqlSafe, Executor};
 use uuid::Uuid;
 
 use super::{Entry, Revision};
-use crate::row::Columns;
+use crate::row::RowValues;
 use crate::{Accounts, AccountsError, Cursor, KeyDomains, Page};
 
 /// The most entries of a page.

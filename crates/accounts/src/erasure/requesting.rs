@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::{EntriesWish, Erasure, ErasureState, ErasureWish, counts_text, read, select};
-use crate::trail::{self, Change};
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, MailKind, mail};
 
 /// The most entries that one erasure names.
@@ -73,7 +73,7 @@ impl Accounts {
                 return Ok(RequestedErasure::TooMany);
             }
             insert(&mut transaction, &erasure).await?;
-            let change = Change {
+            let change = TrailChange {
                 account_id,
                 actor,
                 action: "erasure.request",

@@ -10,7 +10,7 @@ use sqlx::{Any, Transaction};
 use super::{EntriesWish, Erasure, ErasureState, counts_text, read, read_counts, select};
 use crate::entry::erase_entries_of;
 use crate::registry::{Subject, increment};
-use crate::trail::{self, Change};
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, MailKind, mail};
 
 /// Rows that one step takes out of a table that has many.
@@ -18,40 +18,40 @@ const ROWS_MAX: i64 = 1_000;
 /// The longest text of what keeps an erasure up, in characters.
 const PROBLEM_CHARS_MAX: usize = 500;
 
-type Counts = BTreeMap<String, u64>;
+type ErasedCounts = BTreeMap<String, u64>;
 
 /// A table whose rows are an account's: its name, its key, and whose they are by which column.
-struct Owned {
+struct OwnedTable {
     table: &'static str,
     key: &'static str,
     of_account: &'static str,
 }
 
-const fn owned(table: &'static str, key: &'static str) -> Owned {
+const fn owned(table: &'static str, key: &'static str) -> OwnedTable {
     let of_account = "account_id = $1";
-    Owned { table, key, of_account }
+    OwnedTable { table, key, of_account }
 }
 
 const OF_OPERATOR: &str = "operator_id IN (SELECT operator_id FROM operators WHERE account_id = $1)";
 
 /// Tables that can have many rows of an account, besides entries.
-const MANY: [Owned; 2] = [owned("trail", "id"), owned("mails", "id")];
+const MANY: [OwnedTable; 2] = [owned("trail", "id"), owned("mails", "id")];
 /// Tables that lose an account's rows at once, those that others refer to last.
-const FEW: [Owned; 10] = [
+const FEW: [OwnedTable; 10] = [
     owned("challenges", "id"),
     owned("domain_claims", "id"),
-    Owned {
+    OwnedTable {
         table: "operator_clients",
         key: "client_id",
         of_account: OF_OPERATOR,
     },
-    Owned {
+    OwnedTable {
         table: "operator_keys",
         key: "fingerprint",
         of_account: OF_OPERATOR,
     },
     owned("operators", "operator_id"),
-    Owned {
+    OwnedTable {
         table: "domain_ancestors",
         key: "domain",
         of_account: "domain IN (SELECT domain FROM domains WHERE account_id = $1)",
@@ -59,7 +59,7 @@ const FEW: [Owned; 10] = [
     owned("domains", "domain"),
     owned("api_keys", "id"),
     owned("users", "id"),
-    Owned {
+    OwnedTable {
         table: "accounts",
         key: "id",
         of_account: "id = $1",
@@ -168,7 +168,7 @@ impl Accounts {
                 .bind(now_ms)
                 .bind(id);
             end.execute(&mut *transaction).await?;
-            let change = Change {
+            let change = TrailChange {
                 account_id: &erasure.account_id,
                 actor: "service",
                 action: if erasure.whole_account {
@@ -278,18 +278,18 @@ async fn exists(transaction: &mut Transaction<'static, Any>, account_id: &str) -
 }
 
 /// `true` if there were any.
-fn add(counts: &mut Counts, table: &str, rows: u64) -> bool {
+fn add(counts: &mut ErasedCounts, table: &str, rows: u64) -> bool {
     *counts.entry(table.to_owned()).or_default() += rows;
     rows > 0
 }
 
 async fn delete(
     transaction: &mut Transaction<'static, Any>,
-    owned: &Owned,
+    owned: &OwnedTable,
     account_id: &str,
     rows_max: Option<i64>,
 ) -> Result<u64, AccountsError> {
-    let Owned { table, key, of_account } = owned;
+    let OwnedTable { table, key, of_account } = owned;
     let text = match rows_max {
         None => format!("DELETE FROM {table} WHERE {of_account}"),
         Some(rows) => format!(
@@ -305,7 +305,7 @@ async fn delete(
 async fn blank_people(
     transaction: &mut Transaction<'static, Any>,
     account_id: &str,
-    counts: &mut Counts,
+    counts: &mut ErasedCounts,
 ) -> Result<(), AccountsError> {
     for (table, statement) in [
         (

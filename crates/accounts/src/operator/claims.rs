@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{Operator, OperatorError, note};
 use crate::registry::{Subject, increment};
-use crate::row::Columns;
+use crate::row::RowValues;
 use crate::{Accounts, AccountsError};
 
 /// The most client IDs that an operator claims.

@@ -6,7 +6,7 @@ use sqlx::{Any, Transaction};
 
 use super::{Operator, OperatorError, note};
 use crate::registry::{Subject, increment};
-use crate::row::Columns;
+use crate::row::RowValues;
 use crate::{Accounts, AccountsError, Fingerprint};
 
 /// The most keys of an operator that are open.

@@ -37,9 +37,9 @@ pub struct RegistryUnavailable {
 
 /// The cache. Clones share it.
 #[derive(Clone)]
-pub struct RegistryCache(Arc<Shared>);
+pub struct RegistryCache(Arc<RegistryState>);
 
-struct Shared {
+struct RegistryState {
     accounts: Accounts,
     config: RegistryConfig,
     observation: Mutex<Observation>,
@@ -85,7 +85,7 @@ impl Lookups {
     fn count<K, V>(
         &self,
         wanted: usize,
-        outcome: Result<Lookup<K, V>, RegistryUnavailable>,
+        outcome: Result<RegistryLookup<K, V>, RegistryUnavailable>,
     ) -> Result<Vec<V>, RegistryUnavailable> {
         match outcome {
             Ok(lookup) => {
@@ -108,7 +108,7 @@ impl RegistryCache {
     #[must_use]
     pub fn start(accounts: Accounts, config: RegistryConfig, shutdown: CancellationToken) -> Self {
         let entries_max = config.cache_entries_max.max(1);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RegistryState {
             accounts,
             config,
             observation: Mutex::default(),
@@ -138,7 +138,7 @@ impl RegistryCache {
         let shared = &*self.0;
         let answering = async {
             let version = shared.versions().await?.clients;
-            let mut lookup = Lookup::begin(&shared.keys, version, keys);
+            let mut lookup = RegistryLookup::begin(&shared.keys, version, keys);
             if !lookup.missing.is_empty() {
                 let read = shared.accounts.client_key_statuses(&lookup.missing);
                 let statuses = shared.read(read).await?;
@@ -158,7 +158,7 @@ impl RegistryCache {
         let shared = &*self.0;
         let answering = async {
             let version = shared.versions().await?.entries;
-            let mut lookup = Lookup::begin(&shared.entries, version, ids);
+            let mut lookup = RegistryLookup::begin(&shared.entries, version, ids);
             if !lookup.missing.is_empty() {
                 let read = shared.accounts.existing_entries(&lookup.missing);
                 let existing = shared.read(read).await?;
@@ -181,7 +181,7 @@ impl RegistryCache {
         let shared = &*self.0;
         let answering = async {
             let version = shared.versions().await?.operators;
-            let mut lookup = Lookup::begin(&shared.operators, version, keys);
+            let mut lookup = RegistryLookup::begin(&shared.operators, version, keys);
             if !lookup.missing.is_empty() {
                 let read = shared.accounts.operator_periods(&lookup.missing);
                 let periods = shared.read(read).await?;
@@ -200,7 +200,7 @@ impl RegistryCache {
         let shared = &*self.0;
         let answering = async {
             let version = shared.versions().await?.operators;
-            let mut lookup = Lookup::begin(&shared.claims, version, ids);
+            let mut lookup = RegistryLookup::begin(&shared.claims, version, ids);
             if !lookup.missing.is_empty() {
                 let read = shared.accounts.claimed_clients(&lookup.missing);
                 let claimed = shared.read(read).await?;
@@ -221,7 +221,7 @@ impl RegistryCache {
         let shared = &*self.0;
         let answering = async {
             let version = shared.versions().await?.operators;
-            let mut lookup = Lookup::begin(&shared.publishers, version, hosts);
+            let mut lookup = RegistryLookup::begin(&shared.publishers, version, hosts);
             if !lookup.missing.is_empty() {
                 let read = shared.accounts.first_verifications(&lookup.missing);
                 let first = shared.read(read).await?;
@@ -257,14 +257,14 @@ impl RegistryCache {
 }
 
 /// Answers for some keys or entries while they are put together.
-struct Lookup<K, V> {
+struct RegistryLookup<K, V> {
     version: i64,
     answers: Vec<Option<V>>,
     /// Keys without a cached answer, in their order.
     missing: Vec<K>,
 }
 
-impl<K: Clone + Eq + Hash, V: Clone> Lookup<K, V> {
+impl<K: Clone + Eq + Hash, V: Clone> RegistryLookup<K, V> {
     /// Takes cached answers of the version.
     fn begin(cache: &Cache<K, Cached<V>>, version: i64, wanted: &[K]) -> Self {
         let mut missing = Vec::new();
@@ -293,7 +293,7 @@ impl<K: Clone + Eq + Hash, V: Clone> Lookup<K, V> {
     }
 }
 
-impl Shared {
+impl RegistryState {
     /// The versions under which answers count, read now if there are none yet.
     async fn versions(&self) -> Result<RegistryVersions, RegistryUnavailable> {
         let stale_max = Duration::from_millis(self.config.stale_ms_max);
@@ -352,7 +352,7 @@ fn unavailable(reason: String) -> RegistryUnavailable {
 }
 
 /// Reads the versions again and again.
-async fn refresh(shared: Arc<Shared>, shutdown: CancellationToken) {
+async fn refresh(shared: Arc<RegistryState>, shutdown: CancellationToken) {
     let mut ticks = interval(Duration::from_millis(shared.config.refresh_ms.max(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let refreshing = async {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::key_status::padded;
 use super::placeholders;
-use crate::row::Columns;
+use crate::row::RowValues;
 use crate::{Accounts, AccountsError};
 
 /// IDs in one statement. Every statement has this many placeholders.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::placeholders;
-use crate::row::Columns;
+use crate::row::RowValues;
 use crate::{Accounts, AccountsError, ClientKey};
 
 /// Keys in one statement. Every statement has this many placeholders.

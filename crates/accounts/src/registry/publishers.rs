@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::key_status::padded;
 use super::placeholders;
 use crate::coverage::own_and_ancestors;
-use crate::row::Columns;
+use crate::row::RowValues;
 use crate::{Accounts, AccountsError};
 
 /// Domains in one statement. Every statement has this many placeholders.
 const DOMAINS_PER_STATEMENT: usize = 256;
 
 /// A stored domain's first verification.
-struct First {
+struct FirstVerification {
     at_ms: i64,
     include_subdomains: bool,
 }
@@ -28,7 +28,7 @@ impl Accounts {
     pub async fn first_verifications(&self, hosts: &[Arc<str>]) -> Result<Vec<Option<i64>>, AccountsError> {
         let domains = hosts.iter().flat_map(|host| own_and_ancestors(host));
         let domains: Vec<&str> = domains.collect::<BTreeSet<_>>().into_iter().collect();
-        let mut found: HashMap<String, First> = HashMap::new();
+        let mut found: HashMap<String, FirstVerification> = HashMap::new();
         for chunk in domains.chunks(DOMAINS_PER_STATEMENT) {
             let statement = format!(
                 "SELECT domain, include_subdomains, first_verified_at_ms FROM domains WHERE domain IN ({})",
@@ -41,7 +41,7 @@ impl Accounts {
             }
             let work = async { Ok(query.fetch_all(&self.pool).await?) };
             for row in self.timed("first_verifications", work).await? {
-                let first = First {
+                let first = FirstVerification {
                     include_subdomains: row.flag("include_subdomains")?,
                     at_ms: row.value("first_verified_at_ms")?,
                 };

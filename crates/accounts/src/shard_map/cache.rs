@@ -23,9 +23,9 @@ pub struct ShardMapUnavailable(String);
 
 /// The shard map. Clones share it.
 #[derive(Clone)]
-pub struct ShardMapCache(Arc<Shared>);
+pub struct ShardMapCache(Arc<ShardMapState>);
 
-struct Shared {
+struct ShardMapState {
     accounts: Accounts,
     /// The map, and when the read began that confirmed it.
     confirmed: Mutex<Option<(Arc<ShardMap>, Instant)>>,
@@ -35,7 +35,7 @@ impl ShardMapCache {
     /// Starts a task that reads the map each minute until `shutdown`. Needs a tokio runtime.
     #[must_use]
     pub fn start(accounts: Accounts, shutdown: CancellationToken) -> Self {
-        let cache = Self(Arc::new(Shared {
+        let cache = Self(Arc::new(ShardMapState {
             accounts,
             confirmed: Mutex::default(),
         }));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use sqlx::{Any, Transaction};
 
 use super::{DAY_MS, ShardMap, ShardMapEntry};
-use crate::row::Columns;
-use crate::trail::{self, Change};
+use crate::row::RowValues;
+use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, Domain};
 
 /// Time before an entry takes effect: verifiers read the map at least once an hour, and a
@@ -93,7 +93,7 @@ impl Accounts {
                 version.to_string(),
                 format!("{} shards from day {}", new.shards, new.from_day),
             );
-            let change = Change::of_deployment("shard_map.add", &subject, &detail, now_ms);
+            let change = TrailChange::of_deployment("shard_map.add", &subject, &detail, now_ms);
             trail::note(&mut transaction, &change).await?;
             transaction.commit().await?;
             Ok(added)

@@ -7,14 +7,14 @@ use http_body_util::Full;
 use hyper::header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 
-use super::sql::Refused;
-use crate::chdb::Failure;
+use super::sql::RefusedStatement;
+use crate::chdb::EngineFailure;
 use crate::frame::{FrameError, compress};
 use crate::statements::StatementError;
 
 /// Why a request isn't answered with data.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum EndpointFault {
     /// No or wrong credentials.
     Unauthorized,
     /// No such path.
@@ -26,7 +26,7 @@ pub(crate) enum Fault {
     /// A setting that isn't allowed.
     Setting(String),
     /// A statement that isn't run.
-    Statement(Refused),
+    Statement(RefusedStatement),
     /// The body is over the limit in bytes.
     LargeBody(usize),
     /// The body didn't come in time.
@@ -40,10 +40,10 @@ pub(crate) enum Fault {
     /// The engine is closing.
     Closed,
     /// The engine's words.
-    Engine(Failure),
+    Engine(EngineFailure),
 }
 
-impl From<StatementError> for Fault {
+impl From<StatementError> for EndpointFault {
     fn from(error: StatementError) -> Self {
         match error {
             StatementError::Busy => Self::Busy,
@@ -53,7 +53,7 @@ impl From<StatementError> for Fault {
     }
 }
 
-impl Fault {
+impl EndpointFault {
     /// Status, ClickHouse's error code, message.
     fn parts(&self) -> (StatusCode, u32, String) {
         match self {
@@ -66,13 +66,13 @@ impl Fault {
             ),
             Self::BadRequest(detail) => (StatusCode::BAD_REQUEST, 36, detail.clone()),
             Self::Setting(detail) => (StatusCode::FORBIDDEN, 452, detail.clone()),
-            Self::Statement(Refused::Empty) => (StatusCode::BAD_REQUEST, 62, "Empty query".to_owned()),
-            Self::Statement(Refused::Several) => (
+            Self::Statement(RefusedStatement::Empty) => (StatusCode::BAD_REQUEST, 62, "Empty query".to_owned()),
+            Self::Statement(RefusedStatement::Several) => (
                 StatusCode::BAD_REQUEST,
                 62,
                 "Multi-statements are not allowed".to_owned(),
             ),
-            Self::Statement(Refused::LocalFile) => (
+            Self::Statement(RefusedStatement::LocalFile) => (
                 StatusCode::FORBIDDEN,
                 497,
                 "Local files can't be read or written here".to_owned(),
@@ -155,7 +155,7 @@ pub(crate) enum Packing {
 }
 
 /// A good answer.
-pub(crate) fn data(output: Bytes, rows_written: u64, packing: Packing) -> Result<Response<Full<Bytes>>, Fault> {
+pub(crate) fn data(output: Bytes, rows_written: u64, packing: Packing) -> Result<Response<Full<Bytes>>, EndpointFault> {
     let body = match packing {
         _ if output.is_empty() => output,
         Packing::Plain => output,
@@ -165,7 +165,7 @@ pub(crate) fn data(output: Bytes, rows_written: u64, packing: Packing) -> Result
             let packed = encoder.write_all(&output).map_err(|error| error.to_string());
             let packed = packed.and_then(|()| encoder.finish().map_err(|error| error.to_string()));
             packed
-                .map_err(|message| Fault::Engine(Failure { code: 432, message }))?
+                .map_err(|message| EndpointFault::Engine(EngineFailure { code: 432, message }))?
                 .into()
         }
     };

@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::answer::Fault;
+use super::answer::EndpointFault;
 use crate::frame::FrameReader;
 
 /// Bytes in one permit of the shared budget.
@@ -30,7 +30,7 @@ impl BodyBudget {
 }
 
 /// A whole body; its share of the budget goes back when this is dropped.
-pub(crate) struct Body {
+pub(crate) struct StatementBody {
     /// The bytes, decompressed, in the pieces they arrived in.
     pub(crate) chunks: Vec<Bytes>,
     permits: Vec<OwnedSemaphorePermit>,
@@ -40,7 +40,7 @@ pub(crate) struct Body {
     budget: BodyBudget,
 }
 
-impl Body {
+impl StatementBody {
     /// Reads all of it: a body that doesn't come to its proper end is an error, and nothing of it
     /// reaches the engine.
     pub(crate) async fn read(
@@ -49,7 +49,7 @@ impl Body {
         length_max: usize,
         wait_max: Duration,
         budget: &BodyBudget,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, EndpointFault> {
         let budget = budget.clone();
         let mut body = Self {
             chunks: Vec::new(),
@@ -64,9 +64,9 @@ impl Body {
         loop {
             let frame = tokio::time::timeout_at(deadline, incoming.frame())
                 .await
-                .map_err(|_| Fault::SlowBody)?;
+                .map_err(|_| EndpointFault::SlowBody)?;
             let Some(frame) = frame else { break };
-            let Ok(data) = frame.map_err(|_| Fault::BrokenBody)?.into_data() else {
+            let Ok(data) = frame.map_err(|_| EndpointFault::BrokenBody)?.into_data() else {
                 continue;
             };
             let Some(frames) = &mut frames else {
@@ -74,32 +74,35 @@ impl Body {
                 continue;
             };
             frames.push(&data);
-            while let Some(block) = frames.next_block(length_max - body.length).map_err(Fault::Frame)? {
-                body.add(block.map_err(|_| Fault::LargeBody(length_max))?)?;
+            while let Some(block) = frames
+                .next_block(length_max - body.length)
+                .map_err(EndpointFault::Frame)?
+            {
+                body.add(block.map_err(|_| EndpointFault::LargeBody(length_max))?)?;
             }
         }
         if let Some(frames) = frames {
-            frames.finish().map_err(Fault::Frame)?;
+            frames.finish().map_err(EndpointFault::Frame)?;
         }
         Ok(body)
     }
 
-    fn add(&mut self, data: Bytes) -> Result<(), Fault> {
+    fn add(&mut self, data: Bytes) -> Result<(), EndpointFault> {
         self.length += data.len();
         if self.length > self.length_max {
-            return Err(Fault::LargeBody(self.length_max));
+            return Err(EndpointFault::LargeBody(self.length_max));
         }
         while self.held < self.length {
             let missing = (self.length - self.held).div_ceil(PERMIT_BYTES).next_multiple_of(16);
             // Never wait here: several half-read bodies that wait for each other's memory would
             // wait for ever.
-            let permits = u32::try_from(missing).map_err(|_| Fault::LargeBody(self.length_max))?;
+            let permits = u32::try_from(missing).map_err(|_| EndpointFault::LargeBody(self.length_max))?;
             let permit = self
                 .budget
                 .permits
                 .clone()
                 .try_acquire_many_owned(permits)
-                .map_err(|_| Fault::Busy)?;
+                .map_err(|_| EndpointFault::Busy)?;
             self.permits.push(permit);
             self.held += missing * PERMIT_BYTES;
         }

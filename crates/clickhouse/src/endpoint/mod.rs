@@ -26,9 +26,9 @@ use hyper::{Method, Request, Response};
 use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
 
-use self::answer::Fault;
-use self::body::{Body, BodyBudget};
-use self::request::Head;
+use self::answer::EndpointFault;
+use self::body::{BodyBudget, StatementBody};
+use self::request::StatementHead;
 use crate::Password;
 use crate::statements::{Lane, StatementKind};
 
@@ -52,7 +52,7 @@ const CONFIG: ServerConfig = ServerConfig {
 
 /// Permitted users of a listener.
 #[derive(Debug, Clone)]
-pub(crate) enum Access {
+pub(crate) enum EndpointAccess {
     /// Whoever can open the socket's file.
     FileMode,
     /// Users who know these.
@@ -92,28 +92,32 @@ impl Endpoint {
         self.queries.stop();
     }
 
-    async fn answer(&self, request: Request<Incoming>, access: &Access) -> Response<Full<Bytes>> {
+    async fn answer(&self, request: Request<Incoming>, access: &EndpointAccess) -> Response<Full<Bytes>> {
         self.run(request, access).await.unwrap_or_else(|fault| fault.response())
     }
 
-    async fn run(&self, request: Request<Incoming>, access: &Access) -> Result<Response<Full<Bytes>>, Fault> {
+    async fn run(
+        &self,
+        request: Request<Incoming>,
+        access: &EndpointAccess,
+    ) -> Result<Response<Full<Bytes>>, EndpointFault> {
         let (parts, incoming) = request.into_parts();
         match (parts.uri.path(), &parts.method) {
             ("/ping", &Method::GET) => return Ok(Response::new(Full::new(Bytes::from_static(b"Ok.\n")))),
             ("/", &Method::GET | &Method::POST) => {}
-            ("/" | "/ping", _) => return Err(Fault::Method),
-            _ => return Err(Fault::NotFound),
+            ("/" | "/ping", _) => return Err(EndpointFault::Method),
+            _ => return Err(EndpointFault::NotFound),
         }
-        let head = Head::parse(&parts)?;
+        let head = StatementHead::parse(&parts)?;
         if !allowed(access, head.credentials()) {
-            return Err(Fault::Unauthorized);
+            return Err(EndpointFault::Unauthorized);
         }
         let length_max = if head.body_is_query() {
             QUERY_BYTES_MAX
         } else {
             self.insert_bytes_max
         };
-        let body = Body::read(incoming, head.framed, length_max, self.body_wait_max, &self.budget).await?;
+        let body = StatementBody::read(incoming, head.framed, length_max, self.body_wait_max, &self.budget).await?;
         let packing = head.packing;
         let (statement, held) = head.statement(body)?;
         let lane = match statement.kind {
@@ -126,10 +130,10 @@ impl Endpoint {
     }
 }
 
-fn allowed(access: &Access, (given_user, given_password): (&str, &str)) -> bool {
+fn allowed(access: &EndpointAccess, (given_user, given_password): (&str, &str)) -> bool {
     match access {
-        Access::FileMode => true,
-        Access::Password { user, password } => {
+        EndpointAccess::FileMode => true,
+        EndpointAccess::Password { user, password } => {
             let user = user.as_bytes().ct_eq(given_user.as_bytes());
             let password = password.expose().as_bytes().ct_eq(given_password.as_bytes());
             bool::from(user & password)
@@ -142,7 +146,7 @@ fn allowed(access: &Access, (given_user, given_password): (&str, &str)) -> bool 
 pub(crate) async fn serve(
     endpoint: Arc<Endpoint>,
     listener: impl Listener,
-    access: Access,
+    access: EndpointAccess,
     shutdown: CancellationToken,
     drain_wait_max: Duration,
 ) {

@@ -5,16 +5,16 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE};
 use hyper::http::request::Parts;
 
-use super::answer::{Fault, Packing};
-use super::body::Body;
+use super::answer::{EndpointFault, Packing};
+use super::body::StatementBody;
 use super::multipart;
 use super::settings::literal;
-use super::sql::{BODY_PARAM, Shape, shape};
+use super::sql::{BODY_PARAM, StatementShape, shape};
 use crate::statements::{Statement, StatementKind};
 
 /// Head of a request.
 #[derive(Debug)]
-pub(crate) struct Head {
+pub(crate) struct StatementHead {
     query: Option<String>,
     database: String,
     format: String,
@@ -28,9 +28,9 @@ pub(crate) struct Head {
     credentials: (Option<String>, Option<String>),
 }
 
-impl Head {
+impl StatementHead {
     /// Reads URL parameters and headers.
-    pub(crate) fn parse(parts: &Parts) -> Result<Self, Fault> {
+    pub(crate) fn parse(parts: &Parts) -> Result<Self, EndpointFault> {
         let header = |name: &str| {
             parts
                 .headers
@@ -58,7 +58,7 @@ impl Head {
             credentials: (header("x-clickhouse-user"), header("x-clickhouse-key")),
         };
         if parts.headers.contains_key(AUTHORIZATION) {
-            return Err(Fault::Unauthorized);
+            return Err(EndpointFault::Unauthorized);
         }
         let mut http_compression = true;
         for (name, value) in form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
@@ -80,7 +80,7 @@ impl Head {
         }
         let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         if head.database.is_empty() || !plain(&head.database) || !plain(&head.format) {
-            return Err(Fault::BadRequest(
+            return Err(EndpointFault::BadRequest(
                 "A database or format has an impossible name".to_owned(),
             ));
         }
@@ -100,22 +100,27 @@ impl Head {
         self.query.is_none() || self.multipart.is_some()
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), Fault> {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), EndpointFault> {
         if let Some(param) = name.strip_prefix("param_") {
             self.params.push((param.to_owned(), value.to_owned()));
-        } else if let Some(literal) = literal(name, value).map_err(Fault::Setting)? {
+        } else if let Some(literal) = literal(name, value).map_err(EndpointFault::Setting)? {
             self.settings.push((name.to_owned(), literal));
         }
         Ok(())
     }
 
     /// The statement to run.
-    pub(crate) fn statement(mut self, body: Body) -> Result<(Statement, Option<Body>), Fault> {
+    pub(crate) fn statement(
+        mut self,
+        body: StatementBody,
+    ) -> Result<(Statement, Option<StatementBody>), EndpointFault> {
         let mut body = Some(body);
         if let Some(kind) = self.multipart.take() {
-            let bytes = body.take().map(Body::into_bytes).unwrap_or_default();
+            let bytes = body.take().map(StatementBody::into_bytes).unwrap_or_default();
             let fields = multipart::fields(&kind, &bytes);
-            for (name, value) in fields.ok_or_else(|| Fault::BadRequest("The multipart body is broken".to_owned()))? {
+            for (name, value) in
+                fields.ok_or_else(|| EndpointFault::BadRequest("The multipart body is broken".to_owned()))?
+            {
                 if name == "query" {
                     self.query = Some(value)
                 } else {
@@ -126,25 +131,27 @@ impl Head {
         let sql = match self.query.take() {
             Some(sql) => sql,
             None => {
-                let bytes = body.take().map(Body::into_bytes).unwrap_or_default();
+                let bytes = body.take().map(StatementBody::into_bytes).unwrap_or_default();
                 let sql = std::str::from_utf8(&bytes);
-                sql.map_err(|_| Fault::BadRequest("The query is not UTF-8".to_owned()))?
+                sql.map_err(|_| EndpointFault::BadRequest("The query is not UTF-8".to_owned()))?
                     .to_owned()
             }
         };
-        let (sql, format, kind) = match shape(&sql).map_err(Fault::Statement)? {
-            Shape::Query => {
+        let (sql, format, kind) = match shape(&sql).map_err(EndpointFault::Statement)? {
+            StatementShape::Query => {
                 if body.as_ref().is_some_and(|body| !body.chunks.is_empty()) {
-                    return Err(Fault::BadRequest("Only an INSERT takes data in the body".to_owned()));
+                    return Err(EndpointFault::BadRequest(
+                        "Only an INSERT takes data in the body".to_owned(),
+                    ));
                 }
                 (sql, self.format, StatementKind::Query(self.params))
             }
-            Shape::InsertSelect { sql } => {
-                let bytes = body.take().map(Body::into_bytes).unwrap_or_default();
+            StatementShape::InsertSelect { sql } => {
+                let bytes = body.take().map(StatementBody::into_bytes).unwrap_or_default();
                 self.params.push((BODY_PARAM.to_owned(), STANDARD.encode(bytes)));
                 (sql, self.format, StatementKind::Query(self.params))
             }
-            Shape::Insert { sql, format } => {
+            StatementShape::Insert { sql, format } => {
                 let chunks = body
                     .as_mut()
                     .map(|body| std::mem::take(&mut body.chunks))

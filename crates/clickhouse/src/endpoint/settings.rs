@@ -1,40 +1,40 @@
 //! Settings that a request may carry.
 
 /// Settings that may be set for one request, with how their values look.
-const ALLOWED: [(&str, Value); 33] = [
-    ("allow_nondeterministic_mutations", Value::Number),
-    ("async_insert", Value::Number),
-    ("distributed_product_mode", Value::Word),
-    ("do_not_merge_across_partitions_select_final", Value::Number),
-    ("final", Value::Number),
-    ("insert_deduplicate", Value::Number),
-    ("insert_quorum", Value::Word),
-    ("insert_quorum_parallel", Value::Number),
-    ("insert_quorum_timeout", Value::Number),
-    ("lightweight_deletes_sync", Value::Number),
-    ("load_balancing", Value::Word),
-    ("max_block_size", Value::Number),
-    ("max_bytes_before_external_group_by", Value::Number),
-    ("max_bytes_before_external_sort", Value::Number),
-    ("max_execution_time", Value::Number),
-    ("max_insert_block_size", Value::Number),
-    ("max_insert_threads", Value::Number),
-    ("max_memory_usage", Value::Number),
-    ("max_partitions_per_insert_block", Value::Number),
-    ("max_result_bytes", Value::Number),
-    ("max_result_rows", Value::Number),
-    ("max_threads", Value::Number),
-    ("min_insert_block_size_bytes", Value::Number),
-    ("min_insert_block_size_rows", Value::Number),
-    ("mutations_sync", Value::Number),
-    ("optimize_on_insert", Value::Number),
-    ("optimize_throw_if_noop", Value::Number),
-    ("os_thread_priority", Value::Number),
-    ("prefer_localhost_replica", Value::Number),
-    ("result_overflow_mode", Value::Word),
-    ("select_sequential_consistency", Value::Number),
-    ("session_timezone", Value::Word),
-    ("skip_unavailable_shards", Value::Number),
+const ALLOWED: [(&str, SettingValue); 33] = [
+    ("allow_nondeterministic_mutations", SettingValue::Number),
+    ("async_insert", SettingValue::Number),
+    ("distributed_product_mode", SettingValue::Word),
+    ("do_not_merge_across_partitions_select_final", SettingValue::Number),
+    ("final", SettingValue::Number),
+    ("insert_deduplicate", SettingValue::Number),
+    ("insert_quorum", SettingValue::Word),
+    ("insert_quorum_parallel", SettingValue::Number),
+    ("insert_quorum_timeout", SettingValue::Number),
+    ("lightweight_deletes_sync", SettingValue::Number),
+    ("load_balancing", SettingValue::Word),
+    ("max_block_size", SettingValue::Number),
+    ("max_bytes_before_external_group_by", SettingValue::Number),
+    ("max_bytes_before_external_sort", SettingValue::Number),
+    ("max_execution_time", SettingValue::Number),
+    ("max_insert_block_size", SettingValue::Number),
+    ("max_insert_threads", SettingValue::Number),
+    ("max_memory_usage", SettingValue::Number),
+    ("max_partitions_per_insert_block", SettingValue::Number),
+    ("max_result_bytes", SettingValue::Number),
+    ("max_result_rows", SettingValue::Number),
+    ("max_threads", SettingValue::Number),
+    ("min_insert_block_size_bytes", SettingValue::Number),
+    ("min_insert_block_size_rows", SettingValue::Number),
+    ("mutations_sync", SettingValue::Number),
+    ("optimize_on_insert", SettingValue::Number),
+    ("optimize_throw_if_noop", SettingValue::Number),
+    ("os_thread_priority", SettingValue::Number),
+    ("prefer_localhost_replica", SettingValue::Number),
+    ("result_overflow_mode", SettingValue::Word),
+    ("select_sequential_consistency", SettingValue::Number),
+    ("session_timezone", SettingValue::Word),
+    ("skip_unavailable_shards", SettingValue::Number),
 ];
 
 /// Parameters that ClickHouse knows and that mean nothing here: the answer is always whole.
@@ -49,7 +49,7 @@ const IGNORED: [&str; 7] = [
 ];
 
 #[derive(Clone, Copy)]
-enum Value {
+enum SettingValue {
     Number,
     Word,
 }
@@ -66,10 +66,12 @@ pub(crate) fn literal(name: &str, value: &str) -> Result<Option<String>, String>
         .map(|(_, kind)| *kind);
     match kind {
         None => Err(format!("Setting {name} can't be set through this endpoint")),
-        Some(Value::Number) if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => {
+        Some(SettingValue::Number)
+            if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') =>
+        {
             Ok(Some(value.to_owned()))
         }
-        Some(Value::Word)
+        Some(SettingValue::Word)
             if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') =>
         {
             Ok(Some(format!("'{value}'")))

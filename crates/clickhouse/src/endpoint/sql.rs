@@ -8,7 +8,7 @@
 
 /// Treatment of a statement by the endpoint.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum StatementShape {
     /// Run it and answer with its output.
     Query,
     /// Feed the body into it: the statement without `FORMAT`, and the format's name.
@@ -31,7 +31,7 @@ pub(crate) const BODY_PARAM: &str = "request_body";
 
 /// Why a statement isn't run.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum RefusedStatement {
     /// `INTO OUTFILE` or `FROM INFILE`.
     LocalFile,
     /// More than one statement.
@@ -41,15 +41,15 @@ pub(crate) enum Refused {
 }
 
 /// Sorts a statement.
-pub(crate) fn shape(sql: &str) -> Result<Shape, Refused> {
+pub(crate) fn shape(sql: &str) -> Result<StatementShape, RefusedStatement> {
     let words = words(sql)?;
     let word = |at: usize| words.get(at).map(|&(start, end)| &sql[start..end]);
     let is = |at: usize, text: &str| word(at).is_some_and(|word| word.eq_ignore_ascii_case(text));
     if words.is_empty() {
-        return Err(Refused::Empty);
+        return Err(RefusedStatement::Empty);
     }
     if (0..words.len()).any(|at| is(at, "OUTFILE") || is(at, "INFILE")) {
-        return Err(Refused::LocalFile);
+        return Err(RefusedStatement::LocalFile);
     }
     let has_rows = (0..words.len()).any(|at| is(at, "SELECT") || is(at, "VALUES") || is(at, "WITH"));
     let last = words.len() - 1;
@@ -57,22 +57,22 @@ pub(crate) fn shape(sql: &str) -> Result<Shape, Refused> {
         let input = (0..last).find(|&at| is(at, "input") && sql[words[at].1..].starts_with("('"));
         if let Some(input) = input {
             let format = word(last).unwrap_or_default();
-            return Ok(Shape::InsertSelect {
+            return Ok(StatementShape::InsertSelect {
                 sql: from_body(&sql[..words[last - 1].0], words[input], format),
             });
         }
     }
     if !is(0, "INSERT") || has_rows {
-        return Ok(Shape::Query);
+        return Ok(StatementShape::Query);
     }
     if last >= 1 && is(last - 1, "FORMAT") {
         let sql_end = words[last - 1].0;
-        return Ok(Shape::Insert {
+        return Ok(StatementShape::Insert {
             sql: sql[..sql_end].trim_end().to_owned(),
             format: word(last).unwrap_or_default().to_owned(),
         });
     }
-    Ok(Shape::Insert {
+    Ok(StatementShape::Insert {
         sql: sql.trim_end().trim_end_matches(';').to_owned(),
         format: "Values".to_owned(),
     })
@@ -87,7 +87,7 @@ fn from_body(sql: &str, (start, end): (usize, usize), format: &str) -> String {
 }
 
 /// The words outside quotes and comments, as byte ranges.
-fn words(sql: &str) -> Result<Vec<(usize, usize)>, Refused> {
+fn words(sql: &str) -> Result<Vec<(usize, usize)>, RefusedStatement> {
     let bytes = sql.as_bytes();
     let mut words = Vec::new();
     let mut at = 0;
@@ -111,7 +111,7 @@ fn words(sql: &str) -> Result<Vec<(usize, usize)>, Refused> {
             continue;
         }
         if ended {
-            return Err(Refused::Several);
+            return Err(RefusedStatement::Several);
         }
         match byte {
             b';' => {
@@ -211,7 +211,7 @@ mod tests {
             "SELECT 1 /* ; into outfile */",
             "SELECT 'unclosed ; infile",
         ] {
-            assert_eq!(shape(sql), Ok(Shape::Query), "{sql}");
+            assert_eq!(shape(sql), Ok(StatementShape::Query), "{sql}");
         }
     }
 }

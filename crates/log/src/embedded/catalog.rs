@@ -5,7 +5,7 @@ use std::{collections::VecDeque, io, path::PathBuf, sync::Arc};
 use parking_lot::{Mutex, RwLock};
 
 use super::{
-    scan::{Damage, INDEX_STEP_BYTES, Span, Until, scan},
+    scan::{INDEX_STEP_BYTES, SegmentDamage, Span, Until, scan},
     segment_file::{FRAMES_START, SegmentReader},
 };
 
@@ -17,13 +17,13 @@ pub(super) struct Segment {
     /// No record of it is older, none of an earlier segment newer.
     pub(super) created_at_ms: i64,
     pub(super) path: PathBuf,
-    index: Mutex<Index>,
+    index: Mutex<SegmentIndex>,
 }
 
 /// (offset, byte) of some frames, in order; `None` until a reader needs it, for sealed segments
 /// that were not checked when the log was opened.
 #[derive(Debug)]
-struct Index {
+struct SegmentIndex {
     entries: Option<Vec<(u64, u64)>>,
     bytes: u64,
 }
@@ -41,7 +41,7 @@ impl Segment {
             base,
             created_at_ms,
             path,
-            index: Mutex::new(Index { entries: index, bytes }),
+            index: Mutex::new(SegmentIndex { entries: index, bytes }),
         })
     }
 
@@ -73,7 +73,7 @@ impl Segment {
         epoch: u32,
         offset: u64,
         end_offset: Option<u64>,
-    ) -> io::Result<Result<(u64, u64), Damage>> {
+    ) -> io::Result<Result<(u64, u64), SegmentDamage>> {
         let known = self
             .index
             .lock()

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     blocking::off_the_workers,
     groups::{Group, Output},
-    reader::{Cursor, ReadError},
+    reader::{ReadCursor, ReadError},
     shared::Shared,
 };
 use crate::{
@@ -25,7 +25,7 @@ pub struct EmbeddedConsumer {
     group: Arc<Group>,
     generation: u64,
     next_offset: u64,
-    cursor: Cursor,
+    cursor: ReadCursor,
     told: Told,
 }
 
@@ -57,7 +57,7 @@ impl EmbeddedConsumer {
             group,
             generation,
             next_offset,
-            cursor: Cursor::default(),
+            cursor: ReadCursor::default(),
             told: Told::Nothing,
         }
     }

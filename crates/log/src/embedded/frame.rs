@@ -178,10 +178,10 @@ pub(super) fn encode(encoder: &mut Encoder, buffer: &mut AlignedBuffer, record: 
     buffer.pad(FRAME_ALIGN);
 }
 
-/// A frame's fixed part, taken apart and consistent in itself. Whether it is true, [`Head::holds`]
-/// says.
+/// A frame's fixed part, taken apart and consistent in itself. Whether it is true,
+/// [`FrameHead::holds`] says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct FrameHead {
     pub(super) stamp: Stamp,
     pub(super) kind: RecordKind,
     received_at_ms: i64,
@@ -194,7 +194,7 @@ pub(super) struct Head {
     is_compressed: bool,
 }
 
-impl Head {
+impl FrameHead {
     /// Reads the first [`HEAD`] bytes of a frame.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
         let Some(head) = bytes.first_chunk::<HEAD>() else {
@@ -263,14 +263,14 @@ impl Head {
         self.body_len
     }
 
-    /// Whether the CRC agrees with the frame's bytes (at least [`Head::end`] of them).
+    /// Whether the CRC agrees with the frame's bytes (at least [`FrameHead::end`] of them).
     pub(super) fn holds(&self, frame: &[u8]) -> bool {
         frame
             .get(UNCOVERED..self.end())
             .is_some_and(|covered| crc32c::crc32c(covered) == self.crc)
     }
 
-    /// The record of a frame that [`Head::holds`]; its body is a slice of `frame` unless it is
+    /// The record of a frame that [`FrameHead::holds`]; its body is a slice of `frame` unless it is
     /// compressed.
     pub(super) fn record(&self, frame: &Bytes) -> Result<LoggedRecord, &'static str> {
         let mut at = HEAD;
@@ -433,7 +433,7 @@ mod tests {
     #[test]
     fn a_record_of_before_traces_is_read_and_one_without_is_written_as_then() {
         let (before, record) = (frame_of_before(), record("id-1", None));
-        let head = Head::parse(&before).unwrap();
+        let head = FrameHead::parse(&before).unwrap();
         assert!(head.holds(&before));
         assert_eq!(head.record(&before).unwrap().record, record);
         assert_eq!(encoded(&record), before);
@@ -445,7 +445,7 @@ mod tests {
         let traced = record("id-1", TraceText::new(trace.as_bytes()));
         assert_eq!(encoded(&traced), encoded(&record(&format!("id-1 {trace}"), None)));
         let frame = encoded(&traced);
-        assert_eq!(Head::parse(&frame).unwrap().record(&frame).unwrap().record, traced);
+        assert_eq!(FrameHead::parse(&frame).unwrap().record(&frame).unwrap().record, traced);
         // What only looks alike stays the id.
         for id in [
             trace,
@@ -454,7 +454,12 @@ mod tests {
         ] {
             let frame = encoded(&record(id, None));
             assert_eq!(
-                Head::parse(&frame).unwrap().record(&frame).unwrap().record.request_id,
+                FrameHead::parse(&frame)
+                    .unwrap()
+                    .record(&frame)
+                    .unwrap()
+                    .record
+                    .request_id,
                 id
             );
         }
@@ -477,7 +482,7 @@ mod tests {
         ] {
             let record = with_body(body);
             let frame = encoded(&record);
-            let head = Head::parse(&frame).unwrap();
+            let head = FrameHead::parse(&frame).unwrap();
             assert_eq!(
                 (head.is_compressed, head.body_len()),
                 (is_compressed, record.body.len())
@@ -497,11 +502,11 @@ mod tests {
         for length in [4_095_u32, 4_097, u32::MAX] {
             let mut frame = encoded(&record).to_vec();
             frame[56..60].copy_from_slice(&length.to_le_bytes());
-            let end = Head::parse(&encoded(&record)).unwrap().end();
+            let end = FrameHead::parse(&encoded(&record)).unwrap().end();
             let crc = crc32c::crc32c(&frame[UNCOVERED..end]);
             frame[4..8].copy_from_slice(&crc.to_le_bytes());
             let frame = Bytes::from(frame);
-            let read = Head::parse(&frame).and_then(|head| head.record(&frame));
+            let read = FrameHead::parse(&frame).and_then(|head| head.record(&frame));
             assert!(read.is_err(), "{length}");
         }
     }
@@ -509,7 +514,7 @@ mod tests {
     proptest! {
         #[test]
         fn reads_back_what_it_wrote_and_sees_any_changed_byte(
-            record in any_record(), offset in 0..OFFSET_MAX, continues: bool, changed in any::<prop::sample::Index>(), bits in 1..=255_u8,
+            record in any_record(), offset in 0..OFFSET_MAX, continues: bool, changed in any::<prop::sample::SegmentIndex>(), bits in 1..=255_u8,
         ) {
             let stamp = Stamp { epoch: 7, offset, group_base: offset / 2, appended_at_ms: -5, continues };
             let mut buffer = AlignedBuffer::new(16);
@@ -517,7 +522,7 @@ mod tests {
             prop_assert!(buffer.len() <= encoded_len(&record).unwrap());
             prop_assert!(record.body.len() >= COMPRESS_BYTES_MIN || buffer.len() == encoded_len(&record).unwrap());
             let bytes = Bytes::copy_from_slice(buffer.bytes());
-            let head = Head::parse(&bytes).unwrap();
+            let head = FrameHead::parse(&bytes).unwrap();
             prop_assert!(head.holds(&bytes));
             prop_assert_eq!(head.stamp, stamp);
             prop_assert_eq!(head.frame_len(), bytes.len());
@@ -525,7 +530,7 @@ mod tests {
 
             let mut torn = bytes.to_vec();
             torn[changed.index(head.end())] ^= bits;
-            prop_assert!(!Head::parse(&torn).is_ok_and(|head| head.holds(&torn)));
+            prop_assert!(!FrameHead::parse(&torn).is_ok_and(|head| head.holds(&torn)));
             prop_assert!(!head.holds(&bytes[..head.end() - 1]));
         }
     }

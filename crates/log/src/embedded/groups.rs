@@ -20,11 +20,11 @@ pub(super) struct Group {
     pub(super) name: String,
     /// Held while a commit is written: commits of a group come one after the other.
     turn: Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<GroupState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct GroupState {
     /// Counts the group's consumers; only the latest one's commits are taken.
     generation: u64,
     committed: Option<Committed>,
@@ -37,9 +37,9 @@ impl Group {
         Arc::new(Self {
             name,
             turn: Mutex::new(()),
-            state: Mutex::new(State {
+            state: Mutex::new(GroupState {
                 committed,
-                ..State::default()
+                ..GroupState::default()
             }),
         })
     }

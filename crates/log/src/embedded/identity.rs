@@ -15,7 +15,7 @@ const FILE: &str = "log.json";
 const FORMAT: u32 = 2;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Identity {
+struct LogIdentity {
     format: u32,
     epoch: u32,
 }
@@ -28,8 +28,8 @@ pub(super) fn read(dir: &Path) -> Result<Option<u32>, OpenError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(OpenError::io(&path)(error)),
     };
-    match serde_json::from_slice::<Identity>(&text) {
-        Ok(Identity {
+    match serde_json::from_slice::<LogIdentity>(&text) {
+        Ok(LogIdentity {
             format: FORMAT,
             epoch: epoch @ 1..,
         }) => Ok(Some(epoch)),

@@ -7,7 +7,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use super::{
     EmbeddedLog,
     blocking::off_the_workers,
-    reader::{Cursor, Extent, ReadError},
+    reader::{DurableExtent, ReadCursor, ReadError},
     shared::Shared,
 };
 use crate::{
@@ -119,7 +119,7 @@ impl LogInspector for EmbeddedLog {
             only_partition(partition)?;
             let read = shared
                 .extent()
-                .read(&mut Cursor::default(), offset, usize::MAX, bytes_max);
+                .read(&mut ReadCursor::default(), offset, usize::MAX, bytes_max);
             read.map_err(|error| at_offset(error, offset))
         })
         .boxed()
@@ -136,11 +136,11 @@ impl LogInspector for EmbeddedLog {
 }
 
 /// The newest record of a log; retention never deletes it.
-pub(super) fn last(extent: Extent<'_>) -> Result<Option<LoggedRecord>, InspectError> {
+pub(super) fn last(extent: DurableExtent<'_>) -> Result<Option<LoggedRecord>, InspectError> {
     let Some(offset) = extent.end_offset.checked_sub(1) else {
         return Ok(None);
     };
-    let read = extent.read(&mut Cursor::default(), offset, 1, 1);
+    let read = extent.read(&mut ReadCursor::default(), offset, 1, 1);
     let mut records = read.map_err(|error| at_offset(error, offset))?;
     Ok(records.pop())
 }

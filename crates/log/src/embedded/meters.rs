@@ -6,7 +6,7 @@ use crate::Topic;
 
 /// Handles, taken once: looking a metric up by name on every append would cost more than the
 /// append.
-pub(super) struct Meters {
+pub(super) struct LogMeters {
     /// Records acknowledged.
     pub(super) appends: Counter,
     /// Encoded bytes acknowledged.
@@ -27,7 +27,7 @@ pub(super) struct Meters {
     pub(super) writable: Gauge,
 }
 
-impl Meters {
+impl LogMeters {
     pub(super) fn new(topic: Topic) -> Self {
         let log = topic.name();
         Self {

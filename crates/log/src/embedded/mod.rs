@@ -54,8 +54,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::{
-    append_times::AppendTimes, clock::Clock, groups::Groups, meters::Meters, queue::Queue, shared::Shared,
-    spare::Spare, tail_cache::TailCache, writer::Writer,
+    append_times::AppendTimes, clock::Clock, groups::Groups, meters::LogMeters, queue::Queue, shared::Shared,
+    spare::Spare, tail_cache::TailCache, writer::SegmentWriter,
 };
 pub use self::{
     config::{DirectIo, EmbeddedConfig},
@@ -77,10 +77,10 @@ const SEALED_WAITING_MAX: usize = 64;
 /// closed, which blocks on the disk.
 #[derive(Clone)]
 pub struct EmbeddedLog {
-    open: Arc<Open>,
+    open: Arc<OpenLog>,
 }
 
-struct Open {
+struct OpenLog {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -135,7 +135,7 @@ impl EmbeddedLog {
             cache: Mutex::new(TailCache::new(config.tail_cache_bytes_max)),
             groups: Groups::new(&dir, recovered.epoch, recovered.groups),
             spare: Spare::new(&dir, config.segment_bytes, direct).map_err(OpenError::io(&dir))?,
-            meters: Meters::new(topic),
+            meters: LogMeters::new(topic),
             lock: Mutex::new(Some(lock)),
             #[cfg(test)]
             faults: faults::Faults::default(),
@@ -144,7 +144,7 @@ impl EmbeddedLog {
         });
         let io = |error| OpenError::io(&shared.dir)(error);
         let (sealed, cut) = crossbeam_channel::bounded(SEALED_WAITING_MAX);
-        let writer = Writer::begin(Arc::clone(&shared), sealed, recovered.tail).map_err(io)?;
+        let writer = SegmentWriter::begin(Arc::clone(&shared), sealed, recovered.tail).map_err(io)?;
         upkeep::look_around(&shared);
         tracing::info!(
             log = topic.name(), dir = %shared.dir.display(), epoch = shared.epoch, begin_offset = shared.catalog.begin(),
@@ -167,7 +167,7 @@ impl EmbeddedLog {
             }
         }
         Ok(Self {
-            open: Arc::new(Open {
+            open: Arc::new(OpenLog {
                 shared,
                 threads: Mutex::new(threads),
             }),
@@ -262,7 +262,7 @@ impl EmbeddedLog {
     }
 }
 
-impl Open {
+impl OpenLog {
     fn close(&self) {
         let shared = &self.shared;
         shared.queue.close();
@@ -285,7 +285,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenLog {
     fn drop(&mut self) {
         self.close();
     }

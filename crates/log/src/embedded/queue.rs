@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Result of an append.
-pub(super) type Outcome = Result<Position, AppendError>;
+pub(super) type AppendOutcome = Result<Position, AppendError>;
 
 /// A record in a group.
 pub(super) struct Grouped {
@@ -22,17 +22,17 @@ pub(super) struct Grouped {
 
 /// Records that are written and synced together, with who waits for them. Holds whole appends.
 #[derive(Default)]
-pub(super) struct Group {
+pub(super) struct AppendGroup {
     pub(super) records: Vec<Grouped>,
     /// A waiter for the last record of each append; the other records have none.
-    waiters: Vec<Option<oneshot::Sender<Outcome>>>,
+    waiters: Vec<Option<oneshot::Sender<AppendOutcome>>>,
     /// Encoded bytes.
     pub(super) bytes: usize,
 }
 
-impl Group {
+impl AppendGroup {
     /// Answers every waiter; the group is empty afterwards.
-    pub(super) fn answer(&mut self, outcome: impl Fn(u64) -> Outcome) {
+    pub(super) fn answer(&mut self, outcome: impl Fn(u64) -> AppendOutcome) {
         self.records.clear();
         self.bytes = 0;
         for (index, waiter) in (0..).zip(self.waiters.drain(..)) {
@@ -50,11 +50,11 @@ struct Pending {
     /// Encoded bytes of this record and those of its append that follow it.
     rest_bytes: usize,
     continues: bool,
-    waiter: Option<oneshot::Sender<Outcome>>,
+    waiter: Option<oneshot::Sender<AppendOutcome>>,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     pending: VecDeque<Pending>,
     /// Of what is pending and what the writer holds.
     bytes: usize,
@@ -87,7 +87,7 @@ pub(super) enum Took {
 
 /// Bounded in bytes and records; a full queue refuses at once.
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     filled: Condvar,
     bytes_max: usize,
     records_max: usize,
@@ -110,7 +110,7 @@ impl Queue {
     }
 
     /// Hands a record of `bytes` encoded bytes to the writer.
-    pub(super) fn push(&self, record: Record, bytes: usize) -> Result<oneshot::Receiver<Outcome>, AppendError> {
+    pub(super) fn push(&self, record: Record, bytes: usize) -> Result<oneshot::Receiver<AppendOutcome>, AppendError> {
         self.push_all(std::iter::once((record, bytes)), 1, bytes)
     }
 
@@ -121,7 +121,7 @@ impl Queue {
         records: impl IntoIterator<Item = (Record, usize)>,
         count: usize,
         bytes: usize,
-    ) -> Result<oneshot::Receiver<Outcome>, AppendError> {
+    ) -> Result<oneshot::Receiver<AppendOutcome>, AppendError> {
         let (waiter, answer) = oneshot::channel();
         let mut waiter = Some(waiter);
         let wake = {
@@ -167,7 +167,7 @@ impl Queue {
     /// Waits for records and moves as many into `group` as one write takes: `bytes_max`, and what
     /// the segment has `room` for. One append is taken even if it is larger than `bytes_max`, and
     /// never in parts.
-    pub(super) fn take(&self, group: &mut Group, bytes_max: usize, room: u64) -> Took {
+    pub(super) fn take(&self, group: &mut AppendGroup, bytes_max: usize, room: u64) -> Took {
         let mut state = self.state.lock();
         let expected = std::mem::take(&mut state.expected);
         if state.pending.len() < expected && state.pending_bytes < WORTHWHILE_BYTES && !state.closed {
@@ -303,7 +303,7 @@ mod tests {
         let queue = Queue::new(100, 3, Duration::ZERO);
         let mut answers = vec![queue.push(record(), 60).unwrap(), queue.push(record(), 40).unwrap()];
         assert!(matches!(queue.push(record(), 1), Err(AppendError::Busy)), "bytes");
-        let mut group = Group::default();
+        let mut group = AppendGroup::default();
         assert_eq!(queue.take(&mut group, 1000, 1000), Took::Group);
         assert_eq!((group.records.len(), group.bytes), (2, 100));
         assert!(
@@ -323,7 +323,7 @@ mod tests {
         let _answers: Vec<_> = [50, 30, 30, 90]
             .map(|bytes| queue.push(record(), bytes).unwrap())
             .into();
-        let mut group = Group::default();
+        let mut group = AppendGroup::default();
         assert_eq!(queue.take(&mut group, 80, 1000), Took::Group);
         assert_eq!(group.bytes, 80);
         group.answer(|_| Err(AppendError::Closed));
@@ -345,7 +345,7 @@ mod tests {
         let _first = queue.push(record(), 10).unwrap();
         let several = || [30, 40, 50].map(|bytes| (record(), bytes));
         let mut answer = queue.push_all(several(), 3, 120).unwrap();
-        let mut group = Group::default();
+        let mut group = AppendGroup::default();
         assert_eq!(queue.take(&mut group, 60, 1000), Took::Group);
         assert_eq!(
             (group.records.len(), group.bytes),
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn waits_for_the_producers_it_has_just_answered() {
         let queue = Queue::new(1 << 20, 10, Duration::from_secs(3600));
-        let mut group = Group::default();
+        let mut group = AppendGroup::default();
         let push = |bytes| queue.push(record(), bytes).unwrap();
         let first = [push(10), push(10)];
         assert_eq!(queue.take(&mut group, 1000, 1000), Took::Group);
@@ -416,7 +416,7 @@ mod tests {
         queue.close();
         assert!(matches!(queue.push(record(), 10), Err(AppendError::Closed)));
         assert_eq!(
-            queue.take(&mut Group::default(), 100, 100),
+            queue.take(&mut AppendGroup::default(), 100, 100),
             Took::Group,
             "what waits is still written"
         );

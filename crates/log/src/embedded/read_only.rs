@@ -18,7 +18,7 @@ use super::{
     identity,
     inspect::{at_offset, last, look, only_partition},
     positions,
-    reader::{Cursor, Extent, ReadError},
+    reader::{DurableExtent, ReadCursor, ReadError},
     recovery::open_segment,
     scan::{Span, Until, scan},
     segment_file::{FRAMES_START, SegmentReader, segment_bases, segment_path},
@@ -36,22 +36,22 @@ const LOOK_PAUSE: Duration = Duration::from_millis(50);
 /// another process writes. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct ReadOnlyLog {
-    view: Arc<View>,
+    view: Arc<SegmentView>,
 }
 
 #[derive(Debug)]
-struct View {
+struct SegmentView {
     dir: PathBuf,
     epoch: u32,
     direct: bool,
     clock: Clock,
     catalog: Catalog,
-    known: Mutex<Known>,
+    known: Mutex<ReadProgress>,
 }
 
 /// Progress of reading the newest segment.
 #[derive(Debug, Clone, Copy, Default)]
-struct Known {
+struct ReadProgress {
     base: Option<u64>,
     end_offset: u64,
     end_at: u64,
@@ -67,7 +67,7 @@ impl ReadOnlyLog {
         let direct = bases.last().is_some_and(|&base| {
             SegmentReader::open(&segment_path(dir, base), true).is_ok_and(|reader| reader.header().is_ok())
         });
-        let view = View {
+        let view = SegmentView {
             dir: dir.to_owned(),
             epoch,
             direct,
@@ -101,7 +101,7 @@ impl ReadOnlyLog {
     }
 }
 
-impl View {
+impl SegmentView {
     /// Brings the catalog up to date and answers the end of what is durable.
     fn look(&self, until: Until) -> Result<u64, OpenError> {
         let mut known = self.known.lock();
@@ -122,7 +122,7 @@ impl View {
                 .push(Segment::new(base, header.created_at_ms, path, 0, None));
         }
         if known.base != Some(last) {
-            *known = Known {
+            *known = ReadProgress {
                 base: Some(last),
                 end_offset: last,
                 end_at: FRAMES_START,
@@ -149,8 +149,8 @@ impl View {
         Ok(known.end_offset)
     }
 
-    fn extent(&self, end_offset: u64) -> Extent<'_> {
-        Extent {
+    fn extent(&self, end_offset: u64) -> DurableExtent<'_> {
+        DurableExtent {
             catalog: &self.catalog,
             epoch: self.epoch,
             direct: self.direct,
@@ -196,7 +196,7 @@ impl View {
         }
         let read = || {
             let extent = self.extent(end_offset);
-            extent.read(&mut Cursor::default(), offset, usize::MAX, bytes_max)
+            extent.read(&mut ReadCursor::default(), offset, usize::MAX, bytes_max)
         };
         self.read_despite_retention(read)
             .map_err(|error| at_offset(error, offset))

@@ -4,8 +4,8 @@ use std::{io, sync::Arc};
 
 use super::{
     catalog::{Catalog, Segment},
-    frame::{HEAD, Head},
-    scan::{Damage, INDEX_STEP_BYTES, Walker},
+    frame::{FrameHead, HEAD},
+    scan::{INDEX_STEP_BYTES, SegmentDamage, Walker},
     segment_file::SegmentReader,
 };
 use crate::record::LoggedRecord;
@@ -20,7 +20,7 @@ pub(super) enum ReadError {
     /// Retention has deleted the offset.
     Gone { begin: u64 },
     /// The records are not what was written.
-    Damaged(Damage),
+    Damaged(SegmentDamage),
     /// The disk failed.
     Io(io::Error),
 }
@@ -33,7 +33,7 @@ impl From<io::Error> for ReadError {
 
 /// The durable part of a log, as a reader sees it at one moment.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Extent<'a> {
+pub(super) struct DurableExtent<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) epoch: u32,
     pub(super) direct: bool,
@@ -43,24 +43,24 @@ pub(super) struct Extent<'a> {
 
 /// End of the last read, so that the next one needs no search.
 #[derive(Debug, Default)]
-pub(super) struct Cursor {
-    place: Option<Place>,
+pub(super) struct ReadCursor {
+    place: Option<FramePosition>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct FramePosition {
     segment: Arc<Segment>,
     reader: SegmentReader,
     offset: u64,
     at: u64,
 }
 
-impl Extent<'_> {
+impl DurableExtent<'_> {
     /// Records from `offset` on: whole ones, at least one, at most `records_max` and `bytes_max`
     /// bytes of bodies; empty at the end. Their bodies share one allocation.
     pub(super) fn read(
         &self,
-        cursor: &mut Cursor,
+        cursor: &mut ReadCursor,
         offset: u64,
         records_max: usize,
         bytes_max: usize,
@@ -82,7 +82,7 @@ impl Extent<'_> {
 
     /// When the record at `offset` was appended.
     pub(super) fn appended_at_ms(&self, offset: u64) -> Result<i64, ReadError> {
-        let found = self.read(&mut Cursor::default(), offset, 1, 1)?;
+        let found = self.read(&mut ReadCursor::default(), offset, 1, 1)?;
         found
             .first()
             .map(|record| record.appended_at_ms)
@@ -93,11 +93,11 @@ impl Extent<'_> {
 
     fn place(
         &self,
-        cursor: &mut Cursor,
+        cursor: &mut ReadCursor,
         segment: Arc<Segment>,
         offset: u64,
         next_base: Option<u64>,
-    ) -> Result<Place, ReadError> {
+    ) -> Result<FramePosition, ReadError> {
         if let Some(place) = cursor.place.take()
             && place.offset == offset
             && Arc::ptr_eq(&place.segment, &segment)
@@ -126,7 +126,7 @@ impl Extent<'_> {
             }
         }
         let at = walker.at();
-        Ok(Place {
+        Ok(FramePosition {
             segment,
             reader,
             offset,
@@ -137,10 +137,10 @@ impl Extent<'_> {
 
 fn damaged(segment: &Segment, at: u64, offset: u64, fault: &str) -> ReadError {
     let detail = format!("{fault}, at byte {at} of {}", segment.path.display());
-    ReadError::Damaged(Damage { at, offset, detail })
+    ReadError::Damaged(SegmentDamage { at, offset, detail })
 }
 
-impl Place {
+impl FramePosition {
     fn read(
         &mut self,
         epoch: u32,
@@ -157,7 +157,7 @@ impl Place {
             if chunk.len() < HEAD && !records.is_empty() {
                 break;
             }
-            let head = match Head::parse(&chunk) {
+            let head = match FrameHead::parse(&chunk) {
                 Ok(head) if head.stamp.epoch == epoch && head.stamp.offset == self.offset => head,
                 Ok(_) => {
                     return Err(damaged(

@@ -10,7 +10,7 @@ use super::{
     identity,
     positions::{self, POSITIONS},
     scan::{Scan, Span, Until, scan},
-    segment_file::{Header, SegmentReader, reserve, sealed_length, segment_bases, segment_path, sync_dir},
+    segment_file::{SegmentHeader, SegmentReader, reserve, sealed_length, segment_bases, segment_path, sync_dir},
 };
 use crate::traits::Committed;
 
@@ -39,7 +39,7 @@ pub(super) fn open_segment(
     epoch: u32,
     base: u64,
     direct: bool,
-) -> Result<(SegmentReader, Header), OpenError> {
+) -> Result<(SegmentReader, SegmentHeader), OpenError> {
     let path = segment_path(dir, base);
     let reader = SegmentReader::open(&path, direct).map_err(OpenError::io(&path))?;
     let header = reader.header().map_err(OpenError::io(&path))?;

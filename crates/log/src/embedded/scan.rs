@@ -5,7 +5,7 @@ use std::{io, ops::ControlFlow};
 use bytes::Bytes;
 
 use super::{
-    frame::{FRAME_ALIGN, HEAD, Head},
+    frame::{FRAME_ALIGN, FrameHead, HEAD},
     segment_file::{FRAMES_START, SegmentReader},
 };
 
@@ -63,8 +63,8 @@ impl<'a> Walker<'a> {
     }
 
     /// The frame at `at` if it is whole, true and of this log, whatever its offset.
-    fn frame_at(&mut self, at: u64) -> io::Result<Result<(Head, Bytes), &'static str>> {
-        let head = match Head::parse(&self.window(at, HEAD)?) {
+    fn frame_at(&mut self, at: u64) -> io::Result<Result<(FrameHead, Bytes), &'static str>> {
+        let head = match FrameHead::parse(&self.window(at, HEAD)?) {
             Ok(head) => head,
             Err(fault) => return Ok(Err(fault)),
         };
@@ -80,7 +80,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Steps over the next frame, which must carry `offset`.
-    pub(super) fn step(&mut self, offset: u64) -> io::Result<Result<(Head, Bytes), &'static str>> {
+    pub(super) fn step(&mut self, offset: u64) -> io::Result<Result<(FrameHead, Bytes), &'static str>> {
         Ok(match self.frame_at(self.at)? {
             Ok((head, _)) if head.stamp.offset != offset => Err("the record carries another offset"),
             Ok((head, frame)) => {
@@ -131,7 +131,7 @@ impl<'a> Walker<'a> {
             if window[start + 8..start + 12] != epoch {
                 continue;
             }
-            let likely = Head::parse(&window[start..]).is_ok_and(|head| head.stamp.group_base > missing);
+            let likely = FrameHead::parse(&window[start..]).is_ok_and(|head| head.stamp.group_base > missing);
             if likely && self.frame_at(at + start as u64)?.is_ok() {
                 return Ok(ControlFlow::Break(at + start as u64));
             }
@@ -166,7 +166,7 @@ pub(super) struct Scan {
 
 /// A fault that no crash explains.
 #[derive(Debug)]
-pub(super) struct Damage {
+pub(super) struct SegmentDamage {
     pub(super) at: u64,
     pub(super) offset: u64,
     pub(super) detail: String,
@@ -230,7 +230,7 @@ impl Scan {
 }
 
 /// Checks a segment record by record.
-pub(super) fn scan(reader: &SegmentReader, span: Span) -> io::Result<Result<Scan, Damage>> {
+pub(super) fn scan(reader: &SegmentReader, span: Span) -> io::Result<Result<Scan, SegmentDamage>> {
     let (mut offset, start) = span.from;
     let mut walker = Walker::new(reader, span.epoch, start);
     let mut scan = Scan {
@@ -245,12 +245,12 @@ pub(super) fn scan(reader: &SegmentReader, span: Span) -> io::Result<Result<Scan
                 None => Ok(scan),
                 Some(Unfinished { offset, at, .. }) => {
                     let detail = "the append that starts here has no end, but later segments follow".to_owned();
-                    Err(Damage { at, offset, detail })
+                    Err(SegmentDamage { at, offset, detail })
                 }
             });
         }
         let at = walker.at();
-        let damage = |detail| Damage { at, offset, detail };
+        let damage = |detail| SegmentDamage { at, offset, detail };
         match walker.step(offset)? {
             Ok((head, _)) => {
                 if !head.stamp.continues {

@@ -28,7 +28,7 @@ const HEADER_BYTES: usize = 36;
 
 /// Header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct SegmentHeader {
     pub(super) epoch: u32,
     pub(super) base: u64,
     /// No record of this segment is older, none of an earlier segment newer. Milliseconds since the
@@ -36,7 +36,7 @@ pub(super) struct Header {
     pub(super) created_at_ms: i64,
 }
 
-impl Header {
+impl SegmentHeader {
     /// The header block.
     pub(super) fn encode(&self) -> AlignedBuffer {
         let mut block = AlignedBuffer::new(BLOCK);
@@ -224,8 +224,8 @@ impl SegmentReader {
     }
 
     /// The header block, read and checked.
-    pub(super) fn header(&self) -> io::Result<Result<Header, String>> {
-        Ok(Header::parse(&self.read_at(0, BLOCK)?))
+    pub(super) fn header(&self) -> io::Result<Result<SegmentHeader, String>> {
+        Ok(SegmentHeader::parse(&self.read_at(0, BLOCK)?))
     }
 }
 
@@ -242,18 +242,18 @@ mod tests {
 
     #[test]
     fn header_reads_back_and_shows_any_changed_byte() {
-        let header = Header {
+        let header = SegmentHeader {
             epoch: 0xdead_beef,
             base: 1 << 40,
             created_at_ms: 1_700_000_000_123,
         };
         let block = header.encode();
         assert_eq!(block.len(), BLOCK);
-        assert_eq!(Header::parse(block.bytes()), Ok(header));
+        assert_eq!(SegmentHeader::parse(block.bytes()), Ok(header));
         for at in 0..HEADER_BYTES {
             let mut changed = block.bytes().to_vec();
             changed[at] ^= 1;
-            assert!(Header::parse(&changed).is_err(), "byte {at}");
+            assert!(SegmentHeader::parse(&changed).is_err(), "byte {at}");
         }
     }
 

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{
-    append_times::AppendTimes, catalog::Catalog, clock::Clock, config::EmbeddedConfig, groups::Groups, meters::Meters,
-    queue::Queue, reader::Extent, spare::Spare, tail_cache::TailCache,
+    append_times::AppendTimes, catalog::Catalog, clock::Clock, config::EmbeddedConfig, groups::Groups,
+    meters::LogMeters, queue::Queue, reader::DurableExtent, spare::Spare, tail_cache::TailCache,
 };
 
 pub(super) struct Shared {
@@ -31,7 +31,7 @@ pub(super) struct Shared {
     pub(super) cache: Mutex<TailCache>,
     pub(super) groups: Groups,
     pub(super) spare: Spare,
-    pub(super) meters: Meters,
+    pub(super) meters: LogMeters,
     /// The locked file, until the log is closed.
     pub(super) lock: Mutex<Option<File>>,
     #[cfg(test)]
@@ -44,8 +44,8 @@ impl Shared {
     }
 
     /// The durable part of the log, now.
-    pub(super) fn extent(&self) -> Extent<'_> {
-        Extent {
+    pub(super) fn extent(&self) -> DurableExtent<'_> {
+        DurableExtent {
             catalog: &self.catalog,
             epoch: self.epoch,
             direct: self.direct,

@@ -5,13 +5,20 @@ use std::{fs, io, sync::Arc, time::Duration};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use super::{config::EmbeddedConfig, retention, segment_file::sealed_length, shared::Shared, writer::Sealed};
+use super::{catalog::Segment, config::EmbeddedConfig, retention, segment_file::sealed_length, shared::Shared};
 
 /// Pause of upkeep when nothing happens.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// A segment that is full: its file may be cut to its frames.
+#[derive(Debug)]
+pub(super) struct SealedSegment {
+    pub(super) segment: Arc<Segment>,
+    pub(super) end_at: u64,
+}
+
 /// Works until the writer is gone.
-pub(super) fn run(shared: &Shared, sealed: &Receiver<Sealed>) {
+pub(super) fn run(shared: &Shared, sealed: &Receiver<SealedSegment>) {
     loop {
         look_around(shared);
         match sealed.recv_timeout(PAUSE) {
@@ -23,7 +30,7 @@ pub(super) fn run(shared: &Shared, sealed: &Receiver<Sealed>) {
 }
 
 /// Frees the reserved space behind a sealed segment's frames.
-fn cut(sealed: &Sealed) {
+fn cut(sealed: &SealedSegment) {
     let length = sealed_length(sealed.end_at);
     let path = &sealed.segment.path;
     match fs::OpenOptions::new()

@@ -15,12 +15,14 @@ use super::{
     aligned::{AlignedBuffer, BLOCK, blocks_down},
     catalog::Segment,
     frame::{self, Encoder, Stamp},
-    queue::{Group, Grouped, Took},
+    queue::{AppendGroup, Grouped, Took},
     recovery::{Tail, partial_block},
     scan::INDEX_STEP_BYTES,
-    segment_file::{FRAMES_START, Header, SegmentReader, open_for_append, sealed_length, segment_path, sync_dir},
+    segment_file::{
+        FRAMES_START, SegmentHeader, SegmentReader, open_for_append, sealed_length, segment_path, sync_dir,
+    },
     shared::Shared,
-    upkeep::room_for_segment,
+    upkeep::{SealedSegment, room_for_segment},
 };
 use crate::{
     record::{LoggedRecord, Position},
@@ -31,15 +33,8 @@ use crate::{
 const PROBE_PAUSE_MIN: Duration = Duration::from_millis(100);
 const PROBE_PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// A segment is full: its file may be cut to its frames.
-#[derive(Debug)]
-pub(super) struct Sealed {
-    pub(super) segment: Arc<Segment>,
-    pub(super) end_at: u64,
-}
-
 /// The segment being written.
-struct Active {
+struct ActiveSegment {
     file: File,
     segment: Arc<Segment>,
     /// End of the durable frames.
@@ -49,23 +44,23 @@ struct Active {
 }
 
 /// State of the writing thread.
-pub(super) struct Writer {
+pub(super) struct SegmentWriter {
     shared: Arc<Shared>,
-    sealed: Sender<Sealed>,
+    sealed: Sender<SealedSegment>,
     /// `None` before the first segment, and after a failure: what was being written can't be
     /// trusted any more (a failed sync drops dirty pages, and the next one would succeed), so
     /// writing continues in a new segment.
-    active: Option<Active>,
+    active: Option<ActiveSegment>,
     /// With direct I/O it begins with the durable bytes of the block that the next frame starts in.
     buffer: AlignedBuffer,
     encoder: Encoder,
-    group: Group,
+    group: AppendGroup,
     probe_pause: Duration,
 }
 
-impl Writer {
+impl SegmentWriter {
     /// A writer that continues where recovery found the end, or begins a log's first segment.
-    pub(super) fn begin(shared: Arc<Shared>, sealed: Sender<Sealed>, tail: Option<Tail>) -> io::Result<Self> {
+    pub(super) fn begin(shared: Arc<Shared>, sealed: Sender<SealedSegment>, tail: Option<Tail>) -> io::Result<Self> {
         let mut buffer = AlignedBuffer::new(1 << 20);
         let active = match tail {
             None => None,
@@ -75,7 +70,7 @@ impl Writer {
                     buffer.extend(&partial_block(&reader, end_at)?);
                 }
                 let file = open_for_append(&segment.path, shared.direct)?;
-                Some(Active {
+                Some(ActiveSegment {
                     file,
                     segment,
                     end_at,
@@ -89,7 +84,7 @@ impl Writer {
             active,
             buffer,
             encoder: Encoder::new()?,
-            group: Group::default(),
+            group: AppendGroup::default(),
             probe_pause: PROBE_PAUSE_MIN,
         };
         if writer.active.is_none() {
@@ -219,7 +214,7 @@ impl Writer {
         #[cfg(test)]
         super::faults::Faults::check(&shared.faults.roll)?;
         let base = shared.end_offset();
-        let header = Header {
+        let header = SegmentHeader {
             epoch: shared.epoch,
             base,
             created_at_ms: shared.clock.now_ms(),
@@ -235,16 +230,16 @@ impl Writer {
         let bytes = shared.config.segment_bytes;
         let segment = Segment::new(base, header.created_at_ms, path, bytes, Some(Vec::new()));
         shared.catalog.push(Arc::clone(&segment));
-        let before = self.active.replace(Active {
+        let before = self.active.replace(ActiveSegment {
             file,
             segment,
             end_at: FRAMES_START,
             indexed_at: 0,
         });
         self.buffer.clear();
-        if let Some(Active { segment, end_at, .. }) = before {
+        if let Some(ActiveSegment { segment, end_at, .. }) = before {
             // If upkeep is that far behind, the segment merely keeps its reserved space.
-            let _ = self.sealed.try_send(Sealed { segment, end_at });
+            let _ = self.sealed.try_send(SealedSegment { segment, end_at });
         }
         Ok(())
     }
@@ -278,7 +273,7 @@ impl Writer {
 
     /// Brings the file back to its durable length.
     fn cut_active(&self) {
-        let Some(Active {
+        let Some(ActiveSegment {
             file, segment, end_at, ..
         }) = &self.active
         else {

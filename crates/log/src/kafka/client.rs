@@ -13,8 +13,7 @@ use rdkafka::{
     error::{KafkaError, RDKafkaErrorCode},
 };
 
-use super::meters::ClientMeters;
-use crate::Topic;
+use super::{meters::ClientMeters, role::Role};
 use crate::kafka_config::KafkaConfig;
 
 /// Pause between two equal kinds of librdkafka's log lines.
@@ -23,14 +22,6 @@ const LOG_PAUSE: Duration = Duration::from_secs(10);
 const EVENTS_MAX: usize = 32;
 /// Kinds of log lines distinguished; librdkafka has fewer.
 const LOG_KINDS_MAX: usize = 64;
-
-/// The purpose of a client, and its log.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Role {
-    /// The label `client` of the metrics.
-    pub(super) client: &'static str,
-    pub(super) topic: Topic,
-}
 
 /// The settings of a client, before what its role adds.
 pub(super) fn base(config: &KafkaConfig, role: &str) -> ClientConfig {
@@ -186,6 +177,7 @@ pub(super) fn explain(client: &BaseConsumer<Events>, error: &KafkaError) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Topic;
 
     #[test]
     fn a_kind_of_line_is_written_once_in_a_while() {

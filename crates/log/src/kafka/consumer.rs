@@ -22,7 +22,7 @@ use crate::{
 /// Questions that may wait: a caller has one at a time, and a poll that was given up.
 const WAITING_MAX: usize = 4;
 
-enum Question {
+enum ConsumerRequest {
     Poll(PollLimits, oneshot::Sender<Result<Polled, ConsumeError>>),
     Seek(u32, u64, oneshot::Sender<Result<(), ConsumeError>>),
     Commit(Vec<Commit>, oneshot::Sender<Result<(), CommitError>>),
@@ -36,7 +36,7 @@ enum Question {
 /// A member of a consumer group on Kafka. Dropping it leaves the group, in the background: its
 /// partitions are others' at once. [`super::KafkaLog::close`] waits for that.
 pub struct KafkaConsumer {
-    questions: Sender<Question>,
+    questions: Sender<ConsumerRequest>,
     polling: Polling,
     hurry: Arc<AtomicBool>,
 }
@@ -109,7 +109,7 @@ impl KafkaConsumer {
         Ok((consumer, membership))
     }
 
-    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Option<T> {
+    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> ConsumerRequest) -> Option<T> {
         let (answer, answered) = oneshot::channel();
         self.hurry.store(true, Ordering::Relaxed);
         self.questions.try_send(question(answer)).ok()?;
@@ -121,7 +121,9 @@ impl KafkaConsumer {
         records: Vec<(u32, Record)>,
         commits: Vec<Commit>,
     ) -> Result<(), CommitError> {
-        let answer = self.ask(|answer| Question::Transact(records, commits, answer)).await;
+        let answer = self
+            .ask(|answer| ConsumerRequest::Transact(records, commits, answer))
+            .await;
         answer.ok_or_else(|| CommitError::Unavailable(DIED.to_owned()))?
     }
 
@@ -130,7 +132,7 @@ impl KafkaConsumer {
             let (answer, answered) = oneshot::channel();
             self.hurry.store(false, Ordering::Relaxed);
             self.questions
-                .try_send(Question::Poll(limits, answer))
+                .try_send(ConsumerRequest::Poll(limits, answer))
                 .map_err(|_| died())?;
             self.polling = Polling::Asked(answered);
         }
@@ -156,7 +158,7 @@ fn died() -> ConsumeError {
     ConsumeError::Unavailable(DIED.to_owned())
 }
 
-fn serve(mut member: Member, asked: &Receiver<Question>, stopped: &Receiver<()>) {
+fn serve(mut member: Member, asked: &Receiver<ConsumerRequest>, stopped: &Receiver<()>) {
     loop {
         let question = select! {
             recv(asked) -> question => question,
@@ -165,10 +167,10 @@ fn serve(mut member: Member, asked: &Receiver<Question>, stopped: &Receiver<()>)
         // An answer to a poll that was dropped waits in its channel; any other that nobody waits
         // for is nobody's loss.
         match question {
-            Ok(Question::Poll(limits, answer)) => drop(answer.send(member.poll(limits))),
-            Ok(Question::Seek(partition, offset, answer)) => drop(answer.send(member.seek(partition, offset))),
-            Ok(Question::Commit(commits, answer)) => drop(answer.send(member.commit(commits))),
-            Ok(Question::Transact(records, commits, answer)) => {
+            Ok(ConsumerRequest::Poll(limits, answer)) => drop(answer.send(member.poll(limits))),
+            Ok(ConsumerRequest::Seek(partition, offset, answer)) => drop(answer.send(member.seek(partition, offset))),
+            Ok(ConsumerRequest::Commit(commits, answer)) => drop(answer.send(member.commit(commits))),
+            Ok(ConsumerRequest::Transact(records, commits, answer)) => {
                 drop(answer.send(member.append_and_commit(&records, &commits)));
             }
             Err(_) => break,
@@ -186,7 +188,9 @@ impl LogConsumer for KafkaConsumer {
 
     fn seek(&mut self, partition: u32, offset: u64) -> BoxFuture<'_, Result<(), ConsumeError>> {
         async move {
-            let answer = self.ask(|answer| Question::Seek(partition, offset, answer)).await;
+            let answer = self
+                .ask(|answer| ConsumerRequest::Seek(partition, offset, answer))
+                .await;
             self.answered().await;
             if let Polling::Answered(Ok(polled)) = &mut self.polling {
                 polled.records.retain(|logged| logged.position.partition != partition);
@@ -198,7 +202,7 @@ impl LogConsumer for KafkaConsumer {
 
     fn commit(&mut self, commits: Vec<Commit>) -> BoxFuture<'_, Result<(), CommitError>> {
         async move {
-            let answer = self.ask(|answer| Question::Commit(commits, answer)).await;
+            let answer = self.ask(|answer| ConsumerRequest::Commit(commits, answer)).await;
             answer.ok_or_else(|| CommitError::Unavailable(DIED.to_owned()))?
         }
         .boxed()

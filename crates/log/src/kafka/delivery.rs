@@ -13,36 +13,36 @@ use parking_lot::Mutex;
 
 use crate::{record::Position, traits::AppendError};
 
-type Outcome = Result<Position, AppendError>;
+type DeliveryOutcome = Result<Position, AppendError>;
 
 /// A record in flight.
 pub(super) struct Delivery {
-    state: Mutex<State>,
+    state: Mutex<DeliveryState>,
     /// A bound of the record's bytes in the log.
     pub(super) bytes: usize,
     /// When it was handed over.
     pub(super) since: Instant,
 }
 
-enum State {
+enum DeliveryState {
     Waiting(Option<Waker>),
-    Ended(Outcome),
+    Ended(DeliveryOutcome),
     Told,
 }
 
 impl Delivery {
     pub(super) fn new(bytes: usize) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State::Waiting(None)),
+            state: Mutex::new(DeliveryState::Waiting(None)),
             bytes,
             since: Instant::now(),
         })
     }
 
     /// Tells the outcome.
-    pub(super) fn end(&self, outcome: Outcome) {
-        let before = std::mem::replace(&mut *self.state.lock(), State::Ended(outcome));
-        if let State::Waiting(Some(waker)) = before {
+    pub(super) fn end(&self, outcome: DeliveryOutcome) {
+        let before = std::mem::replace(&mut *self.state.lock(), DeliveryState::Ended(outcome));
+        if let DeliveryState::Waiting(Some(waker)) = before {
             waker.wake();
         }
     }
@@ -52,22 +52,22 @@ impl Delivery {
 pub(super) struct Delivered(pub(super) Arc<Delivery>);
 
 impl Future for Delivered {
-    type Output = Outcome;
+    type Output = DeliveryOutcome;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<DeliveryOutcome> {
         let mut state = self.0.state.lock();
         match &mut *state {
-            State::Waiting(waker) => {
+            DeliveryState::Waiting(waker) => {
                 if !waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
                     *waker = Some(context.waker().clone());
                 }
                 Poll::Pending
             }
-            State::Ended(_) => match std::mem::replace(&mut *state, State::Told) {
-                State::Ended(outcome) => Poll::Ready(outcome),
-                State::Waiting(_) | State::Told => Poll::Pending,
+            DeliveryState::Ended(_) => match std::mem::replace(&mut *state, DeliveryState::Told) {
+                DeliveryState::Ended(outcome) => Poll::Ready(outcome),
+                DeliveryState::Waiting(_) | DeliveryState::Told => Poll::Pending,
             },
-            State::Told => Poll::Pending,
+            DeliveryState::Told => Poll::Pending,
         }
     }
 }

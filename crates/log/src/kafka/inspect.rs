@@ -1,78 +1,52 @@
-//! Looking at Kafka's log from outside any group, on two threads: one for partitions and commits,
+//! Inspecting Kafka's log from outside any group, on two threads: one for partitions and commits,
 //! which the watermark requests many times a second, one for reading records. Each has connections
 //! of its own and keeps them.
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, atomic::AtomicU32},
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 use futures_util::future::{BoxFuture, FutureExt};
-use rdkafka::{
-    Offset, TopicPartitionList,
-    config::FromClientConfigAndContext,
-    consumer::{BaseConsumer, Consumer},
-    error::{KafkaError, RDKafkaErrorCode},
-};
+use rdkafka::{Offset, consumer::Consumer, error::KafkaError};
 use tokio::sync::oneshot;
 
 use super::{
-    INSPECTOR,
-    client::{self, Events, Role, serve_events},
-    headers,
-    log_topic::{Appends, LogTopic},
+    client::{self, serve_events},
+    inspected_topic::{
+        IDLE_INTERVAL, InspectedTopic, InspectorClient, PolledEvent, assign_at, next_record, partitions_of, unavailable,
+    },
+    log_topic::LogTopic,
     offsets,
-    reader::Reader,
+    reader::{InspectorReader, NewestRecord, ReadRecords, ReadRequest},
     topic::Topics,
 };
 use crate::{
     kafka_config::{KafkaConfig, KafkaOpenError},
-    record::LoggedRecord,
     traits::{Committed, InspectError, LogInspector, PartitionState},
 };
 
-/// Questions that may wait for each thread; beyond it they are answered `Unavailable`.
+/// Requests that may wait for each thread; beyond it they are answered `Unavailable`.
 const WAITING_MAX: usize = 64;
 /// Groups whose connections are kept.
 const GROUPS_MAX: usize = 4;
-/// Interval at which a thread without requests serves librdkafka's events.
-pub(super) const IDLE: Duration = Duration::from_secs(1);
 /// Age at which the topic's epoch is read again.
 const EPOCH_AGE_MAX: Duration = Duration::from_secs(10);
 
-pub(super) type Client = BaseConsumer<Events>;
 type States = Result<Vec<PartitionState>, InspectError>;
-pub(super) type Records = Result<Vec<LoggedRecord>, InspectError>;
-pub(super) type Newest = Result<Option<LoggedRecord>, InspectError>;
 
-struct Look {
+struct PartitionsRequest {
     group: String,
     answer: oneshot::Sender<States>,
 }
 
-pub(super) enum Read {
-    Records {
-        partition: u32,
-        offset: u64,
-        bytes_max: usize,
-        answer: oneshot::Sender<Records>,
-    },
-    Last {
-        partition: u32,
-        answer: oneshot::Sender<Newest>,
-    },
-}
-
 /// Both threads; they end when this is dropped.
 pub(super) struct Inspector {
-    looks: Sender<Look>,
-    reads: Sender<Read>,
+    looks: Sender<PartitionsRequest>,
+    reads: Sender<ReadRequest>,
 }
 
 impl Inspector {
@@ -84,12 +58,8 @@ impl Inspector {
     ) -> Result<Self, KafkaOpenError> {
         let (looks, asked_looks) = bounded(WAITING_MAX);
         let (reads, asked_reads) = bounded(WAITING_MAX);
-        let view = View {
-            config: Arc::clone(config),
-            topic: Arc::clone(topic),
-            epoch: Arc::clone(epoch),
-        };
-        let looker = Looker {
+        let view = InspectedTopic::new(Arc::clone(config), Arc::clone(topic), Arc::clone(epoch));
+        let looker = PartitionInspector {
             view: view.clone(),
             topics,
             epoch_read: Instant::now(),
@@ -97,7 +67,7 @@ impl Inspector {
             times: HashMap::new(),
         };
         let client = view.client("receipts-inspector", config.fetch_partition_bytes_max)?;
-        let reader = Reader::new(view, client);
+        let reader = InspectorReader::new(view, client);
         let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
             let spawned = thread::Builder::new().name(name.to_owned()).spawn(run);
             spawned.map_err(|error| KafkaOpenError::Client(error.to_string()))
@@ -108,7 +78,7 @@ impl Inspector {
     }
 }
 
-/// Asks a thread and waits for its answer.
+/// Sends a request to a thread and waits for its answer.
 async fn ask<Q, T>(
     to: &Sender<Q>,
     question: Q,
@@ -120,7 +90,7 @@ async fn ask<Q, T>(
                 .await
                 .unwrap_or_else(|_| Err(unavailable("the thread that looks stopped")));
         }
-        Err(TrySendError::Full(_)) => "too many questions are waiting",
+        Err(TrySendError::Full(_)) => "too many requests are waiting",
         Err(TrySendError::Disconnected(_)) => "the log is closed",
     };
     Err(unavailable(refused))
@@ -130,12 +100,12 @@ impl LogInspector for Inspector {
     fn partitions(&self, group: &str) -> BoxFuture<'_, States> {
         let (answer, answered) = oneshot::channel();
         let group = group.to_owned();
-        ask(&self.looks, Look { group, answer }, answered).boxed()
+        ask(&self.looks, PartitionsRequest { group, answer }, answered).boxed()
     }
 
-    fn read(&self, partition: u32, offset: u64, bytes_max: usize) -> BoxFuture<'_, Records> {
+    fn read(&self, partition: u32, offset: u64, bytes_max: usize) -> BoxFuture<'_, ReadRecords> {
         let (answer, answered) = oneshot::channel();
-        let question = Read::Records {
+        let question = ReadRequest::Records {
             partition,
             offset,
             bytes_max,
@@ -144,147 +114,19 @@ impl LogInspector for Inspector {
         ask(&self.reads, question, answered).boxed()
     }
 
-    fn last(&self, partition: u32) -> BoxFuture<'_, Newest> {
+    fn last(&self, partition: u32) -> BoxFuture<'_, NewestRecord> {
         let (answer, answered) = oneshot::channel();
-        ask(&self.reads, Read::Last { partition, answer }, answered).boxed()
-    }
-}
-
-pub(super) fn unavailable(detail: impl Into<String>) -> InspectError {
-    InspectError::Unavailable(detail.into())
-}
-
-/// State that both threads share.
-#[derive(Clone)]
-pub(super) struct View {
-    config: Arc<KafkaConfig>,
-    topic: Arc<LogTopic>,
-    epoch: Arc<AtomicU32>,
-}
-
-impl View {
-    /// A client that reads what it is told and belongs to no group; `group` is whose commits it
-    /// requests.
-    fn client(&self, group: &str, fetch_bytes_max: usize) -> Result<Client, KafkaOpenError> {
-        let mut settings = client::base(&self.config, INSPECTOR);
-        settings
-            .set("group.id", group)
-            .set("enable.auto.commit", "false")
-            .set("enable.auto.offset.store", "false")
-            .set("auto.offset.reset", "error")
-            .set("isolation.level", self.topic.isolation_level())
-            // At the end of a partition there may be only markers, which nobody gets.
-            .set(
-                "enable.partition.eof",
-                (self.topic.appends == Appends::Transactional).to_string(),
-            )
-            .set("check.crcs", "true")
-            .set("max.partition.fetch.bytes", fetch_bytes_max.to_string())
-            .set(
-                "queued.max.messages.kbytes",
-                self.config.fetch_queue_bytes_max.div_ceil(1024).to_string(),
-            )
-            .set("fetch.queue.backoff.ms", "10")
-            // A fetch at the end of a partition must not keep the next question's waiting.
-            .set("fetch.wait.max.ms", "10");
-        let role = Role {
-            client: INSPECTOR,
-            topic: self.topic.topic,
-        };
-        let client = Client::from_config_and_context(&settings, Events::new(role));
-        client.map_err(|error| KafkaOpenError::Client(error.to_string()))
-    }
-
-    pub(super) fn wait_max(&self) -> Duration {
-        Duration::from_millis(self.config.request_wait_ms_max)
-    }
-
-    pub(super) fn topic(&self) -> &str {
-        &self.topic.name
-    }
-
-    pub(super) fn appends(&self) -> Appends {
-        self.topic.appends
-    }
-
-    pub(super) fn epoch(&self) -> u32 {
-        self.epoch.load(Ordering::Relaxed)
-    }
-}
-
-/// The partitions that the topic has now.
-pub(super) fn partitions_of(client: &Client, view: &View) -> Result<Vec<u32>, KafkaError> {
-    let metadata = client.fetch_metadata(Some(view.topic()), view.wait_max())?;
-    let topic = metadata.topics().iter().find(|topic| topic.name() == view.topic());
-    let topic = topic.ok_or(KafkaError::MetadataFetch(RDKafkaErrorCode::UnknownTopicOrPartition))?;
-    if let Some(error) = topic.error() {
-        return Err(KafkaError::MetadataFetch(error.into()));
-    }
-    let mut partitions: Vec<u32> = topic
-        .partitions()
-        .iter()
-        .filter_map(|partition| u32::try_from(partition.id()).ok())
-        .collect();
-    partitions.sort_unstable();
-    Ok(partitions)
-}
-
-pub(super) fn assign_at(
-    client: &Client,
-    topic: &str,
-    starts: impl IntoIterator<Item = (u32, u64)>,
-) -> Result<(), KafkaError> {
-    let mut list = TopicPartitionList::new();
-    for (partition, offset) in starts {
-        let offset = Offset::Offset(i64::try_from(offset).unwrap_or(i64::MAX));
-        list.add_partition_offset(topic, i32::try_from(partition).unwrap_or(i32::MAX), offset)?;
-    }
-    client.assign(&list)
-}
-
-fn is_out_of_range(error: &KafkaError) -> bool {
-    let code = error.rdkafka_error_code();
-    matches!(
-        code,
-        Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange)
-    )
-}
-
-/// The next event of a client's assignment.
-pub(super) enum Next {
-    Record(LoggedRecord),
-    /// Of this partition there are no more records: its end was reached since it was assigned.
-    End(u32),
-    /// No event within the wait.
-    Nothing,
-}
-
-/// Waits for the next record until `deadline`; errors that librdkafka tries again over are passed
-/// over.
-pub(super) fn next_record(client: &Client, epoch: u32, deadline: Instant) -> Result<Next, KafkaError> {
-    loop {
-        let wait = deadline.saturating_duration_since(Instant::now());
-        match client.poll(wait) {
-            Some(Ok(message)) => return Ok(Next::Record(headers::record_of(&message, epoch))),
-            Some(Err(KafkaError::PartitionEOF(partition))) => {
-                return Ok(Next::End(u32::try_from(partition).unwrap_or(u32::MAX)));
-            }
-            Some(Err(error)) if is_out_of_range(&error) => return Err(error),
-            Some(Err(_)) | None => {}
-        }
-        if wait.is_zero() {
-            return Ok(Next::Nothing);
-        }
+        ask(&self.reads, ReadRequest::Last { partition, answer }, answered).boxed()
     }
 }
 
 /// Looks at partitions and commits.
-struct Looker {
-    view: View,
+struct PartitionInspector {
+    view: InspectedTopic,
     topics: Arc<Topics>,
     epoch_read: Instant,
     /// Clients for the groups that were requested, the latest last.
-    groups: Vec<(String, Client)>,
+    groups: Vec<(String, InspectorClient)>,
     /// The first record behind the commit of a partition, once it had to be read.
     times: HashMap<u32, Following>,
 }
@@ -293,11 +135,11 @@ struct Looker {
 #[derive(Debug, Clone, Copy)]
 struct Following {
     offset: u64,
-    first: First,
+    first: FirstRecord,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum First {
+enum FirstRecord {
     /// A record, appended then.
     AppendedAt(i64),
     /// No record before this offset: only markers of transactions.
@@ -309,17 +151,17 @@ impl Following {
     fn is_known(&self, offset: u64, end_offset: u64) -> bool {
         self.offset == offset
             && match self.first {
-                First::AppendedAt(_) => true,
-                First::NoneBefore(end) => end_offset <= end,
+                FirstRecord::AppendedAt(_) => true,
+                FirstRecord::NoneBefore(end) => end_offset <= end,
             }
     }
 }
 
-impl Looker {
-    fn serve(mut self, asked: &Receiver<Look>) {
+impl PartitionInspector {
+    fn serve(mut self, asked: &Receiver<PartitionsRequest>) {
         loop {
-            match asked.recv_timeout(IDLE) {
-                Ok(Look { group, answer }) => drop(answer.send(self.partitions(&group))),
+            match asked.recv_timeout(IDLE_INTERVAL) {
+                Ok(PartitionsRequest { group, answer }) => drop(answer.send(self.partitions(&group))),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -334,7 +176,7 @@ impl Looker {
     fn read_epoch(&mut self) {
         self.epoch_read = Instant::now();
         match self.topics.epoch(self.view.topic()) {
-            Ok(Some(epoch)) if epoch != self.view.epoch.swap(epoch, Ordering::Relaxed) => {
+            Ok(Some(epoch)) if epoch != self.view.set_epoch(epoch) => {
                 tracing::warn!(
                     epoch,
                     "the topic has another epoch: it was recreated, or its delete.retention.ms was changed"
@@ -431,8 +273,8 @@ fn now_ms() -> i64 {
 /// Append times of the first uncommitted records of the partitions in `waiting` (first uncommitted
 /// offset, end): as remembered, or read, all at once. None where only markers are left.
 fn first_times(
-    client: &Client,
-    view: &View,
+    client: &InspectorClient,
+    view: &InspectedTopic,
     waiting: &BTreeMap<u32, (u64, u64)>,
     remembered: &mut HashMap<u32, Following>,
 ) -> Result<HashMap<u32, i64>, InspectError> {
@@ -450,16 +292,16 @@ fn first_times(
         let mut read = || {
             while !unknown.is_empty() {
                 let (partition, first) = match next_record(client, view.epoch(), deadline).map_err(explain)? {
-                    Next::Record(record) => (record.position.partition, Some(record.appended_at_ms)),
-                    Next::End(partition) => (partition, None),
-                    Next::Nothing => {
+                    PolledEvent::Record(record) => (record.position.partition, Some(record.appended_at_ms)),
+                    PolledEvent::End(partition) => (partition, None),
+                    PolledEvent::Nothing => {
                         return Err(unavailable(
                             "the first records that aren't committed could not be read in time",
                         ));
                     }
                 };
                 if let Some((offset, end)) = unknown.remove(&partition) {
-                    let first = first.map_or(First::NoneBefore(end), First::AppendedAt);
+                    let first = first.map_or(FirstRecord::NoneBefore(end), FirstRecord::AppendedAt);
                     remembered.insert(partition, Following { offset, first });
                 }
             }
@@ -470,8 +312,8 @@ fn first_times(
         outcome?;
     }
     let time = |(partition, _): (&u32, &(u64, u64))| match remembered.get(partition)?.first {
-        First::AppendedAt(at_ms) => Some((*partition, at_ms)),
-        First::NoneBefore(_) => None,
+        FirstRecord::AppendedAt(at_ms) => Some((*partition, at_ms)),
+        FirstRecord::NoneBefore(_) => None,
     };
     Ok(waiting.iter().filter_map(time).collect())
 }

@@ -33,7 +33,7 @@ use super::{
     log_topic::{Appends, LogTopic},
     meters::MemberMeters,
     offsets,
-    rebalances::{Change, Rebalances},
+    rebalances::{RebalanceChange, Rebalances},
     topic::Topics,
     transactions::Transactions,
 };
@@ -46,10 +46,10 @@ use crate::{
 /// The longest single wait in librdkafka, so that a caller in a hurry isn't kept.
 const SLICE: Duration = Duration::from_millis(100);
 
-type Client = BaseConsumer<Rebalances>;
+type MemberClient = BaseConsumer<Rebalances>;
 
 /// A partition of ours.
-pub(super) struct Held {
+pub(super) struct AssignedPartition {
     /// The first offset not yet handed to the caller.
     next_offset: u64,
     /// The last commit, ours or an earlier owner's.
@@ -58,14 +58,14 @@ pub(super) struct Held {
 
 /// The member.
 pub(super) struct Member {
-    pub(super) consumer: Arc<Client>,
+    pub(super) consumer: Arc<MemberClient>,
     settings: ClientConfig,
     topics: Arc<Topics>,
     topic: Arc<LogTopic>,
     epoch: u32,
     wait_max: Duration,
     meters: MemberMeters,
-    pub(super) held: BTreeMap<u32, Held>,
+    pub(super) held: BTreeMap<u32, AssignedPartition>,
     /// Of a processor.
     pub(super) transactions: Option<Transactions>,
     /// Partitions given to us whose start isn't known yet.
@@ -81,8 +81,8 @@ pub(super) struct Member {
 }
 
 /// A client that is about to join.
-fn connect(settings: &ClientConfig, topic: &LogTopic) -> Result<Arc<Client>, KafkaError> {
-    let consumer = Client::from_config_and_context(settings, Rebalances::new(topic))?;
+fn connect(settings: &ClientConfig, topic: &LogTopic) -> Result<Arc<MemberClient>, KafkaError> {
+    let consumer = MemberClient::from_config_and_context(settings, Rebalances::new(topic))?;
     consumer.subscribe(&[&topic.name])?;
     Ok(Arc::new(consumer))
 }
@@ -284,12 +284,12 @@ impl Member {
         let changes = self.consumer.context().take();
         for change in changes {
             match change {
-                Change::Assigned(partitions) => {
+                RebalanceChange::Assigned(partitions) => {
                     tracing::info!(?partitions, "partitions were given to this verifier");
                     self.meters.assigned.increment(partitions.len() as u64);
                     self.unsettled.extend(partitions);
                 }
-                Change::Revoked { partitions, lost } => {
+                RebalanceChange::Revoked { partitions, lost } => {
                     tracing::info!(?partitions, lost, "partitions were taken from this verifier");
                     let meter = if lost { &self.meters.lost } else { &self.meters.revoked };
                     meter.increment(partitions.len() as u64);
@@ -369,7 +369,7 @@ impl Member {
         }
         for (partition, start) in partitions.into_iter().zip(found) {
             let next_offset = start.next_offset();
-            let held = Held {
+            let held = AssignedPartition {
                 next_offset,
                 committed: start.committed.as_ref().map(|made| made.next_offset),
             };

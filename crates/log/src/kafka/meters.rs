@@ -6,7 +6,7 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 use parking_lot::Mutex;
 use rdkafka::Statistics;
 
-use super::client::Role;
+use super::role::Role;
 use crate::Topic;
 
 /// Brokers distinguished.

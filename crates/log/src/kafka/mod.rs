@@ -21,6 +21,7 @@ mod consumer;
 mod delivery;
 mod headers;
 mod inspect;
+mod inspected_topic;
 mod log_topic;
 mod member;
 mod meters;
@@ -32,6 +33,7 @@ mod producer;
 mod reader;
 mod rebalances;
 mod rewind;
+mod role;
 mod topic;
 mod transactions;
 mod writer;
@@ -52,12 +54,13 @@ use rdkafka::{
 };
 
 use self::{
-    client::{Events, Role},
+    client::Events,
     consumer::Membership,
     inspect::Inspector,
     log_topic::{Appends, LogTopic},
     member::Member,
     plan::TopicPlan,
+    role::Role,
     topic::Topics,
     transactions::Transactions,
     writer::Writer,
@@ -80,10 +83,10 @@ const PROCESSOR: &str = "processor";
 /// waits for the brokers.
 #[derive(Clone)]
 pub struct KafkaLog {
-    open: Arc<Open>,
+    open: Arc<OpenTopic>,
 }
 
-struct Open {
+struct OpenTopic {
     config: Arc<KafkaConfig>,
     topic: Arc<LogTopic>,
     epoch: Arc<AtomicU32>,
@@ -157,7 +160,7 @@ impl KafkaLog {
             "the log on Kafka is open"
         );
         Ok(Self {
-            open: Arc::new(Open {
+            open: Arc::new(OpenTopic {
                 config: Arc::new(config),
                 topic: Arc::new(topic),
                 epoch: Arc::new(AtomicU32::new(epoch)),
@@ -262,7 +265,7 @@ impl KafkaLog {
     }
 }
 
-impl Open {
+impl OpenTopic {
     fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         if let Some(Ok(writer)) = self.writer.get() {
@@ -274,7 +277,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenTopic {
     fn drop(&mut self) {
         self.close();
     }

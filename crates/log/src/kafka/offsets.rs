@@ -25,12 +25,12 @@ pub(super) fn list(topic: &str, partitions: impl IntoIterator<Item = u32>) -> To
 }
 
 /// Start of a partition's reading.
-pub(super) struct Start {
+pub(super) struct ReadStart {
     pub(super) committed: Option<Committed>,
     pub(super) begin_offset: u64,
 }
 
-impl Start {
+impl ReadStart {
     /// Behind the commit, also where retention has passed it: reading there fails, and must.
     pub(super) fn next_offset(&self) -> u64 {
         self.committed
@@ -46,12 +46,12 @@ pub(super) fn starts<C: ConsumerContext>(
     partitions: &[u32],
     epoch: u32,
     wait_max: Duration,
-) -> Result<Vec<Start>, KafkaError> {
+) -> Result<Vec<ReadStart>, KafkaError> {
     let committed = committed(consumer, topic, partitions, epoch, wait_max)?;
     let begins = at(consumer, topic, partitions, Offset::Beginning, wait_max)?;
     let starts = committed.into_iter().zip(begins);
     Ok(starts
-        .map(|(committed, begin_offset)| Start {
+        .map(|(committed, begin_offset)| ReadStart {
             committed,
             begin_offset,
         })

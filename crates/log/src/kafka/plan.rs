@@ -29,18 +29,18 @@ pub(super) struct TopicPlan {
     /// Of one that exists.
     pub(super) partitions_min: u32,
     pub(super) replication_factor: u32,
-    settings: Vec<Setting>,
+    settings: Vec<TopicSetting>,
 }
 
 /// Limits of one topic, each with the reason that an operator reads if the topic has another.
-struct Limits {
+struct TopicLimits {
     record_bytes: (&'static str, usize),
     retention_ms: (&'static str, u64),
     retention_bytes: (&'static str, u64),
 }
 
 #[derive(Debug, Clone)]
-struct Setting {
+struct TopicSetting {
     name: &'static str,
     wanted: Wanted,
     reason: &'static str,
@@ -73,7 +73,7 @@ impl Wanted {
 impl TopicPlan {
     /// The log of receipts. One that exists may have any number of partitions.
     pub(super) fn receipts(config: &KafkaConfig) -> Self {
-        let limits = Limits {
+        let limits = TopicLimits {
             record_bytes: (
                 "the largest batch must fit: kafka.record_bytes_max and a frame",
                 config.record_bytes_max,
@@ -87,7 +87,7 @@ impl TopicPlan {
 
     /// The log of verdicts. One that exists must have a partition for each logical shard.
     pub(super) fn verdicts(config: &KafkaConfig) -> Self {
-        let limits = Limits {
+        let limits = TopicLimits {
             record_bytes: (
                 "the largest block must fit: kafka.verdicts_bytes_max and a frame",
                 config.verdicts_bytes_max,
@@ -114,9 +114,15 @@ impl TopicPlan {
         }
     }
 
-    fn new(config: &KafkaConfig, name: &str, partitions: u32, no_compaction: &'static str, limits: &Limits) -> Self {
+    fn new(
+        config: &KafkaConfig,
+        name: &str,
+        partitions: u32,
+        no_compaction: &'static str,
+        limits: &TopicLimits,
+    ) -> Self {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        let setting = |name, wanted, reason| Setting { name, wanted, reason };
+        let setting = |name, wanted, reason| TopicSetting { name, wanted, reason };
         let retention_bytes = match limits.retention_bytes.1 {
             0 => -1,
             bytes => number(bytes),

@@ -44,7 +44,7 @@ use rdkafka::{consumer::Consumer, error::RDKafkaErrorCode};
 use super::{
     commits, headers,
     member::Member,
-    transactions::{Failed, Unresolved},
+    transactions::{FailedStep, UncommittedTransaction},
 };
 use crate::{
     record::Record,
@@ -84,17 +84,19 @@ impl Member {
             // In this order: a membership that was lost before it was read is marked so by now.
             if consumer.assignment_lost() {
                 let reason = "the group continued without this member".to_owned();
-                return Err(Failed::new(Some(RDKafkaErrorCode::AssignmentLost), reason));
+                return Err(FailedStep::new(Some(RDKafkaErrorCode::AssignmentLost), reason));
             }
-            metadata.ok_or_else(|| Failed::new(None, "there is no group".to_owned()))
+            metadata.ok_or_else(|| FailedStep::new(None, "there is no group".to_owned()))
         };
         let failed = match transactions.run(records, &positions, membership) {
             Ok(()) => {
                 self.committed(commits);
                 return Ok(());
             }
-            Err(Unresolved::NotStored(Failed { code, reason })) => commits::commit_error(code, first, reason),
-            Err(Unresolved::Unknown(Failed { reason, .. })) => {
+            Err(UncommittedTransaction::NotStored(FailedStep { code, reason })) => {
+                commits::commit_error(code, first, reason)
+            }
+            Err(UncommittedTransaction::Unknown(FailedStep { reason, .. })) => {
                 tracing::warn!(
                     reason,
                     "the end of a transaction wasn't acknowledged; joining the group again to find out"

@@ -10,8 +10,9 @@ use rdkafka::{
 };
 
 use super::{
-    client::{self, Events, Role},
+    client::{self, Events},
     delivery::Delivery,
+    role::Role,
 };
 use crate::kafka_config::{KafkaConfig, message_bytes_max};
 

@@ -5,9 +5,13 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use rdkafka::{consumer::Consumer, error::KafkaError};
 
+use tokio::sync::oneshot;
+
 use super::{
     client::{self, serve_events},
-    inspect::{Client, IDLE, Newest, Next, Read, Records, View, assign_at, next_record, partitions_of, unavailable},
+    inspected_topic::{
+        IDLE_INTERVAL, InspectedTopic, InspectorClient, PolledEvent, assign_at, next_record, partitions_of, unavailable,
+    },
     log_topic::Appends,
 };
 use crate::{record::LoggedRecord, traits::InspectError};
@@ -15,15 +19,31 @@ use crate::{record::LoggedRecord, traits::InspectError};
 /// The newest record and the marker of its transaction.
 const LAST_OFFSETS_MIN: u64 = 2;
 
+pub(super) type ReadRecords = Result<Vec<LoggedRecord>, InspectError>;
+pub(super) type NewestRecord = Result<Option<LoggedRecord>, InspectError>;
+
+pub(super) enum ReadRequest {
+    Records {
+        partition: u32,
+        offset: u64,
+        bytes_max: usize,
+        answer: oneshot::Sender<ReadRecords>,
+    },
+    Last {
+        partition: u32,
+        answer: oneshot::Sender<NewestRecord>,
+    },
+}
+
 /// Reads records, from its last position on if requested.
-pub(super) struct Reader {
-    view: View,
-    client: Client,
-    cursor: Option<Cursor>,
+pub(super) struct InspectorReader {
+    view: InspectedTopic,
+    client: InspectorClient,
+    cursor: Option<ReadPosition>,
 }
 
 /// Position at which the client continues.
-struct Cursor {
+struct ReadPosition {
     partition: u32,
     /// The offset behind the last record. From here to `next_offset` there are no records.
     from_offset: u64,
@@ -34,8 +54,8 @@ struct Cursor {
     left_over: Option<LoggedRecord>,
 }
 
-impl Reader {
-    pub(super) fn new(view: View, client: Client) -> Self {
+impl InspectorReader {
+    pub(super) fn new(view: InspectedTopic, client: InspectorClient) -> Self {
         Self {
             view,
             client,
@@ -44,10 +64,10 @@ impl Reader {
     }
 
     /// Answers until nobody can ask any more.
-    pub(super) fn serve(mut self, asked: &Receiver<Read>) {
+    pub(super) fn serve(mut self, requests: &Receiver<ReadRequest>) {
         loop {
-            match asked.recv_timeout(IDLE) {
-                Ok(Read::Records {
+            match requests.recv_timeout(IDLE_INTERVAL) {
+                Ok(ReadRequest::Records {
                     partition,
                     offset,
                     bytes_max,
@@ -59,7 +79,7 @@ impl Reader {
                     }
                     drop(answer.send(records));
                 }
-                Ok(Read::Last { partition, answer }) => {
+                Ok(ReadRequest::Last { partition, answer }) => {
                     let newest = self.last(partition);
                     self.rest();
                     drop(answer.send(newest));
@@ -70,7 +90,7 @@ impl Reader {
         }
     }
 
-    /// Lets go of what was fetched ahead.
+    /// Drops what was fetched ahead.
     fn rest(&mut self) {
         if self.cursor.take().is_some()
             && let Err(error) = self.client.unassign()
@@ -102,7 +122,7 @@ impl Reader {
     /// earlier one.
     fn assign(&mut self, partition: u32, offset: u64, end_offset: u64) -> Result<(), InspectError> {
         assign_at(&self.client, self.view.topic(), [(partition, offset)]).map_err(|error| self.explain(&error))?;
-        self.cursor = Some(Cursor {
+        self.cursor = Some(ReadPosition {
             partition,
             from_offset: offset,
             next_offset: offset,
@@ -112,8 +132,8 @@ impl Reader {
         Ok(())
     }
 
-    fn read(&mut self, partition: u32, offset: u64, bytes_max: usize) -> Records {
-        let follows = |cursor: &&mut Cursor| {
+    fn read(&mut self, partition: u32, offset: u64, bytes_max: usize) -> ReadRecords {
+        let follows = |cursor: &&mut ReadPosition| {
             cursor.partition == partition && (cursor.from_offset..=cursor.next_offset).contains(&offset)
         };
         let place = self.cursor.as_mut().filter(follows);
@@ -145,18 +165,18 @@ impl Reader {
         let (mut records, mut bytes) = (Vec::new(), 0);
         while cursor.next_offset < cursor.end_offset {
             let next = match cursor.left_over.take() {
-                Some(record) => Ok(Next::Record(record)),
+                Some(record) => Ok(PolledEvent::Record(record)),
                 None => next_record(&self.client, self.view.epoch(), deadline),
             };
             let record = match next.map_err(|error| unavailable(client::explain(&self.client, &error)))? {
-                Next::Record(record) => record,
-                Next::End(ended) if ended == partition => {
+                PolledEvent::Record(record) => record,
+                PolledEvent::End(ended) if ended == partition => {
                     cursor.next_offset = cursor.end_offset;
                     break;
                 }
-                Next::End(_) => continue,
+                PolledEvent::End(_) => continue,
                 // Some records are an answer, none are not.
-                Next::Nothing => break,
+                PolledEvent::Nothing => break,
             };
             if record.position.partition != partition || record.position.offset < cursor.next_offset {
                 continue;
@@ -184,7 +204,7 @@ impl Reader {
 
     /// The newest record, before whatever a partition ends with that isn't one: looked for a few
     /// offsets before the end, then further back.
-    fn last(&mut self, partition: u32) -> Newest {
+    fn last(&mut self, partition: u32) -> NewestRecord {
         let (begin, end_offset) = self.extent(partition)?;
         let mut offsets = LAST_OFFSETS_MIN;
         loop {
@@ -200,28 +220,28 @@ impl Reader {
         }
     }
 
-    fn newest(&mut self, partition: u32, from: u64, end_offset: u64) -> Newest {
+    fn newest(&mut self, partition: u32, from: u64, end_offset: u64) -> NewestRecord {
         self.assign(partition, from, end_offset)?;
         let deadline = Instant::now() + self.view.wait_max();
         let mut newest = None;
         loop {
             match next_record(&self.client, self.view.epoch(), deadline).map_err(|error| self.explain(&error))? {
                 // Of a transaction that ended since the end was read, this one may not be the last.
-                Next::Record(record)
+                PolledEvent::Record(record)
                     if record.position.partition == partition && record.position.offset >= end_offset =>
                 {
                     return Ok(newest);
                 }
-                Next::Record(record) if record.position.partition == partition => {
+                PolledEvent::Record(record) if record.position.partition == partition => {
                     let next_offset = record.position.offset + 1;
                     newest = Some(record);
                     if next_offset >= end_offset {
                         return Ok(newest);
                     }
                 }
-                Next::End(ended) if ended == partition => return Ok(newest),
-                Next::Record(_) | Next::End(_) => {}
-                Next::Nothing => {
+                PolledEvent::End(ended) if ended == partition => return Ok(newest),
+                PolledEvent::Record(_) | PolledEvent::End(_) => {}
+                PolledEvent::Nothing => {
                     return Err(unavailable(format!(
                         "the newest record of partition {partition} could not be read in time"
                     )));

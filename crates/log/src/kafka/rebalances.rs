@@ -9,15 +9,10 @@ use rdkafka::{
     types::RDKafkaRespErr,
 };
 
-use super::{
-    MEMBER,
-    client::{Events, Role},
-    log_topic::LogTopic,
-    offsets,
-};
+use super::{MEMBER, client::Events, log_topic::LogTopic, offsets, role::Role};
 
 /// Change by a rebalance, in order.
-pub(super) enum Change {
+pub(super) enum RebalanceChange {
     Assigned(Vec<u32>),
     Revoked { partitions: Vec<u32>, lost: bool },
 }
@@ -26,7 +21,7 @@ pub(super) enum Change {
 pub(super) struct Rebalances {
     pub(super) events: Events,
     topic: String,
-    changes: Mutex<Vec<Change>>,
+    changes: Mutex<Vec<RebalanceChange>>,
 }
 
 impl ClientContext for Rebalances {
@@ -57,7 +52,7 @@ impl Rebalances {
     }
 
     /// Changes since the last call.
-    pub(super) fn take(&self) -> Vec<Change> {
+    pub(super) fn take(&self) -> Vec<RebalanceChange> {
         std::mem::take(&mut *self.changes.lock())
     }
 
@@ -76,7 +71,7 @@ impl ConsumerContext for Rebalances {
     fn rebalance(&self, consumer: &BaseConsumer<Self>, what: RDKafkaRespErr, list: &mut TopicPartitionList) {
         let partitions = self.partitions(list);
         let answered = if what == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
-            self.changes.lock().push(Change::Assigned(partitions));
+            self.changes.lock().push(RebalanceChange::Assigned(partitions));
             consumer.incremental_assign(&TopicPartitionList::new())
         } else {
             let lost = consumer.assignment_lost();
@@ -86,7 +81,7 @@ impl ConsumerContext for Rebalances {
                 .unwrap_or_default();
             let leaving = partitions.iter().copied().filter(|partition| read.contains(partition));
             let leaving = offsets::list(&self.topic, leaving);
-            self.changes.lock().push(Change::Revoked { partitions, lost });
+            self.changes.lock().push(RebalanceChange::Revoked { partitions, lost });
             consumer.incremental_unassign(&leaving)
         };
         if let Err(error) = answered {

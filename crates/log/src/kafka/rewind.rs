@@ -11,10 +11,11 @@ use rdkafka::{
 };
 
 use super::{
-    client::{self, Events, Role},
+    client::{self, Events},
     commits,
     log_topic::LogTopic,
     offsets,
+    role::Role,
 };
 use crate::kafka_config::{KafkaConfig, KafkaOpenError};
 

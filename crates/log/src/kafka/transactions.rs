@@ -22,12 +22,13 @@ use uuid::Uuid;
 
 use super::{
     PROCESSOR,
-    client::{Events, Role},
+    client::Events,
     delivery::Delivery,
     headers,
     log_topic::LogTopic,
     meters::TransactionMeters,
     producer::{self, Heard, Producer},
+    role::Role,
 };
 use crate::kafka_config::KafkaConfig;
 use crate::record::Record;
@@ -39,12 +40,12 @@ const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// A step that failed.
 #[derive(Debug)]
-pub(super) struct Failed {
+pub(super) struct FailedStep {
     pub(super) code: Option<RDKafkaErrorCode>,
     pub(super) reason: String,
 }
 
-impl Failed {
+impl FailedStep {
     pub(super) fn new(code: Option<RDKafkaErrorCode>, reason: String) -> Self {
         Self { code, reason }
     }
@@ -52,27 +53,27 @@ impl Failed {
 
 /// A transaction that wasn't committed, as far as it is known.
 #[derive(Debug)]
-pub(super) enum Unresolved {
+pub(super) enum UncommittedTransaction {
     /// A transaction of which nothing is stored, and nothing will be.
-    NotStored(Failed),
+    NotStored(FailedStep),
     /// A transaction whose commit was requested and not acknowledged.
-    Unknown(Failed),
+    Unknown(FailedStep),
 }
 
 /// The first record of a transaction that wasn't delivered.
 #[derive(Default)]
-struct Undelivered(Mutex<Option<Failed>>);
+struct Undelivered(Mutex<Option<FailedStep>>);
 
 impl Heard for Undelivered {
     fn heard(&self, events: &Events, _: &Delivery, outcome: Result<(u32, u64), &KafkaError>) {
         if let Err(error) = outcome {
-            let failed = || Failed::new(error.rdkafka_error_code(), events.explain(error));
+            let failed = || FailedStep::new(error.rdkafka_error_code(), events.explain(error));
             self.0.lock().get_or_insert_with(failed);
         }
     }
 }
 
-type Client = Producer<Undelivered>;
+type ProcessorClient = Producer<Undelivered>;
 
 /// The transactions of one processor.
 pub(super) struct Transactions {
@@ -84,7 +85,7 @@ pub(super) struct Transactions {
     meters: TransactionMeters,
     /// The producer; none before the first transaction, and after a failure that it can't recover
     /// from.
-    client: Option<Client>,
+    client: Option<ProcessorClient>,
     /// Whether the client may begin transactions.
     is_ready: bool,
 }
@@ -121,16 +122,16 @@ impl Transactions {
     }
 
     /// Makes a producer if there is none, and ends what an earlier one has left open.
-    pub(super) fn make_ready(&mut self) -> Result<(), Failed> {
+    pub(super) fn make_ready(&mut self) -> Result<(), FailedStep> {
         self.ready().map(drop)
     }
 
-    fn ready(&mut self) -> Result<Client, Failed> {
+    fn ready(&mut self) -> Result<ProcessorClient, FailedStep> {
         let client = match &self.client {
             Some(client) => client.clone(),
             None => {
                 let made = producer::connect(&self.settings, self.role, &self.undelivered);
-                let made = made.map_err(|error| Failed::new(None, error.to_string()))?;
+                let made = made.map_err(|error| FailedStep::new(None, error.to_string()))?;
                 self.client = Some(made.clone());
                 made
             }
@@ -158,25 +159,25 @@ impl Transactions {
         &mut self,
         records: &[(u32, Record)],
         positions: &TopicPartitionList,
-        membership: impl FnOnce() -> Result<ConsumerGroupMetadata, Failed>,
-    ) -> Result<(), Unresolved> {
+        membership: impl FnOnce() -> Result<ConsumerGroupMetadata, FailedStep>,
+    ) -> Result<(), UncommittedTransaction> {
         let started = Instant::now();
         let client = self.ready().map_err(|failed| {
             self.meters.aborted.increment(1);
-            Unresolved::NotStored(failed)
+            UncommittedTransaction::NotStored(failed)
         })?;
         *self.undelivered.0.lock() = None;
         if let Err(failed) = self.fill(&client, records, positions, membership) {
             self.abort(&client);
             self.meters.aborted.increment(1);
-            return Err(Unresolved::NotStored(failed));
+            return Err(UncommittedTransaction::NotStored(failed));
         }
         let deadline = Instant::now() + self.wait_max;
         if let Err(error) = until(deadline, |wait| client.commit_transaction(wait)) {
             let failed = explain(&client, &error);
             self.replace();
             self.meters.unknown.increment(1);
-            return Err(Unresolved::Unknown(failed));
+            return Err(UncommittedTransaction::Unknown(failed));
         }
         client.context().events.forget_error();
         let meters = &self.meters;
@@ -193,11 +194,11 @@ impl Transactions {
     /// Everything but the commit: afterwards the records are delivered and the positions added.
     fn fill(
         &self,
-        client: &Client,
+        client: &ProcessorClient,
         records: &[(u32, Record)],
         positions: &TopicPartitionList,
-        membership: impl FnOnce() -> Result<ConsumerGroupMetadata, Failed>,
-    ) -> Result<(), Failed> {
+        membership: impl FnOnce() -> Result<ConsumerGroupMetadata, FailedStep>,
+    ) -> Result<(), FailedStep> {
         let deadline = Instant::now() + self.wait_max;
         let explain = |error: KafkaError| explain(client, &error);
         client.begin_transaction().map_err(explain)?;
@@ -216,7 +217,13 @@ impl Transactions {
         }
     }
 
-    fn send(&self, client: &Client, partition: u32, record: &Record, deadline: Instant) -> Result<(), Failed> {
+    fn send(
+        &self,
+        client: &ProcessorClient,
+        partition: u32,
+        record: &Record,
+        deadline: Instant,
+    ) -> Result<(), FailedStep> {
         let delivery = Delivery::new(record.body.len());
         loop {
             let message = BaseRecord::<(), [u8], _>::with_opaque_to(&self.topic.name, Arc::clone(&delivery))
@@ -237,7 +244,7 @@ impl Transactions {
 
     /// Aborts a transaction whose commit was never requested. If that fails, the next producer
     /// does.
-    fn abort(&mut self, client: &Client) {
+    fn abort(&mut self, client: &ProcessorClient) {
         let deadline = Instant::now() + ABORT_WAIT_MAX.min(self.wait_max);
         if let Err(error) = until(deadline, |wait| client.abort_transaction(wait)) {
             tracing::debug!(%error, "a transaction could not be aborted; the next producer does it");
@@ -255,9 +262,9 @@ impl Transactions {
     }
 }
 
-fn explain(client: &Client, error: &KafkaError) -> Failed {
+fn explain(client: &ProcessorClient, error: &KafkaError) -> FailedStep {
     let reason = client.context().events.explain(error);
-    Failed::new(error.rdkafka_error_code(), reason)
+    FailedStep::new(error.rdkafka_error_code(), reason)
 }
 
 fn is_retriable(error: &KafkaError) -> bool {

@@ -24,12 +24,13 @@ use rdkafka::{
 
 use super::{
     WRITER,
-    client::{Events, Role},
+    client::Events,
     delivery::{Delivered, Delivery},
     headers,
     log_topic::LogTopic,
     meters::WriterMeters,
     producer::{self, Heard, Producer},
+    role::Role,
 };
 use crate::{
     kafka_config::{KafkaConfig, KafkaOpenError},
@@ -43,7 +44,7 @@ const PROBE_PAUSE: Duration = Duration::from_secs(1);
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// State that outlives a producer that had to be replaced.
-struct Shared {
+struct ProducerState {
     epoch: Arc<AtomicU32>,
     record_bytes_max: usize,
     meters: WriterMeters,
@@ -52,7 +53,7 @@ struct Shared {
     closed: AtomicBool,
 }
 
-impl Shared {
+impl ProducerState {
     fn refuse(&self, reason: String) {
         let mut refusal = self.refusal.lock();
         if refusal.is_none() {
@@ -70,7 +71,7 @@ impl Shared {
     }
 }
 
-impl Heard for Shared {
+impl Heard for ProducerState {
     fn heard(&self, events: &Events, delivery: &Delivery, outcome: Result<(u32, u64), &KafkaError>) {
         match outcome {
             Ok((partition, offset)) => {
@@ -98,7 +99,7 @@ impl Heard for Shared {
     }
 }
 
-impl Shared {
+impl ProducerState {
     fn failed(&self, error: &KafkaError, bytes: usize, explain: impl FnOnce() -> String) -> AppendError {
         match error.rdkafka_error_code() {
             Some(RDKafkaErrorCode::QueueFull) => AppendError::Busy,
@@ -123,10 +124,10 @@ pub(super) struct Writer {
     settings: ClientConfig,
     role: Role,
     topic: String,
-    shared: Arc<Shared>,
+    shared: Arc<ProducerState>,
     delivery_wait_max: Duration,
     min_insync_replicas: usize,
-    client: RwLock<Producer<Shared>>,
+    client: RwLock<Producer<ProducerState>>,
     watch: Mutex<Option<Watch>>,
 }
 
@@ -147,7 +148,7 @@ impl Writer {
             client: WRITER,
             topic: topic.topic,
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProducerState {
             epoch,
             record_bytes_max: topic.record_bytes_max,
             meters: WriterMeters::new(topic.topic),

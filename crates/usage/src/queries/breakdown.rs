@@ -4,8 +4,8 @@ use clickhouse::Row;
 use serde::Deserialize;
 use warehouse::{Filter, Scope, WarehouseError};
 
-use super::column::Column;
-use super::source::{PROVEN, Source};
+use super::column::QueryColumn;
+use super::source::{PROVEN, RowSource};
 use super::{ByTrust, Ranking};
 use crate::Usage;
 
@@ -37,7 +37,7 @@ impl Usage {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn by_purpose(&self, scope: &Scope, filter: &Filter) -> Result<Vec<Share>, WarehouseError> {
-        let by = (Column::Purpose, "purpose");
+        let by = (QueryColumn::Purpose, "purpose");
         Ok(self.shares("by_purpose", by, scope, filter, u32::MAX).await?.items)
     }
 
@@ -51,14 +51,14 @@ impl Usage {
         filter: &Filter,
         top_max: u32,
     ) -> Result<Ranking<Share>, WarehouseError> {
-        self.shares("by_model", (Column::Model, "model_id"), scope, filter, top_max)
+        self.shares("by_model", (QueryColumn::Model, "model_id"), scope, filter, top_max)
             .await
     }
 
     async fn shares(
         &self,
         name: &'static str,
-        (column, key): (Column, &'static str),
+        (column, key): (QueryColumn, &'static str),
         scope: &Scope,
         filter: &Filter,
         top_max: u32,
@@ -66,7 +66,12 @@ impl Usage {
         if scope.is_empty() {
             return Ok(Ranking::default());
         }
-        let source = Source::new(scope, filter, &[], &[column, Column::Client, Column::Operator]);
+        let source = RowSource::new(
+            scope,
+            filter,
+            &[],
+            &[column, QueryColumn::Client, QueryColumn::Operator],
+        );
         let sql = format!(
             "SELECT toString(client.{key}) AS part, sum(client.receipts) AS receipts,
                 sum(client.proven) AS proven, count() AS clients, count() OVER () AS total

@@ -5,9 +5,9 @@ use serde::Deserialize;
 use uuid::Uuid;
 use warehouse::{Filter, Scope, WarehouseError};
 
-use super::column::Column;
+use super::column::QueryColumn;
 use super::ranking::{By, Ranked};
-use super::source::{PER_PURPOSE, Source, count, least_texts};
+use super::source::{PER_PURPOSE, RowSource, count, least_texts};
 use super::{ByTrust, PartTotals, TopContent, UsageByPurpose};
 use crate::Usage;
 
@@ -58,7 +58,7 @@ pub struct ClientKeyUsage {
 const KEYS_MAX: u32 = 100;
 
 #[derive(Row, Deserialize)]
-struct TotalsRow {
+struct ClientTotalsRow {
     receipts: i64,
     training: i64,
     inference: i64,
@@ -104,15 +104,15 @@ impl Usage {
             ..filter.clone()
         };
         let columns = [
-            Column::Purpose,
-            Column::Operator,
-            Column::First,
-            Column::Last,
-            Column::ClientName,
-            Column::Organization,
-            Column::ClientVersion,
+            QueryColumn::Purpose,
+            QueryColumn::Operator,
+            QueryColumn::First,
+            QueryColumn::Last,
+            QueryColumn::ClientName,
+            QueryColumn::Organization,
+            QueryColumn::ClientVersion,
         ];
-        let source = Source::new(scope, &filter, &[], &columns).by_key();
+        let source = RowSource::new(scope, &filter, &[], &columns).by_key();
         let sql = format!(
             "SELECT sum(piece.receipts) AS receipts, {PER_PURPOSE}, min(piece.first_ms) AS first_ms,
                 max(piece.last_ms) AS last_ms,
@@ -124,7 +124,7 @@ impl Usage {
             least_texts("piece.client_version"),
             source.rows()
         );
-        let totals: TotalsRow = self.warehouse.one("client", source.call(&sql)).await?;
+        let totals: ClientTotalsRow = self.warehouse.one("client", source.call(&sql)).await?;
         if totals.receipts == 0 {
             return Ok(ClientStats::default());
         }

@@ -6,7 +6,7 @@ use crate::Grain;
 
 /// A column of a query's rows. Every row also has `receipts`, a number of receipts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Column {
+pub(super) enum QueryColumn {
     /// `bucket`: the greatest boundary that isn't above the row's time, in milliseconds.
     Bucket,
     /// `first_ms`: the smallest timestamp.
@@ -35,7 +35,7 @@ pub(super) enum Column {
     Key,
 }
 
-impl Column {
+impl QueryColumn {
     /// Columns that a filter's conditions read.
     pub(super) fn of_filter(filter: &Filter) -> impl Iterator<Item = Self> {
         let filtered = [

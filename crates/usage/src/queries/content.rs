@@ -5,10 +5,10 @@ use serde::Deserialize;
 use uuid::Uuid;
 use warehouse::{Filter, Scope, WarehouseError};
 
-use super::column::Column;
-use super::newest::Texts;
+use super::column::QueryColumn;
+use super::newest::NewestTexts;
 use super::ranking::{ItemId, LAST_OPERATOR};
-use super::source::{PER_PURPOSE, PROVEN, Source, count, least_texts};
+use super::source::{PER_PURPOSE, PROVEN, RowSource, count, least_texts};
 use super::{ByTrust, PartTotals, UsageByPurpose};
 use crate::Usage;
 
@@ -124,7 +124,7 @@ impl Usage {
         };
         clients.truncate(usize::try_from(top_max).unwrap_or(usize::MAX));
         let newest: Vec<(ItemId, i64)> = clients.iter().map(|row| (row.item(), row.last_ms)).collect();
-        let mut names = self.newest(scope, &filter, Texts::ClientNames, &newest).await?;
+        let mut names = self.newest(scope, &filter, NewestTexts::ClientNames, &newest).await?;
         let top_client = |row: ClientRow| {
             // Absent only if it was erased since.
             let mut texts = names.remove(&row.item()).unwrap_or_default().into_iter();
@@ -151,14 +151,14 @@ impl Usage {
         top_max: u32,
     ) -> Result<Vec<ClientRow>, WarehouseError> {
         let columns = [
-            Column::Client,
-            Column::Key,
-            Column::Operator,
-            Column::Purpose,
-            Column::First,
-            Column::Last,
+            QueryColumn::Client,
+            QueryColumn::Key,
+            QueryColumn::Operator,
+            QueryColumn::Purpose,
+            QueryColumn::First,
+            QueryColumn::Last,
         ];
-        let source = Source::new(scope, filter, &[], &columns).by_key();
+        let source = RowSource::new(scope, filter, &[], &columns).by_key();
         let sql = format!(
             "SELECT client.client_id AS client_id, client.key AS key, client.receipts AS receipts,
                 client.proven AS proven, client.last_ms AS last_ms, client.last_operator AS last_operator,
@@ -184,7 +184,7 @@ impl Usage {
 
     /// The first URLs of an entry in text order.
     async fn content_urls(&self, scope: &Scope, filter: &Filter) -> Result<Vec<String>, WarehouseError> {
-        let source = Source::new(scope, filter, &[], &[Column::Url]).by_key();
+        let source = RowSource::new(scope, filter, &[], &[QueryColumn::Url]).by_key();
         let urls = least_texts("piece.url");
         let sql = format!("SELECT {urls} AS urls FROM {}", source.rows());
         self.warehouse.one("content_urls", source.call(&sql)).await

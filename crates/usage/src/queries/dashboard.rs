@@ -5,23 +5,12 @@ use serde::Deserialize;
 use uuid::Uuid;
 use warehouse::{BeforeVerification, Filter, Scope, WarehouseError};
 
-use super::column::Column;
-use super::newest::Texts;
+use super::column::QueryColumn;
+use super::newest::NewestTexts;
 use super::ranking::{By, ItemId, Ranked, Ranking};
-use super::source::{PER_PURPOSE, Source, count};
-use super::{ByTrust, PartTotals};
+use super::source::{PER_PURPOSE, RowSource, count};
+use super::{ByTrust, PartTotals, UsageByPurpose};
 use crate::Usage;
-
-/// Receipts per purpose.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct UsageByPurpose {
-    /// `training`.
-    pub training: u64,
-    /// `inference`.
-    pub inference: u64,
-    /// `research`.
-    pub research: u64,
-}
 
 /// Entry and how often it was used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,23 +59,6 @@ struct TotalsRow {
     unproven_clients: u64,
 }
 
-impl UsageByPurpose {
-    /// Receipts of all purposes.
-    #[must_use]
-    pub fn total(self) -> u64 {
-        self.training + self.inference + self.research
-    }
-
-    /// Sums of [`PER_PURPOSE`].
-    pub(super) fn of_sums(training: i64, inference: i64, research: i64) -> Self {
-        Self {
-            training: count(training),
-            inference: count(inference),
-            research: count(research),
-        }
-    }
-}
-
 impl Usage {
     /// Totals, and at most `top_max` entries.
     ///
@@ -119,7 +91,12 @@ impl Usage {
 
     /// Totals, without entries.
     async fn totals(&self, scope: &Scope, filter: &Filter) -> Result<DashboardStats, WarehouseError> {
-        let source = Source::new(scope, filter, &[], &[Column::Client, Column::Purpose, Column::Operator]);
+        let source = RowSource::new(
+            scope,
+            filter,
+            &[],
+            &[QueryColumn::Client, QueryColumn::Purpose, QueryColumn::Operator],
+        );
         let sql = format!(
             "SELECT sum(client.receipts) AS receipts, countIf(client.receipts > 0) AS clients,
                 sum(client.training) AS training, sum(client.inference) AS inference,
@@ -153,7 +130,7 @@ impl Usage {
             before_verification: BeforeVerification::Only,
             ..filter.clone()
         };
-        let source = Source::new(scope, &filter, &[], &[]);
+        let source = RowSource::new(scope, &filter, &[], &[]);
         let sql = format!("SELECT sum(piece.receipts) FROM {}", source.rows());
         let receipts: i64 = self.warehouse.one("before_verification", source.call(&sql)).await?;
         Ok(count(receipts))
@@ -179,7 +156,7 @@ impl Usage {
         top: Ranking<Ranked>,
     ) -> Result<MostUsed, WarehouseError> {
         let newest: Vec<(ItemId, i64)> = top.items.iter().map(|entry| (entry.id, entry.last_ms)).collect();
-        let mut urls = self.newest(scope, filter, Texts::EntryUrl, &newest).await?;
+        let mut urls = self.newest(scope, filter, NewestTexts::EntryUrl, &newest).await?;
         let entry = |entry: Ranked| UsedEntry {
             // Absent only if it was erased since.
             url: urls.remove(&entry.id).unwrap_or_default().pop().unwrap_or_default(),

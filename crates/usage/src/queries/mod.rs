@@ -8,7 +8,7 @@
 //!
 //! Each answer equals the one over `receipts FINAL`. After an erasure a key's rows add up to 0, and
 //! such a key doesn't count: inner statements sum by what an outer one counts, and times and texts
-//! are those of keys that have receipts ([`source::Source::by_key`]).
+//! are those of keys that have receipts ([`source::RowSource::by_key`]).
 
 mod breakdown;
 mod client;
@@ -17,6 +17,7 @@ mod content;
 mod dashboard;
 mod newest;
 mod plan;
+mod purposes;
 mod ranking;
 mod source;
 mod timeseries;
@@ -26,7 +27,8 @@ mod trust;
 pub use breakdown::Share;
 pub use client::{ClientKeyUsage, ClientStats};
 pub use content::{ContentStats, TopClient};
-pub use dashboard::{DashboardStats, TopContent, UsageByPurpose};
+pub use dashboard::{DashboardStats, TopContent};
+pub use purposes::UsageByPurpose;
 pub use ranking::Ranking;
 pub use timeseries::{GroupBy, Metric, TimeseriesPoint};
 pub use top::{ClientUsage, EntryUsage};

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 use warehouse::{Call, FINAL_SETTINGS, Filter, Scope, WarehouseError};
 
-use super::column::{Column, key};
+use super::column::{QueryColumn, key};
 use super::ranking::{By, ItemId};
 use super::source::{STAMP_OF_RECEIPTS, STAMP_OF_USAGE};
 use crate::calendar::day_of;
@@ -15,7 +15,7 @@ use crate::{Grain, Usage};
 
 /// Texts of a newest receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Texts {
+pub(super) enum NewestTexts {
     /// An entry's URL.
     EntryUrl,
     /// A client's name and organization.
@@ -38,7 +38,7 @@ impl NewestRow {
     }
 }
 
-impl Texts {
+impl NewestTexts {
     /// The grain that has the texts.
     fn grain(self) -> Grain {
         match self {
@@ -100,11 +100,11 @@ impl Usage {
         &self,
         scope: &Scope,
         filter: &Filter,
-        texts: Texts,
+        texts: NewestTexts,
         newest: &[(ItemId, i64)],
     ) -> Result<HashMap<ItemId, Vec<String>>, WarehouseError> {
         let mut found = HashMap::with_capacity(newest.len());
-        if Column::of_filter(filter).all(|column| column.is_in(texts.grain())) {
+        if QueryColumn::of_filter(filter).all(|column| column.is_in(texts.grain())) {
             let wanted: HashMap<ItemId, i64> = newest.iter().copied().collect();
             let days = self.newest_of_days(scope, filter, texts, newest).await?;
             // A range that leaves out later receipts of the day needs the receipts themselves.
@@ -124,7 +124,7 @@ impl Usage {
         &self,
         scope: &Scope,
         filter: &Filter,
-        texts: Texts,
+        texts: NewestTexts,
         newest: &[(ItemId, i64)],
     ) -> Result<Vec<NewestRow>, WarehouseError> {
         if newest.is_empty() {
@@ -164,7 +164,7 @@ impl Usage {
         &self,
         scope: &Scope,
         filter: &Filter,
-        texts: Texts,
+        texts: NewestTexts,
         newest: &[(ItemId, i64)],
     ) -> Result<Vec<NewestRow>, WarehouseError> {
         let times_ms: Vec<i64> = newest.iter().map(|(_, ms)| *ms).collect();
@@ -173,8 +173,8 @@ impl Usage {
         };
         let (first_ms, last_ms) = (*first_ms, *last_ms);
         let entries = match texts {
-            Texts::EntryUrl => " AND stored.entry_id IN {ids:Array(UUID)}",
-            Texts::ClientNames => "",
+            NewestTexts::EntryUrl => " AND stored.entry_id IN {ids:Array(UUID)}",
+            NewestTexts::ClientNames => "",
         };
         let (id, key_of_item) = (texts.by().id(), texts.by().key("stored"));
         let sql = format!(

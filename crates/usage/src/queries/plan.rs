@@ -66,7 +66,7 @@ pub(super) struct Level {
 /// Levels of a query: each one's units come from its grain, but those of the level before. What no
 /// level has comes from `receipts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct QueryPlan {
     /// The range, limited to what the table can hold.
     pub(super) range_ms: Range<i64>,
     /// Levels, days first.
@@ -75,7 +75,7 @@ pub(super) struct Plan {
     pub(super) has_rest: bool,
 }
 
-impl Plan {
+impl QueryPlan {
     /// Plan of a query over a half-open range, in milliseconds. No row may be on both sides of a
     /// boundary. `has` reports which grains have all columns of the query.
     pub(super) fn new(range_ms: Range<i64>, boundaries_ms: &[i64], has: impl Fn(Grain) -> bool) -> Self {

@@ -8,8 +8,8 @@ use uuid::Uuid;
 use warehouse::{Filter, Scope, WarehouseError};
 
 use super::ByTrust;
-use super::column::Column;
-use super::source::{PROVEN, Source};
+use super::column::QueryColumn;
+use super::source::{PROVEN, RowSource};
 use crate::Usage;
 
 /// The first items of a list by number of receipts, largest first, equal ones in text order.
@@ -74,10 +74,15 @@ impl By {
         }
     }
 
-    fn columns(self) -> &'static [Column] {
+    fn columns(self) -> &'static [QueryColumn] {
         match self {
-            Self::Entry => &[Column::Entry, Column::Last, Column::Operator],
-            Self::Client => &[Column::Client, Column::Key, Column::Last, Column::Operator],
+            Self::Entry => &[QueryColumn::Entry, QueryColumn::Last, QueryColumn::Operator],
+            Self::Client => &[
+                QueryColumn::Client,
+                QueryColumn::Key,
+                QueryColumn::Last,
+                QueryColumn::Operator,
+            ],
         }
     }
 
@@ -131,7 +136,7 @@ impl Usage {
         filter: &Filter,
         top_max: u32,
     ) -> Result<Ranking<Ranked>, WarehouseError> {
-        let source = Source::new(scope, filter, &[], by.columns());
+        let source = RowSource::new(scope, filter, &[], by.columns());
         let (id, key, group) = (by.id(), by.key("piece"), by.group());
         let operator = by.operator();
         let sql = format!(
@@ -149,7 +154,7 @@ impl Usage {
         let compensated = rows.iter().filter(|row| row.least <= 0).map(|row| row.id);
         let mut last = HashMap::new();
         if compensated.clone().next().is_some() {
-            let source = Source::new(scope, filter, &[], by.columns());
+            let source = RowSource::new(scope, filter, &[], by.columns());
             let source = source.only(id, compensated).by_key();
             let sql = format!(
                 "SELECT piece.{id} AS id, {key} AS key, max(piece.last_ms) AS last_ms, {operator} AS last_operator

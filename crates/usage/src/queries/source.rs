@@ -6,8 +6,8 @@
 use uuid::Uuid;
 use warehouse::{Call, FINAL_SETTINGS, Filter, Scope, StampColumns};
 
-use super::column::{Column, key, start_s};
-use super::plan::{Level, Plan, Units};
+use super::column::{QueryColumn, key, start_s};
+use super::plan::{Level, QueryPlan, Units};
 use crate::Grain;
 use crate::calendar::{DAY_S, HALF_HOUR_S, day_of};
 
@@ -47,24 +47,24 @@ pub(super) const PROVEN: &str = "sumIf(piece.receipts, piece.operator != '') AS 
 
 /// Rows of a query with some columns.
 #[derive(Debug, Clone)]
-pub(super) struct Source<'a> {
+pub(super) struct RowSource<'a> {
     scope: &'a Scope,
     filter: &'a Filter,
     boundaries_ms: &'a [i64],
     /// An ID's column, and the only IDs.
     only: Option<(&'static str, Vec<String>)>,
-    columns: Vec<Column>,
-    plan: Plan,
+    columns: Vec<QueryColumn>,
+    plan: QueryPlan,
     /// Whether rows of `usage` are summed by their key.
     is_by_key: bool,
     /// Beginning of the names of the plan's parameters.
     prefix: &'static str,
 }
 
-impl<'a> Source<'a> {
+impl<'a> RowSource<'a> {
     /// Rows with these columns, none of which is on both sides of a boundary.
-    pub(super) fn new(scope: &'a Scope, filter: &'a Filter, boundaries_ms: &'a [i64], columns: &[Column]) -> Self {
-        let mut distinct: Vec<Column> = Vec::with_capacity(columns.len());
+    pub(super) fn new(scope: &'a Scope, filter: &'a Filter, boundaries_ms: &'a [i64], columns: &[QueryColumn]) -> Self {
+        let mut distinct: Vec<QueryColumn> = Vec::with_capacity(columns.len());
         for column in columns {
             if !distinct.contains(column) {
                 distinct.push(*column);
@@ -72,10 +72,10 @@ impl<'a> Source<'a> {
         }
         let columns = distinct;
         let has = |grain: Grain| {
-            let mut needed = columns.iter().copied().chain(Column::of_filter(filter));
+            let mut needed = columns.iter().copied().chain(QueryColumn::of_filter(filter));
             needed.all(|column| column.is_in(grain))
         };
-        let plan = Plan::new(filter.from_ms..filter.to_ms, boundaries_ms, has);
+        let plan = QueryPlan::new(filter.from_ms..filter.to_ms, boundaries_ms, has);
         Self {
             scope,
             filter,
@@ -266,7 +266,7 @@ impl<'a> Source<'a> {
 
     /// The call with the plan's parameters bound.
     pub(super) fn bind_plan(&self, mut call: Call) -> Call {
-        let Plan { range_ms, levels, .. } = &self.plan;
+        let QueryPlan { range_ms, levels, .. } = &self.plan;
         call = call
             .with(self.name("from_ms"), range_ms.start)
             .with(self.name("to_ms"), range_ms.end);

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use warehouse::{Call, Filter, Scope, WarehouseError};
 
 use super::ByTrust;
-use super::column::Column;
-use super::source::{PROVEN, Source, count};
+use super::column::QueryColumn;
+use super::source::{PROVEN, RowSource, count};
 use crate::Usage;
 
 /// Quantity that is counted in a bucket.
@@ -57,23 +57,23 @@ const BOUNDARIES_MAX: usize = 44_640;
 
 impl Metric {
     /// The column whose distinct values are counted; `None` for receipts.
-    fn column(self) -> Option<(Column, &'static str)> {
+    fn column(self) -> Option<(QueryColumn, &'static str)> {
         match self {
             Self::Receipts => None,
-            Self::Clients => Some((Column::Client, "client_id")),
-            Self::Content => Some((Column::Entry, "entry_id")),
+            Self::Clients => Some((QueryColumn::Client, "client_id")),
+            Self::Content => Some((QueryColumn::Entry, "entry_id")),
         }
     }
 }
 
 impl GroupBy {
-    fn column(self) -> Option<(Column, &'static str)> {
+    fn column(self) -> Option<(QueryColumn, &'static str)> {
         match self {
             Self::None => None,
-            Self::Purpose => Some((Column::Purpose, "purpose")),
-            Self::Client => Some((Column::Client, "client_id")),
-            Self::Entry => Some((Column::Entry, "entry_id")),
-            Self::Model => Some((Column::Model, "model_id")),
+            Self::Purpose => Some((QueryColumn::Purpose, "purpose")),
+            Self::Client => Some((QueryColumn::Client, "client_id")),
+            Self::Entry => Some((QueryColumn::Entry, "entry_id")),
+            Self::Model => Some((QueryColumn::Model, "model_id")),
         }
     }
 }
@@ -150,18 +150,18 @@ fn series(
 ) -> Call {
     let (group, counted) = (group_by.column(), metric.column());
     let columns = [
-        Some(Column::Bucket),
-        Some(Column::Operator),
+        Some(QueryColumn::Bucket),
+        Some(QueryColumn::Operator),
         group.map(|group| group.0),
         counted.map(|counted| counted.0),
     ];
-    let columns: Vec<Column> = columns.into_iter().flatten().collect();
-    let source = Source::new(scope, filter, boundaries_ms, &columns);
+    let columns: Vec<QueryColumn> = columns.into_iter().flatten().collect();
+    let source = RowSource::new(scope, filter, boundaries_ms, &columns);
     let part = group.map_or("''".to_owned(), |(_, group)| format!("toString(piece.{group})"));
     let has_all_groups = group_by == GroupBy::Purpose && groups_max >= PURPOSES;
     let largest = group.filter(|_| !has_all_groups).map(|(column, group)| {
         // Without buckets, whole days may be enough.
-        let source = Source::new(scope, filter, &[], &[column]).nested();
+        let source = RowSource::new(scope, filter, &[], &[column]).nested();
         // An array, because ClickHouse loses the set of `IN` where it pushes the condition down to
         // the shards.
         let condition = format!(

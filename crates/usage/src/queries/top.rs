@@ -7,11 +7,11 @@ use serde::Deserialize;
 use uuid::Uuid;
 use warehouse::{Filter, Scope, WarehouseError};
 
-use super::column::Column;
+use super::column::QueryColumn;
 use super::dashboard::UsedEntry;
-use super::newest::Texts;
+use super::newest::NewestTexts;
 use super::ranking::{By, ItemId, Ranked};
-use super::source::Source;
+use super::source::RowSource;
 use super::{ByTrust, Ranking};
 use crate::Usage;
 
@@ -103,8 +103,8 @@ impl Usage {
         if entries.is_empty() {
             return Ok(HashMap::new());
         }
-        let columns = [Column::Entry, Column::Client];
-        let source = Source::new(scope, filter, &[], &columns).only("entry_id", entries.iter().copied());
+        let columns = [QueryColumn::Entry, QueryColumn::Client];
+        let source = RowSource::new(scope, filter, &[], &columns).only("entry_id", entries.iter().copied());
         let sql = format!(
             "SELECT client.entry_id AS entry_id, count() AS clients
              FROM (SELECT piece.entry_id AS entry_id, piece.client_id AS client_id
@@ -131,7 +131,7 @@ impl Usage {
         }
         let top = self.ranked("top_clients", By::Client, scope, filter, top_max).await?;
         let newest: Vec<(ItemId, i64)> = top.items.iter().map(|client| (client.id, client.last_ms)).collect();
-        let mut names = self.newest(scope, filter, Texts::ClientNames, &newest).await?;
+        let mut names = self.newest(scope, filter, NewestTexts::ClientNames, &newest).await?;
         let client = |client: Ranked| {
             // Absent only if it was erased since.
             let mut texts = names.remove(&client.id).unwrap_or_default().into_iter();

@@ -1,6 +1,6 @@
 //! Numbers in two parts: proven receipts, whose keys were an operator's, and unproven ones.
 
-use super::UsageByPurpose;
+use super::purposes::UsageByPurpose;
 use super::source::count;
 
 /// A number of receipts, or of something that receipts name, by trust.

@@ -3,34 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::parts::{Part, TABLES};
+use super::part::{Part, part_in};
 use crate::{Warehouse, WarehouseError};
 
 /// Interval at which a damaged part that still exists is read as a whole
 /// again.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
-
-/// The part that ClickHouse's words name: "(while reading from part <path>/<part>/ in table
-/// <database>.<table> (".
-fn part_in(message: &str) -> Option<Part> {
-    let (_, rest) = message.split_once("reading from part ")?;
-    let (path, rest) = rest.split_once(" in table ")?;
-    let name = path.trim_end_matches('/').rsplit('/').next()?;
-    let qualified = rest.split_whitespace().next()?;
-    let table = TABLES
-        .into_iter()
-        .find(|table| qualified.rsplit('.').next() == Some(table))?;
-    Some(Part {
-        table,
-        name: name.to_owned(),
-        rows: 0,
-    })
-}
-
-/// Whether a message of damage names a part of ours, which can be found sound again.
-pub(crate) fn names_a_part(message: &str) -> bool {
-    part_in(message).is_some()
-}
 
 impl Warehouse {
     /// Whether the warehouse answers, and whether damage that a statement of this client met is

@@ -6,7 +6,7 @@
 //! The duplicate's bytes go with the next merge or the next erasure.
 
 use super::{Below, Scope, TIME_MS_MAX, TIME_MS_MIN};
-use crate::schema::{EVIDENCE, RECEIPTS, REJECTED, Table, USAGE};
+use crate::schema::{EVIDENCE, RECEIPTS, REJECTED, SchemaTable, USAGE};
 use crate::{Call, Warehouse, WarehouseError};
 
 /// Publishers that one statement names: their names have 253 bytes, twice as many in it, and a
@@ -79,10 +79,10 @@ const REJECTED_BLANKS: [Blank; 7] = [
 ];
 
 /// A table with data of clients: the columns that date its rows, and the columns that are blanked.
-type Erased = (&'static Table, &'static [&'static str], &'static [Blank]);
+type ErasedTable = (&'static SchemaTable, &'static [&'static str], &'static [Blank]);
 
 /// In the order of [`MetadataRows`].
-static ERASED: [Erased; 3] = [
+static ERASED: [ErasedTable; 3] = [
     (&RECEIPTS, &["timestamp", "received_at"], &RECEIPT_BLANKS),
     (&REJECTED, &["received_at"], &REJECTED_BLANKS),
     (&EVIDENCE, &["timestamp", "received_at"], &EVIDENCE_BLANKS),
@@ -161,12 +161,17 @@ impl Warehouse {
         Ok(())
     }
 
-    async fn count_of(&self, table: &'static Table, condition: &str) -> Result<u64, WarehouseError> {
+    async fn count_of(&self, table: &'static SchemaTable, condition: &str) -> Result<u64, WarehouseError> {
         let sql = format!("SELECT count() FROM {} WHERE {condition}", table.name);
         self.one("metadata_left", Call::new(sql).slow()).await
     }
 
-    async fn blank(&self, table: &'static Table, blanks: &[Blank], condition: &str) -> Result<(), WarehouseError> {
+    async fn blank(
+        &self,
+        table: &'static SchemaTable,
+        blanks: &[Blank],
+        condition: &str,
+    ) -> Result<(), WarehouseError> {
         let changes = blanks.iter().map(|(column, blank)| format!("{column} = {blank}"));
         let changes = changes.collect::<Vec<_>>().join(", ");
         for shard in self.shards() {

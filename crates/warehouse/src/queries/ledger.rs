@@ -11,7 +11,7 @@ use crate::{Call, LedgerRow, PartitionProgress, ShardProgress, VerdictsPosition,
 
 /// A block's lines of all shards.
 #[derive(Debug, Row, Deserialize)]
-struct Line {
+struct LedgerLine {
     first_offset: u64,
     last_offset: u64,
     all_records: u64,
@@ -27,14 +27,14 @@ struct Line {
 }
 
 #[derive(Debug, Row, Deserialize)]
-struct Run {
+struct LedgerRun {
     start: u64,
     end: u64,
 }
 
 /// The end of a partition's lines that come from one epoch of `verdicts`.
 #[derive(Debug, Row, Deserialize)]
-struct End {
+struct LedgerEnd {
     epoch: u32,
     partition: u32,
     verdicts_epoch: u32,
@@ -71,7 +71,7 @@ impl Warehouse {
         if let Some(VerdictsPosition { epoch, offset }) = since {
             call = call.with("verdicts_epoch", epoch).with("verdicts_offset", offset);
         }
-        let ends: Vec<End> = self.rows("ledger_progress", call).await?;
+        let ends: Vec<LedgerEnd> = self.rows("ledger_progress", call).await?;
         Ok(progress(shard, &ends))
     }
 
@@ -101,7 +101,7 @@ impl Warehouse {
         .with("partition", partition)
         .with("from_offset", from_offset)
         .with("lines_max", lines_max);
-        let lines: Vec<Line> = self.rows("ledger", call).await?;
+        let lines: Vec<LedgerLine> = self.rows("ledger", call).await?;
         let rows = lines.into_iter().map(|line| LedgerRow {
             epoch,
             partition,
@@ -144,8 +144,8 @@ impl Warehouse {
         .slow()
         .with("epoch", epoch)
         .with("partition", partition);
-        let groups: Vec<Run> = self.rows("ledger_overlaps", call).await?;
-        Ok(groups.into_iter().map(|Run { start, end }| start..end).collect())
+        let groups: Vec<LedgerRun> = self.rows("ledger_overlaps", call).await?;
+        Ok(groups.into_iter().map(|LedgerRun { start, end }| start..end).collect())
     }
 
     /// The bounds of one partition's lines that begin in `offsets`, in log order.
@@ -169,8 +169,8 @@ impl Warehouse {
         .with("partition", partition)
         .with("start", offsets.start)
         .with("end", offsets.end);
-        let lines: Vec<Run> = self.rows("ledger_bounds", call).await?;
-        Ok(lines.into_iter().map(|Run { start, end }| start..end).collect())
+        let lines: Vec<LedgerRun> = self.rows("ledger_bounds", call).await?;
+        Ok(lines.into_iter().map(|LedgerRun { start, end }| start..end).collect())
     }
 
     /// Deletes one partition's lines that begin at these offsets. Only for lines that others stand
@@ -200,7 +200,7 @@ impl Warehouse {
 }
 
 /// Epochs are random numbers, so only instants order them; within one, offsets do.
-fn progress(shard: u32, ends: &[End]) -> ShardProgress {
+fn progress(shard: u32, ends: &[LedgerEnd]) -> ShardProgress {
     let latest = ends.iter().max_by_key(|end| end.newest_ms);
     let current = latest.map(|end| end.verdicts_epoch);
     let of_current = ends.iter().filter(|end| Some(end.verdicts_epoch) == current);
@@ -239,8 +239,13 @@ fn progress(shard: u32, ends: &[End]) -> ShardProgress {
 mod tests {
     use super::*;
 
-    fn end(partition: u32, next_offset: u64, (verdicts_epoch, newest_verdicts): (u32, u64), newest_ms: i64) -> End {
-        End {
+    fn end(
+        partition: u32,
+        next_offset: u64,
+        (verdicts_epoch, newest_verdicts): (u32, u64),
+        newest_ms: i64,
+    ) -> LedgerEnd {
+        LedgerEnd {
             epoch: 5,
             partition,
             verdicts_epoch,

@@ -4,31 +4,18 @@
 use clickhouse::Row;
 use serde::Deserialize;
 
-use crate::schema::{EVIDENCE, LEDGER, RECEIPTS, REJECTED, USAGE};
+use super::part::{Part, TABLES};
+use crate::schema::USAGE;
 use crate::{Call, Warehouse, WarehouseError};
 
-/// Our tables, those that others are repaired by first, and at the end what is rebuilt from others.
-pub(super) static TABLES: [&str; 5] = [LEDGER.name, REJECTED.name, EVIDENCE.name, RECEIPTS.name, USAGE.name];
-
-/// An active part of one of our tables.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    /// The table.
-    pub table: &'static str,
-    /// ClickHouse's name of it.
-    pub name: String,
-    /// Rows in it.
-    pub rows: u64,
-}
-
 #[derive(Debug, Row, Deserialize)]
-struct Active {
+struct ActivePart {
     name: String,
     rows: u64,
 }
 
 #[derive(Debug, Row, Deserialize)]
-struct Checked {
+struct CheckedPart {
     #[allow(dead_code)] // The statement's columns are fixed.
     part_path: String,
     is_passed: bool,
@@ -85,11 +72,11 @@ impl Warehouse {
                  WHERE active AND database = currentDatabase() AND table = {table:String} ORDER BY partition_id, min_block_number",
             )
             .with("table", table);
-            let active: Vec<Active> = self.rows("parts", call).await?;
+            let active: Vec<ActivePart> = self.rows("parts", call).await?;
             parts.extend(
                 active
                     .into_iter()
-                    .map(|Active { name, rows }| Part { table, name, rows }),
+                    .map(|ActivePart { name, rows }| Part { table, name, rows }),
             );
         }
         Ok(parts)
@@ -106,7 +93,7 @@ impl Warehouse {
             part.table,
             literal(&part.name)
         );
-        let checked: Result<Vec<Checked>, _> = self.rows("check_part", Call::new(sql).slow()).await;
+        let checked: Result<Vec<CheckedPart>, _> = self.rows("check_part", Call::new(sql).slow()).await;
         match checked {
             Ok(rows) => Ok(rows.into_iter().find(|row| !row.is_passed).map(|row| row.message)),
             Err(WarehouseError::Refused { code, .. }) if NOT_ACTIVE.contains(&code) => Ok(None),

@@ -125,7 +125,7 @@ struct StoredRow {
 }
 
 #[derive(Row, Deserialize)]
-struct RejectedRow {
+struct ReceiptRejectionRow {
     reason_text: String,
     detail: String,
     received_ms: i64,
@@ -163,7 +163,7 @@ impl Warehouse {
              WHERE {whose} AND receipt_id = {{receipt_id:UUID}}
              ORDER BY position LIMIT 100 {REJECTED_SETTINGS}"
         );
-        let rejected: Vec<RejectedRow> = self.rows("receipt_rejected", call(sql)).await?;
+        let rejected: Vec<ReceiptRejectionRow> = self.rows("receipt_rejected", call(sql)).await?;
         let replays = self.replays(rejected.iter().map(|row| row.position).collect()).await?;
         let replayed_at_ms = |position| replays.get(&position).map(|replay: &Replay| replay.replayed_at_ms);
         Ok(ReceiptFacts {
@@ -197,7 +197,7 @@ fn stored_receipt(row: StoredRow) -> StoredReceipt {
     }
 }
 
-fn rejected_receipt(row: RejectedRow) -> RejectedReceipt {
+fn rejected_receipt(row: ReceiptRejectionRow) -> RejectedReceipt {
     RejectedReceipt {
         reason: row.reason_text,
         detail: row.detail,

@@ -69,7 +69,7 @@ pub struct RefusalStats {
 }
 
 #[derive(Row, Deserialize)]
-struct ReasonRow {
+struct ReasonCountRow {
     reason_text: String,
     counted: u64,
 }
@@ -147,7 +147,7 @@ impl Warehouse {
             "SELECT toString(reason) AS reason_text, sum(receipts) AS counted FROM rejected FINAL WHERE {condition}
              GROUP BY reason_text ORDER BY counted DESC, reason_text {FINAL_SETTINGS}"
         );
-        let reasons: Vec<ReasonRow> = self.rows("refusals", call(sql)).await?;
+        let reasons: Vec<ReasonCountRow> = self.rows("refusals", call(sql)).await?;
         if reasons.is_empty() {
             return Ok(RefusalStats::default());
         }

@@ -109,7 +109,7 @@ pub struct Rejected {
     pub replay: Option<Replay>,
 }
 
-/// That a rejected receipt counts now.
+/// A rejected receipt that counts now.
 #[derive(Debug, Clone, PartialEq, Eq, Row, Deserialize)]
 pub struct Replay {
     /// The rejected receipt's position.
@@ -152,7 +152,7 @@ pub struct StandingPayload {
 }
 
 #[derive(Row, Deserialize)]
-struct RejectedRow {
+struct RejectedListRow {
     position: u128,
     reason_text: String,
     detail: String,
@@ -335,7 +335,7 @@ impl Warehouse {
                 CAST(key_fingerprint AS FixedString(32)) AS fingerprint, receipts AS counted";
         let mut all = Vec::with_capacity(keys.len());
         for keys in keys.chunks(NAMED_MAX) {
-            let rows: Vec<RejectedRow> = self.rows("rejected", at(keys, sql)).await?;
+            let rows: Vec<RejectedListRow> = self.rows("rejected", at(keys, sql)).await?;
             let mut replays = self.replays(rows.iter().map(|row| row.position).collect()).await?;
             let mut found: HashMap<u128, Rejected> = rows
                 .into_iter()
@@ -451,7 +451,7 @@ fn at(keys: &[RejectedCursor], select: &str) -> Call {
         .slow()
 }
 
-fn rejected(row: RejectedRow, replays: &mut HashMap<u128, Replay>) -> Rejected {
+fn rejected(row: RejectedListRow, replays: &mut HashMap<u128, Replay>) -> Rejected {
     Rejected {
         position: row.position,
         reason: row.reason_text,

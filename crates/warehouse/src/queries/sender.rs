@@ -103,7 +103,7 @@ pub struct ReasonSummary {
 }
 
 #[derive(Row, Deserialize)]
-struct RejectedRow {
+struct SenderRejectionRow {
     position: u128,
     reason_text: String,
     detail: String,
@@ -180,8 +180,8 @@ impl Warehouse {
              ORDER BY position LIMIT 1 BY position LIMIT {{limit:UInt32}}"
         );
         let call = ranges.bind(of_key(sql, key)).with("limit", limit);
-        let rows: Vec<RejectedRow> = self.rows("sender_rejections", call).await?;
-        let occurrence = |row: RejectedRow| SenderOccurrence {
+        let rows: Vec<SenderRejectionRow> = self.rows("sender_rejections", call).await?;
+        let occurrence = |row: SenderRejectionRow| SenderOccurrence {
             position: row.position,
             receipt_id: row.receipt_id,
             outcome: SenderOutcome::Rejected {

@@ -143,7 +143,7 @@ pub(super) struct DomainCheck {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Unproven {
-    /// There is no token that could be looked for.
+    /// No token to look for.
     NoToken,
     /// No open token was found.
     NotFound,

@@ -100,7 +100,7 @@ impl Row {
         Self { foreign, ..self }
     }
 
-    /// That needs the scope `erase`.
+    /// A request that needs the scope `erase`.
     fn erasing(self) -> Self {
         Self {
             is_erasing: true,

@@ -1,7 +1,7 @@
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::{DAY_S, Grain, HALF_HOUR_S, Plan, Units};
+use super::{DAY_S, Grain, HALF_HOUR_S, QueryPlan, Units};
 
 const DAY_MS: i64 = DAY_S as i64 * 1_000;
 const HALF_HOUR_MS: i64 = HALF_HOUR_S as i64 * 1_000;
@@ -12,7 +12,7 @@ fn has_units(units: &Units, at_ms: i64) -> bool {
 }
 
 /// The grain that an instant of the range comes from; `None` is `receipts`.
-fn grain(plan: &Plan, at_ms: i64) -> Option<Grain> {
+fn grain(plan: &QueryPlan, at_ms: i64) -> Option<Grain> {
     let level = plan.levels.iter().find(|level| has_units(&level.units, at_ms));
     assert!(level.is_some() || plan.has_rest);
     level.map(|level| level.grain)
@@ -45,7 +45,7 @@ fn every_instant_comes_from_the_coarsest_grain_that_nothing_cuts() {
             &[Grain::All],
             &[],
         ][rng.random_range(0..5)];
-        let plan = Plan::new(range.clone(), &boundaries, |grain| grains.contains(&grain));
+        let plan = QueryPlan::new(range.clone(), &boundaries, |grain| grains.contains(&grain));
         for _ in 0..50.min(range.end - range.start) {
             let at = rng.random_range(range.clone());
             let is_whole = |unit_ms: i64| !is_cut(&range, &boundaries, at, unit_ms);
@@ -66,7 +66,7 @@ fn every_instant_comes_from_the_coarsest_grain_that_nothing_cuts() {
 
 #[test]
 fn an_unbounded_range_is_whole_days() {
-    let plan = Plan::new(i64::MIN..i64::MAX, &[], |grain| grain != Grain::Purpose);
+    let plan = QueryPlan::new(i64::MIN..i64::MAX, &[], |grain| grain != Grain::Purpose);
     assert!(!plan.has_rest);
     let [level] = plan.levels.as_slice() else {
         panic!("{plan:?}");
@@ -85,7 +85,7 @@ fn a_range_without_times_is_nothing() {
         (i64::MAX - 1, i64::MAX),
     ];
     for (from_ms, to_ms) in ends {
-        let plan = Plan::new(from_ms..to_ms, &[], |_| true);
+        let plan = QueryPlan::new(from_ms..to_ms, &[], |_| true);
         assert!(plan.levels.is_empty() && !plan.has_rest, "{plan:?}");
     }
 }
@@ -93,7 +93,7 @@ fn a_range_without_times_is_nothing() {
 #[test]
 fn minutes_are_read_from_receipts() {
     let boundaries: Vec<i64> = (0..44_640).map(|minute| minute * 60_000).collect();
-    let plan = Plan::new(0..31 * DAY_MS, &boundaries, |_| true);
+    let plan = QueryPlan::new(0..31 * DAY_MS, &boundaries, |_| true);
     assert!(plan.levels.is_empty() && plan.has_rest);
 }
 
@@ -102,7 +102,7 @@ fn days_of_another_time_zone_are_half_hours() {
     // +5:45: every boundary cuts a day and a half hour.
     let boundaries: Vec<i64> = (0..30).map(|day| day * DAY_MS + DAY_MS - 20_700_000).collect();
     let range = boundaries[0]..*boundaries.last().unwrap();
-    let plan = Plan::new(range, &boundaries, |grain| grain != Grain::Purpose);
+    let plan = QueryPlan::new(range, &boundaries, |grain| grain != Grain::Purpose);
     let [level] = plan.levels.as_slice() else {
         panic!("{plan:?}");
     };
@@ -114,7 +114,7 @@ fn days_of_another_time_zone_are_half_hours() {
 fn months_of_another_time_zone_are_days_but_for_those_that_are_cut() {
     let boundaries: Vec<i64> = (0..12).map(|month| month * 30 * DAY_MS + DAY_MS / 2).collect();
     let range = boundaries[0]..360 * DAY_MS;
-    let plan = Plan::new(range, &boundaries, |grain| grain != Grain::Purpose);
+    let plan = QueryPlan::new(range, &boundaries, |grain| grain != Grain::Purpose);
     let [days, half_hours] = plan.levels.as_slice() else {
         panic!("{plan:?}");
     };

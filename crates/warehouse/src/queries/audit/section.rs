@@ -28,7 +28,7 @@ pub struct AuditedSection {
 }
 
 #[derive(Row, Deserialize)]
-struct Block {
+struct LedgerBlock {
     first_offset: u64,
     last_offset: u64,
     records: u64,
@@ -47,7 +47,7 @@ impl Warehouse {
     /// [`WarehouseError`]; findings are no error.
     pub async fn audit_section(&self, partition: &AuditPartition, from: u64) -> Result<AuditedSection, WarehouseError> {
         let blocks = self.blocks(partition, from).await?;
-        let Ledger { end, mut sums, is_gap } = Ledger::of(partition, from, &blocks);
+        let LedgerRows { end, mut sums, is_gap } = LedgerRows::of(partition, from, &blocks);
         let place = named(partition.epoch, partition.partition);
         let at = |offset| position(partition.epoch, partition.partition, offset);
         if is_gap {
@@ -96,7 +96,7 @@ impl Warehouse {
     }
 
     /// Blocks from an offset on, one more than a section may have.
-    async fn blocks(&self, partition: &AuditPartition, from: u64) -> Result<Vec<Block>, WarehouseError> {
+    async fn blocks(&self, partition: &AuditPartition, from: u64) -> Result<Vec<LedgerBlock>, WarehouseError> {
         let call = Call::new(
             "SELECT first_offset, last_offset, records, receipts_in, accepted, rejected FROM ledger FINAL
              WHERE epoch = {epoch:UInt32} AND partition = {partition:UInt32}
@@ -210,17 +210,17 @@ fn within(sql: String, positions: &Range<u128>) -> Call {
 }
 
 /// The ledger's part of a section.
-struct Ledger {
+struct LedgerRows {
     end: u64,
     sums: AuditSums,
     /// Whether the section is a gap: offsets without a block.
     is_gap: bool,
 }
 
-impl Ledger {
+impl LedgerRows {
     /// Blocks must follow each other from `from` on, without gap or overlap. In each, in = accepted
     /// + rejected, and there are as many records as offsets.
-    fn of(partition: &AuditPartition, from: u64, blocks: &[Block]) -> Self {
+    fn of(partition: &AuditPartition, from: u64, blocks: &[LedgerBlock]) -> Self {
         let place = named(partition.epoch, partition.partition);
         let mut sums = AuditSums::default();
         let gap_end = blocks.first().map_or(partition.end, |block| block.first_offset);
@@ -255,7 +255,7 @@ impl Ledger {
                 && block.last_offset >= block.first_offset
                 && block.records == block.last_offset - block.first_offset + 1;
             if !is_sound {
-                let Block {
+                let LedgerBlock {
                     first_offset,
                     last_offset,
                     records,
@@ -316,8 +316,8 @@ mod tests {
         end: 40,
     };
 
-    fn block(first_offset: u64, last_offset: u64, receipts_in: u64) -> Block {
-        Block {
+    fn block(first_offset: u64, last_offset: u64, receipts_in: u64) -> LedgerBlock {
+        LedgerBlock {
             first_offset,
             last_offset,
             records: last_offset - first_offset + 1,
@@ -328,11 +328,11 @@ mod tests {
     }
 
     /// Ends of the sections of these blocks, and kinds of findings.
-    fn sections(partition: &AuditPartition, blocks: &[Block]) -> (Vec<u64>, Vec<&'static str>) {
+    fn sections(partition: &AuditPartition, blocks: &[LedgerBlock]) -> (Vec<u64>, Vec<&'static str>) {
         let (mut from, mut ends, mut kinds) = (0, Vec::new(), Vec::new());
         while from < partition.end {
             let start = blocks.partition_point(|block| block.first_offset < from);
-            let Ledger { end, sums, .. } = Ledger::of(partition, from, &blocks[start..]);
+            let LedgerRows { end, sums, .. } = LedgerRows::of(partition, from, &blocks[start..]);
             kinds.extend(sums.findings.iter().map(|finding| finding.kind));
             ends.push(end);
             from = end;
@@ -373,7 +373,7 @@ mod tests {
         let partition = AuditPartition { end: 15, ..PARTITION };
         let blocks = [block(0, 9, 1), block(10, 19, 1)];
         assert_eq!(sections(&partition, &blocks), (vec![15], vec!["ledger_overlap"]));
-        let backwards = Block {
+        let backwards = LedgerBlock {
             last_offset: 2,
             ..block(5, 5, 1)
         };

@@ -36,7 +36,7 @@ pub struct AuditState {
 }
 
 #[derive(Row, Deserialize)]
-struct Stored {
+struct StoredAuditState {
     checked: Vec<(u32, u32, u64)>,
     pass: Vec<(u32, u32, u64)>,
     pass_began_ms: i64,
@@ -51,7 +51,7 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn audit_state(&self) -> Result<Option<AuditState>, WarehouseError> {
         let sql = "SELECT checked, pass, pass_began_ms, pass_receipts, wrong FROM audit FINAL";
-        let stored: Vec<Stored> = self.rows("audit_state", Call::new(sql)).await?;
+        let stored: Vec<StoredAuditState> = self.rows("audit_state", Call::new(sql)).await?;
         let offset = |(epoch, partition, next_offset)| CommittedOffset {
             epoch,
             partition,
@@ -63,7 +63,7 @@ impl Warehouse {
             from,
             end,
         };
-        let state = |stored: Stored| AuditState {
+        let state = |stored: StoredAuditState| AuditState {
             checked: stored.checked.into_iter().map(offset).collect(),
             pass: stored.pass.into_iter().map(offset).collect(),
             pass_began_ms: stored.pass_began_ms,

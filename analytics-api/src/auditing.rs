@@ -12,7 +12,6 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use metrics::{counter, gauge, histogram};
@@ -20,7 +19,7 @@ use warehouse::{
     AuditPartition, AuditState, AuditSums, CommittedOffset, SectionOffsets, ShardProgress, Warehouse, WarehouseError,
 };
 
-use crate::app::App;
+use crate::state::AnalyticsState;
 
 /// Share of the time that checks may take, in percent: the pause after a check grows with it.
 const PERCENT_MAX: u32 = 2;
@@ -31,21 +30,8 @@ const WRONG_MAX: usize = 1_000;
 /// Age at which the end of retention is read again.
 const PARTITIONS_AGE_MAX: Duration = Duration::from_secs(86_400);
 
-/// Result of the last check, which answers state.
-#[derive(Debug, Default)]
-pub(crate) struct Audit {
-    has_findings: AtomicBool,
-}
-
-impl Audit {
-    /// Whether the tables are known to miss receipts, or to have some too often.
-    pub(crate) fn has_findings(&self) -> bool {
-        self.has_findings.load(Ordering::Relaxed)
-    }
-}
-
 /// Checks at once and then again and again, until it is aborted.
-pub(crate) async fn watch(app: Arc<App>) {
+pub(crate) async fn watch(app: Arc<AnalyticsState>) {
     let interval = Duration::from_millis(app.config.audit_interval_ms);
     let part_time = PART_MIN.max(interval * PERCENT_MAX / 100);
     gauge!("receipts_audit_last_good_timestamp_seconds").set(0.0);
@@ -59,7 +45,7 @@ pub(crate) async fn watch(app: Arc<App>) {
             Ok(sums) => report(&app, &sums, wrong as u64),
             Err(error) => {
                 if wrong > 0 {
-                    app.audit.has_findings.store(true, Ordering::Relaxed);
+                    app.audit.set_findings(true);
                 }
                 // Readiness reports an engine that is unavailable or damaged.
                 tracing::warn!(%error, "the ledger can't be compared with the tables now");
@@ -76,7 +62,11 @@ pub(crate) async fn watch(app: Arc<App>) {
 ///
 /// Each part of a check has so much time, but for one section. What an error prevents is left to
 /// the next check.
-async fn step(app: &App, checks: &mut BTreeMap<u32, Check>, time: Duration) -> Result<AuditSums, WarehouseError> {
+async fn step(
+    app: &AnalyticsState,
+    checks: &mut BTreeMap<u32, ShardCheck>,
+    time: Duration,
+) -> Result<AuditSums, WarehouseError> {
     let mut sums = AuditSums::default();
     let mut failed = None;
     for shard in app.deps.progress.shards().await? {
@@ -95,13 +85,13 @@ async fn step(app: &App, checks: &mut BTreeMap<u32, Check>, time: Duration) -> R
 async fn check(
     warehouse: &Warehouse,
     shard: &ShardProgress,
-    checks: &mut BTreeMap<u32, Check>,
+    checks: &mut BTreeMap<u32, ShardCheck>,
     time: Duration,
 ) -> Result<AuditSums, WarehouseError> {
     let committed = shard.committed();
     let check = match checks.entry(shard.shard) {
         Entry::Occupied(check) => check.into_mut(),
-        Entry::Vacant(place) => place.insert(Check::load(warehouse, &committed).await?),
+        Entry::Vacant(place) => place.insert(ShardCheck::load(warehouse, &committed).await?),
     };
     check.load_partitions(&committed).await?;
     let wrong = check.check_wrong(Instant::now() + time).await;
@@ -116,7 +106,7 @@ async fn check(
     Ok(sums)
 }
 
-struct Check {
+struct ShardCheck {
     warehouse: Warehouse,
     state: AuditState,
     /// Offsets of the pass, as far as they were committed when it began.
@@ -124,7 +114,7 @@ struct Check {
     partitions_read: Option<Instant>,
 }
 
-impl Check {
+impl ShardCheck {
     async fn load(warehouse: &Warehouse, committed: &[CommittedOffset]) -> Result<Self, WarehouseError> {
         // Without a saved state the pass compares what is committed already.
         let state = warehouse.audit_state().await?.unwrap_or_else(|| AuditState {
@@ -301,7 +291,7 @@ fn set_next(offsets: &mut Vec<CommittedOffset>, epoch: u32, partition: u32, next
 }
 
 /// Reports a check's result. `wrong` is the number of wrong sections, which a check may not reach.
-fn report(app: &App, sums: &AuditSums, wrong: u64) {
+fn report(app: &AnalyticsState, sums: &AuditSums, wrong: u64) {
     let findings = wrong.max(sums.findings.len() as u64 + sums.unnamed);
     #[allow(clippy::cast_precision_loss)] // Gauges; a difference above 2^53 is no less of one.
     {
@@ -309,7 +299,7 @@ fn report(app: &App, sums: &AuditSums, wrong: u64) {
         gauge!("receipts_audit_off_by_receipts").set(sums.off_by as f64);
     }
     counter!("receipts_audit_checks_total").increment(1);
-    app.audit.has_findings.store(findings > 0, Ordering::Relaxed);
+    app.audit.set_findings(findings > 0);
     if findings == 0 {
         let now_s = jiff::Timestamp::now().as_duration().as_secs_f64();
         gauge!("receipts_audit_last_good_timestamp_seconds").set(now_s);

@@ -1,0 +1,202 @@
+//! Types that several answers share, and the refusals of all of them.
+
+use std::collections::BTreeMap;
+
+use accounts::Principal;
+use serde::Serialize;
+use usage::{PartTotals, TopClient, TopContent, UsageByPurpose};
+use utoipa::openapi::{RefOr, Response};
+use utoipa::{IntoResponses, ToSchema};
+use uuid::Uuid;
+use warehouse::Trust;
+use web::openapi::problem;
+
+use crate::labels::{Labelled, Labels};
+use crate::state::AnalyticsState;
+
+/// Refusals of any address of numbers, for `responses(...)`.
+pub(crate) struct Refusals;
+
+impl IntoResponses for Refusals {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let mut responses = web::openapi::Refusals::responses();
+        responses.insert(
+            "406".to_owned(),
+            RefOr::T(problem("Accept takes none of the media types there are")),
+        );
+        responses
+    }
+}
+
+/// Receipts per purpose.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+pub(crate) struct PurposeCounts {
+    pub(crate) training: u64,
+    pub(crate) inference: u64,
+    pub(crate) research: u64,
+}
+
+impl PurposeCounts {
+    /// By name, in the order in which they are answered.
+    pub(crate) fn named(self) -> [(&'static str, u64); 3] {
+        [
+            ("training", self.training),
+            ("inference", self.inference),
+            ("research", self.research),
+        ]
+    }
+}
+
+impl From<UsageByPurpose> for PurposeCounts {
+    fn from(usage: UsageByPurpose) -> Self {
+        Self {
+            training: usage.training,
+            inference: usage.inference,
+            research: usage.research,
+        }
+    }
+}
+
+/// An entry and the number of its uses.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ContentCount {
+    #[schema(format = "uuid")]
+    pub(crate) entry_id: String,
+    /// The entry's title; where the account lists no such entry, its URL.
+    pub(crate) title: String,
+    /// The entry's URL; where the account lists no such entry, the receipts'.
+    pub(crate) url: String,
+    pub(crate) receipt_count: u64,
+    pub(crate) by_trust: ByTrust,
+    /// Whether the account lists no such entry. Left out if that couldn't be told.
+    #[schema(nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) unknown_entry: Option<bool>,
+}
+
+/// A key of a client and its use.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ClientCount {
+    #[schema(format = "uuid")]
+    pub(crate) client_id: String,
+    /// As the key's newest receipt says.
+    #[serde(flatten)]
+    pub(crate) signer: Signer,
+    /// As the key's newest receipt says.
+    pub(crate) name: String,
+    /// As the key's newest receipt says.
+    pub(crate) organization: String,
+    pub(crate) receipt_count: u64,
+    pub(crate) by_trust: ByTrust,
+}
+
+impl From<TopClient> for ClientCount {
+    fn from(client: TopClient) -> Self {
+        Self {
+            client_id: client.client_id.to_string(),
+            signer: Signer::new(&client.key_fingerprint, client.operator),
+            name: client.name,
+            organization: client.organization,
+            receipt_count: client.receipt_count,
+            by_trust: client.by_trust.into(),
+        }
+    }
+}
+
+/// `topContent`, with what the account of `principal` calls its entries.
+pub(crate) async fn labelled(app: &AnalyticsState, principal: &Principal, top: Vec<TopContent>) -> Vec<ContentCount> {
+    let ids: Vec<Uuid> = top.iter().map(|content| content.entry_id).collect();
+    let labels = Labels::of(app, principal, &ids).await;
+    let count = |content: TopContent| {
+        let Labelled { url, title, unknown } = labels.of_entry(content.entry_id, content.url);
+        ContentCount {
+            entry_id: content.entry_id.to_string(),
+            title,
+            url,
+            receipt_count: content.receipt_count,
+            by_trust: content.by_trust.into(),
+            unknown_entry: unknown,
+        }
+    };
+    top.into_iter().map(count).collect()
+}
+
+/// A number by trust. Receipts are in one part. Clients and entries can be in both.
+#[derive(Debug, Clone, Copy, Default, Serialize, ToSchema)]
+pub(crate) struct ByTrust {
+    /// With receipts whose key was an operator's on arrival.
+    pub(crate) proven: u64,
+    /// With other receipts.
+    pub(crate) unproven: u64,
+}
+
+impl From<usage::ByTrust> for ByTrust {
+    fn from(usage::ByTrust { proven, unproven }: usage::ByTrust) -> Self {
+        Self { proven, unproven }
+    }
+}
+
+/// Totals by trust.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+pub(crate) struct TotalsByTrust {
+    /// Of receipts whose key was an operator's on arrival.
+    pub(crate) proven: TrustTotals,
+    /// Of other receipts.
+    pub(crate) unproven: TrustTotals,
+}
+
+/// Totals of one part.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TrustTotals {
+    pub(crate) total_receipts: u64,
+    /// Clients with receipts of this part.
+    pub(crate) unique_clients: u64,
+    pub(crate) usage_by_purpose: PurposeCounts,
+}
+
+impl From<PartTotals> for TrustTotals {
+    fn from(part: PartTotals) -> Self {
+        Self {
+            total_receipts: part.total_receipts,
+            unique_clients: part.unique_clients,
+            usage_by_purpose: part.usage_by_purpose.into(),
+        }
+    }
+}
+
+impl TotalsByTrust {
+    pub(crate) fn new(proven: PartTotals, unproven: PartTotals) -> Self {
+        Self {
+            proven: proven.into(),
+            unproven: unproven.into(),
+        }
+    }
+}
+
+/// Signer: the key, and the operator whose key it was on arrival.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Signer {
+    /// SHA-256 of the key's SPKI in hexadecimal; null if it was erased.
+    #[schema(required = true)]
+    pub(crate) key_fingerprint: Option<String>,
+    /// The operator's domain; null for unproven receipts.
+    #[schema(required = true)]
+    pub(crate) operator: Option<String>,
+    /// `proven` or `unproven`.
+    #[schema(pattern = "^(proven|unproven)$")]
+    pub(crate) trust: &'static str,
+}
+
+impl Signer {
+    pub(crate) fn new(key_fingerprint: &[u8; 32], operator: String) -> Self {
+        Self {
+            key_fingerprint: (*key_fingerprint != [0; 32]).then(|| hex::encode(key_fingerprint)),
+            trust: Trust::of(&operator).as_str(),
+            operator: Some(operator).filter(|operator| !operator.is_empty()),
+        }
+    }
+}

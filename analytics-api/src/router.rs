@@ -1,0 +1,122 @@
+//! The router: all addresses, and who may request them.
+
+use std::sync::Arc;
+
+use axum::{Extension, Router, middleware};
+use utoipa::openapi::OpenApi as Document;
+use utoipa_axum::router::OpenApiRouter;
+use web::access::Gatekeeper;
+use web::envelope::Envelope;
+
+use crate::config::AnalyticsConfig;
+use crate::live::{self, Live};
+use crate::routes::index::Addresses;
+use crate::sender::{self, SenderGate};
+use crate::state::AnalyticsState;
+use crate::{cost, openapi, page, routes};
+
+/// All addresses that need an API key.
+fn with_api_key() -> OpenApiRouter<Arc<AnalyticsState>> {
+    routes::routes().merge(live::route::routes())
+}
+
+/// All addresses that need an API key or a sender's signature.
+fn signed_or_keyed() -> OpenApiRouter<Arc<AnalyticsState>> {
+    routes::of_receipts()
+}
+
+/// All addresses that need a sender's signature.
+fn signed() -> OpenApiRouter<Arc<AnalyticsState>> {
+    routes::of_senders()
+}
+
+/// All addresses that need none.
+fn open() -> OpenApiRouter<Arc<AnalyticsState>> {
+    routes::index::routes()
+}
+
+/// All addresses.
+pub(crate) fn router(app: &Arc<AnalyticsState>, live: Arc<Live>) -> Router {
+    let gatekeeper = Gatekeeper {
+        accounts: app.deps.accounts.clone(),
+        limiter: Arc::clone(&app.deps.limiter),
+        quotas: app.deps.quotas.clone(),
+        scope: web::access::read_or_write,
+        cost: cost::of_request,
+    };
+    let around = Envelope {
+        api: "analytics",
+        head_bytes_max: app.config.head_bytes_max,
+    };
+    let (per_minute, public_url) = (app.config.sender_requests_per_minute, app.config.public_url.as_deref());
+    let gate = SenderGate::new(per_minute, public_url, cost::of_request);
+    let either = (gate.clone(), gatekeeper.clone());
+    let keyed = with_api_key().route_layer(Extension(live));
+    let keyed = keyed.route_layer(middleware::from_fn_with_state(gatekeeper, web::access::api_key));
+    let either = signed_or_keyed().route_layer(middleware::from_fn_with_state(either, sender::signed_or_keyed));
+    let signed = signed().route_layer(middleware::from_fn_with_state(gate, sender::signed));
+    let open = open().route_layer(Extension(Addresses::new(&document())));
+    let all = openapi::router().merge(keyed).merge(either).merge(signed).merge(open);
+    let (routes, document) = all.split_for_parts();
+    let docs = web::docs::router("analytics", openapi::finished(document, &app.config));
+    routes
+        .merge(docs)
+        .merge(web::problems::router())
+        .merge(page::router())
+        .fallback(web::envelope::not_found)
+        .method_not_allowed_fallback(web::envelope::method_not_allowed)
+        .layer(middleware::from_fn_with_state(around, web::envelope))
+        .with_state(Arc::clone(app))
+}
+
+/// The whole document, as `GET /openapi.json` answers it with the default configuration.
+#[must_use]
+pub fn document() -> Document {
+    let all = openapi::router()
+        .merge(with_api_key())
+        .merge(signed_or_keyed())
+        .merge(signed())
+        .merge(open());
+    openapi::finished(all.into_openapi(), &AnalyticsConfig::default())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// The typed client of the dashboard page is generated from the file; `RECEIPTS_TEST_UPDATE=1`
+    /// writes it.
+    #[test]
+    fn the_document_is_the_one_written_down() {
+        let path = format!("{}/openapi.json", env!("CARGO_MANIFEST_DIR"));
+        let found = format!("{}\n", document().to_pretty_json().unwrap());
+        if std::env::var_os("RECEIPTS_TEST_UPDATE").is_some() {
+            std::fs::write(&path, &found).unwrap();
+        }
+        let expected = std::fs::read_to_string(&path).unwrap();
+        assert!(
+            found == expected,
+            "{path} isn't what the code says: run with RECEIPTS_TEST_UPDATE=1"
+        );
+    }
+
+    #[test]
+    fn every_address_for_senders_documents_its_parameters() {
+        let paths = routes::of_senders().into_openapi().paths.paths;
+        let documented: Vec<&str> = routes::SENDER_QUERIES.iter().map(|(path, _)| *path).collect();
+        assert!(paths.keys().map(String::as_str).eq(documented));
+    }
+
+    /// Else a handler would read parameters that the document doesn't tell.
+    #[test]
+    fn every_address_of_numbers_tells_its_parameters() {
+        let numbers = routes::routes().merge(routes::of_receipts()).into_openapi();
+        let told: Vec<&str> = routes::QUERIES.iter().map(|(path, _)| *path).collect();
+        let mut paths: Vec<&str> = numbers.paths.paths.keys().map(String::as_str).collect();
+        paths.sort_unstable();
+        let mut sorted = told.clone();
+        sorted.sort_unstable();
+        assert_eq!(paths, sorted);
+    }
+}

@@ -1,0 +1,47 @@
+//! Principals.
+
+use crate::{Inherited, KeyDomains, Scope, Tier};
+
+/// Whom an API key speaks for, and what it may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Principal {
+    /// The account.
+    pub account_id: String,
+    /// The key's public half.
+    pub key_id: String,
+    /// Tier of the account.
+    pub tier: Tier,
+    /// Permissions of the key, in order.
+    pub scopes: Vec<Scope>,
+    /// The account's domains whose verification holds now, lower-case, in order.
+    pub domains: Vec<String>,
+    /// Domains of the account whose subdomains are covered with them, in order.
+    pub inherited: Vec<Inherited>,
+    /// The key's limit, of which `domains` and `inherited` are the verified part; `None`
+    /// speaks for the whole account.
+    pub limit: Option<KeyDomains>,
+}
+
+impl Principal {
+    /// Whether the key may do this.
+    #[must_use]
+    pub fn can(&self, scope: Scope) -> bool {
+        self.scopes.contains(&scope)
+    }
+
+    /// Whether the key may act on `name`: any key but one that is limited to other domains. Whether
+    /// the account speaks for `name` is another question ([`Principal::covers`]).
+    #[must_use]
+    pub fn may_act_on(&self, name: &str) -> bool {
+        let allows = |limit: &KeyDomains| limit.allow(&name.to_ascii_lowercase());
+        self.limit.as_ref().is_none_or(allows)
+    }
+
+    /// Whether the account speaks for `name` now: a verified domain of its own, or a subdomain of
+    /// one that includes them and that no other account has verified.
+    #[must_use]
+    pub fn covers(&self, name: &str) -> bool {
+        let name = name.to_ascii_lowercase();
+        self.domains.contains(&name) || self.inherited.iter().any(|inherited| inherited.covers(&name))
+    }
+}
