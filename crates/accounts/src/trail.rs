@@ -5,7 +5,7 @@ use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
 use crate::page::{Cursor, Page};
-use crate::row::Columns;
+use crate::row::RowValues;
 use crate::{Accounts, AccountsError};
 
 /// A change, on its way into the trail. Nothing here may be secret, and personal data only where

@@ -37,7 +37,7 @@ impl Target {
         let wait_max = Duration::from_millis(config.connect_wait_ms_max);
         let tls = match self {
             Self::Socket(path) => return Ok(StreamConnector::to_socket(path.clone(), wait_max)),
-            Self::Url(url) if is_https(url) => Some(tls::client_config(config)?),
+            Self::Url(url) if is_https(url) => Some(tls::client_config(&config.tls_files())?),
             Self::Url(_) => None,
         };
         Ok(StreamConnector::new(tls, wait_max))

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::coverage::own_and_ancestors;
 use crate::domain::is_public_suffix;
 use crate::registry::{padded, placeholders};
-use crate::row::Columns;
+use crate::row::RowValues;
 use crate::{Accounts, AccountsError};
 
 /// Values in one statement. Statements have one of these lengths, so that the database prepares

@@ -18,13 +18,15 @@ use rdkafka::{
 use super::{
     INSPECTOR,
     client::{self, Events},
-    config::KafkaConfig,
-    error::KafkaOpenError,
     headers,
     log_topic::{Appends, LogTopic},
     role::Role,
 };
-use crate::{record::LoggedRecord, traits::InspectError};
+use crate::{
+    kafka_config::{KafkaConfig, KafkaOpenError},
+    record::LoggedRecord,
+    traits::InspectError,
+};
 
 /// Interval at which a thread without requests serves librdkafka's events.
 pub(super) const IDLE_INTERVAL: Duration = Duration::from_secs(1);
