@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn a_format_is_cut_from_an_insert_only() {
         let insert = |sql: &str, format: &str| {
-            Ok(Shape::Insert {
+            Ok(StatementShape::Insert {
                 sql: sql.to_owned(),
                 format: format.to_owned(),
             })
@@ -170,35 +170,35 @@ mod tests {
             insert(" insert into `format` (a)", "TSV")
         );
         assert_eq!(shape("INSERT INTO t (a)"), insert("INSERT INTO t (a)", "Values"));
-        assert_eq!(shape("INSERT INTO t SELECT 1"), Ok(Shape::Query));
-        assert_eq!(shape("INSERT INTO t VALUES (1)"), Ok(Shape::Query));
-        assert_eq!(shape("SELECT 1 FORMAT TSV"), Ok(Shape::Query));
+        assert_eq!(shape("INSERT INTO t SELECT 1"), Ok(StatementShape::Query));
+        assert_eq!(shape("INSERT INTO t VALUES (1)"), Ok(StatementShape::Query));
+        assert_eq!(shape("SELECT 1 FORMAT TSV"), Ok(StatementShape::Query));
     }
 
     #[test]
     fn rows_of_input_come_from_the_body() {
         assert_eq!(
             shape(r"INSERT INTO t (a) SELECT a FROM input('a DateTime64(3, \'UTC\')') WHERE (SELECT 1) = 1 FORMAT Native"),
-            Ok(Shape::InsertSelect {
+            Ok(StatementShape::InsertSelect {
                 sql: r"INSERT INTO t (a) SELECT a FROM format(Native, 'a DateTime64(3, \'UTC\')', base64Decode({request_body:String})) WHERE (SELECT 1) = 1 "
                     .to_owned()
             })
         );
-        assert_eq!(shape("INSERT INTO t SELECT input FROM u"), Ok(Shape::Query));
+        assert_eq!(shape("INSERT INTO t SELECT input FROM u"), Ok(StatementShape::Query));
     }
 
     #[test]
     fn local_files_and_several_statements_are_refused() {
-        assert_eq!(shape("SELECT 1 into OutFile 'x'"), Err(Refused::LocalFile));
+        assert_eq!(shape("SELECT 1 into OutFile 'x'"), Err(RefusedStatement::LocalFile));
         assert_eq!(
             shape("INSERT INTO t FROM INFILE '/etc/passwd' FORMAT TSV"),
-            Err(Refused::LocalFile)
+            Err(RefusedStatement::LocalFile)
         );
-        assert_eq!(shape("SELECT/**/1 INTO/**/OUTFILE '/x'"), Err(Refused::LocalFile));
-        assert_eq!(shape("SELECT 1; SELECT 2"), Err(Refused::Several));
-        assert_eq!(shape("SELECT 1;;"), Err(Refused::Several));
-        assert_eq!(shape("SELECT 1; -- done\n"), Ok(Shape::Query));
-        assert_eq!(shape(" -- nothing"), Err(Refused::Empty));
+        assert_eq!(shape("SELECT/**/1 INTO/**/OUTFILE '/x'"), Err(RefusedStatement::LocalFile));
+        assert_eq!(shape("SELECT 1; SELECT 2"), Err(RefusedStatement::Several));
+        assert_eq!(shape("SELECT 1;;"), Err(RefusedStatement::Several));
+        assert_eq!(shape("SELECT 1; -- done\n"), Ok(StatementShape::Query));
+        assert_eq!(shape(" -- nothing"), Err(RefusedStatement::Empty));
     }
 
     #[test]

@@ -514,7 +514,7 @@ mod tests {
     proptest! {
         #[test]
         fn reads_back_what_it_wrote_and_sees_any_changed_byte(
-            record in any_record(), offset in 0..OFFSET_MAX, continues: bool, changed in any::<prop::sample::SegmentIndex>(), bits in 1..=255_u8,
+            record in any_record(), offset in 0..OFFSET_MAX, continues: bool, changed in any::<prop::sample::Index>(), bits in 1..=255_u8,
         ) {
             let stamp = Stamp { epoch: 7, offset, group_base: offset / 2, appended_at_ms: -5, continues };
             let mut buffer = AlignedBuffer::new(16);
