@@ -1,5 +1,5 @@
 //! `receipts relay` before a gateway of a few lines, whose answers the tests choose.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod answering;
 mod command;

@@ -72,7 +72,11 @@ impl Intake {
         response
     }
 
-    async fn route<B>(self: Arc<Self>, request: Request<B>, caller: Caller) -> Result<Response<Full<Bytes>>, Problem>
+    async fn route<B>(
+        self: Arc<Self>,
+        request: Request<B>,
+        caller: Caller,
+    ) -> Result<Response<Full<Bytes>>, Box<Problem>>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -89,43 +93,43 @@ impl Intake {
                 let body = self.read(request.into_body()).await?;
                 self.record(body).await
             }
-            ("/v1/uses", _) => Err(not_allowed("POST")),
+            ("/v1/uses", _) => Err(Box::new(not_allowed("POST"))),
             ("/v1/state", Method::GET | Method::HEAD) => Ok(answer(StatusCode::OK, &self.client.counters())),
             ("/healthz", Method::GET | Method::HEAD) => Ok(answer(StatusCode::OK, &json!({"status": "ok"}))),
-            ("/v1/state" | "/healthz", _) => Err(not_allowed("GET, HEAD")),
-            _ => Err(Problem::new(
+            ("/v1/state" | "/healthz", _) => Err(Box::new(not_allowed("GET, HEAD"))),
+            _ => Err(Box::new(Problem::new(
                 Kind::NotFound,
                 "the relay has POST /v1/uses, GET /v1/state and GET /healthz",
-            )),
+            ))),
         }
     }
 
-    async fn read<B>(&self, body: B) -> Result<Bytes, Problem>
+    async fn read<B>(&self, body: B) -> Result<Bytes, Box<Problem>>
     where
         B: Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let limited = Limited::new(body, self.body_bytes_max);
         let read = timeout(BODY_WAIT_MAX, limited.collect()).await;
-        let late = || Problem::new(Kind::RequestTimeout, "the body didn't arrive within 30 s");
+        let late = || Box::new(Problem::new(Kind::RequestTimeout, "the body didn't arrive within 30 s"));
         match read.map_err(|_| late())? {
             Ok(body) => Ok(body.to_bytes()),
-            Err(error) if error.is::<LengthLimitError>() => Err(Problem::new(
+            Err(error) if error.is::<LengthLimitError>() => Err(Box::new(Problem::new(
                 Kind::BodyTooLarge,
                 format!(
                     "a request may have {} bytes (--body-kib-max): send fewer uses in one",
                     self.body_bytes_max
                 ),
-            )),
-            Err(error) => Err(Problem::new(
+            ))),
+            Err(error) => Err(Box::new(Problem::new(
                 Kind::BadRequest,
                 format!("the body can't be read: {error}"),
-            )),
+            ))),
         }
     }
 
     /// Signs, queues and syncs. The answer comes once everything is on the disk.
-    async fn record(self: Arc<Self>, body: Bytes) -> Result<Response<Full<Bytes>>, Problem> {
+    async fn record(self: Arc<Self>, body: Bytes) -> Result<Response<Full<Bytes>>, Box<Problem>> {
         let ours = Arc::clone(&self);
         let signed = self.cpu.run_waiting(move || ours.sign_all(&body)).await;
         let receipts = signed.map_err(|error| {
@@ -138,7 +142,7 @@ impl Intake {
         Ok(answer(StatusCode::ACCEPTED, &json!({"receiptIds": ids})))
     }
 
-    fn sign_all(&self, body: &[u8]) -> Result<Vec<SignedReceipt>, Problem> {
+    fn sign_all(&self, body: &[u8]) -> Result<Vec<SignedReceipt>, Box<Problem>> {
         let (uses, is_list) = parse(body)?;
         let mut problem = Problem::new(Kind::InvalidBody, "nothing was recorded: correct the named members");
         let mut receipts = Vec::with_capacity(uses.len());
@@ -156,23 +160,21 @@ impl Intake {
         if problem.faults.is_empty() {
             Ok(receipts)
         } else {
-            Err(problem)
+            Err(Box::new(problem))
         }
     }
 }
 
 /// Reads one use, an array, or one a line; also returns whether there may be several.
-fn parse(body: &[u8]) -> Result<(Vec<Use>, bool), Problem> {
+fn parse(body: &[u8]) -> Result<(Vec<Use>, bool), Box<Problem>> {
     let wrong = |index: usize, error: serde_json::Error| {
         let kind = if error.is_data() {
             Kind::InvalidBody
         } else {
             Kind::InvalidJson
         };
-        Problem::new(
-            kind,
-            format!("use {index} can't be read: {error}; nothing was recorded"),
-        )
+        let detail = format!("use {index} can't be read: {error}; nothing was recorded");
+        Box::new(Problem::new(kind, detail))
     };
     let is_array = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     let uses: Vec<Use> = if is_array {
@@ -186,7 +188,7 @@ fn parse(body: &[u8]) -> Result<(Vec<Use>, bool), Problem> {
     };
     if uses.is_empty() {
         let detail = "the body has no use: send a JSON object, an array, or an object a line";
-        return Err(Problem::new(Kind::InvalidBody, detail));
+        return Err(Box::new(Problem::new(Kind::InvalidBody, detail)));
     }
     let is_list = is_array || uses.len() > 1;
     Ok((uses, is_list))
@@ -214,7 +216,7 @@ fn not_allowed(methods: &'static str) -> Problem {
 }
 
 /// Refuses web pages. They can send requests to this machine, and their names can resolve to it.
-fn check_origin(headers: &HeaderMap) -> Result<(), Problem> {
+fn check_origin(headers: &HeaderMap) -> Result<(), Box<Problem>> {
     let host = headers
         .get(HOST)
         .and_then(|host| host.to_str().ok())
@@ -223,13 +225,13 @@ fn check_origin(headers: &HeaderMap) -> Result<(), Problem> {
     if headers.contains_key(ORIGIN) || !matches!(name, "127.0.0.1" | "localhost" | "[::1]") {
         let detail = "the relay is for programs of this machine, not for web pages: send no Origin, and name \
                       127.0.0.1 or localhost as the host";
-        return Err(Problem::new(Kind::BadRequest, detail));
+        return Err(Box::new(Problem::new(Kind::BadRequest, detail)));
     }
     Ok(())
 }
 
 /// Requires a media type that a web page can't send without permission.
-fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
+fn check_media_type(headers: &HeaderMap) -> Result<(), Box<Problem>> {
     let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = given.unwrap_or_default().split(';').next().unwrap_or_default().trim();
     if ["application/json", "application/x-ndjson"]
@@ -239,7 +241,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = "send Content-Type: application/json or application/x-ndjson";
-    Err(Problem::new(Kind::UnsupportedMediaType, detail))
+    Err(Box::new(Problem::new(Kind::UnsupportedMediaType, detail)))
 }
 
 fn answer(status: StatusCode, value: &impl Serialize) -> Response<Full<Bytes>> {
