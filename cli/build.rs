@@ -1,4 +1,5 @@
-//! Sets `RECEIPTS_COMMIT` for the version that the command shows.
+//! Sets `RECEIPTS_BUILD_SHORT_COMMIT` for the version that the command shows. `cargo run` passes it on
+//! to the command, whose configuration ignores `RECEIPTS_BUILD_*`.
 //!
 //! `RECEIPTS_BUILD_COMMIT` has precedence, for builds without a checkout. Otherwise a release build
 //! contains the commit of its checkout. A debug build contains `unknown`, so that a commit doesn't
@@ -24,7 +25,7 @@ fn main() {
         .filter(|commit| commit.bytes().all(|byte| byte.is_ascii_alphanumeric()))
         .unwrap_or_else(|| "unknown".to_owned());
     let shown = commit.get(..DIGITS).unwrap_or(&commit);
-    println!("cargo::rustc-env=RECEIPTS_COMMIT={shown}");
+    println!("cargo::rustc-env=RECEIPTS_BUILD_SHORT_COMMIT={shown}");
 }
 
 /// The commit of this checkout. `None` without Git, and in sources that are unpacked below another

@@ -7,7 +7,7 @@ pub const SHORT: &str = env!("CARGO_PKG_VERSION");
 pub const LONG: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\ncommit  ",
-    env!("RECEIPTS_COMMIT"),
+    env!("RECEIPTS_BUILD_SHORT_COMMIT"),
     "\nengine  libchdb 26.7.3-stable.1 (ClickHouse)"
 );
 

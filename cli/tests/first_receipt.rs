@@ -71,7 +71,7 @@ fn pasted_commands_lead_from_an_empty_folder_to_a_number() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_receipts"), programs.join("receipts")).unwrap();
     let script = "
 receipts keygen --out client.pem
-export RECEIPTS_API_KEY=$(receipts keys create --domain news.example --json | jq -r .apiKey)
+RECEIPTS_API_KEY=$(receipts keys create --domain news.example --json | jq -r .apiKey)
 echo 'All the news' > article.html
 receipts new https://news.example/lead article.html --purpose training \\
   --context 'pre-training of Atlas' --client-name Atlas --client-version 3.1 \\
@@ -79,7 +79,7 @@ receipts new https://news.example/lead article.html --purpose training \\
 receipts sign --key client.pem receipt.json |
   receipts send --url http://127.0.0.1:8080 --key client.pem
 until curl -s -H \"Authorization: Bearer $RECEIPTS_API_KEY\" http://127.0.0.1:8081/api/v1/analytics/dashboard |
-  jq -e '.totalReceipts == 1'; do sleep 0.2; done
+  jq -e '.totalReceipts == 1'; do sleep 3; done
 ";
     let script = script
         .replace("http://127.0.0.1:8080", &up.url("gateway"))
@@ -293,7 +293,6 @@ fn tail_says_what_is_wrong_with_a_key_or_an_address() {
         (tail(&analytics, &json!("rcpt_nonsense"), &[]), "401"),
         (tail(&analytics, writing, &[]), "403"),
         (tail(&analytics, good, &["--domain", "other.example"]), "403"),
-        (tail(&analytics, good, &["--after", "nonsense"]), "Last-Event-ID"),
         (tail(&analytics, good, &["--tz", "Mars/Base"]), "--tz"),
         (tail(&analytics, &json!("a\nb"), &[]), "--api-key"),
         (tail(&gateway, good, &[]), "no analytics API"),
