@@ -19,7 +19,7 @@ Exit codes:
   0  both files are written
   2  wrong usage, or a file exists or can't be written";
 
-/// Make a private key (F, PKCS#8 PEM) and its public key (F.pub, SPKI PEM)
+/// Make a private key (PKCS#8 PEM) and its public key (SPKI PEM)
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Keygen {
