@@ -1,5 +1,5 @@
-//! Sets `RECEIPTS_BUILD_SHORT_COMMIT` for the version that the command shows. `cargo run` passes it on
-//! to the command, whose configuration ignores `RECEIPTS_BUILD_*`.
+//! Sets `RECEIPTS_BUILD_SHORT_COMMIT` for the version that the command shows. `cargo run` passes
+//! it on to the command, whose configuration ignores `RECEIPTS_BUILD_*`.
 //!
 //! `RECEIPTS_BUILD_COMMIT` has precedence, for builds without a checkout. Otherwise a release build
 //! contains the commit of its checkout. A debug build contains `unknown`, so that a commit doesn't

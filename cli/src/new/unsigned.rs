@@ -104,7 +104,7 @@ impl UnsignedReceipt {
     /// The receipt in one line.
     ///
     /// # Errors
-    /// None that can happen.
+    /// The serializer fails, which no receipt makes it do.
     pub(crate) fn to_json(&self) -> Result<Vec<u8>, Failure> {
         serde_json::to_vec(self).map_err(Failure::input)
     }
@@ -112,7 +112,7 @@ impl UnsignedReceipt {
     /// The receipt in many lines.
     ///
     /// # Errors
-    /// None that can happen.
+    /// The serializer fails, which no receipt makes it do.
     pub(crate) fn to_indented_json(&self) -> Result<Vec<u8>, Failure> {
         serde_json::to_vec_pretty(self).map_err(Failure::input)
     }

@@ -1,4 +1,4 @@
-//! One stream of the analytics API.
+//! A stream of the analytics API.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -23,7 +23,7 @@ const COLUMNS_DEFAULT: usize = 100;
 /// Columns of a client's name.
 const CLIENT_COLUMNS: usize = 24;
 
-/// Where events go.
+/// Destination of events.
 pub(super) struct ReceiptDisplay {
     form: DisplayForm,
     /// Receipts that are still to be shown; `None` without an end.

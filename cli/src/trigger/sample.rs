@@ -26,11 +26,11 @@ const USES: [(&str, &str); 3] = [
 /// Sample of `receipts trigger`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Sample {
-    /// One receipt: 202, verified
+    /// A receipt: 202, verified
     Receipt,
     /// A batch of --count receipts: 202, verified
     Batch,
-    /// One receipt twice: 202 both times, counted once
+    /// A receipt twice: 202 both times, counted once
     Duplicate,
     /// Two receipts under one ID: 202 both times, a conflict
     Conflict,
@@ -69,7 +69,7 @@ pub(super) struct SampleRequest {
     pub(super) receipt_id: Uuid,
 }
 
-/// What a service should make of a sample.
+/// Answers and outcome that a sample should have.
 pub(super) struct Expectation {
     /// Status of each answer, and the problem's code.
     pub(super) answer: (u16, Option<&'static str>),
@@ -78,7 +78,7 @@ pub(super) struct Expectation {
 }
 
 impl Sample {
-    /// What a service should make of it.
+    /// Answers and outcome that it should have.
     pub(super) fn expectation(self) -> Expectation {
         let verified = Some(("verified", None));
         let rejected = Some(("rejected", Some("bad_signature")));
@@ -110,7 +110,7 @@ impl Sample {
             })
     }
 
-    /// Its requests, in order.
+    /// Requests of the sample, in order.
     ///
     /// # Errors
     /// The key can't sign.
